@@ -1,0 +1,317 @@
+"""Counting pairs inside a table engine: from a long table of ratings to PairCounts, without its rows in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import polars as pl
+
+from custodes.data.pairs import FLOAT_NOISE, Aggregate, PairCounts, pairs_of
+from custodes.data.panel import label_codes
+from custodes.data.table import check_columns
+from custodes.errors import InputError, OptionError, listed, suggestion
+from custodes.progress import Progress, silent
+
+BATCH_ROWS = 5_000_000
+"""Ratings counted at a time where the engine does not spill: about 0.5 GiB with a handful of raters."""
+
+WIN, TIE, LOSS, ABSENT = range(4)
+CELLS = 15
+"""Outcomes of (human, metric) as 4 * human + metric; the sixteenth, both absent, is no count."""
+
+
+def count_pairs(
+    table: Any,
+    *,
+    human: str | Sequence[str],
+    metrics: Sequence[str] | None = None,
+    aspect: str = "",
+    aggregate: Aggregate = "mean",
+    human_ties: float | None = None,
+    ties: float | Mapping[str, float] = 0.0,
+    directions: Mapping[str, float] | None = None,
+    systems: Sequence[str] | None = None,
+    batches: int | None = None,
+    progress: Progress = silent,
+) -> PairCounts:
+    """Count wins, ties and losses of every pair of systems, people against metrics, in the engine that holds the table.
+
+    `table` is a long table `item, system, rater, score` (optional `aspect`; rows of one rater on one output are
+    averaged) in any dataframe that Narwhals understands: a Polars scan, a DuckDB relation, pandas and others. Only one
+    row a pair of systems leaves the engine. Rows without a score or without an item are not counted.
+
+    `human` are the people, `metrics` the raters judged (default: all others). `aggregate` joins several people: the
+    sign of the `mean` difference of those who rated both outputs, or their majority `vote`. `human_ties` (default:
+    float noise only) and `ties` (a number, or one per metric) are the largest differences that still tie, in score
+    units; `directions` holds -1 for raters where lower is better. A metric without rows for the `aspect` is taken by
+    its rows without one. `systems` default to all that a chosen rater rated; pairs that share no item get zeros.
+
+    Polars works through the items in `batches` (default: by the number of rows), so its memory does not grow with
+    them; each batch scans the table once. DuckDB takes one pass and spills by its own `memory_limit`.
+
+    Raises `InputError` for a table that is none or has infinite scores, `OptionError` for unknown names.
+
+    >>> rows = [("1", "A", "ann", 5), ("1", "B", "ann", 3), ("1", "A", "bleu", 0.2), ("1", "B", "bleu", 0.4)]
+    >>> table = pl.LazyFrame(rows, schema=["item", "system", "rater", "score"], orient="row")
+    >>> count_pairs(table, human="ann").paired[0, 0].tolist()  # ann: A wins; bleu: B wins
+    [[0, 0, 1], [0, 0, 0], [0, 0, 0]]
+    """
+    people = (human,) if isinstance(human, str) else tuple(human)
+    if not people:
+        raise OptionError("count_pairs: human is empty; name at least one person")
+    if aggregate not in ("mean", "vote"):
+        raise OptionError(f"count_pairs: aggregate={aggregate!r}; allowed: mean, vote")
+    thresholds = list(ties.values()) if isinstance(ties, Mapping) else [ties]
+    for threshold in (*thresholds, human_ties or 0.0):
+        if not (np.isfinite(threshold) and threshold >= 0):
+            raise OptionError(f"count_pairs: a tie threshold is a number of at least 0, not {threshold}")
+    rows = _valid_rows(table)
+    survey = _survey(rows)
+    known = tuple(survey["rater"].unique().sort())
+    judges = tuple(metrics) if metrics is not None else tuple(name for name in known if name not in people)
+    _check_names(people, known, option="human", what="rater")
+    _check_names(judges, known, option="metrics", what="rater")
+    if both := [name for name in judges if name in people]:
+        raise OptionError(f"count_pairs: {listed(both)} cannot be both human and metric")
+    if systems is not None:
+        _check_names(systems, tuple(survey["system"].unique().sort()), option="systems", what="system")
+    survey, aspects = _chosen_rows(survey, people=people, judges=judges, aspect=aspect)
+    if systems is not None:
+        survey = survey.filter(pl.col("system").is_in(list(systems)))
+        rows = rows.filter(nw.col("system").is_in(list(systems)))
+    if not np.isfinite(survey.select("low", "high").drop_nulls().to_numpy()).all():
+        raise InputError("count_pairs: a score is infinite; a score must be finite (empty where not rated)")
+    plan = _Plan(
+        people=people,
+        metrics=judges,
+        aspects=aspects,
+        vote=aggregate == "vote",
+        human_epsilon=(human_ties or 0.0) + FLOAT_NOISE * _spread(survey, people),
+        epsilon={name: ties.get(name, 0.0) if isinstance(ties, Mapping) else ties for name in judges},
+        flipped={name for name, sign in (directions or {}).items() if sign < 0},
+    )
+    labels = tuple(sorted(set(systems if systems is not None else survey["system"])))
+    parts = _batches(rows.filter(nw.col("item_level")), batches)
+    counted = (_collected(plan.counted(part)) for part in progress(parts, total=len(parts), desc="counting pairs"))
+    return _summed(counted, systems=labels, metrics=judges)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Plan:
+    """What is counted, and the query that counts it on any engine."""
+
+    people: tuple[str, ...]
+    metrics: tuple[str, ...]
+    aspects: dict[str, str]
+    vote: bool
+    human_epsilon: float
+    epsilon: dict[str, float]
+    flipped: set[str]
+
+    def counted(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """One row a pair that shares an item: system, system_b, and a column a metric and cell."""
+        raters = (*self.people, *self.metrics)
+        score = {name: f"score{k}" for k, name in enumerate(raters)}
+        of_rater = [
+            nw.when((nw.col("rater") == name) & (nw.col("aspect") == self.aspects[name]))
+            .then(nw.col("score"))
+            .alias(score[name])
+            for name in raters
+        ]
+        columns = list(score.values())
+        outputs = (
+            rows.filter(nw.col("rater").is_in(list(raters)))
+            .select("item", "system", *of_rater)
+            .group_by("item", "system")
+            .agg(*(nw.col(column).mean() for column in columns))
+        )
+        pairs = outputs.join(outputs, on="item", how="inner", suffix="_b").filter(nw.col("system") < nw.col("system_b"))
+        differences = pairs.select("system", "system_b", *(self._difference(name, score[name]) for name in raters))
+        outcomes = differences.select(
+            "system",
+            "system_b",
+            self._human([score[name] for name in self.people]).alias("human"),
+            *(_outcome(nw.col(score[name]), self.epsilon[name]).alias(score[name]) for name in self.metrics),
+        )
+        cells = outcomes.select(
+            "system",
+            "system_b",
+            *((4 * nw.col("human") + nw.col(score[name])).alias(score[name]) for name in self.metrics),
+        )
+        # A sum of zeros and ones for every cell: one group-by whose result does not grow with the items.
+        hits = [
+            (nw.col(score[name]) == cell).cast(nw.Int32).alias(f"{metric}_{cell}")
+            for metric, name in enumerate(self.metrics)
+            for cell in range(CELLS)
+        ]
+        names = [f"{metric}_{cell}" for metric in range(len(self.metrics)) for cell in range(CELLS)]
+        return (
+            cells.select("system", "system_b", *hits)
+            .group_by("system", "system_b")
+            .agg(*(nw.col(name).sum() for name in names))
+        )
+
+    def _difference(self, name: str, column: str) -> nw.Expr:
+        first, second = nw.col(column), nw.col(f"{column}_b")
+        return (second - first if name in self.flipped else first - second).alias(column)
+
+    def _human(self, columns: list[str]) -> nw.Expr:
+        """People's outcome, as `people_signs` makes it."""
+        present = _total([(~nw.col(column).is_null()).cast(nw.Int32) for column in columns])
+        if self.vote:
+            wins = _total([_indicator(nw.col(column) > self.human_epsilon) for column in columns])
+            losses = _total([_indicator(nw.col(column) < -self.human_epsilon) for column in columns])
+            majority = (
+                nw.when(2 * wins > present).then(nw.lit(WIN)).otherwise(_otherwise(2 * losses > present, LOSS, TIE))
+            )
+            return nw.when(present > 0).then(majority).otherwise(nw.lit(ABSENT))
+        total = _total([nw.col(column).fill_null(0.0) for column in columns])
+        mean = nw.when(present > 0).then(total / present)
+        return _outcome(mean, self.human_epsilon)
+
+
+def _outcome(difference: nw.Expr, epsilon: float) -> nw.Expr:
+    decided = nw.when(difference > epsilon).then(nw.lit(WIN)).otherwise(_otherwise(difference < -epsilon, LOSS, TIE))
+    return nw.when(~difference.is_null()).then(decided).otherwise(nw.lit(ABSENT))
+
+
+def _otherwise(condition: nw.Expr, value: int, other: int) -> nw.Expr:
+    return nw.when(condition).then(nw.lit(value)).otherwise(nw.lit(other))
+
+
+def _indicator(condition: nw.Expr) -> nw.Expr:
+    return nw.when(condition).then(nw.lit(1)).otherwise(nw.lit(0))
+
+
+def _total(terms: list[nw.Expr]) -> nw.Expr:
+    first, *others = terms
+    for term in others:
+        first = first + term
+    return first
+
+
+def _valid_rows(table: Any) -> nw.LazyFrame[Any]:
+    """item, system, rater, aspect (labels as strings), score (float), item_level; rows without a score are out."""
+    try:
+        frame = nw.from_native(table)
+    except TypeError:
+        kind = type(table).__name__
+        raise InputError(
+            f"count_pairs: a {kind} is no table here; give a lazy or eager dataframe (Polars, DuckDB, pandas, PySpark)"
+        ) from None
+    rows = frame if isinstance(frame, nw.LazyFrame) else frame.lazy("polars")
+    schema = rows.collect_schema()
+    check_columns(
+        pl.DataFrame(schema=list(schema)),
+        where="count_pairs",
+        required=("item", "system", "rater", "score"),
+        optional=("aspect", "repeat", "kind"),
+    )
+    if not schema["score"].is_numeric():
+        raise InputError(f"count_pairs: column 'score' holds {schema['score']}, not numbers; convert it first")
+    rated = ~nw.col("score").is_null()
+    if schema["score"].is_float():
+        rated = rated & ~nw.col("score").is_nan()
+    item_level = ~nw.col("item").is_null()
+    if not schema["item"].is_numeric():
+        item_level = item_level & (nw.col("item").cast(nw.String) != "")
+    aspect = nw.col("aspect").cast(nw.String).fill_null("") if "aspect" in schema else nw.lit("")
+    return rows.filter(rated).select(
+        "item",
+        nw.col("system").cast(nw.String),
+        nw.col("rater").cast(nw.String),
+        aspect.alias("aspect"),
+        nw.col("score").cast(nw.Float64),
+        item_level.alias("item_level"),
+    )
+
+
+def _survey(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
+    """Lowest and highest score of items by rater, aspect and system: a small table, one pass."""
+    of_items = rows.select(
+        "rater", "aspect", "system", nw.when(nw.col("item_level")).then(nw.col("score")).alias("score")
+    )
+    ranges = of_items.group_by("rater", "aspect", "system").agg(
+        nw.col("score").min().alias("low"), nw.col("score").max().alias("high")
+    )
+    return _collected(ranges)
+
+
+def _chosen_rows(
+    survey: pl.DataFrame, *, people: tuple[str, ...], judges: tuple[str, ...], aspect: str
+) -> tuple[pl.DataFrame, dict[str, str]]:
+    """The part of the survey that is counted, and the aspect by which each rater is taken."""
+    human = pl.col("rater").is_in(list(people))
+    if not survey.filter(human & (pl.col("aspect") == aspect)).height:
+        known = survey.filter(human)["aspect"].unique().sort()
+        raise OptionError(
+            f"count_pairs: aspect={aspect!r} was rated by none of the people; their aspects: {listed(map(repr, known))}"
+            f"{suggestion(aspect, known)}"
+        )
+    with_aspect = set(survey.filter(pl.col("aspect") == aspect)["rater"])
+    aspects = {name: aspect if name in people or name in with_aspect else "" for name in (*people, *judges)}
+    taken = pl.DataFrame({"rater": list(aspects), "aspect": list(aspects.values())})
+    return survey.join(taken, on=["rater", "aspect"], how="semi"), aspects
+
+
+def _spread(survey: pl.DataFrame, people: tuple[str, ...]) -> float:
+    ranges = survey.filter(pl.col("rater").is_in(list(people))).select(pl.col("high").max() - pl.col("low").min())
+    return float(ranges.item() or 0.0)
+
+
+def _check_names(names: Sequence[str], known: tuple[str, ...], *, option: str, what: str) -> None:
+    for name in names:
+        if name not in known:
+            raise OptionError(
+                f"count_pairs: {option}={name!r} is no {what} here; {what}s: {listed(known)}{suggestion(name, known)}"
+            )
+
+
+def _batches(rows: nw.LazyFrame[Any], batches: int | None) -> list[nw.LazyFrame[Any]]:
+    """The rows in parts of whole items; one part where the engine spills by itself."""
+    if not rows.implementation.is_polars():
+        if batches not in (None, 1):
+            raise OptionError(f"count_pairs: batches={batches} is for Polars only; this engine spills by itself")
+        return [rows]
+    lazy: pl.LazyFrame = rows.to_native()
+    if batches is None:
+        batches = 1 + int(lazy.select(pl.len()).collect(engine="streaming").item()) // BATCH_ROWS
+    if batches < 1:
+        raise OptionError(f"count_pairs: batches={batches} must be at least 1")
+    if batches == 1:
+        return [rows]
+    part = pl.col("item").hash() % batches
+    return [nw.from_native(lazy.filter(part == k)) for k in range(batches)]
+
+
+def _collected(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
+    if frame.implementation.is_polars():
+        native: pl.LazyFrame = frame.to_native()
+        return native.collect(engine="streaming")
+    collected: pl.DataFrame = frame.collect("polars").to_native()
+    return collected
+
+
+def _summed(counted: Iterator[pl.DataFrame], *, systems: tuple[str, ...], metrics: tuple[str, ...]) -> PairCounts:
+    """PairCounts over all pairs of the (sorted) systems from the rows of every batch."""
+    first, second = pairs_of(systems)
+    tables = np.zeros((len(first), len(metrics), CELLS + 1), dtype=np.int64)
+    n = len(systems)
+    for frame in counted:
+        a, b = label_codes(frame["system"], systems), label_codes(frame["system_b"], systems)
+        values = frame.drop("system", "system_b").cast(pl.Int64).to_numpy()
+        # A pair stands once in a batch, so no row overwrites another.
+        tables[a * n - a * (a + 1) // 2 + b - a - 1, :, :CELLS] += values.reshape(len(frame), len(metrics), CELLS)
+    by_outcome = tables.reshape(len(first), len(metrics), 4, 4)
+    return PairCounts(
+        paired=by_outcome[:, :, :3, :3].copy(),
+        metric_only=by_outcome[:, :, 3, :3].copy(),
+        human_only=by_outcome[:, :, :3, 3].copy(),
+        system_a=tuple(systems[k] for k in first),
+        system_b=tuple(systems[k] for k in second),
+        metrics=metrics,
+    )

@@ -1,0 +1,72 @@
+"""Items: which document, domain or subset each input belongs to, and how much it weighs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from custodes.data.notes import Note
+from custodes.data.table import (
+    check_columns,
+    check_unique,
+    label_column,
+    number_column,
+    rows_listed,
+    rows_where,
+    to_polars,
+)
+from custodes.errors import InputError, listed
+
+SCHEMA = {
+    "item": pl.String,
+    "cluster": pl.String,
+    "group": pl.String,
+    "dataset": pl.String,
+    "weight": pl.Float64,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Items:
+    """One row an item: cluster (what is resampled together: a document, a dialogue), group (domain, subset), dataset,
+    weight; '' and null where nobody said. Items without a row stand for themselves."""
+
+    frame: pl.DataFrame
+
+    @classmethod
+    def empty(cls) -> Items:
+        """Nothing known of any item."""
+        return cls(frame=pl.DataFrame(schema=SCHEMA))
+
+    @classmethod
+    def make(cls, table: Any, *, where: str = "items") -> tuple[Items, list[Note]]:
+        """Check a table `item` and any of `cluster, group, dataset, weight` (a weight is positive)."""
+        frame = to_polars(table, where=where)
+        extra = check_columns(frame, where=where, required=("item",), optional=tuple(SCHEMA)[1:])
+        columns = [label_column(frame, "item", where=where)]
+        columns += [label_column(frame, name, where=where, empty=True) for name in ("cluster", "group", "dataset")]
+        if "weight" in frame.columns:
+            columns.append(number_column(frame, "weight", where=where))
+        else:
+            columns.append(pl.Series("weight", [None] * frame.height, dtype=pl.Float64))
+        made = pl.DataFrame(columns)
+        check_unique(made, ["item"], where=where, what="item", hint="one row an item")
+        rows = rows_where(made["weight"] <= 0)
+        if rows:
+            raise InputError(
+                f"{where}: weight in row {rows_listed(rows)} is not positive; leave an item out by --group"
+            )
+        notes = []
+        if extra:
+            message = f"{where}: columns not used: {listed(extra)}"
+            notes.append(Note(rule="unused-columns", message=message, count=len(extra)))
+        return cls(frame=made), notes
+
+    def for_items(self, items: pl.Series) -> pl.DataFrame:
+        """The rows of these items in this order; unknown ones with empty labels."""
+        wanted = pl.DataFrame({"item": items}, schema={"item": pl.String})
+        return wanted.join(self.frame, on="item", how="left", maintain_order="left").with_columns(
+            pl.col("cluster", "group", "dataset").fill_null("")
+        )

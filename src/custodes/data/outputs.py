@@ -1,0 +1,18 @@
+"""Outputs: the texts that were judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+SCHEMA = {"item": pl.String, "system": pl.String, "text": pl.String}
+SOURCES = {"item": pl.String, "source": pl.String, "references": pl.List(pl.String)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outputs:
+    """`texts`: item, system, text (one row an output); `sources`: item, source, references (one row an item)."""
+
+    texts: pl.DataFrame
+    sources: pl.DataFrame

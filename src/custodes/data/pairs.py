@@ -1,0 +1,198 @@
+"""PairPreferences and PairCounts: the bridges from scores and verdicts to signs, and from signs to counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from custodes.data.panel import label_codes
+from custodes.stats import ABSENT
+
+Floats = NDArray[np.float64]
+Signs = NDArray[np.int8]
+Counts = NDArray[np.int64]
+Aggregate = Literal["mean", "vote"]
+
+FLOAT_NOISE = 1e-9
+"""People tie up to this share of their range: a mean of several raters carries float noise."""
+
+CHUNK_CELLS = 20_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairPreferences:
+    """Who preferred what: `signs` (pairs, raters, items), 1 where system_a is better, 0 tie, -1, `ABSENT` not rated.
+
+    Swapping the systems of a pair negates its signs.
+    """
+
+    signs: Signs
+    system_a: tuple[str, ...]
+    system_b: tuple[str, ...]
+    raters: tuple[str, ...]
+    items: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        assert self.signs.shape == (len(self.system_a), len(self.raters), len(self.items))
+        self.signs.setflags(write=False)
+
+    def counts(self) -> PairCounts:
+        """The 3x3 counts of the first rater (people) against every other one."""
+        n_pairs, n_raters, n_items = self.signs.shape
+        tables = np.empty((n_pairs, n_raters - 1, 4, 4), dtype=np.int64)
+        step = max(1, CHUNK_CELLS // max(1, n_raters * n_items * 4))
+        for start in range(0, n_pairs, step):
+            block = self.signs[start : start + step]
+            # One-hot over win, tie, loss, absent; a matrix product counts all 16 combinations at once. Counts up to
+            # 2^24 are exact in single precision; beyond that double is used.
+            kind = np.float32 if n_items < 2**24 else np.float64
+            hot = (block[:, :, None, :] == np.array([1, 0, -1, ABSENT], dtype=np.int8)[:, None]).astype(kind)
+            others = hot[:, 1:].reshape(len(block), -1, n_items)
+            both = hot[:, 0] @ others.transpose(0, 2, 1)
+            tables[start : start + step] = np.rint(
+                both.reshape(len(block), 4, n_raters - 1, 4).transpose(0, 2, 1, 3)
+            ).astype(np.int64)
+        return PairCounts(
+            paired=tables[:, :, :3, :3].copy(),
+            metric_only=tables[:, :, 3, :3].copy(),
+            human_only=tables[:, :, :3, 3].copy(),
+            system_a=self.system_a,
+            system_b=self.system_b,
+            metrics=self.raters[1:],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairCounts:
+    """What favoritism, sample accuracy, sign tests and the mixture model need, and nothing more.
+
+    `paired` (pairs, metrics, 3, 3) [human, metric]; `metric_only` and `human_only` (pairs, metrics, 3); order win, tie,
+    loss of system_a. Additive over items.
+    """
+
+    paired: Counts
+    metric_only: Counts
+    human_only: Counts
+    system_a: tuple[str, ...]
+    system_b: tuple[str, ...]
+    metrics: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        shape = (len(self.system_a), len(self.metrics))
+        assert self.paired.shape == (*shape, 3, 3)
+        assert self.metric_only.shape == self.human_only.shape == (*shape, 3)
+
+    def __add__(self, other: PairCounts) -> PairCounts:
+        """Counts over both sets of items (same pairs and metrics)."""
+        assert (self.system_a, self.system_b, self.metrics) == (other.system_a, other.system_b, other.metrics)
+        return PairCounts(
+            paired=self.paired + other.paired,
+            metric_only=self.metric_only + other.metric_only,
+            human_only=self.human_only + other.human_only,
+            system_a=self.system_a,
+            system_b=self.system_b,
+            metrics=self.metrics,
+        )
+
+    @property
+    def human(self) -> Counts:
+        """(pairs, 3): people's own outcome, over all items they rated."""
+        if not self.metrics:
+            return np.zeros((len(self.system_a), 3), dtype=np.int64)
+        return np.asarray((self.paired.sum(axis=3) + self.human_only)[:, 0])
+
+    @property
+    def metric(self) -> Counts:
+        """(pairs, metrics, 3): each metric's own outcome, over all items it rated."""
+        return np.asarray(self.paired.sum(axis=2) + self.metric_only)
+
+
+def pairs_of(systems: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Positions of the two systems of every pair, first < second, in the order of `itertools.combinations`."""
+    pairs = np.array(list(combinations(range(len(systems)), 2)), dtype=np.int64).reshape(-1, 2)
+    return pairs[:, 0], pairs[:, 1]
+
+
+def score_signs(values: Floats, *, epsilon: Floats) -> Signs:
+    """Signs (pairs, raters, items) of score differences; a difference of at most epsilon is a tie.
+
+    `values` (raters, items, systems), NaN where not rated; `epsilon` (raters, items).
+    """
+    n_raters, n_items, n_systems = values.shape
+    first, second = pairs_of(range(n_systems))  # type: ignore[arg-type]
+    signs = np.empty((len(first), n_raters, n_items), dtype=np.int8)
+    for block in _blocks(len(first), n_raters * n_items):
+        # (raters, items, pairs) -> (pairs, raters, items)
+        difference = np.moveaxis(values[:, :, first[block]] - values[:, :, second[block]], 2, 0)
+        signs[block] = _signs(difference, epsilon)
+    return signs
+
+
+def people_signs(values: Floats, verdicts: Signs | None, *, aggregate: Aggregate, ties: float | None) -> Signs:
+    """One sign per (pairs, items) from several people.
+
+    `values` (people, items, systems). `mean`: mean of score differences of those who rated both outputs, then the sign;
+    `vote`: each one's sign, then what more than half say, else a tie. `verdicts` (pairs, people, items) are read, not
+    made from scores; where there are any, people vote.
+    """
+    n_people, n_items, n_systems = values.shape
+    spread = np.nanmax(values) - np.nanmin(values) if np.isfinite(values).any() else 0.0
+    epsilon = np.full((n_people, n_items), FLOAT_NOISE * spread if ties is None else ties + FLOAT_NOISE * spread)
+    first, second = pairs_of(range(n_systems))  # type: ignore[arg-type]
+    signs = np.empty((len(first), n_items), dtype=np.int8)
+    for block in _blocks(len(first), n_people * n_items):
+        difference = np.moveaxis(values[:, :, first[block]] - values[:, :, second[block]], 2, 0)
+        if aggregate == "mean" and verdicts is None:
+            rated = np.isfinite(difference)
+            n = rated.sum(axis=1)
+            mean = np.where(rated, difference, 0.0).sum(axis=1) / np.where(n, n, np.nan)
+            signs[block] = _signs(mean, epsilon[0])
+        else:
+            each = _signs(difference, epsilon)
+            if verdicts is not None:
+                each = np.where(each == ABSENT, verdicts[block], each)
+            signs[block] = majority(each)
+    return signs
+
+
+def majority(signs: Signs) -> Signs:
+    """(pairs, people, items) -> (pairs, items): what more than half of those present say, else a tie."""
+    present = (signs != ABSENT).sum(axis=1)
+    wins, losses = (signs == 1).sum(axis=1), (signs == -1).sum(axis=1)
+    decided = np.where(2 * wins > present, 1, np.where(2 * losses > present, -1, 0))
+    return np.where(present == 0, ABSENT, decided).astype(np.int8)
+
+
+def verdict_signs(
+    settled: pl.DataFrame, *, raters: Sequence[str], items: Sequence[str], systems: Sequence[str]
+) -> Signs:
+    """Read verdicts as (pairs, raters, items); `settled` has item, system_a, system_b, rater, preference.
+
+    `systems` are sorted, so system_a < system_b is the order of `pairs_of`.
+    """
+    n = len(systems)
+    signs = np.full((n * (n - 1) // 2, len(raters), len(items)), ABSENT, dtype=np.int8)
+    a, b = label_codes(settled["system_a"], systems), label_codes(settled["system_b"], systems)
+    rater, item = label_codes(settled["rater"], raters), label_codes(settled["item"], items)
+    known = (a >= 0) & (b >= 0) & (rater >= 0) & (item >= 0)
+    pair = a * n - a * (a + 1) // 2 + b - a - 1
+    signs[pair[known], rater[known], item[known]] = settled["preference"].to_numpy()[known]
+    return signs
+
+
+def _signs(difference: Floats, epsilon: Floats) -> Signs:
+    signs = (difference > epsilon).astype(np.int8) - (difference < -epsilon).astype(np.int8)
+    signs[np.isnan(difference)] = ABSENT
+    return signs
+
+
+def _blocks(n_pairs: int, cells: int) -> Iterator[slice]:
+    step = max(1, CHUNK_CELLS // max(1, cells))
+    for start in range(0, n_pairs, step):
+        yield slice(start, start + step)

@@ -1,0 +1,69 @@
+"""Selection of labels by comma lists of globs: `expert*,turker1`, `!refA` excludes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from fnmatch import translate
+
+from custodes.errors import OptionError, listed, suggestion
+
+Patterns = str | Sequence[str] | None
+"""A comma list of globs, several of them, or None for everything."""
+
+
+def select_labels(patterns: Patterns, labels: Sequence[str], *, option: str, what: str) -> tuple[str, ...]:
+    """The labels that match, in their own order; a pattern that matches nothing is an error with a suggestion.
+
+    A label written out matches itself even if it holds glob characters or commas. With exclusions only (`!x`),
+    everything else is taken.
+
+    >>> select_labels("expert*,!expert2", ["expert1", "expert2", "bleu"], option="human", what="rater")
+    ('expert1',)
+    """
+    if patterns is None:
+        return tuple(labels)
+    parts = split_patterns(patterns, labels)
+    if not parts:
+        raise OptionError(f"{option}={patterns!r} names no {what}; {what}s: {listed(labels)}")
+    wanted = [part for part in parts if not part.startswith("!") or part in labels]
+    unwanted = [part[1:] for part in parts if part.startswith("!") and part not in labels]
+    chosen = set(labels) if not wanted else {hit for part in wanted for hit in _matches(part, labels, option, what)}
+    chosen -= {hit for part in unwanted for hit in _matches(part, labels, option, what)}
+    if not chosen:
+        raise OptionError(f"{option}={patterns!r} leaves no {what}; {what}s: {listed(labels)}")
+    return tuple(label for label in labels if label in chosen)
+
+
+def split_patterns(patterns: str | Sequence[str], labels: Sequence[str]) -> list[str]:
+    """The single patterns of a comma list; commas inside a known label do not split it.
+
+    >>> split_patterns("f(a,b),bleu", ["f(a,b)", "bleu"])
+    ['f(a,b)', 'bleu']
+    """
+    given = [patterns] if isinstance(patterns, str) else list(patterns)
+    return [part for entry in given for part in _split(entry, labels)]
+
+
+def _split(entry: str, labels: Sequence[str]) -> list[str]:
+    if entry in labels:
+        return [entry]
+    words, parts = entry.split(","), []
+    while words:
+        runs = [",".join(words[:n]).strip() for n in range(len(words), 1, -1)]
+        whole = next((run for run in runs if run in labels or run.removeprefix("!") in labels), None)
+        parts.append(words[0].strip() if whole is None else whole)
+        words = words[1 if whole is None else len(runs) + 1 - runs.index(whole) :]
+    return [part for part in parts if part]
+
+
+def _matches(pattern: str, labels: Sequence[str], option: str, what: str) -> list[str]:
+    if pattern in labels:
+        return [pattern]
+    matcher = re.compile(translate(pattern))
+    hits = [label for label in labels if matcher.match(label)]
+    if not hits:
+        raise OptionError(
+            f"{option}={pattern!r} is no {what} here; {what}s: {listed(labels)}{suggestion(pattern, labels)}"
+        )
+    return hits

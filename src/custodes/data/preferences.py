@@ -1,0 +1,145 @@
+"""Preferences: the long table of pairwise verdicts, read as such; signs made from scores live in `pairs`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import polars as pl
+
+from custodes.data.notes import Note
+from custodes.data.table import (
+    check_columns,
+    check_unique,
+    label_column,
+    number_column,
+    rows_listed,
+    rows_where,
+    to_polars,
+)
+from custodes.errors import InputError, listed
+
+KEY = ("item", "system_a", "system_b", "rater", "aspect", "repeat", "order")
+SCHEMA = {**dict.fromkeys(KEY, pl.String), "preference": pl.Int8}
+COMPARISON = ("item", "system_a", "system_b", "rater", "aspect")
+
+Orders = Literal["mean", "consistent", "first"]
+"""How verdicts of both presentation orders (and repeats) become one: the sign of their mean (a flip is a tie),
+only what no other verdict contradicts, or the first in the file."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preferences:
+    """Verdicts of raters on pairs of outputs of one item.
+
+    `frame` has item, system_a, system_b (system_a < system_b), rater, aspect, repeat, order ('ab', 'ba': the order in
+    which the outputs were shown; '' unknown) and preference (1: system_a better, 0 tie, -1: system_b better).
+    """
+
+    frame: pl.DataFrame
+
+    @classmethod
+    def empty(cls) -> Preferences:
+        """No verdicts at all."""
+        return cls(frame=pl.DataFrame(schema=SCHEMA))
+
+    @classmethod
+    def make(
+        cls, table: Any, *, where: str = "preferences", ignore: tuple[str, ...] = ()
+    ) -> tuple[Preferences, list[Note]]:
+        """Check a table `item, system_a, system_b, rater, preference` (optional `aspect`, `repeat`, `order`).
+
+        Rows are turned so that system_a < system_b. An empty preference is an absent verdict: left out and counted.
+
+        >>> verdicts = pl.DataFrame(
+        ...     {"item": [1], "system_a": ["B"], "system_b": ["A"], "rater": ["judge"], "preference": [1]}
+        ... )
+        >>> Preferences.make(verdicts)[0].frame.row(0)
+        ('1', 'A', 'B', 'judge', '', '0', '', -1)
+        """
+        frame = to_polars(table, where=where)
+        required = ("item", "system_a", "system_b", "rater", "preference")
+        extra = check_columns(frame, where=where, required=required, optional=("aspect", "repeat", "order", *ignore))
+        if frame.height == 0:
+            raise InputError(f"{where}: no rows; a study needs at least one verdict")
+        made = pl.DataFrame(
+            [
+                *(label_column(frame, name, where=where) for name in ("item", "system_a", "system_b", "rater")),
+                label_column(frame, "aspect", where=where, empty=True),
+                label_column(frame, "repeat", where=where, empty=True).replace("", "0"),
+                label_column(frame, "order", where=where, empty=True).str.to_lowercase().replace("unknown", ""),
+                number_column(frame, "preference", where=where),
+            ]
+        )
+        _check_values(made, where=where)
+        turned = pl.col("system_a") > pl.col("system_b")
+        made = made.with_columns(
+            system_a=pl.min_horizontal("system_a", "system_b"),
+            system_b=pl.max_horizontal("system_a", "system_b"),
+            order=pl.when(turned & (pl.col("order") != ""))
+            .then(pl.when(pl.col("order") == "ab").then(pl.lit("ba")).otherwise(pl.lit("ab")))
+            .otherwise(pl.col("order")),
+            preference=pl.when(turned).then(-pl.col("preference")).otherwise(pl.col("preference")).cast(pl.Int8),
+        )
+        hint = "number the runs of a rater in a column 'repeat', or say the presentation order in 'order' (ab / ba)"
+        check_unique(made, KEY, where=where, what="verdict", hint=hint)
+        notes = []
+        if extra:
+            message = f"{where}: columns not used: {listed(extra)}"
+            notes.append(Note(rule="unused-columns", message=message, count=len(extra)))
+        missing = made["preference"].null_count()
+        if missing:
+            message = f"{where}: {missing} rows have no verdict and count as not rated"
+            notes.append(Note(rule="missing-verdict", message=message, count=missing))
+            made = made.filter(pl.col("preference").is_not_null())
+        return cls(frame=made), notes
+
+    def settled(self, orders: Orders) -> tuple[pl.DataFrame, list[Note]]:
+        """One verdict per item, pair, rater and aspect, from both presentation orders and all repeats.
+
+        `mean`: the sign of the mean over orders (each order first averaged over its repeats); `consistent`: only where
+        all verdicts agree; `first`: the first in the file. A comparison shown in one order only is kept.
+        """
+        if orders == "first":
+            return self.frame.group_by(COMPARISON, maintain_order=True).agg(pl.col("preference").first()), []
+        by_order = self.frame.group_by([*COMPARISON, "order"], maintain_order=True).agg(
+            pl.col("preference").mean().alias("mean"), pl.col("preference").n_unique().alias("kinds")
+        )
+        settled = by_order.group_by(COMPARISON, maintain_order=True).agg(
+            pl.col("mean").mean().round(12).sign().cast(pl.Int8).alias("preference"),
+            ((pl.col("mean").n_unique() == 1) & (pl.col("kinds").max() == 1)).alias("agree"),
+        )
+        torn = settled.filter(~pl.col("agree")).height
+        notes = []
+        if torn and orders == "consistent":
+            message = (
+                f"{torn} comparisons left out: the rater's verdicts on them contradict each other (order or repeat)"
+            )
+            notes.append(Note(rule="inconsistent-verdicts", message=message, count=torn))
+            settled = settled.filter("agree")
+        elif torn:
+            message = (
+                f"{torn} comparisons where a rater's verdicts differ by order or repeat: taken as the sign of the mean"
+            )
+            notes.append(Note(rule="torn-verdicts", message=message, count=torn))
+        return settled.drop("agree"), notes
+
+
+def _check_values(made: pl.DataFrame, *, where: str) -> None:
+    rows = rows_where(~made["preference"].is_in([1.0, 0.0, -1.0]))
+    if rows:
+        value = made["preference"][rows[0] - 1]
+        raise InputError(
+            f"{where}: preference {value:g} in row {rows_listed(rows)}; allowed: 1 (system_a better), 0 (tie),"
+            " -1 (system_b better)"
+        )
+    rows = rows_where(~made["order"].is_in(["ab", "ba", ""]))
+    if rows:
+        value = made["order"][rows[0] - 1]
+        raise InputError(f"{where}: order {value!r} in row {rows_listed(rows)}; allowed: ab, ba, unknown")
+    rows = rows_where(made["system_a"] == made["system_b"])
+    if rows:
+        value = made["system_a"][rows[0] - 1]
+        raise InputError(
+            f"{where}: row {rows_listed(rows)} compares {value!r} with itself; a verdict needs two systems"
+        )

@@ -1,0 +1,181 @@
+"""Raters: who judged (people or metrics), on which scale and in which direction; inferred where no file says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+import polars as pl
+
+from custodes.data.notes import Note
+from custodes.data.table import (
+    check_columns,
+    check_unique,
+    label_column,
+    number_column,
+    rows_listed,
+    rows_where,
+    to_polars,
+)
+from custodes.errors import InputError, listed, suggestion
+
+SCHEMA = {
+    "rater": pl.String,
+    "kind": pl.String,
+    "higher_is_better": pl.Boolean,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "person": pl.Boolean,
+    "date": pl.String,
+    "cost": pl.Float64,
+}
+KINDS = ("human", "metric")
+TRUE, FALSE = ("true", "yes", "1"), ("false", "no", "0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Raters:
+    """One row a rater: kind ('human', 'metric', '' while nobody said), higher_is_better, low, high (null: not declared),
+    person (false: a mere annotator slot that may hold several people), date, cost."""
+
+    frame: pl.DataFrame
+
+    @classmethod
+    def infer(cls, kinds: Mapping[str, str]) -> Raters:
+        """Raters of which only the kind is known: higher is better, scale unknown, people are slots."""
+        rows = [
+            {"rater": rater, "kind": kind, "higher_is_better": True, "person": False} for rater, kind in kinds.items()
+        ]
+        return cls(frame=pl.DataFrame(rows, schema=SCHEMA))
+
+    def of_kind(self, kind: str) -> tuple[str, ...]:
+        """The raters of one kind, in order."""
+        return tuple(self.frame.filter(pl.col("kind") == kind)["rater"])
+
+    @property
+    def kind(self) -> dict[str, str]:
+        """Rater to kind."""
+        return dict(zip(self.frame["rater"], self.frame["kind"], strict=True))
+
+    @property
+    def direction(self) -> dict[str, float]:
+        """Rater to +1 (higher is better) or -1 (lower is better)."""
+        return {
+            rater: 1.0 if up else -1.0
+            for rater, up in zip(self.frame["rater"], self.frame["higher_is_better"], strict=True)
+        }
+
+    @property
+    def bounds(self) -> dict[str, tuple[float, float]]:
+        """Rater to declared (low, high), only where both are declared."""
+        declared = self.frame.drop_nulls(["low", "high"])
+        return {row["rater"]: (row["low"], row["high"]) for row in declared.iter_rows(named=True)}
+
+    def only(self, raters: Sequence[str]) -> Raters:
+        """These raters alone, in this order."""
+        order = pl.DataFrame({"rater": list(raters)}, schema={"rater": pl.String})
+        return Raters(frame=order.join(self.frame, on="rater", how="left", maintain_order="left"))
+
+    def with_kinds(self, kinds: Mapping[str, str]) -> Raters:
+        """The same with some kinds set."""
+        replaced = [kinds.get(rater, kind) for rater, kind in self.kind.items()]
+        return Raters(frame=self.frame.with_columns(pl.Series("kind", replaced, dtype=pl.String)))
+
+    def described(self, table: Any, *, where: str = "raters") -> tuple[Raters, list[Note]]:
+        """Fill in what a side table says; its column `rater` may hold globs (a name written out wins over a glob).
+
+        Columns: rater and any of kind, higher_is_better (true / false), low, high, person, date, cost.
+        """
+        frame = to_polars(table, where=where)
+        columns = [name for name in SCHEMA if name != "rater"]
+        extra = check_columns(frame, where=where, required=("rater",), optional=columns)
+        side = _checked_side_table(frame, where=where)
+        names = list(self.frame["rater"])
+        idle = [p for p in side if p not in names and not any(fnmatchcase(name, p) for name in names)]
+        if side and len(idle) == len(side):
+            raise InputError(
+                f"{where}: none of its raters is in the data ({listed(idle)}); raters: {listed(names)}"
+                f"{suggestion(idle[0], names)}"
+            )
+        notes = [
+            Note(rule="idle-rater-row", message=f"{where}: {name!r} matches no rater{suggestion(name, names)}", count=1)
+            for name in idle
+        ]
+        if extra:
+            message = f"{where}: columns not used: {listed(extra)}"
+            notes.append(Note(rule="unused-columns", message=message, count=len(extra)))
+        rows = []
+        for row in self.frame.iter_rows(named=True):
+            name = row["rater"]
+            said: dict[str, Any] = {}
+            for pattern, values in side.items():
+                if pattern == name or (pattern not in names and fnmatchcase(name, pattern)):
+                    # A name written out wins over a glob wherever it stands.
+                    said = said | values if pattern == name else values | said
+            if row["kind"] and said.get("kind", row["kind"]) != row["kind"]:
+                message = (
+                    f"{where}: {name!r} is of kind {said['kind']} here, {row['kind']} in the data; this file counts"
+                )
+                notes.append(Note(rule="kind-overruled", message=message, count=1))
+            rows.append(row | said)
+        return Raters(frame=pl.DataFrame(rows, schema=SCHEMA)), notes
+
+
+def _checked_side_table(frame: pl.DataFrame, *, where: str) -> dict[str, dict[str, Any]]:
+    """Pattern to what the row says (empty cells say nothing)."""
+    labels = pl.DataFrame([label_column(frame, "rater", where=where)])
+    check_unique(labels, ["rater"], where=where, what="rater", hint="one row a rater")
+    columns: list[pl.Series] = [labels["rater"]]
+    for name in frame.columns:
+        if name in ("low", "high", "cost"):
+            columns.append(number_column(frame, name, where=where))
+        elif name in ("higher_is_better", "person"):
+            columns.append(_truth_column(frame, name, where=where))
+        elif name == "date":
+            columns.append(label_column(frame, name, where=where, empty=True).replace("", None))
+        elif name == "kind":
+            kinds = kind_column(frame, where=where)
+            columns.append(kinds.replace("", None))
+    side = pl.DataFrame(columns)
+    if {"low", "high"} <= set(side.columns):
+        rows = rows_where(side["low"] >= side["high"])
+        if rows:
+            raise InputError(f"{where}: low is not below high in row {rows_listed(rows)}")
+    return {
+        row.pop("rater"): {name: value for name, value in row.items() if value is not None}
+        for row in side.iter_rows(named=True)
+    }
+
+
+def kind_column(frame: pl.DataFrame, *, where: str) -> pl.Series:
+    """A column `kind` of human / metric / empty."""
+    kinds = label_column(frame, "kind", where=where, empty=True).str.to_lowercase()
+    rows = rows_where(~kinds.is_in([*KINDS, ""]))
+    if rows:
+        raise InputError(f"{where}: kind {kinds[rows[0] - 1]!r} in row {rows_listed(rows)}; allowed: human, metric")
+    return kinds
+
+
+def kinds_of(frame: pl.DataFrame, *, where: str) -> dict[str, str]:
+    """Rater to kind from the columns `rater` and (optional) `kind` of a data file; both kinds for one rater raise."""
+    raters = label_column(frame, "rater", where=where)
+    kinds = pl.DataFrame([raters, kind_column(frame, where=where)]).unique(maintain_order=True)
+    said = kinds.filter(pl.col("kind") != "")
+    twice = said.filter(pl.col("rater").is_duplicated())["rater"].unique(maintain_order=True)
+    if twice.len():
+        raise InputError(
+            f"{where}: rater {listed(map(repr, twice))} is both human and metric in column 'kind'; a rater has one kind"
+        )
+    known = dict(said.iter_rows())
+    return {rater: known.get(rater, "") for rater in kinds["rater"].unique(maintain_order=True)}
+
+
+def _truth_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
+    text = label_column(frame, name, where=where, empty=True).str.to_lowercase()
+    rows = rows_where(~text.is_in([*TRUE, *FALSE, ""]))
+    if rows:
+        raise InputError(f"{where}: {name} {text[rows[0] - 1]!r} in row {rows_listed(rows)}; allowed: true, false")
+    truth = [None if word == "" else word in TRUE for word in text]
+    return pl.Series(name, truth, dtype=pl.Boolean)

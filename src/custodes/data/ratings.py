@@ -1,0 +1,73 @@
+"""Ratings: the long table of scores, one row a rating, checked when made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from custodes.data.notes import Note
+from custodes.data.table import check_columns, check_unique, label_column, number_column, to_polars
+from custodes.errors import InputError, listed
+
+KEY = ("item", "system", "rater", "aspect", "repeat")
+SCHEMA = {**dict.fromkeys(KEY, pl.String), "score": pl.Float64}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ratings:
+    """Scores that raters (people or metrics) gave to systems' outputs.
+
+    `frame` has the columns item, system, rater, aspect, repeat (strings) and score (finite float). An empty item marks
+    a system-level score, an empty aspect a rater that rates the output as a whole. A missing rating is an absent row.
+    """
+
+    frame: pl.DataFrame
+
+    @classmethod
+    def empty(cls) -> Ratings:
+        """No ratings at all."""
+        return cls(frame=pl.DataFrame(schema=SCHEMA))
+
+    @classmethod
+    def make(cls, table: Any, *, where: str = "ratings", ignore: tuple[str, ...] = ()) -> tuple[Ratings, list[Note]]:
+        """Check a long table `item, system, rater, score` (optional `aspect`, `repeat`) and say what was left out.
+
+        Rows without a score are absent ratings: left out and counted. Text, infinities, empty labels and a key that
+        stands twice raise `InputError` with the row.
+
+        >>> ratings, notes = Ratings.make(
+        ...     pl.DataFrame({"item": [1], "system": ["A"], "rater": ["ann"], "score": [4]})
+        ... )
+        >>> ratings.frame.row(0)
+        ('1', 'A', 'ann', '', '0', 4.0)
+        """
+        frame = to_polars(table, where=where)
+        extra = check_columns(
+            frame, where=where, required=("item", "system", "rater", "score"), optional=("aspect", "repeat", *ignore)
+        )
+        if frame.height == 0:
+            raise InputError(f"{where}: no rows; a study needs at least one rating")
+        made = pl.DataFrame(
+            [
+                label_column(frame, "item", where=where, empty=True),
+                label_column(frame, "system", where=where),
+                label_column(frame, "rater", where=where),
+                label_column(frame, "aspect", where=where, empty=True),
+                label_column(frame, "repeat", where=where, empty=True).replace("", "0"),
+                number_column(frame, "score", where=where),
+            ]
+        )
+        hint = "give each run of a rater its own number in a column 'repeat', or take the doubled row out"
+        check_unique(made, KEY, where=where, what="rating", hint=hint)
+        notes = []
+        if extra:
+            message = f"{where}: columns not used: {listed(extra)}"
+            notes.append(Note(rule="unused-columns", message=message, count=len(extra)))
+        missing = made["score"].null_count()
+        if missing:
+            message = f"{where}: {missing} rows have no score and count as not rated"
+            notes.append(Note(rule="missing-score", message=message, count=missing))
+            made = made.filter(pl.col("score").is_not_null())
+        return cls(frame=made), notes

@@ -1,0 +1,123 @@
+"""Readers: one file a format, and `read`, which finds the right one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+from custodes.data.readers import alpacaeval, battles, llmbar, outputs, ratings, rewardbench, wide
+from custodes.data.readers.mtme import TAR_SUFFIXES, read_mtme
+from custodes.data.readers.tables import Invalid, Table, TableReader, check_exists, exists, load_table
+from custodes.data.study import Study, join
+from custodes.data.table import to_polars
+from custodes.errors import InputError, OptionError, listed, suggestion
+
+__all__ = ["DEMO", "READERS", "Invalid", "read"]
+
+TABLE_READERS: dict[str, TableReader] = {
+    module.READER.name: module.READER for module in (ratings, battles, wide, alpacaeval, rewardbench, llmbar, outputs)
+}
+"""Formats of tables by name; the first whose columns fit is taken."""
+
+MTME = "mtme"
+DEMO = "demo"
+READERS = (*TABLE_READERS, MTME)
+"""The names that `reader=` takes."""
+
+
+def read(
+    *sources: Any,
+    reader: str | None = None,
+    raters: Any = None,
+    items: Any = None,
+    invalid: Invalid = "error",
+) -> Study:
+    """One study from files and dataframes, joined on item and system.
+
+    A source is a path (`PATH::wmt23/en-de` for mt-metrics-eval data), a dataframe (pandas, Polars, PyArrow, DuckDB) or
+    the word 'demo'. The format is found by suffix and columns, or named by `reader` (one of `READERS`). `raters` and
+    `items` are side tables (paths or dataframes, see `Study.describe`). `invalid='drop'` drops and counts verdicts that
+    cannot be read. Raises `InputError`, which says what is wrong, where, and the way out.
+
+    >>> import polars as pl
+    >>> scores = pl.DataFrame({"item": [1, 1], "system": ["A", "B"], "ann": [4, 2], "bleu": [31.0, 28.5]})
+    >>> read(scores).ratings.frame.height
+    4
+    """
+    if not sources:
+        raise OptionError("read: no input; give a path, a dataframe, or 'demo'")
+    if reader is not None and reader not in READERS:
+        raise OptionError(f"reader={reader!r} is unknown{suggestion(reader, READERS)}; readers: {', '.join(READERS)}")
+    if invalid not in get_args(Invalid):
+        raise OptionError(f"invalid={invalid!r} is unknown; allowed: {', '.join(get_args(Invalid))}")
+    study = join([_read_one(source, reader=reader, invalid=invalid) for source in sources])
+    if raters is not None:
+        table = _table(raters, "raters")
+        study = study.describe(raters=table.frame, raters_name=table.name)
+    if items is not None:
+        table = _table(items, "items")
+        study = study.describe(items=table.frame, items_name=table.name)
+    return study
+
+
+def _read_one(source: Any, *, reader: str | None, invalid: Invalid) -> Study:
+    if isinstance(source, str) and source == DEMO:
+        from custodes.data.simulate import demo_study
+
+        return demo_study()
+    if isinstance(source, str | Path):
+        path, part = _path_and_part(source)
+        check_exists(path)
+        archive = part is not None or path.is_dir() or path.name.lower().endswith(TAR_SUFFIXES)
+        if reader == MTME or (reader is None and archive):
+            return read_mtme(path, part=part)
+    elif reader == MTME:
+        raise OptionError("reader='mtme' takes the path of a folder or tar, not a dataframe")
+    table = _table(source, "table")
+    made = _table_reader(table, reader).make(table.frame, where=table.name, invalid=invalid)
+    study: Study = replace(made, digest=table.digest)
+    if not study.ratings.frame.height and not study.preferences.frame.height and study.outputs is None:
+        raise InputError(f"{table.name}: no row holds a score or a verdict; there is nothing to judge")
+    return study
+
+
+def _path_and_part(source: str | Path) -> tuple[Path, str | None]:
+    """`PATH::PART` as both; a path that exists as written is taken as such."""
+    path, sign, part = str(source).partition("::")
+    if not sign or exists(Path(source)):
+        return Path(source), None
+    return Path(path), part
+
+
+def _table(source: Any, name: str) -> Table:
+    if isinstance(source, str | Path):
+        return load_table(Path(source))
+    frame = to_polars(source, where=name)
+    if not frame.height:
+        raise InputError(f"{name}: no rows; give at least one")
+    return Table(frame=frame, name=name)
+
+
+def _table_reader(table: Table, reader: str | None) -> TableReader:
+    if reader is not None:
+        return TABLE_READERS[reader]
+    columns = table.frame.columns
+    fitting = [known for known in TABLE_READERS.values() if known.fits(columns)]
+    if fitting:
+        return fitting[0]
+    needs = {known.name: needed for known in reversed(TABLE_READERS.values()) for needed in known.columns}
+    nearest = max(reversed(needs), key=lambda name: len(set(needs[name]) & set(columns)) / len(needs[name]))
+    known = [f"{name} ({', '.join(needed)})" for name, needed in needs.items()]
+    missing = [name for name in needs[nearest] if name not in columns]
+    raise InputError(
+        f"{table.name}: columns {listed(columns)} fit no reader; nearest is {nearest}, which lacks"
+        f" {' and '.join(_lack(name, columns, needs[nearest]) for name in missing)};"
+        f" readers: {'; '.join(known)}"
+    )
+
+
+def _lack(name: str, columns: Sequence[str], needed: Sequence[str]) -> str:
+    near = suggestion(name, [column for column in columns if column not in needed])
+    return repr(name) + near.replace("did you mean", "is it")

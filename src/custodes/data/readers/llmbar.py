@@ -1,0 +1,74 @@
+"""LLMBar judgments: each judge's winner in the original and in the swapped order, beside the gold label."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from custodes.data.items import Items
+from custodes.data.raters import Raters
+from custodes.data.readers.tables import Invalid, TableReader
+from custodes.data.readers.verdicts import read_verdicts
+from custodes.data.study import Study
+from custodes.data.table import check_columns, check_unique, label_column, rows_listed, rows_where
+from custodes.errors import InputError
+
+ORDERS = {"winner_original_order": "ab", "winner_swapped_order": "ba"}
+COLUMNS = ("dataset", "item", "judge", "prompt", "gold", *ORDERS)
+WINNERS = {"1": 1.0, "2": -1.0, "1.0": 1.0, "2.0": -1.0}
+GOLD = "gold"
+
+
+def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
+    """A study of verdicts: item = dataset/item, rater = judge/prompt, the person = gold.
+
+    Both winners name an output of the original order: the second column is already mapped back.
+    """
+    check_columns(frame, where=where, required=COLUMNS, optional=("repeat",))
+    labels = {name: label_column(frame, name, where=where) for name in COLUMNS[:4]}
+    run = pl.DataFrame([*labels.values(), label_column(frame, "repeat", where=where, empty=True)])
+    hint = "number the runs of a judge in a column 'repeat', or take the doubled row out"
+    check_unique(run, run.columns, where=where, what="judgment", hint=hint)
+    rows = run.select(
+        item=pl.concat_str("dataset", "item", separator="/"),
+        system_a=pl.lit("output_1"),
+        system_b=pl.lit("output_2"),
+        rater=pl.concat_str("judge", "prompt", separator="/"),
+        repeat="repeat",
+        row=pl.int_range(1, pl.len() + 1),
+    )
+    judged = [
+        rows.with_columns(order=pl.lit(order), verdict=label_column(frame, name, where=where, empty=True))
+        for name, order in ORDERS.items()
+    ]
+    gold = _gold(rows, label_column(frame, "gold", where=where), where=where)
+    table = pl.concat([*judged, gold.select(judged[0].columns)]).with_columns(
+        preference=pl.col("verdict").replace_strict(WINNERS, default=None, return_dtype=pl.Float64)
+    )
+    preferences, notes = read_verdicts(table, where=where, allowed="1 (output_1), 2 (output_2)", invalid=invalid)
+    datasets = pl.DataFrame([rows["item"], run["dataset"].alias("group"), run["dataset"]]).unique(maintain_order=True)
+    items, _ = Items.make(datasets, where=where)
+    judges = rows["rater"].unique(maintain_order=True)
+    if GOLD in judges:
+        raise InputError(f"{where}: a judge is called {GOLD!r}, which is the person here; rename it")
+    return Study(
+        preferences=preferences,
+        raters=Raters.infer({GOLD: "human", **dict.fromkeys(judges, "metric")}),
+        items=items,
+        notes=tuple(notes),
+        name=where,
+    )
+
+
+def _gold(rows: pl.DataFrame, gold: pl.Series, *, where: str) -> pl.DataFrame:
+    wrong = rows_where(~gold.is_in(list(WINNERS)))
+    if wrong:
+        raise InputError(f"{where}: gold {gold[wrong[0] - 1]!r} in row {rows_listed(wrong)}; allowed: 1, 2")
+    told = rows.with_columns(verdict=gold.str.slice(0, 1), rater=pl.lit(GOLD), repeat=pl.lit("0"), order=pl.lit(""))
+    torn = rows_where(told.select(pl.col("verdict") != pl.col("verdict").first().over("item")).to_series())
+    if torn:
+        item = rows["item"][torn[0] - 1]
+        raise InputError(f"{where}: item {item!r} has another gold in row {rows_listed(torn)}; an item has one gold")
+    return told.unique("item", keep="first", maintain_order=True)
+
+
+READER = TableReader(name="llmbar", columns=(COLUMNS,), make=read_llmbar)

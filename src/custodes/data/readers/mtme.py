@@ -1,0 +1,245 @@
+"""mt-metrics-eval V2: a folder or tar of sources, references, outputs, documents, human and metric scores.
+
+One test set and language pair is read, `PATH::wmt23/en-de`. Members of a tar are read in memory, never extracted; only
+plain files with the expected names are looked at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import polars as pl
+
+from custodes.data.items import Items
+from custodes.data.notes import Note
+from custodes.data.outputs import SCHEMA, Outputs
+from custodes.data.raters import Raters
+from custodes.data.ratings import SCHEMA as RATINGS
+from custodes.data.ratings import Ratings
+from custodes.data.readers.tables import file_bytes, utf8_text
+from custodes.data.study import Study
+from custodes.data.table import number_column, rows_listed, rows_where
+from custodes.errors import InputError, listed, suggestion
+
+TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz")
+LARGEST_MEMBER = 512 * 2**20
+PARTS = ("sources", "references", "system-outputs", "documents", "human-scores", "metric-scores")
+SOURCE = re.compile(r"(?:.*/)?([^/]+)/sources/([^/]+)\.txt")
+SPARE = (".domain.score", ".seg.rating")
+"""Files that are not used: means over a domain, and the annotators' single errors."""
+
+TWO_WORDS = r"^(\S+)\s+(\S+)$"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreFile:
+    """The scores of one rater: a line a segment of a system (seg), or a line a system (sys)."""
+
+    name: str
+    rater: str
+    kind: Literal["human", "metric"]
+    level: Literal["seg", "sys"]
+
+
+def read_mtme(path: Path, *, part: str | None) -> Study:
+    """The study of one test set and language pair.
+
+    Item = number of the segment (from 1), cluster = document, group = domain, raters = stems of the score files;
+    system-level scores are rows with an empty item.
+    """
+    found = sorted(set(_pairs_of_folder(path) if path.is_dir() else _pairs_of_tar(path)))
+    if not found:
+        raise InputError(
+            f"{path.name}: no mt-metrics-eval data: no file TESTSET/sources/LP.txt in it;"
+            " give the folder or tar that holds the test sets, or a table file"
+        )
+    test_set, pair = _chosen(found, part, where=path.name)
+    files = _files_of_folder(path, test_set, pair) if path.is_dir() else _files_of_tar(path, test_set, pair)
+    return _study(files, pair, name=f"{path.name}::{test_set}/{pair}", digest=_digest(path, files))
+
+
+def _chosen(found: Sequence[tuple[str, str]], part: str | None, *, where: str) -> tuple[str, str]:
+    labels = ["/".join(names) for names in found]
+    fitting = [names for names in found if part is None or part in ("/".join(names), *names)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if part is None or fitting:
+        raise InputError(f"{where}: holds several test sets; say which by PATH::TESTSET/LP: {listed(labels)}")
+    raise InputError(f"{where}: no {part!r} in it; it holds {listed(labels)}{suggestion(part, labels)}")
+
+
+def _test_sets(path: Path) -> dict[str, Path]:
+    """Test sets in a folder, which may be the test set itself or hold it one or two levels below."""
+    sources = [path / "sources", *path.glob("*/sources"), *path.glob("*/*/sources")]
+    return {folder.resolve().parent.name: folder.parent for folder in reversed(sources) if folder.is_dir()}
+
+
+def _pairs_of_folder(path: Path) -> Iterator[tuple[str, str]]:
+    for test_set, folder in _test_sets(path).items():
+        for source in (folder / "sources").glob("*.txt"):
+            yield test_set, source.stem
+
+
+def _files_of_folder(path: Path, test_set: str, pair: str) -> dict[str, str]:
+    folder = _test_sets(path)[test_set]
+    files = [file for part in PARTS for glob in (f"{pair}.*", f"{pair}/*") for file in (folder / part).glob(glob)]
+    named = {file.relative_to(folder).as_posix(): file for file in files if file.is_file()}
+    return {name: "" if name.endswith(SPARE) else utf8_text(file_bytes(named[name]), name) for name in sorted(named)}
+
+
+def _pairs_of_tar(path: Path) -> Iterator[tuple[str, str]]:
+    for name, _ in _members(path, SOURCE):
+        test_set, pair = SOURCE.sub(r"\1/\2", name).split("/")
+        yield test_set, pair
+
+
+def _files_of_tar(path: Path, test_set: str, pair: str) -> dict[str, str]:
+    wanted = re.compile(rf"(?:.*/)?{re.escape(test_set)}/((?:{'|'.join(PARTS)})/{re.escape(pair)}(?:\.[^/]+|/[^/]+))")
+    members = {wanted.sub(r"\1", name): data for name, data in _members(path, wanted)}
+    return {name: utf8_text(members[name], name) for name in sorted(members)}
+
+
+def _members(path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[str, bytes]]:
+    """Name and bytes of a tar's plain files with a wanted name; links, devices and sparse files are passed over."""
+    try:
+        with tarfile.open(path, mode="r|*") as tar:
+            for member in tar:
+                if not member.isreg() or member.issparse() or not wanted.fullmatch(member.name):
+                    continue
+                if member.size > LARGEST_MEMBER:
+                    raise InputError(f"{path.name}: {member.name} is over 512 MiB; unpack the tar and give the folder")
+                stream = tar.extractfile(member)
+                assert stream is not None
+                yield member.name, b"" if member.name.endswith(SPARE) else stream.read()
+    except InputError:
+        raise
+    except Exception as error:  # tarfile and the decompressors below it raise a dozen kinds on damaged bytes
+        raise InputError(f"{path.name}: a damaged or truncated tar file ({error}); copy or download it again") from None
+
+
+def _digest(path: Path, files: Mapping[str, str]) -> str:
+    if path.is_dir():
+        sha = hashlib.sha256()
+        for name, text in files.items():
+            sha.update(f"{name}\0{text}\0".encode())
+        return sha.hexdigest()[:16]
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()[:16]
+
+
+def _study(files: Mapping[str, str], pair: str, *, name: str, digest: str) -> Study:
+    sources = _lines(files[f"sources/{pair}.txt"])
+    segments = pl.Series("item", range(1, len(sources) + 1)).cast(pl.String)
+    scored = [found for found in (_score_file(file, pair) for file in files) if found is not None]
+    kinds: dict[str, str] = {}
+    for file in sorted(scored, key=lambda file: file.kind):
+        if kinds.setdefault(file.rater, file.kind) != file.kind:
+            raise InputError(f"{name}: {file.rater!r} has human and metric scores; rename one of the files")
+    empty = pl.DataFrame(schema={"item": pl.String, "system": pl.String, "score": pl.Float64, "rater": pl.String})
+    rows = [_scores(file, files[file.name], len(sources)) for file in scored]
+    scores = pl.concat([empty, *rows])
+    notes = _missing_notes(scores, name=name)
+    spare = [file for file in files if file.endswith(SPARE)]
+    if spare:
+        message = f"{name}: files not used: {listed(file.rpartition('/')[2] for file in spare)}"
+        notes.append(Note(rule="unused-files", message=message, count=len(spare)))
+    ratings = scores.drop_nulls("score").with_columns(aspect=pl.lit(""), repeat=pl.lit("0"))
+    return Study(
+        ratings=Ratings(frame=ratings.select(list(RATINGS))),
+        raters=Raters.infer(kinds),
+        items=_items(files, pair, segments),
+        outputs=_outputs(files, pair, segments, sources),
+        notes=tuple(notes),
+        name=name,
+        digest=digest,
+    )
+
+
+def _score_file(name: str, pair: str) -> ScoreFile | None:
+    for prefix, kind in ((f"human-scores/{pair}.", "human"), (f"metric-scores/{pair}/", "metric")):
+        match = re.fullmatch(rf"{re.escape(prefix)}(.+)\.(seg|sys)\.score", name)
+        if match:
+            return ScoreFile(name=name, rater=match[1], kind=kind, level=match[2])  # type: ignore[arg-type]
+    return None
+
+
+def _scores(file: ScoreFile, text: str, n_segments: int) -> pl.DataFrame:
+    table = _two_words(text, ("system", "score"), where=file.name, wanted="SYSTEM<TAB>SCORE")
+    counts = table["system"].value_counts(sort=True)
+    expected = n_segments if file.level == "seg" else 1
+    wrong = counts.filter(pl.col("count") != expected).sort("system")
+    if wrong.height:
+        system, count = wrong.row(0)
+        raise InputError(
+            f"{file.name}: {count} lines for system {system!r}, {expected} expected (the source has {n_segments} lines;"
+            f" {counts.height} systems, {table.height} lines, expected {counts.height * expected})"
+        )
+    segment = pl.col("system").cum_count().over("system").cast(pl.String)
+    item = segment if file.level == "seg" else pl.lit("")
+    return table.select(
+        item.alias("item"), "system", number_column(table, "score", where=file.name), pl.lit(file.rater).alias("rater")
+    )
+
+
+def _missing_notes(scores: pl.DataFrame, *, name: str) -> list[Note]:
+    missing = scores.filter(pl.col("score").is_null())
+    if not missing.height:
+        return []
+    by_rater = listed(f"{rater} {n}" for rater, n in missing.group_by("rater", maintain_order=True).len().iter_rows())
+    message = f"{name}: {missing.height} scores are None and count as not rated ({by_rater})"
+    return [Note(rule="missing-score", message=message, count=missing.height)]
+
+
+def _items(files: Mapping[str, str], pair: str, segments: pl.Series) -> Items:
+    name = f"documents/{pair}.docs"
+    if name not in files:
+        return Items.empty()
+    table = _two_words(files[name], ("group", "cluster"), where=name, wanted="DOMAIN<TAB>DOCUMENT")
+    _check_length(table.height, segments.len(), where=name)
+    return Items.make(table.with_columns(segments), where=name)[0]
+
+
+def _outputs(files: Mapping[str, str], pair: str, segments: pl.Series, sources: list[str]) -> Outputs:
+    prefix = f"system-outputs/{pair}/"
+    systems = [name for name in files if name.startswith(prefix) and name.endswith(".txt")]
+    texts = [pl.DataFrame(schema=SCHEMA)]
+    for name in systems:
+        lines = _lines(files[name])
+        _check_length(len(lines), segments.len(), where=name)
+        system = pl.lit(name.removeprefix(prefix).removesuffix(".txt"))
+        texts.append(pl.DataFrame({"item": segments, "text": lines}).select("item", system.alias("system"), "text"))
+    references = [name for name in files if name.startswith("references/")]
+    columns = [_lines(files[name]) for name in references]
+    for name, lines in zip(references, columns, strict=True):
+        _check_length(len(lines), segments.len(), where=name)
+    by_item = [list(row) for row in zip(*columns, strict=True)] if columns else [[] for _ in sources]
+    told = pl.DataFrame(
+        {"item": segments, "source": sources, "references": by_item},
+        schema_overrides={"references": pl.List(pl.String)},
+    )
+    return Outputs(texts=pl.concat(texts), sources=told)
+
+
+def _lines(text: str) -> list[str]:
+    return text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
+
+
+def _two_words(text: str, names: tuple[str, str], *, where: str, wanted: str) -> pl.DataFrame:
+    lines = pl.Series("line", _lines(text), dtype=pl.String).str.strip_chars()
+    words = lines.str.extract_groups(TWO_WORDS).struct.unnest()
+    words.columns = list(names)
+    rows = rows_where(words[names[0]].is_null())
+    if rows:
+        raise InputError(f"{where}: line {rows_listed(rows)} is not {wanted}")
+    return words
+
+
+def _check_length(came: int, expected: int, *, where: str) -> None:
+    if came != expected:
+        raise InputError(f"{where}: {came} lines, {expected} expected (one for every line of the source)")

@@ -1,0 +1,64 @@
+"""Texts: one row an item with `outputs: {system: text}` and optional `source`, `references`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from custodes.data.outputs import SCHEMA, SOURCES, Outputs
+from custodes.data.raters import Raters
+from custodes.data.readers.tables import Invalid, TableReader, parse_json
+from custodes.data.study import Study
+from custodes.data.table import check_columns, check_unique, label_column
+from custodes.errors import InputError
+
+
+def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
+    """A study of texts only, to be joined to ratings."""
+    check_columns(frame, where=where, required=("item", "outputs"), optional=("source", "references"))
+    items = label_column(frame, "item", where=where)
+    check_unique(items.to_frame(), ["item"], where=where, what="item", hint="one row an item")
+    texts: list[dict[str, str]] = []
+    references: list[list[str]] = []
+    listed_references = frame["references"] if "references" in frame.columns else [None] * frame.height
+    for row, (item, outputs, told) in enumerate(zip(items, frame["outputs"], listed_references, strict=True), start=1):
+        texts += [
+            {"item": item, "system": name, "text": text} for name, text in _outputs(outputs, f"{where}, row {row}")
+        ]
+        references.append(_references(told, f"{where}, row {row}"))
+    if not texts:
+        raise InputError(f"{where}: no output at all; give outputs as an object {{system: text}}")
+    sources = pl.DataFrame([items, label_column(frame, "source", where=where, empty=True)]).with_columns(
+        references=pl.Series(references, dtype=pl.List(pl.String))
+    )
+    made = Outputs(texts=pl.DataFrame(texts, schema=SCHEMA), sources=sources.select(list(SOURCES)))
+    return Study(raters=Raters.infer({}), outputs=made, name=where)
+
+
+def _outputs(value: Any, where: str) -> list[tuple[str, str]]:
+    outputs = _decoded(value, where)
+    if not isinstance(outputs, dict) or not all(text is None or isinstance(text, str) for text in outputs.values()):
+        raise InputError(f"{where}: outputs must be an object {{system: text}}")
+    named = [(str(name).strip(), text) for name, text in outputs.items() if text is not None]
+    if len({name for name, _ in named} - {""}) < len(named):
+        raise InputError(f"{where}: outputs name a system twice, or one without a name; every output needs its own")
+    return named
+
+
+def _references(value: Any, where: str) -> list[str]:
+    if value is None or (isinstance(value, str) and not value.strip().startswith("[")):
+        return [value] if value else []
+    references = _decoded(value, where)
+    if not isinstance(references, list) or not all(isinstance(text, str) for text in references):
+        raise InputError(f"{where}: references must be a text or a list of texts")
+    return references
+
+
+def _decoded(value: Any, where: str) -> Any:
+    if isinstance(value, pl.Series):
+        return value.to_list()
+    return parse_json(value, where=where) if isinstance(value, str) else value
+
+
+READER = TableReader(name="outputs", columns=(("item", "outputs"),), make=read_outputs)

@@ -1,0 +1,19 @@
+"""The long table `item, system, rater, score` with optional `kind`, `aspect`, `repeat`."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from custodes.data.raters import Raters, kinds_of
+from custodes.data.ratings import Ratings
+from custodes.data.readers.tables import Invalid, TableReader
+from custodes.data.study import Study
+
+
+def read_ratings(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
+    """A study of scores; without a column `kind`, who is human is left open."""
+    ratings, notes = Ratings.make(frame, where=where, ignore=("kind",))
+    return Study(ratings=ratings, raters=Raters.infer(kinds_of(frame, where=where)), notes=tuple(notes), name=where)
+
+
+READER = TableReader(name="ratings", columns=(("item", "system", "rater", "score"),), make=read_ratings)

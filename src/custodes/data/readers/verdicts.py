@@ -1,0 +1,44 @@
+"""Verdicts that cannot be read: refused with their rows, or dropped and counted for each rater."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from custodes.data.notes import Note
+from custodes.data.preferences import Preferences
+from custodes.data.readers.tables import Invalid
+from custodes.errors import InputError, listed
+
+
+def read_verdicts(table: pl.DataFrame, *, where: str, allowed: str, invalid: Invalid) -> tuple[Preferences, list[Note]]:
+    """Preferences from a table with their columns and `verdict`, the text that `preference` was read from.
+
+    `preference` is null where the verdict is empty (an absent row) or unreadable; `row` is where the verdict stands in
+    the file, where that is not its place in the table.
+    """
+    if "row" not in table.columns:
+        table = table.with_row_index("row", offset=1)
+    unreadable = table.filter(pl.col("preference").is_null() & (pl.col("verdict") != ""))
+    if unreadable.height and invalid == "error":
+        raise InputError(_refusal(unreadable, where=where, allowed=allowed))
+    preferences, notes = Preferences.make(table.drop("verdict", "row"), where=where)
+    notes = [note for note in notes if note.rule != "missing-verdict"]
+    empty = table.filter(pl.col("verdict") == "").height
+    if empty:
+        message = f"{where}: {empty} verdicts are empty and count as not rated"
+        notes.append(Note(rule="missing-verdict", message=message, count=empty))
+    if unreadable.height:
+        counts = unreadable.group_by("rater", maintain_order=True).len()
+        by_rater = listed((f"{rater} {count}" for rater, count in counts.iter_rows()), limit=20)
+        message = f"{where}: {unreadable.height} verdicts could not be read and were dropped ({by_rater})"
+        notes.append(Note(rule="unreadable-verdict", message=message, count=unreadable.height))
+    return preferences, notes
+
+
+def _refusal(unreadable: pl.DataFrame, *, where: str, allowed: str) -> str:
+    kinds = unreadable.group_by("verdict", maintain_order=True).agg(pl.col("row").min())
+    examples = listed((f"{verdict[:40]!r} in row {row}" for verdict, row in kinds.iter_rows()), limit=3)
+    return (
+        f"{where}: {unreadable.height} verdicts cannot be read ({examples}); allowed: {allowed}, or nothing;"
+        " mend them, or drop and count them with invalid='drop' (--invalid drop)"
+    )

@@ -1,0 +1,53 @@
+"""What a number means: the bounds of a rater's scale and its direction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+FEW_RATINGS = 20
+"""Below this many ratings a person's range says nothing about the scale."""
+
+LEAST_OVERLAP = 0.2
+"""Two ranges that share less of their union than this are taken for two scales (a 1-5 rater who never went under 4
+shares .25 with one who used it all; MQM penalties and 0-100 direct assessments share 0)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """Bounds of a rater's scores; declared in a raters file, else the range seen.
+
+    >>> Scale(low=1, high=5).comparable(Scale(low=0, high=100))
+    False
+    """
+
+    low: float
+    high: float
+    n: int = FEW_RATINGS
+    declared: bool = False
+
+    @classmethod
+    def seen(cls, scores: NDArray[np.float64]) -> Scale:
+        """The range of the scores a rater gave (NaN ignored)."""
+        given = scores[np.isfinite(scores)]
+        if not given.size:
+            return cls(low=np.nan, high=np.nan, n=0)
+        return cls(low=float(given.min()), high=float(given.max()), n=given.size)
+
+    def comparable(self, other: Scale) -> bool:
+        """Whether averaging scores of the two makes sense: equal declared bounds, or ranges that overlap enough."""
+        if self.declared and other.declared:
+            return self.low == other.low and self.high == other.high
+        if min(self.n, other.n) < FEW_RATINGS:
+            return True
+        union = max(self.high, other.high) - min(self.low, other.low)
+        if union == 0:
+            return True
+        shared = min(self.high, other.high) - max(self.low, other.low)
+        narrowest = min(self.high - self.low, other.high - other.low)
+        if narrowest == 0:
+            # A constant rater shows one point of the scale; inside the other's range it proves nothing.
+            return shared >= 0
+        return shared / union >= LEAST_OVERLAP

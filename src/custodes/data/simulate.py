@@ -1,0 +1,348 @@
+"""Studies with known truth: what was planted comes with the study, so that an answer can be checked; the demo."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike, NDArray
+
+from custodes.data.items import Items
+from custodes.data.pairs import pairs_of
+from custodes.data.raters import SCHEMA as RATERS_SCHEMA
+from custodes.data.raters import Raters
+from custodes.data.ratings import SCHEMA as RATINGS_SCHEMA
+from custodes.data.ratings import Ratings
+from custodes.data.study import Study
+from custodes.errors import OptionError, listed, suggestion
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+LIKERT = 5
+"""People rate from 1 to this many points."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatedMetric:
+    """How a metric sees an output: `signal` times its true quality, what it `favours`, normal noise of sd `noise`.
+
+    `favours` maps systems to what they get for nothing, in units of quality. `copies` names an earlier metric whose
+    view is taken instead of a fresh one. `levels` makes scores the integers 1 to levels (a judge; 0: continuous, in
+    (0, 1)). `by_aspect` rates every aspect, else their mean. With `higher_is_better` false it is a distance, in
+    (0, inf). `missing` is the share of items it has no scores for.
+    """
+
+    name: str
+    signal: float = 1.0
+    noise: float = 1.0
+    favours: Mapping[str, float] = field(default_factory=dict)
+    copies: str = ""
+    levels: int = 0
+    by_aspect: bool = False
+    higher_is_better: bool = True
+    missing: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Truth:
+    """What was planted.
+
+    `quality` (systems, aspects), `latent` (items, systems, aspects): the true quality of systems and of each output;
+    higher is better. `favours` (metrics, systems): what each metric adds. `reliability` (annotators): correlation of an
+    annotator's impression (before rounding) with the true quality of outputs of one system. `better` (pairs, aspects):
+    probability that system_a's output is truly better. `preferred` (metrics, pairs, aspects): probability that the
+    metric prefers it; NaN for a metric with levels, which can tie. Pairs in the order of `pairs_of`.
+    """
+
+    systems: tuple[str, ...]
+    aspects: tuple[str, ...]
+    annotators: tuple[str, ...]
+    metrics: tuple[str, ...]
+    items: tuple[str, ...]
+    quality: Floats
+    latent: Floats
+    favours: Floats
+    reliability: Floats
+    better: Floats
+    preferred: Floats
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simulation:
+    """A study and the truth behind it."""
+
+    study: Study
+    truth: Truth
+
+
+def simulate(
+    *,
+    items: int,
+    quality: Mapping[str, Sequence[float]],
+    aspects: Sequence[str] = ("",),
+    annotators: Mapping[str, float],
+    metrics: Sequence[SimulatedMetric],
+    rng: int | np.random.Generator,
+    documents: int | None = None,
+    groups: Sequence[str] = ("",),
+    difficulty: float = 0.5,
+    spread: float = 0.7,
+    missing: float = 0.0,
+    name: str = "simulated",
+) -> Simulation:
+    """Draw a study from a latent normal model: system + difficulty of the document and item + item by system effect.
+
+    `quality` maps systems to one value per aspect, in the unit of one Likert point; `annotators` map to their
+    reliability in (0, 1]. Items fall into `documents` (clusters; default: none) and those into `groups`. `difficulty`
+    and `spread` are the standard deviations of what the systems share on an item and of what they do not. People round
+    to 1-5, so they tie; a share `missing` of their ratings is absent. Raises `OptionError` for impossible requests.
+
+    >>> metric = SimulatedMetric(name="m")
+    >>> made = simulate(items=50, quality={"A": [1.0], "B": [0.0]}, annotators={"ann": 0.9}, metrics=[metric], rng=0)
+    >>> made.study.metrics, made.truth.better.round(2).tolist()  # normal cdf of 1 / (0.7 * sqrt 2)
+    (('m',), [[0.84]])
+    """
+    systems = tuple(sorted(quality))
+    _check(systems, quality, aspects, annotators, metrics)
+    rng = np.random.default_rng(rng)
+    labels, side = _items(items, documents, tuple(groups))
+    level = np.array([quality[system] for system in systems], dtype=float)
+    latent = level + _difficulties(side, len(aspects), sd=difficulty, rng=rng)[:, None, :]
+    latent += spread * rng.normal(size=latent.shape)
+    reliability = np.array(list(annotators.values()), dtype=float)
+    frames = []
+    for annotator, correlation in annotators.items():
+        noise = np.hypot(difficulty, spread) * np.sqrt(1 / correlation**2 - 1)
+        impression = latent + noise * rng.normal(size=latent.shape)
+        scores = _rounded(impression, LIKERT)
+        scores[rng.random(scores.shape) < missing] = np.nan
+        frames.append(_rows(scores, rater=annotator, items=labels, systems=systems, aspects=aspects))
+    views: dict[str, Floats] = {}
+    for metric in metrics:
+        seen = views[metric.copies] if metric.copies else metric.signal * _subject(metric, latent)
+        view = seen + _favours(metric, systems)[:, None] + metric.noise * rng.normal(size=seen.shape)
+        views[metric.name] = view
+        scores = _scored(metric, view)
+        scores[rng.permutation(items) < metric.missing * items] = np.nan
+        rated = aspects if metric.by_aspect else ("",)
+        frames.append(_rows(scores, rater=metric.name, items=labels, systems=systems, aspects=rated))
+    study = Study(
+        ratings=Ratings(frame=pl.concat(frames)),
+        raters=_raters(tuple(annotators), metrics),
+        items=Items.make(side)[0],
+        name=name,
+    )
+    truth = Truth(
+        systems=systems,
+        aspects=tuple(aspects),
+        annotators=tuple(annotators),
+        metrics=tuple(metric.name for metric in metrics),
+        items=labels,
+        quality=level,
+        latent=latent,
+        favours=np.array([_favours(metric, systems) for metric in metrics]).reshape(len(metrics), len(systems)),
+        reliability=reliability,
+        better=_chances(level, np.full(len(aspects), spread)),
+        preferred=_preferred(metrics, level, systems, spread=spread),
+    )
+    return Simulation(study=study, truth=truth)
+
+
+def simulate_counts(p: ArrayLike, channel: ArrayLike, *, n: int, rng: int | np.random.Generator) -> Counts:
+    """Paired counts (..., 3, 3) of n items: people's outcome drawn from p (..., 3), seen through a channel.
+
+    `channel` (..., 3, 3) [human, metric], rows sum to 1: the mixture matrix mu of the correction paper, transposed.
+
+    >>> counts = simulate_counts([0.5, 0.2, 0.3], [[0.8, 0.1, 0.1], [0.2, 0.5, 0.3], [0.1, 0.1, 0.8]], n=100, rng=0)
+    >>> counts.shape, int(counts.sum())
+    ((3, 3), 100)
+    """
+    joint = np.asarray(p, dtype=float)[..., :, None] * np.asarray(channel, dtype=float)
+    cells = joint.reshape(*joint.shape[:-2], 9)
+    if (cells < 0).any() or not np.allclose(cells.sum(axis=-1), 1):
+        raise OptionError(
+            "simulate_counts: p and every row of channel [human, metric] must be probabilities that sum to 1"
+        )
+    drawn = np.random.default_rng(rng).multinomial(n, cells / cells.sum(axis=-1, keepdims=True))
+    return drawn.reshape(joint.shape)
+
+
+def demo_simulation() -> Simulation:
+    """The embedded demo with its truth: 80 texts of 16 documents, six systems, three people, seven metrics.
+
+    Planted: `learned` is good; `selfeval` favours Dogwood, which it takes to be as good as the best; `overlap` and
+    `overlap-stem` are near duplicates; `noise` sees nothing; `judge` rates each aspect from 1 to 5 and ties often;
+    `distance` is lower for better texts and missed a tenth of them; Birch and Cedar are equally coherent.
+    """
+    return simulate(
+        items=80,
+        documents=16,
+        groups=("news", "dialogue"),
+        aspects=("coherence", "fluency"),
+        quality={
+            "Aster": (1.0, 0.6),
+            "Birch": (0.4, 0.9),
+            "Cedar": (0.4, 0.1),
+            "Dogwood": (0.2, 0.2),
+            "Elm": (-0.4, 0.0),
+            "Fir": (-1.0, -0.8),
+        },
+        annotators={"ann1": 0.9, "ann2": 0.8, "ann3": 0.6},
+        metrics=(
+            SimulatedMetric(name="learned", noise=0.5),
+            SimulatedMetric(name="selfeval", noise=0.7, favours={"Dogwood": 1.5}),
+            SimulatedMetric(name="overlap", signal=0.6, noise=0.8),
+            SimulatedMetric(name="overlap-stem", copies="overlap", noise=0.12),
+            SimulatedMetric(name="judge", noise=0.7, levels=5, by_aspect=True),
+            SimulatedMetric(name="distance", signal=0.5, noise=0.6, higher_is_better=False, missing=0.1),
+            SimulatedMetric(name="noise", signal=0.0),
+        ),
+        missing=0.03,
+        name="demo",
+        rng=0,
+    )
+
+
+def demo_study() -> Study:
+    """The embedded demo: a small study whose answers are known (see `demo_simulation`).
+
+    >>> demo_study().systems
+    ('Aster', 'Birch', 'Cedar', 'Dogwood', 'Elm', 'Fir')
+    """
+    return demo_simulation().study
+
+
+def _check(
+    systems: tuple[str, ...],
+    quality: Mapping[str, Sequence[float]],
+    aspects: Sequence[str],
+    annotators: Mapping[str, float],
+    metrics: Sequence[SimulatedMetric],
+) -> None:
+    for system, values in quality.items():
+        if len(values) != len(aspects):
+            raise OptionError(f"simulate: quality[{system!r}] has {len(values)} values for {len(aspects)} aspects")
+    for annotator, reliability in annotators.items():
+        if not 0 < reliability <= 1:
+            raise OptionError(f"simulate: reliability {reliability} of {annotator!r} is outside (0, 1]")
+    by_name: dict[str, SimulatedMetric] = {}
+    for metric in metrics:
+        for system in metric.favours:
+            if system not in systems:
+                raise OptionError(
+                    f"simulate: {metric.name!r} favours {system!r}, which is no system here;"
+                    f" systems: {listed(systems)}{suggestion(system, systems)}"
+                )
+        if metric.copies and metric.copies not in by_name:
+            raise OptionError(f"simulate: {metric.name!r} copies {metric.copies!r}, which is no earlier metric")
+        if metric.copies and metric.by_aspect != by_name[metric.copies].by_aspect:
+            raise OptionError(f"simulate: {metric.name!r} and {metric.copies!r} must both rate aspects, or neither")
+        by_name[metric.name] = metric
+    if len({*annotators, *by_name}) < len(annotators) + len(metrics):
+        raise OptionError("simulate: annotators and metrics need names of their own")
+
+
+def _items(items: int, documents: int | None, groups: tuple[str, ...]) -> tuple[tuple[str, ...], pl.DataFrame]:
+    """Item labels and their side table; documents are runs of items, dealt to the groups in turn."""
+    n_documents = items if documents is None else documents
+    if not 1 <= n_documents <= items:
+        raise OptionError(f"simulate: {documents} documents for {items} items; allowed: 1 to the number of items")
+    document = np.arange(items) * n_documents // items
+    width, of_document = len(str(items)), len(str(n_documents))
+    labels = tuple(f"item{k + 1:0{width}}" for k in range(items))
+    side = {
+        "item": labels,
+        "cluster": ["" if documents is None else f"doc{k + 1:0{of_document}}" for k in document],
+        "group": [groups[k % len(groups)] for k in document],
+    }
+    return labels, pl.DataFrame(side)
+
+
+def _difficulties(side: pl.DataFrame, n_aspects: int, *, sd: float, rng: np.random.Generator) -> Floats:
+    """(items, aspects): half the variance is the document's, half the item's own."""
+    own = rng.normal(size=(side.height, n_aspects))
+    clusters = side["cluster"].rle_id().to_numpy() if side["cluster"][0] else np.arange(side.height)
+    shared = rng.normal(size=(int(clusters.max()) + 1, n_aspects))[clusters]
+    return np.asarray(sd * np.sqrt(0.5) * (own + shared))
+
+
+def _subject(metric: SimulatedMetric, latent: Floats) -> Floats:
+    """What the metric looks at: every aspect, or their mean as the only one."""
+    return latent if metric.by_aspect else latent.mean(axis=-1, keepdims=True)
+
+
+def _favours(metric: SimulatedMetric, systems: tuple[str, ...]) -> Floats:
+    return np.array([metric.favours.get(system, 0.0) for system in systems])
+
+
+def _rounded(view: Floats, levels: int) -> Floats:
+    return np.clip(np.rint(view + (levels + 1) / 2), 1, levels)
+
+
+def _scored(metric: SimulatedMetric, view: Floats) -> Floats:
+    """The view as a score; strictly monotone unless it has levels, so that preferences stay what the truth says."""
+    if metric.levels:
+        turned = view if metric.higher_is_better else -view
+        return _rounded(turned, metric.levels)
+    return 1 / (1 + np.exp(-view)) if metric.higher_is_better else np.exp(-view)
+
+
+def _rows(
+    scores: Floats, *, rater: str, items: tuple[str, ...], systems: tuple[str, ...], aspects: Sequence[str]
+) -> pl.DataFrame:
+    """Long ratings from (items, systems, aspects); NaN is an absent row."""
+    item, system, aspect = np.nonzero(np.isfinite(scores))
+    columns = {
+        "item": pl.Series(items).gather(item),
+        "system": pl.Series(systems).gather(system),
+        "rater": pl.repeat(rater, item.size, dtype=pl.String, eager=True),
+        "aspect": pl.Series(aspects).gather(aspect),
+        "repeat": pl.repeat("0", item.size, dtype=pl.String, eager=True),
+        "score": scores[item, system, aspect],
+    }
+    return pl.DataFrame(columns, schema=RATINGS_SCHEMA)
+
+
+def _raters(annotators: tuple[str, ...], metrics: Sequence[SimulatedMetric]) -> Raters:
+    people = [
+        {"rater": name, "kind": "human", "higher_is_better": True, "low": 1.0, "high": float(LIKERT), "person": True}
+        for name in annotators
+    ]
+    judges = []
+    for metric in metrics:
+        low, high = (1.0, float(metric.levels)) if metric.levels else (0.0, 1.0 if metric.higher_is_better else None)
+        row = {"rater": metric.name, "kind": "metric", "higher_is_better": metric.higher_is_better}
+        judges.append({**row, "low": low, "high": high, "person": False})
+    return Raters(frame=pl.DataFrame([*people, *judges], schema=RATERS_SCHEMA))
+
+
+def _chances(level: Floats, sd: Floats) -> Floats:
+    """(pairs, aspects): probability that a normal difference of levels (systems, aspects) with sd each is positive."""
+    from scipy.special import ndtr
+
+    first, second = pairs_of(range(len(level)))  # type: ignore[arg-type]
+    difference = level[first] - level[second]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(ndtr(difference / (np.sqrt(2) * sd)))
+
+
+def _preferred(metrics: Sequence[SimulatedMetric], level: Floats, systems: tuple[str, ...], *, spread: float) -> Floats:
+    """(metrics, pairs, aspects): the chance that a metric's continuous score prefers the first system's output."""
+    n_aspects = level.shape[1]
+    n_pairs = len(systems) * (len(systems) - 1) // 2
+    chances = np.full((len(metrics), n_pairs, n_aspects), np.nan)
+    seen: dict[str, tuple[Floats, Floats]] = {}
+    for k, metric in enumerate(metrics):
+        if metric.copies:
+            mean, variance = seen[metric.copies]
+        else:
+            mean = metric.signal * np.broadcast_to(_subject(metric, level), level.shape)
+            averaged = 1 if metric.by_aspect else n_aspects
+            variance = np.full(n_aspects, (metric.signal * spread) ** 2 / averaged)
+        seen[metric.name] = mean, variance = mean + _favours(metric, systems)[:, None], variance + metric.noise**2
+        if not metric.levels:
+            chances[k] = _chances(mean, np.sqrt(variance))
+    return chances

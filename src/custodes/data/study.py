@@ -1,0 +1,308 @@
+"""Study: ratings, verdicts, raters, items and texts that belong together; what `read` returns and questions take."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import polars as pl
+
+from custodes.data.items import Items
+from custodes.data.notes import Note
+from custodes.data.outputs import Outputs
+from custodes.data.patterns import Patterns, select_labels, split_patterns
+from custodes.data.preferences import Preferences
+from custodes.data.raters import Raters
+from custodes.data.ratings import Ratings
+from custodes.errors import InputError, OptionError, listed, suggestion
+
+JOIN_KEY = ["item", "system"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """What was judged, by whom, and what was left out on the way in.
+
+    Every row names its rater; `raters` says which are people. `name` and `digest` say where it came from.
+    """
+
+    ratings: Ratings = field(default_factory=Ratings.empty)
+    preferences: Preferences = field(default_factory=Preferences.empty)
+    raters: Raters
+    items: Items = field(default_factory=Items.empty)
+    outputs: Outputs | None = None
+    notes: tuple[Note, ...] = ()
+    name: str = "study"
+    digest: str = ""
+
+    @property
+    def humans(self) -> tuple[str, ...]:
+        """The people, in the order of the file."""
+        return self.raters.of_kind("human")
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics and judges, in the order of the file."""
+        return self.raters.of_kind("metric")
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """All systems, sorted."""
+        pairs = self.preferences.frame
+        labels = pl.concat([self.ratings.frame["system"], pairs["system_a"], pairs["system_b"]]).unique()
+        return tuple(labels.sort())
+
+    @property
+    def aspects(self) -> tuple[str, ...]:
+        """The aspects that people rated ('' for ratings without one)."""
+        return _labels(self._rows_of(self.humans), "aspect")
+
+    def item_labels(self) -> pl.Series:
+        """All items that anybody rated, in the order of the file."""
+        scored = self.ratings.frame["item"]
+        return pl.concat([scored.filter(scored != ""), self.preferences.frame["item"]]).unique(maintain_order=True)
+
+    def _rows_of(self, raters: Sequence[str]) -> pl.DataFrame:
+        """Rater, aspect, item of all ratings and verdicts of some raters."""
+        frames = [self.ratings.frame, self.preferences.frame]
+        return pl.concat(
+            [f.filter(pl.col("rater").is_in(list(raters))).select("rater", "aspect", "item") for f in frames]
+        )
+
+    def describe(
+        self, *, raters: Any = None, items: Any = None, raters_name: str = "raters", items_name: str = "items"
+    ) -> Study:
+        """Add what side tables say of raters and items (see `Raters.described`, `Items.make`).
+
+        `raters_name` and `items_name` are what messages call the tables.
+        """
+        study = self
+        if raters is not None:
+            described, notes = study.raters.described(raters, where=raters_name)
+            study = replace(study, raters=described, notes=(*study.notes, *notes))
+        if items is not None:
+            made, notes = Items.make(items, where=items_name)
+            found = _items_notes(study, made, where=items_name)
+            study = replace(study, items=made, notes=(*study.notes, *notes, *found))
+        if not study.digest:
+            return study
+        said = [frame.write_csv() for frame in (study.raters.frame, study.items.frame)]
+        return replace(study, digest=_digest(study.digest, *said))
+
+    def select(
+        self,
+        *,
+        human: Patterns = None,
+        metrics: Patterns = None,
+        systems: Patterns = None,
+        aspect: Patterns = None,
+        group: Patterns = None,
+    ) -> Study:
+        """The part of the study that is asked about; everyone chosen is then either human or metric.
+
+        Patterns are comma lists of globs, `!` excludes; `metrics` also knows `@aspect` and `@noaspect`. Default people:
+        every rater of kind human. What is left out is noted. Unknown names raise `OptionError` with a suggestion.
+        """
+        people, people_notes = self._chosen_people(human)
+        study = replace(self, raters=self.raters.with_kinds(dict.fromkeys(people, "human")))
+        aspects = select_labels(aspect, _labels(study._rows_of(people), "aspect"), option="aspect", what="aspect")
+        candidates = tuple(r for r, kind in study.raters.kind.items() if kind != "human" and r not in people)
+        judges = study._chosen_metrics(metrics, candidates)
+        chosen_systems = select_labels(systems, self.systems, option="systems", what="system")
+        notes = [*self.notes, *people_notes, *study._aspect_notes(judges, aspects)]
+        keep = pl.col("rater").is_in(list(people)) & pl.col("aspect").is_in(list(aspects)) | pl.col("rater").is_in(
+            list(judges)
+        ) & pl.col("aspect").is_in([*aspects, ""])
+        if group is not None:
+            members = self._items_in(group)
+            keep &= pl.col("item").is_in(members.implode())
+        ratings = self.ratings.frame.filter(keep & pl.col("system").is_in(list(chosen_systems)))
+        pairs = self.preferences.frame.filter(
+            keep & pl.col("system_a").is_in(list(chosen_systems)) & pl.col("system_b").is_in(list(chosen_systems))
+        )
+        left = [name for name in self.systems if name not in chosen_systems]
+        if left:
+            message = f"systems not selected: {listed(left)}"
+            notes.append(Note(rule="systems-not-selected", message=message, count=len(left)))
+        raters = study.raters.with_kinds(dict.fromkeys(judges, "metric")).only([*people, *judges])
+        return replace(
+            study,
+            ratings=Ratings(frame=ratings),
+            preferences=Preferences(frame=pairs),
+            raters=raters,
+            notes=tuple(notes),
+        )
+
+    def _chosen_people(self, human: Patterns) -> tuple[tuple[str, ...], list[Note]]:
+        kinds = self.raters.kind
+        if human is None:
+            people = self.humans
+            if not people:
+                raise OptionError(
+                    f"which raters are people? say human='PATTERN' (or give a column or raters file with 'kind');"
+                    f" raters: {listed(kinds)}"
+                )
+            return people, []
+        candidates = [rater for rater, kind in kinds.items() if kind != "metric"]
+        if not candidates:
+            raise OptionError(f"human={human!r}: every rater here is of kind metric; give people's ratings too")
+        people = select_labels(human, candidates, option="human", what="rater")
+        left = [rater for rater in self.humans if rater not in people]
+        notes = []
+        if left:
+            message = f"people not selected: {listed(left)}"
+            notes.append(Note(rule="people-not-selected", message=message, count=len(left)))
+        return people, notes
+
+    def _chosen_metrics(self, metrics: Patterns, candidates: tuple[str, ...]) -> tuple[str, ...]:
+        if not candidates:
+            raise OptionError("no metric to judge: every rater here is a person; join a file with metric ratings")
+        words = None if metrics is None else split_patterns(metrics, candidates)
+        tokens = [word for word in words or [] if word in ("@aspect", "@noaspect")]
+        if tokens:
+            with_aspect = set(self._rows_of(candidates).filter(pl.col("aspect") != "")["rater"])
+            wanted = {"@aspect" in tokens, "@noaspect" not in tokens}
+            candidates = tuple(c for c in candidates if (c in with_aspect) in wanted)
+            if not candidates:
+                raise OptionError(f"metrics={metrics!r} leaves no metric; {listed(tokens)} selects by having an aspect")
+            words = [word for word in words or [] if word not in tokens] or None
+        return select_labels(words, candidates, option="metrics", what="metric")
+
+    def _aspect_notes(self, judges: tuple[str, ...], aspects: tuple[str, ...]) -> list[Note]:
+        rows = self._rows_of(judges).select("rater", "aspect").unique(maintain_order=True)
+        usable = set(rows.filter(pl.col("aspect").is_in([*aspects, ""]))["rater"])
+        strangers = rows.filter(~pl.col("rater").is_in(list(usable)))
+        notes = []
+        for (aspect,), group in strangers.group_by("aspect", maintain_order=True):
+            message = f"metrics left out, as no chosen person rated their aspect {aspect!r}: {listed(group['rater'])}"
+            notes.append(Note(rule="aspect-without-people", message=message, count=group.height))
+        return notes
+
+    def _items_in(self, group: Patterns) -> pl.Series:
+        groups = _labels(self.items.frame, "group")
+        if not any(groups):
+            raise OptionError(f"group={group!r}: the items have no groups; give an items file with a column 'group'")
+        chosen = select_labels(group, groups, option="group", what="group")
+        return self.items.frame.filter(pl.col("group").is_in(list(chosen)))["item"]
+
+    def fingerprint(self) -> str:
+        """The digest of the input, computed from the rows where no file gave one."""
+        if self.digest:
+            return self.digest
+        frames = (self.ratings.frame, self.preferences.frame, self.raters.frame, self.items.frame)
+        return _digest(*(frame.write_csv() for frame in frames))
+
+
+def join(studies: Sequence[Study]) -> Study:
+    """One study from several: rows united, what the inputs share by item and system checked and reported.
+
+    Raises `InputError` if two inputs with ratings share no output at all, or name one rater as both kinds.
+    """
+    first, *others = studies
+    joined = first
+    for other in others:
+        notes = [*joined.notes, *other.notes, *_overlap_notes(joined, other)]
+        kinds, other_kinds = joined.raters.kind, other.raters.kind
+        for rater in kinds.keys() & other_kinds.keys():
+            if {kinds[rater], other_kinds[rater]} == {"human", "metric"}:
+                raise InputError(f"rater {rater!r} is human in one input and metric in another; rename one")
+        known = pl.concat([joined.raters.frame, other.raters.frame]).sort(pl.col("kind") == "", maintain_order=True)
+        joined = replace(
+            joined,
+            ratings=Ratings(frame=_united(joined.ratings.frame, other.ratings.frame, ["score"], "rating")),
+            preferences=Preferences(
+                frame=_united(joined.preferences.frame, other.preferences.frame, ["preference"], "verdict")
+            ),
+            raters=Raters(frame=known.unique("rater", keep="first", maintain_order=True)),
+            items=Items(
+                frame=pl.concat([joined.items.frame, other.items.frame]).unique(
+                    "item", keep="first", maintain_order=True
+                )
+            ),
+            outputs=_joined_outputs(joined.outputs, other.outputs),
+            notes=tuple(notes),
+            name=f"{joined.name} + {other.name}",
+            digest=_digest(joined.fingerprint(), other.fingerprint()),
+        )
+    return joined
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("".join(texts).encode()).hexdigest()[:16]
+
+
+def _joined_outputs(a: Outputs | None, b: Outputs | None) -> Outputs | None:
+    if a is None or b is None:
+        return a or b
+    return Outputs(
+        texts=pl.concat([a.texts, b.texts]).unique(JOIN_KEY, keep="first", maintain_order=True),
+        sources=pl.concat([a.sources, b.sources]).unique("item", keep="first", maintain_order=True),
+    )
+
+
+def _united(a: pl.DataFrame, b: pl.DataFrame, values: list[str], what: str) -> pl.DataFrame:
+    both = pl.concat([a, b])
+    key = [name for name in both.columns if name not in values]
+    doubled = both.filter(pl.struct(key).is_duplicated())
+    if doubled.height:
+        row = doubled.row(0, named=True)
+        shown = ", ".join(f"{name} {row[name]!r}" for name in key if row[name])
+        raise InputError(f"two inputs hold the same {what} ({shown}); take one out, or rename the rater")
+    return both
+
+
+def _outputs_of(study: Study) -> pl.DataFrame:
+    pairs = study.preferences.frame
+    frames = [
+        study.ratings.frame.filter(pl.col("item") != "").select(JOIN_KEY),
+        pairs.select("item", system="system_a"),
+        pairs.select("item", system="system_b"),
+    ]
+    if study.outputs is not None:
+        frames.append(study.outputs.texts.select(JOIN_KEY))
+    return pl.concat(frames).unique()
+
+
+def _overlap_notes(a: Study, b: Study) -> list[Note]:
+    mine, other = _outputs_of(a), _outputs_of(b)
+    if not mine.height or not other.height:
+        return []
+    shared = mine.join(other, on=JOIN_KEY, how="semi").height
+    if not shared:
+        unlike = [
+            f"{name}s {listed(mine[name].unique().sort(), limit=2)} against"
+            f" {listed(other[name].unique().sort(), limit=2)}"
+            for name in JOIN_KEY
+        ]
+        raise InputError(
+            f"joining {a.name} and {b.name} matches nothing: no item and system in common ({'; '.join(unlike)});"
+            " use the same labels in both"
+        )
+    notes = []
+    for name, frame, against in ((a.name, mine, other), (b.name, other, mine)):
+        alone = frame.join(against, on=JOIN_KEY, how="anti").height
+        if alone:
+            message = f"join: {alone} of {frame.height} outputs of {name} have no match"
+            notes.append(Note(rule="partial-join", message=message, count=alone))
+    return notes
+
+
+def _items_notes(study: Study, items: Items, *, where: str) -> list[Note]:
+    labels = study.item_labels()
+    known = items.frame["item"]
+    unknown = labels.filter(~labels.is_in(known.implode()))
+    if unknown.len() == labels.len():
+        raise InputError(
+            f"{where}: none of its items is in the data ({listed(known, limit=3)} against {listed(labels, limit=3)})"
+            f"{suggestion(str(known[0]), list(labels)) if known.len() else ''}"
+        )
+    if not unknown.len():
+        return []
+    message = f"{where}: {unknown.len()} of {labels.len()} rated items are not in it ({listed(unknown, limit=3)})"
+    return [Note(rule="items-not-described", message=message, count=unknown.len())]
+
+
+def _labels(frame: pl.DataFrame, column: str) -> tuple[str, ...]:
+    return tuple(frame[column].unique(maintain_order=True))

@@ -1,0 +1,161 @@
+"""Tables at the door: any dataframe becomes a checked Polars frame with string labels; errors name the row.
+
+Rows are counted from 1, without the header and without blank lines, in files and dataframes alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import narwhals as nw
+import polars as pl
+
+from custodes.errors import InputError, listed, suggestion
+
+MISSING_TOKENS = ("", "na", "n/a", "nan", "none", "null", "-")
+"""What counts as an empty cell in a text column of numbers (in any case)."""
+
+EXACT_INTEGERS = 2.0**53
+"""Whole floats below this are exact, so they may stand for integer labels."""
+
+
+def to_polars(table: Any, *, where: str) -> pl.DataFrame:
+    """Any dataframe that Narwhals understands (pandas, Polars, PyArrow, DuckDB), lazy or not, as a Polars frame."""
+    if isinstance(table, pl.DataFrame):
+        return table
+    if isinstance(table, pl.LazyFrame):
+        return table.collect()
+    try:
+        frame = nw.from_native(table)
+    except nw.exceptions.DuplicateError:
+        raise InputError(f"{where}: a column name stands twice; rename one, or take it out") from None
+    except TypeError:
+        kind = type(table).__name__
+        raise InputError(
+            f"{where}: a {kind} is no table here; give a path or a dataframe (pandas, Polars, PyArrow, DuckDB)"
+        ) from None
+    if isinstance(frame, nw.LazyFrame):
+        return pl.DataFrame(frame.collect("polars").to_native())
+    if frame.implementation.is_pandas():
+        # Column by column: pandas may hold mixed objects, which must arrive as text for the checks to name the row.
+        return pl.DataFrame([_from_pandas(column, where=where) for column in frame.iter_columns()])
+    return pl.DataFrame(frame.to_polars())
+
+
+def _from_pandas(column: nw.Series[Any], *, where: str) -> pl.Series:
+    name = str(column.name)
+    values = [None if _is_missing(value) else value for value in column.to_list()]
+    try:
+        return pl.Series(name, values, strict=True)
+    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
+        texts = [None if value is None else str(value) for value in values]
+    try:
+        return pl.Series(name, texts, dtype=pl.String)
+    except UnicodeEncodeError:
+        raise InputError(f"{where}: column {name!r} holds a lone surrogate, which is no text; mend the cell") from None
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas.NA has no truth value
+        return True
+    except ValueError:  # neither has a comparison of arrays
+        return False
+
+
+def check_columns(
+    frame: pl.DataFrame, *, where: str, required: Sequence[str], optional: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Raise if a required column is missing or an unknown one looks like a slip; return the unknown, ignored ones."""
+    known = [*required, *optional]
+    missing = [name for name in required if name not in frame.columns]
+    extra = [name for name in frame.columns if name not in known]
+    if missing:
+        near = suggestion(missing[0], extra)
+        hint = near.replace("did you mean", "is it") if near else ""
+        raise InputError(
+            f"{where}: column {missing[0]!r} is missing{hint}; columns: {listed(frame.columns)};"
+            f" needed: {', '.join(required)}"
+        )
+    for name in extra:
+        close = suggestion(name, [label for label in known if label not in frame.columns])
+        if close:
+            raise InputError(f"{where}: column {name!r} is unknown{close}; rename it, or take it out")
+    return tuple(extra)
+
+
+def label_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = False) -> pl.Series:
+    """A column of labels as stripped strings; an empty cell becomes '' where allowed and is an error elsewhere."""
+    if name not in frame.columns:
+        return pl.Series(name, [""] * frame.height, dtype=pl.String)
+    column = frame[name]
+    if column.dtype.is_float():
+        # Whole numbers that a dataframe turned into floats because of an empty cell: 3.0 was 3.
+        column = column.fill_nan(None)
+        whole = (column == column.round()) & (column.abs() < EXACT_INTEGERS)
+        column = column.cast(pl.Int64) if whole.fill_null(True).all() else column
+    try:
+        if column.dtype.is_nested():
+            raise InputError(f"{where}: column {name!r} holds {column.dtype}, not labels; give text or numbers")
+        column = column.cast(pl.String)
+    except pl.exceptions.PolarsError:
+        raise InputError(f"{where}: column {name!r} holds {column.dtype}, not labels; give text or numbers") from None
+    labels = column.fill_null("").str.strip_chars()
+    if not empty:
+        rows = rows_where(labels == "")
+        if rows:
+            raise InputError(f"{where}: column {name!r} is empty in row {rows_listed(rows)}; every row needs a label")
+    return labels.alias(name)
+
+
+def number_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
+    """A column of finite numbers; empty cells become null, text and infinities raise with their row."""
+    column = frame[name]
+    if column.dtype in (pl.Categorical, pl.Enum):
+        column = column.cast(pl.String)
+    if column.dtype == pl.Boolean:
+        column = column.cast(pl.Int8)
+    if column.dtype == pl.String:
+        text = column.str.strip_chars()
+        text = text.set(text.str.to_lowercase().is_in(MISSING_TOKENS), None)
+        numbers = text.cast(pl.Float64, strict=False)
+        rows = rows_where(numbers.is_null() & text.is_not_null())
+        if rows:
+            raise InputError(
+                f"{where}: {name} {text[rows[0] - 1]!r} in row {rows_listed(rows)} is not a number;"
+                " leave the cell empty where nothing was rated"
+            )
+    elif column.dtype.is_numeric() or column.dtype == pl.Null:
+        numbers = column.cast(pl.Float64).fill_nan(None)
+    else:
+        raise InputError(f"{where}: column {name!r} holds {column.dtype}, not numbers")
+    numbers = numbers.fill_nan(None)
+    rows = rows_where(numbers.is_infinite().fill_null(False))
+    if rows:
+        raise InputError(
+            f"{where}: {name} is infinite in row {rows_listed(rows)}; a score must be finite (empty where not rated)"
+        )
+    return (numbers + 0.0).alias(name)  # -0.0 is 0
+
+
+def check_unique(frame: pl.DataFrame, key: Sequence[str], *, where: str, what: str, hint: str) -> None:
+    """Raise, showing the rows, if a key stands twice."""
+    doubled = rows_where(frame.select(pl.struct(key).is_duplicated()).to_series())
+    if not doubled:
+        return
+    first = frame.row(doubled[0] - 1, named=True)
+    rows = rows_where(frame.select(pl.all_horizontal(pl.col(name) == first[name] for name in key)).to_series())
+    shown = ", ".join(f"{name} {first[name]!r}" for name in key if first[name] != "")
+    raise InputError(f"{where}: the same {what} stands twice, in rows {rows_listed(rows)} ({shown}); {hint}")
+
+
+def rows_where(mask: pl.Series) -> list[int]:
+    """The rows (from 1) where a mask is true."""
+    return [int(row) + 1 for row in mask.fill_null(False).arg_true()]
+
+
+def rows_listed(rows: Iterable[int]) -> str:
+    """Row numbers for a message: the first few, the rest counted."""
+    return listed(rows, limit=5)

@@ -1,0 +1,51 @@
+"""The errors a user can meet, and how they are worded: who, what came, what is allowed, the way out."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class CustodesError(Exception):
+    """Anything wrong that the user can mend; the message is one line."""
+
+    def __str__(self) -> str:
+        return " ".join(super().__str__().splitlines())
+
+
+class InputError(CustodesError):
+    """A file or table that cannot be read as it stands."""
+
+
+class OptionError(CustodesError, ValueError):
+    """An argument or option outside what is allowed."""
+
+
+class MissingExtraError(CustodesError, ImportError):
+    """A feature whose optional package is not installed."""
+
+
+class CustodesWarning(UserWarning):
+    """Something the user should know before trusting a number."""
+
+
+def listed(labels: Iterable[object], *, limit: int = 8) -> str:
+    """Labels as a short comma list, the rest counted.
+
+    >>> listed(["a", "b", "c"], limit=2)
+    'a, b and 1 more'
+    """
+    names = [str(label) for label in labels]
+    head = ", ".join(names[:limit])
+    return head if len(names) <= limit else f"{head} and {len(names) - limit} more"
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """A ' (did you mean ...?)' where something close exists, else an empty string.
+
+    >>> suggestion("expret", ["expert1", "turker1"])
+    " (did you mean 'expert1'?)"
+    """
+    by_lower = {label.lower(): label for label in known}
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return f" (did you mean '{by_lower[close[0]]}'?)" if close else ""

@@ -1,0 +1,355 @@
+"""Comparison: what people and metrics said of the same outputs under one aspect, as arrays with labels.
+
+Every question starts here: it selects, averages people, makes preferences by the tie rule, and notes what is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict, Unpack
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from custodes.data.notes import Note
+from custodes.data.pairs import (
+    Aggregate,
+    PairCounts,
+    PairPreferences,
+    Signs,
+    pairs_of,
+    people_signs,
+    score_signs,
+    verdict_signs,
+)
+from custodes.data.panel import Floats, Panel, label_codes
+from custodes.data.patterns import Patterns
+from custodes.data.preferences import Orders
+from custodes.data.scale import Scale
+from custodes.data.study import Study
+from custodes.errors import InputError, OptionError, listed, suggestion
+from custodes.stats import ABSENT, accuracy
+from custodes.stats.resample import with_point
+
+HUMAN = "human"
+"""The name of the aggregated people in every table."""
+
+CALIBRATION_FOLDS = 5
+MOST_CELLS = 4_000_000_000
+"""Signs (pairs x raters x items, a byte each) above which the dense bridge would not fit a common machine."""
+
+Ties = float | Literal["exact", "calibrated"]
+
+
+class Setting(TypedDict, total=False):
+    """The arguments that every question takes: what is compared, and how scores become preferences.
+
+    human, metrics, systems, aspect, group: comma lists of globs, `!` excludes (default: everything; people are the
+    raters of kind human). aggregate: several people by 'mean' (of score differences) or 'vote'. human_ties: people
+    tie up to this difference (default: exactly). ties: metrics tie 'exact', up to a number, or 'calibrated'.
+    orders: verdicts of both presentation orders by 'mean', 'consistent' ones only, or the 'first'.
+    """
+
+    human: Patterns
+    metrics: Patterns
+    systems: Patterns
+    aspect: Patterns
+    group: Patterns
+    aggregate: Aggregate
+    human_ties: float | None
+    ties: Ties
+    orders: Orders
+
+
+DEFAULTS: Setting = {
+    "human": None,
+    "metrics": None,
+    "systems": None,
+    "aspect": None,
+    "group": None,
+    "aggregate": "mean",
+    "human_ties": None,
+    "ties": "exact",
+    "orders": "mean",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """One aspect: `human` (items, systems) and `metric_scores` (metrics, items, systems), NaN where there is no score;
+    `preferences` with people first, then the metrics; `units` (items,) the cluster of each item; `weights` (items,);
+    `human_system` (systems,) and `metric_system` (metrics, systems) where the file gives system-level scores;
+    `epsilon` (metrics,) the tie threshold of each metric (NaN: verdicts, which carry their own ties)."""
+
+    aspect: str
+    people: tuple[str, ...]
+    metrics: tuple[str, ...]
+    systems: tuple[str, ...]
+    items: tuple[str, ...]
+    clusters: tuple[str, ...]
+    human: Floats
+    metric_scores: Floats
+    human_system: Floats
+    metric_system: Floats
+    preferences: PairPreferences
+    units: NDArray[np.int64]
+    weights: Floats
+    epsilon: Floats
+    notes: tuple[Note, ...]
+
+    @property
+    def human_signs(self) -> Signs:
+        """(pairs, items)."""
+        return self.preferences.signs[:, 0]
+
+    @property
+    def metric_signs(self) -> Signs:
+        """(metrics, pairs, items)."""
+        return np.moveaxis(self.preferences.signs[:, 1:], 1, 0)
+
+
+def settings(given: Setting) -> Setting:
+    """The setting with defaults filled in and values checked."""
+    unknown = [name for name in given if name not in DEFAULTS]
+    if unknown:
+        raise TypeError(
+            f"unknown argument {unknown[0]!r}{suggestion(unknown[0], DEFAULTS)}; arguments: {', '.join(DEFAULTS)}"
+        )
+    full: Setting = {**DEFAULTS, **given}
+    for name, allowed in (("aggregate", ("mean", "vote")), ("orders", ("mean", "consistent", "first"))):
+        value: Any = full.get(name)
+        if value not in allowed:
+            raise OptionError(f"{name}={value!r}; allowed: {', '.join(allowed)}{suggestion(str(value), allowed)}")
+    ties = full["ties"]
+    if isinstance(ties, str) and ties not in ("exact", "calibrated"):
+        raise OptionError(f"ties={ties!r}; allowed: exact, calibrated, or a number in the metric's own units")
+    for name, number in (("ties", ties), ("human_ties", full["human_ties"])):
+        if isinstance(number, (int, float)) and not (np.isfinite(number) and number >= 0):
+            raise OptionError(f"{name}={number}: a tie threshold is a number of at least 0")
+    return full
+
+
+def compare(study: Study, **setting: Unpack[Setting]) -> tuple[Comparison, ...]:
+    """People against metrics, one comparison per aspect that people rated.
+
+    Raises `OptionError` for unknown names, `InputError` where nothing can be compared (one system, no shared output).
+    """
+    full = settings(setting)
+    chosen = study.select(**{name: full[name] for name in ("human", "metrics", "systems", "aspect", "group")})
+    if len(chosen.systems) < 2:
+        raise InputError(
+            f"{study.name}: only {len(chosen.systems)} system ({listed(chosen.systems)}); a comparison needs two"
+        )
+    return tuple(_compare_aspect(chosen, aspect, full) for aspect in chosen.aspects)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted:
+    """Pair counts of one aspect, and the comparison behind them where they were not given ready-made."""
+
+    aspect: str
+    counts: PairCounts
+    comparison: Comparison | None
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """The notes of the comparison."""
+        return self.comparison.notes if self.comparison else ()
+
+
+def counted(study: Study | PairCounts, setting: Setting) -> tuple[Study | None, dict[str, Any], list[Counted]]:
+    """The study (None: counts were given), the options to record, and the counts of every aspect."""
+    if not isinstance(study, PairCounts):
+        parts = [
+            Counted(aspect=c.aspect, counts=c.preferences.counts(), comparison=c) for c in compare(study, **setting)
+        ]
+        return study, dict(settings(setting)), parts
+    if setting:
+        raise OptionError(f"{next(iter(setting))}: counts are already selected and tied; give it when counting")
+    return None, {}, [Counted(aspect="", counts=study, comparison=None)]
+
+
+def label_of(aspect: str) -> str:
+    """' for aspect ...' in a message, empty where there are no aspects."""
+    return f" for aspect {aspect!r}" if aspect else ""
+
+
+def _compare_aspect(study: Study, aspect: str, full: Setting) -> Comparison:
+    notes = list(study.notes)
+    label = label_of(aspect)
+    rows = study._rows_of([*study.humans, *study.metrics]).filter(pl.col("aspect").is_in([aspect, ""]))
+    people_rows = rows.filter((pl.col("aspect") == aspect) & pl.col("rater").is_in(list(study.humans)))
+    present = set(people_rows["rater"]) | set(rows.filter(pl.col("rater").is_in(list(study.metrics)))["rater"])
+    people = tuple(rater for rater in study.humans if rater in present)
+    metrics = tuple(rater for rater in study.metrics if rater in present)
+    if not metrics:
+        raise InputError(f"{study.name}: no chosen metric rated anything{label}; metrics: {listed(study.metrics)}")
+    systems = study.systems
+    items = tuple(rows.filter(pl.col("item") != "")["item"].unique(maintain_order=True))
+    cells = len(systems) * (len(systems) - 1) // 2 * (len(people) + len(metrics)) * len(items)
+    if cells > MOST_CELLS:
+        raise InputError(
+            f"{study.name}: {len(items)} items x {len(systems)} systems x {len(people) + len(metrics)} raters are too"
+            " many for this question; select fewer, or count with custodes.count_pairs and give favoritism and ranking"
+            " the counts"
+        )
+    panel = Panel.from_study(study, raters=[*people, *metrics], aspect=aspect, items=items, systems=systems)
+    persons = panel.values[: len(people)]
+    scores = panel.values[len(people) :]
+    _check_same_scale(study, people, persons, label)
+    frame = study.items.for_items(pl.Series("item", items, dtype=pl.String))
+    clusters = tuple(cluster or item for cluster, item in zip(frame["cluster"].to_list(), items, strict=True))
+    cluster_names = tuple(dict.fromkeys(clusters))
+    units = label_codes(pl.Series(clusters, dtype=pl.String), cluster_names)
+
+    settled, order_notes = study.preferences.settled(full["orders"])
+    notes += order_notes
+    settled = _for_aspect(settled, aspect)
+    by_score = np.asarray(np.isfinite(panel.values).any(axis=(1, 2)))
+    verdicts = verdict_signs(settled, raters=panel.raters, items=items, systems=systems) if settled.height else None
+    people_verdicts = None if verdicts is None else verdicts[:, : len(people)]
+    if people_verdicts is not None and (people_verdicts == ABSENT).all():
+        people_verdicts = None
+    if people_verdicts is not None and len(people) > 1 and full["aggregate"] == "mean":
+        message = "several people gave verdicts, which have no mean: their majority is taken (as with aggregate='vote')"
+        notes.append(Note(rule="verdicts-vote", message=message))
+    human_signs = people_signs(persons, people_verdicts, aggregate=full["aggregate"], ties=full["human_ties"])
+    human = _mean_over_people(persons)
+
+    epsilon, per_item = _tie_thresholds(full["ties"], human=human, scores=scores, units=units)
+    metric_signs = score_signs(scores, epsilon=per_item)
+    if verdicts is not None:
+        metric_signs = np.where(metric_signs == ABSENT, verdicts[:, len(people) :], metric_signs)
+    epsilon = np.where(by_score[len(people) :], epsilon, np.nan)
+    first, second = pairs_of(systems)
+    preferences = PairPreferences(
+        signs=np.concatenate([human_signs[:, None], metric_signs], axis=1),
+        system_a=tuple(systems[i] for i in first),
+        system_b=tuple(systems[i] for i in second),
+        raters=(HUMAN, *metrics),
+        items=items,
+    )
+    weights = frame["weight"].fill_null(1.0).to_numpy()
+    system_scores = panel.system_scores
+    comparison = Comparison(
+        aspect=aspect,
+        people=people,
+        metrics=metrics,
+        systems=systems,
+        items=items,
+        clusters=cluster_names,
+        human=human,
+        metric_scores=scores,
+        human_system=_mean_over_people(system_scores[: len(people), None])[0],
+        metric_system=system_scores[len(people) :],
+        preferences=preferences,
+        units=units,
+        weights=weights,
+        epsilon=epsilon,
+        notes=(),
+    )
+    notes += _design_notes(comparison, label)
+    return Comparison(**{**vars(comparison), "notes": tuple(notes)})
+
+
+def _for_aspect(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
+    """A rater's rows of this aspect, or where it has none, its rows without aspect."""
+    rows = rows.filter(pl.col("aspect").is_in([aspect, ""])).with_columns(specific=pl.col("aspect") == aspect)
+    return rows.filter(pl.col("specific") == pl.col("specific").max().over("rater"))
+
+
+def _check_same_scale(study: Study, people: Sequence[str], persons: Floats, label: str) -> None:
+    bounds = study.raters.bounds
+    scales = [
+        Scale(low=bounds[name][0], high=bounds[name][1], declared=True) if name in bounds else Scale.seen(scores)
+        for name, scores in zip(people, persons, strict=True)
+    ]
+    known = [(name, scale) for name, scale in zip(people, scales, strict=True) if scale.n]
+    for name, scale in known[1:]:
+        first, first_scale = known[0]
+        if not scale.comparable(first_scale):
+            raise OptionError(
+                f"{first!r} ({first_scale.low:g} to {first_scale.high:g}) and {name!r} ({scale.low:g} to"
+                f" {scale.high:g}) rate on different scales{label}, which are never averaged; choose people with"
+                f" human={first!r}"
+            )
+
+
+def _mean_over_people(scores: Floats) -> Floats:
+    """(people, ...) -> (...), NaN where nobody rated."""
+    rated = np.isfinite(scores)
+    n = rated.sum(axis=0)
+    return np.asarray(np.where(rated, scores, 0.0).sum(axis=0) / np.where(n, n, np.nan), dtype=np.float64)
+
+
+def _tie_thresholds(ties: Ties, *, human: Floats, scores: Floats, units: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Per metric, and per metric and item: calibrated thresholds are fitted on the other folds of items."""
+    n_metrics, n_items = scores.shape[:2]
+    if ties != "calibrated":
+        epsilon = np.full(n_metrics, 0.0 if ties == "exact" else float(ties))
+        return epsilon, np.repeat(epsilon[:, None], n_items, axis=1)
+    n_units = int(units.max()) + 1
+    fold = np.arange(n_units) % CALIBRATION_FOLDS
+    left_in = np.stack([(fold != k).astype(np.float64) for k in range(min(CALIBRATION_FOLDS, n_units))])
+    weights = with_point(left_in if n_units > 1 else left_in[:0])
+    _, fitted = accuracy.acc_eq(human, scores, units=units, weights=weights, item_weights=None)
+    fitted = np.nan_to_num(fitted, nan=0.0)
+    per_item = fitted[1:][fold[units]].T if n_units > 1 else np.repeat(fitted[0][:, None], n_items, axis=1)
+    return fitted[0], per_item
+
+
+def _design_notes(comparison: Comparison, label: str) -> list[Note]:
+    """What a reader must know of this comparison; raises where nothing overlaps."""
+    notes = []
+    human, metrics = comparison.human_signs, comparison.metric_signs
+    rated = human != ABSENT
+    if not rated.any():
+        raise InputError(
+            f"people rated no two outputs of one item{label}, so they prefer nothing; a pair needs two rated systems"
+            " of one item"
+        )
+    shared = [(rated & (signs != ABSENT)).any() for signs in metrics]
+    alone = [name for name, both in zip(comparison.metrics, shared, strict=True) if not both]
+    if len(alone) == len(comparison.metrics):
+        raise InputError(
+            f"people and metrics rated no pair of outputs in common{label} (people"
+            f" {listed(comparison.people, limit=3)}; metrics {listed(alone, limit=3)}); "
+            " do both files use the same item and system labels?"
+        )
+    if alone:
+        message = f"no pair of outputs shared with people{label}, so undefined: {listed(alone)}"
+        notes.append(Note(rule="no-overlap", message=message, count=len(alone)))
+    constant = [
+        name
+        for name, scores, signs in zip(comparison.metrics, comparison.metric_scores, metrics, strict=True)
+        if np.isfinite(scores).any() and np.nanmin(scores) == np.nanmax(scores)
+    ]
+    if constant:
+        message = f"constant{label}, so correlations are undefined and every pair ties: {listed(constant)}"
+        notes.append(Note(rule="constant-metric", message=message, count=len(constant)))
+    if not (human[rated] != 0).any():
+        message = f"people tie on every pair{label}: correlations with them and decisions are undefined"
+        notes.append(Note(rule="all-ties", message=message, count=int(rated.sum())))
+    if len(comparison.clusters) < 2:
+        message = f"one item or cluster only{label}: nothing to resample, so no intervals"
+        notes.append(Note(rule="one-item", message=message, count=1))
+    verdicts_only = [
+        name
+        for name, scores in zip(comparison.metrics, comparison.metric_scores, strict=True)
+        if np.isnan(scores).all()
+    ]
+    if np.isnan(comparison.human).all():
+        message = (
+            f"people gave verdicts, not scores{label}: correlations, pairwise accuracy, acc_eq and spa are undefined"
+        )
+        notes.append(Note(rule="verdicts-only", message=message))
+    elif verdicts_only:
+        message = f"verdicts, not scores{label}, so correlations, acc_eq and spa are undefined: {listed(verdicts_only)}"
+        notes.append(Note(rule="verdicts-only", message=message, count=len(verdicts_only)))
+    unrated = int((~rated.any(axis=0)).sum())
+    if unrated:
+        message = f"{unrated} of {len(comparison.items)} items have no two outputs rated by people{label}"
+        notes.append(Note(rule="items-without-people", message=message, count=unrated))
+    return notes

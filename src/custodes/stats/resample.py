@@ -1,0 +1,136 @@
+"""Resampling: bootstrap multiplicities, sign flips, and what intervals and p-values are made of.
+
+Every statistic of this package takes `weights` (resamples, units): how often each resampling unit (a cluster of items)
+is present. A row of ones is the data as they are, so the point estimate and the bootstrap are one code path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_TIE = 1e-12  # relative; the same sum taken in another order differs by less
+_ENOUGH = 0.5  # share of draws that must be defined for an interval to be
+
+
+def bootstrap_weights(n_units: int, n_resamples: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Draw how often each unit enters each bootstrap resample: (resamples, units), every row summing to `n_units`.
+
+    The row of ones is not included; see `with_point`.
+
+    >>> bootstrap_weights(5, 3, np.random.default_rng(0)).sum(axis=1).tolist()
+    [5.0, 5.0, 5.0]
+
+    Source: Efron 1979, the multinomial form of the nonparametric bootstrap.
+    """
+    return rng.multinomial(n_units, np.full(n_units, 1 / n_units), size=n_resamples).astype(np.float64)
+
+
+def with_point(weights: NDArray[Any]) -> NDArray[np.float64]:
+    """Put the data as they are (a row of ones) before the resamples: (B, units) -> (1 + B, units).
+
+    >>> with_point(np.array([[2, 0]])).tolist()
+    [[1.0, 1.0], [2.0, 0.0]]
+    """
+    return np.concatenate([np.ones((1, weights.shape[1])), weights])
+
+
+def unit_sums(values: NDArray[Any], *, units: NDArray[np.integer[Any]], n_units: int) -> NDArray[np.float64]:
+    """Add up what belongs to one unit: (..., items) -> (..., units); a unit without items gets 0.
+
+    >>> unit_sums(np.array([1.0, 2.0, 4.0]), units=np.array([1, 0, 1]), n_units=3).tolist()
+    [2.0, 5.0, 0.0]
+    """
+    sums = np.zeros((*values.shape[:-1], n_units))
+    if values.shape[-1]:
+        order = np.argsort(units, kind="stable")
+        present, start = np.unique(units[order], return_index=True)
+        sums[..., present] = np.add.reduceat(values[..., order], start, axis=-1, dtype=np.float64)
+    return sums
+
+
+def weighted_sums(weights: NDArray[Any], per_unit: NDArray[Any]) -> NDArray[np.float64]:
+    """Sum over units in every resample: weights (B, units), per_unit (..., units) -> (B, ...).
+
+    >>> weighted_sums(np.array([[1.0, 1.0], [2.0, 0.0]]), np.array([3.0, 4.0])).tolist()
+    [7.0, 6.0]
+    """
+    flat = per_unit.reshape(-1, per_unit.shape[-1])
+    return np.asarray(weights @ flat.T).reshape(len(weights), *per_unit.shape[:-1])
+
+
+def same_outputs(
+    human: NDArray[np.float64], metrics: NDArray[np.float64]
+) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Group the metrics that share their outputs rated by both: yields (metric indices, flat output indices).
+
+    >>> [(m.tolist(), o.tolist()) for m, o in same_outputs(np.zeros((1, 2)), np.array([[[0.0, np.nan]], [[1.0, 2.0]]]))]
+    [([0], [0]), ([1], [0, 1])]
+    """
+    both = (~np.isnan(human) & ~np.isnan(metrics)).reshape(len(metrics), -1)
+    groups: dict[bytes, list[int]] = {}
+    for m, mask in enumerate(np.packbits(both, axis=1)):
+        groups.setdefault(mask.tobytes(), []).append(m)
+    for rows in groups.values():
+        yield np.array(rows), np.flatnonzero(both[rows[0]])
+
+
+def percentile_interval(draws: NDArray[Any], *, confidence: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Give the central percentile interval of draws (B, ...) as (low, high), each (...).
+
+    NaN draws are left out; where fewer than half of the draws are defined the interval is NaN.
+
+    >>> low, high = percentile_interval(np.arange(101.0), confidence=0.5)
+    >>> low.item(), high.item()
+    (25.0, 75.0)
+
+    Source: Efron 1979; quantiles are interpolated linearly (Hyndman and Fan 1996, type 7).
+    """
+    ordered = np.sort(np.asarray(draws, dtype=np.float64), axis=0)  # NaN comes last
+    defined = np.sum(~np.isnan(ordered), axis=0)
+    enough = (defined > 0) & (defined >= _ENOUGH * len(ordered))
+    last = np.maximum(defined - 1, 0)
+
+    def quantile(share: float) -> NDArray[np.float64]:
+        position = share * last
+        below = np.floor(position).astype(np.intp)
+        lower = np.take_along_axis(ordered, below[np.newaxis], axis=0)[0]
+        upper = np.take_along_axis(ordered, np.minimum(below + 1, last)[np.newaxis], axis=0)[0]
+        return np.where(enough, lower + (position - below) * (upper - lower), np.nan)
+
+    tail = (1 - confidence) / 2
+    return quantile(tail), quantile(1 - tail)
+
+
+def sign_flips(n_units: int, n: int, rng: np.random.Generator) -> NDArray[np.int8]:
+    """Draw the flips of a paired permutation test: (n, units) of +1 and -1, all equally likely.
+
+    >>> sign_flips(4, 2, np.random.default_rng(0)).shape
+    (2, 4)
+
+    Source: Fisher 1935.
+    """
+    return (2 * rng.integers(0, 2, size=(n, n_units), dtype=np.int8) - 1).astype(np.int8)
+
+
+def permutation_p(observed: NDArray[Any], null: NDArray[Any]) -> NDArray[np.float64]:
+    """Give the two-sided p-value (b + 1)/(n + 1): observed (...), null (n, ...) -> (...).
+
+    b counts the null draws at least as far from 0 as the observed value, up to the noise of floating point.
+    NaN draws are left out; NaN where the observed value is, or where no draw is defined.
+
+    >>> permutation_p(np.array(2.0), np.array([-2.0, 0.0, 1.0])).item()
+    0.5
+
+    Source: Phipson and Smyth 2010.
+    """
+    size, null_size = np.abs(np.asarray(observed, dtype=np.float64)), np.abs(np.asarray(null, dtype=np.float64))
+    defined = ~np.isnan(null_size)
+    largest = np.where(defined, null_size, 0.0).max(axis=0, initial=0.0)
+    slack = _TIE * np.fmax(size, largest)
+    beyond = np.sum(null_size >= size - slack, axis=0)  # a comparison with NaN is false
+    n = np.sum(defined, axis=0)
+    return np.where(np.isnan(size) | (n == 0), np.nan, (beyond + 1) / (n + 1))

@@ -1,0 +1,264 @@
+"""Counting inside an engine gives what the arrays of `data.pairs` give, on any engine and any sparse study."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from custodes.data.counting import count_pairs
+from custodes.data.pairs import Aggregate, PairCounts, PairPreferences, people_signs, score_signs
+from custodes.data.panel import Panel
+from custodes.data.raters import Raters
+from custodes.data.ratings import Ratings
+from custodes.data.simulate import demo_study
+from custodes.data.study import Study
+from custodes.errors import InputError, OptionError
+
+duckdb = pytest.importorskip("duckdb")
+
+SYSTEMS = ("A", "B", "a", "Ä", "b10", "b9")
+PEOPLE = ("ann", "bob", "eve")
+METRICS = ("bleu", "comet")
+TIES = {"bleu": 0.25, "comet": 0.0}
+DIRECTIONS = {"ann": 1.0, "bleu": 1.0, "comet": -1.0}
+
+# Quarters, so that means and differences are exact on every engine whatever the order of the rows.
+SCORE = st.integers(0, 8).map(lambda quarters: quarters / 4)
+RATING = st.tuples(
+    st.sampled_from(["1", "2", "3", ""]),
+    st.sampled_from(SYSTEMS),
+    st.sampled_from((*PEOPLE, *METRICS)),
+    st.sampled_from(["", "x"]),
+    st.sampled_from(["0", "1"]),
+)
+RATINGS = st.dictionaries(RATING, SCORE, min_size=1, max_size=120)
+
+
+@pytest.fixture(scope="module")
+def connection() -> Iterator[Any]:
+    with duckdb.connect() as opened:
+        yield opened
+
+
+def frame_of(rows: dict[tuple[str, ...], float]) -> pl.DataFrame:
+    schema = ["item", "system", "rater", "aspect", "repeat"]
+    return pl.DataFrame(list(rows), schema=schema, orient="row").with_columns(score=pl.Series(list(rows.values())))
+
+
+def by_arrays(
+    frame: pl.DataFrame,
+    *,
+    people: Sequence[str],
+    aspect: str,
+    aggregate: Aggregate,
+    human_ties: float | None,
+    systems: Sequence[str],
+) -> PairCounts:
+    """The same through Panel, people_signs, score_signs and PairPreferences.counts."""
+    raters = Raters.infer({**dict.fromkeys(PEOPLE, "human"), **dict.fromkeys(METRICS, "metric")})
+    directed = pl.col("rater").replace_strict(DIRECTIONS, default=1.0) > 0
+    raters = Raters(frame=raters.frame.with_columns(higher_is_better=directed))
+    # As Study.select does: people by the rows of this very aspect.
+    person = pl.col("rater").is_in(list(people))
+    chosen = frame.filter(~person | (pl.col("aspect") == aspect))
+    study = Study(ratings=Ratings(frame=chosen), raters=raters)
+    items = tuple(study.item_labels())
+    panel = Panel.from_study(study, raters=[*people, *METRICS], aspect=aspect, items=items, systems=systems)
+    persons, judges = np.split(panel.values, [len(people)])
+    epsilon = np.repeat(np.array([[TIES[name]] for name in METRICS]), len(items), axis=1)
+    human = people_signs(persons, None, aggregate=aggregate, ties=human_ties)
+    pairs = list(combinations(systems, 2))
+    return PairPreferences(
+        signs=np.concatenate([human[:, None], score_signs(judges, epsilon=epsilon)], axis=1),
+        system_a=tuple(a for a, _ in pairs),
+        system_b=tuple(b for _, b in pairs),
+        raters=("human", *METRICS),
+        items=items,
+    ).counts()
+
+
+def assert_same(counted: PairCounts, expected: PairCounts) -> None:
+    assert (counted.system_a, counted.system_b) == (expected.system_a, expected.system_b)
+    assert counted.metrics == expected.metrics
+    np.testing.assert_array_equal(counted.paired, expected.paired)
+    np.testing.assert_array_equal(counted.metric_only, expected.metric_only)
+    np.testing.assert_array_equal(counted.human_only, expected.human_only)
+
+
+@given(
+    rows=RATINGS,
+    n_people=st.integers(1, 3),
+    aspect=st.sampled_from(["", "x"]),
+    aggregate=st.sampled_from(["mean", "vote"]),
+    human_ties=st.sampled_from([None, 0.0, 0.5]),
+    batches=st.sampled_from([None, 1, 3]),
+)
+@settings(max_examples=60, deadline=None)
+def test_engines_and_arrays_count_the_same(
+    connection: Any,
+    rows: dict[tuple[str, ...], float],
+    n_people: int,
+    aspect: str,
+    aggregate: Aggregate,
+    human_ties: float | None,
+    batches: int | None,
+) -> None:
+    people, systems = PEOPLE[:n_people], sorted(SYSTEMS)
+    # Everybody is known, some person rated the aspect, and every system exists.
+    known = {("9", SYSTEMS[0], name, aspect, "0"): 1.0 for name in (*people, *METRICS)}
+    known |= {("9", system, "other", "", "0"): 1.0 for system in SYSTEMS}
+    frame = frame_of({**rows, **known})
+    setting: dict[str, Any] = {"aspect": aspect, "aggregate": aggregate, "human_ties": human_ties, "systems": systems}
+    expected = by_arrays(frame, people=people, **setting)
+    counting = {**setting, "human": people, "metrics": METRICS, "ties": TIES, "directions": DIRECTIONS}
+    assert_same(count_pairs(frame.lazy(), batches=batches, **counting), expected)
+    assert_same(count_pairs(connection.from_arrow(frame.to_arrow()), **counting), expected)
+
+
+@pytest.fixture(scope="module")
+def hand() -> pl.DataFrame:
+    """Two items, three systems; what is expected of it is counted by hand."""
+    return pl.DataFrame(
+        [
+            ("1", "A", "ann", 5.0),
+            ("1", "B", "ann", 3.0),
+            ("1", "C", "ann", 3.0),
+            ("1", "A", "bleu", 0.1),
+            ("1", "B", "bleu", 0.3),
+            ("2", "A", "ann", 2.0),
+            ("2", "A", "bleu", 0.4),
+            ("2", "B", "bleu", 0.1),
+        ],
+        schema=["item", "system", "rater", "score"],
+        orient="row",
+    )
+
+
+def test_a_study_counted_by_hand(hand: pl.DataFrame) -> None:
+    counts = count_pairs(hand, human="ann")
+    assert list(zip(counts.system_a, counts.system_b, strict=True)) == [("A", "B"), ("A", "C"), ("B", "C")]
+    assert counts.metrics == ("bleu",)
+    assert counts.paired[:, 0].tolist() == [[[0, 0, 1], [0, 0, 0], [0, 0, 0]], [[0] * 3] * 3, [[0] * 3] * 3]
+    assert counts.metric_only[:, 0].tolist() == [[1, 0, 0], [0, 0, 0], [0, 0, 0]]
+    assert counts.human_only[:, 0].tolist() == [[0, 0, 0], [1, 0, 0], [0, 1, 0]]
+
+
+def test_a_metric_threshold_reaches_as_far_as_it_says(hand: pl.DataFrame) -> None:
+    # Differences of bleu: .1 - .3 on item 1 and .4 - .1 on item 2, in floating point.
+    assert count_pairs(hand, human="ann", ties=0.25).paired[0, 0].tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
+    assert count_pairs(hand, human="ann", ties={"bleu": 0.4 - 0.1}).metric_only[0, 0].tolist() == [0, 1, 0]
+    assert count_pairs(hand, human="ann", ties={"other": 9.0}).metric_only[0, 0].tolist() == [1, 0, 0]
+
+
+def test_people_tie_up_to_float_noise_of_their_range(hand: pl.DataFrame) -> None:
+    # The mean of 0.1 - 0.3 and 0.3 - 0.1 + 5e-10 is noise for people who span 2.9, and no tie for a metric.
+    scores = [("1", "A", 0.1), ("1", "B", 0.3), ("2", "A", 3.0)]
+    other = [("1", "A", 0.3 + 1e-9), ("1", "B", 0.1)]
+    rows = [(i, s, r, v) for r, values in (("p", scores), ("q", other)) for i, s, v in values]
+    rows += [("1", "A", "m", 1e-10), ("1", "B", "m", 0.0)]
+    frame = pl.DataFrame(rows, schema=hand.columns, orient="row")
+    assert count_pairs(frame, human=["p", "q"]).paired[0, 0].tolist() == [[0, 0, 0], [1, 0, 0], [0, 0, 0]]
+
+
+def test_batches_and_kinds_of_table_change_nothing(hand: pl.DataFrame, connection: Any) -> None:
+    expected = count_pairs(hand, human="ann")
+    numbered = hand.with_columns(pl.col("item").cast(pl.Int64))
+    coded = hand.with_columns(pl.col("item", "system", "rater").cast(pl.Categorical))
+    blanks = pl.DataFrame(
+        [("1", "C", "bleu", None), ("", "C", "bleu", 1.0), (None, "C", "bleu", 1.0)], schema=hand.schema, orient="row"
+    )
+    unrated = pl.concat([hand, blanks, blanks.with_columns(item=pl.lit("1"), score=float("nan"))])
+    for table in (
+        hand.lazy(),
+        hand.to_arrow(),
+        pd.DataFrame(hand.to_dict(as_series=False)),
+        numbered,
+        coded,
+        unrated,
+        connection.from_arrow(hand.to_arrow()),
+        connection.from_arrow(numbered.to_arrow()),
+        connection.from_arrow(unrated.to_arrow()),
+    ):
+        assert_same(count_pairs(table, human="ann"), expected)
+    for batches in (1, 2, 7):
+        seen: list[int | None] = []
+
+        def progress(parts: Any, /, *, total: int | None = None, desc: str | None = None) -> Any:
+            seen.append(total)
+            return parts
+
+        assert_same(count_pairs(hand, human="ann", batches=batches, progress=progress), expected)
+        assert seen == [batches]
+
+
+def test_a_file_is_scanned_where_it_lies(hand: pl.DataFrame, connection: Any, tmp_path: Any) -> None:
+    path = tmp_path / "ratings.parquet"
+    hand.write_parquet(path)
+    expected = count_pairs(hand, human="ann")
+    assert_same(count_pairs(pl.scan_parquet(path), human="ann"), expected)
+    assert_same(count_pairs(connection.read_parquet(str(path)), human="ann"), expected)
+
+
+def test_swapping_the_names_of_two_systems_turns_every_count() -> None:
+    frame = demo_study().ratings.frame
+    swapped = frame.with_columns(pl.col("system").replace({"Aster": "Fir", "Fir": "Aster"}))
+    setting: dict[str, Any] = {"human": ["ann1"], "metrics": ["judge", "noise"], "aspect": "fluency"}
+    setting["systems"] = ["Aster", "Fir"]
+    one, other = count_pairs(frame, **setting), count_pairs(swapped, **setting)
+    assert one.paired.sum() > 100
+    np.testing.assert_array_equal(one.paired, other.paired[..., ::-1, ::-1])
+    np.testing.assert_array_equal(one.human_only, other.human_only[..., ::-1])
+    np.testing.assert_array_equal(one.metric_only, other.metric_only[..., ::-1])
+
+
+def test_a_metric_without_the_aspect_is_taken_by_its_rows_without_one() -> None:
+    frame = demo_study().ratings.frame
+    plain = {"human": "ann1", "metrics": ["judge", "noise"], "systems": ["Elm", "Fir"]}
+    of_aspect = {
+        aspect: count_pairs(frame, aspect=aspect, **plain).metric[0]  # type: ignore[arg-type]
+        for aspect in ("coherence", "fluency")
+    }
+    assert of_aspect["coherence"].sum(axis=1).tolist() == [80, 80]
+    np.testing.assert_array_equal(of_aspect["coherence"][1], of_aspect["fluency"][1])
+    assert (of_aspect["coherence"][0] != of_aspect["fluency"][0]).any()
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"human": "an"}, r"human='an' is no rater here; raters: ann, bleu \(did you mean 'ann'\?\)"),
+        ({"human": []}, "name at least one"),
+        ({"human": "ann", "metrics": ["blue"]}, "did you mean 'bleu'"),
+        ({"human": "ann", "metrics": ["ann"]}, "both human and metric"),
+        ({"human": "ann", "systems": ["A", "D"]}, "systems='D' is no system here"),
+        ({"human": "ann", "aspect": "x"}, "rated by none of the people; their aspects: ''"),
+        ({"human": "ann", "aggregate": "median"}, "allowed: mean, vote"),
+        ({"human": "ann", "ties": -1.0}, "at least 0"),
+        ({"human": "ann", "human_ties": float("nan")}, "at least 0"),
+        ({"human": "ann", "batches": 0}, "at least 1"),
+    ],
+)
+def test_mistakes_are_named(hand: pl.DataFrame, setting: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        count_pairs(hand, **setting)
+
+
+def test_bad_tables_are_refused(hand: pl.DataFrame, connection: Any) -> None:
+    with pytest.raises(InputError, match="a dict is no table here"):
+        count_pairs({}, human="ann")
+    with pytest.raises(InputError, match="column 'score' is missing"):
+        count_pairs(hand.drop("score"), human="ann")
+    with pytest.raises(InputError, match="holds String, not numbers"):
+        count_pairs(hand.cast({"score": pl.String}), human="ann")
+    with pytest.raises(InputError, match="infinite"):
+        count_pairs(hand.with_columns(score=pl.col("score") / 0), human="ann")
+    with pytest.raises(OptionError, match="for Polars only"):
+        count_pairs(connection.from_arrow(hand.to_arrow()), human="ann", batches=2)

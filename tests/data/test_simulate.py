@@ -1,0 +1,290 @@
+"""What is planted is found again, by means that do not go through the code that planted it."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+from custodes.data.pairs import PairPreferences, people_signs, score_signs
+from custodes.data.panel import Panel
+from custodes.data.raters import Raters
+from custodes.data.ratings import Ratings
+from custodes.data.simulate import SimulatedMetric, Simulation, demo_simulation, demo_study, simulate, simulate_counts
+from custodes.errors import OptionError
+from custodes.stats.favi import favi_score
+
+DEMO = demo_simulation()
+
+
+def preferences(made: Simulation, aspect: str) -> PairPreferences:
+    """People averaged, then every metric."""
+    study, truth = made.study, made.truth
+    panel = Panel.from_study(
+        study,
+        raters=[*truth.annotators, *truth.metrics],
+        aspect=aspect,
+        items=truth.items,
+        systems=truth.systems,
+    )
+    people, judges = np.split(panel.values, [len(truth.annotators)])
+    human = people_signs(people, None, aggregate="mean", ties=None)
+    metric = score_signs(judges, epsilon=np.zeros(judges.shape[:2]))
+    pairs = list(combinations(truth.systems, 2))
+    return PairPreferences(
+        signs=np.concatenate([human[:, None], metric], axis=1),
+        system_a=tuple(a for a, _ in pairs),
+        system_b=tuple(b for _, b in pairs),
+        raters=("human", *truth.metrics),
+        items=truth.items,
+    )
+
+
+def decision(outcome: np.ndarray[Any, Any]) -> int:
+    """Win, tie, loss counts -> 1, 0, -1 by the exact sign test at .05 (scipy)."""
+    wins, _, losses = (int(count) for count in outcome)
+    if wins + losses == 0 or stats.binomtest(wins, wins + losses).pvalue >= 0.05:
+        return 0
+    return 1 if wins > losses else -1
+
+
+def scores_of(name: str, aspect: str = "") -> pl.DataFrame:
+    return DEMO.study.ratings.frame.filter(rater=name, aspect=aspect).select("item", "system", name="score")
+
+
+def correlation(a: pl.DataFrame, b: pl.DataFrame) -> float:
+    both = a.join(b, on=["item", "system"])
+    return float(np.corrcoef(both["name"], both["name_right"])[0, 1])
+
+
+def test_the_demo_is_a_study_as_a_file_would_give_it() -> None:
+    study = demo_study()
+    assert study.name == "demo"
+    assert study.humans == ("ann1", "ann2", "ann3")
+    assert study.aspects == ("coherence", "fluency")
+    made, notes = Ratings.make(study.ratings.frame)
+    assert made.frame.equals(study.ratings.frame)
+    assert not notes
+    described, notes = Raters.infer(study.raters.kind).described(study.raters.frame)
+    assert described.frame.equals(study.raters.frame)
+    assert not notes
+    assert study.items.frame["group"].unique().sort().to_list() == ["dialogue", "news"]
+    by_document = study.items.frame.group_by("cluster").agg(pl.len(), pl.col("group").n_unique())
+    assert by_document.height == 16
+    assert (by_document["len"] == 5).all()
+    assert (by_document["group"] == 1).all()
+
+
+def test_the_demo_is_always_the_same() -> None:
+    assert demo_study().fingerprint() == DEMO.study.fingerprint()
+
+
+def test_scores_lie_in_their_declared_scale() -> None:
+    frame, raters = DEMO.study.ratings.frame, DEMO.study.raters
+    people = frame.filter(pl.col("rater").is_in(["ann1", "ann2", "ann3", "judge"]))["score"]
+    assert sorted(people.unique()) == [1, 2, 3, 4, 5]
+    for rater, (low, high) in raters.bounds.items():
+        assert frame.filter(rater=rater)["score"].is_between(low, high).all()
+    assert raters.direction["distance"] == -1
+    assert scores_of("distance")["name"].min() > 0  # type: ignore[operator]
+
+
+def test_a_few_per_cent_of_peoples_ratings_and_a_tenth_of_one_metrics_items_are_missing() -> None:
+    people = DEMO.study.ratings.frame.filter(pl.col("rater").str.starts_with("ann"))
+    assert 0.01 < 1 - people.height / (3 * 80 * 6 * 2) < 0.05
+    assert scores_of("distance")["item"].n_unique() == 72
+    assert scores_of("learned")["item"].n_unique() == 80
+
+
+def test_near_duplicates_are_found_and_no_other_metrics_are_near() -> None:
+    names = [name for name in DEMO.truth.metrics if name != "judge"]
+    close = [{a, b} for a, b in combinations(names, 2) if abs(correlation(scores_of(a), scores_of(b))) > 0.95]
+    assert close == [{"overlap", "overlap-stem"}]
+
+
+def test_metrics_correlate_with_people_as_planted() -> None:
+    people = scores_of("ann1", "coherence")
+    with_people = {name: correlation(scores_of(name), people) for name in DEMO.truth.metrics if name != "judge"}
+    # 470 outputs: the standard error of a zero correlation is .046.
+    assert abs(with_people["noise"]) < 0.14
+    assert max(with_people, key=with_people.__getitem__) == "learned"
+    assert with_people["learned"] > 0.6
+    assert with_people["distance"] < -0.3
+    assert correlation(scores_of("judge", "coherence"), people) > correlation(scores_of("judge", "fluency"), people)
+
+
+def test_the_judge_ties_often_and_people_tie() -> None:
+    counts = preferences(DEMO, "coherence").counts()
+    ties = counts.metric[:, :, 1].sum(axis=0) / counts.metric.sum(axis=(0, 2))
+    assert ties[DEMO.truth.metrics.index("judge")] > 0.2
+    assert np.delete(ties, DEMO.truth.metrics.index("judge")).max() == 0
+    assert 0.05 < counts.human[:, 1].sum() / counts.human.sum() < 0.3
+
+
+@pytest.mark.parametrize("aspect", DEMO.truth.aspects)
+def test_the_favoured_system_has_the_largest_favi_score(aspect: str) -> None:
+    counts = preferences(DEMO, aspect).counts()
+    k = counts.metrics.index("selfeval")
+    favi = favi_score(counts.paired[:, k])
+    mean = {
+        system: np.mean(
+            [
+                phi if system == a else -phi
+                for phi, a, b in zip(favi, counts.system_a, counts.system_b, strict=True)
+                if system in (a, b)
+            ]
+        )
+        for system in DEMO.truth.systems
+    }
+    favoured = DEMO.truth.systems[int(DEMO.truth.favours[k].argmax())]
+    assert favoured == "Dogwood"
+    assert max(mean, key=mean.__getitem__) == favoured
+    assert mean[favoured] > 1
+
+
+def test_favour_flips_a_decision_and_the_good_metric_flips_none() -> None:
+    counts = preferences(DEMO, "coherence").counts()
+    people = [decision(outcome) for outcome in counts.human]
+    flipped = {
+        name: {
+            (a, b)
+            for p, (a, b) in enumerate(zip(counts.system_a, counts.system_b, strict=True))
+            if people[p] * decision(counts.metric[p, k]) == -1
+        }
+        for k, name in enumerate(counts.metrics)
+    }
+    assert ("Aster", "Dogwood") in flipped["selfeval"]
+    assert all("Dogwood" in pair for pair in flipped["selfeval"])
+    assert not flipped["learned"]
+
+
+def test_equal_systems_are_not_decided_and_far_ones_are() -> None:
+    counts = preferences(DEMO, "coherence").counts()
+    of_people = dict(zip(zip(counts.system_a, counts.system_b, strict=True), counts.human, strict=True))
+    assert decision(of_people["Birch", "Cedar"]) == 0
+    assert decision(of_people["Aster", "Fir"]) == 1
+
+
+LARGE = simulate(
+    items=40_000,
+    aspects=("clear", "true"),
+    quality={"A": (0.5, 0.0), "B": (0.0, 0.0), "C": (-0.2, 0.8)},
+    annotators={"sure": 1.0, "good": 0.9, "poor": 0.5},
+    metrics=[
+        SimulatedMetric(name="plain", signal=0.8, noise=0.6),
+        SimulatedMetric(name="biased", favours={"C": 0.7}, noise=0.5, by_aspect=True),
+        SimulatedMetric(name="twin", copies="biased", favours={"A": 0.2}, noise=0.3, by_aspect=True),
+        SimulatedMetric(name="far", noise=0.9, higher_is_better=False),
+        SimulatedMetric(name="blind", signal=0.0),
+        SimulatedMetric(name="coarse", levels=3),
+    ],
+    difficulty=0.6,
+    spread=0.4,
+    rng=1,
+)
+
+
+@pytest.mark.parametrize("aspect", [0, 1])
+def test_chances_hold_in_a_large_sample(aspect: int) -> None:
+    truth = LARGE.truth
+    counts = preferences(LARGE, truth.aspects[aspect]).counts()
+    # Four standard errors of a share of 40,000 items; 30 shares are looked at.
+    seen = counts.metric[:, :, 0].T / 40_000
+    continuous = [truth.metrics.index(name) for name in ("plain", "biased", "twin", "far", "blind")]
+    np.testing.assert_allclose(seen[continuous], truth.preferred[continuous, :, aspect], atol=4 * 0.5 / 200)
+    assert np.isnan(truth.preferred[truth.metrics.index("coarse")]).all()
+    assert counts.metric[:, truth.metrics.index("coarse"), 1].min() > 0
+    first, second = np.array(list(combinations(range(3), 2))).T
+    better = (truth.latent[:, first, aspect] > truth.latent[:, second, aspect]).mean(axis=0)
+    np.testing.assert_allclose(better, truth.better[:, aspect], atol=4 * 0.5 / 200)
+    assert truth.better[1, 1] < 0.1 < 0.5 < truth.better[1, 0]
+
+
+def test_annotators_are_as_reliable_as_planted() -> None:
+    truth = LARGE.truth
+    panel = Panel.from_study(
+        LARGE.study, raters=truth.annotators, aspect="clear", items=truth.items, systems=truth.systems
+    )
+    for k, reliability in enumerate(truth.reliability):
+        seen = np.corrcoef(panel.values[k, :, 1], truth.latent[:, 1, 0])[0, 1]
+        # Rounding an impression of sd .72 / reliability to whole points adds a variance of 1/12.
+        variance = (0.6**2 + 0.4**2) / reliability**2
+        assert seen == pytest.approx(reliability * np.sqrt(variance / (variance + 1 / 12)), abs=0.02)
+
+
+def test_items_share_their_document_and_systems_share_their_item() -> None:
+    made = simulate(
+        items=6_000,
+        documents=1_500,
+        quality={"A": (0.0,), "B": (0.0,)},
+        annotators={"ann": 1.0},
+        metrics=[],
+        difficulty=1.0,
+        spread=0.5,
+        rng=3,
+    )
+    latent = made.truth.latent[:, :, 0]
+    # Variances: document 1/2, item 1/2, item by system 1/4; correlations of neighbours are their shares of 5/4.
+    in_item = np.corrcoef(latent[:, 0], latent[:, 1])[0, 1]
+    assert in_item == pytest.approx(1 / 1.25, abs=0.03)
+    in_document = np.corrcoef(latent[0::4, 0], latent[3::4, 1])[0, 1]
+    assert in_document == pytest.approx(0.5 / 1.25, abs=0.08)
+    across = np.corrcoef(latent[3:-1:4, 0], latent[4::4, 0])[0, 1]
+    assert across == pytest.approx(0, abs=0.1)
+
+
+def test_another_seed_gives_another_study_and_a_generator_goes_on() -> None:
+    def scores(rng: int | np.random.Generator) -> list[float]:
+        metric = SimulatedMetric(name="m")
+        made = simulate(items=3, quality={"A": [0.0]}, annotators={"ann": 1.0}, metrics=[metric], rng=rng)
+        return made.study.ratings.frame["score"].to_list()
+
+    assert scores(0) == scores(0) == scores(np.random.default_rng(0))
+    assert scores(0) != scores(1)
+    shared = np.random.default_rng(0)
+    assert scores(shared) != scores(shared)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"metrics": [SimulatedMetric(name="m", favours={"Bee": 1.0})]}, "did you mean 'Be'"),
+        ({"metrics": [SimulatedMetric(name="m", copies="n")]}, "no earlier metric"),
+        ({"metrics": [SimulatedMetric(name="m"), SimulatedMetric(name="n", copies="m", by_aspect=True)]}, "neither"),
+        ({"metrics": [SimulatedMetric(name="ann")]}, "names of their own"),
+        ({"annotators": {"ann": 0.0}}, r"outside \(0, 1\]"),
+        ({"aspects": ("x", "y")}, "1 values for 2 aspects"),
+        ({"documents": 9}, "allowed: 1 to the number of items"),
+    ],
+)
+def test_impossible_requests_are_refused(change: dict[str, Any], message: str) -> None:
+    request = {"items": 4, "quality": {"A": (0.0,), "Be": (1.0,)}, "annotators": {"ann": 1.0}, "metrics": [], "rng": 0}
+    with pytest.raises(OptionError, match=message):
+        simulate(**{**request, **change})
+
+
+P = np.array([[0.5, 0.2, 0.3], [0.1, 0.0, 0.9]])
+CHANNEL = np.array([[0.8, 0.1, 0.1], [0.25, 0.5, 0.25], [0.1, 0.2, 0.7]])
+
+
+def test_counts_follow_the_outcome_and_the_channel() -> None:
+    n = 1_000_000
+    counts = simulate_counts(P, CHANNEL, n=n, rng=2)
+    assert counts.shape == (2, 3, 3)
+    assert (counts.sum(axis=(1, 2)) == n).all()
+    np.testing.assert_allclose(counts.sum(axis=2) / n, P, atol=4 * 0.5 / np.sqrt(n))
+    seen = counts[0] / counts[0].sum(axis=1, keepdims=True)
+    # Row by row: five standard errors of a share of the 200,000 items or more that people put there.
+    np.testing.assert_allclose(seen, CHANNEL, atol=5 * 0.5 / np.sqrt(200_000))
+    assert (counts[1, 1] == 0).all()
+
+
+def test_counts_need_probabilities() -> None:
+    with pytest.raises(OptionError, match="sum to 1"):
+        simulate_counts(P, CHANNEL.T, n=10, rng=0)
+    with pytest.raises(OptionError, match="sum to 1"):
+        simulate_counts([1.5, -0.5, 0.0], CHANNEL, n=10, rng=0)
