@@ -12,3 +12,35 @@ whom it favours, and what the ranking of the systems really is.
     cu.ranking(study).errors                # which decisions it gets wrong
     cu.report(study).save("report.html")    # all of it, in one page
 """
+
+from custodes.data.counting import count_pairs
+from custodes.data.pairs import PairCounts
+from custodes.data.readers import READERS, read
+from custodes.data.simulate import demo_study, simulate
+from custodes.data.study import Study
+from custodes.errors import CustodesError, CustodesWarning, InputError, MissingExtraError, OptionError
+from custodes.evaluate.agreement import agreement
+from custodes.evaluate.check import check
+from custodes.evaluate.favoritism import favoritism
+from custodes.evaluate.ranking import ranking
+
+__all__ = [  # noqa: RUF022 - in the order of the story
+    "read",
+    "READERS",
+    "Study",
+    "simulate",
+    "demo_study",
+    "check",
+    "agreement",
+    "favoritism",
+    "ranking",
+    "count_pairs",
+    "PairCounts",
+
+
+    "CustodesError",
+    "CustodesWarning",
+    "InputError",
+    "MissingExtraError",
+    "OptionError",
+]

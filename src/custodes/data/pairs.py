@@ -138,12 +138,11 @@ def people_signs(values: Floats, verdicts: Signs | None, *, aggregate: Aggregate
     """One sign per (pairs, items) from several people.
 
     `values` (people, items, systems). `mean`: mean of score differences of those who rated both outputs, then the sign;
-    `vote`: each one's sign, then what more than half say, else a tie. `verdicts` (pairs, people, items) are read, not
+    `vote`: each one's sign, then the side that more of them prefer, else a tie. `verdicts` (pairs, people, items) are read, not
     made from scores; where there are any, people vote.
     """
     n_people, n_items, n_systems = values.shape
-    spread = np.nanmax(values) - np.nanmin(values) if np.isfinite(values).any() else 0.0
-    epsilon = np.full((n_people, n_items), FLOAT_NOISE * spread if ties is None else ties + FLOAT_NOISE * spread)
+    epsilon = np.full((n_people, n_items), people_tie(values, ties))
     first, second = pairs_of(range(n_systems))  # type: ignore[arg-type]
     signs = np.empty((len(first), n_items), dtype=np.int8)
     for block in _blocks(len(first), n_people * n_items):
@@ -161,12 +160,17 @@ def people_signs(values: Floats, verdicts: Signs | None, *, aggregate: Aggregate
     return signs
 
 
+def people_tie(values: Floats, ties: float | None) -> float:
+    """The difference up to which people tie: the threshold given (None: 0), and float noise on top."""
+    spread = np.nanmax(values) - np.nanmin(values) if np.isfinite(values).any() else 0.0
+    return float((ties or 0.0) + FLOAT_NOISE * spread)
+
+
 def majority(signs: Signs) -> Signs:
-    """(pairs, people, items) -> (pairs, items): what more than half of those present say, else a tie."""
-    present = (signs != ABSENT).sum(axis=1)
-    wins, losses = (signs == 1).sum(axis=1), (signs == -1).sum(axis=1)
-    decided = np.where(2 * wins > present, 1, np.where(2 * losses > present, -1, 0))
-    return np.where(present == 0, ABSENT, decided).astype(np.int8)
+    """(pairs, people, items) -> (pairs, items): the side that more people prefer, else a tie; who ties abstains."""
+    present = (signs != ABSENT).any(axis=1)
+    balance = (signs == 1).sum(axis=1) - (signs == -1).sum(axis=1)
+    return np.where(present, np.sign(balance), ABSENT).astype(np.int8)
 
 
 def verdict_signs(

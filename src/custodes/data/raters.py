@@ -37,8 +37,11 @@ TRUE, FALSE = ("true", "yes", "1"), ("false", "no", "0")
 
 @dataclass(frozen=True, kw_only=True)
 class Raters:
-    """One row a rater: kind ('human', 'metric', '' while nobody said), higher_is_better, low, high (null: not declared),
-    person (false: a mere annotator slot that may hold several people), date, cost."""
+    """One row a rater.
+
+    Columns: kind ('human', 'metric', '' while nobody said), higher_is_better, low, high (null: not declared), person
+    (false: a mere annotator slot that may hold several people), date, cost.
+    """
 
     frame: pl.DataFrame
 

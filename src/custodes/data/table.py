@@ -137,7 +137,7 @@ def number_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
         raise InputError(
             f"{where}: {name} is infinite in row {rows_listed(rows)}; a score must be finite (empty where not rated)"
         )
-    return (numbers + 0.0).alias(name)  # -0.0 is 0
+    return numbers.set(numbers == 0, 0.0).alias(name)  # -0.0 is 0
 
 
 def check_unique(frame: pl.DataFrame, key: Sequence[str], *, where: str, what: str, hint: str) -> None:

@@ -124,11 +124,15 @@ def _statistics(comparison: Comparison, resamples: int, rng: np.random.Generator
         values[f"{kind}_item"] = correlation.weighted_item_mean(
             within, units=units, weights=times, item_weights=weights
         )
-    for name, pooled in (("pearson", correlation.pooled_pearson), ("spearman", correlation.pooled_spearman)):
+    pooled_by = {
+        "pearson": correlation.pooled_pearson,
+        "spearman": correlation.pooled_spearman,
+        "kendall": kendall.pooled_kendall,
+    }
+    for name, pooled in pooled_by.items():
         values[f"{name}_global"] = pooled(human, metrics, units=units, weights=times, item_weights=weights)
-    values["kendall_global"] = kendall.pooled_kendall(human, metrics, units=units, weights=times)
     values["acc_eq"], values["acc_eq_epsilon"] = accuracy.acc_eq(
-        human, metrics, units=units, weights=times, item_weights=weights
+        human, metrics, human_tie=comparison.human_tie, units=units, weights=times, item_weights=weights
     )
     flips = resample.sign_flips(n_units, SPA_PERMUTATIONS, rng)
     values["spa"] = accuracy.spa(human, metrics, units=units, weights=times, flips=flips)
@@ -237,7 +241,8 @@ def _swap_p_values(
         if statistic == "kendall_item":
             per_item = correlation.within_item(human, metrics, kind="kendall")
         else:
-            per_item = accuracy.item_accuracy(human, metrics, epsilon=draws["acc_eq_epsilon"][0])
+            tie, epsilon = comparison.human_tie, draws["acc_eq_epsilon"][0]
+            per_item = accuracy.item_accuracy(human, metrics, human_tie=tie, epsilon=epsilon)
         under = np.isfinite(per_item) * weights
         over = np.nan_to_num(per_item, nan=0.0) * weights
     return permutation.swap_mean(over, under, units=units, **pairs)

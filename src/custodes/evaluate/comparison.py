@@ -21,6 +21,7 @@ from custodes.data.pairs import (
     Signs,
     pairs_of,
     people_signs,
+    people_tie,
     score_signs,
     verdict_signs,
 )
@@ -81,7 +82,8 @@ class Comparison:
     """One aspect: `human` (items, systems) and `metric_scores` (metrics, items, systems), NaN where there is no score;
     `preferences` with people first, then the metrics; `units` (items,) the cluster of each item; `weights` (items,);
     `human_system` (systems,) and `metric_system` (metrics, systems) where the file gives system-level scores;
-    `epsilon` (metrics,) the tie threshold of each metric (NaN: verdicts, which carry their own ties)."""
+    `human_tie` the score difference up to which people tie in `acc_eq`; `epsilon` (metrics,) the tie threshold of each
+    metric (NaN: verdicts, which carry their own ties)."""
 
     aspect: str
     people: tuple[str, ...]
@@ -96,6 +98,7 @@ class Comparison:
     preferences: PairPreferences
     units: NDArray[np.int64]
     weights: Floats
+    human_tie: float
     epsilon: Floats
     notes: tuple[Note, ...]
 
@@ -218,7 +221,8 @@ def _compare_aspect(study: Study, aspect: str, full: Setting) -> Comparison:
     human_signs = people_signs(persons, people_verdicts, aggregate=full["aggregate"], ties=full["human_ties"])
     human = _mean_over_people(persons)
 
-    epsilon, per_item = _tie_thresholds(full["ties"], human=human, scores=scores, units=units)
+    human_tie = people_tie(persons, full["human_ties"])
+    epsilon, per_item = _tie_thresholds(full["ties"], human=human, human_tie=human_tie, scores=scores, units=units)
     metric_signs = score_signs(scores, epsilon=per_item)
     if verdicts is not None:
         metric_signs = np.where(metric_signs == ABSENT, verdicts[:, len(people) :], metric_signs)
@@ -247,6 +251,8 @@ def _compare_aspect(study: Study, aspect: str, full: Setting) -> Comparison:
         preferences=preferences,
         units=units,
         weights=weights,
+        # One person's scores are compared as they stand in acc_eq, as in its publication; a mean carries float noise.
+        human_tie=0.0 if len(people) == 1 and full["human_ties"] is None else human_tie,
         epsilon=epsilon,
         notes=(),
     )
@@ -284,7 +290,8 @@ def _mean_over_people(scores: Floats) -> Floats:
     return np.asarray(np.where(rated, scores, 0.0).sum(axis=0) / np.where(n, n, np.nan), dtype=np.float64)
 
 
-def _tie_thresholds(ties: Ties, *, human: Floats, scores: Floats, units: NDArray[np.int64]) -> tuple[Floats, Floats]:
+def _tie_thresholds(
+    ties: Ties, *, human: Floats, human_tie: float, scores: Floats, units: NDArray[np.int64]) -> tuple[Floats, Floats]:
     """Per metric, and per metric and item: calibrated thresholds are fitted on the other folds of items."""
     n_metrics, n_items = scores.shape[:2]
     if ties != "calibrated":
@@ -294,7 +301,7 @@ def _tie_thresholds(ties: Ties, *, human: Floats, scores: Floats, units: NDArray
     fold = np.arange(n_units) % CALIBRATION_FOLDS
     left_in = np.stack([(fold != k).astype(np.float64) for k in range(min(CALIBRATION_FOLDS, n_units))])
     weights = with_point(left_in if n_units > 1 else left_in[:0])
-    _, fitted = accuracy.acc_eq(human, scores, units=units, weights=weights, item_weights=None)
+    _, fitted = accuracy.acc_eq(human, scores, human_tie=human_tie, units=units, weights=weights, item_weights=None)
     fitted = np.nan_to_num(fitted, nan=0.0)
     per_item = fitted[1:][fold[units]].T if n_units > 1 else np.repeat(fitted[0][:, None], n_items, axis=1)
     return fitted[0], per_item

@@ -68,6 +68,27 @@ class Result:
             )
         return tables[name]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, as the command line writes it: provenance, notes, tables as lists of rows."""
+        made = self.provenance
+        return {
+            "question": made.question,
+            "provenance": {
+                "study": made.study,
+                "digest": made.digest,
+                "options": dict(made.options),
+                "seed": made.seed,
+                "versions": dict(made.versions),
+                "dropped": [_note(note) for note in made.dropped],
+            },
+            "notes": [_note(note) for note in self.notes],
+            **{name: table.to_dicts() for name, table in self.tables().items()},
+        }
+
+
+def _note(note: Note) -> dict[str, Any]:
+    return {"rule": note.rule, "message": note.message, "count": note.count}
+
 
 def seeded(rng: Rng) -> tuple[np.random.Generator, int | None]:
     """A generator and the seed to record (None where the caller's own generator cannot be replayed)."""

@@ -20,7 +20,6 @@ Ints = NDArray[np.integer[Any]]
 Signs = NDArray[np.int8]
 
 _CHUNK = 2_000_000  # elements of a temporary array
-_HUMAN_TIE = 1e-9  # of the people's range: a mean of several raters carries float noise
 _EXACT = 2**24  # single precision holds whole numbers up to here
 _SAME = 1e-12  # relative: the same number computed in another way
 
@@ -100,18 +99,24 @@ def pairwise_accuracy(means_human: Floats, means_metrics: Floats) -> Floats:
 
 
 def acc_eq(
-    human: Floats, metrics: Floats, *, units: Ints, weights: NDArray[Any], item_weights: Floats | None = None
+    human: Floats,
+    metrics: Floats,
+    *,
+    human_tie: float,
+    units: Ints,
+    weights: NDArray[Any],
+    item_weights: Floats | None = None,
 ) -> tuple[Floats, Floats]:
     """Pairwise accuracy within items with calibrated metric ties -> accuracy and epsilon, each (B, metrics).
 
-    A pair of outputs is right when the person ties (differences up to 1e-9 of the people's range) and the metric
-    differs by at most epsilon, or when both prefer the same output and the metric differs by more. Accuracy is the
+    A pair of outputs is right when people tie (differ by at most `human_tie`) and the metric differs by at most
+    epsilon, or when both prefer the same output and the metric differs by more. Accuracy is the
     share right of an item's pairs, averaged over the items with a pair. Epsilon, in the metric's units, is the
     smallest value that maximises it, fitted anew in every resample: 0 or an absolute difference that occurs.
     Differences that agree to 1e-12 of the metric's largest score are one. NaN where there is no pair.
 
     >>> human, metric = np.array([[1.0, 1.0, 3.0]]), np.array([[[0.2, 0.3, 0.9]]])
-    >>> accuracy, epsilon = acc_eq(human, metric, units=np.zeros(1, dtype=int), weights=np.ones((1, 1)))
+    >>> accuracy, epsilon = acc_eq(human, metric, human_tie=0, units=np.zeros(1, dtype=int), weights=np.ones((1, 1)))
     >>> accuracy.tolist(), epsilon.round(3).tolist()
     ([[1.0]], [[0.1]])
 
@@ -119,7 +124,7 @@ def acc_eq(
     """
     weights = np.asarray(weights, dtype=np.float64)
     item_weights = np.ones(len(human)) if item_weights is None else item_weights
-    order = _human_order(human)
+    order = _human_order(human, human_tie)
     accuracy, epsilon = np.full((2, len(weights), len(metrics)), np.nan)
     for m, metric in enumerate(metrics):
         apart, slack = _metric_differences(metric)
@@ -128,18 +133,18 @@ def acc_eq(
     return accuracy, epsilon
 
 
-def item_accuracy(human: Floats, metrics: Floats, *, epsilon: Floats) -> Floats:
+def item_accuracy(human: Floats, metrics: Floats, *, human_tie: float, epsilon: Floats) -> Floats:
     """Share right of each item's pairs of outputs under given epsilons (metrics,), see `acc_eq` -> (metrics, items).
 
     NaN where an item has no pair or epsilon is NaN.
 
     >>> human, metric = np.array([[1.0, 1.0, 3.0]]), np.array([[[0.2, 0.3, 0.9]]])
-    >>> item_accuracy(human, metric, epsilon=np.array([0.0])).round(3).tolist()
+    >>> item_accuracy(human, metric, human_tie=0, epsilon=np.array([0.0])).round(3).tolist()
     [[0.667]]
 
     Source: Deutsch, Foster and Freitag 2023 ("Ties Matter").
     """
-    order = _human_order(human)
+    order = _human_order(human, human_tie)
     result = np.empty((len(metrics), len(human)))
     for m, metric in enumerate(metrics):
         apart, slack = _metric_differences(metric)
@@ -179,19 +184,24 @@ def spa(human: Floats, metrics: Floats, *, units: Ints, weights: NDArray[Any], f
         for start in range(0, len(first), width):
             a, b = first[start : start + width], second[start : start + width]
             shared = (both[:, a] & both[:, b]).T
-
-            def p_values(scores: Floats, a: Any = a, b: Any = b, shared: Any = shared) -> Floats:
-                differences = np.where(shared, (scores[..., a] - scores[..., b]).swapaxes(-1, -2), 0.0)
-                return _p_values(differences, shared, units=units, weights=weights, flips=flips)
-
-            people = p_values(human)[:, np.newaxis]
+            people = _p_values(_differences(human, both, a, b), shared, units=units, weights=weights, flips=flips)
             for begin in range(0, len(rows), metrics_at_once):
                 some = rows[begin : begin + metrics_at_once]
-                apart = np.abs(p_values(metrics[some]) - people)
+                of_metrics = _differences(metrics[some], both, a, b)
+                p = _p_values(of_metrics, shared, units=units, weights=weights, flips=flips)
+                apart = np.abs(p - people[:, np.newaxis])
                 defined = ~np.isnan(apart)
                 lost[:, some] += np.where(defined, apart, 0.0).sum(axis=-1)
                 n[:, some] += defined.sum(axis=-1)
     return 1 - _share(lost, n)
+
+
+def _differences(scores: Floats, both: NDArray[np.bool_], a: Ints, b: Ints) -> Floats:
+    """System a minus b, 0 where not shared or mere rounding: (..., items, systems) -> (..., pairs, items)."""
+    scores = np.where(both, scores, 0.0)
+    largest = np.abs(scores).max(axis=(-1, -2), keepdims=True)
+    apart = np.where(both[:, a] & both[:, b], scores[..., a] - scores[..., b], 0.0)
+    return np.where(np.abs(apart) <= _SAME * largest, 0.0, apart).swapaxes(-1, -2)
 
 
 def _p_values(
@@ -203,6 +213,7 @@ def _p_values(
     n_units = weights.shape[1]
     d = unit_sums(differences, units=units, n_units=n_units)
     n = unit_sums(shared, units=units, n_units=n_units)
+    size = unit_sums(np.abs(differences), units=units, n_units=n_units)  # what rounding in d is measured by
     clusters = weighted_sums(weights, n > 0)
     items = weighted_sums(weights, n)
     total, squares, cross = (weighted_sums(weights, x) for x in (d, d * d, n * d))
@@ -211,11 +222,11 @@ def _p_values(
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = total / items[extra]
         spread = squares - 2 * mean * cross + mean**2 * items_squared[extra]
-        spread = np.where(spread > _SAME * squares, spread, 0.0)
+        spread = np.where(spread > _SAME * weighted_sums(weights, size * size), spread, 0.0)
         error = np.sqrt(spread * (clusters / (clusters - 1))[extra])
         p = np.asarray(ndtr(-total / error))
     # nothing varies: no flip of a positive difference reaches it, every flip of none does
-    scale = weighted_sums(weights, np.abs(d))
+    scale = weighted_sums(weights, size)
     p = np.where(spread > 0, p, total <= _SAME * scale)
     p = np.where(clusters[extra] > 1, p, np.nan)
     observed = total[0] - _SAME * scale[0]
@@ -286,6 +297,7 @@ class _Events:
             chosen, gained = np.where(better, begin + first, chosen), np.where(better, top, gained)
             reached = right[:, -1].astype(np.float64)
         accuracy = _share(weights @ self.at_zero + gained * (each if whole else 1.0), weighed)
+        accuracy = np.minimum(accuracy, 1.0)  # rounding
         return accuracy, np.where(np.isnan(accuracy), np.nan, self._epsilon(chosen, segment, n_segments, weights))
 
     def _segments(self) -> tuple[NDArray[np.intp], int]:
@@ -310,12 +322,10 @@ class _Events:
         return delta[at]
 
 
-def _human_order(human: Floats) -> Floats:
+def _human_order(human: Floats, tie: float) -> Floats:
     """Which output of each pair within an item people prefer, 1, 0 or -1: (items, systems) -> (items, pairs)."""
     first, second = np.triu_indices(human.shape[1], k=1)
     apart = human[:, first] - human[:, second]
-    scores = human[~np.isnan(human)]
-    tie = _HUMAN_TIE * (scores.max() - scores.min()) if len(scores) else 0.0
     return np.where(np.abs(apart) <= tie, 0.0, np.sign(apart))  # NaN stays NaN
 
 

@@ -81,7 +81,7 @@ def same_outputs(
 def percentile_interval(draws: NDArray[Any], *, confidence: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Give the central percentile interval of draws (B, ...) as (low, high), each (...).
 
-    NaN draws are left out; where fewer than half of the draws are defined the interval is NaN.
+    NaN draws are left out; where fewer than half of the draws are defined, or there are none, the interval is NaN.
 
     >>> low, high = percentile_interval(np.arange(101.0), confidence=0.5)
     >>> low.item(), high.item()
@@ -89,6 +89,8 @@ def percentile_interval(draws: NDArray[Any], *, confidence: float) -> tuple[NDAr
 
     Source: Efron 1979; quantiles are interpolated linearly (Hyndman and Fan 1996, type 7).
     """
+    if not len(draws):
+        return np.full(draws.shape[1:], np.nan), np.full(draws.shape[1:], np.nan)
     ordered = np.sort(np.asarray(draws, dtype=np.float64), axis=0)  # NaN comes last
     defined = np.sum(~np.isnan(ordered), axis=0)
     enough = (defined > 0) & (defined >= _ENOUGH * len(ordered))

@@ -107,14 +107,14 @@ def _table_reader(table: Table, reader: str | None) -> TableReader:
     fitting = [known for known in TABLE_READERS.values() if known.fits(columns)]
     if fitting:
         return fitting[0]
-    needs = {known.name: needed for known in reversed(TABLE_READERS.values()) for needed in known.columns}
-    nearest = max(reversed(needs), key=lambda name: len(set(needs[name]) & set(columns)) / len(needs[name]))
-    known = [f"{name} ({', '.join(needed)})" for name, needed in needs.items()]
-    missing = [name for name in needs[nearest] if name not in columns]
+    needs = [(known.name, needed) for known in TABLE_READERS.values() for needed in known.columns]
+    lacking = [(name, needed) for name, needed in needs if not set(needed) <= set(columns)]
+    nearest, needed = max(lacking, key=lambda need: len(set(need[1]) & set(columns)) / len(need[1]))
+    lacks = " and ".join(_lack(name, columns, needed) for name in needed if name not in columns)
+    known = "; ".join(f"{name} ({', '.join(needed)})" for name, needed in needs)
     raise InputError(
-        f"{table.name}: columns {listed(columns)} fit no reader; nearest is {nearest}, which lacks"
-        f" {' and '.join(_lack(name, columns, needs[nearest]) for name in missing)};"
-        f" readers: {'; '.join(known)}"
+        f"{table.name}: columns {listed(columns)} fit no reader; nearest is {nearest}, which lacks {lacks};"
+        f" readers: {known}"
     )
 
 

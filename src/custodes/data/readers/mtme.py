@@ -6,13 +6,14 @@ plain files with the expected names are looked at.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import re
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 import polars as pl
 
@@ -27,6 +28,7 @@ from custodes.data.study import Study
 from custodes.data.table import number_column, rows_listed, rows_where
 from custodes.errors import InputError, listed, suggestion
 
+GZIP = b"\x1f\x8b"
 TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz")
 LARGEST_MEMBER = 512 * 2**20
 PARTS = ("sources", "references", "system-outputs", "documents", "human-scores", "metric-scores")
@@ -108,19 +110,46 @@ def _files_of_tar(path: Path, test_set: str, pair: str) -> dict[str, str]:
 def _members(path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[str, bytes]]:
     """Name and bytes of a tar's plain files with a wanted name; links, devices and sparse files are passed over."""
     try:
-        with tarfile.open(path, mode="r|*") as tar:
-            for member in tar:
-                if not member.isreg() or member.issparse() or not wanted.fullmatch(member.name):
-                    continue
-                if member.size > LARGEST_MEMBER:
-                    raise InputError(f"{path.name}: {member.name} is over 512 MiB; unpack the tar and give the folder")
-                stream = tar.extractfile(member)
-                assert stream is not None
-                yield member.name, b"" if member.name.endswith(SPARE) else stream.read()
+        with path.open("rb") as raw:
+            zipped = raw.read(len(GZIP)) == GZIP
+            raw.seek(0)
+            stream = _Stream(gzip.GzipFile(fileobj=raw) if zipped else raw)
+            with tarfile.open(fileobj=stream, mode="r|") as tar:  # type: ignore[call-overload]
+                for member in tar:
+                    if not member.isreg() or member.issparse() or not wanted.fullmatch(member.name):
+                        continue
+                    if member.size > LARGEST_MEMBER:
+                        raise InputError(
+                            f"{path.name}: {member.name} is over 512 MiB; unpack the tar and give the folder"
+                        )
+                    content = tar.extractfile(member)
+                    assert content is not None
+                    yield member.name, b"" if member.name.endswith(SPARE) else content.read()
+            if not stream.complete():
+                raise EOFError("no end of archive")
     except InputError:
         raise
     except Exception as error:  # tarfile and the decompressors below it raise a dozen kinds on damaged bytes
         raise InputError(f"{path.name}: a damaged or truncated tar file ({error}); copy or download it again") from None
+
+
+class _Stream:
+    """A stream that remembers its last block: tarfile takes a tar cut between two files for a whole one."""
+
+    def __init__(self, file: IO[bytes] | gzip.GzipFile) -> None:
+        self.file = file
+        self.last = b""
+
+    def read(self, size: int) -> bytes:
+        data = self.file.read(size)
+        self.last = (self.last + data)[-tarfile.BLOCKSIZE :]
+        return data
+
+    def complete(self) -> bool:
+        """Whether the stream, read to its end, ends in a block of zeros, as every tar does."""
+        while self.read(tarfile.RECORDSIZE):
+            pass
+        return self.last == bytes(tarfile.BLOCKSIZE)
 
 
 def _digest(path: Path, files: Mapping[str, str]) -> str:

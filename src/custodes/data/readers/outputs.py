@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import polars as pl
 
+from custodes.data.notes import Note
 from custodes.data.outputs import SCHEMA, SOURCES, Outputs
 from custodes.data.raters import Raters
 from custodes.data.readers.tables import Invalid, TableReader, parse_json
@@ -21,11 +23,12 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     check_unique(items.to_frame(), ["item"], where=where, what="item", hint="one row an item")
     texts: list[dict[str, str]] = []
     references: list[list[str]] = []
+    odd = 0
     listed_references = frame["references"] if "references" in frame.columns else [None] * frame.height
     for row, (item, outputs, told) in enumerate(zip(items, frame["outputs"], listed_references, strict=True), start=1):
-        texts += [
-            {"item": item, "system": name, "text": text} for name, text in _outputs(outputs, f"{where}, row {row}")
-        ]
+        for name, text in _outputs(outputs, f"{where}, row {row}"):
+            odd += not isinstance(text, str)
+            texts.append({"item": item, "system": name, "text": text if isinstance(text, str) else json.dumps(text)})
         references.append(_references(told, f"{where}, row {row}"))
     if not texts:
         raise InputError(f"{where}: no output at all; give outputs as an object {{system: text}}")
@@ -33,12 +36,16 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         references=pl.Series(references, dtype=pl.List(pl.String))
     )
     made = Outputs(texts=pl.DataFrame(texts, schema=SCHEMA), sources=sources.select(list(SOURCES)))
-    return Study(raters=Raters.infer({}), outputs=made, name=where)
+    notes = []
+    if odd:
+        message = f"{where}: {odd} outputs are no text (true, false) and are taken as they are written"
+        notes.append(Note(rule="output-not-text", message=message, count=odd))
+    return Study(raters=Raters.infer({}), outputs=made, notes=tuple(notes), name=where)
 
 
-def _outputs(value: Any, where: str) -> list[tuple[str, str]]:
+def _outputs(value: Any, where: str) -> list[tuple[str, str | bool]]:
     outputs = _decoded(value, where)
-    if not isinstance(outputs, dict) or not all(text is None or isinstance(text, str) for text in outputs.values()):
+    if not isinstance(outputs, dict) or not all(isinstance(text, str | bool | None) for text in outputs.values()):
         raise InputError(f"{where}: outputs must be an object {{system: text}}")
     named = [(str(name).strip(), text) for name, text in outputs.items() if text is not None]
     if len({name for name, _ in named} - {""}) < len(named):

@@ -1,0 +1,5 @@
+"""`python -m custodes`."""
+
+from custodes.cli import main
+
+main()

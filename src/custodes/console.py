@@ -1,0 +1,186 @@
+"""Results as tables for a terminal: the columns that matter, an estimate with its interval, as wide as the screen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from custodes.evaluate.result import Result
+
+COLUMNS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("agreement", "metrics"): (
+        "metric",
+        "sample_accuracy",
+        "pairwise_accuracy",
+        "kendall_item",
+        "pearson_global",
+        "acc_eq",
+        "spa",
+    ),
+    ("favoritism", "metrics"): (
+        "metric",
+        "mean_abs_favi",
+        "mean_abs_favi_chance",
+        "std_abs_favi",
+        "sample_accuracy",
+        "system_accuracy",
+    ),
+    ("ranking", "errors"): ("metric", "correct", "inversion", "omission", "insertion", "kld"),
+    ("check", "summary"): (
+        "items",
+        "clusters",
+        "systems",
+        "people",
+        "metrics",
+        "ratings",
+        "verdicts",
+        "coverage",
+        "ties",
+    ),
+    ("check", "problems"): ("severity", "rule", "message"),
+}
+"""What a terminal shows of a result unless a table is named; every column is in --format csv and json."""
+
+FIRST_TABLES = {
+    "agreement": ("metrics",),
+    "favoritism": ("metrics", "systems"),
+    "ranking": ("errors", "edges"),
+    "check": ("summary", "problems"),
+}
+SORTED_BY = {("agreement", "metrics"): "sample_accuracy", ("ranking", "errors"): "correct"}
+SYSTEMS_ACROSS = 16
+LONG_HEADER = 10
+GAP = 2
+
+
+def rendered(result: Result, *, table: str | None = None, width: int = 80) -> RenderableType:
+    """The tables of a result (or the one that is named, with all its columns) in lines of at most `width`."""
+    question = result.provenance.question
+    names = (table,) if table else FIRST_TABLES.get(question, tuple(result.tables()))
+    parts: list[RenderableType] = []
+    for name in names:
+        frame = result.to_frame(name)
+        if question == "favoritism" and name == "systems" and not table:
+            parts += _favi_matrices(frame, width)
+        elif question == "ranking" and name == "edges" and not table:
+            parts += _rankings(frame)
+        else:
+            columns = _without_bounds(frame) if table else COLUMNS.get((question, name), tuple(frame.columns))
+            order = None if table else SORTED_BY.get((question, name))
+            parts += _by_aspect(frame, name.replace("_", " "), columns, order, width)
+    parts += [Text(f"note: {note.message}", style="dim") for note in result.notes if question != "check"]
+    parts.append(Text(str(result.provenance), style="dim"))
+    return Group(*parts)
+
+
+def print_result(result: Result, console: Console, *, table: str | None = None) -> None:
+    """Print a result on a console."""
+    console.print(rendered(result, table=table, width=console.width))
+
+
+def _without_bounds(frame: pl.DataFrame) -> tuple[str, ...]:
+    """The columns, less the bounds that stand beside their estimate."""
+    bounds = {f"{name}_{end}" for name in frame.columns for end in ("low", "high")}
+    return tuple(name for name in frame.columns if name not in bounds)
+
+
+def _by_aspect(
+    frame: pl.DataFrame, name: str, columns: tuple[str, ...], order: str | None, width: int
+) -> list[RenderableType]:
+    parts: list[RenderableType] = []
+    aspects = frame["aspect"].unique(maintain_order=True) if "aspect" in frame.columns else [""]
+    for aspect in aspects:
+        rows = frame.filter(pl.col("aspect") == aspect) if "aspect" in frame.columns else frame
+        if order:
+            rows = rows.sort(order, descending=True, nulls_last=True, maintain_order=True)
+        shown = [column for column in columns if column != "aspect"]
+        cells = {column: [_cell(row, column) for row in rows.iter_rows(named=True)] for column in shown}
+        numeric = {column for column in shown if rows[column].dtype.is_numeric()}
+        parts += _blocks(name + (f" ({aspect})" if aspect else ""), cells, numeric, width)
+    return parts
+
+
+def _blocks(title: str, cells: dict[str, list[str]], numeric: set[str], width: int) -> list[RenderableType]:
+    """One table, or several below each other that repeat the leading columns of labels, where one is too wide."""
+    first = next((i for i, column in enumerate(cells) if column in numeric), len(cells))
+    keys, values = list(cells)[:first], list(cells)[first:]
+    wide = {column: max(map(len, [*_header(column).split("\n"), *texts])) + GAP for column, texts in cells.items()}
+    room = width + GAP - sum(wide[column] for column in keys)
+    blocks: list[list[str]] = [[]]
+    for column in values:
+        if blocks[-1] and sum(wide[name] for name in [*blocks[-1], column]) > room:
+            blocks.append([])
+        blocks[-1].append(column)
+    parts: list[RenderableType] = [Text(title, style="italic")]
+    for block in blocks:
+        grid = Table(box=SIMPLE_HEAD, header_style="bold", show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+        for column in [*keys, *block]:
+            grid.add_column(_header(column), justify="right" if column in numeric else "left", overflow="fold")
+        for row in zip(*(cells[column] for column in [*keys, *block]), strict=True):
+            grid.add_row(*map(Text, row))
+        parts += [grid, Text("")]
+    return parts
+
+
+def _header(column: str) -> str:
+    """A long name on lines of its own words."""
+    return column.replace("_", "\n") if len(column) > LONG_HEADER else column
+
+
+def _cell(row: dict[str, Any], column: str) -> str:
+    value = row[column]
+    low, high = row.get(f"{column}_low"), row.get(f"{column}_high")
+    text = _shown(value)
+    if value is not None and low is not None and high is not None:
+        text += f" [{_bound(low)}, {_bound(high)}]"
+    return text
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) >= 1000 or 0 < abs(value) < 0.001 else f"{value:.3f}".removesuffix(".000")
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return str(value)
+
+
+def _bound(value: float) -> str:
+    return f"{round(value, 2) + 0.0:.2f}".removesuffix(".00")  # + 0.0: no minus before a zero
+
+
+def _favi_matrices(frame: pl.DataFrame, width: int) -> list[RenderableType]:
+    """Metric x system: the mean Favi-Score of each system against all others."""
+    parts: list[RenderableType] = []
+    for (aspect,), rows in frame.group_by("aspect", maintain_order=True):
+        systems = list(rows["system"].unique(maintain_order=True))
+        if len(systems) > SYSTEMS_ACROSS:
+            parts += _by_aspect(rows, "systems", ("metric", "system", "favi", "favi_min", "favi_max"), None, width)
+            continue
+        title = "favi of each system, mean against all others" + (f" ({aspect})" if aspect else "")
+        favi = {(metric, system): score for metric, system, score in rows.select("metric", "system", "favi").rows()}
+        metrics = list(rows["metric"].unique(maintain_order=True))
+        cells = {"metric": metrics} | {
+            system: ["–" if (score := favi[metric, system]) is None else f"{score:+.2f}" for metric in metrics]
+            for system in systems
+        }
+        parts += _blocks(title, cells, set(systems), width)
+    return parts
+
+
+def _rankings(frame: pl.DataFrame) -> list[RenderableType]:
+    """The ranking graph of people, as winner > losers lines."""
+    parts: list[RenderableType] = []
+    for (aspect,), rows in frame.filter(pl.col("rater") == "human").group_by("aspect", maintain_order=True):
+        title = "people's ranking graph: who significantly beats whom" + (f" ({aspect})" if aspect else "")
+        parts.append(Text(title, style="italic"))
+        for (winner,), losers in rows.group_by("winner", maintain_order=True):
+            parts.append(Text(f"  {winner} > {', '.join(losers['loser'])}"))
+        parts.append(Text(""))
+    return parts

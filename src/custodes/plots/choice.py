@@ -1,0 +1,34 @@
+"""Choosing the rows of a picture, with an error that helps where a name is unknown."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from custodes.errors import OptionError, listed, suggestion
+
+
+def of_aspect(frame: pl.DataFrame, aspect: str | None, *, who: str) -> tuple[pl.DataFrame, str]:
+    """The rows of one aspect and its name; with None there must be only one."""
+    known = frame["aspect"].unique(maintain_order=True).to_list()
+    if aspect is None:
+        if len(known) != 1:
+            raise OptionError(f"{who}: which aspect? say aspect=...; aspects: {listed(known)}")
+        aspect = str(known[0])
+    return chosen(frame, "aspect", aspect, who=who), aspect
+
+
+def chosen(frame: pl.DataFrame, column: str, value: str, *, who: str, what: str | None = None) -> pl.DataFrame:
+    """The rows with this value; `OptionError` with a suggestion where there are none."""
+    rows = frame.filter(pl.col(column) == value)
+    if not rows.height:
+        known = frame[column].unique(maintain_order=True).to_list()
+        name = what or column
+        raise OptionError(
+            f"{who}: {name}={value!r} is not in the result; known: {listed(known)}{suggestion(value, known)}"
+        )
+    return rows
+
+
+def titled(title: str, aspect: str) -> str:
+    """A title that names the aspect, where there is one."""
+    return f"{title} ({aspect})" if aspect else title

@@ -1,0 +1,111 @@
+"""Picture: people's preferences against a metric's, for one pair of systems."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from custodes.errors import OptionError, suggestion
+from custodes.evaluate.favoritism import CELLS, Favoritism
+from custodes.plots import theme
+from custodes.plots.choice import chosen, of_aspect, titled
+
+if TYPE_CHECKING:
+    import altair as alt
+
+OUTCOMES = ("win", "tie", "loss")
+
+
+def confusion_matrix(
+    result: Favoritism,
+    metric: str,
+    system_a: str,
+    system_b: str,
+    *,
+    aspect: str | None = None,
+    dark: bool = False,
+) -> alt.TopLevelMixin:
+    """The nine counts of one metric and pair of systems; rows are people, columns the metric, outcomes of `system_a`.
+
+    The two systems may come in either order.
+
+    >>> import custodes as cu
+    >>> result = cu.favoritism(cu.read("demo"), resamples=50)
+    >>> chart = confusion_matrix(result, "judge", "Aster", "Fir", aspect="fluency")
+    """
+    who = "confusion_matrix"
+    rows, aspect = of_aspect(result.confusion, aspect, who=who)
+    rows = chosen(rows, "metric", metric, who=who)
+    systems = pl.concat([rows["system_a"], rows["system_b"]]).unique(maintain_order=True).to_list()
+    for name in (system_a, system_b):
+        if name not in systems:
+            raise OptionError(
+                f"{who}: system {name!r} is not in the result; systems: {', '.join(systems)}{suggestion(name, systems)}"
+            )
+    given = rows.filter((pl.col("system_a") == system_a) & (pl.col("system_b") == system_b))
+    if not given.height:
+        turned = {f"{h}_{m}": f"{_TURN[h]}_{_TURN[m]}" for h in OUTCOMES for m in OUTCOMES}
+        other = rows.filter((pl.col("system_a") == system_b) & (pl.col("system_b") == system_a))
+        given = other.rename({**turned, "system_a": "system_b", "system_b": "system_a"})
+    if not given.height:
+        raise OptionError(f"{who}: {system_a!r} and {system_b!r} are not a pair of the result; give two systems")
+    title = titled(f"People and {metric} on {system_a} against {system_b}", aspect)
+    return theme.themed(matrix(theme.inline(given)), dark=dark, title=title)
+
+
+_TURN = {"win": "loss", "tie": "tie", "loss": "win"}
+
+
+def matrix(data: Any) -> Any:
+    """One row of `Favoritism.confusion`."""
+    import altair as alt
+
+    names = {"win": "datum.system_a + ' better'", "tie": "'tie'", "loss": "datum.system_b + ' better'"}
+    label = "split(datum.cell, '_')[{}] === 'win' ? {win} : split(datum.cell, '_')[{}] === 'tie' ? {tie} : {loss}"
+    place = f"indexof({list(OUTCOMES)}, split(datum.cell, '_')[{{}}])"
+    base = (
+        alt.Chart(data)
+        .transform_fold(list(CELLS), as_=["cell", "count"])
+        .transform_joinaggregate(total="sum(count)")
+        .transform_calculate(
+            people=label.format(0, 0, **names),
+            metric_says=label.format(1, 1, **names),
+            row=place.format(0),
+            column=place.format(1),
+            share="datum.total > 0 ? datum.count / datum.total : 0",
+            right="split(datum.cell, '_')[0] === split(datum.cell, '_')[1] ? 'agree' : 'differ'",
+        )
+        .encode(
+            x=alt.X(
+                "metric_says:N",
+                title="the metric says",
+                sort=alt.EncodingSortField(field="column", op="min"),
+                axis=alt.Axis(orient="top", labelAngle=0, ticks=False, domain=False, labelLimit=100),
+            ),
+            y=alt.Y(
+                "people:N",
+                title="people say",
+                sort=alt.EncodingSortField(field="row", op="min"),
+                axis=alt.Axis(labelLimit=140),
+            ),
+            tooltip=[
+                alt.Tooltip("people:N", title="people say"),
+                alt.Tooltip("metric_says:N", title="the metric says"),
+                alt.Tooltip("count:Q"),
+                alt.Tooltip("share:Q", format=".1%"),
+            ],
+        )
+    )
+    colour = alt.Color(
+        "right:N",
+        title=None,
+        scale=alt.Scale(domain=["agree", "differ"], range=[theme.GREEN, theme.VERMILION]),
+        legend=None,
+    )
+    shade = alt.Opacity("share:Q", scale=alt.Scale(domain=[0, 0.6], range=[0.06, 0.75], clamp=True), legend=None)
+    return alt.layer(
+        base.mark_rect(cornerRadius=3).encode(color=colour, opacity=shade),
+        base.mark_text(fontSize=14, fontWeight="bold", dy=-6).encode(text="count:Q"),
+        base.mark_text(fontSize=10, dy=10).encode(text=alt.Text("share:Q", format=".0%")),
+    ).properties(width=alt.Step(104), height=alt.Step(56))

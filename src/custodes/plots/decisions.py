@@ -1,0 +1,64 @@
+"""Picture: which kinds of error each metric's decisions make."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from custodes.evaluate.ranking import ERRORS, Ranking
+from custodes.plots import theme
+from custodes.plots.choice import of_aspect, titled
+
+if TYPE_CHECKING:
+    import altair as alt
+
+COLOURS = {"correct": theme.GREEN, "omission": theme.SKY, "insertion": theme.ORANGE, "inversion": theme.VERMILION}
+
+
+def error_types(
+    result: Ranking, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
+) -> alt.TopLevelMixin:
+    """A bar per metric: the share of system pairs decided as people do, and the three ways to differ.
+
+    >>> import custodes as cu
+    >>> chart = error_types(cu.ranking(cu.read("demo"), resamples=0), aspect="fluency")
+    >>> chart.to_dict()["mark"]["type"]
+    'bar'
+    """
+    rows, aspect = of_aspect(result.errors, aspect, who="error_types")
+    chart = stacked_errors(theme.inline(rows)).properties(width=width)
+    return theme.themed(chart, dark=dark, title=titled("Decisions against those of people", aspect))
+
+
+def stacked_errors(data: Any) -> Any:
+    """Rows of `Ranking.errors`."""
+    import altair as alt
+
+    kinds = list(COLOURS)
+    return (
+        alt.Chart(data)
+        .transform_filter("isValid(datum.correct)")
+        .transform_calculate(right="datum.correct")
+        .transform_fold(list(ERRORS), as_=["kind", "share"])
+        .transform_calculate(place=f"indexof({kinds}, datum.kind)")
+        .mark_bar(size=theme.ROW - 5)
+        .encode(
+            x=alt.X(
+                "share:Q",
+                stack="zero",
+                title="Share of system pairs",
+                scale=alt.Scale(domain=[0, 1]),
+                axis=alt.Axis(format="%"),
+            ),
+            y=alt.Y("metric:N", sort=alt.EncodingSortField(field="right", op="max", order="descending")),
+            color=alt.Color(
+                "kind:N", title=None, scale=alt.Scale(domain=kinds, range=list(COLOURS.values())), sort=kinds
+            ),
+            order=alt.Order("place:Q"),
+            tooltip=[
+                alt.Tooltip("metric:N"),
+                alt.Tooltip("kind:N", title="decision"),
+                alt.Tooltip("share:Q", format=".1%"),
+            ],
+        )
+        .properties(height=alt.Step(theme.ROW))
+    )

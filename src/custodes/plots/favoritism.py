@@ -1,0 +1,210 @@
+"""Pictures: whom a metric's errors favour, for one metric, for all of them, and beside its accuracy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from custodes.evaluate.favoritism import Favoritism
+from custodes.plots import theme
+from custodes.plots.choice import chosen, of_aspect, titled
+
+if TYPE_CHECKING:
+    import altair as alt
+
+CLEAR = {"interval excludes 0": theme.BLUE, "may be chance": "rgba(0,114,178,0.08)"}
+AXIS = "Favi-Score: errors against the system ← 0 → errors for it"
+
+
+def favoritism_by_system(
+    result: Favoritism,
+    metric: str,
+    *,
+    aspect: str | None = None,
+    width: int = theme.PAGE_WIDTH,
+    dark: bool = False,
+) -> alt.TopLevelMixin:
+    """Each system's Favi-Score against every other one: a point an opponent, a box over them, most favoured first.
+
+    Filled points have an interval that excludes 0. Raises `OptionError` for an unknown metric or aspect.
+
+    >>> import custodes as cu
+    >>> result = cu.favoritism(cu.read("demo"), resamples=50)
+    >>> favoritism_by_system(result, "selfeval", aspect="fluency").to_dict()["title"]
+    'Whom the errors of selfeval favour (fluency)'
+    """
+    rows, aspect = of_aspect(result.pairs, aspect, who="favoritism_by_system")
+    rows = chosen(rows, "metric", metric, who="favoritism_by_system")
+    chart = by_system(theme.inline(rows)).properties(width=width)
+    return theme.themed(chart, dark=dark, title=titled(f"Whom the errors of {metric} favour", aspect))
+
+
+def by_system(data: Any) -> Any:
+    """Rows of `Favoritism.pairs` of one metric; each pair is turned for its second system."""
+    import altair as alt
+
+    turn = "datum.side === 'system_a' ? 1 : -1"
+    sides = (
+        alt.Chart(data)
+        .transform_filter("isValid(datum.favi)")
+        .transform_fold(["system_a", "system_b"], as_=["side", "system"])
+        .transform_calculate(
+            favi_turned=f"({turn}) * datum.favi",
+            opponent="datum.side === 'system_a' ? datum.system_b : datum.system_a",
+            clear="datum.favi_low > 0 || datum.favi_high < 0 ? '{}' : '{}'".format(*CLEAR),
+        )
+        .transform_joinaggregate(
+            centre="mean(favi_turned)",
+            middle="median(favi_turned)",
+            q1="q1(favi_turned)",
+            q3="q3(favi_turned)",
+            least="min(favi_turned)",
+            most="max(favi_turned)",
+            groupby=["system"],
+        )
+    )
+    once = sides.transform_window(row="row_number()", groupby=["system"]).transform_filter("datum.row === 1")
+    system = alt.Y("system:N", sort=alt.EncodingSortField(field="centre", op="max", order="descending"))
+    scale = alt.Scale(domain=[-2, 2])
+    axis = alt.Axis(title=AXIS, values=[-2, -1, 0, 1, 2])
+    points = sides.mark_point(size=34, strokeWidth=1.4, opacity=0.95).encode(
+        x=alt.X("favi_turned:Q", scale=scale, axis=axis),
+        y=system,
+        stroke=alt.value(theme.BLUE),
+        fill=alt.Fill(
+            "clear:N",
+            title=None,
+            scale=alt.Scale(
+                domain=["interval excludes 0", "may be chance"], range=[theme.BLUE, "rgba(0,114,178,0.08)"]
+            ),
+            legend=alt.Legend(symbolStrokeColor=theme.BLUE, symbolOpacity=1),
+        ),
+        tooltip=[
+            alt.Tooltip("system:N"),
+            alt.Tooltip("opponent:N", title="against"),
+            alt.Tooltip("favi_turned:Q", format=".2f", title="Favi-Score"),
+            alt.Tooltip("clear:N", title="reading"),
+            alt.Tooltip("errors:Q"),
+            alt.Tooltip("note:N"),
+        ],
+    )
+    zero = (
+        alt.Chart(theme.inline(pl.DataFrame({"zero": [0]})))
+        .mark_rule(color=theme.GREY, strokeDash=[3, 3])
+        .encode(x="zero:Q")
+    )
+    return alt.layer(
+        zero,
+        once.mark_rule(color=theme.GREY, opacity=0.8).encode(x=alt.X("least:Q", scale=scale), x2="most:Q", y=system),
+        once.mark_bar(color=theme.GREY, opacity=0.3, size=12).encode(x=alt.X("q1:Q", scale=scale), x2="q3:Q", y=system),
+        once.mark_tick(color=theme.ORANGE, thickness=3, size=13, opacity=1).encode(
+            x=alt.X("middle:Q", scale=scale), y=system
+        ),
+        points,
+    ).properties(height=alt.Step(22))
+
+
+def favoritism_map(result: Favoritism, *, aspect: str | None = None, dark: bool = False) -> alt.TopLevelMixin:
+    """Metric by system: the mean Favi-Score of a system against every other one; orange favoured, blue disfavoured.
+
+    Metrics with the largest favoritism first; colour is full at -1 and 1, the number is always the value.
+
+    >>> import custodes as cu
+    >>> result = cu.favoritism(cu.read("demo"), resamples=50)
+    >>> len(favoritism_map(result, aspect="fluency").to_dict()["layer"])
+    2
+    """
+    rows, aspect = of_aspect(result.systems, aspect, who="favoritism_map")
+    return theme.themed(heat_map(theme.inline(rows)), dark=dark, title=titled("Mean Favi-Score", aspect))
+
+
+def heat_map(data: Any) -> Any:
+    """Rows of `Favoritism.systems`."""
+    import altair as alt
+
+    base = (
+        alt.Chart(data)
+        .transform_filter("isValid(datum.favi)")
+        .transform_calculate(size="abs(datum.favi)")
+        .transform_joinaggregate(largest="max(size)", groupby=["metric"])
+        .transform_joinaggregate(centre="mean(favi)", groupby=["system"])
+        .encode(
+            x=alt.X(
+                "system:N",
+                sort=alt.EncodingSortField(field="centre", op="max", order="descending"),
+                axis=alt.Axis(orient="top", labelAngle=-45, title=None, labelLimit=120, ticks=False, domain=False),
+            ),
+            y=alt.Y("metric:N", sort=alt.EncodingSortField(field="largest", op="max", order="descending")),
+        )
+    )
+    colour = alt.Color(
+        "favi:Q",
+        title="Favi-Score",
+        scale=alt.Scale(
+            domain=list(theme.DIVERGING_DOMAIN), range=list(theme.DIVERGING_RANGE), clamp=True, interpolate="rgb"
+        ),
+        legend=None,
+    )
+    tooltip = [
+        alt.Tooltip("metric:N"),
+        alt.Tooltip("system:N"),
+        alt.Tooltip("favi:Q", format=".3f", title="mean Favi-Score"),
+        alt.Tooltip("favi_min:Q", format=".2f", title="least"),
+        alt.Tooltip("favi_max:Q", format=".2f", title="largest"),
+    ]
+    return alt.layer(
+        base.mark_rect().encode(color=colour, tooltip=tooltip),
+        base.mark_text(fontSize=9).encode(text=alt.Text("favi:Q", format="+.2f"), tooltip=tooltip),
+    ).properties(width=alt.Step(40), height=alt.Step(theme.ROW))
+
+
+def favoritism_and_accuracy(
+    result: Favoritism, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
+) -> alt.TopLevelMixin:
+    """How often a metric errs against how one-sided its errors are; a grey tick is what even-handed errors would give.
+
+    >>> import custodes as cu
+    >>> result = cu.favoritism(cu.read("demo"), resamples=50)
+    >>> chart = favoritism_and_accuracy(result, aspect="fluency")
+    """
+    rows, aspect = of_aspect(result.metrics, aspect, who="favoritism_and_accuracy")
+    chart = accuracy_scatter(theme.inline(rows)).properties(width=width)
+    return theme.themed(chart, dark=dark, title=titled("Favoritism beside accuracy", aspect))
+
+
+def accuracy_scatter(data: Any) -> Any:
+    """Rows of `Favoritism.metrics`."""
+    import altair as alt
+
+    base = alt.Chart(data).transform_filter("isValid(datum.mean_abs_favi) && isValid(datum.sample_accuracy)")
+    accuracy = alt.X(
+        "sample_accuracy:Q",
+        title="Sample accuracy: share of comparisons decided as people do",
+        scale=alt.Scale(zero=False, nice=True, padding=12),
+        axis=alt.Axis(format="%"),
+    )
+    size = alt.Y("mean_abs_favi:Q", title="mean |Favi-Score| over pairs", scale=alt.Scale(zero=True))
+    tooltip = [
+        alt.Tooltip("metric:N"),
+        alt.Tooltip("sample_accuracy:Q", format=".1%"),
+        alt.Tooltip("mean_abs_favi:Q", format=".2f", title="mean |Favi-Score|"),
+        alt.Tooltip("mean_abs_favi_low:Q", format=".2f", title="low"),
+        alt.Tooltip("mean_abs_favi_high:Q", format=".2f", title="high"),
+        alt.Tooltip("mean_abs_favi_chance:Q", format=".2f", title="if errors were even-handed"),
+    ]
+    crowded = base.transform_joinaggregate(others="count()").transform_window(
+        row="row_number()", sort=[alt.SortField("mean_abs_favi", order="descending")]
+    )
+    # With many metrics only the extreme ones are named; the rest answer to the pointer and to the table.
+    named = crowded.transform_filter("datum.others <= 16 || datum.row <= 4 || datum.row > datum.others - 4")
+    return alt.layer(
+        base.transform_filter("isValid(datum.mean_abs_favi_low)")
+        .mark_rule(color=theme.VERMILION, opacity=0.35)
+        .encode(x=accuracy, y=alt.Y("mean_abs_favi_low:Q"), y2="mean_abs_favi_high:Q"),
+        base.mark_tick(color=theme.GREY, orient="horizontal", size=12, thickness=2).encode(
+            x=accuracy, y=alt.Y("mean_abs_favi_chance:Q"), tooltip=tooltip
+        ),
+        base.mark_point(color=theme.VERMILION, opacity=1).encode(x=accuracy, y=size, tooltip=tooltip),
+        named.mark_text(align="left", dx=7, dy=-5).encode(x=accuracy, y=size, text="metric:N", tooltip=tooltip),
+    ).properties(height=300)

@@ -1,0 +1,97 @@
+"""One look for all pictures: colours that colour-blind readers can tell apart, on light and on dark paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+if TYPE_CHECKING:
+    import altair as alt
+
+PAGE_WIDTH = 455
+"""Text width of an ACL page in points; a saved PDF has 72 of a picture's pixels to the inch."""
+COLUMN_WIDTH = 219
+"""Width of one column of it."""
+
+# Okabe and Ito (2008), without black and yellow, which vanish on one of the two backgrounds.
+BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
+GREY = "#8A8F98"
+
+DIVERGING_DOMAIN = (-1.0, -0.001, 0.001, 1.0)
+"""Blue for against, orange for in favour, nothing at 0: transparent, so that it is right on any background."""
+DIVERGING_RANGE = ("rgba(0,114,178,0.85)", "rgba(0,114,178,0)", "rgba(230,159,0,0)", "rgba(230,159,0,0.9)")
+
+ROW = 18
+"""Pixels of a row of labels: as tight as 9-point text allows, so that 72 metrics fit a tall page."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ink:
+    """Colours of everything that is not data."""
+
+    paper: str
+    text: str
+    muted: str
+    rule: str
+    font: str = "Arial, Helvetica, sans-serif"
+
+
+LIGHT = Ink(paper="#ffffff", text="#1b1f24", muted="#59636e", rule="#dfe3e8")
+DARK = Ink(paper="#14171a", text="#e6e8eb", muted="#a3abb5", rule="#3a4048")
+PAGE_INK = Ink(
+    paper="var(--paper)",
+    text="var(--ink)",
+    muted="var(--muted)",
+    rule="var(--rule)",
+    font="system-ui, sans-serif",
+)
+"""For the report: the page's own colours, which change with light, dark and print."""
+
+
+def config(ink: Ink) -> dict[str, Any]:
+    """The Vega-Lite configuration of every picture."""
+    return {
+        "background": ink.paper,
+        "font": ink.font,
+        "view": {"stroke": None},
+        "axis": {
+            "labelColor": ink.text,
+            "titleColor": ink.muted,
+            "titleFontWeight": "normal",
+            "gridColor": ink.rule,
+            "domainColor": ink.rule,
+            "tickColor": ink.rule,
+            "labelFontSize": 11,
+            "titleFontSize": 11,
+            "labelLimit": 220,
+        },
+        "axisY": {"title": None, "ticks": False, "domain": False},
+        "legend": {
+            "labelColor": ink.text,
+            "titleColor": ink.muted,
+            "titleFontWeight": "normal",
+            "labelFontSize": 11,
+            "titleFontSize": 11,
+            "orient": "top",
+        },
+        "title": {"color": ink.text, "subtitleColor": ink.muted, "anchor": "start", "fontSize": 13},
+        "text": {"color": ink.text, "fontSize": 10},
+        "style": {"halo": {"stroke": ink.paper, "strokeWidth": 4, "strokeJoin": "round"}},
+        "point": {"filled": True, "size": 60},
+        "range": {"category": [BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY]},
+    }
+
+
+def themed(chart: Any, *, dark: bool, title: str) -> alt.TopLevelMixin:
+    """The chart with the look and a title; what every public picture returns."""
+    properties = {"title": title} if title else {}
+    return chart.properties(**properties).configure(**config(DARK if dark else LIGHT))  # type: ignore[no-any-return]
+
+
+def inline(frame: pl.DataFrame) -> alt.Data:
+    """Rows inside the chart, so that the file is whole."""
+    import altair as alt
+
+    return alt.Data(values=frame.to_dicts())  # type: ignore[no-untyped-call]

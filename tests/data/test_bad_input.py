@@ -1,0 +1,248 @@
+"""Every bad file says, in one line: what, where (file and row), what is allowed, and the way out."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+
+import pandas as pd
+import polars as pl
+import pytest
+
+from custodes.data.readers import read
+from custodes.errors import CustodesError, InputError
+
+HEADER = "item,system,rater,score\n"
+READERS = (
+    "readers: ratings (item, system, rater, score); battles (item, model_a, model_b, winner);"
+    " battles (item, system_a, system_b, preference); wide (item, system);"
+    " alpacaeval (instruction, generator_1, generator_2, preference); rewardbench (ref, subset);"
+    " llmbar (dataset, item, judge, prompt, gold, winner_original_order, winner_swapped_order);"
+    " outputs (item, outputs)"
+)
+
+
+def message(path: object, **options: object) -> str:
+    with pytest.raises(InputError) as error:
+        read(path, **options)  # type: ignore[arg-type]
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("s.csv", b"", "s.csv: the file is empty; give a table with a header and at least one row"),
+        ("s.csv", b" \n\n", "s.csv: the file is empty; give a table with a header and at least one row"),
+        ("s.jsonl", b"", "s.jsonl: the file is empty; give a table with a header and at least one row"),
+        ("s.parquet", b"", "s.parquet: the file is empty; give a table with a header and at least one row"),
+        ("s.csv.gz", b"", "s.csv.gz: the file is empty; give a table with a header and at least one row"),
+        ("s.csv", HEADER.encode(), "s.csv: a header but no rows; give at least one row"),
+        ("s.json", b"[]", "s.json: a header but no rows; give at least one row"),
+        ("s.csv", b"item,item,system\n1,2,3\n", "s.csv: column 'item' stands twice; rename one, or take it out"),
+        ("s.csv", b"item, item,system\n1,2,3\n", "s.csv: column 'item' stands twice; rename one, or take it out"),
+        (
+            "s.csv",
+            HEADER.encode() + b"1,A,ann,4\n2,A,ann,4,5\n",
+            "s.csv: row 2 has 5 cells, the header 4; quote a cell that holds the separator",
+        ),
+        (
+            "s.csv",
+            HEADER.encode() + b'1,"A,ann,4\n',
+            "s.csv: the table cannot be read: a quote is not closed, or stands inside a cell;"
+            " double it and quote the cell",
+        ),
+        (
+            "s.csv",
+            HEADER.encode() + b"1,A,ann,4\n2,B,J\xf6rg,4\n",
+            "s.csv: not UTF-8 at byte 39 (line 3); save it as UTF-8, for example with: iconv -f LATIN1 -t UTF-8",
+        ),
+        (
+            "s.csv",
+            HEADER.encode("utf-16"),
+            "s.csv: not UTF-8 at byte 0 (line 1); save it as UTF-8, for example with: iconv -f UTF-16 -t UTF-8",
+        ),
+        (
+            "s.csv",
+            gzip.compress(HEADER.encode()),
+            "s.csv: not UTF-8 at byte 1 (line 1): it is gzipped; let its name end in .gz",
+        ),
+        (
+            "s.csv.gz",
+            gzip.compress(HEADER.encode() * 9)[:-12],
+            "s.csv.gz: the gzip file is truncated; copy or download it again",
+        ),
+        (
+            "s.csv.gz",
+            HEADER.encode(),
+            "s.csv.gz: not gzip, or damaged; take .gz off its name, or copy it again",
+        ),
+        ("s.parquet", b"PAR1 no PAR1", "s.parquet: not a Parquet file, or a damaged one; write it again"),
+        ("s.xlsx", b"PK", "s.xlsx: a spreadsheet is not read; save it as CSV"),
+        (
+            "s.txt",
+            b"x",
+            "s.txt: suffix '.txt' is unknown; known: .csv, .tsv, .jsonl, .ndjson, .json, .parquet (each also .gz),"
+            " and .tar, .tar.gz, .tgz or a folder for mt-metrics-eval",
+        ),
+        (
+            "s.cvs",
+            b"x",
+            "s.cvs: suffix '.cvs' is unknown (did you mean '.csv'?); known: .csv, .tsv, .jsonl, .ndjson, .json,"
+            " .parquet (each also .gz), and .tar, .tar.gz, .tgz or a folder for mt-metrics-eval",
+        ),
+        (
+            "s.jsonl",
+            b'{"item": 1}\n\n{"item": 2,}\n',
+            "s.jsonl, line 3: malformed JSON at column 12: Expecting property name enclosed in double quotes",
+        ),
+        ("s.jsonl", b'{"item": 1}\n7\n', "s.jsonl: row 2 is no JSON object; every row is one object"),
+        ("s.jsonl", b'{"a": 1, "a": 2}\n', "s.jsonl, line 1: key 'a' stands twice in one object"),
+        ("s.jsonl", b"[" * 100_000, "s.jsonl, line 1: the JSON is nested too deeply"),
+        ("s.json", b'{"item": 1}', "s.json: a .json file must hold a list of objects; name JSON Lines .jsonl"),
+        ("s.jsonl", b'{"item": "\\ud800"}', "s.jsonl: holds a lone surrogate (\\ud800 to \\udfff); mend the cell"),
+        (
+            "s.csv",
+            b"item,system,rater,scor\n1,A,ann,4\n",
+            "s.csv: columns item, system, rater, scor fit no reader; nearest is ratings, which lacks 'score'"
+            f" (is it 'scor'?); {READERS}",
+        ),
+        (
+            "s.csv",
+            b"item,model_a,model_b,winer\n1,A,B,tie\n",
+            "s.csv: columns item, model_a, model_b, winer fit no reader; nearest is battles, which lacks 'winner'"
+            f" (is it 'winer'?); {READERS}",
+        ),
+        (
+            "s.csv",
+            HEADER.encode() + b"1,A,ann,4\n1,B,ann,good\n",
+            "s.csv: score 'good' in row 2 is not a number; leave the cell empty where nothing was rated",
+        ),
+        (
+            "s.csv",
+            HEADER.encode() + b"1,A,ann,1e999\n",
+            "s.csv: score is infinite in row 1; a score must be finite (empty where not rated)",
+        ),
+        (
+            "s.csv",
+            HEADER.encode() + b"1,A,ann,4\n2,A,ann,4\n1,A,ann,5\n",
+            "s.csv: the same rating stands twice, in rows 1, 3 (item '1', system 'A', rater 'ann', repeat '0');"
+            " give each run of a rater its own number in a column 'repeat', or take the doubled row out",
+        ),
+        (
+            "s.csv",
+            b"item,system,rater,kind,score\n1,A,ann,human,4\n2,A,ann,metric,4\n",
+            "s.csv: rater 'ann' is both human and metric in column 'kind'; a rater has one kind",
+        ),
+        (
+            "s.csv",
+            HEADER.encode() + b"1,A,ann,\n",
+            "s.csv: no row holds a score or a verdict; there is nothing to judge",
+        ),
+        (
+            "s.csv",
+            b"item,system,ann\n1,A,4\n1,B,x\n",
+            "s.csv: ann 'x' in row 2 is not a number; leave the cell empty where nothing was rated",
+        ),
+        (
+            "s.csv",
+            b"item,system,ann\n1,A,4\n1,A,5\n",
+            "s.csv: the same output stands twice, in rows 1, 2 (item '1', system 'A'); one row an output;"
+            " number the runs in a column 'repeat'",
+        ),
+        (
+            "s.csv",
+            b",item,system,ann\n0,1,A,4\n",
+            "s.csv: a column has no name (a saved index?); name it after its rater, or take it out",
+        ),
+        ("s.csv", b"item,system\n1,A\n", "s.csv: no column of scores beside item, system; give one column per rater"),
+        (
+            "s.csv",
+            b"item,model_a,model_b,winner\n1,A,B,garbage\n2,A,B,tie\n",
+            "s.csv: 1 verdicts cannot be read ('garbage' in row 1); allowed: model_a, model_b, tie, both_bad,"
+            " or nothing; mend them, or drop and count them with invalid='drop' (--invalid drop)",
+        ),
+        (
+            "s.csv",
+            b"item,model_a,model_b,winner,kind\n1,A,B,tie,human\n",
+            "s.csv: column 'rater' is missing; columns: item, model_a, model_b, winner, kind;"
+            " needed: item, model_a, model_b, winner, rater",
+        ),
+        (
+            "s.jsonl",
+            b'{"item": 1, "outputs": {}}',
+            "s.jsonl: no output at all; give outputs as an object {system: text}",
+        ),
+        ("s.jsonl", b'{"item": 1, "outputs": "x"}', "s.jsonl, row 1: malformed JSON at column 1: Expecting value"),
+        ("s.jsonl", b'{"item": 1, "outputs": [1]}', "s.jsonl, row 1: outputs must be an object {system: text}"),
+        (
+            "s.jsonl",
+            b'{"item": 1, "outputs": {"A": "x", " A": "y"}}',
+            "s.jsonl, row 1: outputs name a system twice, or one without a name; every output needs its own",
+        ),
+        (
+            "s.jsonl",
+            b'{"item": 1, "outputs": {"A": "x"}, "references": [[1]]}',
+            "s.jsonl, row 1: references must be a text or a list of texts",
+        ),
+    ],
+)
+def test_bad_files(tmp_path: Path, name: str, content: bytes, expected: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    assert message(path) == expected
+
+
+def test_an_empty_parquet_table_is_a_header_only(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    pl.DataFrame(schema={"item": pl.String}).write_parquet(buffer)
+    (tmp_path / "s.parquet").write_bytes(buffer.getvalue())
+    assert message(tmp_path / "s.parquet") == "s.parquet: a header but no rows; give at least one row"
+
+
+def test_a_missing_file_names_a_near_one(tmp_path: Path) -> None:
+    (tmp_path / "ratings.csv").write_text(HEADER)
+    assert message(tmp_path / "rating.csv") == f"{tmp_path}/rating.csv: no such file (did you mean 'ratings.csv'?)"
+    assert message(tmp_path / "no" / "where.csv") == f"{tmp_path}/no/where.csv: no such file"
+    assert message(f"{tmp_path}/none.tar::wmt/en-de") == f"{tmp_path}/none.tar: no such file"
+    assert message("a\0b.csv") == "a\0b.csv: no such file"
+
+
+def test_a_folder_as_a_table_raises(tmp_path: Path) -> None:
+    assert message(tmp_path, reader="ratings") == f"{tmp_path.name}: a folder, not a table file"
+    (tmp_path / "s.csv").write_text(HEADER + "1,A,ann,4\n")
+    with pytest.raises(InputError, match="a folder, not a table file"):
+        read(tmp_path / "s.csv", raters=tmp_path)
+
+
+def test_messages_about_side_tables_name_their_file(tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_text(HEADER + "1,A,ann,4\n")
+    (tmp_path / "people.csv").write_text("rater,kind\nann,boss\n")
+    (tmp_path / "things.tsv").write_text("item\tweight\n1\t-1\n")
+    assert message(tmp_path / "s.csv", raters=tmp_path / "people.csv") == (
+        "people.csv: kind 'boss' in row 1; allowed: human, metric"
+    )
+    assert message(tmp_path / "s.csv", items=str(tmp_path / "things.tsv")) == (
+        "things.tsv: weight in row 1 is not positive; leave an item out by --group"
+    )
+
+
+def test_rows_of_mixed_objects_are_named() -> None:
+    frame = pd.DataFrame({"item": [1, "b"], "system": "A", "rater": "ann", "score": [4, "good"]})
+    assert message(frame) == (
+        "table: score 'good' in row 2 is not a number; leave the cell empty where nothing was rated"
+    )
+    lists = pd.DataFrame({"item": [[1], [2]], "system": "A", "rater": "ann", "score": [4, 5]})
+    assert message(lists).startswith("table: column 'item' holds List(Int64), not labels; give text or numbers")
+
+
+def test_dataframes_that_are_none() -> None:
+    twice = pd.DataFrame([["1", "A", 3]], columns=["item", "system", "item"])
+    assert message(twice) == "table: a column name stands twice; rename one, or take it out"
+    assert message(pd.DataFrame({"item": []})) == "table: no rows; give at least one"
+    assert message(7) == ("table: a int is no table here; give a path or a dataframe (pandas, Polars, PyArrow, DuckDB)")
+
+
+def test_errors_are_of_one_family() -> None:
+    assert issubclass(InputError, CustodesError)

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from custodes.data.items import Items
+from custodes.errors import InputError
+
+
+def test_what_is_not_said_is_empty() -> None:
+    items, notes = Items.make(pl.DataFrame({"item": [1, 2], "group": ["news", None]}))
+    assert items.frame.rows() == [("1", "", "news", "", None), ("2", "", "", "", None)]
+    assert notes == []
+
+
+def test_rows_of_some_items_in_their_order() -> None:
+    items, _ = Items.make(pl.DataFrame({"item": ["a", "b"], "cluster": ["x", "y"], "weight": [1.0, 2.5]}))
+    assert items.for_items(pl.Series(["b", "new", "a"])).rows() == [
+        ("b", "y", "", "", 2.5),
+        ("new", "", "", "", None),
+        ("a", "x", "", "", 1.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (
+            {"item": ["a", "a"]},
+            "items.csv: the same item stands twice, in rows 1, 2 (item 'a'); one row an item",
+        ),
+        (
+            {"item": ["a", "b"], "weight": [1, 0]},
+            "items.csv: weight in row 2 is not positive; leave an item out by --group",
+        ),
+        (
+            {"item": ["a", "b"], "weight": ["1", "much"]},
+            "items.csv: weight 'much' in row 2 is not a number; leave the cell empty where nothing was rated",
+        ),
+        (
+            {"item": ["a", "b"], "clusters": ["x", "y"]},
+            "items.csv: column 'clusters' is unknown (did you mean 'cluster'?); rename it, or take it out",
+        ),
+    ],
+)
+def test_bad_rows_raise(columns: dict[str, list[object]], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        Items.make(pl.DataFrame(columns), where="items.csv")
+    assert str(error.value) == message

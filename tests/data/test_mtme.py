@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from custodes.data.readers import read
+from custodes.data.study import Study
+from custodes.errors import InputError
+
+FILES = {
+    "wmt/sources/en-de.txt": "one\ntwo\u2028still two\n",
+    "wmt/references/en-de.refA.txt": "eins\nzwei\n",
+    "wmt/references/en-de.refB.txt": "1\n2\n",
+    "wmt/documents/en-de.docs": "news\tdoc1\nchat\tdoc2\n",
+    "wmt/system-outputs/en-de/S1.txt": "ein\nzwo\n",
+    "wmt/system-outputs/en-de/S2.txt": "een\ntwee\n",
+    "wmt/human-scores/en-de.da-sqm.seg.score": "S1\t90\nS1\tNone\nS2\t-0.0\nS2\t7.5\n",
+    "wmt/human-scores/en-de.da-sqm.sys.score": "S1\t90\nS2\t3.75\n",
+    "wmt/human-scores/en-de.da-sqm.domain.score": "news\tS1\t90\n",
+    # the systems take turns, another order of systems, separated by blanks
+    "wmt/metric-scores/en-de/BLEU-refA.seg.score": "S2 1\nS1 2\nS2 3\nS1 4\n",
+    "wmt/metric-scores/en-de/only.sys-refA.sys.score": "S1\t0.5\n",
+}
+
+
+def folder(path: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_text(text, newline="\n")
+    return path
+
+
+def packed(path: Path, files: dict[str, str], suffix: str = ".tar.gz", root: str = "./mt-metrics-eval-v2/") -> Path:
+    path = path / f"data{suffix}"
+    with tarfile.open(path, "w:gz" if suffix != ".tar" else "w") as tar:
+        for name, text in files.items():
+            member = tarfile.TarInfo(root + name)
+            member.size = len(text.encode())
+            tar.addfile(member, io.BytesIO(text.encode()))
+    return path
+
+
+def check(study: Study) -> None:
+    assert set(study.ratings.frame.drop("aspect", "repeat").rows()) == {
+        ("1", "S1", "da-sqm", 90.0),
+        ("1", "S2", "da-sqm", 0.0),
+        ("2", "S2", "da-sqm", 7.5),
+        ("", "S1", "da-sqm", 90.0),
+        ("", "S2", "da-sqm", 3.75),
+        ("1", "S2", "BLEU-refA", 1.0),
+        ("2", "S2", "BLEU-refA", 3.0),
+        ("1", "S1", "BLEU-refA", 2.0),
+        ("2", "S1", "BLEU-refA", 4.0),
+        ("", "S1", "only.sys-refA", 0.5),
+    }
+    assert study.raters.kind == {"da-sqm": "human", "BLEU-refA": "metric", "only.sys-refA": "metric"}
+    assert study.items.frame.select("item", "cluster", "group").rows() == [("1", "doc1", "news"), ("2", "doc2", "chat")]
+    assert study.outputs is not None
+    assert study.outputs.sources.rows() == [("1", "one", ["eins", "1"]), ("2", "two\u2028still two", ["zwei", "2"])]
+    assert ("2", "S2", "twee") in study.outputs.texts.rows()
+    assert [(note.rule, note.count) for note in study.notes] == [("missing-score", 1), ("unused-files", 1)]
+
+
+@pytest.mark.parametrize("suffix", [".tar", ".tar.gz", ".tgz"])
+def test_a_tar(tmp_path: Path, suffix: str) -> None:
+    study = read(packed(tmp_path, FILES, suffix))
+    check(study)
+    assert study.name == f"data{suffix}::wmt/en-de"
+
+
+@pytest.mark.parametrize("below", ["", "wmt", "deeper"])
+def test_a_folder_at_any_level(tmp_path: Path, below: str) -> None:
+    folder(tmp_path / "deeper" if below == "deeper" else tmp_path, FILES)
+    study = read(tmp_path / ("wmt" if below == "wmt" else ""))
+    check(study)
+    assert study.digest == read(f"{tmp_path}::wmt/en-de").digest
+    assert str(tmp_path) not in repr(study)
+
+
+def test_the_digest_of_a_folder_depends_on_what_is_read(tmp_path: Path) -> None:
+    folder(tmp_path, FILES)
+    before = read(tmp_path).digest
+    folder(tmp_path, {"wmt/sources/en-de.txt": "one\nzwei\n"})
+    assert read(tmp_path).digest != before
+
+
+SEVERAL = FILES | {"wmt/sources/en-ru.txt": "a\n", "wmt22/sources/en-de.txt": "b\n"}
+
+
+@pytest.mark.parametrize("kind", ["folder", "tar"])
+def test_of_several_one_must_be_named(tmp_path: Path, kind: str) -> None:
+    path = folder(tmp_path / "data", SEVERAL) if kind == "folder" else packed(tmp_path, SEVERAL)
+    check(read(f"{path}::wmt/en-de"))
+    for part in ("", "::en-de"):
+        with pytest.raises(InputError) as error:
+            read(f"{path}{part}")
+        assert str(error.value) == (
+            f"{path.name}: holds several test sets; say which by PATH::TESTSET/LP: wmt/en-de, wmt/en-ru, wmt22/en-de"
+        )
+    with pytest.raises(InputError) as error:
+        read(f"{path}::wmt/en-ed")
+    assert str(error.value) == (
+        f"{path.name}: no 'wmt/en-ed' in it; it holds wmt/en-de, wmt/en-ru, wmt22/en-de (did you mean 'wmt/en-de'?)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (
+            "human-scores/en-de.da-sqm.seg.score",
+            "S1\t1\nS1\t2\nS2\t3\n",
+            "human-scores/en-de.da-sqm.seg.score: 1 lines for system 'S2', 2 expected (the source has 2 lines;"
+            " 2 systems, 3 lines, expected 4)",
+        ),
+        (
+            "metric-scores/en-de/only.sys-refA.sys.score",
+            "S1\t1\nS1\t2\n",
+            "metric-scores/en-de/only.sys-refA.sys.score: 2 lines for system 'S1', 1 expected (the source has 2 lines;"
+            " 1 systems, 2 lines, expected 1)",
+        ),
+        (
+            "metric-scores/en-de/BLEU-refA.seg.score",
+            "S1\t1\nS1\n",
+            "metric-scores/en-de/BLEU-refA.seg.score: line 2 is not SYSTEM<TAB>SCORE",
+        ),
+        (
+            "metric-scores/en-de/BLEU-refA.seg.score",
+            "S1\t1\nS1\tgood\n",
+            "metric-scores/en-de/BLEU-refA.seg.score: score 'good' in row 2 is not a number;"
+            " leave the cell empty where nothing was rated",
+        ),
+        (
+            "metric-scores/en-de/BLEU-refA.seg.score",
+            "S1\t1\nS1\tinf\n",
+            "metric-scores/en-de/BLEU-refA.seg.score: score is infinite in row 2; a score must be finite"
+            " (empty where not rated)",
+        ),
+        (
+            "system-outputs/en-de/S1.txt",
+            "a\nb\nc\n",
+            "system-outputs/en-de/S1.txt: 3 lines, 2 expected (one for every line of the source)",
+        ),
+        (
+            "references/en-de.refA.txt",
+            "a\n",
+            "references/en-de.refA.txt: 1 lines, 2 expected (one for every line of the source)",
+        ),
+        (
+            "documents/en-de.docs",
+            "news\tx\n",
+            "documents/en-de.docs: 1 lines, 2 expected (one for every line of the source)",
+        ),
+        ("documents/en-de.docs", "news\nnews\n", "documents/en-de.docs: line 1, 2 is not DOMAIN<TAB>DOCUMENT"),
+        (
+            "human-scores/en-de.BLEU-refA.seg.score",
+            "S1\t1\nS1\t2\n",
+            "{}::wmt/en-de: 'BLEU-refA' has human and metric scores; rename one of the files",
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", ["folder", "tar"])
+def test_files_that_do_not_fit_raise(tmp_path: Path, kind: str, name: str, text: str, message: str) -> None:
+    files = FILES | {f"wmt/{name}": text}
+    path = folder(tmp_path / "data", files) if kind == "folder" else packed(tmp_path, files)
+    with pytest.raises(InputError) as error:
+        read(path)
+    assert str(error.value) == message.format(path.name)
+
+
+def test_a_folder_and_a_tar_of_something_else_raise(tmp_path: Path) -> None:
+    message = (
+        "{}: no mt-metrics-eval data: no file TESTSET/sources/LP.txt in it; give the folder or tar that holds the"
+        " test sets, or a table file"
+    )
+    for path in (folder(tmp_path / "other", {"a.csv": "x"}), packed(tmp_path, {"a.csv": "x"})):
+        with pytest.raises(InputError) as error:
+            read(path)
+        assert str(error.value) == message.format(path.name)
+
+
+@pytest.mark.parametrize("suffix", [".tar", ".tar.gz"])
+def test_a_tar_cut_anywhere_raises(tmp_path: Path, suffix: str) -> None:
+    path = packed(tmp_path, FILES, suffix)
+    whole = path.read_bytes()
+    # a plain tar may lose some of the zeros that fill its last record without losing data
+    end = len(whole) if suffix == ".tar.gz" else len(whole.rstrip(b"\0"))
+    for keep in (*range(0, end, 97), *range(0, end, 512), end - 1):
+        path.write_bytes(whole[:keep])
+        with pytest.raises(InputError, match="a damaged or truncated tar file"):
+            read(path)
+
+
+def test_the_message_about_a_damaged_tar(tmp_path: Path) -> None:
+    path = packed(tmp_path, FILES)
+    path.write_bytes(path.read_bytes()[:300])
+    with pytest.raises(
+        InputError, match=r"^data.tar.gz: a damaged or truncated tar file \(.*\); copy or download it again$"
+    ):
+        read(path)
+
+
+def test_a_malicious_tar_does_no_harm(tmp_path: Path) -> None:
+    """Paths that climb out, links, devices and sparse giants are passed over; nothing is written."""
+    secret = tmp_path / "secret.txt"
+    secret.write_text("S1\t1\nS1\t2\n")
+    path = tmp_path / "work" / "evil.tar"
+    path.parent.mkdir()
+    with tarfile.open(path, "w") as tar:
+        for name, text in {**FILES, "../../climbed.txt": "x", "/tmp/custodes-climbed.txt": "x"}.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(text.encode())
+            tar.addfile(member, io.BytesIO(text.encode()))
+        for kind, target in ((tarfile.SYMTYPE, str(secret)), (tarfile.LNKTYPE, "../secret.txt"), (tarfile.CHRTYPE, "")):
+            member = tarfile.TarInfo(f"wmt/metric-scores/en-de/EVIL{kind.decode()}.seg.score")
+            member.type, member.linkname = kind, target
+            tar.addfile(member)
+        giant = tarfile.TarInfo("wmt/metric-scores/en-de/GIANT.seg.score")
+        giant.pax_headers = {
+            "GNU.sparse.major": "0",
+            "GNU.sparse.minor": "1",
+            "GNU.sparse.size": str(2**50),
+            "GNU.sparse.map": f"{2**50},0",
+        }
+        tar.addfile(giant)
+    before = sorted(tmp_path.rglob("*"))
+    check(read(path))
+    assert sorted(tmp_path.rglob("*")) == before
+    assert not Path("/tmp/custodes-climbed.txt").exists()

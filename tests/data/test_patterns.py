@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from custodes.data.patterns import select_labels, split_patterns
+from custodes.errors import OptionError
+
+ALL = "expert1, expert2, turker1, BLEU, f(a,b), rouge[l], !odd"
+LABELS = ("expert1", "expert2", "turker1", "BLEU", "f(a,b)", "rouge[l]", "!odd")
+
+
+def choose(patterns: object) -> tuple[str, ...]:
+    return select_labels(patterns, LABELS, option="human", what="rater")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "chosen"),
+    [
+        (None, LABELS),
+        ("expert*", ("expert1", "expert2")),
+        ("turker1, expert1", ("expert1", "turker1")),
+        ("expert*,!expert2", ("expert1",)),
+        ("!expert*,!BLEU", ("turker1", "f(a,b)", "rouge[l]", "!odd")),
+        ("f(a,b)", ("f(a,b)",)),
+        ("BLEU,f(a,b),turker1", ("turker1", "BLEU", "f(a,b)")),
+        ("*,!f(a,b)", ("expert1", "expert2", "turker1", "BLEU", "rouge[l]", "!odd")),
+        ("rouge[l]", ("rouge[l]",)),
+        ("!rouge[l],!expert*", ("turker1", "BLEU", "f(a,b)", "!odd")),
+        ("expert[12]", ("expert1", "expert2")),
+        ("!odd", ("!odd",)),
+        (["f(a,b)", "BLEU"], ("BLEU", "f(a,b)")),
+        (["expert1,turker1"], ("expert1", "turker1")),
+        ("tur*?", ("turker1",)),
+    ],
+)
+def test_selection(patterns: object, chosen: tuple[str, ...]) -> None:
+    assert choose(patterns) == chosen
+
+
+@pytest.mark.parametrize(
+    ("patterns", "message"),
+    [
+        ("expret1", f"human='expret1' is no rater here; raters: {ALL} (did you mean 'expert1'?)"),
+        ("bleu", f"human='bleu' is no rater here; raters: {ALL} (did you mean 'BLEU'?)"),
+        ("zzz*", f"human='zzz*' is no rater here; raters: {ALL}"),
+        ("", f"human='' names no rater; raters: {ALL}"),
+        ("BLEU,!BLEU", f"human='BLEU,!BLEU' leaves no rater; raters: {ALL}"),
+    ],
+)
+def test_a_pattern_without_a_hit_raises(patterns: str, message: str) -> None:
+    with pytest.raises(OptionError, match=f"^{re.escape(message)}$"):
+        choose(patterns)
+
+
+@given(st.lists(st.text(min_size=1, max_size=5).filter(lambda t: t == t.strip()), min_size=1, max_size=5, unique=True))
+def test_any_label_selects_itself_and_a_list_of_all_selects_all(labels: list[str]) -> None:
+    for label in labels:
+        assert select_labels(label, labels, option="o", what="w") == (label,)
+    assert select_labels(labels, labels, option="o", what="w") == tuple(labels)
+
+
+def test_commas_in_labels_do_not_split_them() -> None:
+    assert split_patterns("a,f(a,b,c) ,!f(a,b)", ["f(a,b)", "f(a,b,c)"]) == ["a", "f(a,b,c)", "!f(a,b)"]

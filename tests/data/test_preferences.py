@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import itertools
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from custodes.data.preferences import SCHEMA, Preferences
+from custodes.errors import InputError
+
+COLUMNS = ("item", "system_a", "system_b", "rater", "preference", "order", "repeat")
+
+
+def made(*rows: tuple[object, ...]) -> Preferences:
+    return Preferences.make(
+        pl.DataFrame([list(row) for row in rows], schema=list(COLUMNS), orient="row", strict=False)
+    )[0]
+
+
+def test_pairs_are_turned_with_verdict_and_order() -> None:
+    frame = made(
+        ("1", "B", "A", "j", 1, "ab", 0), ("2", "A", "B", "j", 1, "ba", 0), ("3", "B", "A", "j", 0, "unknown", 0)
+    ).frame
+    assert frame.schema == pl.Schema(SCHEMA)
+    assert frame.select("system_a", "system_b", "order", "preference").rows() == [
+        ("A", "B", "ba", -1),
+        ("A", "B", "ba", 1),
+        ("A", "B", "", 0),
+    ]
+
+
+VERDICT_ROWS = st.tuples(
+    st.sampled_from("ABC"),
+    st.sampled_from("ABC"),
+    st.sampled_from([1, 0, -1]),
+    st.sampled_from(["ab", "ba", ""]),
+).filter(lambda row: row[0] != row[1])
+
+
+@given(st.lists(VERDICT_ROWS, min_size=1, max_size=6))
+def test_swapping_the_sides_of_every_row_changes_nothing(rows: list[tuple[str, str, int, str]]) -> None:
+    turn = {"ab": "ba", "ba": "ab", "": ""}
+    one = made(*((k, a, b, "j", p, order, 0) for k, (a, b, p, order) in enumerate(rows)))
+    other = made(*((k, b, a, "j", -p, turn[order], 0) for k, (a, b, p, order) in enumerate(rows)))
+    assert one.frame.equals(other.frame)
+    assert (one.frame["system_a"] < one.frame["system_b"]).all()
+
+
+def test_an_empty_preference_is_an_absent_row() -> None:
+    frame = pl.DataFrame({"item": [1, 2], "system_a": "A", "system_b": "B", "rater": "j", "preference": ["", "1"]})
+    preferences, notes = Preferences.make(frame, where="b.csv")
+    assert preferences.frame["item"].to_list() == ["2"]
+    assert [(note.rule, note.count) for note in notes] == [("missing-verdict", 1)]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (
+            ("1", "A", "B", "j", 2, "", 0),
+            "preferences: preference 2 in row 1; allowed: 1 (system_a better), 0 (tie)",
+        ),
+        (("1", "A", "B", "j", 1, "left", 0), "preferences: order 'left' in row 1; allowed: ab, ba, unknown"),
+        (("1", "A", "A", "j", 1, "", 0), "preferences: row 1 compares 'A' with itself; a verdict needs two systems"),
+        (("", "A", "B", "j", 1, "", 0), "preferences: column 'item' is empty in row 1; every row needs a label"),
+    ],
+)
+def test_bad_rows_raise(row: tuple[object, ...], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        made(row)
+    assert str(error.value).startswith(message)
+
+
+def test_a_doubled_verdict_raises_whichever_way_it_is_written() -> None:
+    with pytest.raises(InputError, match="the same verdict stands twice, in rows 1, 2"):
+        made(("1", "A", "B", "j", 1, "ab", 0), ("1", "B", "A", "j", 1, "ba", 0))
+
+
+def settled(orders: str, *verdicts: tuple[int, str]) -> list[int]:
+    runs = itertools.count()
+    rows = [("1", "A", "B", "j", preference, order, next(runs)) for preference, order in verdicts]
+    return made(*rows).settled(orders)[0]["preference"].to_list()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "mean", "consistent", "first"),
+    [
+        ([(1, "ab"), (1, "ba")], [1], [1], [1]),
+        ([(1, "ab"), (-1, "ba")], [0], [], [1]),
+        ([(-1, "ba"), (1, "ab")], [0], [], [-1]),
+        ([(1, "ab"), (0, "ba")], [1], [], [1]),
+        ([(-1, "ab")], [-1], [-1], [-1]),
+        # each order is averaged over its repeats first: three repeats of one order do not outvote the other
+        ([(1, "ab"), (1, "ab"), (1, "ab"), (-1, "ba")], [0], [], [1]),
+        ([(1, "ab"), (1, "ab"), (-1, "ab"), (0, "ba")], [1], [], [1]),
+        # means over the orders agree (0 and 0), the verdicts do not
+        ([(1, "ab"), (-1, "ab"), (0, "ba")], [0], [], [1]),
+        ([(1, ""), (1, ""), (-1, "")], [1], [], [1]),
+    ],
+)
+def test_orders(verdicts: list[tuple[int, str]], mean: list[int], consistent: list[int], first: list[int]) -> None:
+    assert settled("mean", *verdicts) == mean
+    assert settled("consistent", *verdicts) == consistent
+    assert settled("first", *verdicts) == first
+
+
+def test_what_is_torn_is_counted() -> None:
+    verdicts = made(
+        ("1", "A", "B", "j", 1, "ab", 0), ("1", "A", "B", "j", -1, "ba", 0), ("2", "A", "B", "j", 1, "ab", 0)
+    )
+    assert [(n.rule, n.count) for n in verdicts.settled("mean")[1]] == [("torn-verdicts", 1)]
+    assert [(n.rule, n.count) for n in verdicts.settled("consistent")[1]] == [("inconsistent-verdicts", 1)]
+    assert verdicts.settled("first")[1] == []

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from custodes.data.raters import Raters, kinds_of
+from custodes.errors import InputError
+
+RATERS = Raters.infer({"ann": "human", "bob": "", "bleu": "metric", "bert[x]": "metric"})
+
+
+def described(rows: list[dict[str, object]]) -> tuple[Raters, list[str]]:
+    made, notes = RATERS.described(pl.DataFrame(rows), where="raters.csv")
+    return made, [note.message for note in notes]
+
+
+def test_inferred_raters() -> None:
+    assert RATERS.of_kind("metric") == ("bleu", "bert[x]")
+    assert RATERS.direction == {"ann": 1.0, "bob": 1.0, "bleu": 1.0, "bert[x]": 1.0}
+    assert RATERS.bounds == {}
+
+
+def test_globs_describe_many_and_a_name_written_out_wins_wherever_it_stands() -> None:
+    for rows in (
+        [{"rater": "b*", "kind": "metric", "higher_is_better": "no"}, {"rater": "bob", "kind": "human"}],
+        [{"rater": "bob", "kind": "human"}, {"rater": "b*", "kind": "metric", "higher_is_better": "no"}],
+    ):
+        made, notes = described(rows)
+        assert made.kind == {"ann": "human", "bob": "human", "bleu": "metric", "bert[x]": "metric"}
+        assert made.direction == {"ann": 1.0, "bob": -1.0, "bleu": -1.0, "bert[x]": -1.0}
+        assert notes == []
+
+
+def test_a_name_with_brackets_is_itself_not_a_glob() -> None:
+    made, _ = described(
+        [{"rater": "bert[x]", "low": 0, "high": "1", "cost": 0.5, "date": "2023-01-01", "person": "yes"}]
+    )
+    assert made.bounds == {"bert[x]": (0.0, 1.0)}
+    row = made.frame.row(3, named=True)
+    assert (row["cost"], row["date"], row["person"]) == (0.5, "2023-01-01", True)
+    assert made.frame["person"].to_list() == [False, False, False, True]
+
+
+def test_what_matches_nothing_and_what_overrules_is_noted() -> None:
+    _, notes = described([{"rater": "an", "kind": ""}, {"rater": "bleu", "kind": "human"}])
+    assert notes == [
+        "raters.csv: 'an' matches no rater (did you mean 'ann'?)",
+        "raters.csv: 'bleu' is of kind human here, metric in the data; this file counts",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"rater": "x"}], "raters.csv: none of its raters is in the data (x); raters: ann, bob, bleu, bert[x]"),
+        ([{"rater": "ann", "kind": "person"}], "raters.csv: kind 'person' in row 1; allowed: human, metric"),
+        (
+            [{"rater": "ann", "higher_is_better": "maybe"}],
+            "raters.csv: higher_is_better 'maybe' in row 1; allowed: true, false",
+        ),
+        ([{"rater": "ann", "low": 5, "high": 1}], "raters.csv: low is not below high in row 1"),
+        (
+            [{"rater": "ann"}, {"rater": "ann"}],
+            "raters.csv: the same rater stands twice, in rows 1, 2 (rater 'ann'); one row a rater",
+        ),
+        (
+            [{"rater": "ann", "higher_is_beter": True}],
+            "raters.csv: column 'higher_is_beter' is unknown (did you mean 'higher_is_better'?);"
+            " rename it, or take it out",
+        ),
+        (
+            [{"name": "ann", "kind": "human"}],
+            "raters.csv: column 'rater' is missing; columns: name, kind; needed: rater",
+        ),
+    ],
+)
+def test_bad_side_tables_raise(rows: list[dict[str, object]], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        described(rows)
+    assert str(error.value) == message
+
+
+def test_kinds_of_a_data_file() -> None:
+    frame = pl.DataFrame({"rater": ["a", "a", "b", "c"], "kind": ["human", "", "METRIC", ""]})
+    assert kinds_of(frame, where="t") == {"a": "human", "b": "metric", "c": ""}
+
+
+def test_a_rater_of_both_kinds_raises() -> None:
+    frame = pl.DataFrame({"rater": ["a", "a"], "kind": ["human", "metric"]})
+    with pytest.raises(InputError) as error:
+        kinds_of(frame, where="t.csv")
+    assert str(error.value) == "t.csv: rater 'a' is both human and metric in column 'kind'; a rater has one kind"
+
+
+def test_only_keeps_the_order_asked_for() -> None:
+    assert RATERS.only(["bleu", "ann"]).kind == {"bleu": "metric", "ann": "human"}

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from custodes.data.ratings import SCHEMA, Ratings
+from custodes.errors import InputError
+
+GOOD = {"item": ["1", "1", "2"], "system": ["A", "B", "A"], "rater": ["ann"] * 3, "score": ["4", "", "5"]}
+
+
+def made(**changes: list[object]) -> Ratings:
+    return Ratings.make(pl.DataFrame(GOOD | changes), where="r.csv")[0]
+
+
+def test_rows_without_a_score_are_absent_and_counted() -> None:
+    ratings, notes = Ratings.make(pl.DataFrame(GOOD), where="r.csv")
+    assert ratings.frame.rows() == [("1", "A", "ann", "", "0", 4.0), ("2", "A", "ann", "", "0", 5.0)]
+    assert ratings.frame.schema == pl.Schema(SCHEMA)
+    assert [(note.rule, note.count) for note in notes] == [("missing-score", 1)]
+    assert notes[0].message == "r.csv: 1 rows have no score and count as not rated"
+
+
+def test_repeats_and_aspects_make_keys_unlike() -> None:
+    ratings = made(item=["1"] * 3, system=["A"] * 3, score=[1, 2, 3], repeat=["", "2", "2"], aspect=["x", "x", "y"])
+    assert ratings.frame["repeat"].to_list() == ["0", "2", "2"]
+
+
+def test_unused_columns_are_noted() -> None:
+    _, notes = Ratings.make(pl.DataFrame(GOOD | {"comment": ["a", "b", "c"]}), where="r.csv")
+    assert notes[0].message == "r.csv: columns not used: comment"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"score": ["4", "good", "x"]}, "r.csv: score 'good' in row 2, 3 is not a number; leave the cell empty where"),
+        ({"score": [1.0, float("inf"), 2.0]}, "r.csv: score is infinite in row 2; a score must be finite"),
+        ({"item": ["1", "1", "1"]}, "r.csv: the same rating stands twice, in rows 1, 3 (item '1', system 'A', rater"),
+        ({"rater": ["ann", " ", "bob"]}, "r.csv: column 'rater' is empty in row 2; every row needs a label"),
+        ({"asspect": ["x", "x", "x"]}, "r.csv: column 'asspect' is unknown (did you mean 'aspect'?); rename it, or"),
+    ],
+)
+def test_bad_rows_raise(changes: dict[str, list[object]], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        made(**changes)
+    assert str(error.value).startswith(message)
+
+
+def test_a_missing_column_names_a_near_one() -> None:
+    frame = pl.DataFrame(GOOD).rename({"score": "scores"})
+    with pytest.raises(InputError) as error:
+        Ratings.make(frame, where="r.csv")
+    assert str(error.value) == (
+        "r.csv: column 'score' is missing (is it 'scores'?); columns: item, system, rater, scores;"
+        " needed: item, system, rater, score"
+    )
+
+
+def test_no_rows_raise() -> None:
+    with pytest.raises(InputError, match=r"^r.csv: no rows; a study needs at least one rating$"):
+        Ratings.make(pl.DataFrame(GOOD).clear(), where="r.csv")

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from custodes.data.scale import Scale
+
+MQM = Scale(low=-25, high=0, n=400)
+DA = Scale(low=0, high=100, n=400)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "comparable"),
+    [
+        (MQM, DA, False),
+        (Scale(low=1, high=5, n=400), Scale(low=1, high=5, n=400), True),
+        # a slot that never went under 4 on a 1-5 scale, beside one that used all of it: they share 1 of 4
+        (Scale(low=4, high=5, n=400), Scale(low=1, high=5, n=400), True),
+        (Scale(low=1, high=5, n=400), DA, False),
+        (Scale(low=0, high=1, n=400), Scale(low=1, high=5, n=400), False),
+        # a constant rater inside, and outside the other's range
+        (Scale(low=3, high=3, n=400), Scale(low=1, high=5, n=400), True),
+        (Scale(low=50, high=50, n=400), Scale(low=1, high=5, n=400), False),
+        (Scale(low=3, high=3, n=400), Scale(low=3, high=3, n=400), True),
+        # too few ratings to know
+        (Scale(low=50, high=60, n=3), Scale(low=1, high=5, n=400), True),
+        # what was declared counts, whatever the ranges
+        (Scale(low=1, high=5, declared=True), Scale(low=1, high=5, declared=True), True),
+        (Scale(low=1, high=5, declared=True), Scale(low=1, high=7, declared=True), False),
+    ],
+)
+def test_comparable(a: Scale, b: Scale, comparable: bool) -> None:
+    assert a.comparable(b) is comparable
+    assert b.comparable(a) is comparable
+
+
+def test_seen_ignores_what_is_missing() -> None:
+    assert Scale.seen(np.array([np.nan, 2.0, 5.0, np.inf])) == Scale(low=2, high=5, n=2)
+
+
+def test_nothing_seen_is_undefined_and_comparable_to_anything() -> None:
+    nothing = Scale.seen(np.array([np.nan]))
+    assert np.isnan(nothing.low)
+    assert np.isnan(nothing.high)
+    assert nothing.comparable(DA)
+
+
+@given(st.floats(-1e3, 1e3), st.floats(0, 1e3), st.floats(-1e3, 1e3), st.floats(0, 1e3), st.booleans(), st.booleans())
+def test_comparable_is_symmetric(a: float, wide_a: float, b: float, wide_b: float, said_a: bool, said_b: bool) -> None:
+    one, other = Scale(low=a, high=a + wide_a, declared=said_a), Scale(low=b, high=b + wide_b, declared=said_b)
+    assert one.comparable(other) is other.comparable(one)
+    assert one.comparable(one)

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+from custodes.data.readers import read
+from custodes.data.study import Study, join
+from custodes.errors import InputError, OptionError
+
+
+def table(rater: str, kind: str, *, items: str = "12", systems: str = "AB", aspect: str = "") -> pl.DataFrame:
+    rows = [
+        {"item": item, "system": system, "rater": rater, "kind": kind, "aspect": aspect, "score": k}
+        for k, (item, system) in enumerate((i, s) for i in items for s in systems)
+    ]
+    return pl.DataFrame(rows)
+
+
+ANN, BOB = table("ann", "human", aspect="fluency"), table("bob", "human", aspect="relevance")
+BLEU, JUDGE = table("bleu", "metric"), table("judge", "metric", aspect="fluency")
+
+
+def study() -> Study:
+    return read(pl.concat([ANN, BOB, BLEU, JUDGE]))
+
+
+def rules(some: Study) -> dict[str, int]:
+    return {note.rule: note.count for note in some.notes}
+
+
+def test_what_a_study_holds() -> None:
+    some = study()
+    assert (some.humans, some.metrics) == (("ann", "bob"), ("bleu", "judge"))
+    assert (some.systems, some.aspects) == (("A", "B"), ("fluency", "relevance"))
+    assert some.item_labels().to_list() == ["1", "2"]
+
+
+def test_selection_of_people_leaves_the_others_out_and_says_so() -> None:
+    chosen = study().select(human="ann")
+    assert (chosen.humans, chosen.metrics) == (("ann",), ("bleu", "judge"))
+    assert set(chosen.ratings.frame["rater"]) == {"ann", "bleu", "judge"}
+    assert rules(chosen) == {"people-not-selected": 1}
+
+
+def test_a_metric_whose_aspect_nobody_rated_is_noted() -> None:
+    chosen = study().select(human="bob")
+    assert set(chosen.ratings.frame["rater"]) == {"bob", "bleu"}
+    assert rules(chosen) == {"people-not-selected": 1, "aspect-without-people": 1}
+
+
+@pytest.mark.parametrize(
+    ("metrics", "chosen"),
+    [
+        (None, ("bleu", "judge")),
+        ("@aspect", ("judge",)),
+        ("@noaspect", ("bleu",)),
+        ("@aspect,@noaspect", ("bleu", "judge")),
+        ("@noaspect,b*", ("bleu",)),
+        ("!bleu", ("judge",)),
+    ],
+)
+def test_selection_of_metrics(metrics: str | None, chosen: tuple[str, ...]) -> None:
+    assert study().select(metrics=metrics).metrics == chosen
+
+
+def test_a_metric_with_commas_and_brackets_is_selected_by_its_name() -> None:
+    named = read(pl.concat([ANN, BLEU, table("f(a,b)[x]", "metric")]))
+    assert named.select(metrics="f(a,b)[x]").metrics == ("f(a,b)[x]",)
+    assert named.select(metrics="f(a,b)[x],bleu").metrics == ("bleu", "f(a,b)[x]")
+    assert named.select(metrics="!f(a,b)[x]").metrics == ("bleu",)
+    assert named.select(metrics="@noaspect,f(a,b)[x]").metrics == ("f(a,b)[x]",)
+
+
+def test_raters_without_a_kind_are_metrics_once_people_are_named() -> None:
+    wide = read(pl.DataFrame({"item": ["1", "1"], "system": ["A", "B"], "H:x": [1, 2], "bleu": [3, 4]}))
+    assert wide.raters.kind == {"H:x": "", "bleu": ""}
+    chosen = wide.select(human="H:*")
+    assert chosen.raters.kind == {"H:x": "human", "bleu": "metric"}
+
+
+def test_systems_and_group() -> None:
+    some = read(table("ann", "human", systems="ABC"), table("bleu", "metric", systems="ABC"))
+    some = some.describe(items=pl.DataFrame({"item": ["1", "2"], "group": ["news", "social"]}))
+    chosen = some.select(systems="!B", group="news")
+    assert set(chosen.ratings.frame["item"]) == {"1"}
+    assert chosen.systems == ("A", "C")
+    assert rules(chosen) == {"systems-not-selected": 1}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"human": "an"}, "human='an' is no rater here; raters: ann, bob (did you mean 'ann'?)"),
+        ({"metrics": "blue"}, "metrics='blue' is no metric here; metrics: bleu, judge (did you mean 'bleu'?)"),
+        ({"metrics": "ann"}, "metrics='ann' is no metric here; metrics: bleu, judge"),
+        ({"aspect": "flow"}, "aspect='flow' is no aspect here; aspects: fluency, relevance"),
+        ({"systems": "Z"}, "systems='Z' is no system here; systems: A, B"),
+        ({"group": "news"}, "group='news': the items have no groups; give an items file with a column 'group'"),
+    ],
+)
+def test_unknown_names_raise(options: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError) as error:
+        study().select(**options)  # type: ignore[arg-type]
+    assert str(error.value).startswith(message)
+
+
+def test_a_study_without_people_or_metrics_cannot_be_asked() -> None:
+    with pytest.raises(OptionError, match=r"^which raters are people\? say human='PATTERN' .*; raters: bleu$"):
+        read(BLEU).select()
+    with pytest.raises(OptionError, match=r"^no metric to judge: every rater here is a person"):
+        read(ANN).select()
+    with pytest.raises(
+        OptionError, match=r"^human='\*': every rater here is of kind metric; give people's ratings too"
+    ):
+        read(BLEU).select(human="*")
+
+
+def test_a_total_join_has_no_notes() -> None:
+    joined = read(ANN, BLEU)
+    assert joined.ratings.frame.height == 8
+    assert joined.raters.kind == {"ann": "human", "bleu": "metric"}
+    assert joined.notes == ()
+
+
+def test_a_partial_join_is_counted_on_both_sides() -> None:
+    joined = read(ANN, table("bleu", "metric", items="23"))
+    assert [(note.rule, note.count) for note in joined.notes] == [("partial-join", 2), ("partial-join", 2)]
+    assert joined.notes[0].message == "join: 2 of 4 outputs of table have no match"
+
+
+def test_a_join_that_matches_nothing_raises() -> None:
+    one, other = replace(read(ANN), name="a.csv"), replace(read(table("bleu", "metric", items="34")), name="b.csv")
+    with pytest.raises(InputError) as error:
+        join([one, other])
+    assert str(error.value) == (
+        "joining a.csv and b.csv matches nothing: no item and system in common (items 1, 2 against 3, 4;"
+        " systems A, B against A, B); use the same labels in both"
+    )
+
+
+def test_a_rater_of_both_kinds_in_two_inputs_raises() -> None:
+    with pytest.raises(InputError) as error:
+        read(ANN, table("ann", "metric"))
+    assert str(error.value) == "rater 'ann' is human in one input and metric in another; rename one"
+
+
+def test_the_same_rating_in_two_inputs_raises() -> None:
+    with pytest.raises(InputError) as error:
+        read(BLEU, BLEU)
+    assert str(error.value) == (
+        "two inputs hold the same rating (item '1', system 'A', rater 'bleu', repeat '0');"
+        " take one out, or rename the rater"
+    )
+
+
+def test_a_kind_said_in_one_input_holds_in_the_other() -> None:
+    unkinded = table("ann", "", items="1", aspect="relevance")
+    assert read(unkinded, ANN).raters.kind == {"ann": "human"}
+
+
+def test_outputs_of_two_inputs_are_united() -> None:
+    texts = [pl.DataFrame({"item": ["1"], "outputs": [f'{{"{s}": "text {s}"}}']}) for s in "AB"]
+    joined = read(ANN, *texts)
+    assert joined.outputs is not None
+    assert joined.outputs.texts.rows() == [("1", "A", "text A"), ("1", "B", "text B")]
+    assert joined.outputs.sources["item"].to_list() == ["1"]
+
+
+def test_a_join_of_texts_that_match_nothing_names_their_systems() -> None:
+    with pytest.raises(InputError, match="systems X against A, B"):
+        read(pl.DataFrame({"item": ["1"], "outputs": ['{"X": "text"}']}), ANN)
+
+
+def test_side_tables() -> None:
+    described = read(
+        pl.concat([ANN, BLEU]),
+        raters=pl.DataFrame({"rater": ["b*"], "higher_is_better": ["false"]}),
+        items=pl.DataFrame({"item": ["1", "9"], "cluster": ["doc", "doc"]}),
+    )
+    assert described.raters.direction == {"ann": 1.0, "bleu": -1.0}
+    assert described.items.frame["cluster"].to_list() == ["doc", "doc"]
+    assert [note.message for note in described.notes] == ["items: 1 of 2 rated items are not in it (2)"]
+
+
+def test_an_items_table_of_other_items_raises() -> None:
+    with pytest.raises(InputError, match=r"^items: none of its items is in the data \(9 against 1, 2\)"):
+        read(BLEU, items=pl.DataFrame({"item": ["9"], "cluster": ["doc"]}))
+
+
+def test_the_fingerprint_depends_on_every_part() -> None:
+    base = study()
+    others = [
+        read(pl.concat([ANN, BOB, BLEU])),
+        base.describe(raters=pl.DataFrame({"rater": ["bleu"], "higher_is_better": [False]})),
+        base.describe(items=pl.DataFrame({"item": ["1", "2"], "cluster": ["x", "x"]})),
+    ]
+    prints = {some.fingerprint() for some in [base, *others]}
+    assert len(prints) == 4
+    assert study().fingerprint() == base.fingerprint()
+    from_file = replace(base, digest="0123456789abcdef")
+    assert from_file.fingerprint() == "0123456789abcdef"
+    assert (
+        from_file.describe(items=pl.DataFrame({"item": ["1", "2"], "cluster": ["x", "x"]})).digest != from_file.digest
+    )

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from custodes.data.table import check_columns, check_unique, label_column, number_column, to_polars
+from custodes.errors import InputError
+
+
+def test_labels_are_stripped_strings() -> None:
+    assert label_column(pl.DataFrame({"a": [" x ", "001", "1.50"]}), "a", where="t").to_list() == ["x", "001", "1.50"]
+
+
+def test_integer_labels_made_float_by_a_dataframe_are_integers_again() -> None:
+    frame = pl.DataFrame({"a": [3.0, None, float("nan")], "b": [3.5, 2.0, 1.0], "c": [1e300, 1.0, 2.0]})
+    assert label_column(frame, "a", where="t", empty=True).to_list() == ["3", "", ""]
+    assert label_column(frame, "b", where="t").to_list() == ["3.5", "2.0", "1.0"]
+    assert label_column(frame, "c", where="t").to_list()[1:] == ["1.0", "2.0"]
+
+
+def test_an_absent_label_column_is_empty() -> None:
+    assert label_column(pl.DataFrame({"a": [1, 2]}), "aspect", where="t").to_list() == ["", ""]
+
+
+@pytest.mark.parametrize("values", [[[1], [2]], [{"x": 1}, {"x": 2}], [b"\xff", b"a"]])
+def test_what_is_no_label_raises(values: list[object]) -> None:
+    with pytest.raises(InputError, match=r"^t: column 'a' holds .*, not labels; give text or numbers$"):
+        label_column(pl.DataFrame({"a": values}), "a", where="t")
+
+
+def test_numbers_from_text() -> None:
+    column = pl.DataFrame({"score": [" 1.5", "-0.0", "NA", "none", "-", "", None, "1e3"]})
+    numbers = number_column(column, "score", where="t").to_list()
+    assert numbers == [1.5, 0.0, None, None, None, None, None, 1000.0]
+    assert str(numbers[1]) == "0.0"
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (pl.Series([1, None]), [1.0, None]),
+        (pl.Series([True, False]), [1.0, 0.0]),
+        (pl.Series([1.5, float("nan")]), [1.5, None]),
+        (pl.Series(["2", "x"][:1], dtype=pl.Categorical), [2.0]),
+        (pl.Series([None, None]), [None, None]),
+    ],
+)
+def test_numbers_from_other_columns(column: pl.Series, expected: list[float | None]) -> None:
+    assert number_column(pl.DataFrame({"score": column}), "score", where="t").to_list() == expected
+
+
+@pytest.mark.parametrize("value", ["inf", "-Infinity"])
+def test_infinite_text_raises(value: str) -> None:
+    with pytest.raises(
+        InputError, match=r"^t: score is infinite in row 2; a score must be finite \(empty where not rated\)$"
+    ):
+        number_column(pl.DataFrame({"score": ["1", value]}), "score", where="t")
+
+
+def test_rows_of_a_doubled_key_are_shown() -> None:
+    frame = pl.DataFrame({"a": ["x", "y", "x", "x"], "b": ["", "", "", "z"], "score": [1.0, None, 2.0, 3.0]})
+    with pytest.raises(InputError, match=r"^t: the same thing stands twice, in rows 1, 3 \(a 'x'\); mend it$"):
+        check_unique(frame, ["a", "b"], where="t", what="thing", hint="mend it")
+
+
+def test_unknown_columns_are_returned_unless_they_look_like_a_slip() -> None:
+    frame = pl.DataFrame({"item": [1], "comment": ["x"]})
+    assert check_columns(frame, where="t", required=("item",), optional=("aspect",)) == ("comment",)
+    slip = pl.DataFrame({"item": [1], "aspct": ["x"]})
+    with pytest.raises(InputError, match=r"^t: column 'aspct' is unknown \(did you mean 'aspect'\?\); rename it"):
+        check_columns(slip, where="t", required=("item",), optional=("aspect",))
+
+
+def test_what_is_no_table_raises() -> None:
+    with pytest.raises(InputError, match=r"^t: a dict is no table here; give a path or a dataframe"):
+        to_polars({"a": [1]}, where="t")

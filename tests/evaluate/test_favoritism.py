@@ -1,0 +1,148 @@
+"""Favoritism from a study and from counts: tables, golden numbers, symmetries."""
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from custodes.data.pairs import PairCounts
+from custodes.data.raters import Raters
+from custodes.data.ratings import Ratings
+from custodes.data.study import Study
+from custodes.errors import OptionError
+from custodes.evaluate.favoritism import CELLS, favoritism
+
+# Favi-Score paper, Figures 2 and 3 (statistics.md, section 2).
+GOLDEN = [
+    ([[100, 0, 0], [0, 100, 0], [10, 0, 90]], 2.0),
+    ([[100, 0, 0], [0, 100, 0], [0, 10, 90]], 1.0),
+    ([[90, 0, 10], [0, 100, 0], [10, 0, 90]], 0.0),
+    ([[90, 10, 0], [0, 100, 0], [10, 0, 90]], 0.5),
+    ([[360, 180, 60], [20, 40, 40], [90, 90, 120]], -50 / 480),
+]
+
+
+def counts_of(tables: list) -> PairCounts:
+    paired = np.array(tables, dtype=np.int64)[None]
+    empty = np.zeros((1, len(tables), 3), dtype=np.int64)
+    return PairCounts(
+        paired=paired,
+        metric_only=empty,
+        human_only=empty,
+        system_a=("A",),
+        system_b=("B",),
+        metrics=tuple(f"m{i}" for i in range(len(tables))),
+    )
+
+
+def study_of(scores: np.ndarray, systems: list[str] | None = None) -> Study:
+    """scores (raters, items, systems), NaN absent; rater 0 is the person."""
+    systems = systems or [f"S{k}" for k in range(scores.shape[2])]
+    rows = [
+        {"item": f"i{i}", "system": systems[k], "rater": "ann" if r == 0 else f"m{r}", "score": scores[r, i, k]}
+        for r, i, k in np.argwhere(np.isfinite(scores))
+    ]
+    kinds = {"ann": "human"} | {f"m{r}": "metric" for r in range(1, scores.shape[0])}
+    return Study(ratings=Ratings.make(pl.DataFrame(rows))[0], raters=Raters.infer(kinds))
+
+
+def test_golden_numbers_of_the_paper() -> None:
+    result = favoritism(counts_of([table for table, _ in GOLDEN]), resamples=200)
+    np.testing.assert_allclose(result.pairs["favi"], [favi for _, favi in GOLDEN], atol=1e-12)
+    # Figure 3: sample accuracy .52
+    assert result.pairs["sample_accuracy"][4] == pytest.approx(0.52)
+    assert result.pairs["favi_low"][4] < -50 / 480 < result.pairs["favi_high"][4]
+
+
+def test_no_error_is_null_with_a_reason_and_few_errors_are_marked() -> None:
+    result = favoritism(counts_of([[[5, 0, 0], [0, 5, 0], [0, 0, 5]], [[5, 0, 1], [0, 5, 0], [0, 0, 5]]]), resamples=50)
+    assert result.pairs["favi"].to_list() == [None, -2.0]
+    assert result.pairs["note"].to_list() == ["no errors", "too few errors"]
+    assert {note.rule for note in result.notes} == {"favi-no-errors", "favi-few-errors"}
+    assert result.metrics["mean_abs_favi"].to_list() == [None, 2.0]
+
+
+def test_confusion_is_human_by_metric() -> None:
+    # ann prefers A on both items; the metric ties on the first and prefers B on the second.
+    scores = np.array([[[2.0, 1], [2, 1]], [[1, 1], [0, 1]]])
+    row = favoritism(study_of(scores), resamples=20).confusion.row(0, named=True)
+    assert {name: row[name] for name in CELLS if row[name]} == {"win_tie": 1, "win_loss": 1}
+
+
+def test_system_table_is_one_against_all() -> None:
+    rng = np.random.default_rng(1)
+    result = favoritism(study_of(rng.integers(0, 4, (2, 40, 3)).astype(float)), resamples=20)
+    pairs = {(row["system_a"], row["system_b"]): row["favi"] for row in result.pairs.iter_rows(named=True)}
+    row = result.systems.filter(pl.col("system") == "S1").row(0, named=True)
+    versus = [-pairs["S0", "S1"], pairs["S1", "S2"]]
+    assert (row["favi"], row["favi_min"], row["favi_max"]) == pytest.approx((np.mean(versus), min(versus), max(versus)))
+
+
+def test_chance_level_is_what_coin_flips_give() -> None:
+    # Brute force: every error of the paper's Figure 3 falls to either side by a coin.
+    table = np.array(GOLDEN[4][0])
+    small, large = 180 + 20 + 40 + 90, 60 + 90
+    rng = np.random.default_rng(0)
+    drawn = 2 * rng.binomial(small, 0.5, 20000) - small + 2 * (2 * rng.binomial(large, 0.5, 20000) - large)
+    expected = np.abs(drawn).mean() / (small + large)
+    result = favoritism(counts_of([table]), resamples=20)
+    assert result.metrics["mean_abs_favi_chance"][0] == pytest.approx(expected, rel=0.03)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_swapping_the_names_of_two_systems_turns_the_sign(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(0, 3, (3, 12, 2)).astype(float)
+    scores[rng.random(scores.shape) < 0.1] = np.nan
+    scores[:, 0] = 1.0
+    one = favoritism(study_of(scores, ["A", "B"]), resamples=60)
+    other = favoritism(study_of(scores, ["B", "A"]), resamples=60)
+    for column, sign in (("favi", -1), ("sample_accuracy", 1), ("flip_probability", 1)):
+        left, right = (t.pairs[column].cast(pl.Float64).fill_null(np.nan).to_numpy() for t in (one, other))
+        np.testing.assert_allclose(left, sign * right)
+    low, high = (one.pairs[name].fill_null(np.nan).to_numpy() for name in ("favi_low", "favi_high"))
+    np.testing.assert_allclose(low, -other.pairs["favi_high"].fill_null(np.nan).to_numpy())
+    np.testing.assert_allclose(high, -other.pairs["favi_low"].fill_null(np.nan).to_numpy())
+    for left, right in zip(one.pairs["decision_metric"], other.pairs["decision_metric"], strict=True):
+        assert left == {"+": "-", "-": "+"}.get(right, right)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_item_order_rater_order_and_scale_do_not_matter(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(0, 4, (3, 10, 3)).astype(float)
+    plain = favoritism(study_of(scores), resamples=40).pairs
+    permuted = favoritism(study_of(scores[:, rng.permutation(10)]), resamples=40).pairs
+    assert plain.equals(permuted)
+    scaled = favoritism(study_of(scores * np.array([1, 10, 0.5])[:, None, None] + 3), resamples=40).pairs
+    assert plain.equals(scaled)
+
+
+def test_same_seed_same_result_and_replay() -> None:
+    rng = np.random.default_rng(3)
+    study = study_of(rng.random((3, 30, 3)))
+    one = favoritism(study, rng=7, ties=0.1, resamples=50)
+    again = one.provenance.replay(study)
+    for name, table in one.tables().items():
+        assert table.equals(again.tables()[name]), name
+    assert not one.pairs.equals(favoritism(study, rng=8, ties=0.1, resamples=50).pairs)
+
+
+def test_counts_take_no_selection() -> None:
+    with pytest.raises(OptionError, match="ties: counts are already selected"):
+        favoritism(counts_of([GOLDEN[0][0]]), ties=0.5)
+
+
+def test_counts_and_study_agree() -> None:
+    rng = np.random.default_rng(5)
+    scores = rng.integers(0, 3, (4, 25, 4)).astype(float)
+    scores[rng.random(scores.shape) < 0.2] = np.nan
+    from custodes.evaluate.comparison import compare
+
+    study = study_of(scores)
+    direct = favoritism(study, resamples=30).confusion
+    counted = favoritism(compare(study)[0].preferences.counts(), resamples=30).confusion
+    assert direct.equals(counted)

@@ -1,0 +1,101 @@
+"""Rankings: decisions, graph, error types and consensus against definitions."""
+
+from itertools import combinations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest, rankdata
+
+from custodes.evaluate.ranking import ALL_METRICS, ranking
+from tests.evaluate.test_favoritism import counts_of, study_of
+
+
+def test_decisions_are_sign_tests() -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.integers(0, 3, (2, 60, 3)).astype(float)
+    scores[0, :, 0] += rng.integers(0, 2, 60)
+    result = ranking(study_of(scores), test="exact", resamples=0)
+    for row in result.decisions.iter_rows(named=True):
+        r = 0 if row["rater"] == "human" else 1
+        a, b = int(row["system_a"][1]), int(row["system_b"][1])
+        wins, losses = (int((s * (scores[r, :, a] - scores[r, :, b]) > 0).sum()) for s in (1, -1))
+        assert (row["wins"], row["losses"], row["ties"]) == (wins, losses, 60 - wins - losses)
+        p = binomtest(wins, wins + losses).pvalue if wins + losses else 1.0
+        assert row["p_value"] == pytest.approx(p)
+        assert row["decision"] == ("=" if p > 0.05 else "+" if wins > losses else "-")
+
+
+def test_borda_is_the_sum_of_ranks_on_complete_data() -> None:
+    rng = np.random.default_rng(1)
+    scores = rng.integers(0, 4, (3, 30, 5)).astype(float)
+    result = ranking(study_of(scores), resamples=0)
+    for r, rater in enumerate(("human", "m1", "m2")):
+        ranks = rankdata(-scores[r], axis=1).sum(axis=0)
+        rows = result.consensus.filter(pl.col("rater") == rater)
+        np.testing.assert_allclose(rows["borda"], ranks)
+        assert rows["position"].to_list() == [int((ranks < own).sum()) + 1 for own in ranks]
+    both = result.consensus.filter(pl.col("rater") == ALL_METRICS)["borda"].to_numpy()
+    np.testing.assert_allclose(both, sum(rankdata(-scores[r], axis=1).sum(axis=0) for r in (1, 2)) / 2)
+
+
+def test_errors_against_people() -> None:
+    # Five pairs by hand: people say + + + = =; the metric + - = + =.
+    table = {
+        "+": [[40, 0, 0], [0, 0, 0], [0, 0, 0]],
+        "inverted": [[0, 0, 40], [0, 0, 0], [0, 0, 0]],
+        "omitted": [[20, 0, 20], [0, 0, 0], [0, 0, 0]],
+        "inserted": [[20, 0, 0], [0, 0, 0], [20, 0, 0]],
+        "=": [[20, 0, 0], [0, 0, 0], [0, 0, 20]],
+    }
+    one = counts_of([[[1, 0, 0], [0, 0, 0], [0, 0, 0]]])
+    names = list(combinations("ABCD", 2))[:5]
+    counts = type(one)(
+        paired=np.array(list(table.values()), dtype=np.int64)[:, None],
+        metric_only=np.zeros((5, 1, 3), dtype=np.int64),
+        human_only=np.zeros((5, 1, 3), dtype=np.int64),
+        system_a=tuple(a for a, _ in names),
+        system_b=tuple(b for _, b in names),
+        metrics=("m",),
+    )
+    row = ranking(counts, resamples=0).errors.row(0, named=True)
+    assert (row["correct"], row["inversion"], row["omission"], row["insertion"]) == pytest.approx((0.4, 0.2, 0.2, 0.2))
+    assert row["correct_low"] is None
+
+
+def test_a_circle_of_wins_is_one_node_and_noted() -> None:
+    # Rock, paper, scissors on every item, and D below all.
+    items = [{"A": 2, "B": 1, "C": 0}, {"B": 2, "C": 1, "A": 0}, {"C": 2, "A": 1, "B": 0}]
+    scores = np.array([[[item[s] for s in "ABC"] + [-1] for item in items * 30]] * 2, dtype=float)
+    result = ranking(study_of(scores, list("ABCD")), resamples=0)
+    human = result.edges.filter(pl.col("rater") == "human")
+    assert human.rows() == [("", "human", "A ~ B ~ C", "D")]
+    assert any(note.rule == "cycle" for note in result.notes)
+
+
+def test_intervals_hold_the_point_and_kld_is_zero_for_people_themselves() -> None:
+    rng = np.random.default_rng(4)
+    scores = rng.integers(0, 4, (3, 50, 4)).astype(float)
+    scores[1] = scores[0]
+    errors = ranking(study_of(scores), resamples=200).errors
+    same, other = errors.row(0, named=True), errors.row(1, named=True)
+    assert (same["correct"], same["kld"], same["kld_high"]) == pytest.approx((1.0, 0.0, 0.0))
+    assert other["kld"] > 0
+    assert other["correct_low"] <= other["correct"] <= other["correct_high"]
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_renaming_systems_moves_nothing_else(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(0, 3, (2, 20, 3)).astype(float)
+    plain = ranking(study_of(scores, ["A", "B", "C"]), resamples=0)
+    turned = ranking(study_of(scores, ["C", "B", "A"]), resamples=0)
+    rename = {"A": "C", "B": "B", "C": "A"}
+    one = {(r, s): b for _, r, s, b, *_ in plain.consensus.rows()}
+    two = {(r, rename[s]): b for _, r, s, b, *_ in turned.consensus.rows()}
+    assert one == pytest.approx(two)
+    kinds = ["correct", "inversion", "omission", "insertion", "kld"]
+    np.testing.assert_allclose(plain.errors.select(kinds).to_numpy(), turned.errors.select(kinds).to_numpy())

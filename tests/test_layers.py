@@ -1,0 +1,45 @@
+"""Imports go one way, and importing custodes stays light."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import custodes
+
+SOURCE = Path(custodes.__file__).parent
+# Each part may import from itself and from the parts named here.
+BELOW = {
+    "errors": set(),
+    "progress": set(),
+    "files": {"errors"},
+    "stats": set(),
+    "data": {"stats", "errors", "progress", "files"},
+    "evaluate": {"data", "stats", "errors", "progress"},
+    "plots": {"evaluate", "data", "stats", "errors", "files"},
+    "report": {"plots", "evaluate", "data", "stats", "errors", "progress", "files"},
+    "console": {"evaluate"},
+}
+HEAVY = ("jax", "torch", "xgboost", "sklearn", "matplotlib", "starlette", "scipy", "altair", "vl_convert", "jinja2", "rich")
+
+
+def test_imports_go_down_only() -> None:
+    for path in SOURCE.rglob("*.py"):
+        part = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        if part not in BELOW:
+            assert part in ("__init__", "__main__", "cli"), f"{path}: say in BELOW what {part} may import"
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            for name in names:
+                root, _, rest = name.partition(".")
+                if root == "custodes":
+                    other = rest.partition(".")[0]
+                    assert other in BELOW[part] | {part}, f"{path.relative_to(SOURCE)} imports {name}"
+
+
+def test_import_is_light() -> None:
+    code = "import sys, custodes; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not set(HEAVY) & set(loaded)
