@@ -45,13 +45,23 @@ def message(path: object, **options: object) -> str:
         (
             "s.csv",
             HEADER.encode() + b"1,A,ann,4\n2,A,ann,4,5\n",
-            "s.csv: row 2 has 5 cells, the header 4; quote a cell that holds the separator",
+            "s.csv: row 2 has 5 cells, the header 4; quote a cell that holds ',', and double quotes in it",
+        ),
+        (
+            "s.tsv",
+            HEADER.replace(",", "\t").encode() + b"1\tA\tann\t4\n2\tA\tan",
+            "s.tsv: row 2 has 3 cells, the header 4; is the file cut off?",
+        ),
+        (
+            "s.csv",
+            HEADER.replace(",", ";").encode() + b"1;A;ann;4\n",
+            "s.csv: the header is one cell, 'item;system;rater;score'; separate cells by ','",
         ),
         (
             "s.csv",
             HEADER.encode() + b'1,"A,ann,4\n',
             "s.csv: the table cannot be read: a quote is not closed, or stands inside a cell;"
-            " double it and quote the cell",
+            " quote a cell that holds ',', and double quotes in it",
         ),
         (
             "s.csv",

@@ -168,6 +168,14 @@ def test_people_tie_up_to_float_noise_of_their_range(hand: pl.DataFrame) -> None
     assert count_pairs(frame, human=["p", "q"]).paired[0, 0].tolist() == [[0, 0, 0], [1, 0, 0], [0, 0, 0]]
 
 
+def test_people_are_averaged_not_added() -> None:
+    rows = [("1", system, person, score) for person in ("p", "q") for system, score in (("A", 1.5), ("B", 1.0))]
+    rows += [("1", "A", "m", 1.0), ("1", "B", "m", 0.0)]
+    frame = pl.DataFrame(rows, schema=["item", "system", "rater", "score"], orient="row")
+    assert count_pairs(frame, human=["p", "q"], human_ties=0.5).human[0].tolist() == [0, 1, 0]
+    assert count_pairs(frame, human=["p", "q"], human_ties=0.4).human[0].tolist() == [1, 0, 0]
+
+
 def test_batches_and_kinds_of_table_change_nothing(hand: pl.DataFrame, connection: Any) -> None:
     expected = count_pairs(hand, human="ann")
     numbered = hand.with_columns(pl.col("item").cast(pl.Int64))

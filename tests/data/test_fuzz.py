@@ -41,6 +41,11 @@ FAMILIES = [
     ["dataset", "item", "judge", "prompt", "gold", "winner_original_order", "winner_swapped_order"],
     ["item", "outputs", "references"],
 ]
+SIDE_FAMILIES = [
+    ["rater", "kind"],
+    ["rater", "higher_is_better", "low", "high", "person"],
+    ["item", "cluster", "weight"],
+]
 WORDS = [
     "",
     "1",
@@ -73,6 +78,26 @@ TYPED = [
     st.binary(max_size=2),
     st.dates(),
 ]
+LABELS = st.sampled_from(["a", "b", "c", "1", "2"])
+NUMBERS = st.sampled_from(["1", "2.5", "-3", "", None, "nan", "-0.0"])
+GOOD = {
+    **dict.fromkeys(["score", "ann", "model"], NUMBERS),
+    **dict.fromkeys(["model_a", "system_a", "generator_1"], st.sampled_from("AAB")),
+    **dict.fromkeys(["model_b", "system_b", "generator_2"], st.sampled_from("BBC")),
+    "rater": st.sampled_from(["ann", "bleu", "b*", "x"]),
+    **dict.fromkeys(["higher_is_better", "person"], st.sampled_from(["yes", "no", "", None])),
+    **dict.fromkeys(["low", "high", "weight"], st.sampled_from(["1", "2", ""])),
+    "winner": st.sampled_from(["model_a", "model_b", "tie", "both_bad", "", "garbage"]),
+    "preference": st.sampled_from(["1", "0", "-1", "1.5", ""]),
+    "kind": st.sampled_from(["human", "metric", ""]),
+    "order": st.sampled_from(["ab", "ba", "", "unknown"]),
+    "gold": st.just("1"),
+    **dict.fromkeys(["winner_original_order", "winner_swapped_order"], st.sampled_from(["1", "2", "", "tie"])),
+    "ref": st.sampled_from(["1", "0"]),
+    "subset": st.just("x"),
+    "outputs": st.sampled_from(['{"A": "x"}', '{"A": "x", "B": true}']),
+    "references": st.sampled_from(["r", '["r", "s"]', "", None]),
+}
 
 
 def check(study: Study) -> None:
@@ -154,19 +179,26 @@ def test_damaged_files(data: bytes, suffix: str, gz: str, edits: list[tuple[int,
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> pl.DataFrame:
+def tables(draw: st.DrawFn, families: list[list[str]] = FAMILIES) -> pl.DataFrame:
     """Columns of a family, some taken out, some strange ones put in, cells of text or of any type."""
-    names = [name for name in draw(st.sampled_from(FAMILIES)) if draw(st.integers(0, 9))]
-    names += draw(st.lists(st.sampled_from(COLUMNS), max_size=2))
-    height = draw(st.integers(0, 4))
+    names = [name for name in draw(st.sampled_from(families)) if draw(st.integers(0, 19))]
+    names += draw(st.lists(st.sampled_from(COLUMNS), max_size=1))
+    height = draw(st.sampled_from([1, 2, 2, 3, 4, 0]))
     columns = {}
     for name in dict.fromkeys(names):
-        cells = draw(st.sampled_from(TYPED)) if draw(st.integers(0, 3)) == 0 else CELLS
+        # mostly cells that fit, so that whole studies come out of it too
+        kind = draw(st.integers(0, 19))
+        cells = draw(st.sampled_from(TYPED)) if kind == 0 else CELLS if kind == 1 else GOOD.get(name, LABELS)
+        if name in ("item", "instruction") and kind > 2 and draw(st.booleans()):
+            columns[name] = pl.Series(name, range(height))
+            continue
         columns[name] = pl.Series(name, draw(st.lists(cells, min_size=height, max_size=height)), strict=False)
     return pl.DataFrame(columns)
 
 
-@given(frame=tables(), reader=st.none() | st.sampled_from(READERS), invalid=st.sampled_from(["error", "drop"]))
+@given(
+    frame=tables(), reader=st.none() | st.none() | st.sampled_from(READERS), invalid=st.sampled_from(["error", "drop"])
+)
 @settings(max_examples=300, deadline=None)
 def test_any_table(frame: pl.DataFrame, reader: str | None, invalid: str) -> None:
     try_reading(frame, reader=reader, invalid=invalid)
@@ -185,7 +217,7 @@ def test_any_table_in_a_file(frame: pl.DataFrame, suffix: str) -> None:
     try_bytes(buffer.getvalue(), suffix, None)
 
 
-@given(raters=tables(), items=tables())
+@given(raters=tables(SIDE_FAMILIES), items=tables(SIDE_FAMILIES))
 @settings(max_examples=60, deadline=None)
 def test_any_side_table(raters: pl.DataFrame, items: pl.DataFrame) -> None:
     try_reading(SCORES, raters=raters)

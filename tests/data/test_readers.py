@@ -91,11 +91,7 @@ def test_wide() -> None:
         ("1", "A", "H:ann", "x", "0", 4.0),
         ("1", "A", "bleu", "x", "0", 1.0),
         ("2", "A", "bleu", "x", "3", 2.0),
-    ] or set(study.ratings.frame.rows()) == {
-        ("1", "A", "H:ann", "x", "0", 4.0),
-        ("1", "A", "bleu", "x", "0", 1.0),
-        ("2", "A", "bleu", "x", "3", 2.0),
-    }
+    ]
     assert study.raters.kind == {"H:ann": "", "bleu": ""}
     assert [(note.rule, note.count) for note in study.notes] == [("missing-score", 1)]
 

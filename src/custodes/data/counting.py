@@ -45,10 +45,11 @@ def count_pairs(
     row a pair of systems leaves the engine. Rows without a score or without an item are not counted.
 
     `human` are the people, `metrics` the raters judged (default: all others). `aggregate` joins several people: the
-    sign of the `mean` difference of those who rated both outputs, or their majority `vote`. `human_ties` (default:
-    float noise only) and `ties` (a number, or one per metric) are the largest differences that still tie, in score
-    units; `directions` holds -1 for raters where lower is better. A metric without rows for the `aspect` is taken by
-    its rows without one. `systems` default to all that a chosen rater rated; pairs that share no item get zeros.
+    sign of the `mean` difference of those who rated both outputs, or a `vote`: the side that more of them prefer, else
+    a tie. `human_ties` (default: float noise only) and `ties` (a number, or one per metric) are the largest differences
+    that still tie, in score units; `directions` holds -1 for raters where lower is better. A metric without rows for
+    the `aspect` is taken by its rows without one. `systems` default to all that a chosen rater rated; pairs that share
+    no item get zeros.
 
     Polars works through the items in `batches` (default: by the number of rows), so its memory does not grow with
     them; each batch scans the table once. DuckDB takes one pass and spills by its own `memory_limit`.
@@ -165,10 +166,8 @@ class _Plan:
         if self.vote:
             wins = _total([_indicator(nw.col(column) > self.human_epsilon) for column in columns])
             losses = _total([_indicator(nw.col(column) < -self.human_epsilon) for column in columns])
-            majority = (
-                nw.when(2 * wins > present).then(nw.lit(WIN)).otherwise(_otherwise(2 * losses > present, LOSS, TIE))
-            )
-            return nw.when(present > 0).then(majority).otherwise(nw.lit(ABSENT))
+            preferred = nw.when(wins > losses).then(nw.lit(WIN)).otherwise(_otherwise(wins < losses, LOSS, TIE))
+            return nw.when(present > 0).then(preferred).otherwise(nw.lit(ABSENT))
         total = _total([nw.col(column).fill_null(0.0) for column in columns])
         mean = nw.when(present > 0).then(total / present)
         return _outcome(mean, self.human_epsilon)

@@ -16,6 +16,9 @@ from custodes.errors import InputError, listed, suggestion
 MISSING_TOKENS = ("", "na", "n/a", "nan", "none", "null", "-")
 """What counts as an empty cell in a text column of numbers (in any case)."""
 
+SLIP = 0.8
+"""How like a known column an unknown one must be to be taken for a slip ('aspct', not 'dataset')."""
+
 EXACT_INTEGERS = 2.0**53
 """Whole floats below this are exact, so they may stand for integer labels."""
 
@@ -80,7 +83,7 @@ def check_columns(
             f" needed: {', '.join(required)}"
         )
     for name in extra:
-        close = suggestion(name, [label for label in known if label not in frame.columns])
+        close = suggestion(name, [label for label in known if label not in frame.columns], cutoff=SLIP)
         if close:
             raise InputError(f"{where}: column {name!r} is unknown{close}; rename it, or take it out")
     return tuple(extra)

@@ -193,11 +193,14 @@ def accuracy_scatter(data: Any) -> Any:
         alt.Tooltip("mean_abs_favi_high:Q", format=".2f", title="high"),
         alt.Tooltip("mean_abs_favi_chance:Q", format=".2f", title="if errors were even-handed"),
     ]
-    crowded = base.transform_joinaggregate(others="count()").transform_window(
-        row="row_number()", sort=[alt.SortField("mean_abs_favi", order="descending")]
+    crowded = (
+        base.transform_joinaggregate(others="count()")
+        .transform_window(by_favi="row_number()", sort=[alt.SortField("mean_abs_favi", order="descending")])
+        .transform_window(by_accuracy="row_number()", sort=[alt.SortField("sample_accuracy", order="descending")])
     )
     # With many metrics only the extreme ones are named; the rest answer to the pointer and to the table.
-    named = crowded.transform_filter("datum.others <= 16 || datum.row <= 4 || datum.row > datum.others - 4")
+    extreme = "datum.by_favi === 1 || datum.by_favi === datum.others || datum.by_accuracy === 1"
+    named = crowded.transform_filter(f"datum.others <= 12 || {extreme} || datum.by_accuracy === datum.others")
     return alt.layer(
         base.transform_filter("isValid(datum.mean_abs_favi_low)")
         .mark_rule(color=theme.VERMILION, opacity=0.35)

@@ -21,7 +21,7 @@ GREY = "#8A8F98"
 
 DIVERGING_DOMAIN = (-1.0, -0.001, 0.001, 1.0)
 """Blue for against, orange for in favour, nothing at 0: transparent, so that it is right on any background."""
-DIVERGING_RANGE = ("rgba(0,114,178,0.85)", "rgba(0,114,178,0)", "rgba(230,159,0,0)", "rgba(230,159,0,0.9)")
+DIVERGING_RANGE = ("rgba(0,114,178,0.75)", "rgba(0,114,178,0)", "rgba(230,159,0,0)", "rgba(230,159,0,0.75)")
 
 ROW = 18
 """Pixels of a row of labels: as tight as 9-point text allows, so that 72 metrics fit a tall page."""

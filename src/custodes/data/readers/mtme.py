@@ -55,15 +55,16 @@ def read_mtme(path: Path, *, part: str | None) -> Study:
     Item = number of the segment (from 1), cluster = document, group = domain, raters = stems of the score files;
     system-level scores are rows with an empty item.
     """
+    name = path.resolve().name
     found = sorted(set(_pairs_of_folder(path) if path.is_dir() else _pairs_of_tar(path)))
     if not found:
         raise InputError(
-            f"{path.name}: no mt-metrics-eval data: no file TESTSET/sources/LP.txt in it;"
+            f"{name}: no mt-metrics-eval data: no file TESTSET/sources/LP.txt in it;"
             " give the folder or tar that holds the test sets, or a table file"
         )
-    test_set, pair = _chosen(found, part, where=path.name)
+    test_set, pair = _chosen(found, part, where=name)
     files = _files_of_folder(path, test_set, pair) if path.is_dir() else _files_of_tar(path, test_set, pair)
-    return _study(files, pair, name=f"{path.name}::{test_set}/{pair}", digest=_digest(path, files))
+    return _study(files, pair, name=f"{name}::{test_set}/{pair}", digest=_digest(path, files))
 
 
 def _chosen(found: Sequence[tuple[str, str]], part: str | None, *, where: str) -> tuple[str, str]:

@@ -24,6 +24,7 @@ Invalid = Literal["error", "drop"]
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
+SEPARATORS = (",", ";", "\t", "|")
 HEADER_CHARACTERS = 1_000_000
 
 
@@ -177,24 +178,35 @@ def _from_csv(text: str, separator: str, name: str) -> pl.DataFrame:
         raise InputError(f"{name}: the header cannot be read: {error}") from None
     if _doubled(header) is not None:
         raise InputError(f"{name}: column {_doubled(header)!r} stands twice; rename one, or take it out")
+    if len(header) == 1 and any(other in header[0] for other in SEPARATORS):
+        raise InputError(f"{name}: the header is one cell, {header[0][:60]!r}; separate cells by {separator!r}")
     try:
         frame = pl.read_csv(text.encode(), separator=separator, infer_schema=False)
         frame = frame.rename(str.strip)
     except (Exception, pl.exceptions.PanicException):
-        raise InputError(f"{name}: {_csv_fault(text, separator)}") from None
+        fault = (
+            _ragged_row(text, separator, longer=True)
+            or "the table cannot be read: a quote is not closed, or stands inside a cell"
+        )
+        raise InputError(f"{name}: {fault}; quote a cell that holds {separator!r}, and double quotes in it") from None
+    if frame.width and frame[:, -1].null_count():
+        fault = _ragged_row(text, separator, longer=False)
+        if fault:
+            raise InputError(f"{name}: {fault}; is the file cut off?")
     return frame.filter(~pl.all_horizontal(pl.all().is_null()))
 
 
-def _csv_fault(text: str, separator: str) -> str:
+def _ragged_row(text: str, separator: str, *, longer: bool) -> str:
+    """The first row with more (or with fewer) cells than the header, in words; '' if there is none."""
     try:
         rows = (row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator) if row)
         width = len(next(rows, []))
         for number, row in enumerate(rows, start=1):
-            if len(row) > width:
-                return f"row {number} has {len(row)} cells, the header {width}; quote a cell that holds the separator"
+            if len(row) > width if longer else len(row) < width:
+                return f"row {number} has {len(row)} cells, the header {width}"
     except csv.Error:
         pass
-    return "the table cannot be read: a quote is not closed, or stands inside a cell; double it and quote the cell"
+    return ""
 
 
 def _from_parquet(data: bytes, name: str) -> pl.DataFrame:

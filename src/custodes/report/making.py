@@ -1,0 +1,124 @@
+"""Asks every question of a study and tells the answers in one HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Unpack
+
+import polars as pl
+
+from custodes.data.study import Study
+from custodes.errors import OptionError, suggestion
+from custodes.evaluate.agreement import Agreement, agreement
+from custodes.evaluate.check import check
+from custodes.evaluate.comparison import Setting
+from custodes.evaluate.favoritism import Favoritism, favoritism
+from custodes.evaluate.ranking import Ranking, ranking
+from custodes.evaluate.result import Result, Rng, seeded
+from custodes.files import folder, write_atomically
+from custodes.progress import Progress, silent
+from custodes.report.page import page
+from custodes.report.verdict import Verdict, verdict
+
+FIGURE_FORMATS = ("svg", "pdf", "png", "html", "json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """`html`, the whole page; `results` by question; `verdict` in plain words. See `report`."""
+
+    html: str
+    results: Mapping[str, Result]
+    verdict: Verdict
+
+    def tables(self) -> dict[str, pl.DataFrame]:
+        """Every table of every result, named `question.table`."""
+        return {
+            f"{question}.{name}": table
+            for question, result in self.results.items()
+            for name, table in result.tables().items()
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values: the verdict's lines, then each result."""
+        return {
+            "question": "report",
+            "verdict": self.verdict.lines(),
+            **{question: result.to_dict() for question, result in self.results.items()},
+        }
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page, whole or not at all; raises `OptionError` where it cannot be written."""
+        return write_atomically(path, self.html)
+
+    def save_figures(self, path: str | Path, *, format: str = "svg") -> list[Path]:
+        """Write the pictures of every aspect to a folder, for its best metric where a picture shows one metric.
+
+        `format` is one of svg, pdf, png, html, json. Raises `OptionError` for another one or an unwritable folder.
+        """
+        from custodes import plots
+
+        if format not in FIGURE_FORMATS:
+            raise OptionError(
+                f"format={format!r}; formats: {', '.join(FIGURE_FORMATS)}{suggestion(format, FIGURE_FORMATS)}"
+            )
+        agreed, favoured, ranked = (self.results[name] for name in ("agreement", "favoritism", "ranking"))
+        assert isinstance(agreed, Agreement)
+        assert isinstance(favoured, Favoritism)
+        assert isinstance(ranked, Ranking)
+        target = folder(path)
+        written = []
+        for aspect, metric in self.verdict.best.items():
+            charts = {
+                "sample_accuracy": plots.agreement_intervals(agreed, statistic="sample_accuracy", aspect=aspect),
+                "kendall_item": plots.agreement_intervals(agreed, statistic="kendall_item", aspect=aspect),
+                "favoritism_map": plots.favoritism_map(favoured, aspect=aspect),
+                "favoritism_and_accuracy": plots.favoritism_and_accuracy(favoured, aspect=aspect),
+                f"favoritism_by_system-{metric}": plots.favoritism_by_system(favoured, metric, aspect=aspect),
+                "error_types": plots.error_types(ranked, aspect=aspect),
+                f"ranking_graphs-{metric}": plots.ranking_graphs(ranked, metric, aspect=aspect),
+            }
+            for name, chart in charts.items():
+                stem = "-".join(part for part in (aspect, name) if part)
+                written.append(plots.save(chart, target / f"{_file_name(stem)}.{format}"))
+        return written
+
+
+def report(
+    study: Study,
+    *,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    alpha: float = 0.05,
+    rng: Rng = 0,
+    progress: Progress = silent,
+    **setting: Unpack[Setting],
+) -> Report:
+    """Everything this library says of a study, in one HTML page that needs nothing else.
+
+    Asks `check`, `agreement`, `favoritism` and `ranking` with the same setting and seed; see there for what the numbers
+    mean and which errors are raised.
+
+    >>> import custodes as cu
+    >>> made = cu.report(cu.read("demo"), resamples=50)
+    >>> made.html[:15]
+    '<!doctype html>'
+    """
+    generator, seed = seeded(rng)
+    source: Rng = generator if seed is None else seed
+    common: dict[str, Any] = {"rng": source, "progress": progress, **setting}
+    bounds = {"confidence": confidence, "resamples": resamples}
+    checked = check(study, **common)
+    agreed = agreement(study, **bounds, **common)
+    favoured = favoritism(study, alpha=alpha, **bounds, **common)
+    ranked = ranking(study, alpha=alpha, **bounds, **common)
+    told = verdict(check=checked, agreement=agreed, favoritism=favoured, ranking=ranked, alpha=alpha)
+    results: dict[str, Result] = {"check": checked, "agreement": agreed, "favoritism": favoured, "ranking": ranked}
+    return Report(html=page(study.name, results, told), results=results, verdict=told)
+
+
+def _file_name(label: str) -> str:
+    """A label as a file name on any system."""
+    return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in label).strip("._") or "figure"

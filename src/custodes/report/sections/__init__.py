@@ -1,0 +1,18 @@
+"""The sections of the report, in the order a reader meets them; a new one is a file here and a line below."""
+
+from custodes.report.section import SectionMaker
+from custodes.report.sections.agreement import agreement_section
+from custodes.report.sections.confusion import confusion_section
+from custodes.report.sections.favoritism import favoritism_section
+from custodes.report.sections.glance import glance_section
+from custodes.report.sections.method import method_section
+from custodes.report.sections.ranking import ranking_section
+
+SECTIONS: tuple[SectionMaker, ...] = (
+    glance_section,
+    agreement_section,
+    favoritism_section,
+    ranking_section,
+    confusion_section,
+    method_section,
+)

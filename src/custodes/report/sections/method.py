@@ -1,0 +1,50 @@
+"""Section: how the numbers were made, what was left out, and where the methods come from."""
+
+from __future__ import annotations
+
+from custodes.report.section import Context, Section, render
+
+CITATIONS = (
+    (
+        "Favi-Score, sample and system accuracy, kinds of error",
+        "P. von Däniken, J. Deriu, D. Tuggener, M. Cieliebak. Favi-Score: A Measure for Favoritism in Automated "
+        "Preference Ratings for Generative AI Evaluation. ACL 2024.",
+    ),
+    (
+        "acc_eq and calibrated ties",
+        "D. Deutsch, G. Foster, M. Freitag. Ties Matter: Meta-Evaluating Modern Metrics with Pairwise Accuracy and "
+        "Tie Calibration. EMNLP 2023.",
+    ),
+    (
+        "Pairwise accuracy of system means",
+        "T. Kocmi, C. Federmann, R. Grundkiewicz, M. Junczys-Dowmunt, H. Matsushita, A. Menezes. To Ship or Not to "
+        "Ship: An Extensive Evaluation of Automatic Metrics for Machine Translation. WMT 2021.",
+    ),
+    (
+        "Soft pairwise accuracy",
+        "B. Thompson, N. Mathur, D. Deutsch, H. Khayrallah. Improving Statistical Significance in Human Evaluation "
+        "of Automatic Metrics via Soft Pairwise Accuracy. WMT 2024.",
+    ),
+    (
+        "Sign test with ties",
+        "C. W. Coakley, M. A. Heise. Versions of the Sign Test in the Presence of Ties. Biometrics 52(4), 1996.",
+    ),
+)
+
+
+def method_section(context: Context) -> Section:
+    """Provenance, formulas in words, citations, and everything left out."""
+    notes = {
+        (note.rule, note.message): note.count for result in context.results.values() for note in result.notes
+    }
+    html = render(
+        "method.html",
+        provenance=[(question, str(result.provenance)) for question, result in context.results.items()],
+        options=context.results["agreement"].provenance.options,
+        notes=[(rule, message, count) for (rule, message), count in notes.items()],
+        citations=CITATIONS,
+        downloads=[
+            f"{question}.{name}" for question, result in context.results.items() for name in result.tables()
+        ],
+    )
+    return Section(id="method", title="How these numbers were made", html=html)

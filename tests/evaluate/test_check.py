@@ -1,0 +1,51 @@
+"""What check finds."""
+
+import numpy as np
+import polars as pl
+
+from custodes.evaluate.check import check
+from tests.evaluate.test_agreement import scores_of
+from tests.evaluate.test_comparison import verdicts
+from tests.evaluate.test_favoritism import study_of
+
+
+def rules(result: object) -> dict[str, str]:
+    return dict(result.problems.select("rule", "severity").rows())  # type: ignore[attr-defined]
+
+
+def test_a_clean_study_has_no_problem() -> None:
+    result = check(study_of(scores_of(0, items=50)))
+    assert result.problems.height == 0
+    summary = result.summary.row(0, named=True)
+    assert (summary["items"], summary["systems"], summary["people"], summary["metrics"]) == (50, 4, 1, 2)
+    assert (summary["coverage"], summary["missing"], summary["ratings"]) == (1.0, 0, 600)
+
+
+def test_missing_cells_and_ties_are_counted() -> None:
+    scores = scores_of(1, items=50)
+    scores[1, :10, 0] = np.nan
+    result = check(study_of(scores))
+    row = result.raters.row(1, named=True)
+    assert (row["rater"], row["missing"], round(row["coverage"], 12)) == ("m1", 10, 0.95)
+    a, b = np.triu_indices(4, 1)
+    ties = (scores[0][:, a] == scores[0][:, b]).mean()
+    assert result.summary["ties"][0] == result.raters["ties"][0] == ties
+
+
+def test_a_reversed_metric_a_constant_and_a_twin_are_found() -> None:
+    scores = scores_of(2, raters=5, items=50)
+    scores[2] = -scores[1]
+    scores[3] = 4.0
+    scores[4] = 3 * scores[1]
+    result = check(study_of(scores))
+    found = rules(result)
+    assert found["against-people"] == found["constant-metric"] == "warning"
+    assert found["near-duplicates"] == "info"
+    against = result.problems.filter(pl.col("rule") == "against-people").row(0, named=True)
+    assert against["examples"] == ["m2"]
+    assert "higher_is_better" in against["message"]
+
+
+def test_few_items_and_one_sided_people() -> None:
+    rows = [(f"x{i}", "A", "B", rater, "", 1) for i in range(10) for rater in ("h", "j")]
+    assert {"few-items", "one-sided-people"} <= set(rules(check(verdicts(rows))))

@@ -1,0 +1,589 @@
+"""The command line: exit status, one line of error, nothing half-written, the same bytes from the same seed."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from custodes import cli
+
+VERBS = ("check", "agreement", "favoritism", "rank", "report", "convert")
+QUESTIONS = ("check", "agreement", "favoritism", "rank")
+CLEAN = ("demo", "--metrics", "!noise")
+"""The demo without the metric that sees nothing, of which `check` warns."""
+
+QUICK = ("--resamples", "20")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command line gave."""
+
+    status: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def custodes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Run a command line in this process, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*argv: str | Path) -> Ran:
+        status = cli.run([str(word) for word in argv])
+        captured = capsys.readouterr()
+        return Ran(status, captured.out, captured.err)
+
+    return run
+
+
+def refused(ran: Ran, *fragments: str) -> None:
+    """Exit 2 and one line on standard error that holds all of these; nothing on standard output."""
+    assert ran.status == 2
+    assert ran.out == ""
+    assert ran.err.startswith("custodes: ")
+    assert ran.err.count("\n") == 1
+    assert ran.err.endswith("\n")
+    assert "Traceback" not in ran.err
+    for fragment in fragments:
+        assert fragment in ran.err
+
+
+def write_csv(path: Path, header: str, rows: Sequence[Sequence[object]]) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(header.split(","))
+        writer.writerows(rows)
+    return path
+
+
+LONG = "item,system,rater,kind,score"
+
+
+def ratings(
+    path: Path,
+    *,
+    people: dict[str, dict[str, Sequence[float]]],
+    metrics: dict[str, dict[str, Sequence[float]]],
+) -> Path:
+    """A long table: rater -> system -> a score an item."""
+    rows = [
+        (f"i{item}", system, rater, kind, score)
+        for kind, raters in (("human", people), ("metric", metrics))
+        for rater, systems in raters.items()
+        for system, scores in systems.items()
+        for item, score in enumerate(scores)
+    ]
+    return write_csv(path, LONG, rows)
+
+
+ANN = {"A": [4, 5, 3, 4], "B": [2, 3, 3, 1], "C": [1, 4, 2, 2]}
+BLEU = {"A": [0.5, 0.6, 0.4, 0.3], "B": [0.2, 0.7, 0.3, 0.1], "C": [0.3, 0.3, 0.2, 0.2]}
+
+
+# --- what is asked for ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_of_every_verb_has_an_example(custodes: Run, verb: str) -> None:
+    ran = custodes(verb, "--help")
+    assert (ran.status, ran.err) == (0, "")
+    assert f"Example: custodes {verb} " in " ".join(ran.out.split())
+    assert "--seed" in ran.out or verb == "convert"
+
+
+def test_help_lists_every_verb(custodes: Run) -> None:
+    for argv in ((), ("--help",)):
+        ran = custodes(*argv)
+        assert ran.status == 0
+        for verb in VERBS:
+            assert re.search(rf"\b{verb}\b", ran.out)
+
+
+def test_version(custodes: Run) -> None:
+    ran = custodes("--version")
+    assert ran.status == 0
+    assert re.fullmatch(r"custodes \d+\.\d+\.\d+\n", ran.out)
+
+
+def test_shell_completion_is_installed_and_knows_the_verbs(custodes: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = Path("home").absolute()
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    assert custodes("--install-completion", "--shell", "bash").status == 0
+    script = next(path for path in home.rglob("custodes") if path.is_file()).read_text()
+    assert all(verb in script for verb in VERBS)
+
+
+@pytest.mark.parametrize(
+    ("argv", "fragments"),
+    [
+        (("agrement", "demo"), ("agrement", "agreement")),
+        (("agreement", "demo", "--resample", "5"), ("--resample", "--resamples")),
+        (("agreement", "demo", "--resamples", "few"), ("--resamples", "few")),
+        (("agreement", "demo", "--resamples"), ("--resamples", "requires an argument")),
+        (("agreement", "demo", "--resamples", "-1"), ("-1", "at least 0")),
+        (("agreement", "demo", "--seed", "1.5"), ("--seed", "1.5", "whole number")),
+        (("agreement", "demo", "--format", "jsn"), ("jsn", "json", "csv")),
+        (("agreement", "demo", "--aggregate", "median"), ("median", "mean", "vote")),
+        (("agreement", "demo", "--confidence", "95"), ("confidence=95", "between 0 and 1")),
+        (("agreement", "demo", "--ties", "exct"), ("--ties", "did you mean 'exact'")),
+        (("agreement", "demo", "--ties", "-0.1"), ("-0.1", "at least 0")),
+        (("agreement", "demo", "--ties", "nan"), ("nan", "at least 0")),
+        (("agreement", "demo", "--human-ties", "-1"), ("human_ties", "at least 0")),
+        (("agreement", "demo", "--table", "metric", *QUICK), ("no table 'metric'", "did you mean 'metrics'")),
+        (("rank", "demo", "--alpha", "0"), ("alpha=0", "between 0 and 1")),
+        (("rank", "demo", "--test", "t"), ("exact", "asymptotic")),
+        (("rank", "demo", "--correction", "bonferroni"), ("none", "holm", "bh")),
+        (("favoritism", "demo", "--resamples", "0"), ("resamples=0", "at least 1")),
+        (("agreement",), ("no input",)),
+        (("agreement", "demo", "--human", "an1"), ("'an1' is no rater", "did you mean 'ann1'")),
+        (("agreement", "demo", "--metrics", "judgee"), ("'judgee' is no metric", "did you mean 'judge'")),
+        (("agreement", "demo", "--systems", "Astar"), ("'Astar' is no system", "did you mean 'Aster'")),
+        (("agreement", "demo", "--aspect", "coherense"), ("is no aspect", "did you mean 'coherence'")),
+        (("agreement", "demo", "--group", "mews"), ("is no group", "did you mean 'news'")),
+        (("agreement", "demo", "--systems", "!*"), ("leaves no system",)),
+        (("agreement", "demo", "--systems", "Aster"), ("only 1 system (Aster)", "needs two")),
+        (("agreement", "nowhere.csv"), ("nowhere.csv: no such file",)),
+        (("agreement", "demo", "--reader", "rating"), ("reader='rating'", "did you mean 'ratings'")),
+        (("agreement", "demo", "--raters", "nowhere.csv"), ("nowhere.csv: no such file",)),
+        (("report", "demo", "--format", "csv"), ("report", "json")),
+        (("report", "demo", "--table", "metrics"), ("report", "json")),
+        (("convert", "demo"), ("--output",)),
+        (("convert", "demo", "-o", "study.xlsx"), ("'.xlsx'", ".csv")),
+        (("convert", "demo", "-o", "study.csv", "--table", "rating"), ("did you mean 'ratings'",)),
+    ],
+)
+def test_bad_options_are_refused_in_one_line(
+    custodes: Run, tmp_path: Path, argv: tuple[str, ...], fragments: tuple[str, ...]
+) -> None:
+    refused(custodes(*argv), *fragments)
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- formats -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", QUESTIONS)
+def test_json_csv_and_folder_hold_the_same_rows(custodes: Run, verb: str) -> None:
+    options = ("demo", "--seed", "3", *(() if verb == "check" else QUICK))
+    answer = json.loads(custodes(verb, *options, "--format", "json").out)
+    assert answer["question"] == verb
+    assert answer["seconds"] >= 0
+    tables = {name: rows for name, rows in answer.items() if isinstance(rows, list) and name != "notes"}
+    custodes(verb, *options, "--format", "csv", "-o", "tables/")
+    assert {path.stem for path in Path("tables").iterdir()} == set(tables)
+    for name, rows in tables.items():
+        text = custodes(verb, *options, "--format", "csv", "--table", name).out
+        assert text == Path("tables", f"{name}.csv").read_text()
+        parsed = list(csv.DictReader(io.StringIO(text)))
+        assert len(parsed) == len(rows)
+        if rows:
+            assert list(parsed[0]) == list(rows[0])
+        for line, row in zip(parsed, rows, strict=True):
+            for column, value in row.items():
+                expected = "" if value is None else value
+                if isinstance(value, float):
+                    assert float(line[column]) == value
+                elif isinstance(value, bool):
+                    assert line[column] == str(value).lower()
+                elif isinstance(value, list):
+                    assert line[column] == "; ".join(value)
+                else:
+                    assert line[column] == str(expected)
+    default = custodes(verb, *options, "--format", "csv").out
+    assert default == Path("tables", f"{next(iter(tables))}.csv").read_text()
+    only = json.loads(custodes(verb, *options, "--format", "json", "--table", next(reversed(tables))).out)
+    assert set(only) == {"question", "provenance", "notes", "seconds", next(reversed(tables))}
+
+
+@pytest.mark.parametrize("verb", QUESTIONS)
+def test_same_seed_same_bytes(custodes: Run, verb: str) -> None:
+    quick = () if verb == "check" else QUICK
+    for seed in ("0", "7"):
+        command = (verb, "demo", *quick, "--seed", seed, "--format", "json", "--no-timing")
+        first = custodes(*command)
+        assert first.err == ""
+        assert custodes(*command).out == first.out
+        assert custodes(*command, "-o", "answer.json").out == ""
+        assert Path("answer.json").read_text() == first.out
+
+
+def test_another_seed_changes_only_what_is_drawn(custodes: Run) -> None:
+    def answer(seed: str) -> dict[str, list[dict[str, object]]]:
+        command = ("agreement", "demo", *QUICK, "--format", "json", "--no-timing", "--seed")
+        return json.loads(custodes(*command, seed).out)
+
+    one, other = answer("1")["metrics"], answer("2")["metrics"]
+    assert [row["kendall_item"] for row in one] == [row["kendall_item"] for row in other]
+    assert [row["kendall_item_low"] for row in one] != [row["kendall_item_low"] for row in other]
+
+
+def test_ties_takes_a_number_and_is_recorded(custodes: Run) -> None:
+    def ties(option: str) -> tuple[object, list[int]]:
+        ran = custodes("favoritism", "demo", *QUICK, "--aspect", "coherence", "--ties", option, "--format", "json")
+        answer = json.loads(ran.out)
+        cells = ("win_tie", "tie_tie", "loss_tie")
+        return answer["provenance"]["options"]["ties"], [sum(row[c] for c in cells) for row in answer["confusion"]]
+
+    (_, exact), (recorded, wide), (name, _) = ties("exact"), ties("0.1"), ties("calibrated")
+    assert (recorded, name) == (0.1, "calibrated")
+    assert sum(wide) > sum(exact)
+
+
+@pytest.mark.parametrize("verb", QUESTIONS)
+def test_tables_fit_eighty_columns_without_colours_or_broken_words(custodes: Run, verb: str) -> None:
+    ran = custodes(verb, "demo", *(() if verb == "check" else QUICK))
+    lines = ran.out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "\x1b" not in ran.out
+    words = set(ran.out.split())
+    expected = {
+        "check": ("items", "clusters", "coverage", "severity"),
+        "agreement": ("metric", "accuracy", "kendall", "learned", "overlap-stem"),
+        "favoritism": ("metric", "accuracy", "Dogwood", "overlap-stem"),
+        "rank": ("metric", "correct", "inversion", "insertion", "Aster"),
+    }
+    assert set(expected[verb]) <= words
+    assert "study=demo" in ran.out
+    assert "seed=0" in ran.out
+
+
+def test_an_estimate_stands_with_its_interval(custodes: Run) -> None:
+    ran = custodes("agreement", "demo", *QUICK, "--aspect", "coherence")
+    row = json.loads(custodes("agreement", "demo", *QUICK, "--aspect", "coherence", "--format", "json").out)["metrics"][0]
+    low, high = (f"{row[f'sample_accuracy_{end}']:.2f}" for end in ("low", "high"))
+    assert f"{row['sample_accuracy']:.3f} [{low}, {high}]" in ran.out
+
+
+def test_a_named_table_shows_all_its_columns(custodes: Run) -> None:
+    ran = custodes("favoritism", "demo", *QUICK, "--metrics", "judge", "--aspect", "fluency", "--table", "confusion")
+    frame = pl.read_csv(
+        io.StringIO(
+            custodes(
+                *("favoritism", "demo", *QUICK, "--metrics", "judge", "--aspect", "fluency"),
+                *("--table", "confusion", "--format", "csv"),
+            ).out
+        )
+    )
+    assert frame.height == 15
+    for column in frame.columns[1:]:
+        assert column in ran.out.replace("\n", " ") or all(word in ran.out for word in column.split("_"))
+    assert max(map(len, ran.out.splitlines())) <= 80
+
+
+def test_progress_shows_on_a_terminal_only(custodes: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert custodes("agreement", "demo", *QUICK, "--aspect", "fluency").err == ""
+    shown: list[str | None] = []
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    original = cli.Output().progress
+
+    with original() as progress:
+        shown += progress(["a", "b"], total=2, desc="work")
+        from custodes.progress import silent
+
+        assert progress is not silent
+    with cli.Output(quiet=True).progress() as progress:
+        assert progress is silent
+    assert shown == ["a", "b"]
+
+
+# --- output files --------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_as_output_is_refused_before_any_work(custodes: Run) -> None:
+    Path("there").mkdir()
+    refused(custodes("agreement", "demo", "-o", "there"), "there", "folder")
+    refused(custodes("agreement", "demo", "-o", "new/"), "--format csv")
+    refused(custodes("agreement", "demo", "-o", "missing/answer.json"), "missing", "no such folder")
+    refused(custodes("convert", "demo", "-o", "there"), "there", "folder")
+    assert not Path("new").exists()
+    assert list(Path("there").iterdir()) == []
+
+
+def test_a_failed_write_leaves_the_old_file(custodes: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("answer.json").write_text("old")
+
+    def fails(*args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", fails)
+    ran = custodes("agreement", "demo", *QUICK, "--aspect", "fluency", "--format", "json", "-o", "answer.json")
+    refused(ran, "answer.json", "No space left on device")
+    assert Path("answer.json").read_text() == "old"
+    assert [path.name for path in Path().iterdir()] == ["answer.json"]
+
+
+def test_a_refused_command_leaves_the_old_file(custodes: Run) -> None:
+    Path("answer.json").write_text("old")
+    refused(custodes("agreement", "demo", "--metrics", "nobody", "-o", "answer.json"), "nobody")
+    refused(custodes("agreement", "demo", *QUICK, "--table", "nothing", "-o", "answer.json"), "nothing")
+    assert Path("answer.json").read_text() == "old"
+
+
+def test_a_folder_below_a_file_cannot_be_made(custodes: Run) -> None:
+    Path("file").write_text("")
+    refused(custodes("agreement", "demo", *QUICK, "--format", "csv", "-o", "file/tables/"), "file/tables")
+
+
+def command(*argv: str, stdout: int, folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "custodes", *argv], stdout=stdout, stderr=subprocess.PIPE, text=True, cwd=folder
+    )
+
+
+def test_a_closed_pipe_is_quiet(tmp_path: Path) -> None:
+    for form in ("csv", "table"):
+        reading, writing = os.pipe()
+        os.close(reading)
+        process = command("agreement", "demo", "--resamples", "0", "--format", form, stdout=writing, folder=tmp_path)
+        os.close(writing)
+        _, err = process.communicate()
+        assert err == ""
+        assert process.returncode in (0, 1)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
+    with open("/dev/full", "w") as full:
+        process = command(
+            "agreement", "demo", "--resamples", "0", "--format", "csv", stdout=full.fileno(), folder=tmp_path
+        )
+        _, err = process.communicate()
+    assert process.returncode == 2
+    assert err.count("\n") == 1
+    assert "No space left" in err
+
+
+# --- check ---------------------------------------------------------------------------------------------------------
+
+
+def test_check_exits_0_on_a_clean_study_and_1_on_problems(custodes: Run) -> None:
+    clean = custodes("check", *CLEAN, "--format", "json")
+    assert clean.status == 0
+    assert json.loads(clean.out)["problems"] == []
+    people = {"ann": {"A": [5, 4] * 20, "B": [2, 3] * 20}}
+    against = {"distance": {"A": [0.1, 0.2] * 20, "B": [0.8, 0.7] * 20}}
+    ratings(Path("distance.csv"), people=people, metrics=against)
+    ran = custodes("check", "distance.csv", "--format", "json")
+    assert ran.status == 1
+    problem = next(row for row in json.loads(ran.out)["problems"] if row["rule"] == "against-people")
+    assert problem["severity"] == "warning"
+    assert problem["examples"] == ["distance"]
+    write_csv(Path("raters.csv"), "rater,higher_is_better", [("distance", "false")])
+    ran = custodes("check", "distance.csv", "--raters", "raters.csv", "--format", "json")
+    assert "against-people" not in [row["rule"] for row in json.loads(ran.out)["problems"]]
+
+
+# --- bad input -----------------------------------------------------------------------------------------------------
+
+GOOD = [
+    (f"i{item}", system, rater, kind, 0.25 * item + (system == "A"))
+    for rater, kind in (("ann", "human"), ("bleu", "metric"))
+    for item in range(4)
+    for system in ("A", "B")
+]
+
+
+def changed(row: int, column: int, value: object) -> list[Sequence[object]]:
+    rows = [list(cells) for cells in GOOD]
+    rows[row - 1][column] = value
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "fragments"),
+    [
+        ("item,system,judge,score", [("i", "A", "x", 1)], ("fit no reader", "'rater'")),
+        ("item,system,rater,kind,scores", GOOD, ("'score'", "is it 'scores'")),
+        ("item,system,rater,kind,score,aspct", [(*r, "a") for r in GOOD], ("'aspct' is unknown", "'aspect'")),
+        (LONG, [], ("no rows",)),
+        (LONG, changed(3, 4, "four"), ("score 'four'", "row 3", "not a number")),
+        (LONG, changed(5, 4, "inf"), ("infinite", "row 5")),
+        (LONG, changed(2, 2, ""), ("'rater' is empty", "row 2")),
+        (LONG, changed(1, 3, "robot"), ("kind 'robot'", "row 1", "human, metric")),
+        (LONG, changed(1, 3, "metric"), ("'ann' is both human and metric",)),
+        (LONG, [*GOOD, GOOD[2]], ("stands twice", "rows 3, 17", "repeat")),
+        (LONG, [(*r[:4], "") for r in GOOD], ("no row holds a score",)),
+        (LONG, [r for r in GOOD if r[1] == "A"], ("only 1 system (A)", "needs two")),
+        (LONG, [r for r in GOOD if r[3] == "human"], ("no metric to judge",)),
+        (LONG, [(*r[:3], "", r[4]) for r in GOOD], ("which raters are people", "human")),
+    ],
+)
+def test_bad_tables_are_refused(
+    custodes: Run, header: str, rows: list[Sequence[object]], fragments: tuple[str, ...]
+) -> None:
+    write_csv(Path("bad.csv"), header, rows)
+    refused(custodes("agreement", "bad.csv", *QUICK, "-o", "answer.json"), *fragments)
+    assert not Path("answer.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fragments"),
+    [
+        ("empty.csv", b"", ("empty.csv", "empty")),
+        ("empty.parquet", b"", ("empty.parquet", "empty")),
+        ("torn.parquet", b"PAR1 and no more", ("torn.parquet", "Parquet")),
+        ("latin.csv", "item,system,rater,score\ni,A,Zoë,1\n".encode("latin-1"), ("UTF-8", "line 2", "iconv")),
+        ("torn.csv.gz", gzip.compress(b"item,system,rater,score\n" * 99)[:40], ("torn.csv.gz", "truncated")),
+        ("plain.csv.gz", b"item,system,rater,score\n", ("plain.csv.gz", "not gzip")),
+        ("study.xlsx", b"PK", ("spreadsheet", "CSV")),
+        ("study.txt", b"item,system", ("'.txt'", ".csv")),
+        ("broken.jsonl", b'{"item": 1,\n', ("broken.jsonl, line 1", "malformed JSON")),
+        ("mixed.jsonl", b'{"item": 1}\n[2]\n', ("row 2", "no JSON object")),
+    ],
+)
+def test_bad_files_are_refused(custodes: Run, name: str, content: bytes, fragments: tuple[str, ...]) -> None:
+    Path(name).write_bytes(content)
+    refused(custodes("agreement", name), *fragments)
+
+
+def test_a_folder_that_is_no_test_set_is_refused(custodes: Run) -> None:
+    Path("folder").mkdir()
+    refused(custodes("agreement", "folder"), "folder", "mt-metrics-eval")
+
+
+def test_mixed_labels_are_text(custodes: Run) -> None:
+    rows = [(1 if row[0] == "i1" else row[0], *row[1:]) for row in GOOD]
+    write_csv(Path("mixed.csv"), LONG, rows)
+    assert custodes("agreement", "mixed.csv", *QUICK).status == 0
+
+
+def test_unreadable_verdicts_are_counted_and_dropped_only_on_demand(custodes: Run) -> None:
+    rows = [
+        (item, "A", "B", rater, kind, winner)
+        for rater, kind, winners in (
+            ("ann", "human", ("model_a", "model_b", "tie", "model_a")),
+            ("judge", "metric", ("model_a", "garbage", "model_b", "Garbage!")),
+        )
+        for item, winner in enumerate(winners)
+    ]
+    write_csv(Path("battles.csv"), "item,model_a,model_b,rater,kind,winner", rows)
+    refused(
+        custodes("agreement", "battles.csv"),
+        *("2 verdicts cannot be read", "'garbage' in row 6", "model_a, model_b, tie, both_bad", "--invalid drop"),
+    )
+    answer = json.loads(custodes("agreement", "battles.csv", "--invalid", "drop", *QUICK, "--format", "json").out)
+    dropped = {note["rule"]: note["count"] for note in answer["provenance"]["dropped"]}
+    assert dropped["unreadable-verdict"] == 2
+    assert answer["metrics"][0]["n"] == 2
+    assert answer["metrics"][0]["sample_accuracy"] == 0.5
+    assert answer["metrics"][0]["kendall_item"] is None
+    assert "verdicts-only" in [note["rule"] for note in answer["notes"]]
+
+
+def test_people_on_different_scales_need_a_choice(custodes: Run) -> None:
+    direct = {"A": [80, 90, 70, 100] * 6, "B": [10, 60, 50, 0] * 6}
+    mqm = {"A": [-1, 0, -2, -1] * 6, "B": [-25, -5, -6, -10] * 6}
+    bleu = {"A": [0.5, 0.4, 0.6, 0.3] * 6, "B": [0.2, 0.5, 0.1, 0.2] * 6}
+    ratings(Path("scales.csv"), people={"da": direct, "mqm": mqm}, metrics={"bleu": bleu})
+    refused(
+        custodes("agreement", "scales.csv", *QUICK), "'da' (0 to 100)", "'mqm' (-25 to 0)", "different scales", "human="
+    )
+    assert custodes("agreement", "scales.csv", *QUICK, "--human", "mqm").status == 0
+
+
+def test_files_and_raters_that_share_nothing_are_refused(custodes: Run) -> None:
+    people = [(f"i{item}", system, "ann", "human", score) for item in range(4) for system, score in (("A", 4), ("B", 2))]
+    machine = [(f"j{row[0]}", row[1], "bleu", "metric", row[4]) for row in people]
+    write_csv(Path("people.csv"), LONG, people)
+    write_csv(Path("machine.csv"), LONG, machine)
+    refused(custodes("agreement", "people.csv", "machine.csv"), "matches nothing", "people.csv", "machine.csv")
+    write_csv(Path("both.csv"), LONG, [*people, *machine])
+    refused(custodes("agreement", "both.csv"), "no pair of outputs in common", "ann", "bleu")
+
+
+def test_one_item_answers_without_intervals(custodes: Run) -> None:
+    one = {system: scores[:1] for system, scores in ANN.items()}
+    machine = {system: scores[:1] for system, scores in BLEU.items()}
+    ratings(Path("one.csv"), people={"ann": one}, metrics={"bleu": machine})
+    answer = json.loads(custodes("agreement", "one.csv", "--format", "json").out)
+    row = answer["metrics"][0]
+    # ann: A > B > C; bleu: A > C > B, so two of three pairs agree and tau is 1/3.
+    assert row["sample_accuracy"] == pytest.approx(2 / 3)
+    assert row["kendall_item"] == pytest.approx(1 / 3)
+    assert row["sample_accuracy_low"] is None
+    assert "one-item" in [note["rule"] for note in answer["notes"]]
+    for verb in ("favoritism", "rank"):
+        assert custodes(verb, "one.csv").status == 0
+    assert custodes("check", "one.csv").status == 1
+
+
+def test_all_ties_are_null_with_a_note(custodes: Run) -> None:
+    flat = {system: [3, 3, 3, 3] for system in ANN}
+    ratings(Path("ties.csv"), people={"ann": flat}, metrics={"bleu": BLEU})
+    answer = json.loads(custodes("agreement", "ties.csv", *QUICK, "--format", "json").out)
+    assert answer["metrics"][0]["kendall_item"] is None
+    assert answer["metrics"][0]["pearson_global"] is None
+    assert "all-ties" in [note["rule"] for note in answer["notes"]]
+    decisions = json.loads(custodes("rank", "ties.csv", *QUICK, "--format", "json").out)["decisions"]
+    assert {row["decision"] for row in decisions if row["rater"] == "human"} == {"="}
+
+
+def test_a_constant_metric_is_null_with_a_note(custodes: Run) -> None:
+    flat = {system: [1, 1, 1, 1] for system in ANN}
+    ratings(Path("flat.csv"), people={"ann": ANN}, metrics={"bleu": BLEU, "flat": flat})
+    answer = json.loads(custodes("agreement", "flat.csv", *QUICK, "--format", "json").out)
+    rows = {row["metric"]: row for row in answer["metrics"]}
+    assert rows["flat"]["pearson_global"] is None
+    assert rows["flat"]["spearman_system"] is None
+    assert rows["bleu"]["pearson_global"] is not None
+    note = next(note for note in answer["notes"] if note["rule"] == "constant-metric")
+    assert "flat" in note["message"]
+    table = custodes("agreement", "flat.csv", *QUICK)
+    assert "–" in table.out
+    assert "constant" in table.out
+
+
+def test_a_rater_of_both_kinds_in_two_files_is_refused(custodes: Run) -> None:
+    ratings(Path("a.csv"), people={"ann": ANN}, metrics={"bleu": BLEU})
+    ratings(Path("b.csv"), people={"bleu": BLEU}, metrics={})
+    refused(custodes("agreement", "a.csv", "b.csv"), "'bleu' is human in one input and metric in another")
+
+
+def test_the_same_rating_in_two_files_is_refused(custodes: Run) -> None:
+    ratings(Path("a.csv"), people={"ann": ANN}, metrics={"bleu": BLEU})
+    refused(custodes("agreement", "a.csv", "a.csv"), "the same rating", "take one out")
+
+
+# --- convert -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["study.csv", "study.tsv.gz", "study.jsonl", "study.parquet"])
+def test_convert_writes_what_read_takes_back(custodes: Run, name: str) -> None:
+    ratings(Path("a.csv"), people={"ann": ANN}, metrics={"bleu": BLEU})
+    assert custodes("convert", "a.csv", "-o", name).out == f"{name}\n"
+    ask = ("agreement", "--resamples", "0", "--format", "csv")
+    assert custodes(*ask, name).out == custodes(*ask, "a.csv").out
+    before = Path(name).read_bytes()
+    custodes("convert", "a.csv", "-o", name)
+    assert Path(name).read_bytes() == before
+
+
+def test_convert_writes_every_table_of_a_study(custodes: Run) -> None:
+    ran = custodes("convert", "demo", "-o", "study/")
+    assert ran.out.splitlines() == ["study/ratings.csv", "study/raters.csv", "study/items.csv"]
+    ask = ("rank", *QUICK, "--format", "csv", "--table", "errors")
+    again = custodes(*ask, "study/ratings.csv", "--raters", "study/raters.csv", "--items", "study/items.csv")
+    assert again.out == custodes(*ask, "demo").out

@@ -1,0 +1,121 @@
+"""The contract of the command line: every verb's JSON holds the documented tables and fields (docs/reference/cli.md)."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import custodes as cu
+from custodes import cli
+from custodes.evaluate.agreement import STATISTICS
+from custodes.evaluate.favoritism import CELLS
+from docs.contract import CONTRACT
+
+VERBS = tuple(CONTRACT)
+
+
+def answer(verb: str, *options: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    quick = () if verb == "check" else ("--resamples", "20")
+    assert cli.run([verb, "demo", *quick, "--format", "json", *options]) in (0, 1)
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_json_has_the_documented_fields(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    made = answer(verb, "--seed", "5", capsys=capsys)
+    assert made["question"] == verb
+    assert list(made) == ["question", "provenance", "notes", *CONTRACT[verb], "seconds"]
+    provenance = made["provenance"]
+    assert set(provenance) >= {"study", "digest", "options", "seed", "versions", "dropped"}
+    assert provenance["seed"] == 5
+    assert provenance["study"] == "demo"
+    assert len(provenance["digest"]) == 16
+    assert set(provenance["versions"]) >= {"custodes", "numpy", "polars", "python"}
+    assert provenance["versions"]["custodes"] == cu.__version__ if hasattr(cu, "__version__") else True
+    assert {"ties", "aggregate", "orders"} <= set(provenance["options"])
+    for note in [*made["notes"], *provenance["dropped"]]:
+        assert set(note) == {"rule", "message", "count"}
+    for table, fields in CONTRACT[verb].items():
+        assert made[table], table
+        for row in made[table]:
+            assert list(row) == ["aspect", *fields], table
+        assert {row["aspect"] for row in made[table]} <= {"coherence", "fluency"}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_csv_has_the_same_columns(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    quick = [] if verb == "check" else ["--resamples", "5"]
+    for table, fields in CONTRACT[verb].items():
+        cli.run([verb, "demo", *quick, "--format", "csv", "--table", table])
+        header = next(csv.reader(io.StringIO(capsys.readouterr().out)))
+        assert header == ["aspect", *fields], table
+
+
+def test_agreement_has_every_statistic_with_its_interval() -> None:
+    fields = CONTRACT["agreement"]["metrics"]
+    for statistic in STATISTICS:
+        for name in (statistic, f"{statistic}_low", f"{statistic}_high"):
+            assert name in fields
+    for kind in ("pearson", "spearman", "kendall"):
+        for level in ("system", "item", "global"):
+            assert f"{kind}_{level}" in STATISTICS
+    assert CONTRACT["favoritism"]["confusion"][-9:] == CELLS
+
+
+def test_python_and_command_line_give_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    study = cu.read("demo")
+    for verb, question in (("agreement", cu.agreement), ("favoritism", cu.favoritism), ("rank", cu.ranking)):
+        made = answer(verb, "--no-timing", capsys=capsys)
+        mine = json.loads(json.dumps(question(study, resamples=20).to_dict()))
+        mine["question"] = verb
+        assert made == mine
+
+
+def test_provenance_replays_the_result() -> None:
+    study = cu.read("demo")
+    first = cu.favoritism(study, resamples=50, metrics="judge", ties=0.5, rng=9)
+    again = first.provenance.replay(study)
+    assert again.to_dict() == first.to_dict()
+
+
+def test_undefined_is_null_with_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = ["item,system,rater,kind,score"]
+    for item in range(6):
+        rows += [f"{item},A,ann,human,{3 + item % 2}", f"{item},B,ann,human,{2 - item % 3}"]
+        rows += [f"{item},A,flat,metric,1", f"{item},B,flat,metric,1"]
+        rows += [f"{item},A,same,metric,{3 + item % 2}", f"{item},B,same,metric,{2 - item % 3}"]
+    path = tmp_path / "study.csv"
+    path.write_text("\n".join(rows) + "\n")
+
+    def asked(verb: str, table: str) -> tuple[dict[str, dict[str, Any]], set[str]]:
+        assert cli.run([verb, str(path), "--resamples", "50", "--format", "json"]) == 0
+        made = json.loads(capsys.readouterr().out)
+        return {row["metric"]: row for row in made[table]}, {note["rule"] for note in made["notes"]}
+
+    metrics, rules = asked("agreement", "metrics")
+    assert metrics["flat"]["kendall_global"] is None
+    assert metrics["same"]["pearson_global"] == pytest.approx(1)
+    assert "constant-metric" in rules
+    pairs, rules = asked("favoritism", "pairs")
+    # `same` never errs: without errors there is no favoritism, which is null and not 0.
+    assert pairs["same"]["favi"] is None
+    assert pairs["same"]["note"] == "no errors"
+    assert "favi-no-errors" in rules
+
+
+def test_numbers_are_finite_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    def finite(value: Any) -> bool:
+        if isinstance(value, dict):
+            return all(map(finite, value.values()))
+        if isinstance(value, list):
+            return all(map(finite, value))
+        return not isinstance(value, float) or math.isfinite(value)
+
+    for verb in VERBS:
+        assert finite(answer(verb, capsys=capsys))
