@@ -146,3 +146,20 @@ def test_counts_and_study_agree() -> None:
     direct = favoritism(study, resamples=30).confusion
     counted = favoritism(compare(study)[0].preferences.counts(), resamples=30).confusion
     assert direct.equals(counted)
+
+
+def test_even_handed_level_explains_noise_and_not_favour() -> None:
+    # One metric errs at random (tells people's preference with probability .7, else its opposite), one also adds
+    # a bonus to S0. Against people who clearly rank S0 > S1 > S2, noise alone favours the weaker systems.
+    rng = np.random.default_rng(11)
+    human = np.array([2.0, 1, 0]) + rng.normal(size=(4000, 3))
+    noisy = human + 3 * rng.normal(size=human.shape)
+    partial = noisy + np.array([2.0, 0, 0])
+    result = favoritism(study_of(np.stack([human, noisy, partial])), resamples=20)
+    table = {(r["metric"], r["system"]): r for r in result.systems.iter_rows(named=True)}
+    for system in ("S0", "S2"):
+        row = table["m1", system]
+        assert abs(row["favi"]) > 0.3
+        assert abs(row["favi"] - row["favi_even"]) < 0.2
+    row = table["m2", "S0"]
+    assert row["favi"] - row["favi_even"] > 0.5

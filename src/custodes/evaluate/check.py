@@ -19,7 +19,9 @@ from custodes.stats import ABSENT, correlation, kendall, resample
 
 FEW_ITEMS = 30
 DUPLICATE_CORRELATION = 0.999
-RESAMPLES = 500
+RESAMPLES = 1000
+AGAINST_CONFIDENCE = 0.99
+"""Many metrics are looked at, so one of pure noise should rarely be called reversed."""
 Severity = Literal["error", "warning", "info"]
 SERIOUS_NOTES = ("constant-metric", "no-overlap", "all-ties", "one-item")
 PROBLEMS_SCHEMA: dict[str, pl.DataType] = {
@@ -183,7 +185,7 @@ def _against_people(comparison: Comparison, rng: np.random.Generator) -> list[st
         drawn = kendall.pooled_kendall(
             comparison.human, comparison.metric_scores, units=comparison.units, weights=times
         )
-        _, high = resample.percentile_interval(drawn, confidence=0.95)
+        _, high = resample.percentile_interval(drawn, confidence=AGAINST_CONFIDENCE)
         return [name for name, bound in zip(comparison.metrics, high, strict=True) if bound < 0]
     return []
 

@@ -291,7 +291,8 @@ def _mean_over_people(scores: Floats) -> Floats:
 
 
 def _tie_thresholds(
-    ties: Ties, *, human: Floats, human_tie: float, scores: Floats, units: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    ties: Ties, *, human: Floats, human_tie: float, scores: Floats, units: NDArray[np.int64]
+) -> tuple[Floats, Floats]:
     """Per metric, and per metric and item: calibrated thresholds are fitted on the other folds of items."""
     n_metrics, n_items = scores.shape[:2]
     if ties != "calibrated":

@@ -51,15 +51,17 @@ def favoritism(
 
     `pairs`: `favi` in [-2, 2], positive where the metric's errors favour `system_a`; `favi_low`, `favi_high` from the
     posterior over the six kinds of error (`resamples` draws); null without errors; `note` marks fewer than five.
+    `favi_even`: what an even-handed metric of the same accuracy would have, since errors of any noisy metric favour the
+    weaker system; what goes beyond it is partial to a system.
     `sign_agrees`: the margins have the same sign. `decision_human`, `decision_metric`: sign test at `alpha` on the
     items both rated ('+' system_a, '-' system_b, '=' not different). `flip_probability`: posterior probability that the
     two margins have opposite signs.
     `metrics`: mean and standard deviation of |favi| over pairs, with an interval from resampled clusters and
     `mean_abs_favi_chance`, what |favi| would be if every error fell to either side by a coin; both sign accuracies.
-    `systems`: mean, least and largest favi of a system against every other one.
+    `systems`: mean, least and largest favi of a system against every other one, and the mean of `favi_even`.
 
     Takes a study, or counts (`count_pairs`), which allow everything but the intervals of `metrics`.
-    Source: Favi-Score paper, Definitions 4 to 11, Lemmas 1 and 2; intervals, chance level and flips are ours.
+    Source: Favi-Score paper, Definitions 4 to 11, Lemmas 1 and 2; intervals, flips and both reference levels are ours.
 
     >>> import custodes as cu
     >>> result = cu.favoritism(cu.read("demo"), metrics="judge*", resamples=200)
@@ -93,6 +95,7 @@ def _tables(
     paired = np.moveaxis(counts.paired, 1, 0)
     n_metrics, n_pairs = paired.shape[:2]
     score = favi.favi_score(paired)
+    even = favi.even_handed_favi(paired)
     posterior = favi.favi_posterior(paired, confidence=confidence, draws=draws, rng=rng)
     human, metric = favi.human_outcome(paired), favi.metric_outcome(paired)
     n, errors = paired.sum(axis=(2, 3)), favi.errors(paired)
@@ -112,6 +115,7 @@ def _tables(
             "favi": score,
             "favi_low": posterior.low,
             "favi_high": posterior.high,
+            "favi_even": even,
             "sample_accuracy": favi.sample_accuracy(paired),
             "sign_agrees": [None if value != value else bool(value) for value in agrees.ravel()],
             "decision_human": _decided(human, n, alpha),
@@ -136,15 +140,21 @@ def _tables(
         }
     )
     confusion = columns(keys | {name: paired[..., i // 3, i % 3] for i, name in enumerate(CELLS)})
-    return {"metrics": metrics, "pairs": pairs, "systems": _system_table(aspect, counts, score), "confusion": confusion}
+    return {
+        "metrics": metrics,
+        "pairs": pairs,
+        "systems": _system_table(aspect, counts, score, even),
+        "confusion": confusion,
+    }
 
 
-def _system_table(aspect: str, counts: PairCounts, score: Floats) -> pl.DataFrame:
+def _system_table(aspect: str, counts: PairCounts, score: Floats, even: Floats) -> pl.DataFrame:
     """Each system against every other one; the score of a pair is turned for its second system."""
     systems = sorted({*counts.system_a, *counts.system_b})
     first, second = np.array(counts.system_a), np.array(counts.system_b)
-    versus = np.stack(
-        [np.where(first == name, score, np.where(second == name, -score, np.nan)) for name in systems], axis=1
+    versus, versus_even = (
+        np.stack([np.where(first == name, s, np.where(second == name, -s, np.nan)) for name in systems], axis=1)
+        for s in (score, even)
     )
     defined = np.isfinite(versus).any(axis=2)
     filled = np.where(np.isfinite(versus), versus, 0.0)
@@ -159,6 +169,7 @@ def _system_table(aspect: str, counts: PairCounts, score: Floats) -> pl.DataFram
             "favi": _nanmean(versus),
             "favi_min": least,
             "favi_max": most,
+            "favi_even": _nanmean(versus_even),
         }
     )
 
