@@ -96,7 +96,9 @@ def bootstrap() -> list[tuple[str, str, str]]:
 def import_time() -> list[tuple[str, str, str]]:
     """Median of five fresh interpreters."""
     code = "import time; t = time.perf_counter(); import custodes; print(time.perf_counter() - t)"
-    seconds = [float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout) for _ in range(5)]
+    seconds = [
+        float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout) for _ in range(5)
+    ]
     return [("import custodes", f"{statistics.median(seconds):.2f} s", TARGETS["import"])]
 
 

@@ -13,6 +13,7 @@ whom it favours, and what the ranking of the systems really is.
     cu.report(study).save("report.html")    # all of it, in one page
 """
 
+from custodes import plots
 from custodes.data.counting import count_pairs
 from custodes.data.pairs import PairCounts
 from custodes.data.readers import READERS, read
@@ -23,6 +24,7 @@ from custodes.evaluate.agreement import agreement
 from custodes.evaluate.check import check
 from custodes.evaluate.favoritism import favoritism
 from custodes.evaluate.ranking import ranking
+from custodes.report import report
 
 __all__ = [  # noqa: RUF022 - in the order of the story
     "read",
@@ -36,8 +38,8 @@ __all__ = [  # noqa: RUF022 - in the order of the story
     "ranking",
     "count_pairs",
     "PairCounts",
-
-
+    "report",
+    "plots",
     "CustodesError",
     "CustodesWarning",
     "InputError",

@@ -111,7 +111,7 @@ class Resampling:
 
     confidence: Annotated[float | None, Parameter(help="Level of the intervals (default: 0.95).")] = None
     resamples: Annotated[
-        int | None, Parameter(converter=_whole, help="Resamples behind the intervals (default: 1000; 0: no intervals).")
+        int | None, Parameter(converter=_whole, help="Resamples behind the intervals (default: 1000).")
     ] = None
 
     def arguments(self) -> dict[str, Any]:
@@ -325,8 +325,7 @@ def report(
     if output.format == "table":
         print(made.save(output.output or "report.html"))
         return
-    tables = {name: result.to_dict() for name, result in made.results.items()}
-    output.send(output.timed({"question": "report", **tables}, time.perf_counter() - start))
+    output.send(output.timed(made.to_dict(), time.perf_counter() - start))
 
 
 @app.command

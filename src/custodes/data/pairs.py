@@ -138,8 +138,8 @@ def people_signs(values: Floats, verdicts: Signs | None, *, aggregate: Aggregate
     """One sign per (pairs, items) from several people.
 
     `values` (people, items, systems). `mean`: mean of score differences of those who rated both outputs, then the sign;
-    `vote`: each one's sign, then the side that more of them prefer, else a tie. `verdicts` (pairs, people, items) are read, not
-    made from scores; where there are any, people vote.
+    `vote`: each one's sign, then the side that more of them prefer, else a tie. `verdicts` (pairs, people, items) are
+    read, not made from scores; where there are any, people vote.
     """
     n_people, n_items, n_systems = values.shape
     epsilon = np.full((n_people, n_items), people_tie(values, ties))

@@ -15,6 +15,7 @@ from custodes.data.panel import Floats
 from custodes.data.study import Study
 from custodes.errors import OptionError, suggestion
 from custodes.evaluate.comparison import Comparison, Setting, compare, label_of, settings
+from custodes.evaluate.parallel import each
 from custodes.evaluate.result import Result, Rng, at_least, between, columns, provenance, seeded, stacked
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT, accuracy, correlation, kendall, permutation, resample
@@ -86,19 +87,21 @@ def agreement(
             raise OptionError(f"compare_by={name!r}; allowed: {', '.join(COMPARED)}{suggestion(name, COMPARED)}")
     comparisons = compare(study, **setting)
     generator, seed = seeded(rng)
-    notes: dict[Note, None] = {}
-    metric_frames, pair_frames = [], []
-    for comparison in progress(comparisons, total=len(comparisons), desc="agreement"):
-        draws = _statistics(comparison, resamples, generator)
-        metric_frames.append(_metric_table(comparison, draws, confidence))
-        pair_frames.append(_comparison_table(comparison, draws, compare_by, confidence, resamples, generator))
-        notes |= dict.fromkeys([*comparison.notes, *_undefined_notes(comparison, draws)])
+
+    def answer(comparison: Comparison, rng: np.random.Generator) -> tuple[pl.DataFrame, pl.DataFrame, list[Note]]:
+        draws = _statistics(comparison, resamples, rng)
+        metrics = _metric_table(comparison, draws, confidence)
+        between_metrics = _comparison_table(comparison, draws, compare_by, confidence, resamples, rng)
+        return metrics, between_metrics, [*comparison.notes, *_undefined_notes(comparison, draws)]
+
+    answers = list(each(answer, comparisons, rng=generator, progress=progress, desc="agreement"))
+    notes = tuple(dict.fromkeys(note for _, _, own in answers for note in own))
     options = {**settings(setting), "confidence": confidence, "resamples": resamples, "compare_by": list(compare_by)}
     return Agreement(
-        provenance=provenance("agreement", study, options=options, seed=seed, notes=list(notes)),
-        notes=tuple(notes),
-        metrics=stacked(metric_frames),
-        comparisons=stacked(pair_frames),
+        provenance=provenance("agreement", study, options=options, seed=seed, notes=notes),
+        notes=notes,
+        metrics=stacked([metrics for metrics, _, _ in answers]),
+        comparisons=stacked([between_metrics for _, between_metrics, _ in answers]),
     )
 
 

@@ -8,11 +8,11 @@ from typing import Literal, Unpack
 import numpy as np
 import polars as pl
 
-from custodes.data.notes import Note
 from custodes.data.panel import Floats
 from custodes.data.study import Study
 from custodes.errors import listed
 from custodes.evaluate.comparison import Comparison, Setting, compare, settings
+from custodes.evaluate.parallel import each
 from custodes.evaluate.result import Result, Rng, columns, provenance, seeded, stacked
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT, correlation, kendall, resample
@@ -53,18 +53,15 @@ def check(study: Study, *, rng: Rng = 0, progress: Progress = silent, **setting:
     """
     generator, seed = seeded(rng)
     comparisons = compare(study, **setting)
-    summaries, raters, problems = [], [], []
-    notes: dict[Note, None] = {}
-    for comparison in progress(comparisons, total=len(comparisons), desc="check"):
-        table = _rater_table(study, comparison)
-        raters.append(table)
-        summaries.append(_summary(comparison, table))
-        problems += _problems(comparison, generator)
-        notes |= dict.fromkeys(comparison.notes)
+    raters = [_rater_table(study, comparison) for comparison in comparisons]
+    summaries = [_summary(comparison, table) for comparison, table in zip(comparisons, raters, strict=True)]
+    found = list(each(_problems, comparisons, rng=generator, progress=progress, desc="check"))
+    problems = [problem for own in found for problem in own]
+    notes = tuple(dict.fromkeys(note for comparison in comparisons for note in comparison.notes))
     seen = [("", "info", n.rule, n.message, list[str]()) for n in notes if n.rule not in SERIOUS_NOTES]
     return Check(
-        provenance=provenance("check", study, options=dict(settings(setting)), seed=seed, notes=list(notes)),
-        notes=tuple(notes),
+        provenance=provenance("check", study, options=dict(settings(setting)), seed=seed, notes=notes),
+        notes=notes,
         summary=stacked(summaries),
         raters=stacked(raters),
         problems=pl.DataFrame([*problems, *seen], schema=PROBLEMS_SCHEMA, orient="row"),

@@ -14,6 +14,7 @@ from custodes.data.pairs import PairCounts
 from custodes.data.panel import Floats
 from custodes.data.study import Study
 from custodes.evaluate.comparison import Comparison, Counted, Setting, counted, label_of
+from custodes.evaluate.parallel import each
 from custodes.evaluate.result import Result, Rng, at_least, between, columns, provenance, seeded, stacked
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT, favi, resample, signtest
@@ -73,17 +74,17 @@ def favoritism(
     at_least("resamples", resamples, 1)
     generator, seed = seeded(rng)
     source, options, parts = counted(study, setting)
-    notes: dict[Note, None] = {}
-    frames: dict[str, list[pl.DataFrame]] = {"metrics": [], "pairs": [], "systems": [], "confusion": []}
-    for part in progress(parts, total=len(parts), desc="favoritism"):
-        for name, frame in _tables(part, confidence, resamples, alpha, generator).items():
-            frames[name].append(frame)
-        notes |= dict.fromkeys([*part.notes, *_error_notes(part)])
+
+    def answer(part: Counted, rng: np.random.Generator) -> dict[str, pl.DataFrame]:
+        return _tables(part, confidence, resamples, alpha, rng)
+
+    answers = list(each(answer, parts, rng=generator, progress=progress, desc="favoritism"))
+    notes = tuple(dict.fromkeys(note for part in parts for note in (*part.notes, *_error_notes(part))))
     options |= {"confidence": confidence, "resamples": resamples, "alpha": alpha}
     return Favoritism(
-        provenance=provenance("favoritism", source, options=options, seed=seed, notes=list(notes)),
-        notes=tuple(notes),
-        **{name: stacked(tables) for name, tables in frames.items()},
+        provenance=provenance("favoritism", source, options=options, seed=seed, notes=notes),
+        notes=notes,
+        **{name: stacked([tables[name] for tables in answers]) for name in answers[0]},
     )
 
 

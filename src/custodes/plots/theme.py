@@ -67,6 +67,7 @@ def config(ink: Ink) -> dict[str, Any]:
             "titleFontSize": 11,
             "labelLimit": 220,
         },
+        "axisX": {"labelFlush": False, "labelOverlap": "greedy", "labelSeparation": 4, "tickCount": 8},
         "axisY": {"title": None, "ticks": False, "domain": False},
         "legend": {
             "labelColor": ink.text,

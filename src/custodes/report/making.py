@@ -109,7 +109,7 @@ def report(
     generator, seed = seeded(rng)
     source: Rng = generator if seed is None else seed
     common: dict[str, Any] = {"rng": source, "progress": progress, **setting}
-    bounds = {"confidence": confidence, "resamples": resamples}
+    bounds: dict[str, Any] = {"confidence": confidence, "resamples": resamples}
     checked = check(study, **common)
     agreed = agreement(study, **bounds, **common)
     favoured = favoritism(study, alpha=alpha, **bounds, **common)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cache
-from typing import Any
 
 import polars as pl
 
@@ -58,7 +57,7 @@ def _library() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script; takes seconds to make, so once a process."""
     import vl_convert
 
-    bundle = str(vl_convert.javascript_bundle())
+    bundle = str(vl_convert.javascript_bundle())  # type: ignore[call-arg]
     return bundle.replace("</script", "<\\/script")
 
 

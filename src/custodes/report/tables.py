@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from custodes.report.section import Column, render
-from custodes.report.wording import UNDEFINED, interval, number, percent
+from custodes.report.wording import UNDEFINED, interval, percent
 
 DIGITS = 5
 """Significant digits of embedded numbers: more than any interval here supports."""
@@ -27,12 +27,18 @@ def table_html(
     switched: bool = True,
 ) -> str:
     """A frame as a table, written out; where `switched`, the page shows the rows of one aspect at a time."""
-    rows = []
-    for row in frame.iter_rows(named=True):
-        rows.append({"aspect": row["aspect"] if switched else None, "cells": [_cell(row, column) for column in columns]})
-    return render(
-        "table.html", id=id, caption=caption, columns=columns, rows=rows, notes=list(dict.fromkeys(notes))
-    )
+    rows = [
+        {"aspect": row["aspect"] if switched else None, "cells": [_cell(row, column) for column in columns]}
+        for row in frame.iter_rows(named=True)
+    ]
+    return render("table.html", id=id, caption=caption, columns=columns, rows=rows, notes=_told(frame, notes))
+
+
+def _told(frame: pl.DataFrame, notes: Iterable[str]) -> list[tuple[str | None, str]]:
+    """Notes once each, with the aspect that they speak of (None: of all)."""
+    aspects = frame["aspect"].unique(maintain_order=True).to_list()
+    about = {note: [aspect for aspect in aspects if f"aspect {aspect!r}" in note] for note in notes}
+    return [(found[0] if found else None, note) for note, found in about.items()]
 
 
 def _cell(row: Mapping[str, Any], column: Column) -> dict[str, Any]:

@@ -300,7 +300,8 @@ def _favours(favoritism: Favoritism, ranking: Ranking, standing: Standing, aspec
         against = "its only opponent" if row["opponents"] == 1 else f"{row['up']} of {row['opponents']} others"
         text = (
             f"When {row['metric']} errs, it errs for {row['system']}{where}: Favi-Score {number(row['favi'])} on"
-            f" average ({number(row['least'])} to {number(row['most'])} over opponents), clearly above 0 against {against}."
+            f" average ({number(row['least'])} to {number(row['most'])} over opponents), clearly above 0 against"
+            f" {against}."
         )
         if place and place > LOW_PLACES * len(places):
             text += " Errors at random would also lift a system that people put so low."
@@ -434,9 +435,7 @@ def _overall(standings: dict[str, Standing], favoritism: Favoritism, sided: Sequ
         key=lambda pair: (-weights[pair], pair),
     )
     for metric, system in constant[:MOST_NAMED]:
-        text = (
-            f"{metric} favours {system} on {_all(clear)}: its errors go that way against most others."
-        )
+        text = f"{metric} favours {system} on {_all(clear)}: its errors go that way against most others."
         said.append(Statement(kind="favours", text=text))
     if len(constant) > MOST_NAMED:
         more = (

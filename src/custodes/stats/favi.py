@@ -90,10 +90,10 @@ def even_handed_favi(counts: NDArray[Any]) -> NDArray[np.float64]:
     """The Favi-Score a metric as accurate but even-handed would have: counts (..., pairs, 3, 3) -> (..., pairs).
 
     Errors of any noisy metric favour the system that people like less, by regression to the middle. Here each metric's
-    channel P(metric | human) is pooled over all its pairs and over both orientations, so that it treats any two systems
-    alike, and is applied to people's outcome of each pair. A Favi-Score beyond it is partial to the system. A reference,
-    not a test: it takes errors to be as frequent on distant pairs of systems as on close ones, so a metric that errs
-    less on distant pairs stays below it. NaN where no error is expected or nothing was rated.
+    channel P(metric | human) is pooled over all its pairs and over both orientations, so that it treats any two
+    systems alike, and is applied to people's outcome of each pair. A Favi-Score beyond it is partial to the system.
+    A reference, not a test: it takes errors to be as frequent on distant pairs of systems as on close ones, so a metric
+    that errs less on distant pairs stays below it. NaN where no error is expected or nothing was rated.
 
     >>> table = np.array([[[60, 0, 40], [0, 0, 0], [20, 0, 30]]])
     >>> even_handed_favi(table).round(3).tolist()

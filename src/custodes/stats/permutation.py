@@ -17,7 +17,7 @@ from custodes.stats.resample import permutation_p
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-CHUNK_CELLS = 20_000_000
+CHUNK_CELLS = 1_000_000
 
 
 def swap_mean(over: Floats, under: Floats, *, units: Ints, flips: NDArray[Any], first: Ints, second: Ints) -> Floats:

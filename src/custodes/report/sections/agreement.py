@@ -56,7 +56,7 @@ def agreement_section(context: Context) -> Section:
     )
     compared = context.table("agreement.comparisons")
     told = compared["statistic"].unique(maintain_order=True).to_list() if compared.height else []
-    tables = ()
+    tables: tuple[ChosenTable, ...] = ()
     if told:
         tables = (
             ChosenTable(

@@ -87,6 +87,4 @@ def favoritism_section(context: Context) -> Section:
         table=table_html(frame, METRICS, id="favoritism-metrics", caption="Favoritism of each metric", notes=notes),
         tables=tables,
     )
-    return Section(
-        id="favoritism", title="Who favours whom", html=html, charts=(beside, heat, strip), tables=tables
-    )
+    return Section(id="favoritism", title="Who favours whom", html=html, charts=(beside, heat, strip), tables=tables)

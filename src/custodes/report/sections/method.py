@@ -34,17 +34,13 @@ CITATIONS = (
 
 def method_section(context: Context) -> Section:
     """Provenance, formulas in words, citations, and everything left out."""
-    notes = {
-        (note.rule, note.message): note.count for result in context.results.values() for note in result.notes
-    }
+    notes = {(note.rule, note.message): note.count for result in context.results.values() for note in result.notes}
     html = render(
         "method.html",
         provenance=[(question, str(result.provenance)) for question, result in context.results.items()],
         options=context.results["agreement"].provenance.options,
         notes=[(rule, message, count) for (rule, message), count in notes.items()],
         citations=CITATIONS,
-        downloads=[
-            f"{question}.{name}" for question, result in context.results.items() for name in result.tables()
-        ],
+        downloads=[f"{question}.{name}" for question, result in context.results.items() for name in result.tables()],
     )
     return Section(id="method", title="How these numbers were made", html=html)

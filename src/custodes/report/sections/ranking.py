@@ -52,7 +52,12 @@ def ranking_section(context: Context) -> Section:
         )
         for who, title, rater, caption in (
             ("people", "people", HUMAN, "Winners on top; edges that follow from others are left out."),
-            ("metric", "{metric}", "{metric}", "Dotted: people see no difference. Dashed red: people say the opposite."),
+            (
+                "metric",
+                "{metric}",
+                "{metric}",
+                "Dotted: people see no difference. Dashed red: people say the opposite.",
+            ),
         )
     ]
     errors = Figure(

@@ -1,0 +1,151 @@
+"""Makes the reference pages from the code: reference/cli.md and reference/api.md. Run by `make docs`."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import custodes as cu
+from custodes import cli
+from custodes.evaluate.comparison import Setting
+
+DOCS = Path(__file__).parent
+MADE = "<!-- Made by docs/generate.py; do not edit. -->\n"
+
+
+def command_line() -> str:
+    """Every verb with its options."""
+    lines = [
+        "# Command line",
+        "",
+        MADE,
+        "`custodes VERB INPUT... [options]`. An input is a file, a folder, `PATH::TESTSET/LP` for mt-metrics-eval data, or",
+        "the word `demo`. What comes out is in [results](results.md); what goes in is in [data](../data.md).",
+        "",
+        "`custodes --version` prints the version, `custodes VERB --help` the options of a verb, and",
+        "`custodes --install-completion` installs completion for your shell.",
+        "",
+    ]
+    for verb in cli.app:
+        if verb.startswith("-"):
+            continue
+        command = cli.app[verb]
+        lines += [f"## `{verb}`", "", *_paragraphs(command.help), "", "| option | values | meaning |", "|---|---|---|"]
+        for argument in command.assemble_argument_collection():
+            if not argument.name.startswith("-"):
+                continue
+            names = ", ".join(f"`{name}`" for name in argument.names)
+            lines.append(f"| {names} | {_values(argument)} | {_cell(argument.parameter.help or '')} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _values(argument: Any) -> str:
+    choices = argument.get_choices()
+    if choices:
+        return ", ".join(f"`{choice}`" for choice in choices)
+    kinds = {bool: "", int: "number", float: "number", str: "text", Path: "path"}
+    return next((word for kind, word in kinds.items() if kind in (argument.hint, *_members(argument.hint))), "text")
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    return tuple(getattr(hint, "__args__", ()))
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _paragraphs(text: str) -> list[str]:
+    return inspect.cleandoc(text).splitlines()
+
+
+def python() -> str:
+    """Every public name with its signature and docstring."""
+    lines = ["# Python", "", MADE, "`import custodes as cu`, then:", ""]
+    for name in cu.__all__:
+        lines += _entry(f"cu.{name}", getattr(cu, name))
+    lines += ["## Setting", "", "What every question takes beside its own arguments.", "", *_doc(Setting), ""]
+    lines += [f"- `{name}`: `{_type(kind)}`" for name, kind in Setting.__annotations__.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _entry(name: str, value: Any) -> list[str]:
+    if inspect.ismodule(value):
+        lines = [f"## `{name}`", "", *_doc(value), ""]
+        for member in value.__all__:
+            if callable(getattr(value, member)):
+                lines += _entry(f"{name}.{member}", getattr(value, member))
+        return lines
+    if inspect.isclass(value):
+        lines = [f"## `{name}`", "", *_doc(value), ""]
+        for member, attribute in vars(value).items():
+            if not member.startswith("_") and (callable(attribute) or isinstance(attribute, property | classmethod)):
+                doc = (inspect.getdoc(attribute) or "").partition("\n\n")[0]
+                lines.append(f"- `{member}`: {' '.join(doc.split())}")
+        return [*lines, ""]
+    if callable(value):
+        signature = _signature(name, value)
+        return [f"## `{name}`", "", "```text", *signature, "```", "", *_doc(value), ""]
+    return [f"## `{name}`", "", f"`{value!r}`", ""]
+
+
+def _signature(name: str, function: Any) -> list[str]:
+    parameters = list(inspect.signature(function).parameters.values())
+    returns = inspect.signature(function).return_annotation
+    arguments, keyword_only = [], False
+    for parameter in parameters:
+        if parameter.kind is parameter.KEYWORD_ONLY and not keyword_only:
+            keyword_only = True
+            if not any(p.kind is p.VAR_POSITIONAL for p in parameters):
+                arguments.append("*")
+        prefix = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        default = "" if parameter.default is parameter.empty else f" = {_default(parameter.default)}"
+        kind = "" if parameter.annotation is parameter.empty else f": {_type(parameter.annotation)}"
+        arguments.append(f"{prefix}{parameter.name}{kind}{default}")
+    if not arguments:
+        return [f"{name}() -> {_type(returns)}"]
+    return [f"{name}(", *(f"    {argument}," for argument in arguments), f") -> {_type(returns)}"]
+
+
+def _default(value: Any) -> str:
+    return value.__name__ if inspect.isfunction(value) else repr(value)
+
+
+def _type(annotation: Any) -> str:
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__forward_arg__", str(annotation))
+    return re.sub(r"ForwardRef\('([^']*)'[^)]*\)", r"\1", text)
+
+
+def _doc(value: Any) -> list[str]:
+    """The docstring; examples in a fenced block."""
+    lines: list[str] = []
+    fenced = False
+    for line in inspect.getdoc(value).splitlines():
+        inside = line.startswith((">>>", "...")) or (fenced and line != "")
+        if inside != fenced:
+            lines.append("```pycon" if inside else "```")
+            fenced = inside
+        lines.append(line)
+    return [*lines, "```"] if fenced else lines
+
+
+def pages() -> dict[Path, str]:
+    """Path to content of every generated page."""
+    made = {DOCS / "reference" / "cli.md": command_line(), DOCS / "reference" / "api.md": python()}
+    return {path: re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n" for path, text in made.items()}
+
+
+def picture() -> Path:
+    """The picture of the README: favoritism beside accuracy on the demo."""
+    result = cu.favoritism(cu.read("demo"), aspect="coherence")
+    return cu.plots.save(cu.plots.favoritism_and_accuracy(result), DOCS / "images" / "favoritism.svg")
+
+
+if __name__ == "__main__":
+    print(picture().relative_to(DOCS.parent))
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")
+        print(path.relative_to(DOCS.parent))

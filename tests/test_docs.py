@@ -1,0 +1,191 @@
+"""What the docs say is true: their code runs, their numbers come out, their links lead somewhere."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import importlib.util
+import inspect
+import io
+import pkgutil
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import custodes as cu
+from custodes import cli
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+GENERATED = {"api.md"}
+"""Its examples are those of the docstrings, which run as such."""
+
+
+def ident(value: object) -> str | None:
+    return value.relative_to(ROOT).as_posix() if isinstance(value, Path) else None
+
+
+def blocks(page: Path, *languages: str) -> Iterator[tuple[str, str]]:
+    for fence in FENCE.finditer(page.read_text(encoding="utf-8")):
+        if fence[2] in languages:
+            yield fence[2], fence[3]
+
+
+def run(line: str) -> tuple[int, str, str]:
+    """A `custodes ...` line in this process."""
+    words = shlex.split(line, comments=True)
+    out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        status = cli.run(words[1:])
+        out.flush()
+    return status, out.buffer.getvalue().decode(), err.getvalue()  # type: ignore[attr-defined]
+
+
+@pytest.fixture(scope="session")
+def demo_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo as files, under the names that the pages use."""
+    folder = tmp_path_factory.mktemp("demo")
+    assert run(f"custodes convert demo -o {folder}/")[0] == 0
+    return folder
+
+
+@pytest.fixture
+def beside_the_demo(demo_files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for file in demo_files.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    return tmp_path
+
+
+def same(expected: str, given: str) -> bool:
+    """Equal up to blanks at line ends; a line of `...` stands for any lines."""
+    lines = [line.rstrip() for line in expected.strip("\n").splitlines()]
+    pattern = "".join(r"(?:.*\n)*?" if line == "..." else re.escape(line) + r"\n" for line in lines)
+    return re.fullmatch(pattern, "".join(line.rstrip() + "\n" for line in given.splitlines())) is not None
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in GENERATED], ids=ident)
+def test_code_of_a_page_runs_in_order(page: Path, beside_the_demo: Path) -> None:
+    names: dict[str, object] = {}
+    for language, code in blocks(page, "python", "console", "sh"):
+        if language == "python" and ">>>" in code:
+            example = doctest.DocTestParser().get_doctest(code, names, page.name, str(page), 0)
+            told = io.StringIO()
+            failed, _ = doctest.DocTestRunner().run(example, out=told.write, clear_globs=False)
+            names = example.globs
+            assert not failed, told.getvalue()
+        elif language == "python":
+            exec(compile(code, str(page), "exec"), names)
+        elif language == "sh":
+            for line in code.splitlines():
+                if line.startswith("custodes "):
+                    status, _, err = run(line)
+                    assert status in ((0, 1) if line.startswith("custodes check") else (0,)), (line, err)
+        else:
+            for command in re.split(r"^\$ ", code, flags=re.MULTILINE)[1:]:
+                line, _, expected = command.partition("\n")
+                _, out, err = run(line)
+                assert same(expected, out + err), f"{line}\n{out}{err}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ident)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"`[^`\n]*`", "", FENCE.sub("", page.read_text(encoding="utf-8")))
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"https?://", target):
+            continue
+        path, _, anchor = target.partition("#")
+        linked = (page.parent / path).resolve() if path else page
+        assert linked.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", linked.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            assert anchor in {slug(heading) for heading in headings}, target
+
+
+def slug(heading: str) -> str:
+    """The anchor that forges make of a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ident)
+def test_pages_name_no_machine(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert not re.search(r"(?<![\w.])/(work|home|root|tmp|mnt|Users)/", text)
+    assert "localhost" not in text
+    assert max(map(len, text.splitlines())) < 400
+
+
+def test_every_page_is_reached_from_the_index() -> None:
+    seen: set[Path] = set()
+    todo = [ROOT / "README.md"]
+    while todo:
+        page = todo.pop()
+        if page in seen or page.suffix != ".md":
+            continue
+        seen.add(page)
+        links = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
+        todo += [(page.parent / link).resolve() for link in links if not link.startswith("http")]
+    assert {page for page in PAGES if page.parent != ROOT} <= seen
+
+
+def generate() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_generated_pages_are_fresh() -> None:
+    for path, content in generate().pages().items():
+        assert path.read_text(encoding="utf-8") == content, f"{path.name} is stale: run `make docs`"
+
+
+def test_generated_pages_name_every_verb_and_public_name() -> None:
+    command_line, python = ((ROOT / "docs" / "reference" / name).read_text() for name in ("cli.md", "api.md"))
+    for verb in ("check", "agreement", "favoritism", "rank", "report", "convert"):
+        assert f"## `{verb}`" in command_line
+    for option in ("--human", "--ties", "--seed", "--resamples", "--format", "--correction", "--figures", "-o"):
+        assert f"`{option}`" in command_line
+    for name in cu.__all__:
+        assert f"## `cu.{name}`" in python
+
+
+def modules() -> list[str]:
+    found = pkgutil.walk_packages(cu.__path__, "custodes.")
+    return sorted(module.name for module in found if not module.name.endswith("__main__"))
+
+
+@pytest.mark.parametrize("name", ["custodes", *modules()])
+def test_examples_of_docstrings(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = io.StringIO()
+    module = importlib.import_module(name)
+    for example in doctest.DocTestFinder(exclude_empty=True).find(module):
+        failed, _ = doctest.DocTestRunner().run(example, out=told.write)
+        assert not failed, told.getvalue()
+
+
+def public() -> dict[str, object]:
+    names = {name: getattr(cu, name) for name in cu.__all__}
+    for name, value in list(names.items()):
+        if inspect.ismodule(value):
+            names |= {f"{name}.{member}": getattr(value, member) for member in value.__all__}
+    return {name: value for name, value in names.items() if callable(value)}
+
+
+@pytest.mark.parametrize(("name", "value"), public().items(), ids=list(public()))
+def test_every_public_name_is_explained(name: str, value: object) -> None:
+    doc = inspect.getdoc(value) or ""
+    assert doc, name
+    assert doc.split("\n")[0].rstrip().endswith((".", ";", ",")) or "\n" in doc
+    if inspect.isfunction(value):
+        assert ">>>" in doc, f"{name} has no example"
