@@ -148,7 +148,6 @@ def test_shell_completion_is_installed_and_knows_the_verbs(custodes: Run, monkey
         (("rank", "demo", "--alpha", "0"), ("alpha=0", "between 0 and 1")),
         (("rank", "demo", "--test", "t"), ("exact", "asymptotic")),
         (("rank", "demo", "--correction", "bonferroni"), ("none", "holm", "bh")),
-        (("favoritism", "demo", "--resamples", "0"), ("resamples=0", "at least 1")),
         (("agreement",), ("no input",)),
         (("agreement", "demo", "--human", "an1"), ("'an1' is no rater", "did you mean 'ann1'")),
         (("agreement", "demo", "--metrics", "judgee"), ("'judgee' is no metric", "did you mean 'judge'")),
@@ -162,6 +161,8 @@ def test_shell_completion_is_installed_and_knows_the_verbs(custodes: Run, monkey
         (("agreement", "demo", "--raters", "nowhere.csv"), ("nowhere.csv: no such file",)),
         (("report", "demo", "--format", "csv"), ("report", "json")),
         (("report", "demo", "--table", "metrics"), ("report", "json")),
+        (("report", "demo", "-o", "folder/"), ("report", "folder/", "--figures")),
+        (("report", "demo", "--metrics", "nobody"), ("'nobody' is no metric",)),
         (("convert", "demo"), ("--output",)),
         (("convert", "demo", "-o", "study.xlsx"), ("'.xlsx'", ".csv")),
         (("convert", "demo", "-o", "study.csv", "--table", "rating"), ("did you mean 'ratings'",)),
@@ -264,7 +265,9 @@ def test_tables_fit_eighty_columns_without_colours_or_broken_words(custodes: Run
 
 def test_an_estimate_stands_with_its_interval(custodes: Run) -> None:
     ran = custodes("agreement", "demo", *QUICK, "--aspect", "coherence")
-    row = json.loads(custodes("agreement", "demo", *QUICK, "--aspect", "coherence", "--format", "json").out)["metrics"][0]
+    row = json.loads(custodes("agreement", "demo", *QUICK, "--aspect", "coherence", "--format", "json").out)["metrics"][
+        0
+    ]
     low, high = (f"{row[f'sample_accuracy_{end}']:.2f}" for end in ("low", "high"))
     assert f"{row['sample_accuracy']:.3f} [{low}, {high}]" in ran.out
 
@@ -285,25 +288,31 @@ def test_a_named_table_shows_all_its_columns(custodes: Run) -> None:
     assert max(map(len, ran.out.splitlines())) <= 80
 
 
-def test_progress_shows_on_a_terminal_only(custodes: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert custodes("agreement", "demo", *QUICK, "--aspect", "fluency").err == ""
-    shown: list[str | None] = []
+def test_progress_is_silent_without_a_terminal(custodes: Run) -> None:
+    assert custodes("agreement", "demo", *QUICK).err == ""
 
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
 
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    original = cli.Output().progress
-
-    with original() as progress:
-        shown += progress(["a", "b"], total=2, desc="work")
-        from custodes.progress import silent
-
-        assert progress is not silent
-    with cli.Output(quiet=True).progress() as progress:
-        assert progress is silent
-    assert shown == ["a", "b"]
+def test_progress_bar_on_a_real_terminal(tmp_path: Path) -> None:
+    pty = pytest.importorskip("pty")
+    for quiet in ((), ("--quiet",)):
+        reading, terminal = pty.openpty()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "custodes", "agreement", "demo", *QUICK, "--format", "csv", *quiet],
+            stdout=subprocess.DEVNULL,
+            stderr=terminal,
+            env={**os.environ, "TERM": "xterm"},
+            cwd=tmp_path,
+        )
+        os.close(terminal)
+        shown = b""
+        try:
+            while part := os.read(reading, 4096):
+                shown += part
+        except OSError:  # the end of a terminal on Linux
+            pass
+        os.close(reading)
+        assert process.wait() == 0
+        assert (b"agreement" in shown) is not bool(quiet)
 
 
 # --- output files --------------------------------------------------------------------------------------------------
@@ -361,6 +370,20 @@ def test_a_closed_pipe_is_quiet(tmp_path: Path) -> None:
         assert process.returncode in (0, 1)
 
 
+def test_a_terminal_without_unicode_is_no_error(tmp_path: Path) -> None:
+    flat = {system: [1, 1, 1, 1] for system in ANN}
+    ratings(tmp_path / "flat.csv", people={"Zoë": ANN}, metrics={"flät": flat})
+    ask = [sys.executable, "-m", "custodes", "agreement", "flat.csv", "--resamples", "0"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    made = subprocess.run(ask, capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert (made.returncode, made.stderr) == (0, "")
+    assert "fl?t" in made.stdout
+    made = subprocess.run([*ask, "--human", "Zoé"], capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert made.returncode == 2
+    assert made.stderr.count("\n") == 1
+    assert "Zo" in made.stderr
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
     with open("/dev/full", "w") as full:
@@ -371,6 +394,38 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
     assert process.returncode == 2
     assert err.count("\n") == 1
     assert "No space left" in err
+
+
+# --- report --------------------------------------------------------------------------------------------------------
+
+
+def test_report_writes_one_file_and_prints_its_path(custodes: Run) -> None:
+    quick = ("--resamples", "5", "--aspect", "fluency")
+    ran = custodes("report", "demo", *quick)
+    assert (ran.status, ran.out, ran.err) == (0, "report.html\n", "")
+    assert [path.name for path in Path().iterdir()] == ["report.html"]
+    assert custodes("report", "demo", *quick, "-o", "again.html").out == "again.html\n"
+    assert Path("again.html").read_bytes() == Path("report.html").read_bytes()
+    assert Path("report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_report_as_json_holds_every_table(custodes: Run) -> None:
+    quick = ("--resamples", "5", "--aspect", "fluency", "--format", "json", "--no-timing")
+    ran = custodes("report", "demo", *quick)
+    answer = json.loads(ran.out)
+    assert set(answer) == {"question", "verdict", "check", "agreement", "favoritism", "ranking"}
+    assert answer["favoritism"]["provenance"]["options"]["aspect"] == "fluency"
+    assert len(answer["ranking"]["decisions"]) == 8 * 15
+    assert custodes("report", "demo", *quick).out == ran.out
+    assert list(Path().iterdir()) == []
+
+
+def test_report_saves_its_figures(custodes: Run) -> None:
+    ran = custodes("report", "demo", "--resamples", "5", "--aspect", "fluency", "--figures", "figures")
+    assert ran.status == 0
+    figures = list(Path("figures").iterdir())
+    assert len(figures) > 3
+    assert all(path.read_text(encoding="utf-8").lstrip().startswith("<svg") for path in figures)
 
 
 # --- check ---------------------------------------------------------------------------------------------------------
@@ -502,7 +557,9 @@ def test_people_on_different_scales_need_a_choice(custodes: Run) -> None:
 
 
 def test_files_and_raters_that_share_nothing_are_refused(custodes: Run) -> None:
-    people = [(f"i{item}", system, "ann", "human", score) for item in range(4) for system, score in (("A", 4), ("B", 2))]
+    people = [
+        (f"i{item}", system, "ann", "human", score) for item in range(4) for system, score in (("A", 4), ("B", 2))
+    ]
     machine = [(f"j{row[0]}", row[1], "bleu", "metric", row[4]) for row in people]
     write_csv(Path("people.csv"), LONG, people)
     write_csv(Path("machine.csv"), LONG, machine)

@@ -1,4 +1,4 @@
-"""The contract of the command line: every verb's JSON holds the documented tables and fields (docs/reference/cli.md)."""
+"""The contract of the command line: every verb's JSON holds the tables and fields of docs/reference/results.md."""
 
 from __future__ import annotations
 

@@ -185,7 +185,6 @@ def public() -> dict[str, object]:
 @pytest.mark.parametrize(("name", "value"), public().items(), ids=list(public()))
 def test_every_public_name_is_explained(name: str, value: object) -> None:
     doc = inspect.getdoc(value) or ""
-    assert doc, name
-    assert doc.split("\n")[0].rstrip().endswith((".", ";", ",")) or "\n" in doc
+    assert len(doc) > 20, f"{name} is not explained"
     if inspect.isfunction(value):
         assert ">>>" in doc, f"{name} has no example"

@@ -17,7 +17,7 @@ from custodes import plots
 from custodes.data.counting import count_pairs
 from custodes.data.pairs import PairCounts
 from custodes.data.readers import READERS, read
-from custodes.data.simulate import demo_study, simulate
+from custodes.data.simulate import SimulatedMetric, demo_study, simulate
 from custodes.data.study import Study
 from custodes.errors import CustodesError, CustodesWarning, InputError, MissingExtraError, OptionError
 from custodes.evaluate.agreement import agreement
@@ -31,6 +31,7 @@ __all__ = [  # noqa: RUF022 - in the order of the story
     "READERS",
     "Study",
     "simulate",
+    "SimulatedMetric",
     "demo_study",
     "check",
     "agreement",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.metadata import version
-from io import StringIO
+from io import StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -313,6 +313,8 @@ def report(
         raise OptionError(
             "report: tables come one by one from the verb of their question; here is html, or all as json"
         )
+    if output.output is not None and output.output.endswith("/"):
+        raise OptionError(f"report: -o {output.output} is a folder; name one file (figures go to --figures DIR)")
     output.check()
     study = reading.study(inputs)
     if figures is not None:
@@ -384,6 +386,9 @@ def run(argv: Sequence[str]) -> int:
 def main() -> None:
     """The entry point of the command `custodes`."""
     warnings.showwarning = _warn
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a letter shows a question mark
     sys.exit(run(sys.argv[1:]))
 
 

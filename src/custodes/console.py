@@ -54,6 +54,10 @@ FIRST_TABLES = {
 }
 SORTED_BY = {("agreement", "metrics"): "sample_accuracy", ("ranking", "errors"): "correct"}
 SYSTEMS_ACROSS = 16
+EVEN_HANDED = (
+    "note: errors of any noisy metric favour the weaker system; favi_even (--table systems) is what an even-handed"
+    " metric of the same accuracy would have"
+)
 LONG_HEADER = 10
 GAP = 2
 
@@ -171,6 +175,7 @@ def _favi_matrices(frame: pl.DataFrame, width: int) -> list[RenderableType]:
             for system in systems
         }
         parts += _blocks(title, cells, set(systems), width)
+    parts.append(Text(EVEN_HANDED, style="dim"))
     return parts
 
 

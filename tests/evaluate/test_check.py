@@ -46,6 +46,12 @@ def test_a_reversed_metric_a_constant_and_a_twin_are_found() -> None:
     assert "higher_is_better" in against["message"]
 
 
+def test_a_verdict_covers_two_outputs() -> None:
+    rows = [("x", "A", "B", "h", "", 1), ("x", "A", "C", "h", "", 1), ("x", "A", "B", "j", "", 1)]
+    result = check(verdicts(rows))
+    assert result.raters.select("rater", "coverage", "missing").rows() == [("h", 1.0, 0), ("j", 2 / 3, 1)]
+
+
 def test_few_items_and_one_sided_people() -> None:
     rows = [(f"x{i}", "A", "B", rater, "", 1) for i in range(10) for rater in ("h", "j")]
     assert {"few-items", "one-sided-people"} <= set(rules(check(verdicts(rows))))

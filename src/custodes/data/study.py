@@ -148,6 +148,9 @@ class Study:
         candidates = [rater for rater, kind in kinds.items() if kind != "metric"]
         if not candidates:
             raise OptionError(f"human={human!r}: every rater here is of kind metric; give people's ratings too")
+        judges = [part for part in split_patterns(human, list(kinds)) if kinds.get(part) == "metric"]
+        if judges:
+            raise OptionError(f"human={human!r}: {judges[0]!r} is a metric here; people: {listed(candidates)}")
         people = select_labels(human, candidates, option="human", what="rater")
         left = [rater for rater in self.humans if rater not in people]
         notes = []

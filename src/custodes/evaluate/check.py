@@ -75,12 +75,19 @@ def _rater_table(study: Study, comparison: Comparison) -> pl.DataFrame:
     ).filter(pl.col("system").is_in(list(comparison.systems)))
     by_score = rows.group_by("rater").agg(
         pl.len().alias("ratings"),
-        pl.struct("item", "system").n_unique().alias("cells"),
         pl.col("score").min().alias("low"),
         pl.col("score").max().alias("high"),
     )
-    verdicts = study.preferences.frame.filter(pl.col("aspect").is_in([comparison.aspect, ""]))
+    verdicts = study.preferences.frame.filter(
+        pl.col("aspect").is_in([comparison.aspect, ""])
+        & pl.col("system_a").is_in(list(comparison.systems))
+        & pl.col("system_b").is_in(list(comparison.systems))
+    )
     by_verdict = verdicts.group_by("rater").agg(pl.len().alias("verdicts"))
+    # A cell is an output of an item; a verdict rates two of them.
+    outputs = [rows.select("rater", "item", "system")]
+    outputs += [verdicts.select("rater", "item", system=side) for side in ("system_a", "system_b")]
+    covered = pl.concat(outputs).unique().group_by("rater").agg(pl.len().alias("cells"))
     order = pl.DataFrame(
         {
             "rater": [*comparison.people, *comparison.metrics],
@@ -90,6 +97,7 @@ def _rater_table(study: Study, comparison: Comparison) -> pl.DataFrame:
     table = order.join(by_score, on="rater", how="left", maintain_order="left").join(
         by_verdict, on="rater", how="left", maintain_order="left"
     )
+    table = table.join(covered, on="rater", how="left", maintain_order="left")
     cells = len(comparison.items) * len(comparison.systems)
     ties = {name: _tie_share(signs) for name, signs in zip(comparison.metrics, comparison.metric_signs, strict=True)}
     person_ties = _tie_share(comparison.human_signs)
@@ -150,16 +158,17 @@ def _problems(comparison: Comparison, rng: np.random.Generator) -> list[tuple[st
     against = _against_people(comparison, rng)
     if against:
         message = (
-            f"{len(against)} metrics run against people (Kendall below 0 with its whole interval): are they distances?"
-            f" Say higher_is_better = false in a raters file: {listed(against)}"
+            f"against people run (Kendall below 0 with its whole {AGAINST_CONFIDENCE:.0%} interval): {listed(against)};"
+            " are they distances? Say higher_is_better = false in a raters file"
         )
         found.append(("warning", "against-people", message, against))
     rated = comparison.human_signs != ABSENT
     decided = comparison.human_signs[rated]
-    if decided.size and (decided != 0).any() and len({*np.sign(decided[decided != 0]).tolist()}) == 1:
+    if len(comparison.systems) == 2 and len(set(decided[decided != 0].tolist())) == 1:
+        better = comparison.systems[0 if decided.max() == 1 else 1]
         message = (
-            "people always prefer the same side of the pair: sides, not systems, are compared, so sample accuracy is"
-            " the number to read; favoritism and rankings say nothing here"
+            f"people never prefer the other side to {better!r}: if these are sides (chosen, rejected) and not systems,"
+            " sample accuracy is the number to read; favoritism and rankings say nothing then"
         )
         found.append(("warning", "one-sided-people", message, []))
     constant = [
@@ -168,7 +177,7 @@ def _problems(comparison: Comparison, rng: np.random.Generator) -> list[tuple[st
     found += [("warning", note.rule, note.message, []) for note in constant]
     twins = _duplicates(comparison)
     if twins:
-        message = f"{len(twins)} pairs of metrics are all but the same (correlation over {DUPLICATE_CORRELATION})"
+        message = f"metrics that are all but the same (correlation over {DUPLICATE_CORRELATION}): {listed(twins)}"
         found.append(("info", "near-duplicates", message, twins))
     return [(comparison.aspect, *problem) for problem in found]
 

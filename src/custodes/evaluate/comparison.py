@@ -343,19 +343,19 @@ def _design_notes(comparison: Comparison, label: str) -> list[Note]:
     if len(comparison.clusters) < 2:
         message = f"one item or cluster only{label}: nothing to resample, so no intervals"
         notes.append(Note(rule="one-item", message=message, count=1))
-    verdicts_only = [
+    scoreless = [
         name
-        for name, scores in zip(comparison.metrics, comparison.metric_scores, strict=True)
-        if np.isnan(scores).all()
+        for name, scores, signs in zip(comparison.metrics, comparison.metric_scores, metrics, strict=True)
+        if np.isnan(scores).all() and (signs != ABSENT).any()
     ]
     if np.isnan(comparison.human).all():
         message = (
             f"people gave verdicts, not scores{label}: correlations, pairwise accuracy, acc_eq and spa are undefined"
         )
         notes.append(Note(rule="verdicts-only", message=message))
-    elif verdicts_only:
-        message = f"verdicts, not scores{label}, so correlations, acc_eq and spa are undefined: {listed(verdicts_only)}"
-        notes.append(Note(rule="verdicts-only", message=message, count=len(verdicts_only)))
+    elif scoreless:
+        message = f"verdicts, not scores{label}, so correlations, acc_eq and spa are undefined: {listed(scoreless)}"
+        notes.append(Note(rule="verdicts-only", message=message, count=len(scoreless)))
     unrated = int((~rated.any(axis=0)).sum())
     if unrated:
         message = f"{unrated} of {len(comparison.items)} items have no two outputs rated by people{label}"

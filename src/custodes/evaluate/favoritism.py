@@ -71,7 +71,7 @@ def favoritism(
     """
     between("confidence", confidence, 0, 1)
     between("alpha", alpha, 0, 1)
-    at_least("resamples", resamples, 1)
+    at_least("resamples", resamples, 0)
     generator, seed = seeded(rng)
     source, options, parts = counted(study, setting)
 

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from custodes.progress import Progress
 
-Part = TypeVar("Part")
+
+class OfAspect(Protocol):
+    """Anything that belongs to one aspect."""
+
+    @property
+    def aspect(self) -> str:
+        """Its name."""
+        ...
+
+
+Part = TypeVar("Part", bound=OfAspect)
 Answer = TypeVar("Answer")
 
 
@@ -23,7 +34,13 @@ def each(
     progress: Progress,
     desc: str,
 ) -> Iterator[Answer]:
-    """The answer to each part in order; every part has its own spawned generator, so threads change nothing."""
+    """The answer to each part in order.
+
+    Every part has its own generator, made from the given one and the name of the aspect: neither threads nor the other
+    aspects that are asked about change an answer.
+    """
+    root = int(rng.integers(2**63))
+    generators = [np.random.default_rng([root, zlib.crc32(part.aspect.encode())]) for part in parts]
     with ThreadPoolExecutor(max_workers=max(1, min(len(parts), os.cpu_count() or 1))) as pool:
-        answers = pool.map(answer, parts, rng.spawn(len(parts)))
+        answers = pool.map(answer, parts, generators)
         yield from progress(answers, total=len(parts), desc=desc)

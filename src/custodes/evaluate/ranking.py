@@ -145,6 +145,17 @@ def _tables(
     edges, cycle_notes = _edge_table(labels, decided)
     draws = _resampled_errors(comparison, rule, kld, resamples, rng) if comparison else None
     notes = [*part.notes, *cycle_notes]
+    infinite = [
+        name
+        for name, value in zip(counts.metrics, _mean_kld(outcomes[1:], outcomes[0], kld), strict=True)
+        if np.isinf(value)
+    ]
+    if infinite:
+        message = (
+            f"infinite divergence{label_of(part.aspect)} (null in JSON), from an outcome that people never gave;"
+            f" kld='mean' avoids it: {listed(infinite)}"
+        )
+        notes.append(Note(rule="infinite-kld", message=message, count=len(infinite)))
     if draws is not None and len(draws.own):
         notes.append(_own_note(labels, draws.own))
     tables = {

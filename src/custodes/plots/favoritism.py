@@ -162,7 +162,7 @@ def heat_map(data: Any) -> Any:
 def favoritism_and_accuracy(
     result: Favoritism, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """How often a metric errs against how one-sided its errors are; a grey tick is what even-handed errors would give.
+    """How often a metric errs against how one-sided its errors are; a grey tick is what errors by a coin would give.
 
     >>> import custodes as cu
     >>> result = cu.favoritism(cu.read("demo"), resamples=50)
@@ -191,7 +191,7 @@ def accuracy_scatter(data: Any) -> Any:
         alt.Tooltip("mean_abs_favi:Q", format=".2f", title="mean |Favi-Score|"),
         alt.Tooltip("mean_abs_favi_low:Q", format=".2f", title="low"),
         alt.Tooltip("mean_abs_favi_high:Q", format=".2f", title="high"),
-        alt.Tooltip("mean_abs_favi_chance:Q", format=".2f", title="if errors were even-handed"),
+        alt.Tooltip("mean_abs_favi_chance:Q", format=".2f", title="if errors fell by a coin"),
     ]
     crowded = (
         base.transform_joinaggregate(others="count()")

@@ -18,11 +18,10 @@ from custodes.evaluate.favoritism import Favoritism, favoritism
 from custodes.evaluate.ranking import Ranking, ranking
 from custodes.evaluate.result import Result, Rng, seeded
 from custodes.files import folder, write_atomically
+from custodes.plots.saving import FORMATS
 from custodes.progress import Progress, silent
 from custodes.report.page import page
 from custodes.report.verdict import Verdict, verdict
-
-FIGURE_FORMATS = ("svg", "pdf", "png", "html", "json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,10 +59,8 @@ class Report:
         """
         from custodes import plots
 
-        if format not in FIGURE_FORMATS:
-            raise OptionError(
-                f"format={format!r}; formats: {', '.join(FIGURE_FORMATS)}{suggestion(format, FIGURE_FORMATS)}"
-            )
+        if format not in FORMATS:
+            raise OptionError(f"format={format!r}; formats: {', '.join(FORMATS)}{suggestion(format, FORMATS)}")
         agreed, favoured, ranked = (self.results[name] for name in ("agreement", "favoritism", "ranking"))
         assert isinstance(agreed, Agreement)
         assert isinstance(favoured, Favoritism)

@@ -17,7 +17,7 @@ from custodes.plots.agreement import LABELS, chance_level
 from custodes.plots.ranking import graph_rows
 from custodes.report.section import TEMPLATES, Context, render
 from custodes.report.sections import SECTIONS
-from custodes.report.tables import columnar, plain, script_json
+from custodes.report.tables import columnar, packed, plain
 from custodes.report.verdict import HEADINGS, Verdict, chance_accuracy
 
 
@@ -45,7 +45,7 @@ def page(study: str, results: Mapping[str, Result], verdict: Verdict) -> str:
         aspects=context.aspects,
         metrics=context.metrics,
         best=verdict.best,
-        data=script_json(data),
+        data=packed(data),
         library=_library(),
         style=(TEMPLATES / "report.css").read_text(encoding="utf-8"),
         script=(TEMPLATES / "report.js").read_text(encoding="utf-8"),

@@ -25,7 +25,8 @@ class Figure:
     """A picture that the page draws from its tables.
 
     `spec` is Vega-Lite without data; `table` and `where` say which rows it shows: column to the name of a reader's
-    choice (`{aspect}`), or to a literal value. `fields` renames columns and may hold `{statistic}`.
+    choice (`{aspect}`), or to a literal value. `fields` renames columns and may hold `{statistic}`. Distinct values of
+    the columns `lines` make the lines of a picture as wide as the page.
     """
 
     id: str
@@ -36,6 +37,7 @@ class Figure:
     table: str
     where: Mapping[str, str] = field(default_factory=dict)
     fields: Mapping[str, str] = field(default_factory=dict)
+    lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +93,13 @@ class Context:
             return self.extra[name]
         question, _, table = name.partition(".")
         return self.results[question].tables()[table]
+
+    @property
+    def one_sided(self) -> list[str]:
+        """Aspects where people always prefer the same side, so that sides and not systems are compared."""
+        problems = self.table("check.problems")
+        rows = problems.filter(pl.col("rule") == "one-sided-people")
+        return [str(aspect) for aspect in rows["aspect"].unique(maintain_order=True)]
 
 
 SectionMaker = Callable[[Context], Section]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -83,10 +85,10 @@ def _short(value: float | None) -> float | int | None:
     return int(rounded) if rounded.is_integer() else rounded
 
 
-def script_json(value: Any) -> str:
-    """JSON that cannot end the script element it stands in."""
+def packed(value: Any) -> str:
+    """JSON, deflated and in base 64: a quarter of the size, and nothing in it can end the element it stands in."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return base64.b64encode(zlib.compress(text.encode(), level=9)).decode()
 
 
 def plain(columns: Sequence[Column]) -> list[dict[str, Any]]:

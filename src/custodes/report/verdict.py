@@ -28,7 +28,6 @@ HEADINGS: dict[Kind, str] = {
 ORDERING = "kendall_item"
 CHOOSING = "sample_accuracy"
 MOST_NAMED = 3
-LOW_PLACES = 2 / 3
 """Below this part of people's ranking a system has little to lose by a metric's errors."""
 
 
@@ -104,7 +103,8 @@ def standing_of(agreement: Agreement, favoritism: Favoritism, aspect: str, *, al
     """
     metrics = agreement.metrics.filter(pl.col("aspect") == aspect)
     n_systems = favoritism.systems.filter(pl.col("aspect") == aspect)["system"].n_unique()
-    usable = n_systems > 2 and metrics[ORDERING].is_not_null().all()
+    comparable = metrics.filter(pl.col(CHOOSING).is_not_null())
+    usable = n_systems > 2 and comparable.height > 0 and comparable[ORDERING].is_not_null().all()
     statistic = ORDERING if usable else CHOOSING
     chance = chance_accuracy(favoritism, aspect)
     rows = metrics.filter(pl.col(statistic).is_not_null()).sort(statistic, descending=True, maintain_order=True)
@@ -159,7 +159,7 @@ def chance_accuracy(favoritism: Favoritism, aspect: str) -> dict[str, float]:
 def _level_with_best(
     agreement: Agreement, aspect: str, statistic: str, ranked: Sequence[str], alpha: float
 ) -> tuple[tuple[str, ...], bool]:
-    """The metrics that the best one is not clearly better than (Holm over its comparisons); whether any was tested."""
+    """The metrics that the best one is not clearly better than (Benjamini and Hochberg); whether any was tested."""
     if len(ranked) < 2:
         return (), True
     best = ranked[0]
@@ -169,11 +169,10 @@ def _level_with_best(
         & ((pl.col("metric_a") == best) | (pl.col("metric_b") == best))
         & pl.col("p_value").is_not_null()
     ).sort("p_value", maintain_order=True)
-    worse: set[str] = set()
-    for i, row in enumerate(rows.iter_rows(named=True)):
-        if row["p_value"] * (rows.height - i) > alpha:
-            break
-        worse.add(row["metric_b"] if row["metric_a"] == best else row["metric_a"])
+    # Step-up: with many metrics a permutation p-value is too coarse for a bound on any single false claim.
+    found = [i + 1 for i, p in enumerate(rows["p_value"]) if p <= alpha * (i + 1) / rows.height]
+    clear = rows.head(max(found, default=0))
+    worse = {*clear["metric_a"], *clear["metric_b"]}
     return tuple(name for name in ranked[1:] if name not in worse), rows.height > 0
 
 
@@ -231,11 +230,13 @@ def _chance(standing: Standing) -> list[Statement]:
         text = f"{names(standing.unclear)}: {it} what {one} that knows nothing would get."
         said.append(Statement(kind="chance", text=text))
     if standing.below:
-        runs, name = ("runs", "is it a distance") if len(standing.below) == 1 else ("run", "are they distances")
-        text = (
-            f"{names(standing.below)} {runs} against people, worse than knowing nothing: {name}, where lower is better?"
-            " Then say so in a raters file."
-        )
+        single = len(standing.below) == 1
+        text = f"{names(standing.below)} {'runs' if single else 'run'} against people more than guessing would."
+        if standing.statistic == ORDERING:
+            text += (
+                f" {'Is it a distance' if single else 'Are they distances'}, where lower is better? Then say so in a"
+            )
+            text += " raters file."
         said.append(Statement(kind="chance", text=text))
     return said
 
@@ -243,7 +244,8 @@ def _chance(standing: Standing) -> list[Statement]:
 def favoured(favoritism: Favoritism, aspect: str) -> list[dict[str, Any]]:
     """Metric and system where errors favour the system against most others, and clearly against none; largest first.
 
-    Clear: the interval of the pair's Favi-Score excludes 0 and there are at least five errors.
+    Clear: the interval of the pair's Favi-Score excludes 0 and there are at least five errors. Left out: what an
+    even-handed metric of the same accuracy would show too (`favi_even`), the favour of noise for the weaker system.
     """
     pairs = favoritism.pairs.filter((pl.col("aspect") == aspect) & pl.col("favi").is_not_null())
     solid = pl.col("errors") >= FEW_ERRORS
@@ -251,6 +253,7 @@ def favoured(favoritism: Favoritism, aspect: str) -> list[dict[str, Any]]:
         "metric",
         system="system_a",
         favi="favi",
+        even="favi_even",
         up=solid & (pl.col("favi_low") > 0),
         down=solid & (pl.col("favi_high") < 0),
     )
@@ -258,6 +261,7 @@ def favoured(favoritism: Favoritism, aspect: str) -> list[dict[str, Any]]:
         "metric",
         system="system_b",
         favi=-pl.col("favi"),
+        even=-pl.col("favi_even"),
         up=solid & (pl.col("favi_high") < 0),
         down=solid & (pl.col("favi_low") > 0),
     )
@@ -266,6 +270,7 @@ def favoured(favoritism: Favoritism, aspect: str) -> list[dict[str, Any]]:
         .group_by("metric", "system", maintain_order=True)
         .agg(
             pl.col("favi").mean().alias("favi"),
+            pl.col("even").mean().alias("even"),
             pl.col("favi").min().alias("least"),
             pl.col("favi").max().alias("most"),
             pl.col("up").sum(),
@@ -274,7 +279,9 @@ def favoured(favoritism: Favoritism, aspect: str) -> list[dict[str, Any]]:
         )
     )
     clear = (pl.col("up") * 2 > pl.col("opponents")) & (pl.col("down") == 0)
-    return rows.filter(clear).sort("favi", descending=True, maintain_order=True).to_dicts()
+    partial = pl.col("favi") > pl.col("even")
+    beyond = pl.col("favi") - pl.col("even").clip(lower_bound=0)
+    return rows.filter(clear & partial).sort(beyond, descending=True, maintain_order=True).to_dicts()
 
 
 def _favours(favoritism: Favoritism, ranking: Ranking, standing: Standing, aspect: str) -> list[Statement]:
@@ -291,9 +298,8 @@ def _favours(favoritism: Favoritism, ranking: Ranking, standing: Standing, aspec
     for row in informed:
         if row["metric"] not in [other["metric"] for other in shown]:
             shown.append(row)
-    # Leaders first, whom a reader would otherwise trust; then what the weakness of a system does not explain.
-    low = {name for name, place in places.items() if place > LOW_PLACES * len(places)}
-    shown.sort(key=lambda row: (row["metric"] not in standing.leaders, row["system"] in low))
+    # Leaders first, whom a reader would otherwise trust.
+    shown.sort(key=lambda row: row["metric"] not in standing.leaders)
     for row in shown[:MOST_NAMED]:
         place = places.get(row["system"])
         where = f", number {place} of {len(places)} by people" if place else ""
@@ -301,23 +307,21 @@ def _favours(favoritism: Favoritism, ranking: Ranking, standing: Standing, aspec
         text = (
             f"When {row['metric']} errs, it errs for {row['system']}{where}: Favi-Score {number(row['favi'])} on"
             f" average ({number(row['least'])} to {number(row['most'])} over opponents), clearly above 0 against"
-            f" {against}."
+            f" {against}; an even-handed metric of its accuracy would have {number(row['even'])}."
         )
-        if place and place > LOW_PLACES * len(places):
-            text += " Errors at random would also lift a system that people put so low."
         said.append(Statement(kind="favours", text=text))
     metrics = favoritism.metrics.filter(pl.col("aspect") == aspect)
     beyond = metrics.filter(pl.col("mean_abs_favi_low") > pl.col("mean_abs_favi_chance"))["metric"].to_list()
     rated = metrics.filter(pl.col("mean_abs_favi_low").is_not_null())["metric"].to_list()
     if rated:
-        text = f"{len(beyond)} of {plural(len(rated), 'metric')} err more one-sidedly than even-handed errors would"
+        text = f"{len(beyond)} of {plural(len(rated), 'metric')} err more one-sidedly than by a coin"
         fair = [name for name in rated if name not in beyond]
         text += f"; not so for {names(fair)}." if fair and beyond else "."
         if len(shown) > MOST_NAMED:
-            text += f" {plural(len(shown), 'metric')} clearly favour some system against most others."
+            text += f" {plural(len(shown), 'metric')} clearly favour some system, beyond what noise explains."
         said.append(Statement(kind="favours", text=text))
     elif not said:
-        said.append(Statement(kind="favours", text="No metric clearly favours one system against most others."))
+        said.append(Statement(kind="favours", text="No metric clearly favours one system beyond what noise explains."))
     return said
 
 

@@ -97,7 +97,7 @@ def even_handed_favi(counts: NDArray[Any]) -> NDArray[np.float64]:
 
     >>> table = np.array([[[60, 0, 40], [0, 0, 0], [20, 0, 30]]])
     >>> even_handed_favi(table).round(3).tolist()
-    [0.667]
+    [-0.667]
 
     Source: ours.
     """
@@ -112,7 +112,7 @@ def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: 
     """Credible interval of the Favi-Score and the probability of a flipped decision: counts (..., 3, 3).
 
     Prior 1/6 on every cell, so the six error cells alone are Dirichlet(errors + 1/6). The interval is equal-tailed and
-    widened to hold the point; NaN without errors. `flip_probability` is the posterior probability that the margin of
+    widened to hold the point; NaN without errors or without draws. `flip_probability` is the posterior probability that the margin of
     the metric and the margin of the people have opposite signs; NaN without comparisons. Swapping the two systems
     mirrors the interval exactly, equal tables get equal results, and the order of the tables does not matter. Tables
     share draws: each result has the right posterior, but their Monte Carlo errors are dependent.
@@ -126,6 +126,9 @@ def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: 
     Source: ours; the Favi-Score paper names the missing uncertainty under Robustness.
     """
     counts = np.asarray(counts)
+    if not draws:
+        undefined = np.full(counts.shape[:-2], np.nan)
+        return FaviPosterior(undefined, undefined, undefined)
     tables = counts.reshape(-1, 9)
     swapped = _needs_swap(tables)
     distinct, where = np.unique(np.where(swapped[:, np.newaxis], tables[:, ::-1], tables), axis=0, return_inverse=True)

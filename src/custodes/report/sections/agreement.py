@@ -45,6 +45,7 @@ def agreement_section(context: Context) -> Section:
         "same numbers.",
         spec=spec_of(intervals(empty_rows(), label="{statistic}").properties(width="container")),
         table="chance",
+        lines=("metric",),
         where={"aspect": "{aspect}"},
         fields={
             "metric": "metric",

@@ -16,7 +16,10 @@ METRICS = (
         high="mean_abs_favi_high",
     ),
     Column(
-        field="mean_abs_favi_chance", label="If even-handed", kind="number", title="expected |Favi-Score| by a coin"
+        field="mean_abs_favi_chance",
+        label="By a coin",
+        kind="number",
+        title="expected |Favi-Score| if errors fell by a coin",
     ),
     Column(field="std_abs_favi", label="Spread", kind="number", title="standard deviation of |Favi-Score| over pairs"),
     Column(field="sample_accuracy", label="Sample accuracy", kind="percent"),
@@ -28,6 +31,7 @@ PAIRS = (
     Column(field="n", label="n", kind="int"),
     Column(field="errors", label="Errors", kind="int"),
     Column(field="favi", label="Favi-Score (for A)", kind="number", low="favi_low", high="favi_high"),
+    Column(field="favi_even", label="Even-handed", kind="number", title="of an even-handed metric as accurate"),
     Column(field="decision_human", label="People", title="+ A better, - B better, = not different"),
     Column(field="decision_metric", label="Metric", title="+ A better, - B better, = not different"),
     Column(field="flip_probability", label="Margins opposite", kind="percent", title="posterior probability"),
@@ -42,8 +46,8 @@ def favoritism_section(context: Context) -> Section:
     beside = Figure(
         id="favoritism-accuracy",
         title="How often a metric errs, and how one-sidedly",
-        caption="Right: errs seldom. Low: errs even-handedly. Whisker: interval from resampled items. Grey dash: what "
-        "errors that fall to either side by a coin would give.",
+        caption="Right: errs seldom. Low: errs to both sides alike. Whisker: interval from resampled items. Grey "
+        "dash: what errors that fall to either side by a coin would give.",
         alt="Scatter plot of mean absolute Favi-Score against sample accuracy, one point a metric.",
         spec=spec_of(accuracy_scatter(empty_rows()).properties(width="container")),
         table="favoritism.metrics",
@@ -67,6 +71,7 @@ def favoritism_section(context: Context) -> Section:
         spec=spec_of(by_system(empty_rows()).properties(width="container")),
         table="favoritism.pairs",
         where=of_metric,
+        lines=("system_a", "system_b"),
     )
     tables = (
         ChosenTable(
@@ -81,6 +86,7 @@ def favoritism_section(context: Context) -> Section:
     frame = context.table("favoritism.metrics").sort("mean_abs_favi", descending=True, nulls_last=True)
     html = render(
         "favoritism.html",
+        one_sided=context.one_sided,
         beside=beside,
         heat=heat,
         strip=strip,

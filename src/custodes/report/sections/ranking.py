@@ -48,6 +48,7 @@ def ranking_section(context: Context) -> Section:
             alt=f"Graph of who significantly beats whom, by {title}; the decisions stand in the table below.",
             spec=spec_of(picture(empty_rows()).properties(width="container")),
             table="graph",
+            lines=("y",),
             where={"aspect": "{aspect}", "rater": rater},
         )
         for who, title, rater, caption in (
@@ -68,6 +69,7 @@ def ranking_section(context: Context) -> Section:
         alt="Stacked bars of correct decisions, omissions, insertions and inversions for every metric.",
         spec=spec_of(stacked_errors(empty_rows()).properties(width="container")),
         table="ranking.errors",
+        lines=("metric",),
         where={"aspect": "{aspect}"},
     )
     consensus = [
@@ -91,6 +93,7 @@ def ranking_section(context: Context) -> Section:
     frame = context.table("ranking.errors").sort("correct", descending=True, nulls_last=True, maintain_order=True)
     html = render(
         "ranking.html",
+        one_sided=context.one_sided,
         graphs=graphs,
         errors=errors,
         table=table_html(frame, ERRORS, id="ranking-error-table", caption="Kinds of error", notes=notes),

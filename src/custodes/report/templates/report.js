@@ -1,6 +1,8 @@
 "use strict";
-(() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
+(async () => {
+  const bytes = Uint8Array.from(atob(document.getElementById("data").textContent), (letter) => letter.charCodeAt(0));
+  const inflated = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const data = await new Response(inflated).json();
   const all = (query, root = document) => [...root.querySelectorAll(query)];
   const choice = {};
 
@@ -48,14 +50,17 @@
     if (spec.width === "container") {
       spec.width = Math.max(260, figure.element.parentElement.clientWidth);
       spec.autosize = { type: "fit-x", contains: "padding" };
+      if (figure.lines.length) {
+        // Vega-Lite fits no picture whose height is a step, so the rows are counted here.
+        const lines = new Set(values.flatMap((row) => figure.lines.map((column) => row[column])));
+        spec.height = spec.height.step * Math.max(1, lines.size);
+      }
     }
     const narrow = window.innerWidth < 640;
     const config = { ...data.config, axisY: { ...data.config.axisY, labelLimit: narrow ? 110 : 220 } };
     if (figure.view) figure.view.finalize();
     const empty = figure.element.parentElement.querySelector(".empty");
-    const drawn = await window.vegaEmbed(figure.element, spec, {
-      actions: false, renderer: "svg", config,
-    });
+    const drawn = await window.vegaEmbed(figure.element, spec, { config, actions: false, renderer: "svg" });
     figure.view = drawn.view;
     const marks = figure.element.querySelectorAll("svg .mark-symbol path, svg .mark-rect path");
     empty.hidden = marks.length > 0;

@@ -1,0 +1,146 @@
+"""Pictures hold the numbers of their result and can be written without a browser."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import custodes as cu
+from custodes import plots
+from custodes.errors import OptionError
+from custodes.plots.layout import layered
+from custodes.plots.ranking import graph_rows
+from custodes.stats import graph
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, Any]:
+    study = cu.read("demo")
+    return {
+        "agreement": cu.agreement(study, resamples=50, compare_by=()),
+        "favoritism": cu.favoritism(study, resamples=50),
+        "ranking": cu.ranking(study, resamples=0),
+    }
+
+
+@pytest.fixture(scope="module")
+def charts(results: dict[str, Any]) -> dict[str, Any]:
+    favoured = results["favoritism"]
+    return {
+        "intervals": plots.agreement_intervals(results["agreement"], aspect="fluency"),
+        "systems": plots.favoritism_by_system(favoured, "selfeval", aspect="fluency"),
+        "map": plots.favoritism_map(favoured, aspect="fluency", dark=True),
+        "accuracy": plots.favoritism_and_accuracy(favoured, aspect="fluency"),
+        "errors": plots.error_types(results["ranking"], aspect="fluency", width=plots.COLUMN_WIDTH),
+        "graphs": plots.ranking_graphs(results["ranking"], "judge", aspect="fluency"),
+        "confusion": plots.confusion_matrix(favoured, "judge", "Fir", "Aster", aspect="fluency"),
+    }
+
+
+NAMES = ("intervals", "systems", "map", "accuracy", "errors", "graphs", "confusion")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_picture_becomes_svg_with_its_labels(charts: dict[str, Any], name: str, tmp_path: Path) -> None:
+    text = plots.save(charts[name], tmp_path / "x.svg").read_text(encoding="utf-8")
+    assert text.startswith("<svg")
+    expected = {"intervals": "selfeval", "errors": "selfeval", "accuracy": "selfeval", "confusion": "Fir better"}
+    assert expected.get(name, "Dogwood") in text
+    assert "NaN" not in text
+
+
+@pytest.mark.parametrize(
+    ("suffix", "start"), [("pdf", b"%PDF"), ("png", b"\x89PNG"), ("html", b"<!DOCTYPE"), ("json", b"{")]
+)
+def test_formats(charts: dict[str, Any], suffix: str, start: bytes, tmp_path: Path) -> None:
+    content = plots.save(charts["errors"], tmp_path / f"x.{suffix}").read_bytes().lstrip()
+    assert content.upper().startswith(start.upper())
+
+
+def test_unknown_names_are_told_with_a_suggestion(
+    results: dict[str, Any], charts: dict[str, Any], tmp_path: Path
+) -> None:
+    favoured, agreed = results["favoritism"], results["agreement"]
+    with pytest.raises(OptionError, match="did you mean 'selfeval'"):
+        plots.favoritism_by_system(favoured, "selfevol", aspect="fluency")
+    with pytest.raises(OptionError, match="did you mean 'fluency'"):
+        plots.favoritism_map(favoured, aspect="fluence")
+    with pytest.raises(OptionError, match="which aspect"):
+        plots.favoritism_map(favoured)
+    with pytest.raises(OptionError, match="did you mean 'kendall_item'"):
+        plots.agreement_intervals(agreed, statistic="kendal_item", aspect="fluency")
+    with pytest.raises(OptionError, match="did you mean 'Fir'"):
+        plots.confusion_matrix(favoured, "judge", "Firr", "Aster", aspect="fluency")
+    with pytest.raises(OptionError, match="not a pair"):
+        plots.confusion_matrix(favoured, "judge", "Fir", "Fir", aspect="fluency")
+    with pytest.raises(OptionError, match="formats: svg"):
+        plots.save(charts["errors"], tmp_path / "x.bmp")
+    assert not list(tmp_path.iterdir())
+
+
+def test_confusion_turns_with_its_systems(results: dict[str, Any]) -> None:
+    def counts(a: str, b: str) -> dict[str, Any]:
+        chart = plots.confusion_matrix(results["favoritism"], "judge", a, b, aspect="fluency").to_dict()
+        row: dict[str, Any] = chart["data"]["values"][0]
+        return row
+
+    one, other = counts("Aster", "Fir"), counts("Fir", "Aster")
+    assert one["win_loss"] == other["loss_win"]
+    assert one["tie_win"] == other["tie_loss"]
+    assert (other["system_a"], other["system_b"]) == ("Fir", "Aster")
+
+
+def test_many_metrics_keep_a_row_each(results: dict[str, Any]) -> None:
+    result = results["agreement"]
+    many = pl.concat([result.metrics.with_columns(metric=pl.format("{}-{}", "metric", pl.lit(i))) for i in range(10)])
+    chart = plots.agreement_intervals(type(result)(**{**vars(result), "metrics": many}), aspect="fluency").to_dict()
+    assert chart["height"]["step"] >= 14
+    assert len(chart["data"]["values"]) == 70
+
+
+def test_importing_custodes_and_its_plots_loads_no_altair() -> None:
+    heavy = ("altair", "vl_convert", "jinja2")
+    code = f"import sys, custodes, custodes.plots; sys.exit(any(name in sys.modules for name in {heavy}))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_graph_marks_edges_that_people_do_not_share(results: dict[str, Any]) -> None:
+    decisions = results["ranking"].decisions.filter(pl.col("aspect") == "coherence")
+    rows = graph_rows(decisions)
+    people = rows.filter((pl.col("rater") == "human") & (pl.col("part") == "edge"))
+    assert set(people["reading"]) == {"agree"}
+    # planted: people find Aster better than Dogwood, selfeval the opposite
+    reading = rows.filter((pl.col("rater") == "selfeval") & (pl.col("line") == "Dogwood > Aster"))["reading"]
+    assert set(reading) == {"invert"}
+    assert set(rows.filter((pl.col("rater") == "human") & (pl.col("part") == "node"))["label"]) == {
+        *decisions["system_a"],
+        *decisions["system_b"],
+    }
+
+
+@st.composite
+def orders(draw: st.DrawFn) -> np.ndarray:
+    """A graph without cycles: edges only from lower to higher number."""
+    n = draw(st.integers(1, 9))
+    edges = draw(st.lists(st.booleans(), min_size=n * n, max_size=n * n))
+    return np.triu(np.array(edges).reshape(n, n), 1)
+
+
+@given(orders())
+def test_winners_stand_above_losers_and_nothing_overlaps(adjacency: np.ndarray) -> None:
+    edges = [(int(a), int(b)) for a, b in np.argwhere(graph.transitive_reduction(adjacency))]
+    layout = layered(adjacency, edges)
+    assert all(layout.layer[a] < layout.layer[b] for a, b in edges)
+    places = set(zip(layout.x.round(9), layout.layer, strict=True))
+    assert len(places) == len(adjacency)
+    for (a, b), line in zip(edges, layout.lines, strict=True):
+        assert [layer for _, layer in line] == list(range(layout.layer[a], layout.layer[b] + 1))
+        assert (line[0][0], line[-1][0]) == (layout.x[a], layout.x[b])

@@ -1,0 +1,131 @@
+"""The page in headless Chromium: no error, no request, everything drawn, every choice works."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from custodes.report import Report
+
+pytestmark = pytest.mark.browser
+
+ARGUMENTS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+READY = "body[data-ready]"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    path = shutil.which("chromium")
+    if path is None:
+        reason = "chromium is not installed"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def page(browser: Any, made: Report, tmp_path: Path) -> Iterator[Any]:
+    """The report, open; every message, error and request is checked when the test is done."""
+    address = made.save(tmp_path / "report.html").as_uri()
+    opened = browser.new_page(viewport={"width": 1100, "height": 800})
+    opened.set_default_timeout(10_000)
+    said: list[str] = []
+    opened.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+    opened.on("pageerror", lambda error: said.append(str(error)))
+    opened.on("request", lambda request: said.append(request.url))
+    opened.goto(address)
+    opened.wait_for_selector(READY)
+    yield opened
+    opened.close()
+    assert said == [address]
+
+
+def test_every_figure_and_table_is_there(page: Any) -> None:
+    figures = page.locator("[data-figure]")
+    assert figures.count() == 8
+    for i in range(figures.count()):
+        box = figures.nth(i).locator("svg").bounding_box()
+        assert box is not None, figures.nth(i).get_attribute("data-figure")
+        assert box["width"] > 150, figures.nth(i).get_attribute("data-figure")
+        assert box["height"] > 80, figures.nth(i).get_attribute("data-figure")
+        assert figures.nth(i).get_attribute("aria-label")
+    assert page.locator("#table-agreement-metrics tbody tr:visible").count() == 7
+    assert page.locator("#table-favoritism-pairs tbody tr").count() == 15
+    assert page.locator("#table-agreement-comparisons tbody tr").count() == 6
+    assert page.locator("#verdict dd:visible").count() > 5
+
+
+def test_choices_change_pictures_and_tables(page: Any) -> None:
+    def choose(name: str, value: str) -> None:
+        page.locator(f"select[data-choice={name}]").select_option(value)
+        page.wait_for_selector(READY)
+
+    before = page.locator("#fig-favoritism-systems svg").inner_html()
+    choose("metric", "selfeval")
+    page.wait_for_selector("#fig-favoritism-systems h3:has-text('selfeval')")
+    page.wait_for_function("document.body.dataset.ready")
+    assert page.locator("#fig-favoritism-systems svg").inner_html() != before
+    assert page.locator("tr[aria-current]:visible th").first.inner_text() == "selfeval"
+    assert page.locator("#table-agreement-comparisons tbody th").all_inner_texts() == ["selfeval"] * 6
+    choose("aspect", "fluency")
+    assert page.locator(".of-aspect:visible h3").all_inner_texts() == ["fluency"]
+    choose("statistic", "sample_accuracy")
+    assert "Sample accuracy" in page.locator("#fig-agreement-intervals svg").inner_html()
+    choose("pair", "4")
+    assert "Fir better" in page.locator("#fig-confusion-matrix svg").inner_html()
+
+
+def test_comparisons_are_told_from_the_side_of_the_chosen_metric(page: Any, made: Report) -> None:
+    page.locator("select[data-choice=metric]").select_option("noise")
+    page.wait_for_selector(READY)
+    differences = page.locator("#table-agreement-comparisons tbody tr td:nth-child(3)").all_inner_texts()
+    # noise is last of all by Kendall within items on coherence, so it loses every comparison
+    assert all(text.startswith("−") for text in differences)
+
+
+def test_tables_sort_by_any_column(page: Any) -> None:
+    table = page.locator("#table-favoritism-metrics")
+    # by sample accuracy, first down, then up: learned is the most accurate on coherence, noise the least
+    for first, last in (("learned", "noise"), ("noise", "learned")):
+        table.locator("thead button").nth(4).click()
+        shown = table.locator("tbody tr:visible th").all_inner_texts()
+        assert (shown[0], shown[-1]) == (first, last)
+
+
+def test_it_fits_a_phone_and_prints_whole(page: Any) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.wait_for_timeout(300)
+    page.wait_for_selector(READY)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.emulate_media(media="print")
+    assert page.locator(".of-aspect:visible").count() == 2
+    assert page.locator(".bar:visible").count() == 0
+    assert page.pdf()[:5] == b"%PDF-"
+
+
+def test_dark_page_has_light_text(page: Any) -> None:
+    page.emulate_media(color_scheme="dark")
+    label = page.locator("#fig-agreement-intervals .role-axis-label text").first
+    colour = label.evaluate("node => getComputedStyle(node).fill")
+    channels = [int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(",")]
+    assert min(channels) > 200
