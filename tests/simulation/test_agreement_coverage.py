@@ -26,7 +26,7 @@ def test_coverage_and_level() -> None:
     # The truth is the same statistic on very many items, in blocks (Spearman and Kendall over all outputs of a block).
     blocks = [cu.agreement(study_of(draw(rng, 2000)), resamples=0, compare_by=()).metrics for _ in range(20)]
     truth = {name: np.mean([block[name].to_numpy() for block in blocks], axis=0) for name in STATISTICS}
-    held = {name: 0.0 for name in STATISTICS}
+    held = dict.fromkeys(STATISTICS, 0.0)
     rejected = dict.fromkeys(("pearson_global", "sample_accuracy", "kendall_item", "pairwise_accuracy", "acc_eq"), 0)
     power = 0
     for _ in range(STUDIES):

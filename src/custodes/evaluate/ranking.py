@@ -15,11 +15,12 @@ from custodes.data.panel import Floats
 from custodes.data.study import Study
 from custodes.errors import OptionError, listed
 from custodes.evaluate.comparison import HUMAN, Comparison, Counted, Setting, counted, label_of
+from custodes.evaluate.edges import cycle_notes, ranking_edges, systems_of
 from custodes.evaluate.favoritism import DECISION
 from custodes.evaluate.parallel import each
 from custodes.evaluate.result import Result, Rng, at_least, between, columns, provenance, seeded, stacked
 from custodes.progress import Progress, silent
-from custodes.stats import ABSENT, graph, outcome, resample, signtest
+from custodes.stats import ABSENT, outcome, resample, signtest
 from custodes.stats.consensus import kemeny
 from custodes.stats.signtest import Correction, Test
 
@@ -140,8 +141,8 @@ def _tables(
     # (raters, pairs, 3): people first
     outcomes = np.concatenate([counts.human[None], np.moveaxis(counts.metric, 1, 0)])
     decided = rule.decide(outcomes)
-    systems = tuple(sorted({*counts.system_a, *counts.system_b}))
-    labels = _Labels(aspect=part.aspect, raters=(HUMAN, *counts.metrics), systems=systems, counts=counts)
+    raters = (HUMAN, *counts.metrics)
+    labels = _Labels(aspect=part.aspect, raters=raters, systems=systems_of(counts), counts=counts)
     edges, cycle_notes = _edge_table(labels, decided)
     draws = _resampled_errors(comparison, rule, kld, resamples, rng) if comparison else None
     notes = [*part.notes, *cycle_notes]
@@ -203,29 +204,14 @@ def _decision_table(labels: _Labels, outcomes: NDArray[np.int64], decided: Float
 
 
 def _edge_table(labels: _Labels, decided: Floats) -> tuple[pl.DataFrame, list[Note]]:
-    position = {name: i for i, name in enumerate(labels.systems)}
-    first = np.array([position[name] for name in labels.counts.system_a])
-    second = np.array([position[name] for name in labels.counts.system_b])
     rows, cyclic = [], []
     for rater, signs in zip(labels.raters, decided, strict=True):
-        beats = np.zeros((len(labels.systems),) * 2, dtype=bool)
-        beats[first[signs == 1], second[signs == 1]] = True
-        beats[second[signs == -1], first[signs == -1]] = True
-        component, _ = graph.condensation(beats)
-        members = [
-            " ~ ".join(name for name, c in zip(labels.systems, component, strict=True) if c == k)
-            for k in range(int(component.max()) + 1)
-        ]
-        if len(members) < len(labels.systems):
+        edges, circle = ranking_edges(labels.counts, signs)
+        rows += [(labels.aspect, rater, winner, loser) for winner, loser in edges]
+        if circle:
             cyclic.append(rater)
-        rows += [(labels.aspect, rater, members[a], members[b]) for a, b in graph.reduced_edges(beats)]
     schema = dict.fromkeys(("aspect", "rater", "winner", "loser"), pl.String)
-    notes = []
-    if cyclic:
-        label = label_of(labels.aspect)
-        message = f"significant wins form a circle{label}, shown as one node, for: {listed(cyclic)}"
-        notes.append(Note(rule="cycle", message=message, count=len(cyclic)))
-    return pl.DataFrame(rows, schema=schema, orient="row"), notes
+    return pl.DataFrame(rows, schema=schema, orient="row"), cycle_notes(labels.aspect, cyclic)
 
 
 def _error_table(

@@ -112,8 +112,8 @@ def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: 
     """Credible interval of the Favi-Score and the probability of a flipped decision: counts (..., 3, 3).
 
     Prior 1/6 on every cell, so the six error cells alone are Dirichlet(errors + 1/6). The interval is equal-tailed and
-    widened to hold the point; NaN without errors or without draws. `flip_probability` is the posterior probability that the margin of
-    the metric and the margin of the people have opposite signs; NaN without comparisons. Swapping the two systems
+    widened to hold the point; NaN without errors or draws. `flip_probability` is the posterior probability that the
+    margin of the metric and the margin of the people have opposite signs; NaN without comparisons or draws. Swapping the two systems
     mirrors the interval exactly, equal tables get equal results, and the order of the tables does not matter. Tables
     share draws: each result has the right posterior, but their Monte Carlo errors are dependent.
 
