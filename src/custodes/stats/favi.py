@@ -113,9 +113,9 @@ def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: 
 
     Prior 1/6 on every cell, so the six error cells alone are Dirichlet(errors + 1/6). The interval is equal-tailed and
     widened to hold the point; NaN without errors or draws. `flip_probability` is the posterior probability that the
-    margin of the metric and the margin of the people have opposite signs; NaN without comparisons or draws. Swapping the two systems
-    mirrors the interval exactly, equal tables get equal results, and the order of the tables does not matter. Tables
-    share draws: each result has the right posterior, but their Monte Carlo errors are dependent.
+    margin of the metric and the margin of the people have opposite signs; NaN without comparisons or draws. Swapping
+    the two systems mirrors the interval exactly, equal tables get equal results, and the order of the tables does not
+    matter. Tables share draws: each result has the right posterior, but their Monte Carlo errors are dependent.
 
     >>> low, high, flip = favi_posterior(
     ...     np.array([[90, 10, 0], [0, 100, 0], [10, 0, 90]]), confidence=0.95, draws=1000, rng=np.random.default_rng(0)
