@@ -16,6 +16,7 @@ from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.simulate import SimulatedMetric, Simulation, demo_simulation, demo_study, simulate, simulate_counts
 from custodes.errors import OptionError
+from custodes.evaluate.favoritism import favoritism
 from custodes.stats.favi import favi_score
 
 DEMO = demo_simulation()
@@ -288,3 +289,25 @@ def test_counts_need_probabilities() -> None:
         simulate_counts(P, CHANNEL.T, n=10, rng=0)
     with pytest.raises(OptionError, match="sum to 1"):
         simulate_counts([1.5, -0.5, 0.0], CHANNEL, n=10, rng=0)
+
+
+def test_channels_are_what_a_large_redrawn_study_shows() -> None:
+    made = demo_simulation()
+    channels = made.channels(items=4000)
+    np.testing.assert_allclose(np.nansum(channels, axis=-1)[np.isfinite(channels[..., 0])], 1)
+    metric = {name: k for k, name in enumerate(made.truth.metrics)}
+    # Noise says win and loss equally often, whatever people say (binomial error at 4,000 items, rarest row a few %).
+    np.testing.assert_allclose(channels[metric["noise"], ..., [0, 2]], 0.5, atol=0.1)
+    # A distance is turned before it is compared: a win for people is more often its win than its loss.
+    distance = channels[metric["distance"]]
+    assert (distance[..., 0, 0] > distance[..., 0, 2] - 0.05).all()
+    # selfeval favours Dogwood: where Dogwood is the second system, people's wins are often turned into losses.
+    pairs = list(combinations(made.truth.systems, 2))
+    table = channels[metric["selfeval"], pairs.index(("Aster", "Dogwood"))]
+    assert (table[:, 0, 2] > channels[metric["learned"], pairs.index(("Aster", "Dogwood")), :, 0, 2] + 0.2).all()
+    # The demo's own 80 items agree with the channels of its truth (chi-squared over 15 pairs stays small).
+    counts = favoritism(made.study, metrics="learned", aspect="coherence", resamples=0).confusion
+    observed = counts.select(pl.exclude("aspect", "metric", "system_a", "system_b")).to_numpy().reshape(-1, 3, 3)
+    expected = observed.sum(axis=2, keepdims=True) * channels[metric["learned"], :, 0]
+    cells = expected > 5
+    assert ((observed - expected)[cells] ** 2 / expected[cells]).sum() < 3 * cells.sum()

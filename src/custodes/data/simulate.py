@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
+from custodes.data.counting import count_pairs
 from custodes.data.items import Items
 from custodes.data.pairs import pairs_of
 from custodes.data.raters import SCHEMA as RATERS_SCHEMA
@@ -72,10 +74,42 @@ class Truth:
 
 @dataclass(frozen=True, kw_only=True)
 class Simulation:
-    """A study and the truth behind it."""
+    """A study, the truth behind it, and the `recipe` (arguments of `simulate`) to draw it again."""
 
     study: Study
     truth: Truth
+    recipe: Mapping[str, Any]
+
+    def redraw(self, *, items: int, rng: int | np.random.Generator) -> Simulation:
+        """Another study of the same truth, of any size (as many items a document as before)."""
+        documents = self.recipe["documents"]
+        if documents is not None:
+            documents = max(1, round(items * documents / self.recipe["items"]))
+        return simulate(**{**self.recipe, "items": items, "documents": documents, "rng": rng})
+
+    def channels(self, *, items: int = 20_000, rng: int | np.random.Generator = 0) -> Floats:
+        """P(metric says | people say) of every metric, pair and aspect: (metrics, pairs, aspects, 3 human, 3 metric).
+
+        Each metric's confusion channel against the people averaged, from a redrawn study of so many items (standard
+        error about 1 / sqrt(items) over the square root of the row's share); NaN where people never say so.
+
+        >>> demo_simulation().channels(items=200).shape
+        (7, 15, 2, 3, 3)
+        """
+        large = self.redraw(items=items, rng=rng).study
+        turned = [name for name, sign in large.raters.direction.items() if sign < 0]
+        tables = []
+        for aspect in self.truth.aspects:
+            counts = count_pairs(
+                large.ratings.frame,
+                human=self.truth.annotators,
+                metrics=self.truth.metrics,
+                aspect=aspect,
+                directions=dict.fromkeys(turned, -1.0),
+            )
+            rows = counts.paired.sum(axis=-1, keepdims=True)
+            tables.append(counts.paired / np.where(rows > 0, rows, np.nan))
+        return np.stack(tables, axis=2).swapaxes(0, 1)
 
 
 def simulate(
@@ -105,6 +139,19 @@ def simulate(
     >>> made.study.metrics, made.truth.better.round(2).tolist()  # normal cdf of 1 / (0.7 * sqrt 2)
     (('m',), [[0.84]])
     """
+    recipe = {
+        "items": items,
+        "quality": quality,
+        "aspects": aspects,
+        "annotators": annotators,
+        "metrics": metrics,
+        "documents": documents,
+        "groups": groups,
+        "difficulty": difficulty,
+        "spread": spread,
+        "missing": missing,
+        "name": name,
+    }
     systems = tuple(sorted(quality))
     _check(systems, quality, aspects, annotators, metrics)
     rng = np.random.default_rng(rng)
@@ -148,7 +195,7 @@ def simulate(
         better=_chances(level, np.full(len(aspects), spread)),
         preferred=_preferred(metrics, level, systems, spread=spread),
     )
-    return Simulation(study=study, truth=truth)
+    return Simulation(study=study, truth=truth, recipe=recipe)
 
 
 def simulate_counts(p: ArrayLike, channel: ArrayLike, *, n: int, rng: int | np.random.Generator) -> Counts:
