@@ -189,17 +189,10 @@ def _mean_interval(
     for m, metric in enumerate(comparison.metric_signs):
         both = (human != ABSENT) & (metric != ABSENT)
         shift = np.where(both, metric.astype(np.int16) - human, 0)
-        per_unit = [_by_unit(part, comparison.units, n_units) for part in (shift, shift != 0)]
-        margin, errors = (times @ part for part in per_unit)
+        per_unit = resample.unit_sums(np.stack([shift, shift != 0]), units=comparison.units, n_units=n_units)
+        margin, errors = np.moveaxis(resample.weighted_sums(times, per_unit), 1, 0)
         values[:, m] = _nanmean(np.abs(margin) / np.where(errors > 0, errors, np.nan))
     return resample.percentile_interval(values, confidence=confidence)
-
-
-def _by_unit(values: NDArray[np.generic], units: NDArray[np.int64], n_units: int) -> Floats:
-    """(pairs, items) -> (units, pairs) sums."""
-    sums = np.zeros((n_units, values.shape[0]))
-    np.add.at(sums, units, values.T)
-    return sums
 
 
 def _chance_level(paired: NDArray[np.int64]) -> Floats:

@@ -265,11 +265,9 @@ def _resampled_errors(
 
 def _resampled_outcomes(signs: NDArray[np.int8], units: NDArray[np.int64], times: Floats) -> Floats:
     """(pairs, items) and (resamples, units) -> (resamples, pairs, 3) counts of win, tie, loss."""
-    hot = (signs[..., None] == np.array([1, 0, -1], dtype=np.int8)).astype(np.float32)
-    per_unit = np.zeros((times.shape[1], signs.shape[0], 3), dtype=np.float32)
-    np.add.at(per_unit, units, hot.transpose(1, 0, 2))
-    drawn = times.astype(np.float32) @ per_unit.reshape(len(per_unit), -1)
-    return drawn.reshape(len(times), signs.shape[0], 3).astype(np.float64)
+    hot = signs == np.array([1, 0, -1], dtype=np.int8)[:, None, None]
+    per_unit = resample.unit_sums(hot, units=units, n_units=times.shape[1])
+    return np.moveaxis(resample.weighted_sums(times, per_unit), 1, 2)
 
 
 def _items_rated(counts: PairCounts, comparison: Comparison | None) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""One ranking out of many: Borda's sum of ranks and Kemeny's ranking of least disagreement."""
+"""One ranking out of many: Kemeny's ranking of least disagreement."""
 
 from __future__ import annotations
 
@@ -19,52 +19,6 @@ class Kemeny(NamedTuple):
     order: NDArray[np.intp]
     cost: float
     exact: bool
-
-
-def mid_ranks(scores: NDArray[Any]) -> NDArray[np.float64]:
-    """Ranks by score, 1 for the highest, equal scores sharing their mean rank: (..., systems) -> (..., systems).
-
-    NaN is not ranked and stays NaN.
-
-    >>> mid_ranks(np.array([0.5, 0.9, np.nan, 0.5])).tolist()
-    [2.5, 1.0, nan, 2.5]
-    """
-    scores = np.asarray(scores, dtype=np.float64)
-    n = scores.shape[-1]
-    order = np.argsort(-scores, axis=-1)  # NaN last
-    ordered = np.take_along_axis(scores, order, axis=-1)
-    starts = np.ones(ordered.shape, dtype=bool)
-    starts[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
-    ends = np.ones(ordered.shape, dtype=bool)
-    ends[..., :-1] = starts[..., 1:]
-    position = np.arange(n)
-    first = np.maximum.accumulate(np.where(starts, position, 0), axis=-1)
-    last = np.minimum.accumulate(np.where(ends, position, n)[..., ::-1], axis=-1)[..., ::-1]
-    ranks = np.empty_like(scores)
-    np.put_along_axis(ranks, order, (first + last) / 2 + 1, axis=-1)
-    ranks[np.isnan(scores)] = np.nan
-    return ranks
-
-
-def borda(ranks: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sum of ranks over rankings, the lowest sum the best system: ranks (..., rankings, systems) -> (..., systems).
-
-    NaN marks a system that a ranking leaves out. A rank r among k of S systems counts as r (S + 1) / (k + 1), its
-    expected rank had the absent systems fallen in at random, and a system's sum is its mean over the rankings that
-    have it times the number of rankings, so being left out neither helps nor harms. NaN where no ranking has it.
-
-    >>> borda(np.array([[1.0, 2.0, 3.0], [2.0, 1.0, 3.0]])).tolist()
-    [3.0, 3.0, 6.0]
-
-    Source: Borda 1781; the correction of partial rankings is the mean of an order statistic of uniform ranks.
-    """
-    ranks = np.asarray(ranks, dtype=np.float64)
-    ranked = ~np.isnan(ranks)
-    rankings, systems = ranks.shape[-2:]
-    full = np.nan_to_num(ranks) * (systems + 1) / (ranked.sum(axis=-1, keepdims=True) + 1)
-    times = ranked.sum(axis=-2)
-    mean = np.divide(full.sum(axis=-2), times, out=np.full(times.shape, np.nan), where=times > 0)
-    return np.asarray(mean * rankings)
 
 
 def kemeny(preference: NDArray[Any]) -> Kemeny:

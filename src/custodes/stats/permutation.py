@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.resample import permutation_p
+from custodes.stats.resample import permutation_p, unit_sums
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -26,7 +26,7 @@ def swap_mean(over: Floats, under: Floats, *, units: Ints, flips: NDArray[Any], 
     Under the null the two metrics of a pair may exchange all they have on a unit. `flips` (n, units) of +-1 are shared
     by all pairs; `first`, `second` (pairs,) index metrics. NaN where the statistic is undefined.
     """
-    sums = np.stack([_by_unit(over, units, flips.shape[1]), _by_unit(under, units, flips.shape[1])])
+    sums = unit_sums(np.stack([over, under]), units=units, n_units=flips.shape[1])
     total, swung = sums.sum(axis=2), _swung(sums, flips)
 
     def ratio(parts: Floats) -> Floats:
@@ -56,7 +56,8 @@ def swap_pearson(
     h = np.where(rated, human - centre, 0.0)
     x = np.where(rated, x, 0.0)
     powers = (rated, x, x * x, h, h * h, x * h)
-    sums = np.stack([_by_unit(power.sum(axis=2) * weights, units, flips.shape[1]) for power in powers])
+    per_item = np.stack([power.sum(axis=2) * weights for power in powers])
+    sums = unit_sums(per_item, units=units, n_units=flips.shape[1])
     total, swung = sums.sum(axis=2), _swung(sums, flips)
 
     def correlation(parts: Floats) -> Floats:
@@ -83,9 +84,9 @@ def swap_pairwise_accuracy(
     weights = np.ones(len(human)) if item_weights is None else item_weights
     n_systems = human.shape[1]
     rated = np.isfinite(x)
-    columns = [np.where(rated, x, 0.0), rated.astype(np.float64)]
+    per_item = np.stack([np.where(rated, x, 0.0), rated]) * weights[:, None]
     # (2, metrics, units, systems)
-    sums = np.stack([_by_unit(c * weights[:, None], units, flips.shape[1]) for c in columns])
+    sums = unit_sums(per_item.swapaxes(2, 3), units=units, n_units=flips.shape[1]).swapaxes(2, 3)
     total = sums.sum(axis=2)
     swung = np.einsum("nu,kmus->knms", flips.astype(np.float64), sums, optimize=True)
     people = np.isfinite(human)
@@ -136,13 +137,6 @@ def _p_values(total: Floats, swung: Floats, statistic: Callable[[Floats], Floats
 def _swung(sums: Floats, flips: NDArray[Any]) -> Floats:
     """(parts, metrics, units) -> (parts, n, metrics): sums with the signs of the flips."""
     return np.asarray(flips.astype(np.float64) @ sums.transpose(0, 2, 1))
-
-
-def _by_unit(values: NDArray[Any], units: Ints, n_units: int) -> Floats:
-    """(metrics, items, ...) -> (metrics, units, ...) sums."""
-    sums = np.zeros((n_units, values.shape[0], *values.shape[2:]))
-    np.add.at(sums, units, np.swapaxes(values, 0, 1).astype(np.float64))
-    return np.swapaxes(sums, 0, 1)
 
 
 def _standardised(human: Floats, metrics: Floats) -> Floats:
