@@ -120,6 +120,12 @@ def test_system_level_scores_are_kept_apart() -> None:
     np.testing.assert_array_equal(made.metric_system, [[40.0, np.nan]])
 
 
+def test_a_system_that_no_person_rated_is_named() -> None:
+    scores = np.array([[[1.0, 2.0, np.nan]], [[1.0, 2.0, 3.0]]])
+    (made,) = compare(study_of(scores))
+    assert any(n.rule == "systems-without-people" and n.message.endswith(": S2") for n in made.notes)
+
+
 def test_repeats_are_averaged() -> None:
     frame = pl.DataFrame(
         {

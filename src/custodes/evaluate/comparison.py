@@ -356,6 +356,12 @@ def _design_notes(comparison: Comparison, label: str) -> list[Note]:
     elif scoreless:
         message = f"verdicts, not scores{label}, so correlations, acc_eq and spa are undefined: {listed(scoreless)}"
         notes.append(Note(rule="verdicts-only", message=message, count=len(scoreless)))
+    compared = rated.any(axis=1)
+    names = np.array([comparison.preferences.system_a, comparison.preferences.system_b])
+    strangers = sorted(set(comparison.systems) - set(names[:, compared].ravel().tolist()))
+    if strangers:
+        message = f"systems that people compared with no other{label}, so nothing is known of them: {listed(strangers)}"
+        notes.append(Note(rule="systems-without-people", message=message, count=len(strangers)))
     unrated = int((~rated.any(axis=0)).sum())
     if unrated:
         message = f"{unrated} of {len(comparison.items)} items have no two outputs rated by people{label}"
