@@ -19,9 +19,20 @@ import pytest
 
 from custodes import cli
 
-VERBS = ("check", "agreement", "favoritism", "rank", "report", "convert")
-QUESTIONS = ("check", "agreement", "favoritism", "rank")
+VERBS = ("check", "agreement", "favoritism", "rank", "correct", "protocol", "plan", "report", "convert")
+QUESTIONS = ("check", "agreement", "favoritism", "rank", "correct", "protocol", "plan")
 QUICK = ("--resamples", "20")
+QUICKLY = {
+    "check": ("demo",),
+    "correct": ("demo", "--metrics", "judge,distance", "--estimator", "mixture", "--estimator", "ppi"),
+    "protocol": ("demo", "--metrics", "learned", "--estimator", "ppi", "--replications", "3", "--null"),
+    "plan": ("--margins", "0,0.3", "--channel", "ideal", "--estimator", "ppi", "--replications", "3"),
+}
+"""What a question is asked where nothing depends on how much it computes."""
+
+
+def quickly(verb: str) -> tuple[str, ...]:
+    return QUICKLY.get(verb, ("demo", *QUICK))
 
 
 @dataclass(frozen=True)
@@ -159,6 +170,37 @@ def test_shell_completion_is_installed_and_knows_the_verbs(custodes: Run, monkey
         (("agreement", "nowhere.csv"), ("nowhere.csv: no such file",)),
         (("agreement", "demo", "--reader", "rating"), ("reader='rating'", "did you mean 'ratings'")),
         (("agreement", "demo", "--raters", "nowhere.csv"), ("nowhere.csv: no such file",)),
+        (("correct", "demo", "--estimator", "mixtur"), ("estimator='mixtur'", "did you mean 'mixture'")),
+        (("correct", "demo", "--sampler", "gibbs"), ("--sampler", "exact", "nuts")),
+        (("correct", "demo", "--gamma", "0"), ("gamma=0", "between 0 and 1")),
+        (("correct", "demo", "--gamma", "1"), ("gamma=1", "between 0 and 1")),
+        (("correct", "demo", "--equivalence", "-0.1"), ("equivalence=-0.1", "between 0 and 1")),
+        (("protocol", "demo", "--batch", "0"), ("batch=0", "at least 1")),
+        (("protocol", "demo", "--batch", "-5"), ("-5", "at least 0")),
+        (("protocol", "demo", "--budget", "0"), ("budget=0", "at least 1")),
+        (("protocol", "demo", "--replications", "0"), ("replications=0", "at least 1")),
+        (("protocol", "demo", "--gamma", "1.5"), ("gamma=1.5", "between 0 and 1")),
+        (("protocol", "demo", "--futility", "1"), ("futility=1", "between 0 and 1")),
+        (("protocol", "demo", "--looks", "10,30,20"), ("looks=10,30,20", "increasing")),
+        (("protocol", "demo", "--looks", "10,x"), ("--looks", "'10,x'", "whole numbers")),
+        (("protocol", "demo", "--stop", "futil"), ("'futil'", "did you mean 'futility'")),
+        (("protocol", "demo", "--stop", "futility+anytme"), ("'anytme'", "did you mean 'anytime'")),
+        (("protocol", "demo", "--stop", "equivalence"), ("'equivalence'", "equivalence=0.1")),
+        (("protocol", "demo", "--estimator", "humn"), ("estimator='humn'", "did you mean 'human'")),
+        (("protocol", "demo", "--estimator", "mixture"), ("'mixture'", "needs a metric")),
+        (("protocol", "demo", "--boundary", "pocok"), ("'pocok'", "did you mean 'pocock'")),
+        (("protocol", "demo", "--boundary", "-2"), ("boundary=-2", "positive")),
+        (("plan", "--batch", "0"), ("batch=0", "at least 1")),
+        (("plan", "--budget", "500,0"), ("budget=0", "at least 1")),
+        (("plan", "--gamma", "0"), ("gamma=0", "between 0 and 1")),
+        (("plan", "--looks", "20,10"), ("looks=20,10", "increasing")),
+        (("plan", "--margins", "0,much"), ("--margins", "'0,much'", "comma list of numbers")),
+        (("plan", "--margins", "0.9"), ("margins", "between -0.7 and 0.7")),
+        (("plan", "--tie-rate", "1"), ("tie_rate=1", "less than 1")),
+        (("plan", "--channel", "nowhere.csv"), ("nowhere.csv: no such file", "ideal")),
+        (("plan", "--pilot", "demo", "--margins", "0"), ("margins and a pilot", "contradict")),
+        (("plan", "--aspect", "fluency"), ("aspect", "there is none")),
+        (("plan", "--pilot", "nowhere.csv"), ("nowhere.csv: no such file",)),
         (("report", "demo", "--format", "csv"), ("report", "json")),
         (("report", "demo", "--table", "metrics"), ("report", "json")),
         (("report", "demo", "-o", "folder/"), ("report", "folder/", "--figures")),
@@ -180,7 +222,7 @@ def test_bad_options_are_refused_in_one_line(
 
 @pytest.mark.parametrize("verb", QUESTIONS)
 def test_json_csv_and_folder_hold_the_same_rows(custodes: Run, verb: str) -> None:
-    options = ("demo", "--seed", "3", *(() if verb == "check" else QUICK))
+    options = (*quickly(verb), "--seed", "3")
     answer = json.loads(custodes(verb, *options, "--format", "json").out)
     assert answer["question"] == verb
     assert answer["seconds"] >= 0
@@ -213,9 +255,8 @@ def test_json_csv_and_folder_hold_the_same_rows(custodes: Run, verb: str) -> Non
 
 @pytest.mark.parametrize("verb", QUESTIONS)
 def test_same_seed_same_bytes(custodes: Run, verb: str) -> None:
-    quick = () if verb == "check" else QUICK
     for seed in ("0", "7"):
-        command = (verb, "demo", *quick, "--seed", seed, "--format", "json", "--no-timing")
+        command = (verb, *quickly(verb), "--seed", seed, "--format", "json", "--no-timing")
         first = custodes(*command)
         assert first.err == ""
         assert custodes(*command).out == first.out
@@ -247,7 +288,7 @@ def test_ties_takes_a_number_and_is_recorded(custodes: Run) -> None:
 
 @pytest.mark.parametrize("verb", QUESTIONS)
 def test_tables_fit_eighty_columns_without_colours_or_broken_words(custodes: Run, verb: str) -> None:
-    ran = custodes(verb, "demo", *(() if verb == "check" else QUICK))
+    ran = custodes(verb, *quickly(verb))
     lines = ran.out.splitlines()
     assert max(map(len, lines)) <= 80
     assert "\x1b" not in ran.out
@@ -257,9 +298,12 @@ def test_tables_fit_eighty_columns_without_colours_or_broken_words(custodes: Run
         "agreement": ("metric", "accuracy", "kendall", "learned", "overlap-stem"),
         "favoritism": ("metric", "accuracy", "Dogwood", "overlap-stem"),
         "rank": ("metric", "correct", "inversion", "insertion", "Aster"),
+        "correct": ("decision", "naive", "human", "mixture", "ppi", "theta", "Dogwood", ">", "<", "="),
+        "protocol": ("metric", "estimator", "stop", "share", "correct", "kld", "±", "agreement", "learned"),
+        "plan": ("estimator", "annotations", "decided", "saving", "correlation", "ideal", "100"),
     }
     assert set(expected[verb]) <= words
-    assert "study=demo" in ran.out
+    assert ("study=demo" in ran.out) is (verb != "plan")
     assert "seed=0" in ran.out
 
 
@@ -413,7 +457,9 @@ def test_report_as_json_holds_every_table(custodes: Run) -> None:
     quick = ("--resamples", "5", "--aspect", "fluency", "--format", "json", "--no-timing")
     ran = custodes("report", "demo", *quick)
     answer = json.loads(ran.out)
-    assert set(answer) == {"question", "verdict", "check", "agreement", "favoritism", "ranking"}
+    assert set(answer) == {
+        *("question", "verdict", "check", "agreement", "favoritism", "ranking", "correction", "protocol"),
+    }
     assert answer["favoritism"]["provenance"]["options"]["aspect"] == "fluency"
     assert len(answer["ranking"]["decisions"]) == 8 * 15
     assert custodes("report", "demo", *quick).out == ran.out
@@ -619,6 +665,101 @@ def test_a_rater_of_both_kinds_in_two_files_is_refused(custodes: Run) -> None:
 def test_the_same_rating_in_two_files_is_refused(custodes: Run) -> None:
     ratings(Path("a.csv"), people={"ann": ANN}, metrics={"bleu": BLEU})
     refused(custodes("agreement", "a.csv", "a.csv"), "the same rating", "take one out")
+
+
+# --- few people, many machines -------------------------------------------------------------------------------------
+
+
+def partly_annotated(path: Path, *, annotated: dict[str, int], items: int = 60) -> Path:
+    """People rated the first so many items of each system; a metric rated all."""
+    level = {"A": 5, "B": 3, "C": 1}
+    rows = [
+        (f"i{item}", system, rater, kind, level[system] + (item * step) % 4)
+        for rater, kind, step in (("ann", "human", 3), ("bleu", "metric", 7))
+        for system in level
+        for item in range(items if kind == "metric" else annotated[system])
+    ]
+    return write_csv(path, LONG, rows)
+
+
+def test_a_pair_that_nobody_annotated_is_answered_and_marked(custodes: Run) -> None:
+    partly_annotated(Path("partly.csv"), annotated={"A": 40, "B": 40, "C": 0})
+    answer = json.loads(custodes("correct", "partly.csv", "--estimator", "mixture", "--format", "json").out)
+    rows = {(row["system_a"], row["system_b"], row["estimator"]): row for row in answer["pairs"]}
+    assert rows["A", "B", "mixture"]["decision"] == "+"
+    assert rows["A", "B", "mixture"]["note"] == ""
+    for estimator in ("human", "mixture"):
+        never = rows["A", "C", estimator]
+        assert never["note"] == "never annotated"
+        assert (never["n_paired"], never["n_metric"], never["n_human_only"]) == (0, 60, 0)
+        assert (never["decision"], never["theta"]) == ("=", 0.5 if estimator == "human" else never["theta"])
+        assert never["margin_low"] < 0 < never["margin_high"]
+    assert rows["A", "C", "naive"]["decision"] == "+"
+    note = next(note for note in answer["notes"] if note["rule"] == "never-annotated")
+    assert note["count"] == 2
+    assert "A - C" in note["message"]
+    assert "never annotated" in custodes("correct", "partly.csv").out
+
+
+def test_a_corrected_pair_stands_on_one_line_beside_the_naive_and_the_human_answer(custodes: Run) -> None:
+    command = ("correct", "demo", "--metrics", "judge", "--aspect", "fluency", "--estimator", "ppi")
+    rows = json.loads(custodes(*command, "--format", "json").out)["pairs"]
+    naive, human, ppi = (row for row in rows if (row["system_a"], row["system_b"]) == ("Cedar", "Dogwood"))
+    assert [row["estimator"] for row in (naive, human, ppi)] == ["naive", "human", "ppi"]
+    assert ppi["decision"] == "-"
+    cells = ["Cedar < Dogwood", str(ppi["n_paired"] + ppi["n_human_only"]), f"{naive['margin']:.2f}"]
+    cells += [f"{row['margin']:.2f} [{row['margin_low']:.2f}, {row['margin_high']:.2f}]" for row in (human, ppi)]
+    line = next(line for line in custodes(*command).out.splitlines() if line.startswith("Cedar < Dogwood"))
+    assert line.split() == [*" ".join(cells).split(), f"{ppi['theta']:.2f}"]
+
+
+def test_few_annotations_are_marked(custodes: Run) -> None:
+    partly_annotated(Path("partly.csv"), annotated={"A": 12, "B": 12, "C": 12})
+    answer = json.loads(custodes("correct", "partly.csv", "--estimator", "ppi", "--format", "json").out)
+    assert {row["note"] for row in answer["pairs"] if row["estimator"] != "naive"} == {"few annotations"}
+    assert "few-annotations" in [note["rule"] for note in answer["notes"]]
+
+
+def test_people_and_metric_without_an_item_in_common_are_refused(custodes: Run) -> None:
+    rows = [(f"i{item}", *row[1:]) for item, row in enumerate(GOOD)]
+    people = [(row[0], s, "ann", "human", 1 + (s == "A")) for row in rows for s in "AB"]
+    machine = [(f"other{row[0]}", s, "bleu", "metric", 1 + (s == "A")) for row in rows for s in "AB"]
+    write_csv(Path("apart.csv"), LONG, [*people, *machine])
+    for command in (("correct", "apart.csv"), ("protocol", "apart.csv", "--metrics", "bleu")):
+        refused(custodes(*command), "in common", "ann", "bleu")
+    assert custodes("protocol", "apart.csv", "--replications", "2", "--batch", "2").status == 0  # people alone
+
+
+def test_protocol_has_a_row_for_each_rule(custodes: Run) -> None:
+    options = ("--aspect", "fluency", "--metrics", "judge", "--estimator", "human", "--estimator", "ppi")
+    stops = ("--stop", "decided", "--stop", "futility+equivalence", "--equivalence", "0.2")
+    looks = ("--looks", "10,20,40", "--boundary", "2.5", "--budget", "300", "--replications", "2")
+    rows = json.loads(custodes("protocol", "demo", *options, *stops, *looks, "--format", "json").out)["protocol"]
+    assert [(row["metric"], row["estimator"], row["stop"]) for row in rows] == [
+        (metric, estimator, stop)
+        for metric, estimator in (("none", "human"), ("judge", "ppi"))
+        for stop in ("decided", "futility+equivalence")
+    ]
+    assert {(row["looks"], row["boundary"], row["batch"]) for row in rows} == {("10,20,40", "2.5", None)}
+    assert all(row["annotations"] <= 300 for row in rows)
+    assert {row["null_error"] for row in rows} == {None}
+    assert [row["kld"] is None for row in rows] == [False, False, True, True]
+
+
+def test_plan_reads_a_channel_and_takes_several_budgets(custodes: Run) -> None:
+    Path("channel.csv").write_text("80,10,10\n25,50,25\n10,10,80\n")
+    Path("torn.csv").write_text("win,tie,loss\n80,10,10\n")
+    Path("narrow.csv").write_text("80,10\n10,80\n")
+    quick = ("--estimator", "ppi", "--replications", "2", "--margins", "0,0.2", "--format", "json")
+    answer = json.loads(
+        custodes("plan", "--channel", "channel.csv", *quick, "--batch", "5,10", "--budget", "20,60").out
+    )
+    assert answer["provenance"]["options"]["channel"] == [[80, 10, 10], [25, 50, 25], [10, 10, 80]]
+    helped = [(row["batch"], row["budget"]) for row in answer["plan"] if row["metric"] == "channel"]
+    assert helped == [(5, 20), (5, 60), (10, 20), (10, 60)]
+    assert all(2 * row["annotations"] <= row["budget"] for row in answer["plan"])
+    refused(custodes("plan", "--channel", "torn.csv"), "torn.csv", "three lines of three numbers", "no header")
+    refused(custodes("plan", "--channel", "narrow.csv"), "3x3")
 
 
 # --- convert -------------------------------------------------------------------------------------------------------

@@ -44,13 +44,25 @@ VERBS = tuple(CONTRACT)
 
 
 def test_the_page_documents_every_question() -> None:
-    assert VERBS == ("check", "agreement", "favoritism", "rank")
+    assert VERBS == ("check", "agreement", "favoritism", "rank", "correct", "protocol", "plan")
     assert all(fields for tables in CONTRACT.values() for fields in tables.values())
 
 
+QUICK = {
+    "check": ("demo",),
+    "correct": ("demo", "--metrics", "learned,distance"),
+    "protocol": ("demo", "--replications", "2"),
+    "plan": ("--pilot", "demo", "--metrics", "judge", "--estimator", "ppi", "--replications", "2", "--items", "30"),
+}
+"""What a verb is asked where nothing depends on how much it computes."""
+
+
+def asked(verb: str) -> tuple[str, ...]:
+    return QUICK.get(verb, ("demo", "--resamples", "20"))
+
+
 def answer(verb: str, *options: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    quick = () if verb == "check" else ("--resamples", "20")
-    assert cli.run([verb, "demo", *quick, "--format", "json", *options]) in (0, 1)
+    assert cli.run([verb, *asked(verb), "--format", "json", *options]) in (0, 1)
     return json.loads(capsys.readouterr().out)
 
 
@@ -66,11 +78,11 @@ def test_json_has_the_documented_fields(verb: str, capsys: pytest.CaptureFixture
     assert len(provenance["digest"]) == 16
     assert set(provenance["versions"]) >= {"custodes", "numpy", "polars", "python"}
     assert provenance["versions"]["custodes"] == version("custodes")
-    assert {"ties", "aggregate", "orders"} <= set(provenance["options"])
+    assert verb == "plan" or {"ties", "aggregate", "orders"} <= set(provenance["options"])
     for note in [*made["notes"], *provenance["dropped"]]:
         assert set(note) == {"rule", "message", "count"}
     for table, fields in CONTRACT[verb].items():
-        assert made[table] or table == "problems", table
+        assert made[table] or table == "problems" or (verb, table) == ("protocol", "naive"), table
         for row in made[table]:
             assert list(row) == ["aspect", *fields], table
         assert {row["aspect"] for row in made[table]} <= {"coherence", "fluency"}
@@ -78,9 +90,8 @@ def test_json_has_the_documented_fields(verb: str, capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_csv_has_the_same_columns(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
-    quick = [] if verb == "check" else ["--resamples", "5"]
     for table, fields in CONTRACT[verb].items():
-        cli.run([verb, "demo", *quick, "--format", "csv", "--table", table])
+        cli.run([verb, *asked(verb), "--format", "csv", "--table", table])
         header = next(csv.reader(io.StringIO(capsys.readouterr().out)))
         assert header == ["aspect", *fields], table
 
@@ -103,6 +114,15 @@ def test_python_and_command_line_give_the_same(capsys: pytest.CaptureFixture[str
         mine = json.loads(json.dumps(question(study, resamples=20).to_dict()))
         mine["question"] = verb
         assert made == mine
+    study_options = {"metrics": "learned,distance"}
+    mine = json.loads(json.dumps(cu.correction(study, **study_options).to_dict()))  # type: ignore[arg-type]
+    assert answer("correct", "--no-timing", capsys=capsys) == mine | {"question": "correct"}
+    mine = json.loads(json.dumps(cu.protocol(study, replications=2).to_dict()))
+    assert answer("protocol", "--no-timing", capsys=capsys) == mine
+    mine = json.loads(
+        json.dumps(cu.plan(study, metrics="judge", estimator=["ppi"], replications=2, items=30).to_dict())
+    )
+    assert answer("plan", "--no-timing", capsys=capsys) == mine
 
 
 def test_provenance_replays_the_result() -> None:
@@ -110,6 +130,13 @@ def test_provenance_replays_the_result() -> None:
     first = cu.favoritism(study, resamples=50, metrics="judge", ties=0.5, rng=9)
     again = first.provenance.replay(study)
     assert again.to_dict() == first.to_dict()
+    results = (
+        cu.correction(study, metrics="learned", estimator=["ppi", "pooled"], equivalence=0.2, rng=9),
+        cu.protocol(study, metrics="learned", estimator="ppi", replications=2, stop=["decided", "futility"], rng=9),
+        cu.plan(study, metrics="learned", estimator="ppi", replications=2, budget=[100, 200], rng=9),
+    )
+    for result in results:
+        assert result.provenance.replay(study).to_dict() == result.to_dict()
 
 
 def test_undefined_is_null_with_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,16 +148,16 @@ def test_undefined_is_null_with_a_note(tmp_path: Path, capsys: pytest.CaptureFix
     path = tmp_path / "study.csv"
     path.write_text("\n".join(rows) + "\n")
 
-    def asked(verb: str, table: str) -> tuple[dict[str, dict[str, Any]], set[str]]:
+    def told(verb: str, table: str) -> tuple[dict[str, dict[str, Any]], set[str]]:
         assert cli.run([verb, str(path), "--resamples", "50", "--format", "json"]) == 0
         made = json.loads(capsys.readouterr().out)
         return {row["metric"]: row for row in made[table]}, {note["rule"] for note in made["notes"]}
 
-    metrics, rules = asked("agreement", "metrics")
+    metrics, rules = told("agreement", "metrics")
     assert metrics["flat"]["kendall_global"] is None
     assert metrics["same"]["pearson_global"] == pytest.approx(1)
     assert "constant-metric" in rules
-    pairs, rules = asked("favoritism", "pairs")
+    pairs, rules = told("favoritism", "pairs")
     # `same` never errs: without errors there is no favoritism, which is null and not 0.
     assert pairs["same"]["favi"] is None
     assert pairs["same"]["note"] == "no errors"

@@ -151,9 +151,20 @@ def test_generated_pages_are_fresh() -> None:
 
 def test_generated_pages_name_every_verb_and_public_name() -> None:
     command_line, python = ((ROOT / "docs" / "reference" / name).read_text() for name in ("cli.md", "api.md"))
-    for verb in ("check", "agreement", "favoritism", "rank", "report", "convert"):
+    for verb in ("check", "agreement", "favoritism", "rank", "correct", "protocol", "plan", "report", "convert"):
         assert f"## `{verb}`" in command_line
-    for option in ("--human", "--ties", "--seed", "--resamples", "--format", "--correction", "--figures", "-o"):
+    for option in (
+        "--human",
+        "--ties",
+        "--seed",
+        "--resamples",
+        "--format",
+        "--correction",
+        "--figures",
+        "-o",
+        "--looks",
+        "--pilot",
+    ):
         assert f"`{option}`" in command_line
     for name in cu.__all__:
         assert f"## `cu.{name}`" in python

@@ -19,6 +19,7 @@ BELOW = {
     "plots": {"evaluate", "data", "stats", "errors", "files"},
     "report": {"plots", "evaluate", "data", "stats", "errors", "progress", "files"},
     "console": {"evaluate"},
+    "options": {"console", "evaluate", "data", "errors", "progress", "files"},
 }
 HEAVY = {"jax", "torch", "xgboost", "sklearn", "matplotlib", "starlette", "scipy", "altair", "vl_convert", "jinja2"}
 

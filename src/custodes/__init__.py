@@ -10,6 +10,9 @@ whom it favours, and what the ranking of the systems really is.
     cu.agreement(study).metrics             # who agrees with people, with intervals
     cu.favoritism(study).systems            # whom each metric favours
     cu.ranking(study).errors                # which decisions it gets wrong
+    cu.correction(study).pairs              # who is better, corrected by some human annotations
+    cu.protocol(study).protocol             # how few annotations would have done
+    cu.plan(margins=[0.0, 0.2]).plan        # and how many it will take
     cu.report(study).save("report.html")    # all of it, in one page
 """
 
@@ -22,7 +25,10 @@ from custodes.data.study import Study
 from custodes.errors import CustodesError, CustodesWarning, InputError, MissingExtraError, OptionError
 from custodes.evaluate.agreement import agreement
 from custodes.evaluate.check import check
+from custodes.evaluate.correction import correction
 from custodes.evaluate.favoritism import favoritism
+from custodes.evaluate.plan import plan
+from custodes.evaluate.protocol import protocol
 from custodes.evaluate.ranking import ranking
 from custodes.report import report
 
@@ -37,6 +43,9 @@ __all__ = [  # noqa: RUF022 - in the order of the story
     "agreement",
     "favoritism",
     "ranking",
+    "correction",
+    "protocol",
+    "plan",
     "count_pairs",
     "PairCounts",
     "report",

@@ -1,4 +1,4 @@
-"""The command line: flags to calls. The only place that prints or exits."""
+"""The command line: flags to calls. With its `options` the only place that prints or exits."""
 
 from __future__ import annotations
 
@@ -7,24 +7,19 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from importlib.metadata import version
-from io import StringIO, TextIOWrapper
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import msgspec
-from cyclopts import App, CycloptsError, Parameter, Token
-from rich.console import Console
+from cyclopts import App, CycloptsError, Parameter
 
 import custodes as cu
-from custodes.console import print_result
 from custodes.data.writing import check_suffix, long_tables, write_table
 from custodes.errors import CustodesError, CustodesWarning, OptionError, suggestion
 from custodes.evaluate.result import Result
-from custodes.files import check_writable, folder, write_atomically
-from custodes.progress import silent
+from custodes.files import check_writable, folder
+from custodes.options import Choice, Output, PilotReading, Reading, Resampling, channel_table, numbers, whole, wholes
 
 app = App(
     name="custodes",
@@ -39,185 +34,19 @@ app = App(
 app.register_install_completion_command()
 
 Answer = Callable[..., Result]
-FILE_WIDTH = 120
-"""Columns of text of a table that goes to a file."""
-
-
-def _whole(type_: Any, tokens: Sequence[Token]) -> int:
-    """A whole number of at least 0; left to itself the parser would round 1.5."""
-    text = tokens[0].value
-    if not (text.isascii() and text.isdigit()):
-        raise ValueError(f"{text!r} is not a whole number of at least 0")
-    return int(text)
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class Reading:
-    """Options of what is read."""
-
-    reader: Annotated[str | None, Parameter(help="Force a reader instead of finding it by suffix and columns.")] = None
-    raters: Annotated[Path | None, Parameter(help="Table: rater, kind, higher_is_better, low, high, person.")] = None
-    items: Annotated[Path | None, Parameter(help="Table: item, cluster, group, dataset, weight.")] = None
-    invalid: Annotated[Literal["error", "drop"], Parameter(help="Unreadable verdicts: refuse, or drop and count.")] = (
-        "error"
-    )
-
-    def study(self, inputs: tuple[str, ...]) -> cu.Study:
-        """Read and join the inputs."""
-        if not inputs:
-            raise OptionError("no input: give a file, a folder, or the word demo")
-        return cu.read(*inputs, reader=self.reader, raters=self.raters, items=self.items, invalid=self.invalid)
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class Choice:
-    """Options of what is compared, and of how scores become preferences (None: the default of the question)."""
-
-    human: Annotated[str | None, Parameter(help="Which raters are people: comma list of globs, ! excludes.")] = None
-    metrics: Annotated[str | None, Parameter(help="Which metrics; also @aspect and @noaspect.")] = None
-    systems: Annotated[str | None, Parameter(help="Which systems.")] = None
-    aspect: Annotated[str | None, Parameter(help="Which aspects of people's ratings (default: each).")] = None
-    group: Annotated[str | None, Parameter(help="Which groups of items (domain, subset).")] = None
-    aggregate: Annotated[Literal["mean", "vote"] | None, Parameter(help="Several people (default: mean).")] = None
-    human_ties: Annotated[float | None, Parameter(help="People tie up to this difference (default: 0).")] = None
-    ties: Annotated[str | None, Parameter(help="Metrics tie: exact (default), up to a number, or calibrated.")] = None
-    orders: Annotated[
-        Literal["mean", "consistent", "first"] | None,
-        Parameter(help="Verdicts of both presentation orders (default: mean)."),
-    ] = None
-    seed: Annotated[int, Parameter(converter=_whole, help="Seed of every random number.")] = 0
-
-    def arguments(self) -> dict[str, Any]:
-        """The arguments that were given."""
-        values = {**vars(self), "rng": self.seed}
-        del values["seed"]
-        if self.ties is not None and self.ties not in ("exact", "calibrated"):
-            try:
-                values["ties"] = float(self.ties)
-            except ValueError:
-                raise OptionError(
-                    f"--ties {self.ties!r}: allowed: exact, calibrated, or a number"
-                    f"{suggestion(self.ties, ('exact', 'calibrated'))}"
-                ) from None
-        return {name: value for name, value in values.items() if value is not None}
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class Resampling:
-    """Options of the intervals (None: the default of the question)."""
-
-    confidence: Annotated[float | None, Parameter(help="Level of the intervals (default: 0.95).")] = None
-    resamples: Annotated[
-        int | None, Parameter(converter=_whole, help="Resamples behind the intervals (default: 1000).")
-    ] = None
-
-    def arguments(self) -> dict[str, Any]:
-        """The arguments that were given."""
-        return {name: value for name, value in vars(self).items() if value is not None}
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class Output:
-    """Options of what comes out."""
-
-    format: Annotated[
-        Literal["table", "json", "csv"], Parameter(help="table: to read; json: everything; csv: one table.")
-    ] = "table"
-    table: Annotated[str | None, Parameter(help="Which table of the result (csv: default the first).")] = None
-    output: Annotated[
-        str | None, Parameter(name=["--output", "-o"], help="File instead of standard output; DIR/: a csv a table.")
-    ] = None
-    quiet: Annotated[bool, Parameter(negative="", help="No progress bar.")] = False
-    no_timing: Annotated[bool, Parameter(negative="", help="Leave the seconds out of json.")] = False
-
-    def check(self) -> None:
-        """Refuse before the work what could not be written after it."""
-        if self.output is None:
-            return
-        if not self.output.endswith("/"):
-            check_writable(self.output)
-        elif self.format != "csv":
-            raise OptionError(
-                f"-o {self.output}: a folder takes --format csv (a file a table); name a file for the rest"
-            )
-
-    def write(self, result: Result, verb: str, seconds: float) -> None:
-        """Print or save a result."""
-        if self.table is not None:
-            result.to_frame(self.table)
-        if self.output is not None and self.output.endswith("/"):
-            target = folder(self.output)
-            tables = result.tables() if self.table is None else {self.table: result.to_frame(self.table)}
-            for name, table in tables.items():
-                write_table(_flat(table), target / f"{name}.csv")
-            return
-        if self.format == "table":
-            if self.output is None:
-                print_result(result, Console(highlight=False), table=self.table)
-                return
-            text = StringIO()
-            print_result(result, Console(file=text, highlight=False, width=FILE_WIDTH), table=self.table)
-            write_atomically(self.output, text.getvalue())
-            return
-        if self.format == "csv":
-            content = _flat(result.to_frame(self.table)).write_csv().encode()
-        else:
-            content = self._json(result, verb, seconds)
-        self.send(content)
-
-    def send(self, content: bytes) -> None:
-        """To the file, or to standard output."""
-        if self.output is None:
-            sys.stdout.buffer.write(content)
-        else:
-            write_atomically(self.output, content)
-
-    def timed(self, answer: dict[str, Any], seconds: float) -> bytes:
-        """An answer as JSON with an indent of two and a newline at the end; with its seconds unless unwanted."""
-        whole = answer if self.no_timing else answer | {"seconds": round(seconds, 3)}
-        return msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n"
-
-    def _json(self, result: Result, verb: str, seconds: float) -> bytes:
-        answer = {**result.to_dict(), "question": verb}
-        if self.table is not None:
-            kept = {"question", "provenance", "notes", self.table}
-            answer = {name: value for name, value in answer.items() if name in kept}
-        return self.timed(answer, seconds)
-
-    def progress(self) -> Any:
-        """A progress bar on standard error, and only on a terminal; a context that yields the callable."""
-        return nullcontext(silent) if self.quiet or not sys.stderr.isatty() else bar()
-
-
-def _flat(table: Any) -> Any:
-    """A table for csv: lists as text."""
-    import polars as pl
-
-    return table.with_columns(pl.col(pl.List(pl.String)).list.join("; "))
-
-
-@contextmanager
-def bar() -> Any:
-    """A Rich progress bar as a `Progress` callable."""
-    from rich.progress import Progress as RichProgress
-
-    with RichProgress(console=Console(stderr=True), transient=True) as shown:
-
-        def track(iterable: Any, /, *, total: int | None = None, desc: str | None = None) -> Any:
-            return shown.track(iterable, total=total, description=desc or "working")
-
-        yield track
 
 
 def _answer(
-    verb: str, question: Answer, inputs: tuple[str, ...], reading: Reading, output: Output, arguments: dict[str, Any]
+    verb: str,
+    question: Answer,
+    inputs: Sequence[str] | None,
+    reading: PilotReading,
+    output: Output,
+    arguments: dict[str, Any],
 ) -> Result:
+    """Ask a question about some inputs (None: about no study) and write its answer."""
     output.check()
-    study = reading.study(inputs)
+    study = None if inputs is None else reading.study(inputs)
     start = time.perf_counter()
     with output.progress() as progress:
         result = question(study, progress=progress, **arguments)
@@ -225,7 +54,7 @@ def _answer(
     return result
 
 
-READING, CHOICE, RESAMPLING, OUTPUT = Reading(), Choice(), Resampling(), Output()
+READING, PILOT, CHOICE, RESAMPLING, OUTPUT = Reading(), PilotReading(), Choice(), Resampling(), Output()
 
 
 @app.command
@@ -291,6 +120,162 @@ def rank(
     options = {name: value for name, value in given.items() if value is not None}
     arguments = choice.arguments() | resampling.arguments() | options
     _answer("rank", cu.ranking, inputs, reading, output, arguments)
+
+
+@app.command
+def correct(
+    *inputs: str,
+    estimator: Annotated[
+        list[str] | None,
+        Parameter(
+            help="mixture (default), human, ppi, inversion, poststratified, naive or pooled; repeatable.", negative=""
+        ),
+    ] = None,
+    sampler: Annotated[
+        Literal["exact", "nuts"] | None, Parameter(help="Sampler of the mixture model (default: exact).")
+    ] = None,
+    gamma: Annotated[float | None, Parameter(help="Decided beyond 1 - gamma/2 (default: 0.05).")] = None,
+    equivalence: Annotated[float | None, Parameter(help="Mark pairs whose margin is surely smaller.")] = None,
+    confidence: Annotated[float | None, Parameter(help="Level of the intervals (default: 0.95).")] = None,
+    reading: Reading = READING,
+    choice: Choice = CHOICE,
+    output: Output = OUTPUT,
+) -> None:
+    """Every pair's outcome from few human and many metric preferences, beside the naive and the human-only answer.
+
+    Example: `custodes correct partly_annotated.csv --metrics judge --format csv`
+    """
+    options = _given(estimator=estimator, sampler=sampler, gamma=gamma, equivalence=equivalence, confidence=confidence)
+    _answer("correct", cu.correction, inputs, reading, output, choice.arguments() | options)
+
+
+@app.command
+def protocol(
+    *inputs: str,
+    estimator: Annotated[
+        list[str] | None, Parameter(help="As in correct (default: human, or mixture with metrics).", negative="")
+    ] = None,
+    batch: Annotated[int | None, Parameter(converter=whole, help="Annotations a round (default: 10).")] = None,
+    looks: Annotated[str | None, Parameter(help="Annotations of a pair at each look, 10,20,40, not a batch.")] = None,
+    budget: Annotated[int | None, Parameter(converter=whole, help="Annotations in all.")] = None,
+    boundary: Annotated[
+        str | None, Parameter(help="Of repeated looks: none (default), pocock, obrien-fleming or a |z|.")
+    ] = None,
+    stop: Annotated[
+        list[str] | None,
+        Parameter(help="decided (default), futility, equivalence, anytime, joined by +; repeatable.", negative=""),
+    ] = None,
+    futility: Annotated[float | None, Parameter(help="Least chance of being decided (default: 0.2).")] = None,
+    equivalence: Annotated[float | None, Parameter(help="Margin that does not matter.")] = None,
+    replications: Annotated[int | None, Parameter(converter=whole, help="Replays (default: 20).")] = None,
+    null: Annotated[bool, Parameter(negative="", help="Also false decisions under the permutation null.")] = False,
+    ideal: Annotated[int | None, Parameter(converter=whole, help="Also an ideal metric on so many items.")] = None,
+    gamma: Annotated[float | None, Parameter(help="Decided beyond 1 - gamma/2 (default: 0.05).")] = None,
+    reading: Reading = READING,
+    choice: Choice = CHOICE,
+    output: Output = OUTPUT,
+) -> None:
+    """Replay the annotation protocol on an annotated study: how few annotations give the same decisions.
+
+    People alone unless `--metrics PATTERN` lets metrics help.
+
+    Example: `custodes protocol demo --looks 10,20,40 --boundary pocock --null`
+    """
+    options = _given(
+        estimator=estimator,
+        batch=batch,
+        looks=wholes("--looks", looks),
+        budget=budget,
+        boundary=_boundary(boundary),
+        stop=stop,
+        futility=futility,
+        equivalence=equivalence,
+        replications=replications,
+        null=null,
+        ideal=ideal,
+        gamma=gamma,
+    )
+    _answer("protocol", cu.protocol, inputs, reading, output, choice.arguments() | options)
+
+
+@app.command
+def plan(
+    *,
+    pilot: Annotated[
+        list[str] | None, Parameter(help="A small annotated study to plan from; repeatable.", negative="")
+    ] = None,
+    margins: Annotated[str | None, Parameter(help="Assumed p_win - p_loss, one a pair: 0,0.1,0.3.")] = None,
+    tie_rate: Annotated[float | None, Parameter(help="Assumed share of ties (default: 0.3).")] = None,
+    channel: Annotated[
+        str | None, Parameter(help="How a metric answers: a 3x3 .csv [human, metric], or ideal.")
+    ] = None,
+    items: Annotated[int | None, Parameter(converter=whole, help="Items to annotate (default: 100).")] = None,
+    metric_items: Annotated[
+        int | None, Parameter(converter=whole, help="Further items that the metric rates (default: 0).")
+    ] = None,
+    estimator: Annotated[
+        list[str] | None, Parameter(help="As in correct (default: human, or mixture with a metric).", negative="")
+    ] = None,
+    batch: Annotated[str | None, Parameter(help="Annotations a round (default: 10), or several: 5,10.")] = None,
+    looks: Annotated[str | None, Parameter(help="Annotations of a pair at each look, 10,20,40, not a batch.")] = None,
+    budget: Annotated[str | None, Parameter(help="Annotations in all, or several: 500,1000.")] = None,
+    boundary: Annotated[
+        str | None, Parameter(help="Of repeated looks: none (default), pocock, obrien-fleming or a |z|.")
+    ] = None,
+    stop: Annotated[
+        list[str] | None,
+        Parameter(help="decided (default), futility, equivalence, anytime, joined by +; repeatable.", negative=""),
+    ] = None,
+    futility: Annotated[float | None, Parameter(help="Least chance of being decided (default: 0.2).")] = None,
+    equivalence: Annotated[float | None, Parameter(help="Margin that does not matter.")] = None,
+    replications: Annotated[int | None, Parameter(converter=whole, help="Simulated studies (default: 100).")] = None,
+    gamma: Annotated[float | None, Parameter(help="Decided beyond 1 - gamma/2 (default: 0.05).")] = None,
+    reading: PilotReading = PILOT,
+    choice: Choice = CHOICE,
+    output: Output = OUTPUT,
+) -> None:
+    """Before anybody is paid: how many annotations it will take, how often it will err, what a metric saves.
+
+    From assumptions, or from a pilot study.
+
+    Example: `custodes plan --margins 0,0.1,0.3 --items 200 --looks 10,20,40 --boundary pocock`
+    """
+    options = _given(
+        margins=numbers("--margins", margins),
+        tie_rate=tie_rate,
+        channel=channel_table(channel),
+        items=items,
+        metric_items=metric_items,
+        estimator=estimator,
+        batch=wholes("--batch", batch),
+        looks=wholes("--looks", looks),
+        budget=wholes("--budget", budget),
+        boundary=_boundary(boundary),
+        stop=stop,
+        futility=futility,
+        equivalence=equivalence,
+        replications=replications,
+        gamma=gamma,
+    )
+    _answer("plan", cu.plan, pilot, reading, output, choice.arguments() | options)
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """The options that were given."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _boundary(text: str | None) -> str | float | None:
+    """The name of a boundary, or a number."""
+    names = ("none", "pocock", "obrien-fleming")
+    if text is None or text in names:
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise OptionError(
+            f"--boundary {text!r}: allowed: {', '.join(names)}, or a number{suggestion(text, names)}"
+        ) from None
 
 
 @app.command

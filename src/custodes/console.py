@@ -31,6 +31,35 @@ COLUMNS: dict[tuple[str, str], tuple[str, ...]] = {
         "system_accuracy",
     ),
     ("ranking", "errors"): ("metric", "correct", "inversion", "omission", "insertion", "kld"),
+    ("protocol", "protocol"): (
+        "metric",
+        "estimator",
+        "stop",
+        "share",
+        "correct",
+        "inversion",
+        "omission",
+        "insertion",
+        "kld",
+        "null_error",
+    ),
+    ("plan", "plan"): (
+        "estimator",
+        "metric",
+        "stop",
+        "looks",
+        "batch",
+        "budget",
+        "annotations",
+        "decided",
+        "correct",
+        "inversion",
+        "omission",
+        "insertion",
+        "interval_width",
+        "saving",
+    ),
+    ("plan", "saving"): ("metric", "margin", "correlation", "saving_most", "saving"),
     ("check", "summary"): (
         "items",
         "clusters",
@@ -50,14 +79,21 @@ FIRST_TABLES = {
     "agreement": ("metrics",),
     "favoritism": ("metrics", "systems"),
     "ranking": ("errors", "edges"),
+    "correction": ("pairs",),
+    "protocol": ("protocol", "reference"),
+    "plan": ("plan", "power", "saving"),
     "check": ("summary", "problems"),
 }
+OPTIONAL = ("null_error", "batch", "looks", "budget", "saving")
+"""Columns that a terminal leaves out where they were not asked for."""
 SORTED_BY = {("agreement", "metrics"): "sample_accuracy", ("ranking", "errors"): "correct"}
 SYSTEMS_ACROSS = 16
 EVEN_HANDED = (
     "note: errors of any noisy metric favour the weaker system; favi_even (--table systems) is what an even-handed"
     " metric of the same accuracy would have"
 )
+CORRECTED = "margin: share of wins minus share of losses of the first system; n: annotations; theta: P(margin > 0)"
+SIGNS = {"+": ">", "=": "=", "-": "<"}
 LONG_HEADER = 10
 GAP = 2
 
@@ -73,8 +109,15 @@ def rendered(result: Result, *, table: str | None = None, width: int = 80) -> Re
             parts += _favi_matrices(frame, width)
         elif question == "ranking" and name == "edges" and not table:
             parts += _rankings(frame)
+        elif question == "correction" and name == "pairs" and not table:
+            parts += _corrections(frame, width)
+        elif question == "plan" and name == "power" and not table:
+            parts += _powers(frame, width)
+        elif question == "plan" and name == "saving" and not table and frame.is_empty():
+            continue  # there is no metric
         else:
-            columns = _without_bounds(frame) if table else COLUMNS.get((question, name), tuple(frame.columns))
+            every = _without_bounds(frame)
+            columns = every if table else COLUMNS.get((question, name), every)
             order = None if table else SORTED_BY.get((question, name))
             parts += _by_aspect(frame, name.replace("_", " "), columns, order, width)
     parts += [Text(f"note: {note.message}", style="dim") for note in result.notes if question != "check"]
@@ -88,8 +131,8 @@ def print_result(result: Result, console: Console, *, table: str | None = None) 
 
 
 def _without_bounds(frame: pl.DataFrame) -> tuple[str, ...]:
-    """The columns, less the bounds that stand beside their estimate."""
-    bounds = {f"{name}_{end}" for name in frame.columns for end in ("low", "high")}
+    """The columns, less the bounds and deviations that stand beside their estimate."""
+    bounds = {f"{name}_{end}" for name in frame.columns for end in ("low", "high", "sd")}
     return tuple(name for name in frame.columns if name not in bounds)
 
 
@@ -102,7 +145,9 @@ def _by_aspect(
         rows = frame.filter(pl.col("aspect") == aspect) if "aspect" in frame.columns else frame
         if order:
             rows = rows.sort(order, descending=True, nulls_last=True, maintain_order=True)
-        shown = [column for column in columns if column != "aspect"]
+        shown = [
+            column for column in columns if column != "aspect" and (column not in OPTIONAL or rows[column].count())
+        ]
         cells = {column: [_cell(row, column) for row in rows.iter_rows(named=True)] for column in shown}
         numeric = {column for column in shown if rows[column].dtype.is_numeric()}
         parts += _blocks(name + (f" ({aspect})" if aspect else ""), cells, numeric, width)
@@ -142,6 +187,8 @@ def _cell(row: dict[str, Any], column: str) -> str:
     text = _shown(value)
     if value is not None and low is not None and high is not None:
         text += f" [{_bound(low)}, {_bound(high)}]"
+    if value is not None and (sd := row.get(f"{column}_sd")) is not None:
+        text = f"{_bound(value)} ± {_bound(sd)}"
     return text
 
 
@@ -177,6 +224,50 @@ def _favi_matrices(frame: pl.DataFrame, width: int) -> list[RenderableType]:
         parts += _blocks(title, cells, set(systems), width)
     parts.append(Text(EVEN_HANDED, style="dim"))
     return parts
+
+
+def _corrections(frame: pl.DataFrame, width: int) -> list[RenderableType]:
+    """For each metric and estimator: a pair's decision and corrected margin beside the naive and the human one."""
+    parts: list[RenderableType] = []
+    for (aspect, metric), rows in frame.group_by("aspect", "metric", maintain_order=True):
+        asked = rows["estimator"].unique(maintain_order=True).to_list()
+        by_name = {name: list(rows.filter(pl.col("estimator") == name).iter_rows(named=True)) for name in asked}
+        for name in [name for name in asked if name not in ("naive", "human")] or ["human"]:
+            answer = by_name[name]
+            cells = {
+                "decision": [f"{row['system_a']} {SIGNS[row['decision']]} {row['system_b']}" for row in answer],
+                "n": [str(row["n_paired"] + row["n_human_only"]) for row in answer],
+                "naive": [_short(row["margin"]) for row in by_name["naive"]],
+                "human": [_short_interval(row) for row in by_name["human"]],
+                **({name: [_short_interval(row) for row in answer]} if name != "human" else {}),
+                "theta": [_short(row["theta"]) for row in answer],
+            }
+            title = f"margins by {metric}, {name}" + (f" ({aspect})" if aspect else "")
+            parts += _blocks(title, cells, set(cells) - {"decision"}, width)
+    parts.append(Text(CORRECTED, style="dim"))
+    return parts
+
+
+def _powers(frame: pl.DataFrame, width: int) -> list[RenderableType]:
+    """Margin x annotations: the chance that people alone find the better system."""
+    parts: list[RenderableType] = []
+    for (aspect,), rows in frame.group_by("aspect", maintain_order=True):
+        title = "chance that people alone find the better system, by annotations of a pair"
+        places = rows["annotations"].unique(maintain_order=True).to_list()
+        chances = [rows.filter(pl.col("annotations") == n)["power"].to_list() for n in places]
+        margins = rows.filter(pl.col("annotations") == places[0])["margin"].to_list()
+        cells = {"margin": [_short(margin) for margin in margins]}
+        cells |= {str(n): [_short(value) for value in own] for n, own in zip(places, chances, strict=True)}
+        parts += _blocks(title + (f" ({aspect})" if aspect else ""), cells, set(cells) - {"margin"}, width)
+    return parts
+
+
+def _short(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _short_interval(row: dict[str, Any]) -> str:
+    return f"{_short(row['margin'])} [{_bound(row['margin_low'])}, {_bound(row['margin_high'])}]"
 
 
 def _rankings(frame: pl.DataFrame) -> list[RenderableType]:

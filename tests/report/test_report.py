@@ -28,9 +28,19 @@ def embedded(html: str) -> dict[str, object]:
 
 
 def test_page_has_every_section_and_its_tables(made: Report) -> None:
-    for identity in ("verdict", "glance", "agreement", "favoritism", "ranking", "confusion", "method"):
+    for identity in (
+        "verdict",
+        "glance",
+        "agreement",
+        "favoritism",
+        "ranking",
+        "confusion",
+        "correction",
+        "protocol",
+        "method",
+    ):
         assert f'<section id="{identity}"' in made.html
-    assert len(SECTIONS) == 6
+    assert len(SECTIONS) == 8
     tables = embedded(made.html)["tables"]
     assert isinstance(tables, dict)
     assert set(made.tables()) <= set(tables)
@@ -75,7 +85,7 @@ def test_save_writes_the_page_and_refuses_a_folder(made: Report, tmp_path: Path)
 
 def test_save_figures_writes_every_picture_of_every_aspect(made: Report, tmp_path: Path) -> None:
     written = made.save_figures(tmp_path / "figures", format="json")
-    assert len(written) == len(set(written)) == 14  # seven pictures, two aspects
+    assert len(written) == len(set(written)) == 18  # nine pictures, two aspects
     assert all(path.stat().st_size > 500 for path in written)
     with pytest.raises(OptionError, match="did you mean 'svg'"):
         made.save_figures(tmp_path, format="svgz")

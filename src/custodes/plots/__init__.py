@@ -9,8 +9,10 @@ Altair is loaded by the first picture, not by this import.
 
 from custodes.plots.agreement import agreement_intervals
 from custodes.plots.confusion import confusion_matrix
+from custodes.plots.correction import correction_margins, pair_outcome
 from custodes.plots.decisions import error_types
 from custodes.plots.favoritism import favoritism_and_accuracy, favoritism_by_system, favoritism_map
+from custodes.plots.protocol import budget_curve
 from custodes.plots.ranking import ranking_graphs
 from custodes.plots.saving import FORMATS, save
 from custodes.plots.theme import COLUMN_WIDTH, PAGE_WIDTH
@@ -20,11 +22,14 @@ __all__ = [
     "FORMATS",
     "PAGE_WIDTH",
     "agreement_intervals",
+    "budget_curve",
     "confusion_matrix",
+    "correction_margins",
     "error_types",
     "favoritism_and_accuracy",
     "favoritism_by_system",
     "favoritism_map",
+    "pair_outcome",
     "ranking_graphs",
     "save",
 ]

@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Unpack
 
 import polars as pl
 
 from custodes.data.study import Study
-from custodes.errors import OptionError, suggestion
+from custodes.errors import CustodesError, InputError, OptionError, suggestion
 from custodes.evaluate.agreement import Agreement, agreement
-from custodes.evaluate.check import check
+from custodes.evaluate.check import Check, check
 from custodes.evaluate.comparison import Setting
+from custodes.evaluate.correction import Correction, correction
 from custodes.evaluate.favoritism import Favoritism, favoritism
+from custodes.evaluate.protocol import Protocol, protocol
 from custodes.evaluate.ranking import Ranking, ranking
 from custodes.evaluate.result import Result, Rng, seeded
 from custodes.files import folder, write_atomically
 from custodes.plots.saving import FORMATS
 from custodes.progress import Progress, silent
 from custodes.report.page import page
-from custodes.report.verdict import Verdict, verdict
+from custodes.report.verdict import Verdict, standing_of, verdict
+
+MOST_CORRECTED = 3
+"""So many metrics are corrected, unless more are best on some aspect: sampling takes seconds a metric."""
+
+LOOKS = (10, 20, 40)
+"""Annotations of a pair after which the replayed protocol looks."""
+
+FEWEST = LOOKS[1]
+"""With fewer annotations a pair, stopping early has nothing to save."""
+
+ONE_SIDED = "people always prefer the same side of the pair, so sides are compared and not systems."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +69,7 @@ class Report:
     def save_figures(self, path: str | Path, *, format: str = "svg") -> list[Path]:
         """Write the pictures of every aspect to a folder, for its best metric where a picture shows one metric.
 
+        Pictures of corrected margins and of the protocol are there where the study allows these questions.
         `format` is one of svg, pdf, png, html, json. Raises `OptionError` for another one or an unwritable folder.
         """
         from custodes import plots
@@ -77,6 +92,11 @@ class Report:
                 "error_types": plots.error_types(ranked, aspect=aspect),
                 f"ranking_graphs-{metric}": plots.ranking_graphs(ranked, metric, aspect=aspect),
             }
+            corrected, replayed = self.results.get("correction"), self.results.get("protocol")
+            if isinstance(corrected, Correction):
+                charts[f"correction_margins-{metric}"] = plots.correction_margins(corrected, metric, aspect=aspect)
+            if isinstance(replayed, Protocol):
+                charts["budget_curve"] = plots.budget_curve(replayed, aspect=aspect)
             for name, chart in charts.items():
                 stem = "-".join(part for part in (aspect, name) if part)
                 written.append(plots.save(chart, target / f"{_file_name(stem)}.{format}"))
@@ -96,7 +116,9 @@ def report(
     """Everything this library says of a study, in one HTML page that needs nothing else.
 
     Asks `check`, `agreement`, `favoritism` and `ranking` with the same setting and seed; see there for what the numbers
-    mean and which errors are raised.
+    mean and which errors are raised. Then `correction` by the best metrics (the best of every aspect, and some that are
+    not told apart from it), and `protocol` by people alone; where a study does not allow one of them, it is not among
+    `results`, and the page says why.
 
     >>> import custodes as cu
     >>> made = cu.report(cu.read("demo"), resamples=50)
@@ -113,7 +135,52 @@ def report(
     ranked = ranking(study, alpha=alpha, **bounds, **common)
     told = verdict(check=checked, agreement=agreed, favoritism=favoured, ranking=ranked, alpha=alpha)
     results: dict[str, Result] = {"check": checked, "agreement": agreed, "favoritism": favoured, "ranking": ranked}
-    return Report(html=page(study.name, results, told), results=results, verdict=told)
+    absent: dict[str, str] = {}
+    leaders = [
+        standing_of(agreed, favoured, aspect, alpha=alpha).leaders for aspect in told.aspects if aspect in told.best
+    ]
+    metrics = _corrected(list(told.best.values()), leaders)
+    questions: dict[str, Callable[[], Result]] = {
+        "correction": lambda: _correction(study, metrics, {**common, "confidence": confidence}),
+        "protocol": lambda: _protocol(study, common),
+    }
+    for question, ask in questions.items():
+        try:
+            if _one_sided(checked) >= set(told.aspects):
+                raise InputError(ONE_SIDED)
+            results[question] = ask()
+        except CustodesError as error:
+            absent[question] = str(error)
+    return Report(html=page(study.name, results, told, absent), results=results, verdict=told)
+
+
+def _one_sided(checked: Check) -> set[str]:
+    """Aspects where people always prefer the same side."""
+    return set(checked.problems.filter(pl.col("rule") == "one-sided-people")["aspect"])
+
+
+def _corrected(best: Sequence[str], leaders: Sequence[Sequence[str]]) -> list[str]:
+    """The best metric of every aspect, and as many as there is time for of those not told apart from it."""
+    by_rank = [name for rank in zip_longest(*leaders) for name in rank if name]
+    names = list(dict.fromkeys([*best, *by_rank]))
+    return names[: max(MOST_CORRECTED, len(set(best)))]
+
+
+def _correction(study: Study, metrics: Sequence[str], options: dict[str, Any]) -> Correction:
+    if not metrics:
+        raise InputError("no metric can be ranked, so none is worth correcting.")
+    return correction(study, **{**options, "metrics": metrics})
+
+
+def _protocol(study: Study, options: dict[str, Any]) -> Protocol:
+    made = protocol(study, **{**options, "metrics": "none", "looks": LOOKS, "boundary": "pocock", "null": True})
+    most = max((row["annotations"] / row["pairs"] for row in made.reference.to_dicts()), default=0.0)
+    if most < FEWEST:
+        raise InputError(
+            f"people annotated {most:.0f} items of a pair of systems on average, and a replay with looks after"
+            f" {', '.join(map(str, LOOKS))} takes at least {FEWEST}."
+        )
+    return made
 
 
 def _file_name(label: str) -> str:

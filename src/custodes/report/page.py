@@ -9,6 +9,7 @@ from functools import cache
 import polars as pl
 
 from custodes.evaluate.agreement import STATISTICS, Agreement
+from custodes.evaluate.correction import Correction
 from custodes.evaluate.favoritism import Favoritism
 from custodes.evaluate.ranking import Ranking
 from custodes.evaluate.result import Result
@@ -17,13 +18,14 @@ from custodes.plots.agreement import LABELS, chance_level
 from custodes.plots.ranking import graph_rows
 from custodes.report.section import TEMPLATES, Context, render
 from custodes.report.sections import SECTIONS
+from custodes.report.sections.correction import corrected_rows
 from custodes.report.tables import columnar, packed, plain
 from custodes.report.verdict import HEADINGS, Verdict, chance_accuracy
 
 
-def page(study: str, results: Mapping[str, Result], verdict: Verdict) -> str:
-    """The whole HTML page."""
-    context = _context(study, results, verdict)
+def page(study: str, results: Mapping[str, Result], verdict: Verdict, absent: Mapping[str, str]) -> str:
+    """The whole HTML page; `absent` says why a question was not asked."""
+    context = _context(study, results, verdict, absent)
     sections = [make(context) for make in SECTIONS]
     data = {
         "tables": {name: columnar(context.table(name)) for name in _embedded(context)},
@@ -61,12 +63,17 @@ def _library() -> str:
     return bundle.replace("</script", "<\\/script")
 
 
-def _context(study: str, results: Mapping[str, Result], verdict: Verdict) -> Context:
+def _context(study: str, results: Mapping[str, Result], verdict: Verdict, absent: Mapping[str, str]) -> Context:
     agreed, favoured, ranked = results["agreement"], results["favoritism"], results["ranking"]
     assert isinstance(agreed, Agreement)
     assert isinstance(favoured, Favoritism)
     assert isinstance(ranked, Ranking)
     pairs = favoured.pairs.select("system_a", "system_b").unique(maintain_order=True)
+    extra = {"chance": _chance(agreed, favoured), "graph": graph_rows(ranked.decisions)}
+    if "correction" in results:
+        corrected = results["correction"]
+        assert isinstance(corrected, Correction)
+        extra["corrected"] = corrected_rows(corrected)
     return Context(
         study=study,
         results=results,
@@ -74,7 +81,8 @@ def _context(study: str, results: Mapping[str, Result], verdict: Verdict) -> Con
         aspects=tuple(agreed.metrics["aspect"].unique(maintain_order=True)),
         metrics=tuple(agreed.metrics["metric"].unique(maintain_order=True)),
         pairs=tuple(pairs.iter_rows()),
-        extra={"chance": _chance(agreed, favoured), "graph": graph_rows(ranked.decisions)},
+        extra=extra,
+        absent=absent,
     )
 
 

@@ -77,7 +77,10 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What sections are made from: results by question, the verdict, names, and tables beyond those of results."""
+    """What sections are made from: results by question, the verdict, names, and tables beyond those of results.
+
+    `absent` says why a question that not every study allows was not asked.
+    """
 
     study: str
     results: Mapping[str, Result]
@@ -86,6 +89,7 @@ class Context:
     metrics: tuple[str, ...]
     pairs: tuple[tuple[str, str], ...]
     extra: Mapping[str, pl.DataFrame]
+    absent: Mapping[str, str]
 
     def table(self, name: str) -> pl.DataFrame:
         """A table by its full name, `question.table`."""

@@ -3,9 +3,11 @@
 from custodes.report.section import SectionMaker
 from custodes.report.sections.agreement import agreement_section
 from custodes.report.sections.confusion import confusion_section
+from custodes.report.sections.correction import correction_section
 from custodes.report.sections.favoritism import favoritism_section
 from custodes.report.sections.glance import glance_section
 from custodes.report.sections.method import method_section
+from custodes.report.sections.protocol import protocol_section
 from custodes.report.sections.ranking import ranking_section
 
 SECTIONS: tuple[SectionMaker, ...] = (
@@ -14,5 +16,7 @@ SECTIONS: tuple[SectionMaker, ...] = (
     favoritism_section,
     ranking_section,
     confusion_section,
+    correction_section,
+    protocol_section,
     method_section,
 )

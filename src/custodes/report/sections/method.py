@@ -26,6 +26,15 @@ CITATIONS = (
         "of Automatic Metrics via Soft Pairwise Accuracy. WMT 2024.",
     ),
     (
+        "Corrected decisions, annotation protocol",
+        "J. Deriu, P. von Däniken, D. Tuggener, M. Cieliebak. Correction of Errors in Preference Ratings from "
+        "Automated Metrics for Text Generation. Findings of ACL 2023.",
+    ),
+    (
+        "Boundaries for repeated looks",
+        "S. J. Pocock. Group Sequential Methods in the Design and Analysis of Clinical Trials. Biometrika 64(2), 1977.",
+    ),
+    (
         "Sign test with ties",
         "C. W. Coakley, M. A. Heise. Versions of the Sign Test in the Presence of Ties. Biometrics 52(4), 1996.",
     ),

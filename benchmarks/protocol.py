@@ -1,0 +1,163 @@
+"""What does a decision cost? Estimators x stopping rules on SummEval and HANNA, replayed, and how fast the replay is.
+
+    python benchmarks/protocol.py [--data FOLDER] [--replications N] [--metrics] [-o protocol.md]
+
+Needs the real data (../shared/data beside the project). Every figure is the mean over the replications of all aspects;
+`_sd` is the spread of one replication, averaged over aspects. `null_error` is the share of pairs falsely decided when
+the systems are permuted within every item. "10,20,40" are looks: annotations of a pair at which it is judged. Rows were
+chosen on these data; what they promise elsewhere is what the boundary promises, not the share or the correct ones.
+`--metrics` adds rows with one metric, and the naive errors of all metrics.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import polars as pl
+
+import custodes as cu
+from custodes.data.study import Study
+from custodes.evaluate.protocol import Protocol, protocol
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+STUDIES = {"SummEval": ("summeval/ratings.csv.gz", "expert*"), "HANNA": ("hanna/ratings.csv.gz", None)}
+METRICS = {"SummEval": "rouge-l-f1,bertscore-f1", "HANNA": "ROUGE-1 F-Score*,BERTScore F1*"}
+PAPER = {"coherence": (0.42, 0.97), "consistency": (0.53, 0.93), "fluency": (0.60, 0.95), "relevance": (0.43, 0.96)}
+"""Share and correct, human only (Deriu et al. 2023, Table 5)."""
+
+RULES = (
+    # what, options
+    ("paper, N = 10", {"batch": 10}),
+    ("paper, N = 5", {"batch": 5}),
+    ("N = 10, Pocock", {"batch": 10, "boundary": "pocock"}),
+    ("10,20,40, Pocock", {"looks": (10, 20, 40), "boundary": "pocock"}),
+    ("10,20,40, z 2.289", {"looks": (10, 20, 40), "boundary": 2.289}),
+    ("10,20,40, O'Brien-Fleming", {"looks": (10, 20, 40), "boundary": "obrien-fleming"}),
+    ("10,15,25,40, O'Brien-Fleming", {"looks": (10, 15, 25, 40), "boundary": "obrien-fleming"}),
+    ("10 to 40 by 5, O'Brien-Fleming", {"looks": tuple(range(10, 41, 5)), "boundary": "obrien-fleming"}),
+)
+STOPS = ("decided", "futility")
+FIGURES = ("share", "correct", "inversion", "omission", "insertion", "kld", "null_error")
+
+
+def averaged(result: Protocol, rule: str) -> pl.DataFrame:
+    """Means over aspects; the spread is that of one replication."""
+    spread = [pl.col(f"{name}_sd").mean().alias(f"{name}_sd") for name in ("share", "correct")]
+    means = [pl.col(name).mean() for name in FIGURES]
+    rows = result.protocol.group_by("metric", "estimator", "stop", maintain_order=True).agg(*means, *spread)
+    return rows.select(pl.lit(rule).alias("rule"), "metric", "estimator", "stop", *FIGURES, "share_sd", "correct_sd")
+
+
+def markdown(table: pl.DataFrame) -> str:
+    """A table for the page."""
+    names = table.columns
+    rows = [[f"{v:.3f}" if isinstance(v, float) else "" if v is None else str(v) for v in row] for row in table.rows()]
+    lines = [" | ".join(row) for row in [names, ["---"] * len(names), *rows]]
+    return "\n".join(f"| {line} |" for line in lines)
+
+
+def rules_table(study: Study, human: str | None, replications: int) -> pl.DataFrame:
+    """People alone: every estimator under every rule."""
+    frames = []
+    for name, options in RULES:
+        made = protocol(
+            study,
+            human=human,
+            estimator=["human", "pooled"],
+            stop=STOPS,
+            null=True,
+            replications=replications,
+            resamples=0,
+            **options,
+        )
+        frames.append(averaged(made, name))
+    for name, stop in (("every 5", "anytime"), ("every 5", "anytime+futility")):
+        made = protocol(study, human=human, batch=5, stop=stop, null=True, replications=replications, resamples=0)
+        frames.append(averaged(made, name))
+    return pl.concat(frames).sort("estimator", "rule", "stop", maintain_order=True)
+
+
+def metric_table(study: Study, name: str, human: str | None, replications: int) -> pl.DataFrame:
+    """With one metric: the closed-form estimators under the paper's rule and a boundary."""
+    frames = []
+    for rule, options in (RULES[0], RULES[3]):
+        made = protocol(
+            study,
+            human=human,
+            metrics=METRICS[name],
+            estimator=["ppi", "poststratified"],
+            stop=STOPS,
+            ideal=10_000,
+            null=True,
+            replications=replications,
+            resamples=0,
+            **options,
+        )
+        frames.append(averaged(made, rule))
+    return pl.concat(frames)
+
+
+def main() -> None:
+    """Print the page, or write it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--replications", type=int, default=20)
+    parser.add_argument("--metrics", action="store_true")
+    parser.add_argument("-o", "--output", type=Path)
+    given = parser.parse_args()
+    page = ["# The annotation protocol, replayed", "", __doc__.split("\n\n")[2].strip()]
+    for name, (file, human) in STUDIES.items():
+        if not (given.data / file).exists():
+            page += ["", f"## {name}", "", "not found"]
+            continue
+        study = cu.read(given.data / file)
+        began = time.perf_counter()
+        result = protocol(study, human=human, null=True, replications=given.replications)
+        took = time.perf_counter() - began
+        own = result.protocol.select("aspect", "share", "share_sd", "correct", "correct_sd", "insertion", "null_error")
+        own = own.join(result.reference.select("aspect", "self_agreement"), on="aspect", maintain_order="left")
+        if name == "SummEval":
+            paper = [PAPER[aspect] for aspect in own["aspect"]]
+            own = own.with_columns(
+                paper_share=pl.Series([share for share, _ in paper]), paper_correct=pl.Series([c for _, c in paper])
+            )
+        page += ["", f"## {name}", "", f"People alone, the paper's rule, batch 10 ({took:.1f} s with the null):", ""]
+        page.append(markdown(own))
+        began = time.perf_counter()
+        protocol(study, human=human, batch=5, replications=given.replications, resamples=0)
+        page += [
+            "",
+            f"Replay with batch 5: {time.perf_counter() - began:.1f} s.",
+            "",
+            "People alone, mean of aspects:",
+            "",
+        ]
+        table = rules_table(study, human, given.replications)
+        page.append(markdown(table))
+        target = table.filter(
+            (pl.col("share") <= 0.25)
+            & (pl.col("correct") >= 0.885)
+            & (pl.col("inversion") < 0.005)
+            & (pl.col("null_error") <= 0.07)
+        )
+        reached = [f"{row['estimator']}, {row['rule']}, {row['stop']}" for row in target.iter_rows(named=True)]
+        page += [
+            "",
+            "Share <= .25, correct >= .885, inversion < .005 and null <= .07: " + ("; ".join(reached) or "none"),
+        ]
+        if given.metrics:
+            page += ["", "With one metric, mean of aspects:", ""]
+            page.append(markdown(metric_table(study, name, human, given.replications)))
+            naive = protocol(study, human=human, metrics="*", estimator="naive", replications=1, resamples=0).naive
+            errors = pl.col("correct", "inversion", "omission", "insertion", "kld").mean()
+            means = naive.group_by("metric", maintain_order=True).agg(errors)
+            page += ["", "Metrics taken at their word, mean of aspects:", "", markdown(means)]
+        print("\n".join(page[-200:]) if not given.output else f"{name} done", flush=True)
+    if given.output:
+        given.output.write_text("\n".join(page) + "\n")
+
+
+if __name__ == "__main__":
+    main()

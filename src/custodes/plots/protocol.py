@@ -1,0 +1,83 @@
+"""Picture: what a number of annotations buys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from custodes.evaluate.answers import NONE
+from custodes.evaluate.protocol import Protocol
+from custodes.plots import theme
+from custodes.plots.choice import of_aspect, titled
+
+if TYPE_CHECKING:
+    import altair as alt
+
+MEASURES = {"correct": "Share of pairs decided as on all annotations", "kld": "KLD from all annotations (nats)"}
+ALONE = "people alone"
+HEIGHT = 200
+
+
+def budget_curve(
+    result: Protocol, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
+) -> alt.TopLevelMixin:
+    """Annotations spent against the share of pairs decided correctly and, below, against the KLD.
+
+    A line for each metric, estimator and stopping rule; a point a round, the mean over replications. Estimators of the
+    margin alone have no KLD. Raises `OptionError` for an unknown aspect.
+
+    >>> import custodes as cu
+    >>> from custodes.evaluate.protocol import protocol
+    >>> result = protocol(cu.read("demo"), aspect="fluency", replications=2, resamples=0)
+    >>> len(budget_curve(result).to_dict()["vconcat"])
+    2
+    """
+    import altair as alt
+
+    rows, aspect = of_aspect(result.curve, aspect, who="budget_curve")
+    data, lines = theme.inline(rows), line_names(rows)
+    chart = alt.vconcat(*(curve(data, measure, lines=lines).properties(width=width) for measure in MEASURES))
+    return theme.themed(chart, dark=dark, title=titled("What annotations buy", aspect))
+
+
+def line_names(rows: pl.DataFrame) -> list[str]:
+    """What the lines of `Protocol.curve` are called: metric, estimator and stopping rule."""
+    who = pl.when(pl.col("metric") == NONE).then(pl.lit(ALONE)).otherwise("metric")
+    return (
+        rows.select(pl.format("{} · {} · {}", who, "estimator", "stop"))
+        .to_series()
+        .unique(maintain_order=True)
+        .to_list()
+    )
+
+
+def curve(data: Any, measure: str, *, lines: Sequence[str]) -> Any:
+    """Rows of `Protocol.curve`; `measure` is one of `MEASURES`, `lines` are `line_names`; one line needs no legend."""
+    import altair as alt
+
+    name = f"(datum.metric == '{NONE}' ? '{ALONE}' : datum.metric) + ' · ' + datum.estimator + ' · ' + datum.stop"
+    base = alt.Chart(data).transform_filter(f"isValid(datum.{measure})").transform_calculate(line=name)
+    legend = alt.Legend(columns=1, labelLimit=400) if len(lines) > 1 else None
+    told: dict[str, Any] = {"title": None, "legend": legend, "scale": alt.Scale(domain=list(lines))}
+    encoding = {
+        "x": alt.X("annotations:Q", title="Annotations in all", scale=alt.Scale(zero=True)),
+        "y": alt.Y(
+            f"{measure}:Q",
+            title=MEASURES[measure],
+            scale=alt.Scale(domain=[0, 1]) if measure == "correct" else alt.Scale(zero=True),
+            axis=alt.Axis(format="%" if measure == "correct" else ""),
+        ),
+        "color": alt.Color("line:N", **told),
+        "shape": alt.Shape("line:N", **told),
+    }
+    tooltip = [
+        alt.Tooltip("line:N"),
+        alt.Tooltip("round:Q"),
+        alt.Tooltip("annotations:Q", format=".0f"),
+        alt.Tooltip("share:Q", format=".1%", title="share of all annotations"),
+        alt.Tooltip(f"{measure}:Q", format=".3f"),
+    ]
+    line = base.mark_line(opacity=0.6).encode(**{key: encoding[key] for key in ("x", "y", "color")})
+    return alt.layer(line, base.mark_point(opacity=1).encode(**encoding, tooltip=tooltip)).properties(height=HEIGHT)

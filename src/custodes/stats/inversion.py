@@ -1,0 +1,135 @@
+"""Inversion: solve (mixture matrix) x (people's outcome) = (metric's outcome) for people's outcome."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+_PRIOR = 1 / 9  # one pseudo-annotation in all, shared by the cells of the paired table
+_PRIOR_ALONE = 1 / 3  # the same for three cells
+_DRAWS = 1000
+_SINGULAR = 1e-12  # a determinant of rounding noise
+_CHUNK = 1_000_000  # draws held at once per array: 4 MB in float32, about forty such arrays
+
+
+class Inverted(NamedTuple):
+    """The margin p_win - p_loss in [-1, 1], its interval, and P(margin > 0), (...) each."""
+
+    margin: Floats
+    low: Floats
+    high: Floats
+    theta: Floats
+
+
+def inverted(
+    paired: NDArray[Any],
+    metric_only: NDArray[Any],
+    human_only: NDArray[Any],
+    *,
+    confidence: float,
+    rng: np.random.Generator,
+) -> Inverted:
+    """Margin of p in mu p = q, clipped to [-1, 1]: paired (..., 3, 3) [human, metric], the others (..., 3) -> (...).
+
+    mu comes from the paired items, q from all items the metric rated (which counts the paired ones at people's word);
+    people's margin on items without the metric enters by their number. An answer that people never gave has a flat
+    column of mu. Interval and theta are those of Bayesian-bootstrap draws (paired cells + 1/9), wide where mu is close
+    to singular; equal tables get equal results, and swapping the systems mirrors them exactly. The margin is NaN where
+    mu is singular or nobody annotated; without annotations the interval is [-1, 1] and theta 1/2, whatever the metric.
+
+    >>> paired, metric_only = np.array([[32, 4, 4], [5, 10, 5], [4, 4, 32]]), np.array([450, 200, 350])
+    >>> result = inverted(
+    ...     paired, metric_only, np.zeros(3, dtype=int), confidence=0.95, rng=np.random.default_rng(0)
+    ... )
+    >>> mu, q = (paired / paired.sum(axis=1, keepdims=True)).T, (paired.sum(axis=0) + metric_only) / 1100
+    >>> p = np.linalg.solve(mu, q)
+    >>> bool(np.isclose(result.margin, p[0] - p[2]))
+    True
+
+    Source: Deriu et al. 2023, Section 3.2 (the mixture p~ = mu p), solved for p; the interval is ours.
+    """
+    paired, metric_only, human_only = (np.asarray(counts) for counts in (paired, metric_only, human_only))
+    shape = paired.shape[:-2]
+    parts = (paired.reshape(-1, 9), metric_only.reshape(-1, 3), human_only.reshape(-1, 3))
+    tables = np.concatenate(parts, axis=1).astype(np.int64)
+    mirrors = np.concatenate([part[:, ::-1] for part in parts], axis=1).astype(np.int64)
+    first = (tables != mirrors).argmax(axis=1)[:, np.newaxis]
+    swapped = (np.take_along_axis(tables, first, axis=1) < np.take_along_axis(mirrors, first, axis=1))[:, 0]
+    distinct, where = np.unique(np.where(swapped[:, np.newaxis], mirrors, tables), axis=0, return_inverse=True)
+    where = where.reshape(-1)  # NumPy 2.0 alone keeps a second axis
+
+    margin, low, high, theta = np.empty((4, len(distinct)))
+    step = max(1, _CHUNK // _DRAWS)
+    for start in range(0, len(distinct), step):
+        part = slice(start, start + step)
+        margin[part] = _solved(_as_they_are(distinct[part]), distinct[part])[:, 0]
+        # a singular draw says nothing of the margin, and lies in the middle
+        drawn = np.nan_to_num(_solved(_bootstrapped(distinct[part], rng), distinct[part]).astype(np.float32))
+        low[part], high[part] = np.quantile(drawn, ((1 - confidence) / 2, (1 + confidence) / 2), axis=1)
+        theta[part] = (drawn > 0).mean(axis=1) + (drawn == 0).mean(axis=1) / 2
+
+    unknown = distinct[:, :9].sum(axis=1) + distinct[:, 12:].sum(axis=1) == 0
+    low[unknown], high[unknown], theta[unknown] = -1.0, 1.0, 0.5
+    margin, low, high, theta = margin[where], low[where], high[where], theta[where]
+    low, high = np.where(swapped, -high, low), np.where(swapped, -low, high)
+    theta = np.where(swapped, 1 - theta, theta)
+    # A table that is its own mirror image has a symmetric answer: the two tails estimate one number.
+    own, half = (tables == mirrors).all(axis=1), (high - low) / 2
+    return Inverted(
+        margin=np.where(swapped, -margin, margin).reshape(shape),
+        low=np.where(own, -half, low).reshape(shape),
+        high=np.where(own, half, high).reshape(shape),
+        theta=np.where(own, 0.5, theta).reshape(shape),
+    )
+
+
+def _as_they_are(tables: NDArray[np.int64]) -> NDArray[Any]:
+    """Tables (n, 15) as one draw (15, n, 1), where an answer people never gave has a flat row."""
+    cells = tables.astype(np.float64)
+    rows = cells[:, :9].reshape(-1, 3, 3)
+    # a row this light is a channel, and no outcome
+    rows[rows.sum(axis=2) == 0] = 1e-300
+    return cells.T[:, :, np.newaxis]
+
+
+def _bootstrapped(tables: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
+    """Gamma draws (15, n, draws); per distinct count rather than per table, as few items have few distinct counts."""
+    drawn = np.empty((15, len(tables), _DRAWS), dtype=np.float32)
+    for cell, counts in enumerate(tables.T):
+        count, where = np.unique(counts, return_inverse=True)
+        prior = _PRIOR if cell < 9 else _PRIOR_ALONE
+        drawn[cell] = rng.standard_gamma((count + prior)[:, np.newaxis], (len(count), _DRAWS), np.float32)[where]
+    return drawn
+
+
+def _solved(cells: NDArray[Any], tables: NDArray[np.int64]) -> NDArray[Any]:
+    """The clipped margin of each draw, NaN where it is not determined: cells (15, n, draws), tables (n, 15)."""
+    n, many, alone = (tables[:, part].sum(axis=1)[:, np.newaxis] for part in (slice(9), slice(9, 12), slice(12, 15)))
+    many = np.where(n > 0, many, 0)  # without a paired item nothing is known of the channel
+    answers, own = cells[9:12], cells[12:]
+    human = [cells[k] + cells[k + 1] + cells[k + 2] for k in (0, 3, 6)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # rows of the channel, (3 metric, n, draws) each
+        win, tie, loss = (cells[k : k + 3] / total for k, total in zip((0, 3, 6), human, strict=True))
+        # By Cramer's rule: the g with channel @ g = (1, 0, -1), applied to the metric's outcome.
+        determinant = _triple(tie, loss, win)
+        determinant[np.abs(determinant) < _SINGULAR] = np.nan
+        corrected = _triple(tie, win + loss, answers) / determinant / (answers[0] + answers[1] + answers[2])
+        terms = (
+            (n, (human[0] - human[2]) / (human[0] + human[1] + human[2])),
+            (many, corrected),
+            (alone, (own[0] - own[2]) / (own[0] + own[1] + own[2])),
+        )
+        total = sum(np.where(weight > 0, (weight / (n + many + alone)) * term, 0.0) for weight, term in terms)
+    return np.where(n + alone > 0, np.clip(total, -1, 1), np.nan)
+
+
+def _triple(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> NDArray[Any]:
+    """(a x b) . c over the first axis of length 3, spelled out: `np.cross` is several times slower."""
+    return np.asarray(
+        (a[1] * b[2] - a[2] * b[1]) * c[0] + (a[2] * b[0] - a[0] * b[2]) * c[1] + (a[0] * b[1] - a[1] * b[0]) * c[2]
+    )

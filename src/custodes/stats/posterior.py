@@ -1,0 +1,138 @@
+"""What a posterior of the mixture model is, and how draws become one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+_BINS = 2048
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixturePosterior:
+    """Posterior of outcome shares p and mixture matrix mu of one table of counts (shape ()) or of many (shape (...)).
+
+    `theta` (...) is P(p_win > p_loss | data), `theta_error` its Monte Carlo standard error. `p_mean`, `p_low`, `p_high`
+    (..., 3) are win, tie, loss; `margin_low`, `margin_high` (...) bound p_win - p_loss; `mu_mean` (..., 3, 3) is
+    [metric, human], columns summing to 1. `effective_draws` is the number of independent draws worth as much (infinite
+    for a closed form; for a bound of a rare outcome it may be a sixth of that), `largest_weight` the share of the
+    heaviest draw, `r_hat` the split R-hat of the margin (NaN where no chain was run), `method` one of closed, exact,
+    gibbs, nuts.
+    """
+
+    theta: Floats
+    theta_error: Floats
+    p_mean: Floats
+    p_low: Floats
+    p_high: Floats
+    margin_low: Floats
+    margin_high: Floats
+    mu_mean: Floats
+    effective_draws: Floats
+    largest_weight: Floats
+    r_hat: Floats
+    method: NDArray[np.str_]
+
+    def swapped(self) -> MixturePosterior:
+        """The posterior of the same data with the two systems of each pair exchanged."""
+        return MixturePosterior(
+            theta=1 - self.theta,
+            theta_error=self.theta_error,
+            p_mean=self.p_mean[..., ::-1],
+            p_low=self.p_low[..., ::-1],
+            p_high=self.p_high[..., ::-1],
+            margin_low=-self.margin_high,
+            margin_high=-self.margin_low,
+            mu_mean=self.mu_mean[..., ::-1, ::-1],
+            effective_draws=self.effective_draws,
+            largest_weight=self.largest_weight,
+            r_hat=self.r_hat,
+            method=self.method,
+        )
+
+    def mirrored(self) -> MixturePosterior:
+        """The mean of this posterior and its swap, for data that are their own mirror image: theta is 1/2, no error."""
+        swapped = self.swapped()
+        means = {
+            name: (getattr(self, name) + getattr(swapped, name)) / 2
+            for name in ("theta", "p_mean", "p_low", "p_high", "margin_low", "margin_high", "mu_mean")
+        }
+        rest = {name: getattr(self, name) for name in ("effective_draws", "largest_weight", "r_hat", "method")}
+        return MixturePosterior(**means, theta_error=np.zeros_like(self.theta_error), **rest)
+
+
+def stack(posteriors: Sequence[MixturePosterior], shape: tuple[int, ...]) -> MixturePosterior:
+    """One posterior of the given shape out of posteriors of shape (), in C order."""
+
+    def column(name: str) -> NDArray[Any]:
+        if not posteriors:
+            empty = {"mu_mean": (3, 3), "p_mean": (3,), "p_low": (3,), "p_high": (3,)}.get(name, ())
+            return np.empty(shape + empty, dtype=np.str_ if name == "method" else np.float64)
+        values = np.stack([getattr(posterior, name) for posterior in posteriors])
+        return values.reshape(shape + values.shape[1:])
+
+    return MixturePosterior(**{field.name: column(field.name) for field in fields(MixturePosterior)})
+
+
+def summarise(
+    p: Floats,
+    mu_mean: Floats,
+    weights: Floats,
+    *,
+    confidence: float,
+    theta_error: float,
+    effective_draws: float,
+    r_hat: float,
+    method: str,
+) -> MixturePosterior:
+    """The posterior that draws p (3, n) with weights (n,) and the mean mu (3, 3) stand for."""
+    total = weights.sum()
+    tail = (1 - confidence) / 2
+    bounds = weighted_quantiles(np.vstack([p, p[0] - p[2]]), weights, (tail, 1 - tail))
+    return MixturePosterior(
+        theta=np.asarray(weights[p[0] > p[2]].sum() / total),
+        theta_error=np.asarray(theta_error),
+        p_mean=p @ weights / total,
+        p_low=bounds[:3, 0],
+        p_high=bounds[:3, 1],
+        margin_low=bounds[3, 0],
+        margin_high=bounds[3, 1],
+        mu_mean=mu_mean,
+        effective_draws=np.asarray(effective_draws),
+        largest_weight=np.asarray(weights.max() / total),
+        r_hat=np.asarray(r_hat),
+        method=np.asarray(method),
+    )
+
+
+def weighted_quantiles(values: Floats, weights: Floats, probabilities: Sequence[float]) -> Floats:
+    """Quantiles of weighted draws: values (k, n), weights (n,) -> (k, probabilities).
+
+    The smallest value whose cumulative weight reaches the probability.
+
+    >>> weighted_quantiles(np.array([[3.0, 1.0, 2.0]]), np.array([1.0, 1.0, 2.0]), (0.25, 0.5, 1.0)).tolist()
+    [[1.0, 2.0, 3.0]]
+    """
+    wanted = np.asarray(probabilities) * weights.sum()
+    result = np.empty((len(values), len(wanted)))
+    for row, out in zip(values, result, strict=True):
+        # A histogram finds the bin of each quantile, so that only that bin is sorted: four times faster than a sort.
+        low = row.min()
+        width = max(row.max() - low, np.finfo(np.float64).tiny)
+        bins = np.minimum((row - low) / width * _BINS, _BINS - 1).astype(np.int16)
+        reached = np.cumsum(np.bincount(bins, weights=weights, minlength=_BINS))
+        for i, target in enumerate(wanted):
+            # rounding may leave the sum short of the last target
+            found = min(int(np.searchsorted(reached, min(target, reached[-1]))), _BINS - 1)
+            inside = np.flatnonzero(bins == found)
+            inside = inside[np.argsort(row[inside])]
+            before = reached[found - 1] if found else 0.0
+            at = np.searchsorted(before + np.cumsum(weights[inside]), target)
+            out[i] = row[inside[min(int(at), len(inside) - 1)]]
+    return result

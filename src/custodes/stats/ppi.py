@@ -1,0 +1,96 @@
+"""Prediction-powered inference (PPI++): the win-loss margin from few human labels and many metric labels."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+_SIGN = np.array([1, 0, -1])  # win, tie, loss
+_NORMAL_FROM = 50  # labels from which normal quantiles serve
+_WORST_ERROR = 2  # a metric that says win where people say loss
+_NOISE = 1e-12  # variances of -1, 0, 1 below this are rounding
+
+
+class Margin(NamedTuple):
+    """A margin p_win - p_loss (...), its standard error and the degrees of freedom of its t quantiles (inf: normal).
+
+    Where there are too few labels for an error it is NaN.
+    """
+
+    margin: Floats
+    error: Floats
+    freedom: Floats
+
+
+def ppi_margin(paired: NDArray[Any], metric_only: NDArray[Any], human_only: NDArray[Any]) -> Margin:
+    """PPI++ estimate of the margin: paired (..., 3, 3) [human, metric], metric_only and human_only (..., 3) -> (...).
+
+    Labels are +1, 0, -1; the metric's labels on all its items stand in for people's, with the power-tuning weight
+    lambda, and the paired items rectify them. Without metric-only items this is the mean of the labels. Human labels on
+    items without the metric are an independent second estimate, averaged in by inverse variance (with one label
+    variance for all). Where the rectified labels do not vary at all, their variance cannot be estimated: one more item
+    with the worst error is imagined, so that a few equal labels decide nothing. Not clipped to [-1, 1].
+    t quantiles with labels - 1 degrees of freedom under 50 labels. NaN without labels; the error also with one.
+
+    >>> margin, error, freedom = ppi_margin(
+    ...     np.array([[30, 5, 5], [5, 15, 5], [4, 6, 25]]), np.array([400, 200, 400]), np.zeros(3, dtype=int)
+    ... )
+    >>> round(float(margin), 3), round(float(error), 3), float(freedom)
+    (0.029, 0.07, inf)
+
+    Source: Angelopoulos, Duchi and Zrnic 2023, "PPI++", Section 6 (power tuning) for the mean.
+    """
+    paired, metric_only, human_only = (np.asarray(c, dtype=np.float64) for c in (paired, metric_only, human_only))
+    human, metric = paired.sum(axis=-1), paired.sum(axis=-2)
+    n, many, alone = human.sum(axis=-1), metric_only.sum(axis=-1), human_only.sum(axis=-1)
+
+    human_mean, metric_mean, other_mean = _mean(human), _mean(metric), _mean(metric_only)
+    products = np.einsum("...hm,h,m->...", paired, _SIGN, _SIGN)
+    covariance = _ratio(products, n) - human_mean * metric_mean
+    everything = metric + metric_only
+    total = n + many
+    spread = _variance(everything) * _ratio(total, total - 1)
+    # lambda of ppi_py: clipped to [0, 1]; 0 where the metric says nothing or has nothing to say beyond the labels
+    tuned = _ratio(covariance, (1 + _ratio(n, many)) * spread)
+    tuned = np.where((many > 0) & (spread > _NOISE), np.clip(tuned, 0, 1), 0.0)
+
+    rectified = _variance(human) - 2 * tuned * covariance + tuned**2 * _variance(metric)
+    imputed = np.where(tuned > 0, tuned**2 * _ratio(_variance(metric_only), many), 0.0)
+    variance = _ratio(_at_least_one_error(rectified, n), n) + imputed
+    margin = human_mean + np.where(tuned > 0, tuned * (other_mean - metric_mean), 0.0)
+
+    labels = n + alone
+    own_variance = _ratio(_at_least_one_error(_variance(human + human_only), labels), alone)
+    share = np.where(alone == 0, 1.0, np.where(n == 0, 0.0, own_variance / (own_variance + variance)))
+    return Margin(
+        margin=_blend(share, margin, _mean(human_only)),
+        error=np.where(labels > 1, np.sqrt(_blend(share**2, variance, own_variance, other=(1 - share) ** 2)), np.nan),
+        freedom=np.where(labels < _NORMAL_FROM, labels - 1, np.inf),
+    )
+
+
+def _blend(share: Floats, first: Floats, second: Floats, other: Floats | None = None) -> Floats:
+    """share * first + (1 - share) * second, where what has no share may be undefined."""
+    rest = 1 - share if other is None else other
+    return np.where(share > 0, share * first, 0.0) + np.where(rest > 0, rest * second, 0.0)
+
+
+def _at_least_one_error(variance: Floats, n: Floats) -> Floats:
+    """The variance of n labels, and where they do not vary, that of n labels with one more imagined to be wrong."""
+    return np.where(variance > _NOISE, variance, _ratio(np.full_like(n, _WORST_ERROR**2), n))
+
+
+def _mean(outcome: Floats) -> Floats:
+    return _ratio(outcome @ _SIGN, outcome.sum(axis=-1))
+
+
+def _variance(outcome: Floats) -> Floats:
+    return _ratio(outcome @ _SIGN**2, outcome.sum(axis=-1)) - _mean(outcome) ** 2
+
+
+def _ratio(a: Floats, b: Floats) -> Floats:
+    return np.asarray(np.divide(a, b, out=np.full(np.shape(b), np.nan), where=b > 0))

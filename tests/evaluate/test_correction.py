@@ -1,0 +1,265 @@
+"""Correction: the table beside its estimators, the graph, what is marked, and bad input."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.data.pairs import PairCounts
+from custodes.data.simulate import simulate_counts
+from custodes.errors import InputError, OptionError
+from custodes.evaluate.correction import BESIDE, correction
+from custodes.evaluate.ranking import ranking
+from custodes.stats.estimate import ESTIMATORS, Estimate
+from tests.evaluate.test_favoritism import study_of
+
+FIELDS = [
+    *("metric", "estimator", "system_a", "system_b", "n_paired", "n_metric", "n_human_only"),
+    *("p_win", "p_tie", "p_loss", "margin", "margin_low", "margin_high", "theta", "decision", "effective_draws"),
+]
+CHANNEL = np.array([[0.8, 0.1, 0.1], [0.3, 0.4, 0.3], [0.1, 0.1, 0.8]])
+
+
+def partly_annotated(annotated: int = 45, step: float = 0.5) -> np.ndarray:
+    """Scores (raters, items, 4 systems, the first best): a person on some items, a good metric, a blind one."""
+    rng = np.random.default_rng(0)
+    person = np.rint(step * np.arange(4, 0, -1) + rng.normal(size=(120, 4)))
+    scores = np.stack([person, person + rng.normal(size=person.shape), rng.normal(size=person.shape)])
+    scores[0, annotated:] = np.nan
+    return scores
+
+
+def counts_of(paired: np.ndarray, metric_only: np.ndarray, human_only: np.ndarray | None = None) -> PairCounts:
+    """(pairs, metrics, ...) counts of systems A, B, C."""
+    names = (("A", "A", "B"), ("B", "C", "C"))
+    return PairCounts(
+        paired=paired,
+        metric_only=metric_only,
+        human_only=np.zeros_like(metric_only) if human_only is None else human_only,
+        system_a=names[0][: len(paired)],
+        system_b=names[1][: len(paired)],
+        metrics=tuple(f"m{k}" for k in range(paired.shape[1])),
+    )
+
+
+def simulated(n: int = 60, pairs: int = 3) -> PairCounts:
+    rng = np.random.default_rng(0)
+    p = np.array([0.55, 0.2, 0.25])
+    paired = simulate_counts(np.tile(p, (pairs, 2, 1)), np.tile(CHANNEL, (pairs, 2, 1, 1)), n=n, rng=rng)
+    return counts_of(paired, rng.multinomial(500, p @ CHANNEL, size=(pairs, 2)))
+
+
+def test_fields_and_order() -> None:
+    result = correction(simulated(), estimator=["mixture", "human", "ppi"])
+    assert [name for name in result.pairs.columns if name in FIELDS] == FIELDS
+    assert set(result.tables()) == {"pairs", "edges"}
+    rows = result.pairs.rows(named=True)
+    assert len(rows) == 2 * 3 * 4
+    # metric, then pair, then what is to be compared side by side, each estimator once
+    assert [row["estimator"] for row in rows[:4]] == ["naive", "human", "mixture", "ppi"]
+    assert [row["metric"] for row in rows] == ["m0"] * 12 + ["m1"] * 12
+    assert [(row["system_a"], row["system_b"]) for row in rows[:12:4]] == [("A", "B"), ("A", "C"), ("B", "C")]
+    assert {row["n_paired"] for row in rows} == {60}
+    assert {row["n_metric"] for row in rows} == {500}
+    assert result.provenance.options["estimator"] == ["mixture", "human", "ppi"]
+
+
+@pytest.mark.parametrize("name", ["human", "naive", "ppi", "poststratified", "inversion"])
+def test_rows_are_the_estimates(name: str) -> None:
+    counts = simulated()
+    rng = np.random.default_rng(0)
+    paired = counts.paired, counts.metric_only, counts.human_only
+    expected = ESTIMATORS[name](*paired, confidence=0.95, gamma=0.05, rng=rng)
+    rows = correction(counts, estimator=name, rng=1).pairs.filter(pl.col("estimator") == name)
+    np.testing.assert_allclose(rows["margin"], expected.margin.T.ravel())
+    # 1,000 draws of another seed leave a sd of at most .016 in theta, and much in a bound near a singular channel
+    np.testing.assert_allclose(rows["theta"], expected.theta.T.ravel(), atol=0.08 if name == "inversion" else 1e-12)
+    if name != "inversion":
+        np.testing.assert_allclose(rows["margin_low"], expected.margin_low.T.ravel())
+        np.testing.assert_allclose(rows["margin_high"], expected.margin_high.T.ravel())
+    if name in ("ppi", "inversion"):
+        assert rows["p_win"].null_count() == rows["p_tie_low"].null_count() == len(rows)
+    else:
+        np.testing.assert_allclose(rows["p_loss"], expected.p[..., 2].T.ravel())
+        np.testing.assert_allclose(rows["p_tie_high"], expected.p_high[..., 1].T.ravel())
+    sign = np.where(rows["theta"] > 0.975, "+", np.where(rows["theta"] < 0.025, "-", "="))
+    assert rows["decision"].to_list() == sign.tolist()
+
+
+def test_nuts_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("custodes.evaluate.correction.mixture_by_nuts", ESTIMATORS["human"])
+    rows = correction(simulated(), sampler="nuts").pairs
+    theta = {name: rows.filter(pl.col("estimator") == name)["theta"] for name in ("human", "mixture")}
+    assert theta["mixture"].equals(theta["human"], check_names=False)
+    exact = correction(simulated(), sampler="exact").pairs.filter(pl.col("estimator") == "mixture")["theta"]
+    assert not exact.equals(theta["human"])
+
+
+def test_human_only_is_the_same_beside_every_metric() -> None:
+    result = correction(study_of(partly_annotated()), estimator="ppi")
+    people = result.pairs.filter(pl.col("estimator") == "human")
+    one, two = (people.filter(pl.col("metric") == m).drop("metric") for m in ("m1", "m2"))
+    assert one.equals(two)
+
+
+def test_a_partly_annotated_study() -> None:
+    scores = partly_annotated()
+    result = correction(study_of(scores), estimator=["mixture", "poststratified", "pooled"], rng=3)
+    row = result.pairs.filter(pl.col("metric") == "m1", pl.col("system_a") == "S1", pl.col("system_b") == "S3")
+    assert set(row["n_paired"]) == {45}
+    assert set(row["n_metric"]) == {75}
+    assert set(row["n_human_only"]) == {0}
+    width = dict(zip(row["estimator"], row["margin_high"] - row["margin_low"], strict=True))
+    # a good metric narrows the interval of people
+    assert width["mixture"] < width["human"]
+    assert width["poststratified"] < width["human"]
+    assert set(row["decision"]) == {"+"}
+    assert result.provenance.seed == 3
+    again = correction(study_of(scores), estimator=["mixture", "poststratified", "pooled"], rng=3)
+    assert again.pairs.equals(result.pairs)
+
+
+def test_edges_are_the_graph_of_the_decisions() -> None:
+    scores = partly_annotated(annotated=120, step=1.0)
+    result = correction(study_of(scores), estimator="ppi")
+    # with all items annotated, people decide (nearly) as their sign test does: the same graph here
+    mine = result.edges.filter(pl.col("metric") == "m1", pl.col("estimator") == "human").select("winner", "loser")
+    theirs = ranking(study_of(scores), resamples=0).edges.filter(pl.col("rater") == "human").select("winner", "loser")
+    assert mine.equals(theirs)
+    assert mine.rows() == [("S0", "S1"), ("S1", "S2"), ("S2", "S3")]
+    assert set(result.edges["estimator"]) <= {*BESIDE, "ppi"}
+
+
+def test_circles_are_condensed_and_noted() -> None:
+    win, loss = np.diag([40, 5, 5]), np.diag([5, 5, 40])
+    paired = np.stack([win, loss, win])[:, None]  # A > B, C > A, B > C
+    result = correction(counts_of(paired, np.zeros((3, 1, 3), dtype=int)))
+    assert result.edges.is_empty()
+    assert [note.rule for note in result.notes] == ["cycle"]
+
+
+def test_equivalence_needs_the_whole_interval_inside() -> None:
+    paired = np.stack([np.diag([10, 400, 10]), np.diag([60, 30, 60]), np.diag([300, 50, 10])])[:, None]
+    counts = counts_of(paired, np.zeros((3, 1, 3), dtype=int))
+    rows = correction(counts, estimator="human", equivalence=0.1).pairs.filter(pl.col("estimator") == "human")
+    assert rows["equivalent"].to_list() == [
+        max(-low, high) < 0.1 for low, high in zip(rows["margin_low"], rows["margin_high"], strict=True)
+    ]
+    assert rows["equivalent"].to_list() == [True, False, False]
+    assert correction(counts, estimator="human").pairs["equivalent"].null_count() == 6
+
+
+def test_a_pair_never_annotated_is_answered_and_marked() -> None:
+    counts = simulated()
+    paired = counts.paired.copy()
+    paired[1] = 0
+    result = correction(replace(counts, paired=paired), estimator=list(ESTIMATORS))
+    rows = result.pairs.filter(pl.col("system_a") == "A", pl.col("system_b") == "C", pl.col("metric") == "m0")
+    assert dict(zip(rows["estimator"], rows["note"], strict=True)) == {
+        name: "" if name == "naive" else "never annotated" for name in ESTIMATORS
+    }
+    assert set(rows.filter(pl.col("estimator") != "naive")["decision"]) == {"="}
+    assert rows.filter(pl.col("estimator") == "naive")["decision"].item() == "+"
+    assert rows.filter(pl.col("estimator") == "human")["theta"].item() == 0.5
+    note = next(note for note in result.notes if note.rule == "never-annotated")
+    assert note.count == 1
+    assert "A - C" in note.message
+
+
+def test_few_annotations_are_marked() -> None:
+    result = correction(simulated(n=29), estimator="ppi")
+    assert set(result.pairs.filter(pl.col("estimator") == "ppi")["note"]) == {"few annotations"}
+    assert [note.count for note in result.notes if note.rule == "few-annotations"] == [3]
+    assert not correction(simulated(n=30), estimator="ppi").notes
+
+
+def test_few_effective_draws_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def sampled(*counts: np.ndarray, **options: object) -> Estimate:
+        answer = ESTIMATORS["human"](*counts, **options)  # type: ignore[arg-type]
+        return replace(answer, effective_draws=np.where(np.arange(2) == 0, 999.0, 1000.0) * np.ones((3, 1)))
+
+    monkeypatch.setitem(ESTIMATORS, "mixture", sampled)
+    notes = correction(simulated()).notes
+    assert [(note.rule, note.count) for note in notes] == [("few-draws", 3)]
+
+
+def test_pooled_says_when_it_cannot_answer() -> None:
+    few = correction(study_of(partly_annotated(annotated=19)), estimator="pooled")
+    assert "few-clusters" in {note.rule for note in few.notes}
+    assert set(few.pairs.filter(pl.col("estimator") == "pooled")["decision"]) == {"="}
+    rng = np.random.default_rng(0)
+    # S0 beats S1, S1 beats S2, S2 beats S0: dice that no additive model fits
+    dice = np.array([[2, 4, 9], [1, 6, 8], [3, 5, 7]])
+    person = np.stack([rng.choice(faces, 100) for faces in dice[[1, 0, 2]]], axis=1).astype(float)
+    circle = correction(study_of(np.stack([person, person])), estimator="pooled")
+    assert "not-additive" in {note.rule for note in circle.notes}
+    rows = {name: circle.pairs.filter(pl.col("estimator") == name) for name in ("human", "pooled")}
+    np.testing.assert_allclose(rows["pooled"]["theta"], rows["human"]["theta"])
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"gamma": 0}, "gamma=0: must lie between 0 and 1"),
+        ({"gamma": 1.0}, "gamma=1.0"),
+        ({"confidence": 95}, "confidence=95"),
+        ({"equivalence": -0.1}, "equivalence=-0.1"),
+        ({"estimator": "mixtures"}, "did you mean 'mixture'"),
+        ({"estimator": []}, "name at least one of mixture"),
+        ({"estimator": "pooled"}, "needs the items behind the counts"),
+        ({"sampler": "gibbs"}, "allowed: exact, nuts"),
+        ({"ties": "exact"}, "counts are already selected"),
+    ],
+)
+def test_bad_options(options: dict[str, object], says: str) -> None:
+    with pytest.raises(OptionError, match=says):
+        correction(simulated(), **options)  # type: ignore[arg-type]
+
+
+def test_bad_counts() -> None:
+    counts = simulated()
+    halves = replace(counts, paired=counts.paired + 0.5)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"counts\.paired holds .*\.5: counts are whole numbers"):
+        correction(halves)
+    with pytest.raises(InputError, match=r"counts\.metric_only holds -1"):
+        correction(replace(counts, metric_only=counts.metric_only * 0 - 1))
+    with pytest.raises(InputError, match="have no item in common"):
+        correction(replace(counts, paired=counts.paired * 0))
+    scores = partly_annotated()
+    scores[1:, :45] = np.nan
+    with pytest.raises(InputError, match="in common"):
+        correction(study_of(scores))
+
+
+def test_counts_of_a_float_type_that_are_whole_are_counts() -> None:
+    counts = simulated()
+    as_floats = replace(counts, paired=counts.paired.astype(float))  # type: ignore[arg-type]
+    assert (
+        correction(as_floats, estimator="ppi")
+        .pairs["margin"]
+        .equals(correction(counts, estimator="ppi").pairs["margin"])
+    )
+
+
+def test_a_metric_without_overlap_is_noted() -> None:
+    counts = simulated()
+    paired, human_only = counts.paired.copy(), counts.human_only.copy()
+    paired[:, 1] = 0
+    human_only[:, 1] = counts.human
+    result = correction(replace(counts, paired=paired, human_only=human_only))
+    assert [note.message for note in result.notes if note.rule == "no-overlap"] == [
+        "no item shared with people, so nothing to correct by: m1"
+    ]
+
+
+def test_the_demo_is_corrected_towards_people() -> None:
+    study = cu.read("demo")
+    result = correction(study, metrics="selfeval", aspect="coherence", estimator="mixture")
+    people, naive, corrected = (
+        result.pairs.filter(pl.col("estimator") == name)["margin"].to_numpy() for name in ("human", "naive", "mixture")
+    )
+    assert np.abs(corrected - people).mean() < np.abs(naive - people).mean() / 4

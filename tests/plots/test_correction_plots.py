@@ -1,0 +1,112 @@
+"""Pictures of corrected margins and of the protocol hold the numbers of their result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes import plots
+from custodes.errors import OptionError
+from custodes.evaluate.correction import Correction, correction
+from custodes.evaluate.protocol import Protocol, protocol
+from custodes.plots.correction import PAIR_ROW, margin_rows
+
+
+@pytest.fixture(scope="module")
+def corrected() -> Correction:
+    return correction(cu.read("demo"), metrics="learned,judge", estimator=["ppi", "poststratified"])
+
+
+@pytest.fixture(scope="module")
+def replayed() -> Protocol:
+    study = cu.read("demo")
+    return protocol(study, estimator=["human", "pooled"], looks=(10, 20, 40), replications=2, resamples=0)
+
+
+def rows_of(chart: Any) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = chart.to_dict()["data"]["values"]
+    return rows
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_they_become_svg_with_their_labels(
+    corrected: Correction, replayed: Protocol, tmp_path: Path, dark: bool
+) -> None:
+    charts = {
+        "metric": plots.correction_margins(corrected, "judge", aspect="fluency", dark=dark),
+        "Fir better": plots.pair_outcome(corrected, "judge", "Fir", "Elm", aspect="fluency", dark=dark),
+        "people alone · human · decided": plots.budget_curve(replayed, aspect="fluency", dark=dark),
+    }
+    for label, chart in charts.items():
+        text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
+        assert label in text
+        assert "NaN" not in text
+
+
+def test_margins_stand_side_by_side_as_in_the_result(corrected: Correction) -> None:
+    here = (pl.col("aspect") == "fluency") & (pl.col("metric") == "judge")
+    rows = rows_of(plots.correction_margins(corrected, "judge", aspect="fluency", estimator="poststratified"))
+    assert len(rows) == 15
+    for estimator, ending in (("naive", "_naive"), ("human", "_human"), ("poststratified", "")):
+        own = corrected.pairs.filter(here & (pl.col("estimator") == estimator))
+        for name in ("margin", "margin_low", "margin_high", "decision"):
+            assert [row[f"{name}{ending}"] for row in rows] == own[name].to_list()
+
+
+def test_only_changed_pairs_can_be_shown(corrected: Correction) -> None:
+    rows = margin_rows(corrected).filter((pl.col("aspect") == "fluency") & (pl.col("metric") == "judge"))
+    differs = rows.filter(pl.col("decision") != pl.col("decision_naive"))["pair"].to_list()
+    assert 0 < len(differs) < rows.height
+    shown = rows_of(plots.correction_margins(corrected, "judge", aspect="fluency", changed=True))
+    assert [row["pair"] for row in shown] == differs
+
+
+def test_many_pairs_keep_a_row_each(corrected: Correction) -> None:
+    names = pl.format("{}-{}", "system_a", pl.lit("x"))
+    pairs = pl.concat([corrected.pairs.with_columns(system_a=pl.format("{}{}", names, pl.lit(i))) for i in range(8)])
+    many = Correction(**{**vars(corrected), "pairs": pairs})
+    chart = plots.correction_margins(many, "judge", aspect="fluency").to_dict()
+    assert chart["height"]["step"] == PAIR_ROW
+    assert len({row["pair"] for row in chart["data"]["values"]}) == 120
+
+
+def test_a_pair_turns_with_its_systems(corrected: Correction) -> None:
+    def shares(a: str, b: str) -> dict[tuple[str, str], float]:
+        rows = rows_of(plots.pair_outcome(corrected, "judge", a, b, aspect="fluency"))
+        return {(row["estimator"], row["outcome"]): row["share"] for row in rows}
+
+    one, other = shares("Aster", "Fir"), shares("Fir", "Aster")
+    assert {estimator for estimator, _ in one} == {"naive", "human", "poststratified"}  # ppi knows the margin alone
+    for estimator in ("naive", "human", "poststratified"):
+        assert one[estimator, "p_win"] == other[estimator, "p_loss"]
+        assert one[estimator, "p_tie"] == other[estimator, "p_tie"]
+        assert sum(one[estimator, name] for name in ("p_win", "p_tie", "p_loss")) == pytest.approx(1)
+
+
+def test_the_curve_has_a_line_for_each_estimator(replayed: Protocol) -> None:
+    chart = plots.budget_curve(replayed, aspect="fluency").to_dict()
+    values = chart["data"]["values"]
+    assert values == replayed.curve.filter(pl.col("aspect") == "fluency").to_dicts()
+    assert [panel["layer"][1]["encoding"]["y"]["field"] for panel in chart["vconcat"]] == ["correct", "kld"]
+    assert {(row["estimator"], row["round"]) for row in values} == {
+        (e, r) for e in ("human", "pooled") for r in (1, 2, 3)
+    }
+
+
+def test_unknown_names_are_told_with_a_suggestion(corrected: Correction, replayed: Protocol) -> None:
+    with pytest.raises(OptionError, match="did you mean 'judge'"):
+        plots.correction_margins(corrected, "jugde", aspect="fluency")
+    with pytest.raises(OptionError, match="which aspect"):
+        plots.correction_margins(corrected, "judge")
+    with pytest.raises(OptionError, match="did you mean 'ppi'"):
+        plots.correction_margins(corrected, "judge", aspect="fluency", estimator="pip")
+    with pytest.raises(OptionError, match="did you mean 'Fir'"):
+        plots.pair_outcome(corrected, "judge", "Firr", "Elm", aspect="fluency")
+    with pytest.raises(OptionError, match="not a pair"):
+        plots.pair_outcome(corrected, "judge", "Fir", "Fir", aspect="fluency")
+    with pytest.raises(OptionError, match="did you mean 'fluency'"):
+        plots.budget_curve(replayed, aspect="fluence")

@@ -1,0 +1,105 @@
+"""The sections on correction and the protocol: what they show, and what they say where they have nothing to show."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import polars as pl
+
+import custodes as cu
+from custodes.evaluate.correction import correction
+from custodes.evaluate.protocol import protocol
+from custodes.report import Report
+from custodes.report.making import MOST_CORRECTED, _corrected
+
+
+def section(made: Report, identity: str) -> str:
+    found = re.search(rf'<section id="{identity}">(.*?)\n</section>\n(?=<section|</main>)', made.html, re.DOTALL)
+    assert found
+    return found[1]
+
+
+def study(scores: dict[str, Any], *, items: int, systems: tuple[str, ...] = ("A", "B", "C")) -> cu.Study:
+    """Scores by item and place of the system; a rater named m... is a metric."""
+    rows = [
+        {
+            "item": str(i),
+            "system": system,
+            "rater": rater,
+            "kind": "metric" if rater.startswith("m") else "human",
+            "score": score(i, j),
+        }
+        for i in range(items)
+        for j, system in enumerate(systems)
+        for rater, score in scores.items()
+        if score(i, j) is not None
+    ]
+    return cu.read(pl.DataFrame(rows))
+
+
+def test_results_are_those_of_the_questions(made: Report) -> None:
+    assert list(made.results)[-2:] == ["correction", "protocol"]
+    assert set(made.to_dict()) >= {"correction", "protocol"}
+    own = made.results["correction"].provenance.options
+    assert set(made.verdict.best.values()) <= set(own["metrics"])
+    again = correction(cu.read("demo"), metrics=own["metrics"])
+    assert made.tables()["correction.pairs"].equals(again.pairs)
+    replayed = protocol(cu.read("demo"), looks=(10, 20, 40), boundary="pocock", null=True)
+    assert made.tables()["protocol.protocol"].equals(replayed.protocol)
+
+
+def test_the_page_names_what_was_corrected_and_left_out(made: Report) -> None:
+    text = section(made, "correction")
+    metrics = made.results["correction"].provenance.options["metrics"]
+    options = re.findall(r'<option value="([^"]*)"', text.split("</select>")[0])
+    assert sorted(options) == sorted(metrics)
+    assert f"{7 - len(metrics)} more metrics were left out" in text
+    # people annotated every item of the demo
+    assert "correction cannot add to what people say" in text
+
+
+def test_the_protocol_stands_beside_peoples_own_agreement(made: Report) -> None:
+    text = section(made, "protocol")
+    assert text.count("<tr data-aspect=") == 2
+    for name in ("correct", "self_agreement"):
+        table = "reference" if name == "self_agreement" else "protocol"
+        for value in made.tables()[f"protocol.{table}"][name]:
+            assert f'data-value="{value}"' in text
+
+
+def test_metrics_are_taken_by_rank_and_never_without_the_best() -> None:
+    assert _corrected(["a", "b"], [["a", "c", "d"], ["b", "e", "f"]]) == ["a", "b", "c"]
+    assert _corrected(["a"], [["a"]]) == ["a"]
+    many = [str(i) for i in range(MOST_CORRECTED + 2)]
+    assert _corrected(many, [[name] for name in many]) == many
+
+
+def test_partly_annotated_studies_are_corrected_from_metric_only_items() -> None:
+    few = study(
+        {
+            "ann": lambda i, j: (i * 7 + j) % 3 + j if i < 30 else None,
+            "m": lambda i, j: (i * 7 + j) % 3 + j + (i % 5 == 0),
+        },
+        items=90,
+    )
+    made = cu.report(few, resamples=20)
+    assert made.tables()["correction.pairs"]["n_metric"].min() == 60
+    assert "correction cannot add" not in section(made, "correction")
+
+
+def test_one_sided_people_leave_both_out_with_the_reason() -> None:
+    gold = study(
+        {"gold": lambda i, j: 1 - j, "m": lambda i, j: (i + 2 * (1 - j)) % 5}, items=30, systems=("chosen", "rejected")
+    )
+    made = cu.report(gold, resamples=20)
+    assert list(made.results) == ["check", "agreement", "favoritism", "ranking"]
+    for name in ("correction", "protocol"):
+        assert "people always prefer the same side" in section(made, name)
+
+
+def test_a_small_study_says_why_nothing_is_replayed() -> None:
+    small = study({"ann": lambda i, j: (i * 7 + j * 3) % 5, "m": lambda i, j: (i * 7 + j * 3 + 1) % 5}, items=6)
+    made = cu.report(small, resamples=20)
+    assert "protocol" not in made.results
+    assert "people annotated 6 items of a pair" in section(made, "protocol")
