@@ -458,7 +458,7 @@ def test_report_as_json_holds_every_table(custodes: Run) -> None:
     ran = custodes("report", "demo", *quick)
     answer = json.loads(ran.out)
     assert set(answer) == {
-        *("question", "verdict", "check", "agreement", "favoritism", "ranking", "correction", "protocol"),
+        *("question", "verdict", "check", "agreement", "favoritism", "ranking", "correction", "protocol", "plan"),
     }
     assert answer["favoritism"]["provenance"]["options"]["aspect"] == "fluency"
     assert len(answer["ranking"]["decisions"]) == 8 * 15
@@ -544,7 +544,7 @@ def test_bad_tables_are_refused(
         ("empty.parquet", b"", ("empty.parquet", "empty")),
         ("torn.parquet", b"PAR1 and no more", ("torn.parquet", "Parquet")),
         ("latin.csv", "item,system,rater,score\ni,A,Zoë,1\n".encode("latin-1"), ("UTF-8", "line 2", "iconv")),
-        ("torn.csv.gz", gzip.compress(b"item,system,rater,score\n" * 99)[:40], ("torn.csv.gz", "truncated")),
+        ("torn.csv.gz", gzip.compress(b"item,system,rater,score\n" * 99, mtime=0)[:40], ("torn.csv.gz", "truncated")),
         ("plain.csv.gz", b"item,system,rater,score\n", ("plain.csv.gz", "not gzip")),
         ("study.xlsx", b"PK", ("spreadsheet", "CSV")),
         ("study.txt", b"item,system", ("'.txt'", ".csv")),

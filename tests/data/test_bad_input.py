@@ -75,12 +75,12 @@ def message(path: object, **options: object) -> str:
         ),
         (
             "s.csv",
-            gzip.compress(HEADER.encode()),
+            gzip.compress(HEADER.encode(), mtime=0),
             "s.csv: not UTF-8 at byte 1 (line 1): it is gzipped; let its name end in .gz",
         ),
         (
             "s.csv.gz",
-            gzip.compress(HEADER.encode() * 9)[:-12],
+            gzip.compress(HEADER.encode() * 9, mtime=0)[:-12],
             "s.csv.gz: the gzip file is truncated; copy or download it again",
         ),
         (

@@ -12,6 +12,7 @@ import custodes as cu
 from custodes import plots
 from custodes.errors import OptionError
 from custodes.evaluate.correction import Correction, correction
+from custodes.evaluate.plan import plan
 from custodes.evaluate.protocol import Protocol, protocol
 from custodes.plots.correction import PAIR_ROW, margin_rows
 
@@ -110,3 +111,17 @@ def test_unknown_names_are_told_with_a_suggestion(corrected: Correction, replaye
         plots.pair_outcome(corrected, "judge", "Fir", "Fir", aspect="fluency")
     with pytest.raises(OptionError, match="did you mean 'fluency'"):
         plots.budget_curve(replayed, aspect="fluence")
+
+
+def test_power_curve_shows_every_margin_and_number_of_annotations() -> None:
+    result = plan(margins=[0.1, 0.3], replications=2)
+    chart = plots.power_curve(result)
+    spec = chart.to_dict()
+    rows = spec["data"]["values"]
+    assert {(row["annotations"], round(row["margin"], 6)) for row in rows} == {
+        (row["annotations"], round(row["margin"], 6)) for row in result.power.iter_rows(named=True)
+    }
+    # More annotations find more, whatever the margin.
+    for margin in (0.1, 0.3):
+        found = [r["power"] for r in rows if abs(r["margin"] - margin) < 1e-6]
+        assert found == sorted(found)

@@ -9,6 +9,7 @@ import polars as pl
 
 import custodes as cu
 from custodes.evaluate.correction import correction
+from custodes.evaluate.plan import plan
 from custodes.evaluate.protocol import protocol
 from custodes.report import Report
 from custodes.report.making import MOST_CORRECTED, _corrected
@@ -39,14 +40,16 @@ def study(scores: dict[str, Any], *, items: int, systems: tuple[str, ...] = ("A"
 
 
 def test_results_are_those_of_the_questions(made: Report) -> None:
-    assert list(made.results)[-2:] == ["correction", "protocol"]
-    assert set(made.to_dict()) >= {"correction", "protocol"}
+    assert list(made.results)[-3:] == ["correction", "protocol", "plan"]
+    assert set(made.to_dict()) >= {"correction", "protocol", "plan"}
     own = made.results["correction"].provenance.options
     assert set(made.verdict.best.values()) <= set(own["metrics"])
     again = correction(cu.read("demo"), metrics=own["metrics"])
     assert made.tables()["correction.pairs"].equals(again.pairs)
     replayed = protocol(cu.read("demo"), looks=(10, 20, 40), boundary="pocock", null=True)
     assert made.tables()["protocol.protocol"].equals(replayed.protocol)
+    planned = plan(cu.read("demo"), metrics="none", looks=(10, 20, 40), boundary="pocock")
+    assert made.tables()["plan.plan"].equals(planned.plan)
 
 
 def test_the_page_names_what_was_corrected_and_left_out(made: Report) -> None:
@@ -61,7 +64,9 @@ def test_the_page_names_what_was_corrected_and_left_out(made: Report) -> None:
 
 def test_the_protocol_stands_beside_peoples_own_agreement(made: Report) -> None:
     text = section(made, "protocol")
-    assert text.count("<tr data-aspect=") == 2
+    assert text.count("<tr data-aspect=") == 4  # where the protocol ends and the plan, two aspects each
+    for value in made.tables()["plan.plan"]["annotations"]:
+        assert f'data-value="{value}"' in text
     for name in ("correct", "self_agreement"):
         table = "reference" if name == "self_agreement" else "protocol"
         for value in made.tables()[f"protocol.{table}"][name]:

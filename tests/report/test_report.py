@@ -85,7 +85,7 @@ def test_save_writes_the_page_and_refuses_a_folder(made: Report, tmp_path: Path)
 
 def test_save_figures_writes_every_picture_of_every_aspect(made: Report, tmp_path: Path) -> None:
     written = made.save_figures(tmp_path / "figures", format="json")
-    assert len(written) == len(set(written)) == 18  # nine pictures, two aspects
+    assert len(written) == len(set(written)) == 20  # ten pictures, two aspects
     assert all(path.stat().st_size > 500 for path in written)
     with pytest.raises(OptionError, match="did you mean 'svg'"):
         made.save_figures(tmp_path, format="svgz")

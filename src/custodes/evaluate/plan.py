@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Literal, Unpack
 
@@ -169,8 +169,9 @@ def plan(
                 row |= {"stop": ending, "batch": None if spots else size, "looks": spots, "budget": paid}
                 rows.append(_row(row, world, drawn, end, people, reference, options))
     notes = _notes(worlds)
+    made = provenance("plan", pilot, options={**options, **setting}, seed=seed, notes=notes)
     return Plan(
-        provenance=provenance("plan", pilot, options={**options, **setting}, seed=seed, notes=notes),
+        provenance=replace(made, study="assumptions") if pilot is None else made,
         notes=notes,
         plan=stacked(rows),
         power=stacked([_power(world, options) for world in worlds]),
@@ -318,7 +319,7 @@ def _power(world: _World, options: dict[str, Any]) -> pl.DataFrame:
     places = np.array([n for n in CURVE if n < options["items"]] + [options["items"]])
     n_pairs = len(world.shares)
     shares, n = np.repeat(world.shares, len(places), axis=0), np.tile(places, n_pairs)
-    margin = shares[:, 0] - shares[:, 2]
+    margin = np.round(shares[:, 0] - shares[:, 2], 12)  # an assumed .3 comes back as .3
     better, worse = human_power(shares, n, gamma=options["gamma"])
     return columns(
         {

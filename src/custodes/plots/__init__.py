@@ -12,6 +12,7 @@ from custodes.plots.confusion import confusion_matrix
 from custodes.plots.correction import correction_margins, pair_outcome
 from custodes.plots.decisions import error_types
 from custodes.plots.favoritism import favoritism_and_accuracy, favoritism_by_system, favoritism_map
+from custodes.plots.plan import power_curve
 from custodes.plots.protocol import budget_curve
 from custodes.plots.ranking import ranking_graphs
 from custodes.plots.saving import FORMATS, save
@@ -30,6 +31,7 @@ __all__ = [
     "favoritism_by_system",
     "favoritism_map",
     "pair_outcome",
+    "power_curve",
     "ranking_graphs",
     "save",
 ]

@@ -17,6 +17,7 @@ from custodes.evaluate.check import Check, check
 from custodes.evaluate.comparison import Setting
 from custodes.evaluate.correction import Correction, correction
 from custodes.evaluate.favoritism import Favoritism, favoritism
+from custodes.evaluate.plan import Plan, plan
 from custodes.evaluate.protocol import Protocol, protocol
 from custodes.evaluate.ranking import Ranking, ranking
 from custodes.evaluate.result import Result, Rng, seeded
@@ -97,6 +98,9 @@ class Report:
                 charts[f"correction_margins-{metric}"] = plots.correction_margins(corrected, metric, aspect=aspect)
             if isinstance(replayed, Protocol):
                 charts["budget_curve"] = plots.budget_curve(replayed, aspect=aspect)
+            planned = self.results.get("plan")
+            if isinstance(planned, Plan):
+                charts["power_curve"] = plots.power_curve(planned, aspect=aspect)
             for name, chart in charts.items():
                 stem = "-".join(part for part in (aspect, name) if part)
                 written.append(plots.save(chart, target / f"{_file_name(stem)}.{format}"))
@@ -117,8 +121,8 @@ def report(
 
     Asks `check`, `agreement`, `favoritism` and `ranking` with the same setting and seed; see there for what the numbers
     mean and which errors are raised. Then `correction` by the best metrics (the best of every aspect, and some that are
-    not told apart from it), and `protocol` by people alone; where a study does not allow one of them, it is not among
-    `results`, and the page says why.
+    not told apart from it), and `protocol` and `plan` (of a study like this one) by people alone; where a study does
+    not allow one of them, it is not among `results`, and the page says why.
 
     >>> import custodes as cu
     >>> made = cu.report(cu.read("demo"), resamples=50)
@@ -143,6 +147,7 @@ def report(
     questions: dict[str, Callable[[], Result]] = {
         "correction": lambda: _correction(study, metrics, {**common, "confidence": confidence}),
         "protocol": lambda: _protocol(study, common),
+        "plan": lambda: plan(study, **{**common, "metrics": "none", "looks": LOOKS, "boundary": "pocock"}),
     }
     for question, ask in questions.items():
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from custodes.plots.plan import curve as power_curve
 from custodes.plots.protocol import MEASURES, curve, line_names
 from custodes.report.section import Column, Context, Figure, Section, empty_rows, render, spec_of
 from custodes.report.tables import table_html
@@ -30,6 +31,16 @@ PROTOCOL = (
     Column(field="share_sd", label="± sd", kind="percent", title="standard deviation over replications"),
     *SPREAD,
 )
+PLAN = (
+    Column(field="looks", label="Looks", title="annotations of a pair after which it may be decided"),
+    Column(field="annotations", label="Annotations a pair", kind="number", title="expected"),
+    Column(field="annotations_sd", label="± sd", kind="number", title="standard deviation over simulated studies"),
+    Column(field="decided", label="Decided", kind="percent", title="share of pairs"),
+    Column(field="correct", label="Correct", kind="percent", title="the better system found, or no difference if none"),
+    Column(field="inversion", label="Inversion", kind="percent", title="the worse system found"),
+    Column(field="omission", label="Omission", kind="percent", title="a difference not found"),
+    Column(field="interval_width", label="Interval", kind="number", title="width of the margin's interval at the end"),
+)
 
 
 def protocol_section(context: Context) -> Section:
@@ -53,6 +64,23 @@ def protocol_section(context: Context) -> Section:
             ("kld", "How far shares of wins, ties and losses are from those on all annotations."),
         )
     )
+    planned: dict[str, object] = {"power": None, "plan": ""}
+    if "plan" in context.results:
+        power = Figure(
+            id="plan-power",
+            title="What annotations find",
+            caption="By people alone, a pair annotated once: the chance to find the better system. A point a pair of "
+            "systems at the margin that this study suggests.",
+            alt="Lines of the chance to find the better system against the margin, one for each number of annotations.",
+            spec=spec_of(power_curve(empty_rows()).properties(width="container")),
+            table="plan.power",
+            where={"aspect": "{aspect}"},
+        )
+        figures = (*figures, power)
+        table = table_html(
+            context.table("plan.plan"), PLAN, id="plan-table", caption="What a study like this one would take", notes=[]
+        )
+        planned = {"power": power, "plan": table}
     result = context.results["protocol"]
     frame = (
         context.table("protocol.protocol")
@@ -68,7 +96,8 @@ def protocol_section(context: Context) -> Section:
         "protocol.html",
         one_sided=context.one_sided,
         options=result.provenance.options,
-        figures=figures,
+        figures=figures[: len(MEASURES)],
+        **planned,
         table=table_html(
             frame,
             PROTOCOL,

@@ -1,0 +1,55 @@
+"""Picture: how many annotations find which difference."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from custodes.evaluate.plan import Plan
+from custodes.plots import theme
+from custodes.plots.choice import of_aspect, titled
+
+if TYPE_CHECKING:
+    import altair as alt
+
+HEIGHT = 220
+
+
+def power_curve(
+    result: Plan, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
+) -> alt.TopLevelMixin:
+    """The size of a margin against the chance that people alone find the better system, by annotations of a pair.
+
+    A line for each number of annotations, a point a pair of systems (or an assumed margin). Exact, for a pair annotated
+    once and for all. Raises `OptionError` for an unknown aspect.
+
+    >>> import custodes as cu
+    >>> from custodes.evaluate.plan import plan
+    >>> chart = power_curve(plan(margins=[0.1, 0.3], replications=2))
+    >>> len(chart.to_dict()["layer"])
+    2
+    """
+    rows, aspect = of_aspect(result.power, aspect, who="power_curve")
+    chart = curve(theme.inline(rows)).properties(width=width)
+    return theme.themed(chart, dark=dark, title=titled("What annotations find", aspect))
+
+
+def curve(data: Any) -> Any:
+    """Rows of `Plan.power`."""
+    import altair as alt
+
+    base = alt.Chart(data).transform_calculate(size="abs(datum.margin)")
+    encoding: dict[str, Any] = {
+        "x": alt.X("size:Q", title="Margin of the better system (wins minus losses)", axis=alt.Axis(format="%")),
+        "y": alt.Y("power:Q", title="Chance to find it", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%")),
+        "color": alt.Color(
+            "annotations:O", title="Annotations of a pair", scale=alt.Scale(scheme="viridis", reverse=True)
+        ),
+    }
+    tooltip = [
+        alt.Tooltip("size:Q", format=".0%", title="margin"),
+        alt.Tooltip("annotations:Q"),
+        alt.Tooltip("power:Q", format=".0%"),
+        alt.Tooltip("wrong:Q", format=".1%", title="finds the worse system"),
+    ]
+    points = base.mark_point(filled=True, size=30, opacity=0.8).encode(**encoding, tooltip=tooltip)
+    return alt.layer(base.mark_line(opacity=0.5).encode(**encoding), points).properties(height=HEIGHT)
