@@ -1,0 +1,91 @@
+"""Simulation-based calibration: over truths drawn from the prior, the posterior probability that the margin is at most
+the true one is uniform (Cook, Gelman and Rubin 2006; Talts et al. 2018).
+
+`python -m tests.simulation.test_calibration` draws the picture of the docs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from custodes.stats.mixture import mixture_draws
+
+STUDIES, DRAWS = 1000, 2000
+DESIGNS = {
+    # estimator and data: paired, metric-only, human-only items of a study
+    "human, 20 items": (0, 0, 20),
+    "human, 100 items": (0, 0, 100),
+    "mixture, 20 paired and 200 metric-only": (20, 200, 0),
+    "mixture, 100 paired and 1,000 metric-only": (100, 1000, 0),
+    "mixture, 20 paired, 200 metric-only, 30 human-only": (20, 200, 30),
+}
+
+
+def probabilities(design: tuple[int, int, int], *, seed: int) -> NDArray[np.float64]:
+    """P(margin <= true margin | data) of `STUDIES` studies with truth from the prior."""
+    rng = np.random.default_rng(seed)
+    n_paired, n_metric, n_human = design
+    found = np.empty(STUDIES)
+    for study in range(STUDIES):
+        p = rng.dirichlet(np.ones(3))
+        channel = rng.dirichlet(np.ones(3), size=3)  # rows: people's answer
+        joint = p[:, None] * channel
+        paired = rng.multinomial(n_paired, joint.ravel()).reshape(3, 3)
+        metric_only = rng.multinomial(n_metric, joint.sum(axis=0))
+        human_only = rng.multinomial(n_human, p)
+        if n_metric:
+            drawn = mixture_draws(paired, metric_only, human_only, rng=rng, draws=DRAWS)
+            margins, weights = drawn.p[0] - drawn.p[2], drawn.weights
+        else:
+            own = rng.dirichlet(human_only + paired.sum(axis=1) + 1, size=DRAWS)
+            margins, weights = own[:, 0] - own[:, 2], np.full(DRAWS, 1 / DRAWS)
+        found[study] = weights[margins <= p[0] - p[2]].sum()
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DESIGNS)
+def test_posterior_probabilities_are_uniform(name: str) -> None:
+    found = probabilities(DESIGNS[name], seed=1)
+    # Five designs: a p-value under .001 in any happens by chance in one run of two hundred, and the seed is fixed.
+    assert stats.kstest(found, "uniform").pvalue > 0.001
+    low, high = stats.binom.ppf([0.0005, 0.9995], STUDIES, 0.95)
+    assert low <= ((found > 0.025) & (found < 0.975)).sum() <= high
+
+
+def picture() -> Path:
+    """How far the distribution of these probabilities is from uniform, beside what chance allows."""
+    import altair as alt
+
+    from custodes import plots
+
+    grid = np.linspace(0.01, 0.99, 99)
+    rows = []
+    for name, design in DESIGNS.items():
+        found = np.sort(probabilities(design, seed=1))
+        share = np.searchsorted(found, grid, side="right") / STUDIES
+        rows += [{"design": name, "p": round(p, 2), "off": round(s - p, 4)} for p, s in zip(grid, share, strict=True)]
+    # 95 % of uniform samples of this size stay within this everywhere (Kolmogorov).
+    allowed = float(stats.kstwo.ppf(0.95, STUDIES))
+    lines = (
+        alt.Chart(pl.DataFrame(rows))
+        .mark_line()
+        .encode(
+            x=alt.X("p:Q", title="Posterior probability of a smaller margin than the true one"),
+            y=alt.Y("off:Q", title="Share of studies below, minus that probability"),
+            color=alt.Color("design:N", title=None, legend=alt.Legend(orient="bottom", columns=1, labelLimit=400)),
+        )
+    )
+    bounds = alt.Chart(pl.DataFrame({"bound": [-allowed, allowed]})).mark_rule(strokeDash=[4, 3]).encode(y="bound:Q")
+    chart = (bounds + lines).properties(width=460, height=220, title="Calibration over 1,000 studies a design")
+    return plots.save(chart, Path(__file__).parents[2] / "docs" / "images" / "calibration.svg")
+
+
+if __name__ == "__main__":
+    print(picture())
