@@ -41,6 +41,12 @@ def each(
     """
     root = int(rng.integers(2**63))
     generators = [np.random.default_rng([root, zlib.crc32(part.aspect.encode())]) for part in parts]
-    with ThreadPoolExecutor(max_workers=max(1, min(len(parts), os.cpu_count() or 1))) as pool:
+    from threadpoolctl import threadpool_limits
+
+    cores = os.cpu_count() or 1
+    workers = max(1, min(len(parts), cores))
+    # Matrix products would start threads of their own in every thread, and the cores be fought for.
+    limits = threadpool_limits(max(1, cores // workers), user_api="blas")
+    with limits, ThreadPoolExecutor(max_workers=workers) as pool:
         answers = pool.map(answer, parts, generators)
         yield from progress(answers, total=len(parts), desc=desc)
