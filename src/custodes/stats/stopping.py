@@ -154,7 +154,7 @@ def _evidence(rule: Rule, paired: Ints, metric_only: Ints, human_only: Ints, hum
         return _from_people(human)
     if rule.estimator == MIXTURE and rule.equivalence is None:
         return _from_mixture(paired, metric_only, human_only, tail=tail, seed=rule.seed)
-    # One seed for all looks: an estimate depends on its table alone, not on what else is judged with it.
+    # One seed for all looks: these estimates depend on their table alone, not on what else is judged with it.
     estimate = ESTIMATORS[rule.estimator](
         paired,
         metric_only,
