@@ -1,0 +1,162 @@
+"""Bayesian optimisation: the maximum of a costly function on the unit cube, by way of a Gaussian process."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+_LENGTHS = np.geomspace(0.05, 5.0, 16)  # of the kernel, in units of sqrt(n_dims)
+_NOISES = (1e-6, 1e-4, 1e-2)  # variance, in units of the function's: what the kernel is too smooth to follow
+_REFIT = 5  # evaluations from one choice of length and noise to the next
+_RANDOM, _LOCAL = 500, 250  # candidates drawn from the cube, and by moving the best; the latter several times
+_ROUNDS = 3
+_STARTS = 5  # the best of the evaluated points, then of the candidates, are moved
+_MOVED = 5  # coordinates moved at once, about: an optimum has many at a bound, and should keep them there
+_STEPS = (0.01, 0.5)  # standard deviation of a move
+_ROUNDING = 1e-13  # of the largest value: a smaller spread is that of a constant objective
+_TINY = 1e-300
+
+
+class Optimum(NamedTuple):
+    """The best point (n_dims,) and its value, and all points (evaluations, n_dims) with their values, as evaluated."""
+
+    point: Floats
+    value: float
+    points: Floats
+    values: Floats
+
+
+class _Process(NamedTuple):
+    """A Gaussian process given values at points (n, n_dims): posterior mean and deviation follow by products."""
+
+    points: Floats
+    length: float
+    whitening: Floats  # (n, n): the inverse of the kernel's Cholesky factor
+    coefficients: Floats  # (n,)
+    scale: float
+
+
+def maximise(
+    objective: Callable[[Floats], Floats],
+    *,
+    n_dims: int,
+    n_initial: int,
+    n_iterations: int,
+    rng: np.random.Generator,
+) -> Optimum:
+    """Find the largest value of an objective on the cube [0, 1]^n_dims in n_initial + n_iterations evaluations.
+
+    The objective takes points (m, n_dims) and gives values (m,). The first points are random; every further one has the
+    largest expected improvement, among random candidates and moves of the best, under a Gaussian process with
+    a Matern 5/2 kernel, whose length and noise are refitted by marginal likelihood every few evaluations. A NaN counts
+    as the lowest value seen; point and value are NaN where the objective never had one. Adding to the objective or
+    multiplying it by a positive number changes nothing. Takes n^3 steps an evaluation: for a few hundred.
+
+    >>> top = maximise(
+    ...     lambda points: -((points - 0.3) ** 2).sum(axis=1),
+    ...     n_dims=2,
+    ...     n_initial=5,
+    ...     n_iterations=20,
+    ...     rng=np.random.default_rng(0),
+    ... )
+    >>> top.point.round(1).tolist(), top.points.shape
+    ([0.3, 0.3], (25, 2))
+
+    Source: Jones, Schonlau and Welch 1998, expected improvement; Snoek, Larochelle and Adams 2012, the kernel;
+    Winata et al. 2024, "MetaMetrics", Section 3.3.1, the use.
+    """
+    assert n_initial > 0
+    points = rng.random((n_initial, n_dims))
+    values = objective(points)
+    for iteration in range(n_iterations):
+        y = _standardised(values)
+        if iteration % _REFIT == 0:
+            length, noise = _likeliest(points, y)
+        point = _proposed(_conditioned(points, y, length, noise), y, rng)[np.newaxis]
+        points, values = np.concatenate([points, point]), np.concatenate([values, objective(point)])
+    if np.isnan(values).all():
+        return Optimum(np.full(n_dims, np.nan), math.nan, points, values)
+    best = int(np.nanargmax(values))
+    return Optimum(points[best], float(values[best]), points, values)
+
+
+def _standardised(values: Floats) -> Floats:
+    """Values of mean 0 and variance 1, NaN standing at the lowest; all 0 where they do not differ."""
+    lowest = np.fmin.reduce(values)
+    filled = np.where(np.isnan(values), 0.0 if np.isnan(lowest) else lowest, values)
+    deviation = filled - filled.mean()
+    spread = float(deviation.std())
+    return np.asarray(deviation / spread) if spread > _ROUNDING * np.abs(filled).max() else np.zeros_like(filled)
+
+
+def _kernel(distances: Floats) -> Floats:
+    """Matern 5/2 of distances in units of its length."""
+    r = math.sqrt(5) * distances
+    return np.asarray((1 + r + r * r / 3) * np.exp(-r))
+
+
+def _distances(a: Floats, b: Floats) -> Floats:
+    """Euclidean distances of (m, n_dims) from (n, n_dims) -> (m, n)."""
+    squares = (a * a).sum(axis=1)[:, np.newaxis] + (b * b).sum(axis=1) - 2 * (a @ b.T)
+    return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
+
+
+def _likeliest(points: Floats, y: Floats) -> tuple[float, float]:
+    """The length and the noise of the largest marginal likelihood, for each of which the best scale is known."""
+    n, n_dims = points.shape
+    lengths, noises = (grid.ravel() for grid in np.meshgrid(_LENGTHS * math.sqrt(n_dims), _NOISES))
+    kernels = _kernel(_distances(points, points) / lengths[:, np.newaxis, np.newaxis])
+    factors = np.linalg.cholesky(kernels + noises[:, np.newaxis, np.newaxis] * np.eye(n))
+    white = np.linalg.solve(factors, np.broadcast_to(y[:, np.newaxis], (len(lengths), n, 1)))[..., 0]
+    variances = np.maximum((white * white).mean(axis=1), _TINY)
+    volumes = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
+    best = int(np.argmin(n / 2 * np.log(variances) + volumes))
+    return float(lengths[best]), float(noises[best])
+
+
+def _conditioned(points: Floats, y: Floats, length: float, noise: float) -> _Process:
+    kernel = _kernel(_distances(points, points) / length)
+    whitening = np.linalg.inv(np.linalg.cholesky(kernel + noise * np.eye(len(points))))
+    white = whitening @ y
+    return _Process(
+        points, length, whitening, whitening.T @ white, math.sqrt(max(float(white @ white) / len(y), _TINY))
+    )
+
+
+def _improvements(process: _Process, candidates: Floats, best: float) -> Floats:
+    """By how much a candidate is expected to exceed the best: (m, n_dims) -> (m,)."""
+    from scipy.special import ndtr
+
+    covariance = _kernel(_distances(candidates, process.points) / process.length)
+    white = covariance @ process.whitening.T
+    deviation = process.scale * np.sqrt(np.maximum(1 - np.einsum("mn,mn->m", white, white), 1e-12))
+    z = (covariance @ process.coefficients - best) / deviation
+    return np.asarray(deviation * (z * ndtr(z) + np.exp(-z * z / 2) / math.sqrt(2 * math.pi)))
+
+
+def _proposed(process: _Process, y: Floats, rng: np.random.Generator) -> Floats:
+    """The candidate (n_dims,) of the largest expected improvement: random ones, then moves of the best so far."""
+    best = float(y.max())
+    starts = process.points[np.argsort(-y, kind="stable")[:_STARTS]]
+    candidates = np.concatenate([rng.random((_RANDOM, starts.shape[1])), _moved(starts, rng)])
+    gains = _improvements(process, candidates, best)
+    for _ in range(_ROUNDS):
+        top = np.argsort(-gains, kind="stable")[:_STARTS]
+        moved = _moved(candidates[top], rng)
+        candidates = np.concatenate([candidates[top], moved])
+        gains = np.concatenate([gains[top], _improvements(process, moved, best)])
+    return np.asarray(candidates[int(np.argmax(gains))])
+
+
+def _moved(points: Floats, rng: np.random.Generator) -> Floats:
+    """Points drawn from these, with some coordinates moved by normal steps of many sizes, within the cube."""
+    starts = points[rng.integers(0, len(points), _LOCAL)]
+    here = rng.random(starts.shape) < _MOVED / starts.shape[1]
+    sizes = np.exp(rng.uniform(math.log(_STEPS[0]), math.log(_STEPS[1]), (_LOCAL, 1)))
+    return np.asarray(np.clip(starts + here * sizes * rng.normal(size=starts.shape), 0.0, 1.0))

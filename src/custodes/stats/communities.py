@@ -1,0 +1,185 @@
+"""Communities of raters: groups more similar within than across, how clear they are, and whether they last.
+
+Common arrays: similarity (n, n), symmetric and not negative, its diagonal ignored, NaN or 0 = no edge; labels (n,) says
+to which community each node belongs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.intp]
+
+_ROUNDING = 1e-9  # a similarity this little below 0, or this little asymmetric, is rounding
+# Gains are whole multiples of 2**-50 of modularity, so float sums of them are exact in any order: a move that gains
+# really gains, and the search cannot go round in circles.
+_UNIT = 2.0**50
+_TOLERANCE = 2.0**10  # a gain up to this (about 1e-12 of modularity) is none
+_RETRIES = 20  # finds the true optimum of nearly every graph of up to 8 nodes
+
+
+def communities(similarity: NDArray[Any], *, seed: int) -> Labels:
+    """Group the nodes by Louvain's method on the whole weighted graph: similarity (n, n) -> labels (n,).
+
+    The best modularity of a run from single nodes and of runs from the best partition so far with a random share of its
+    nodes dealt out at random. A node may also move out to be its own community. Communities are numbered by their
+    smallest member; a node without edges is its own. The same seed gives the same labels.
+
+    >>> blocks = np.kron(np.eye(2), np.ones((2, 2))) + 0.1
+    >>> communities(blocks, seed=0).tolist()
+    [0, 0, 1, 1]
+
+    Source: Blondel et al. 2008; the glass ceiling paper, appendix B.2. Lourenço, Martin and Stützle 2003 for the runs
+    (iterated local search).
+    """
+    weights = _weights(similarity)
+    labels = np.arange(len(weights))
+    linked = weights.any(axis=0) | weights.any(axis=1)
+    if linked.any():  # the others are left out: no move to or from them would change modularity
+        labels[linked] = _search(_affinity(weights[np.ix_(linked, linked)]), np.random.default_rng(seed)) + len(labels)
+    return _by_smallest_member(labels)
+
+
+def modularity(similarity: NDArray[Any], labels: NDArray[np.integer[Any]]) -> float:
+    """Say how much more weight lies within communities than chance would put there; NaN without any edge.
+
+    >>> blocks = np.kron(np.eye(2), np.ones((2, 2)))
+    >>> modularity(blocks, np.array([0, 0, 1, 1]))
+    0.5
+
+    Source: Newman and Girvan 2004, with weights (Newman 2004).
+    """
+    weights = _weights(similarity)
+    total = weights.sum()
+    if total == 0:
+        return float("nan")
+    degree = weights.sum(axis=0)
+    expected = np.outer(degree, degree) / total
+    return float((weights - expected)[_together(labels)].sum() / total)
+
+
+def stability(similarities: NDArray[Any], labels: NDArray[np.integer[Any]], *, seed: int) -> tuple[Floats, Floats]:
+    """Cluster resamples (B, n, n) again and compare with labels (n,) -> (agreement (n,), adjusted Rand index (B,)).
+
+    Agreement is the share of a node's pairs that are together or apart as in `labels`, averaged over the resamples: NaN
+    without a resample or another node. Each resample has its own seed, derived from `seed` and its index.
+
+    >>> blocks = np.kron(np.eye(2), np.ones((2, 2))) + 0.1
+    >>> agreement, rand = stability(blocks[np.newaxis], np.array([0, 0, 1, 1]), seed=0)
+    >>> agreement.tolist(), rand.tolist()
+    ([1.0, 1.0, 1.0, 1.0], [1.0])
+
+    Source: Hennig 2007 for clustering resamples again; Hubert and Arabie 1985 for the index.
+    """
+    n_resamples, n = len(similarities), len(labels)
+    reference = _together(labels)
+    agreeing, rand = np.zeros(n), np.empty(n_resamples)
+    for b, own_seed in enumerate(np.random.SeedSequence(seed).generate_state(n_resamples)):
+        together = _together(communities(similarities[b], seed=int(own_seed)))
+        agreeing += (together == reference).sum(axis=1) - 1  # a node is always together with itself
+        rand[b] = _adjusted_rand(reference, together)
+    n_pairs = n_resamples * (n - 1)
+    return (agreeing / n_pairs if n_pairs > 0 else np.full(n, np.nan)), rand
+
+
+def _weights(similarity: NDArray[Any]) -> Floats:
+    """The weights of the edges (n, n), 0 where there is none."""
+    weights = np.where(np.isnan(similarity), 0.0, similarity)
+    n = len(weights)
+    assert weights.shape == (n, n)
+    weights[np.arange(n), np.arange(n)] = 0.0
+    assert np.isfinite(weights).all()
+    assert (weights >= -_ROUNDING).all(), "communities of a similarity below 0"
+    assert np.allclose(weights, weights.T, rtol=_ROUNDING, atol=_ROUNDING)
+    return np.maximum(weights, 0.0)
+
+
+def _affinity(weights: Floats) -> Floats:
+    """What two nodes together add to modularity, in units and halved: (n, n), exactly symmetric, 0 on the diagonal."""
+    share = weights / weights.sum()
+    degree = share.sum(axis=0)
+    affinity: Floats = np.rint(((share + share.T) / 2 - np.outer(degree, degree)) * _UNIT)
+    np.fill_diagonal(affinity, 0.0)
+    return affinity
+
+
+def _search(affinity: Floats, rng: np.random.Generator) -> Labels:
+    """Run Louvain's method from single nodes, then from the best labels so far with a random share dealt out anew."""
+    n = len(affinity)
+    best = _louvain(affinity, np.arange(n), rng)
+    highest = (affinity * _together(best)).sum()
+    for _ in range(_RETRIES):
+        dealt = rng.random(n) < rng.random()
+        start = np.where(dealt, rng.integers(best.max() + 2, size=n), best)
+        labels = _louvain(affinity, start, rng)
+        value = (affinity * _together(labels)).sum()
+        if value > highest + _TOLERANCE:
+            best, highest = labels, value
+    return best
+
+
+def _louvain(affinity: Floats, labels: Labels, rng: np.random.Generator) -> Labels:
+    """Improve labels (n,) by moving nodes, then by moving the communities found as if they were nodes, and so on."""
+    labels = _move_nodes(affinity, labels, rng)
+    between = _sum_rows(_sum_rows(affinity, labels).T, labels)
+    if len(between) == len(labels):
+        return labels
+    np.fill_diagonal(between, 0.0)
+    return _louvain(between, np.arange(len(between)), rng)[labels]
+
+
+def _move_nodes(affinity: Floats, labels: Labels, rng: np.random.Generator) -> Labels:
+    """Move single nodes, in random order, to the community where they gain most, until none gains: labels 0..k-1."""
+    labels, nodes = _without_gaps(labels), np.arange(len(labels))
+    to_community = _sum_rows(affinity, labels)  # (k, n): what each node has in each community
+    alone = np.zeros((1, len(labels)))  # an empty community, for a node to be its own
+    while True:
+        to_community = np.concatenate([to_community, alone])
+        can_gain = np.flatnonzero(to_community.max(axis=0) - to_community[labels, nodes] > _TOLERANCE)
+        if not can_gain.size:
+            return labels
+        for node in rng.permutation(can_gain).tolist():
+            own, of_node = labels[node], to_community[:, node]
+            best = of_node.argmax()
+            if of_node[best] - of_node[own] > _TOLERANCE:
+                to_community[own] -= affinity[node]
+                to_community[best] += affinity[node]
+                labels[node] = best
+        to_community = to_community[np.unique(labels)]
+        labels = _without_gaps(labels)
+
+
+def _sum_rows(values: Floats, labels: Labels) -> Floats:
+    """Add up the rows of each community: values (n, m), labels (n,) of 0..k-1 -> (k, m)."""
+    size = np.bincount(labels)
+    # not a matrix product: threads of a BLAS cost more than they bring on so small ones
+    return np.asarray(np.add.reduceat(values[labels.argsort(kind="stable")], size.cumsum() - size, axis=0))
+
+
+def _without_gaps(labels: Labels) -> Labels:
+    return np.asarray((np.cumsum(np.bincount(labels) > 0) - 1)[labels])
+
+
+def _by_smallest_member(labels: Labels) -> Labels:
+    _, first, own = np.unique(labels, return_index=True, return_inverse=True)
+    return np.asarray(first.argsort().argsort()[own])
+
+
+def _together(labels: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+    return np.asarray(labels[:, np.newaxis] == labels)
+
+
+def _adjusted_rand(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> float:
+    """Compare two partitions given as together (n, n); 1 where they are equal, trivial ones included."""
+    if (first == second).all():
+        return 1.0
+    # counts of ordered pairs; a node with itself is no pair
+    both, neither = int((first & second).sum()) - len(first), int((~first & ~second).sum())
+    only_first, only_second = int((first & ~second).sum()), int((second & ~first).sum())
+    excess = 2 * (both * neither - only_first * only_second)
+    chance = (both + only_first) * (only_first + neither) + (both + only_second) * (only_second + neither)
+    return excess / chance

@@ -1,0 +1,128 @@
+"""Principal components of raters: how many dimensions their rankings fill, and where each rater lies.
+
+Common arrays: points (raters, n) or (B, raters, n), without NaN: one row a rater, one column a feature of its
+representation (ranks). Columns are centred over the raters, not scaled.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+_CHUNK = 2_000_000  # elements of a temporary array
+_CONSTANT = 1e-12  # a deviation below this share of the values themselves is rounding
+_SLACK = 1e-9  # shares of variance that sum to this little less than asked for are enough
+
+
+def explained_variance(points: NDArray[Any], *, column_weights: NDArray[Any] | None = None) -> Floats:
+    """Give each component's share of the variance, largest first: points (B, raters, n) -> (B, min(raters - 1, n)).
+
+    column_weights (B, n) says how often each feature is present (1 where None); points or weights with B = 1 broadcast.
+    Shares sum to 1; a row is NaN where all raters coincide.
+
+    >>> explained_variance(np.array([[[0.0, 0.0], [2.0, 0.0], [0.0, 1.0], [2.0, 1.0]]])).round(3).tolist()
+    [[0.8, 0.2]]
+
+    Source: Jolliffe and Cadima 2016; the glass ceiling paper, appendix B.1, figure 4.
+    """
+    points = np.asarray(points, dtype=np.float64)
+    assert points.ndim == 3
+    assert np.isfinite(points).all(), "components of points with missing values"
+    _, n_raters, n = points.shape
+    assert n_raters >= 1
+    weights = np.ones((1, n)) if column_weights is None else np.asarray(column_weights, dtype=np.float64)
+    n_resamples, _ = np.broadcast_shapes((len(points), n), weights.shape)
+    shares = np.empty((n_resamples, min(n_raters - 1, n)))
+    step = max(1, _CHUNK // max(1, n_raters * n))
+    for start in range(0, n_resamples, step):
+        part = slice(start, start + step)
+        shares[part] = _shares(
+            points if len(points) == 1 else points[part], weights if len(weights) == 1 else weights[part]
+        )
+    return shares
+
+
+def coordinates(points: NDArray[Any], *, k: int = 2) -> Floats:
+    """Place the raters on the first k components: points (raters, n) -> scores (raters, k).
+
+    On each component the score largest in size is positive (the first such rater decides a tie), so equal points give
+    equal pictures; components that do not exist are 0.
+
+    >>> coordinates(np.array([[0.0, 0.0], [0.0, 0.0], [4.0, 0.0], [8.0, 0.0]])).round(3).tolist()
+    [[-3.0, 0.0], [-3.0, 0.0], [1.0, 0.0], [5.0, 0.0]]
+
+    Source: Jolliffe and Cadima 2016; the glass ceiling paper, appendix B.2, figures 5 and 6.
+    """
+    points = np.asarray(points, dtype=np.float64)
+    assert np.isfinite(points).all(), "coordinates of points with missing values"
+    left, length, _ = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)
+    n_found = min(k, int(np.sum(length > _CONSTANT * np.linalg.norm(points))))
+    scores = np.zeros((len(points), k))
+    scores[:, :n_found] = _oriented(left[:, :n_found]) * length[:n_found]
+    return scores
+
+
+def needed(explained: NDArray[Any], *, share: float) -> Floats:
+    """Count the components that reach at least a share of the variance: (..., k) -> (...); NaN where they are NaN.
+
+    >>> needed(np.array([0.5, 0.3, 0.2]), share=0.8).item()
+    2.0
+
+    Source: the glass ceiling paper, appendix B.1 (share .8).
+    """
+    assert 0 < share <= 1
+    explained = np.asarray(explained, dtype=np.float64)
+    if explained.shape[-1] == 0:
+        return np.full(explained.shape[:-1], np.nan)
+    short = np.cumsum(explained, axis=-1) < share - _SLACK
+    return np.where(np.isnan(explained).any(axis=-1), np.nan, 1.0 + short.sum(axis=-1))
+
+
+def null_explained(points: NDArray[Any], *, n_draws: int, rng: np.random.Generator) -> Floats:
+    """Draw shares of variance of unrelated raters: points (raters, n) -> (n_draws, min(raters - 1, n)).
+
+    Every rater's values are permuted over the features independently; NaN rows as in `explained_variance`.
+
+    >>> null_explained(np.eye(3), n_draws=5, rng=np.random.default_rng(0)).shape
+    (5, 2)
+
+    Source: parallel analysis, Horn 1965; by permutation, Buja and Eyuboglu 1992.
+    """
+    points = np.asarray(points, dtype=np.float64)
+    n_raters, n = points.shape
+    shares = np.empty((n_draws, min(n_raters - 1, n)))
+    step = max(1, _CHUNK // max(1, points.size))
+    for start in range(0, n_draws, step):
+        size = min(step, n_draws - start)
+        permuted = rng.permuted(np.broadcast_to(points, (size, n_raters, n)), axis=-1)
+        shares[start : start + size] = explained_variance(permuted)
+    return shares
+
+
+def _shares(points: Floats, weights: Floats) -> Floats:
+    """The shares of one chunk, from the smaller of the two matrices with the same eigenvalues."""
+    _, n_raters, n = points.shape
+    centred = points - points.mean(axis=1, keepdims=True)
+    if n < n_raters:
+        root = np.sqrt(weights)
+        gram = centred.swapaxes(1, 2) @ centred * (root[:, :, np.newaxis] * root[:, np.newaxis, :])
+    else:
+        gram = centred * weights[:, np.newaxis, :] @ centred.swapaxes(1, 2)
+    # between raters, one eigenvalue more than there are components: the 0 that centring leaves
+    values = np.maximum(np.linalg.eigvalsh(gram)[:, ::-1][:, : min(n_raters - 1, n)], 0.0)
+    total = values.sum(axis=1)
+    size = np.einsum("bn,bn->b", np.einsum("brn,brn->bn", points, points), weights)
+    total = np.where(total > _CONSTANT**2 * size, total, np.nan)
+    return np.asarray(values / total[:, np.newaxis])
+
+
+def _oriented(left: Floats) -> Floats:
+    """Turn each column so that its entry largest in size, the first up to rounding, is positive."""
+    size = np.abs(left)
+    decides = np.argmax(size >= (1 - _SLACK) * size.max(axis=0, initial=0.0), axis=0)
+    sign = np.sign(left[decides, np.arange(left.shape[1])])
+    return np.asarray(left * sign)
