@@ -16,8 +16,9 @@ BELOW = {
     "stats": {"errors"},
     "data": {"stats", "errors", "progress", "files"},
     "evaluate": {"data", "stats", "errors", "progress"},
-    "plots": {"evaluate", "data", "stats", "errors", "files"},
-    "report": {"plots", "evaluate", "data", "stats", "errors", "progress", "files"},
+    "combine": {"evaluate", "data", "stats", "errors", "progress", "files"},
+    "plots": {"combine", "evaluate", "data", "stats", "errors", "files"},
+    "report": {"plots", "combine", "evaluate", "data", "stats", "errors", "progress", "files"},
     "console": {"evaluate"},
     "options": {"console", "evaluate", "data", "errors", "progress", "files"},
 }

@@ -18,6 +18,9 @@ def write_atomically(path: str | Path, content: bytes | str) -> Path:
     """
     target = check_writable(path)
     data = content.encode() if isinstance(content, str) else content
+    if target.exists() and not target.is_file():  # a device or pipe, which a rename would replace
+        target.write_bytes(data)
+        return target
     try:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     except OSError as problem:

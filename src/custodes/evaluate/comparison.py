@@ -5,7 +5,6 @@ Every question starts here: it selects, averages people, makes preferences by th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, Unpack
 
@@ -28,9 +27,9 @@ from custodes.data.pairs import (
 from custodes.data.panel import Floats, Panel, label_codes
 from custodes.data.patterns import Patterns
 from custodes.data.preferences import Orders
-from custodes.data.scale import Scale
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed, suggestion
+from custodes.evaluate.people import check_same_scale, mean_over_people
 from custodes.stats import ABSENT, accuracy
 from custodes.stats.resample import with_point
 
@@ -44,13 +43,11 @@ MOST_CELLS = 4_000_000_000
 Ties = float | Literal["exact", "calibrated"]
 
 
-class Setting(TypedDict, total=False):
-    """The arguments that every question takes: what is compared, and how scores become preferences.
+class Selection(TypedDict, total=False):
+    """The arguments that every question takes: what is compared.
 
     human, metrics, systems, aspect, group: comma lists of globs, `!` excludes (default: everything; people are the
-    raters of kind human). aggregate: several people by 'mean' (of score differences) or 'vote'. human_ties: people
-    tie up to this difference (default: exactly). ties: metrics tie 'exact', up to a number, or 'calibrated'.
-    orders: verdicts of both presentation orders by 'mean', 'consistent' ones only, or the 'first'.
+    raters of kind human).
     """
 
     human: Patterns
@@ -58,6 +55,16 @@ class Setting(TypedDict, total=False):
     systems: Patterns
     aspect: Patterns
     group: Patterns
+
+
+class Setting(Selection, total=False):
+    """The arguments of questions about preferences: a `Selection`, and how scores become preferences.
+
+    aggregate: several people by 'mean' (of score differences) or 'vote'. human_ties: people
+    tie up to this difference (default: exactly). ties: metrics tie 'exact', up to a number, or 'calibrated'.
+    orders: verdicts of both presentation orders by 'mean', 'consistent' ones only, or the 'first'.
+    """
+
     aggregate: Aggregate
     human_ties: float | None
     ties: Ties
@@ -201,7 +208,7 @@ def _compare_aspect(study: Study, aspect: str, full: Setting) -> Comparison:
     panel = Panel.from_study(study, raters=[*people, *metrics], aspect=aspect, items=items, systems=systems)
     persons = panel.values[: len(people)]
     scores = panel.values[len(people) :]
-    _check_same_scale(study, people, persons, label)
+    check_same_scale(study, people, persons, label)
     frame = study.items.for_items(pl.Series("item", items, dtype=pl.String))
     clusters = tuple(cluster or item for cluster, item in zip(frame["cluster"].to_list(), items, strict=True))
     cluster_names = tuple(dict.fromkeys(clusters))
@@ -219,7 +226,7 @@ def _compare_aspect(study: Study, aspect: str, full: Setting) -> Comparison:
         message = "several people gave verdicts, which have no mean: their majority is taken (as with aggregate='vote')"
         notes.append(Note(rule="verdicts-vote", message=message))
     human_signs = people_signs(persons, people_verdicts, aggregate=full["aggregate"], ties=full["human_ties"])
-    human = _mean_over_people(persons)
+    human = mean_over_people(persons)
 
     human_tie = people_tie(persons, full["human_ties"])
     epsilon, per_item = _tie_thresholds(full["ties"], human=human, human_tie=human_tie, scores=scores, units=units)
@@ -246,7 +253,7 @@ def _compare_aspect(study: Study, aspect: str, full: Setting) -> Comparison:
         clusters=cluster_names,
         human=human,
         metric_scores=scores,
-        human_system=_mean_over_people(system_scores[: len(people), None])[0],
+        human_system=mean_over_people(system_scores[: len(people), None])[0],
         metric_system=system_scores[len(people) :],
         preferences=preferences,
         units=units,
@@ -264,30 +271,6 @@ def _for_aspect(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
     """A rater's rows of this aspect, or where it has none, its rows without aspect."""
     rows = rows.filter(pl.col("aspect").is_in([aspect, ""])).with_columns(specific=pl.col("aspect") == aspect)
     return rows.filter(pl.col("specific") == pl.col("specific").max().over("rater"))
-
-
-def _check_same_scale(study: Study, people: Sequence[str], persons: Floats, label: str) -> None:
-    bounds = study.raters.bounds
-    scales = [
-        Scale(low=bounds[name][0], high=bounds[name][1], declared=True) if name in bounds else Scale.seen(scores)
-        for name, scores in zip(people, persons, strict=True)
-    ]
-    known = [(name, scale) for name, scale in zip(people, scales, strict=True) if scale.n]
-    for name, scale in known[1:]:
-        first, first_scale = known[0]
-        if not scale.comparable(first_scale):
-            raise OptionError(
-                f"{first!r} ({first_scale.low:g} to {first_scale.high:g}) and {name!r} ({scale.low:g} to"
-                f" {scale.high:g}) rate on different scales{label}, which are never averaged; choose people with"
-                f" human={first!r}"
-            )
-
-
-def _mean_over_people(scores: Floats) -> Floats:
-    """(people, ...) -> (...), NaN where nobody rated."""
-    rated = np.isfinite(scores)
-    n = rated.sum(axis=0)
-    return np.asarray(np.where(rated, scores, 0.0).sum(axis=0) / np.where(n, n, np.nan), dtype=np.float64)
 
 
 def _tie_thresholds(

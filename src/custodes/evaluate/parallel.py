@@ -1,4 +1,4 @@
-"""One aspect a thread: NumPy works outside the interpreter's lock, so the cores share a study of several aspects."""
+"""One part of the work a thread: NumPy works outside the interpreter's lock, so the cores share the parts."""
 
 from __future__ import annotations
 
@@ -6,23 +6,14 @@ import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, TypeVar
+from operator import attrgetter
+from typing import TypeVar
 
 import numpy as np
 
 from custodes.progress import Progress
 
-
-class OfAspect(Protocol):
-    """Anything that belongs to one aspect."""
-
-    @property
-    def aspect(self) -> str:
-        """Its name."""
-        ...
-
-
-Part = TypeVar("Part", bound=OfAspect)
+Part = TypeVar("Part")
 Answer = TypeVar("Answer")
 
 
@@ -33,14 +24,15 @@ def each(
     rng: np.random.Generator,
     progress: Progress,
     desc: str,
+    label: Callable[[Part], str] = attrgetter("aspect"),
 ) -> Iterator[Answer]:
     """The answer to each part in order.
 
-    Every part has its own generator, made from the given one and the name of the aspect: neither threads nor the other
-    aspects that are asked about change an answer.
+    Every part has its own generator, made from the given one and the label of the part (its aspect): neither threads
+    nor the other parts that are asked about change an answer.
     """
     root = int(rng.integers(2**63))
-    generators = [np.random.default_rng([root, zlib.crc32(part.aspect.encode())]) for part in parts]
+    generators = [np.random.default_rng([root, zlib.crc32(label(part).encode())]) for part in parts]
     from threadpoolctl import threadpool_limits
 
     cores = os.cpu_count() or 1

@@ -62,7 +62,7 @@
     const empty = figure.element.parentElement.querySelector(".empty");
     const drawn = await window.vegaEmbed(figure.element, spec, { config, actions: false, renderer: "svg" });
     figure.view = drawn.view;
-    const marks = figure.element.querySelectorAll("svg .mark-symbol path, svg .mark-rect path");
+    const marks = figure.element.querySelectorAll("svg .role-mark:is(.mark-symbol, .mark-rect, .mark-line) path");
     empty.hidden = marks.length > 0;
     figure.element.hidden = marks.length === 0;
     figure.element.dataset.drawn = String(values.length);

@@ -1,0 +1,203 @@
+"""Judges: people (by aspect) and metrics side by side, all aspects at once, as arrays with labels.
+
+`complementarity` and `ceiling` start here: a person-rater is an aspect averaged over annotators, as in the paper.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Unpack
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from custodes.data.notes import Note
+from custodes.data.panel import Floats, Panel, label_codes
+from custodes.data.study import Study
+from custodes.errors import InputError, OptionError, listed, suggestion
+from custodes.evaluate.comparison import HUMAN, Selection, label_of
+from custodes.evaluate.people import check_same_scale, mean_over_people
+from custodes.evaluate.result import columns
+
+People = Literal["aspects", "annotators"]
+PEOPLE: tuple[People, ...] = ("aspects", "annotators")
+METRIC = "metric"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judges:
+    """Everyone who judged, people first: `scores` (raters, items, systems), higher is better, NaN where not rated or
+    where the rater is constant; `annotators` (aspects of `aspects`, people, items, systems) before averaging; `units`
+    (items,) the cluster of each item of `n_units`; `weights` (items,); `dates` of release (None: not said); `constant`
+    the raters that never vary."""
+
+    names: tuple[str, ...]
+    raters: tuple[str, ...]
+    kinds: tuple[str, ...]
+    rater_aspects: tuple[str, ...]
+    scores: Floats
+    aspects: tuple[str, ...]
+    annotators: Floats
+    items: tuple[str, ...]
+    systems: tuple[str, ...]
+    units: NDArray[np.int64]
+    n_units: int
+    weights: Floats | None
+    dates: tuple[str | None, ...]
+    constant: tuple[str, ...]
+    left_out: tuple[tuple[str, str], ...]
+    notes: tuple[Note, ...]
+
+    def of_kind(self, kind: str) -> NDArray[np.intp]:
+        """The positions of people ('human') or metrics that vary."""
+        wanted = [own == kind and name not in self.constant for name, own in zip(self.names, self.kinds, strict=True)]
+        return np.flatnonzero(wanted)
+
+    def left_out_table(self, more: list[tuple[str, str]]) -> pl.DataFrame:
+        """Who is left out and why."""
+        rows = [*self.left_out, *more]
+        return columns({"metric": pl.Series([name for name, _ in rows], dtype=pl.String)}).with_columns(
+            pl.Series("reason", [reason for _, reason in rows], dtype=pl.String)
+        )
+
+
+def name_of(rater: str, aspect: str) -> str:
+    """A rater of one aspect.
+
+    >>> name_of("judge", "fluency"), name_of("bleu", "")
+    ('judge:fluency', 'bleu')
+    """
+    return f"{rater}:{aspect}" if aspect else rater
+
+
+def judges(study: Study, *, people: People = "aspects", **selection: Unpack[Selection]) -> Judges:
+    """People and metrics of all aspects side by side.
+
+    people: a person-rater is one of the 'aspects' (mean over annotators), or every one of the 'annotators' by aspect.
+    A metric that rated several aspects is a rater for each. Raises `OptionError` for unknown names, `InputError` where
+    nobody gave scores, or with fewer than two raters, systems or items.
+    """
+    if people not in PEOPLE:
+        raise OptionError(f"people={people!r}; allowed: {', '.join(PEOPLE)}{suggestion(people, PEOPLE)}")
+    chosen = study.select(**selection)
+    scored = chosen.ratings.frame.filter(pl.col("item") != "")
+    _check_enough(study, scored)
+    items = tuple(sorted(scored["item"].unique()))  # folds and resamples do not depend on the order of rows
+    systems = tuple(sorted(scored["system"].unique()))
+    by_rater = scored.select("rater", "aspect").unique(maintain_order=True)
+    of_people = set(by_rater.filter(pl.col("rater").is_in(list(chosen.humans)))["aspect"])
+    aspects = tuple(aspect for aspect in chosen.aspects if aspect in of_people)
+    parts: list[tuple[str, str, str, Floats]] = []
+    annotators = np.full((len(aspects), len(chosen.humans), len(items), len(systems)), np.nan)
+    for k, aspect in enumerate(aspects):
+        # Ratings without an aspect do not stand in for one, as elsewhere: all aspects would be alike.
+        theirs = set(by_rater.filter(pl.col("aspect") == aspect)["rater"])
+        own = [i for i, name in enumerate(chosen.humans) if name in theirs]
+        names = [chosen.humans[i] for i in own]
+        panel = Panel.from_study(chosen, raters=names, aspect=aspect, items=items, systems=systems)
+        annotators[k, own] = panel.values
+        if people == "aspects":
+            check_same_scale(chosen, names, panel.values, label_of(aspect))
+            parts.append((HUMAN, "human", aspect, mean_over_people(panel.values)))
+        else:
+            parts += [(name, "human", aspect, values) for name, values in zip(names, panel.values, strict=True)]
+    for aspect in ("", *(a for a in aspects if a)):
+        theirs = set(by_rater.filter(pl.col("aspect") == aspect)["rater"])
+        names = [name for name in chosen.metrics if name in theirs]
+        panel = Panel.from_study(chosen, raters=names, aspect=aspect, items=items, systems=systems)
+        parts += [(name, METRIC, aspect, values) for name, values in zip(names, panel.values, strict=True)]
+    return _assembled(study, chosen, parts, aspects, annotators, items, systems)
+
+
+def _check_enough(study: Study, scored: pl.DataFrame) -> None:
+    if scored.is_empty():
+        raise InputError(f"{study.name}: only verdicts here, no scores of single outputs; this question ranks scores")
+    for what in ("system", "item"):
+        known = scored[what].unique(maintain_order=True)
+        if known.len() < 2:
+            raise InputError(f"{study.name}: only {known.len()} {what} with scores ({listed(known)}); two are needed")
+
+
+def _assembled(
+    study: Study,
+    chosen: Study,
+    parts: list[tuple[str, str, str, Floats]],
+    aspects: tuple[str, ...],
+    annotators: Floats,
+    items: tuple[str, ...],
+    systems: tuple[str, ...],
+) -> Judges:
+    names = tuple(name_of(rater, aspect) for rater, _, aspect, _ in parts)
+    if len(names) < 2:
+        raise InputError(f"{study.name}: only {len(names)} rater gave scores ({listed(names)}); two are needed")
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise InputError(f"{study.name}: two raters are called {listed(map(repr, doubled))} here; rename the metric")
+    scores = np.stack([values for *_, values in parts])
+    with np.errstate(invalid="ignore"):
+        flat = scores.reshape(len(scores), -1)
+        constant = np.nanmin(flat, axis=1) == np.nanmax(flat, axis=1)
+    scores[constant] = np.nan
+    stuck = tuple(name for name, own in zip(names, constant, strict=True) if own)
+    left_out = [*_strangers(study, chosen, aspects), *((name, "constant: it ranks nothing") for name in stuck)]
+    notes = list(chosen.notes)
+    if stuck:
+        message = f"constant, so they rank nothing and are left out: {listed(stuck)}"
+        notes.append(Note(rule="constant-rater", message=message, count=len(stuck)))
+    rated = np.isfinite(scores)
+    missing = int((~rated[~constant]).sum())
+    if missing:
+        message = f"{missing} of {rated[~constant].size} scores of raters are missing"
+        notes.append(Note(rule="missing-scores", message=message, count=missing))
+    described = chosen.items.for_items(pl.Series("item", items, dtype=pl.String))
+    clusters = [cluster or item for cluster, item in zip(described["cluster"].to_list(), items, strict=True)]
+    known = tuple(dict.fromkeys(clusters))
+    dates = dict(zip(chosen.raters.frame["rater"], chosen.raters.frame["date"], strict=True))
+    weights = described["weight"].fill_null(1.0).to_numpy()
+    return Judges(
+        names=names,
+        raters=tuple(rater for rater, *_ in parts),
+        kinds=tuple(kind for _, kind, _, _ in parts),
+        rater_aspects=tuple(aspect for _, _, aspect, _ in parts),
+        scores=scores,
+        aspects=aspects,
+        annotators=annotators,
+        items=items,
+        systems=systems,
+        units=label_codes(pl.Series(clusters, dtype=pl.String), known),
+        n_units=len(known),
+        weights=None if (weights == 1).all() else weights,
+        dates=tuple(dates.get(rater) for rater, *_ in parts),
+        constant=stuck,
+        left_out=tuple(left_out),
+        notes=tuple(notes),
+    )
+
+
+def _strangers(study: Study, chosen: Study, aspects: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Who was chosen, and gave no score that can be used."""
+    scored = chosen.ratings.frame
+    whole = set(scored.filter(pl.col("item") == "")["rater"])
+    verdicts = set(chosen.preferences.frame["rater"])
+    used = set(scored.filter(pl.col("item") != "")["rater"])
+    given = study._rows_of(chosen.metrics).select("rater", "aspect").unique(maintain_order=True)
+    ours = pl.col("aspect").is_in([*aspects, ""])
+    elsewhere = set(given.filter(ours)["rater"])
+    rows = [
+        (name, _why_unused(name in whole, name in verdicts))
+        for name in (*chosen.humans, *chosen.metrics)
+        if name not in used and (name in whole or name in verdicts or name in elsewhere)
+    ]
+    strangers = given.filter(~ours)
+    rows += [
+        (name_of(name, aspect), f"no chosen person rated the aspect {aspect!r}")
+        for name, aspect in strangers.iter_rows()
+    ]
+    return rows
+
+
+def _why_unused(whole: bool, verdicts: bool) -> str:
+    if whole:
+        return "scores of whole systems only"
+    return "verdicts, not scores" if verdicts else "no scores of the chosen systems and items"

@@ -1,0 +1,41 @@
+"""People taken together: averaged only where they rate on one scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from custodes.data.panel import Floats
+from custodes.data.scale import Scale
+from custodes.data.study import Study
+from custodes.errors import OptionError
+
+
+def mean_over_people(scores: Floats) -> Floats:
+    """(people, ...) -> (...), NaN where nobody rated.
+
+    >>> mean_over_people(np.array([[1.0, np.nan], [2.0, np.nan]])).tolist()
+    [1.5, nan]
+    """
+    rated = np.isfinite(scores)
+    n = rated.sum(axis=0)
+    return np.asarray(np.where(rated, scores, 0.0).sum(axis=0) / np.where(n, n, np.nan), dtype=np.float64)
+
+
+def check_same_scale(study: Study, people: Sequence[str], persons: Floats, label: str) -> None:
+    """Raise `OptionError` where people (people, items, systems) rate on different scales; `label` names the aspect."""
+    bounds = study.raters.bounds
+    scales = [
+        Scale(low=bounds[name][0], high=bounds[name][1], declared=True) if name in bounds else Scale.seen(scores)
+        for name, scores in zip(people, persons, strict=True)
+    ]
+    known = [(name, scale) for name, scale in zip(people, scales, strict=True) if scale.n]
+    for name, scale in known[1:]:
+        first, first_scale = known[0]
+        if not scale.comparable(first_scale):
+            raise OptionError(
+                f"{first!r} ({first_scale.low:g} to {first_scale.high:g}) and {name!r} ({scale.low:g} to"
+                f" {scale.high:g}) rate on different scales{label}, which are never averaged; choose people with"
+                f" human={first!r}"
+            )

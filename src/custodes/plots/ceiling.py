@@ -1,0 +1,197 @@
+"""Pictures: how much of people's judgement metrics predict, what they miss, and whether that has changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from custodes.errors import InputError
+from custodes.evaluate.ceiling import Ceiling
+from custodes.plots import theme
+from custodes.plots.paths import PENALTY, powers
+
+if TYPE_CHECKING:
+    import altair as alt
+
+FEATURES = {"metrics": "all metrics", "humans": "people's other aspects", "both": "both"}
+COLOURS = (theme.ORANGE, theme.BLUE, theme.GREEN)
+BOUNDS = {"split_half": "half of people by the other half", "attainable": "a perfect predictor"}
+BOUND_COLOURS = (theme.GREY, theme.VERMILION)
+LANE = 14
+"""Pixels of a bar of predictions."""
+HEIGHT = 260
+
+
+def prediction_bars(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: bool = False) -> alt.TopLevelMixin:
+    """How well each aspect is predicted on held-out outputs by all metrics, by people's other aspects, and by both.
+
+    Bars with whiskers: tau-b and its interval. Ticks: how well half of the annotators predict the other half, and how
+    well a perfect predictor could do against this many annotators.
+
+    >>> import custodes as cu
+    >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=1)
+    >>> prediction_bars(result).to_dict()["title"]
+    'How well people are predicted'
+    """
+    chart = bars(theme.inline(result.prediction), result).properties(width=width)
+    return theme.themed(chart, dark=dark, title="How well people are predicted")
+
+
+def bars(data: Any, result: Ceiling) -> Any:
+    """Rows of `Ceiling.prediction`; bounds come from the result."""
+    import altair as alt
+
+    known = [name for name in FEATURES if name in set(result.prediction["features"])]
+    bounds = list(BOUNDS) if result.people.height else []
+    names = [*(FEATURES[name] for name in known), *(BOUNDS[name] for name in bounds)]
+    colours = [COLOURS[list(FEATURES).index(name)] for name in known] + list(BOUND_COLOURS[: len(bounds)])
+    colour = alt.Color(
+        "what:N",
+        title=None,
+        scale=alt.Scale(domain=names, range=colours),
+        legend=alt.Legend(columns=2, labelLimit=300, symbolOpacity=1),
+    )
+    called = "{" + ", ".join(f'{name}: "{label}"' for name, label in FEATURES.items()) + "}"
+    target = alt.Y("target:N", sort=None, scale=alt.Scale(paddingInner=0.25))
+    lane = alt.YOffset("what:N", sort=names[: len(known)], scale=alt.Scale(domain=names[: len(known)]))
+    base = (
+        alt.Chart(data).transform_filter("isValid(datum.kendall)").transform_calculate(what=f"{called}[datum.features]")
+    )
+    tooltip = [
+        alt.Tooltip("target:N"),
+        alt.Tooltip("what:N", title="predicted from"),
+        alt.Tooltip("kendall:Q", format=".3f", title="τ-b, held out"),
+        alt.Tooltip("low:Q", format=".3f"),
+        alt.Tooltip("high:Q", format=".3f"),
+        alt.Tooltip("columns:Q", title="raters used"),
+    ]
+    layers = [
+        base.mark_bar(opacity=0.5).encode(
+            x=alt.X("kendall:Q", title="Kendall τ-b with people, on held-out outputs"),
+            y=target,
+            yOffset=lane,
+            color=colour,
+            tooltip=tooltip,
+        ),
+        base.transform_filter("isValid(datum.low)")
+        .mark_rule(strokeWidth=2)
+        .encode(x=alt.X("low:Q"), x2="high:Q", y=target, yOffset=lane, color=colour),
+    ]
+    if bounds:
+        ends = [f"{name}{end}" for name in bounds for end in ("", "_low", "_high")]
+        beside = base.transform_filter(f"datum.features === '{known[0]}'").transform_lookup(
+            lookup="target", from_=alt.LookupData(data=theme.inline(result.people), key="target", fields=ends)
+        )
+        layers += [
+            beside.transform_filter(f"isValid(datum.{name})")
+            .transform_calculate(what=f"'{BOUNDS[name]}'")
+            .mark_tick(thickness=2.5, size=LANE * len(known), opacity=1)
+            .encode(
+                x=alt.X(f"{name}:Q"),
+                y=target,
+                color=colour,
+                tooltip=[
+                    alt.Tooltip("target:N"),
+                    alt.Tooltip("what:N", title="bound"),
+                    *(alt.Tooltip(f"{name}{end}:Q", format=".3f") for end in ("", "_low", "_high")),
+                ],
+            )
+            for name in bounds
+        ]
+    return alt.layer(*layers).properties(height=alt.Step(LANE * (len(known) + 1), **{"for": "position"}))
+
+
+def information_ratio(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: bool = False) -> alt.TopLevelMixin:
+    """Error of a lasso on metrics and people's other aspects over its error on metrics alone, along the penalty.
+
+    Below 1: people's other aspects know something that the metrics do not. A line and a band per aspect. Raises
+    `InputError` where people rated one aspect.
+
+    >>> import custodes as cu
+    >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=1)
+    >>> information_ratio(result).to_dict()["title"]
+    'What people know and metrics do not'
+    """
+    if result.information.is_empty():
+        raise InputError("information_ratio: people rated one aspect only, so there are no other aspects to add")
+    chart = ratio_curve(theme.inline(result.information)).properties(width=width)
+    return theme.themed(chart, dark=dark, title="What people know and metrics do not")
+
+
+def ratio_curve(data: Any) -> Any:
+    """Rows of `Ceiling.information`."""
+    import altair as alt
+
+    base = alt.Chart(data).transform_filter("isValid(datum.mse_ratio)")
+    x = alt.X("alpha:Q", title=PENALTY, scale=alt.Scale(type="log", reverse=True, nice=False), axis=powers())
+    scale = alt.Scale(zero=False)
+    axis = alt.Axis(title="Error with people's other aspects, over without", titleAngle=-90)
+    colour = alt.Color("target:N", title=None, legend=alt.Legend(symbolOpacity=1))
+    return alt.layer(
+        alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(y=alt.datum(1)),
+        base.transform_filter("isValid(datum.low)")
+        .mark_area(opacity=0.15)
+        .encode(x=x, y=alt.Y("low:Q", scale=scale, axis=axis), y2="high:Q", color=colour),
+        base.mark_line(point={"opacity": 1, "size": 25}).encode(
+            x=x,
+            y=alt.Y("mse_ratio:Q", scale=scale, axis=axis),
+            color=colour,
+            tooltip=[
+                alt.Tooltip("target:N"),
+                alt.Tooltip("alpha:Q", format=".3~g"),
+                alt.Tooltip("mse_ratio:Q", format=".3f", title="ratio"),
+                alt.Tooltip("low:Q", format=".3f"),
+                alt.Tooltip("high:Q", format=".3f"),
+                alt.Tooltip("mse_metrics:Q", format=".3~g", title="error, metrics"),
+                alt.Tooltip("mse_both:Q", format=".3~g", title="error, both"),
+            ],
+        ),
+    ).properties(height=HEIGHT)
+
+
+def release_history(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: bool = False) -> alt.TopLevelMixin:
+    """Held-out tau-b from all metrics released by each date: has the ceiling risen? A line per aspect, with whiskers.
+
+    Raises `InputError` where fewer than two dates of release are known.
+
+    >>> import custodes as cu
+    >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=1)
+    >>> release_history(result)
+    Traceback (most recent call last):
+    custodes.errors.InputError: release_history: fewer than two dates of release; say them in the raters file (date)
+    """
+    if result.history.is_empty():
+        raise InputError("release_history: fewer than two dates of release; say them in the raters file (date)")
+    rows = result.history.with_columns(pl.col("newest").list.join(", "))
+    chart = released(theme.inline(rows), result).properties(width=width)
+    return theme.themed(chart, dark=dark, title="What metrics released so far predict")
+
+
+def released(data: Any, result: Ceiling) -> Any:
+    """Rows of `Ceiling.history`, with `newest` as text."""
+    import altair as alt
+
+    dates = result.history["date"].str.contains(r"^\d{4}(-\d\d){0,2}$").all()
+    x = alt.X("date:T", title=None, scale=alt.Scale(type="utc", padding=12)) if dates else alt.X("date:O", title=None)
+    axis = alt.Axis(title="Kendall τ-b, held out", titleAngle=-90)
+    scale = alt.Scale(zero=False)
+    colour = alt.Color("target:N", title=None, legend=alt.Legend(symbolOpacity=1))
+    base = alt.Chart(data).transform_filter("isValid(datum.kendall)")
+    return alt.layer(
+        base.transform_filter("isValid(datum.low)")
+        .mark_rule(strokeWidth=1.5, opacity=0.4)
+        .encode(x=x, y=alt.Y("low:Q", scale=scale, axis=axis), y2="high:Q", color=colour),
+        base.mark_line(point={"opacity": 1, "size": 40}, opacity=0.85).encode(
+            x=x,
+            y=alt.Y("kendall:Q", scale=scale, axis=axis),
+            color=colour,
+            tooltip=[
+                alt.Tooltip("target:N"),
+                alt.Tooltip(x.shorthand, title="until"),
+                alt.Tooltip("newest:N", title="new"),
+                alt.Tooltip("columns:Q", title="metrics"),
+                *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("kendall", "low", "high")),
+            ],
+        ),
+    ).properties(height=HEIGHT)

@@ -1,0 +1,173 @@
+"""Pictures: which raters a lasso takes as its penalty weakens, and which metric helps most when added."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from custodes.evaluate.ceiling import Ceiling
+from custodes.plots import labels, theme
+from custodes.plots.choice import chosen, titled
+
+if TYPE_CHECKING:
+    import altair as alt
+
+HEIGHT = 260
+NAMED = 5
+"""So many metrics are named on the lasso's paths, those with the largest weights; people's aspects always."""
+ROOM = 0.3
+"""Share of the width of the lasso's paths that is left to names."""
+PENALTY = "Penalty α (stronger ← → weaker)"
+CLEAR = ("interval of the gain excludes 0", "may be chance")
+
+
+def lasso_paths(
+    result: Ceiling, target: str, *, width: int = theme.PAGE_WIDTH, dark: bool = False
+) -> alt.TopLevelMixin:
+    """Weights that a lasso gives metrics (grey) and people's other aspects (coloured) as its penalty weakens.
+
+    Who enters early and keeps a large weight says what others do not. Named: people's aspects, and the metrics with the
+    largest weights. Raises `OptionError` for an unknown target.
+
+    >>> import custodes as cu
+    >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=1)
+    >>> lasso_paths(result, "fluency").to_dict()["title"]
+    'Who tells most of people (fluency)'
+    """
+    rows = chosen(result.lasso, "target", target, who="lasso_paths")
+    chart = paths(theme.inline(rows), result).properties(width=width)
+    return theme.themed(chart, dark=dark, title=titled("Who tells most of people", target))
+
+
+def paths(data: Any, result: Ceiling) -> Any:
+    """Rows of `Ceiling.lasso` of one target; where names stand comes from the result."""
+    import altair as alt
+
+    least, most = (float(result.lasso["alpha"].min()), float(result.lasso["alpha"].max()))  # type: ignore[arg-type]
+    end = least / (most / least) ** (ROOM / (1 - ROOM))
+    x = alt.X("alpha:Q", title=PENALTY, scale=alt.Scale(type="log", domain=[most, end], nice=False), axis=powers(least))
+    weight = alt.Y("weight:Q", title="Standardised weight", axis=alt.Axis(titleAngle=-90))
+    colour = alt.Color("metric:N", legend=None)
+    line = alt.Detail("metric:N")
+    tooltip = [
+        alt.Tooltip("metric:N", title="rater"),
+        alt.Tooltip("alpha:Q", format=".3~g"),
+        alt.Tooltip("weight:Q", format=".3f"),
+    ]
+    base = alt.Chart(data)
+    metrics, people = (base.transform_filter(f"datum.kind === '{kind}'") for kind in ("metric", "human"))
+    named = (
+        base.transform_calculate(key="datum.target + '\\n' + datum.metric")
+        .transform_joinaggregate(least="min(alpha)")
+        .transform_filter("datum.alpha === datum.least")
+        .transform_lookup(
+            lookup="key",
+            from_=alt.LookupData(data=theme.inline(path_names(result)), key="key", fields=["name_y"]),
+        )
+        .transform_filter("isValid(datum.name_y)")
+        .transform_calculate(name_x=f"{least * (end / least) ** 0.1}")
+    )
+    from_people = named.transform_filter("datum.kind === 'human'")
+    text = alt.Y("name_y:Q")
+    return alt.layer(
+        metrics.mark_line(color=theme.GREY, opacity=0.6, strokeWidth=1).encode(
+            x=x, y=weight, detail=line, tooltip=tooltip
+        ),
+        people.mark_line(strokeWidth=2.5).encode(x=x, y=weight, color=colour, tooltip=tooltip),
+        named.mark_rule(color=theme.GREY, opacity=0.5).encode(x=x, x2="name_x:Q", y=weight, y2="name_y:Q"),
+        named.transform_filter("datum.kind === 'metric'")
+        .mark_text(align="left", dx=3)
+        .encode(x=alt.X("name_x:Q"), y=text, text="metric:N"),
+        from_people.mark_text(align="left", dx=3, fontWeight="bold").encode(
+            x=alt.X("name_x:Q"), y=text, text="metric:N", color=colour
+        ),
+    ).properties(height=HEIGHT)
+
+
+def path_names(result: Ceiling) -> pl.DataFrame:
+    """Rows key (target, line break, rater) and name_y: where the names of the lasso's paths stand, apart enough."""
+    rows = result.lasso.drop_nulls("weight").with_columns(
+        size=pl.col("weight").abs().max().over("target", "metric"),
+        gap=(pl.col("weight").max() - pl.col("weight").min()).over("target")
+        * (1.25 * labels.LINE / HEIGHT),  # the axis is a little longer
+    )
+    ends = rows.filter(pl.col("alpha") == pl.col("alpha").min())
+    rank = pl.col("size").rank("ordinal", descending=True).over("target", "kind")
+    named = ends.filter((pl.col("size") > 0) & ((pl.col("kind") == "human") | (rank <= NAMED)))
+    parts = []
+    for (target,), own in named.group_by("target", maintain_order=True):
+        spots = labels.apart(own["weight"].to_numpy(), gap=float(own["gap"][0]))
+        parts.append(own.select(key=pl.format("{}\n{}", pl.lit(target), "metric"), name_y=pl.Series(spots)))
+    return pl.concat(parts) if parts else pl.DataFrame(schema={"key": pl.String, "name_y": pl.Float64})
+
+
+def forward_path(
+    result: Ceiling, target: str, *, width: int = theme.PAGE_WIDTH, dark: bool = False
+) -> alt.TopLevelMixin:
+    """Held-out tau-b as the metric that helps most is added, one after the other; filled points gain for sure.
+
+    Raises `OptionError` for an unknown target.
+
+    >>> import custodes as cu
+    >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=2)
+    >>> forward_path(result, "fluency").to_dict()["title"]
+    'Which metric to add (fluency)'
+    """
+    rows = chosen(result.forward, "target", target, who="forward_path")
+    chart = steps(theme.inline(rows)).properties(width=width)
+    return theme.themed(chart, dark=dark, title=titled("Which metric to add", target))
+
+
+def steps(data: Any) -> Any:
+    """Rows of `Ceiling.forward` of one target."""
+    import altair as alt
+
+    least = "isValid(datum.gain) ? datum.gain_low : datum.low"
+    base = (
+        alt.Chart(data)
+        .transform_filter("isValid(datum.kendall)")
+        .transform_calculate(
+            who="datum.step === 0 ? 'in use' : datum.metric",
+            clear=f"({least}) > 0 ? '{CLEAR[0]}' : '{CLEAR[1]}'",
+        )
+    )
+    x = alt.X(
+        "who:N",
+        sort=alt.EncodingSortField(field="step", op="min", order="ascending"),
+        title="Metric added",
+        axis=alt.Axis(labelAngle=-40, labelOverlap=False, labelLimit=140),
+    )
+    axis = alt.Axis(title="Kendall τ-b, held out", titleAngle=-90)
+    y = alt.Y("kendall:Q", scale=alt.Scale(zero=False), axis=axis)
+    tooltip = [
+        alt.Tooltip("step:Q"),
+        alt.Tooltip("metric:N"),
+        *(
+            alt.Tooltip(f"{name}:Q", format=".3f")
+            for name in ("kendall", "low", "high", "gain", "gain_low", "gain_high")
+        ),
+        alt.Tooltip("chosen:Q", format=".0%", title="chosen so far in folds"),
+    ]
+    fill = alt.Fill(
+        "clear:N",
+        title=None,
+        scale=alt.Scale(domain=list(CLEAR), range=[theme.BLUE, "rgba(0,114,178,0.08)"]),
+        legend=alt.Legend(symbolStrokeColor=theme.BLUE, symbolOpacity=1, labelLimit=300),
+    )
+    return alt.layer(
+        base.mark_line(opacity=0.5, color=theme.BLUE).encode(x=x, y=y),
+        base.transform_filter("isValid(datum.low)")
+        .mark_rule(strokeWidth=2, opacity=0.6, color=theme.BLUE)
+        .encode(x=x, y=alt.Y("low:Q", scale=alt.Scale(zero=False), axis=axis), y2="high:Q"),
+        base.mark_point(opacity=1, strokeWidth=1.4).encode(
+            x=x, y=y, stroke=alt.value(theme.BLUE), fill=fill, tooltip=tooltip
+        ),
+    ).properties(height=HEIGHT)
+
+
+def powers(least: float = 0.0) -> Any:
+    """Marks at powers of ten, none below `least`, where there are only names."""
+    import altair as alt
+
+    return alt.Axis(format="~g", values=[10.0**k for k in range(-9, 7) if 10.0**k >= least * 0.999], grid=False)

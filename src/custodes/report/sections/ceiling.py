@@ -1,0 +1,245 @@
+"""Section: how much of people's judgement all metrics together predict, what they miss, and what to add."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from custodes.evaluate.ceiling import Ceiling
+from custodes.plots.ceiling import BOUNDS, FEATURES, bars, ratio_curve, released
+from custodes.plots.paths import paths, steps
+from custodes.report.section import ChosenTable, Column, Context, Figure, Section, empty_rows, render, spec_of
+from custodes.report.tables import table_html
+from custodes.report.wording import interval, names
+
+TITLE = "The glass ceiling"
+CHOSEN = {"target": "{aspect}"}
+PREDICTION = (
+    Column(field="target", label="Aspect"),
+    Column(field="what", label="Predicted from"),
+    Column(field="columns", label="Raters", kind="int", title="used for the prediction"),
+    Column(field="kendall", label="τ-b", kind="number", low="low", high="high", title="over held-out outputs"),
+    Column(
+        field="kendall_item",
+        label="τ-b within items",
+        kind="number",
+        low="kendall_item_low",
+        high="kendall_item_high",
+        title="over the systems of a held-out item, averaged",
+    ),
+)
+
+
+def ceiling_section(context: Context) -> Section:
+    """Predictions of people, what metrics do not know, and which metric adds something."""
+    if "ceiling" in context.absent:
+        return Section(id="ceiling", title=TITLE, html=render("absent.html", reason=context.absent["ceiling"]))
+    result = context.results["ceiling"]
+    assert isinstance(result, Ceiling)
+    of_aspect = " ({aspect})" if any(context.aspects) else ""
+    options = result.provenance.options
+    overall = [_bars(result), *([_ratio()] if result.information.height else [])]
+    chosen = _chosen(result, of_aspect)
+    history = [_history(result)] if result.history.height else []
+    more = ChosenTable(
+        id="ceiling-next",
+        caption=f"Which metric to add, which to take out{of_aspect}",
+        table="ceiling.next",
+        columns=_next_columns(in_use=bool(options["in_use"])),
+        where=CHOSEN,
+    )
+    html = render(
+        "ceiling.html",
+        options=options,
+        sentences=sentences(result),
+        reached=reached(result),
+        overall=overall,
+        chosen=chosen,
+        history=history,
+        table=table_html(
+            _predictions(result),
+            PREDICTION,
+            id="ceiling-prediction",
+            caption="Predictions of held-out outputs",
+            notes=[note.message for note in result.notes],
+            switched=False,
+        ),
+        next=more,
+    )
+    return Section(id="ceiling", title=TITLE, html=html, charts=(*overall, *chosen, *history), tables=(more,))
+
+
+def _bars(result: Ceiling) -> Figure:
+    return Figure(
+        id="ceiling-prediction",
+        title="How well people are predicted",
+        caption="Bars: Kendall τ-b between people and a prediction that has not seen these outputs. Whisker: interval "
+        "from resampled items. Grey tick: half of the annotators predicted by the other half. Vermilion tick: what a "
+        "perfect predictor could reach against so many annotators; the rest is noise of people.",
+        alt="Bars of the agreement of predictions with people, for every aspect; the table below holds the numbers.",
+        spec=spec_of(bars(empty_rows(), result).properties(width="container")),
+        table="ceiling.prediction",
+        lines=("target",),
+    )
+
+
+def _ratio() -> Figure:
+    return Figure(
+        id="ceiling-information",
+        title="What people know and metrics do not",
+        caption="Error of a lasso that sees people’s other aspects beside the metrics, over its error without them. "
+        "Below the dashed line: they hold something about people’s judgement that no metric holds. Band: interval.",
+        alt="Lines of the ratio of errors against the penalty, one for every aspect.",
+        spec=spec_of(ratio_curve(empty_rows()).properties(width="container")),
+        table="ceiling.information",
+    )
+
+
+def _chosen(result: Ceiling, of_aspect: str) -> list[Figure]:
+    """What depends on the reader's aspect."""
+    return [
+        Figure(
+            id="ceiling-lasso",
+            title=f"Who tells most of people{of_aspect}",
+            caption="From left to right a lasso may use more raters. Who enters early and keeps a large weight says "
+            "what the others do not; among near copies the choice is arbitrary. Coloured: people’s other aspects.",
+            alt="Lines of the standardised weight of every rater along the penalty of a lasso.",
+            spec=spec_of(paths(empty_rows(), result).properties(width="container")),
+            table="ceiling.lasso",
+            where=CHOSEN,
+        ),
+        Figure(
+            id="ceiling-forward",
+            title=f"Adding one metric at a time{of_aspect}",
+            caption="Each step adds the metric that helps most; whisker: interval of the whole, filled: the gain of "
+            "this step is more than chance. Where the line turns flat, more metrics add nothing.",
+            alt="Line of the agreement of predictions with people as metrics are added one by one.",
+            spec=spec_of(steps(empty_rows()).properties(width="container")),
+            table="ceiling.forward",
+            where=CHOSEN,
+        ),
+    ]
+
+
+def _history(result: Ceiling) -> Figure:
+    return Figure(
+        id="ceiling-history",
+        title="Has the ceiling risen?",
+        caption="Prediction from all metrics released by each date; metrics without a date are left out.",
+        alt="Lines of the agreement of predictions with people against dates of release, one for every aspect.",
+        spec=spec_of(released(empty_rows(), result).properties(width="container")),
+        table="ceiling.history",
+    )
+
+
+def _next_columns(*, in_use: bool) -> tuple[Column, ...]:
+    labels = (
+        (("added", "Gain if added", "to those in use"), ("removed", "Loss if taken out", "of those in use"))
+        if in_use
+        else (("added", "Alone", "τ-b of the metric alone"), ("removed", "Loss if taken out", "of all metrics"))
+    )
+    return (
+        Column(field="metric", label="Metric"),
+        *(
+            Column(field=name, label=label, kind="number", low=f"{name}_low", high=f"{name}_high", title=title)
+            for name, label, title in labels
+        ),
+    )
+
+
+def _predictions(result: Ceiling) -> pl.DataFrame:
+    """The rows of `prediction`, and of `people` below each aspect; what they were predicted from in words."""
+    rows = result.prediction.with_columns(what=pl.col("features").replace(FEATURES), order=pl.lit(0))
+    bounds = [
+        result.people.select(
+            "target",
+            what=pl.lit(label),
+            kendall=name,
+            low=f"{name}_low",
+            high=f"{name}_high",
+            order=pl.lit(1),
+        )
+        for name, label in BOUNDS.items()
+    ]
+    made = pl.concat([rows, *bounds], how="diagonal")
+    place = pl.col("target").replace_strict({t: i for i, t in enumerate(rows["target"].unique(maintain_order=True))})
+    return made.sort(place, "order", maintain_order=True).with_columns(aspect=pl.lit(""))
+
+
+def sentences(result: Ceiling) -> list[str]:
+    """Where metrics predict people worse than people's other aspects do, in plain words."""
+    told = []
+    for a, b, more, less in (
+        (
+            "humans",
+            "metrics",
+            "All metrics together predict people worse than people’s other aspects do",
+            "All metrics together predict people better than people’s other aspects do",
+        ),
+        (
+            "both",
+            "metrics",
+            "People’s other aspects improve what all metrics together predict, so the metrics miss something",
+            "People’s other aspects beside the metrics make the prediction worse, by chance or for want of data",
+        ),
+    ):
+        gaps = result.gaps.filter(features_a=a, features_b=b).drop_nulls("low")
+        kinds = [
+            (more, gaps.filter(pl.col("low") > 0)),
+            (less, gaps.filter(pl.col("high") < 0)),
+        ]
+        told += [f"{text}: {_listed(found)}." for text, found in kinds if found.height]
+        rest = gaps.filter((pl.col("low") <= 0) & (pl.col("high") >= 0))["target"].to_list()
+        if rest:
+            which = "these two predictions" if a == "humans" else "metrics with and without people’s other aspects"
+            told.append(f"Not told apart, {which}: {names(rest)}.")
+    return told
+
+
+def _listed(gaps: pl.DataFrame) -> str:
+    """Aspects with their difference."""
+    rows = gaps.iter_rows(named=True)
+    return names([f"{row['target']} (by {interval(abs(row['difference']), *_turned(row))})" for row in rows])
+
+
+def _turned(row: Mapping[str, float]) -> tuple[float, float]:
+    return (row["low"], row["high"]) if row["difference"] >= 0 else (-row["high"], -row["low"])
+
+
+def reached(result: Ceiling) -> list[tuple[str, str]]:
+    """For each aspect: what all metrics reach, beside what could be reached."""
+    bounds = {row["target"]: row for row in result.people.iter_rows(named=True)}
+    rows = {(row["target"], row["features"]): row for row in result.prediction.iter_rows(named=True)}
+    told = []
+    for (aspect, features), row in rows.items():
+        if features != "metrics" or row["kendall"] is None:
+            continue
+        opening = f"On {aspect}, all" if aspect else "All"
+        text = f"{opening} metrics together reach τ-b {interval(row['kendall'], row['low'], row['high'])}"
+        bound = bounds.get(aspect)
+        if bound is None or bound["attainable"] is None:
+            told.append((aspect, f"{text}."))
+            continue
+        text += (
+            f", where a perfect predictor could reach"
+            f" {interval(bound['attainable'], bound['attainable_low'], bound['attainable_high'])} against"
+            f" {bound['annotators']} annotators whose errors are independent."
+        )
+        if _beyond(row, bound):
+            text += " That is more than such annotators leave to predict: here their errors depend on each other."
+        elif _beyond(rows.get((aspect, "humans")), bound):
+            text += (
+                " People’s other aspects reach more than that: the same annotators rated them, and share what is not in"
+                " the output."
+            )
+        told.append((aspect, text))
+    return told
+
+
+def _beyond(row: Mapping[str, Any] | None, bound: Mapping[str, Any]) -> bool:
+    """Is a prediction better than a perfect predictor could be, by their intervals?"""
+    if row is None or row["low"] is None or bound["attainable_high"] is None:
+        return False
+    return bool(row["low"] > bound["attainable_high"])

@@ -1,0 +1,148 @@
+"""Pictures of the glass ceiling hold the numbers of their result."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes import plots
+from custodes.errors import InputError, OptionError
+from custodes.evaluate.ceiling import Ceiling
+from custodes.plots import labels
+from custodes.plots.paths import HEIGHT, NAMED, path_names
+
+DATES = {"overlap": "2002", "overlap-stem": "2004-07", "learned": "2020-01-15", "judge": "2020-01-15"}
+
+
+@pytest.fixture(scope="module")
+def predicted() -> Ceiling:
+    raters = pl.DataFrame({"rater": list(DATES), "date": list(DATES.values())})
+    return cu.ceiling(cu.read("demo", raters=raters), model="ridge", steps=3, resamples=50)
+
+
+def rows_of(chart: Any) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = chart.to_dict()["data"]["values"]
+    return rows
+
+
+def shown(chart: Any, path: Path, pattern: str) -> list[Any]:
+    """What the marks of a drawn picture say of themselves."""
+    return re.findall(pattern, plots.save(chart, path / "x.svg").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_they_become_svg_with_their_labels(predicted: Ceiling, tmp_path: Path, dark: bool) -> None:
+    charts = {
+        "a perfect predictor": plots.prediction_bars(predicted, dark=dark),
+        "coherence": plots.information_ratio(predicted, dark=dark),
+        "human:coherence": plots.lasso_paths(predicted, "fluency", dark=dark),
+        "judge:fluency": plots.forward_path(predicted, "fluency", dark=dark),
+        "fluency": plots.release_history(predicted, dark=dark),
+    }
+    for label, chart in charts.items():
+        text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
+        assert f">{label}<" in text
+        assert "NaN" not in text
+        assert ("#14171a" in text) is dark
+
+
+def test_bars_and_ticks_are_predictions_and_people(predicted: Ceiling, tmp_path: Path) -> None:
+    chart = plots.prediction_bars(predicted)
+    assert rows_of(chart) == predicted.prediction.to_dicts()
+    drawn = shown(chart, tmp_path, r"target: (\w+); what: [^;]+; predicted from: [^;]+; τ-b, held out: (-?[\d.]+)")
+    assert drawn == [
+        (target, f"{value:.3f}") for target, value in predicted.prediction.select("target", "kendall").iter_rows()
+    ]
+    for name, label in (
+        ("split_half", "half of people by the other half"),
+        ("attainable", "a perfect predictor"),
+    ):
+        ticks = shown(chart, tmp_path, rf"{name}: ([\d.]+); target: (\w+); what: {label}; bound")
+        wanted = predicted.people.select(name, "target").rows()
+        assert [(float(value), target) for value, target in ticks] == [(pytest.approx(v), t) for v, t in wanted]
+
+
+def test_one_annotator_leaves_no_ticks_and_one_aspect_no_ratio() -> None:
+    alone = cu.ceiling(cu.read("demo"), model="ridge", steps=1, resamples=0, human="ann1", aspect="fluency")
+    chart = plots.prediction_bars(alone).to_dict()
+    assert [layer["mark"]["type"] for layer in chart["layer"]] == ["bar", "rule"]
+    assert chart["layer"][0]["encoding"]["color"]["scale"]["domain"] == ["all metrics"]
+    with pytest.raises(InputError, match="one aspect"):
+        plots.information_ratio(alone)
+
+
+def test_the_ratio_stands_beside_one(predicted: Ceiling, tmp_path: Path) -> None:
+    chart = plots.information_ratio(predicted)
+    assert rows_of(chart) == predicted.information.to_dicts()
+    drawn = shown(chart, tmp_path, r'; ratio: ([\d.]+);[^"]*" role="graphics-symbol" aria-roledescription="point"')
+    assert drawn == [f"{value:.3f}" for value in predicted.information["mse_ratio"]]
+    spec = chart.to_dict()
+    assert spec["layer"][0]["encoding"]["y"]["datum"] == 1
+    assert spec["layer"][-1]["encoding"]["x"]["scale"]["type"] == "log"
+
+
+@pytest.mark.parametrize("target", ["coherence", "fluency"])
+def test_paths_name_people_and_the_heaviest_metrics_apart(predicted: Ceiling, target: str, tmp_path: Path) -> None:
+    own = predicted.lasso.filter(target=target)
+    chart = plots.lasso_paths(predicted, target)
+    assert rows_of(chart) == own.to_dicts()
+    names = path_names(predicted).with_columns(
+        pl.col("key").str.split("\n").list.to_struct(fields=["target", "metric"])
+    )
+    names = names.unnest("key").filter(target=target)
+    size = own.group_by("metric", "kind").agg(pl.col("weight").abs().max()).sort("weight", descending=True)
+    other = "human:coherence" if target == "fluency" else "human:fluency"
+    assert set(names["metric"]) == {other, *size.filter(kind="metric")["metric"].head(NAMED)}
+    text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
+    assert all(f">{name}<" in text for name in names["metric"])
+    span = float(np.ptp(own["weight"].to_numpy()))
+    assert (np.diff(np.sort(names["name_y"].to_numpy())) >= span * labels.LINE / HEIGHT).all()
+
+
+def test_the_path_goes_from_those_in_use(predicted: Ceiling, tmp_path: Path) -> None:
+    chart = plots.forward_path(predicted, "fluency")
+    own = predicted.forward.filter(target="fluency")
+    assert rows_of(chart) == own.to_dicts()
+    drawn = shown(chart, tmp_path, r"kendall: (-?[\d.]+); clear: [^;]+; step: (\d+); metric: ([^;]+);")
+    wanted = own.select("kendall", "step", "metric").rows()
+    assert [(float(v), int(k), name) for v, k, name in drawn] == [(pytest.approx(v), k, name) for v, k, name in wanted]
+    used = cu.ceiling(cu.read("demo"), model="ridge", steps=1, resamples=0, in_use="overlap*")
+    text = plots.save(plots.forward_path(used, "fluency"), tmp_path / "x.svg").read_text(encoding="utf-8")
+    assert ">in use<" in text
+
+
+def test_filled_points_gain_for_sure(predicted: Ceiling, tmp_path: Path) -> None:
+    frame = predicted.forward.filter(target="fluency").with_columns(
+        gain=pl.Series([None, 0.1, 0.1]), gain_low=pl.Series([None, 0.05, -0.05]), low=pl.Series([0.4, 0.4, 0.4])
+    )
+    chart = plots.forward_path(replace(predicted, forward=frame), "fluency")
+    marks = shown(chart, tmp_path, r'aria-roledescription="point"[^>]*fill="([^"]+)"')
+    assert marks == ["#0072B2", "#0072B2", "rgba(0,114,178,0.08)"]
+
+
+def test_history_shows_every_date(predicted: Ceiling) -> None:
+    chart = plots.release_history(predicted)
+    rows = rows_of(chart)
+    assert [row["date"] for row in rows] == 2 * ["2002", "2004-07", "2020-01-15"]
+    assert [row["kendall"] for row in rows] == predicted.history["kendall"].to_list()
+    assert rows[2]["newest"] == "learned, judge:coherence, judge:fluency"
+    assert chart.to_dict()["layer"][1]["encoding"]["x"]["type"] == "temporal"
+    versions = predicted.history.with_columns(date=pl.format("release {}", "date"))
+    assert plots.release_history(replace(predicted, history=versions)).to_dict()["layer"][1]["encoding"]["x"][
+        "type"
+    ] == ("ordinal")
+    with pytest.raises(InputError, match="raters file"):
+        plots.release_history(replace(predicted, history=predicted.history.head(0)))
+
+
+def test_unknown_targets_are_told_with_a_suggestion(predicted: Ceiling) -> None:
+    for picture in (plots.lasso_paths, plots.forward_path):
+        with pytest.raises(OptionError, match="did you mean 'fluency'"):
+            picture(predicted, "fluence")

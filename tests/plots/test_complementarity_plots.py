@@ -1,0 +1,197 @@
+"""Pictures of how alike judges are hold the numbers of their result, people apart from metrics."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import isotonic_regression
+
+import custodes as cu
+from custodes import plots
+from custodes.errors import InputError
+from custodes.evaluate.complementarity import Complementarity
+from custodes.plots import labels
+from custodes.plots.complementarity import CELL_MAX, CELL_MIN, GAP, NAMED
+
+
+@pytest.fixture(scope="module")
+def alike() -> Complementarity:
+    return cu.complementarity(cu.read("demo"), resamples=50)
+
+
+def many(result: Complementarity, copies: int) -> Complementarity:
+    """The same judges again and again, under new names, each with its own place."""
+    order = pl.col("position") + pl.col("copy") * result.raters.height
+    tables = {}
+    for name in ("pairs", "raters", "coordinates", "clusters"):
+        frame = pl.concat([getattr(result, name).with_columns(copy=pl.lit(k)) for k in range(copies)])
+        own = [column for column in ("metric", "metric_a", "metric_b") if column in frame.columns]
+        frame = frame.with_columns(pl.format("{}-{}", column, "copy").alias(column) for column in own)
+        tables[name] = frame.with_columns(position=order) if name == "raters" else frame
+    return replace(result, **tables)
+
+
+def shown(chart: Any, path: Path, pattern: str) -> list[str]:
+    """What the marks of a drawn picture say of themselves."""
+    return re.findall(pattern, plots.save(chart, path / "x.svg").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_they_become_svg_with_their_labels(alike: Complementarity, tmp_path: Path, dark: bool) -> None:
+    charts = {
+        "overlap-stem": plots.complementarity_map(alike, dark=dark),
+        "random rankings together": plots.explained_variance(alike, dark=dark),
+        "human:coherence": plots.judges_map(alike, dark=dark),
+        "people and metrics": plots.complementarity_averages(alike, dark=dark),
+    }
+    for label, chart in charts.items():
+        text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
+        assert label in text
+        assert "NaN" not in text
+        assert ("#14171a" in text) is dark
+
+
+def test_the_map_has_every_pair_once_below_the_diagonal(alike: Complementarity, tmp_path: Path) -> None:
+    chart = plots.complementarity_map(alike)
+    assert chart.to_dict()["data"]["values"] == alike.pairs.to_dicts()
+    cells = shown(chart, tmp_path, r"column: (\S+); row: (\S+); [^:]*: [^:]*: ?([\d.]+)")
+    place = dict(alike.raters.select("metric", "position").iter_rows())
+    assert all(place[column] < place[row] for column, row, _ in cells)
+    expected = {
+        frozenset((a, b)): value
+        for a, b, value in alike.pairs.select("metric_a", "metric_b", "complementarity").iter_rows()
+    }
+    assert len(cells) == len(expected) == 45  # ten raters
+    for column, row, value in cells:
+        assert float(value) == pytest.approx(expected[frozenset((column, row))], abs=1e-5)
+
+
+def test_people_stand_first_and_apart(alike: Complementarity) -> None:
+    encoding = plots.complementarity_map(alike).to_dict()["encoding"]
+    across, up = encoding["x"]["scale"]["domain"], encoding["y"]["scale"]["domain"]
+    ordered = alike.raters.sort("position")["metric"].to_list()
+    assert [across[0], *up] == [*ordered[:2], GAP, *ordered[2:]]
+    assert across[1:] == up[:-1]
+    assert {"human:coherence", "human:fluency"} == set(ordered[:2])
+
+
+def test_raters_without_a_ranking_have_no_row(tmp_path: Path) -> None:
+    rows = pl.DataFrame(
+        {
+            "item": [str(i) for i in range(6) for _ in range(3)],
+            "system": ["A", "B", "C"] * 6,
+            "ann": [float((i * 7 + j * j) % 5) for i in range(6) for j in range(3)],
+            "bleu": [float((i * 3 + j) % 4) for i in range(6) for j in range(3)],
+            "rouge": [float((i + 2 * j) % 7) for i in range(6) for j in range(3)],
+            "stuck": [1.0] * 18,
+        }
+    )
+    result = cu.complementarity(cu.read(rows), human="ann", resamples=0)
+    assert "stuck" in result.raters["metric"].to_list()
+    text = plots.save(plots.complementarity_map(result), tmp_path / "x.svg").read_text(encoding="utf-8")
+    assert "rouge" in text
+    assert "stuck" not in text
+
+
+def test_cells_shrink_with_the_number_of_raters_and_the_width(alike: Complementarity) -> None:
+    steps = [
+        plots.complementarity_map(result, width=width).to_dict()["width"]["step"]
+        for result, width in ((alike, 455), (many(alike, 4), 455), (many(alike, 4), 219), (many(alike, 12), 455))
+    ]
+    assert steps == [CELL_MAX, pytest.approx(455 / 40), pytest.approx(219 / 40), CELL_MIN]
+    fonts = plots.complementarity_map(many(alike, 12)).to_dict()["encoding"]["y"]["axis"]["labelFontSize"]
+    assert fonts < CELL_MIN
+
+
+def test_the_curve_shows_components_and_the_rule(alike: Complementarity, tmp_path: Path) -> None:
+    chart = plots.explained_variance(alike)
+    assert chart.to_dict()["data"]["values"] == alike.components.to_dicts()
+    drawn = [float(value) for value in shown(chart, tmp_path, r"together: ([\d.]+)%; random")]
+    wanted = (100 * alike.components["cumulative"]).round(1).to_list()
+    assert set(drawn) <= set(wanted)
+    assert drawn[0] == wanted[0]
+    rules = [layer for layer in chart.to_dict()["layer"] if layer["encoding"]["y"].get("datum") == 0.8]
+    assert len(rules) == 1  # the share of `dimension`
+
+
+def test_the_map_of_places_has_one_unit_for_both_axes(alike: Complementarity) -> None:
+    chart = plots.judges_map(alike, width=400).to_dict()
+    points = chart["layer"][0]["encoding"]
+    across, up = (np.ptp(points[axis]["scale"]["domain"]) for axis in ("x", "y"))
+    assert across / chart["width"] == pytest.approx(up / chart["height"])
+    low, high = points["y"]["scale"]["domain"]
+    assert alike.coordinates["y"].is_between(low, high).all()
+    assert chart["layer"][0]["data"]["values"] == alike.coordinates.to_dicts()
+    found = chart["layer"][0]["transform"][0]["from"]["data"]["values"]
+    assert found == alike.clusters.to_dicts()
+
+
+@pytest.mark.parametrize(("copies", "named"), [(1, 10), (3, 6)])
+def test_few_raters_are_all_named_many_by_people_alone(alike: Complementarity, copies: int, named: int) -> None:
+    result = many(alike, copies)
+    assert (result.coordinates.height <= NAMED) == (copies == 1)
+    names = [row["metric"] for row in plots.judges_map(result).to_dict()["layer"][-1]["data"]["values"]]
+    assert len(names) == named
+    assert all(name.startswith("human:") for name in names) == (copies == 3)
+
+
+def test_averages_are_those_of_the_result(alike: Complementarity, tmp_path: Path) -> None:
+    chart = plots.complementarity_averages(alike)
+    assert chart.to_dict()["data"]["values"] == alike.averages.to_dicts()
+    told = shown(chart, tmp_path, r"between: ([a-z ]+); complementarity: ([\d.]+)")
+    assert told == [
+        (name, f"{value:.3f}")
+        for name, value in zip(
+            ("people and people", "people and metrics", "metrics and metrics"),
+            alike.averages["complementarity"],
+            strict=True,
+        )
+    ]
+
+
+def test_two_raters_differ_in_one_direction() -> None:
+    two = cu.complementarity(cu.read("demo"), metrics="learned", aspect="fluency", resamples=0)
+    assert two.components.height < 2
+    axes = [plots.judges_map(two).to_dict()["layer"][0]["encoding"][axis]["axis"]["title"] for axis in ("x", "y")]
+    assert axes == ["Principal component 1 (100% of variance)", "Principal component 2 (0% of variance)"]
+
+
+def test_without_components_two_pictures_say_why(alike: Complementarity) -> None:
+    none = replace(alike, **{name: getattr(alike, name).head(0) for name in ("components", "coordinates", "clusters")})
+    for picture in (plots.explained_variance, plots.judges_map):
+        with pytest.raises(InputError, match="left_out"):
+            picture(none)
+
+
+def test_names_hide_neither_each_other_nor_points() -> None:
+    points = np.array([[100.0, 100], [110, 100], [100, 112], [390, 100]])
+    texts = ["abcdef", "abcdef", "abcdef", "abcdef"]
+    centres = labels.placed(points, range(4), texts, width=400)
+    half = np.array([labels.LETTER * 6, labels.LINE]) / 2
+    for (one, a), (other, b) in combinations(enumerate(centres), 2):
+        assert (np.abs(a - b) >= 2 * half - 1e-9).any(), (one, other)
+    for i, point in enumerate(points):
+        assert all((np.abs(centre - point) >= half).any() for k, centre in enumerate(centres) if k != i)
+    assert centres[3, 0] + half[0] <= 400  # at the right edge the name goes to the left
+
+
+@given(st.lists(st.floats(-100, 100), max_size=12), st.floats(0.1, 20))
+def test_names_of_lines_are_moved_as_little_as_need_be(values: list[float], gap: float) -> None:
+    given_values = np.array(values, dtype=float)
+    made = labels.apart(given_values, gap=gap)
+    order = np.argsort(given_values, kind="stable")
+    assert (np.diff(made[order]) >= gap - 1e-9).all()
+    if len(values):
+        # isotonic regression is the least-squares answer once the gaps are taken out
+        shift = gap * np.arange(len(values))
+        expected = isotonic_regression(given_values[order] - shift).x + shift
+        np.testing.assert_allclose(made[order], expected, atol=1e-9)

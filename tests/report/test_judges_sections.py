@@ -1,0 +1,197 @@
+"""The sections on complementarity and the glass ceiling: what they show, and what they say in plain words."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.evaluate.ceiling import Ceiling
+from custodes.evaluate.complementarity import Complementarity
+from custodes.report import Report
+from custodes.report.section import Context
+from custodes.report.sections.ceiling import ceiling_section, reached
+from custodes.report.sections.ceiling import sentences as said_of_ceiling
+from custodes.report.sections.complementarity import complementarity_section
+from custodes.report.sections.complementarity import sentences as said_of_judges
+from custodes.report.wording import interval
+
+
+def section(made: Report, identity: str) -> str:
+    found = re.search(rf'<section id="{identity}">(.*?)\n</section>\n(?=<section id=|</main>)', made.html, re.DOTALL)
+    assert found
+    return found[1]
+
+
+@pytest.fixture(scope="module")
+def alike(made: Report) -> Complementarity:
+    result = made.results["complementarity"]
+    assert isinstance(result, Complementarity)
+    return result
+
+
+@pytest.fixture(scope="module")
+def predicted(made: Report) -> Ceiling:
+    result = made.results["ceiling"]
+    assert isinstance(result, Ceiling)
+    return result
+
+
+def context(made: Report, **changed: Any) -> Context:
+    results = {**made.results, **{name: value for name, value in changed.items() if name != "absent"}}
+    return Context(
+        study="demo",
+        results=results,
+        verdict=made.verdict,
+        aspects=("coherence", "fluency"),
+        metrics=("judge",),
+        pairs=(),
+        extra={},
+        absent=changed.get("absent", {}),
+    )
+
+
+def test_both_stand_between_the_ranking_and_the_correction(made: Report) -> None:
+    order = re.findall(r'<section id="(\w+)"', made.html)
+    places = [order.index(name) for name in ("ranking", "complementarity", "ceiling", "correction")]
+    assert places == sorted(places)
+
+
+def test_every_rater_and_every_tie_rule_has_a_row(made: Report, alike: Complementarity) -> None:
+    text = section(made, "complementarity")
+    for row in alike.raters.iter_rows(named=True):
+        assert f'data-value="{row["metric"]}"' in text
+        assert interval(row["with_humans"], row["with_humans_low"], row["with_humans_high"]) in text
+    for value in alike.rules["complementarity"]:
+        assert f'data-value="{value}"' in text
+    closest = alike.raters.sort("with_humans")["metric"][0]
+    first = re.search(r'id="table-complementarity-raters".*?<tbody>.*?data-value="([^"]+)"', text, re.DOTALL)
+    assert first is not None
+    assert first[1] == closest
+    assert "Not among the judges" not in text  # nobody is left out of the demo
+
+
+def test_whoever_is_left_out_is_named(made: Report, alike: Complementarity) -> None:
+    gone = pl.DataFrame({"metric": ["stuck"], "reason": ["constant: it ranks nothing"]})
+    html = complementarity_section(context(made, complementarity=replace(alike, left_out=gone))).html
+    assert "constant: it ranks nothing" in html
+
+
+def test_predictions_and_bounds_stand_in_one_table(made: Report, predicted: Ceiling) -> None:
+    text = section(made, "ceiling")
+    table = text[text.index('id="table-ceiling-prediction"') :]
+    wanted = [
+        *(interval(*row) for row in predicted.prediction.select("kendall", "low", "high").iter_rows()),
+        *(interval(*row) for row in predicted.people.select("^attainable.*$").iter_rows()),
+        *(interval(*row) for row in predicted.people.select("^split_half.*$").iter_rows()),
+    ]
+    assert all(value in table for value in wanted)
+    assert table.count("<tr>") == 1 + len(wanted)
+
+
+def test_pictures_draw_tables_that_the_page_holds(made: Report) -> None:
+    for make in (complementarity_section, ceiling_section):
+        for figure in make(context(made)).charts:
+            question, _, name = figure.table.partition(".")
+            table = made.results[question].tables()[name]
+            assert table.height
+            assert set(figure.where) <= set(table.columns)
+            assert set(figure.lines) <= set(table.columns)
+            assert "values" not in figure.spec.get("data", {})  # the page gives the rows
+
+
+def test_what_depends_on_the_aspect_is_drawn_for_the_chosen_one(made: Report) -> None:
+    made_section = ceiling_section(context(made))
+    chosen = {figure.id: figure.where for figure in made_section.charts if figure.where}
+    assert chosen == {name: {"target": "{aspect}"} for name in ("ceiling-lasso", "ceiling-forward")}
+    assert [table.where for table in made_section.tables] == [{"target": "{aspect}"}]
+
+
+def test_history_is_drawn_where_there_is_one(made: Report, predicted: Ceiling) -> None:
+    assert "ceiling-history" not in {figure.id for figure in ceiling_section(context(made)).charts}
+    dated = predicted.prediction.filter(features="metrics").select(
+        "target", "columns", "kendall", "low", "high", date=pl.lit("2020"), newest=pl.lit(["learned"])
+    )
+    charts = ceiling_section(context(made, ceiling=replace(predicted, history=dated))).charts
+    assert [figure.table for figure in charts][-1] == "ceiling.history"
+
+
+def test_one_aspect_has_nothing_beside_metrics() -> None:
+    result = cu.ceiling(cu.read("demo"), aspect="fluency", model="ridge", steps=1, resamples=20)
+    assert said_of_ceiling(result) == []
+    assert [aspect for aspect, _ in reached(result)] == ["fluency"]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "phrase"),
+    [
+        (0.1, 0.3, "Metrics rank more like each other than like people"),
+        (-0.3, -0.1, "Metrics rank more like people than like each other"),
+        (-0.1, 0.1, "Metrics rank as much like people as like each other"),
+        (None, None, "Without intervals nothing can be said"),
+    ],
+)
+def test_the_sentence_follows_the_interval(
+    alike: Complementarity, low: float | None, high: float | None, phrase: str
+) -> None:
+    gap = alike.gaps.with_columns(low=pl.lit(low, dtype=pl.Float64), high=pl.lit(high, dtype=pl.Float64))
+    told = said_of_judges(replace(alike, gaps=gap))
+    assert told[0].startswith(phrase)
+
+
+def test_one_aspect_of_people_has_no_distance_among_people(alike: Complementarity) -> None:
+    among = pl.col("kinds_b") == "human-human"
+    gaps = alike.gaps.with_columns(pl.when(among).then(None).otherwise("difference").alias("difference"))
+    assert not any("aspects" in told for told in said_of_judges(replace(alike, gaps=gaps)))
+
+
+def test_the_dimension_is_told(alike: Complementarity) -> None:
+    row = alike.summary.row(0, named=True)
+    assert said_of_judges(alike)[-1].startswith(f"{row['dimension']:.0f} directions hold 80 % of how 10 raters differ")
+
+
+def test_the_ceiling_is_told_by_aspect(predicted: Ceiling) -> None:
+    gaps = predicted.gaps.with_columns(
+        low=pl.when(target="coherence").then(0.1).otherwise(-0.1),
+        high=pl.lit(0.3),
+        difference=pl.lit(0.2),
+    )
+    told = said_of_ceiling(replace(predicted, gaps=gaps))
+    assert told == [
+        "All metrics together predict people worse than people’s other aspects do: coherence (by 0.20 [0.10, 0.30]).",
+        "Not told apart, these two predictions: fluency.",
+        "People’s other aspects improve what all metrics together predict, so the metrics miss something: coherence (by"
+        " 0.20 [0.10, 0.30]).",
+        "Not told apart, metrics with and without people’s other aspects: fluency.",
+    ]
+
+
+def test_a_gap_the_other_way_round_is_turned(predicted: Ceiling) -> None:
+    gaps = predicted.gaps.with_columns(low=pl.lit(-0.3), high=pl.lit(-0.1), difference=pl.lit(-0.2))
+    told = said_of_ceiling(replace(predicted, gaps=gaps))
+    assert told[0].endswith(
+        "better than people’s other aspects do: coherence (by 0.20 [0.10, 0.30]) and fluency (by 0.20 [0.10, 0.30])."
+    )
+
+
+def test_predictions_beyond_the_bound_say_what_that_means(predicted: Ceiling) -> None:
+    def told(**limit: float) -> str:
+        bound = predicted.people.with_columns(attainable_high=pl.lit(limit["high"]))
+        rows = predicted.prediction.with_columns(low=pl.when(features="humans").then(limit["humans"]).otherwise(0.5))
+        return reached(replace(predicted, people=bound, prediction=rows))[0][1]
+
+    assert told(high=0.8, humans=0.5).endswith("annotators whose errors are independent.")
+    assert told(high=0.8, humans=0.9).endswith("share what is not in the output.")
+    assert told(high=0.4, humans=0.9).endswith("their errors depend on each other.")
+
+
+@pytest.mark.parametrize("question", ["complementarity", "ceiling"])
+def test_where_it_was_not_asked_the_section_says_why(made: Report, question: str) -> None:
+    make = {"complementarity": complementarity_section, "ceiling": ceiling_section}[question]
+    found = make(context(made, absent={question: "demo: only verdicts here"}))
+    assert "Not asked of this study: demo: only verdicts here" in found.html
+    assert found.charts == ()
