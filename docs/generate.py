@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,7 @@ def command_line() -> str:
         "`custodes --install-completion` installs completion for your shell.",
         "",
     ]
-    for verb in cli.app:
-        if verb.startswith("-"):
-            continue
-        command = cli.app[verb]
+    for verb, command in _verbs(cli.app):
         lines += [f"## `{verb}`", "", *_paragraphs(command.help), "", "| option | values | meaning |", "|---|---|---|"]
         for argument in command.assemble_argument_collection():
             if not argument.name.startswith("-"):
@@ -40,6 +38,15 @@ def command_line() -> str:
             lines.append(f"| {names} | {_values(argument)} | {_cell(argument.parameter.help or '')} |")
         lines.append("")
     return "\n".join(lines)
+
+
+def _verbs(app: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    """Every verb with its command; a verb of verbs (`combine`) gives its own."""
+    for name in app:
+        if name.startswith("-"):
+            continue
+        inner = list(_verbs(app[name], f"{before}{name} ")) if app[name].default_command is None else []
+        yield from inner or [(before + name, app[name])]
 
 
 def _values(argument: Any) -> str:

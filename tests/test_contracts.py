@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import os
 import re
 from importlib.metadata import version
 from pathlib import Path
@@ -26,7 +27,7 @@ def documented() -> dict[str, dict[str, tuple[str, ...]]]:
     contract: dict[str, dict[str, tuple[str, ...]]] = {}
     verb = table = ""
     for line in RESULTS.read_text(encoding="utf-8").splitlines():
-        if heading := re.fullmatch(r"(##|###) `(\w+)`", line):
+        if heading := re.fullmatch(r"(##|###) `([\w ]+)`", line):
             if heading[1] == "##":
                 verb, table = heading[2], ""
             else:
@@ -44,7 +45,8 @@ VERBS = tuple(CONTRACT)
 
 
 def test_the_page_documents_every_question() -> None:
-    assert VERBS == ("check", "agreement", "favoritism", "rank", "correct", "protocol", "plan")
+    expected = ("check", "agreement", "favoritism", "rank", "correct", "protocol", "plan", "complementarity", "ceiling")
+    assert (*expected, "combine fit") == VERBS
     assert all(fields for tables in CONTRACT.values() for fields in tables.values())
 
 
@@ -53,16 +55,37 @@ QUICK = {
     "correct": ("demo", "--metrics", "learned,distance"),
     "protocol": ("demo", "--replications", "2"),
     "plan": ("--pilot", "demo", "--metrics", "judge", "--estimator", "ppi", "--replications", "2", "--items", "30"),
+    "ceiling": ("demo", "--resamples", "20", "--model", "ridge", "--steps", "2"),
+    "combine fit": (
+        *("demo", "--target", "fluency", "--method", "ridge", "--method", "best"),
+        *("--repeats", "2", "--resamples", "20", "-o", os.devnull),  # the model file
+    ),
 }
 """What a verb is asked where nothing depends on how much it computes."""
+
+TOGETHER = ("complementarity", "ceiling", "combine fit")
+"""Verbs that take all aspects at once, or one as a target: their rows have no column `aspect`."""
+
+EMPTY = {
+    ("check", "problems"),
+    ("protocol", "naive"),
+    ("ceiling", "history"),
+    ("combine fit", "pruning"),
+    *((verb, "left_out") for verb in TOGETHER),
+}
+"""Tables that may have no row on the demo."""
 
 
 def asked(verb: str) -> tuple[str, ...]:
     return QUICK.get(verb, ("demo", "--resamples", "20"))
 
 
+def header(verb: str, fields: tuple[str, ...]) -> list[str]:
+    return [*fields] if verb in TOGETHER else ["aspect", *fields]
+
+
 def answer(verb: str, *options: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    assert cli.run([verb, *asked(verb), "--format", "json", *options]) in (0, 1)
+    assert cli.run([*verb.split(), *asked(verb), "--format", "json", *options]) in (0, 1)
     return json.loads(capsys.readouterr().out)
 
 
@@ -78,22 +101,23 @@ def test_json_has_the_documented_fields(verb: str, capsys: pytest.CaptureFixture
     assert len(provenance["digest"]) == 16
     assert set(provenance["versions"]) >= {"custodes", "numpy", "polars", "python"}
     assert provenance["versions"]["custodes"] == version("custodes")
-    assert verb == "plan" or {"ties", "aggregate", "orders"} <= set(provenance["options"])
+    choice = {"complementarity": {"level", "people"}, "ceiling": {"folds"}, "combine fit": {"folds"}, "plan": set()}
+    assert choice.get(verb, {"ties", "orders"}) <= set(provenance["options"])
     for note in [*made["notes"], *provenance["dropped"]]:
         assert set(note) == {"rule", "message", "count"}
     for table, fields in CONTRACT[verb].items():
-        assert made[table] or table == "problems" or (verb, table) == ("protocol", "naive"), table
+        assert made[table] or (verb, table) in EMPTY, table
         for row in made[table]:
-            assert list(row) == ["aspect", *fields], table
-        assert {row["aspect"] for row in made[table]} <= {"coherence", "fluency"}
+            assert list(row) == header(verb, fields), table
+            assert {row[name] for name in ("aspect", "target") if name in row} <= {"coherence", "fluency"}
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_csv_has_the_same_columns(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     for table, fields in CONTRACT[verb].items():
-        cli.run([verb, *asked(verb), "--format", "csv", "--table", table])
-        header = next(csv.reader(io.StringIO(capsys.readouterr().out)))
-        assert header == ["aspect", *fields], table
+        cli.run([*verb.split(), *asked(verb), "--format", "csv", "--table", table])
+        columns = next(csv.reader(io.StringIO(capsys.readouterr().out)))
+        assert columns == header(verb, fields), table
 
 
 def test_agreement_has_every_statistic_with_its_interval() -> None:
@@ -123,6 +147,15 @@ def test_python_and_command_line_give_the_same(capsys: pytest.CaptureFixture[str
         json.dumps(cu.plan(study, metrics="judge", estimator=["ppi"], replications=2, items=30).to_dict())
     )
     assert answer("plan", "--no-timing", capsys=capsys) == mine
+    mine = json.loads(json.dumps(cu.complementarity(study, resamples=20).to_dict()))
+    assert answer("complementarity", "--no-timing", capsys=capsys) == mine
+    mine = json.loads(json.dumps(cu.ceiling(study, model="ridge", steps=2, resamples=20).to_dict()))
+    assert answer("ceiling", "--no-timing", capsys=capsys) == mine
+    fitted = cu.combine_fit(study, target="fluency", method=["ridge", "best"], repeats=2, resamples=20)
+    mine = json.loads(json.dumps(fitted.to_dict())) | {"question": "combine fit"}
+    for row in mine["comparison"]:
+        row["seconds"] = None
+    assert answer("combine fit", "--no-timing", capsys=capsys) == mine
 
 
 def test_provenance_replays_the_result() -> None:
@@ -134,6 +167,8 @@ def test_provenance_replays_the_result() -> None:
         cu.correction(study, metrics="learned", estimator=["ppi", "pooled"], equivalence=0.2, rng=9),
         cu.protocol(study, metrics="learned", estimator="ppi", replications=2, stop=["decided", "futility"], rng=9),
         cu.plan(study, metrics="learned", estimator="ppi", replications=2, budget=[100, 200], rng=9),
+        cu.complementarity(study, level="utterance", distance="half", people="annotators", resamples=20, rng=9),
+        cu.ceiling(study, metrics="judge,learned", model="ridge", in_use="judge:fluency", resamples=20, rng=9),
     )
     for result in results:
         assert result.provenance.replay(study).to_dict() == result.to_dict()
@@ -162,6 +197,11 @@ def test_undefined_is_null_with_a_note(tmp_path: Path, capsys: pytest.CaptureFix
     assert pairs["same"]["favi"] is None
     assert pairs["same"]["note"] == "no errors"
     assert "favi-no-errors" in rules
+    raters, rules = told("complementarity", "raters")
+    # A constant rater ranks nothing, so it is at no distance of anybody.
+    assert raters["flat"]["with_humans"] is raters["flat"]["with_metrics"] is raters["flat"]["position"] is None
+    assert raters["same"]["with_humans"] == pytest.approx(0)
+    assert "constant-rater" in rules
 
 
 def test_numbers_are_finite_in_json(capsys: pytest.CaptureFixture[str]) -> None:
