@@ -19,14 +19,18 @@ import pytest
 
 from custodes import cli
 
-VERBS = ("check", "agreement", "favoritism", "rank", "correct", "protocol", "plan", "report", "convert")
-QUESTIONS = ("check", "agreement", "favoritism", "rank", "correct", "protocol", "plan")
+QUESTIONS = (
+    *("check", "agreement", "favoritism", "rank", "correct", "protocol", "plan"),
+    *("complementarity", "ceiling"),
+)
+VERBS = (*QUESTIONS, "report", "convert")
 QUICK = ("--resamples", "20")
 QUICKLY = {
     "check": ("demo",),
     "correct": ("demo", "--metrics", "judge,distance", "--estimator", "mixture", "--estimator", "ppi"),
     "protocol": ("demo", "--metrics", "learned", "--estimator", "ppi", "--replications", "3", "--null"),
     "plan": ("--margins", "0,0.3", "--channel", "ideal", "--estimator", "ppi", "--replications", "3"),
+    "ceiling": ("demo", *QUICK, "--model", "ridge", "--steps", "3"),
 }
 """What a question is asked where nothing depends on how much it computes."""
 
@@ -190,6 +194,20 @@ def test_shell_completion_is_installed_and_knows_the_verbs(custodes: Run, monkey
         (("protocol", "demo", "--estimator", "mixture"), ("'mixture'", "needs a metric")),
         (("protocol", "demo", "--boundary", "pocok"), ("'pocok'", "did you mean 'pocock'")),
         (("protocol", "demo", "--boundary", "-2"), ("boundary=-2", "positive")),
+        (("complementarity",), ("no input",)),
+        (("complementarity", "demo", "--level", "sytem"), ("--level", "system", "utterance")),
+        (("complementarity", "demo", "--distance", "kendall"), ("--distance", "tau-b", "ordinal")),
+        (("complementarity", "demo", "--people", "all"), ("--people", "aspects", "annotators")),
+        (("complementarity", "demo", "--ties", "0.1"), ("--ties",)),
+        (("complementarity", "demo", "--confidence", "0"), ("confidence=0", "between 0 and 1")),
+        (("complementarity", "demo", "--systems", "Aster"), ("only 1 system", "Aster", "two are needed")),
+        (("complementarity", "demo", "--table", "pair", *QUICK), ("no table 'pair'", "did you mean 'pairs'")),
+        (("ceiling", "demo", "--folds", "items"), ("--folds", "item", "plain")),
+        (("ceiling", "demo", "--model", "lasso"), ("--model", "xgboost", "ridge")),
+        (("ceiling", "demo", "--in-use", "juge:fluency"), ("is no metric", "did you mean 'judge:fluency'")),
+        (("ceiling", "demo", "--steps", "0"), ("steps=0", "at least 1")),
+        (("ceiling", "demo", "--steps", "1.5"), ("--steps", "1.5", "whole number")),
+        (("ceiling", "demo", "--metrics", "!*"), ("leaves no metric",)),
         (("plan", "--batch", "0"), ("batch=0", "at least 1")),
         (("plan", "--budget", "500,0"), ("budget=0", "at least 1")),
         (("plan", "--gamma", "0"), ("gamma=0", "between 0 and 1")),
@@ -301,6 +319,8 @@ def test_tables_fit_eighty_columns_without_colours_or_broken_words(custodes: Run
         "correct": ("decision", "naive", "human", "mixture", "ppi", "theta", "Dogwood", ">", "<", "="),
         "protocol": ("metric", "estimator", "stop", "share", "correct", "kld", "±", "agreement", "learned"),
         "plan": ("estimator", "annotations", "decided", "saving", "correlation", "ideal", "100"),
+        "complementarity": ("kinds", "human-metric", "difference", "dimension", "cluster", "human:fluency"),
+        "ceiling": ("target", "features", "kendall", "metrics", "humans", "both", "attainable", "judge:fluency"),
     }
     assert set(expected[verb]) <= words
     assert ("study=demo" in ran.out) is (verb != "plan")
@@ -459,6 +479,7 @@ def test_report_as_json_holds_every_table(custodes: Run) -> None:
     answer = json.loads(ran.out)
     assert set(answer) == {
         *("question", "verdict", "check", "agreement", "favoritism", "ranking", "correction", "protocol", "plan"),
+        *("complementarity", "ceiling", "combination"),
     }
     assert answer["favoritism"]["provenance"]["options"]["aspect"] == "fluency"
     assert len(answer["ranking"]["decisions"]) == 8 * 15
@@ -782,3 +803,53 @@ def test_convert_writes_every_table_of_a_study(custodes: Run) -> None:
     ask = ("rank", *QUICK, "--format", "csv", "--table", "errors")
     again = custodes(*ask, "study/ratings.csv", "--raters", "study/raters.csv", "--items", "study/items.csv")
     assert again.out == custodes(*ask, "demo").out
+
+
+# --- all aspects at once -------------------------------------------------------------------------------------------
+
+
+def test_complementarity_takes_the_direction_from_the_raters_file(custodes: Run) -> None:
+    def between(*options: str) -> float:
+        ran = custodes("complementarity", "study.csv", "--resamples", "0", "--format", "json", *options)
+        return next(row for row in json.loads(ran.out)["averages"] if row["kinds"] == "human-metric")["complementarity"]
+
+    ratings(Path("study.csv"), people={"ann": ANN}, metrics={"bleu": BLEU, "copy": ANN})
+    write_csv(Path("raters.csv"), "rater,higher_is_better", [("copy", "false")])
+    assert between("--metrics", "copy") == 0
+    assert between("--metrics", "copy", "--raters", "raters.csv") == 1
+
+
+def test_complementarity_prints_averages_first_and_every_table_by_name(custodes: Run) -> None:
+    ran = custodes("complementarity", "demo", *QUICK)
+    assert ran.out.index("averages") < ran.out.index("gaps") < ran.out.index("clusters")
+    assert "study=demo" in ran.out
+    shown = custodes("complementarity", "demo", *QUICK, "--table", "pairs").out
+    assert "judge:fluency" in shown
+    assert "averages" not in shown
+    annotators = custodes("complementarity", "demo", *QUICK, "--people", "annotators", "--level", "utterance")
+    assert "ann1:fluency" in annotators.out
+
+
+def test_ceiling_starts_from_what_is_in_use(custodes: Run) -> None:
+    options = ("--model", "ridge", "--aspect", "fluency", *QUICK, "--format", "json", "--no-timing")
+    answer = json.loads(custodes("ceiling", "demo", *options, "--in-use", "judge:*,overlap").out)
+    assert [row["step"] for row in answer["forward"]] == list(range(len(answer["forward"])))
+    assert answer["forward"][0]["metric"] == "overlap, judge:fluency"
+    assert {row["target"] for row in answer["prediction"]} == {"fluency"}
+    assert "one-aspect" in [note["rule"] for note in answer["notes"]]
+    assert answer["gaps"] == answer["information"] == []
+
+
+def test_ceiling_without_xgboost_names_the_extra(custodes: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    refused(custodes("ceiling", "demo", *QUICK), "XGBoost", "pip install 'custodes[learn]'")
+    assert custodes("ceiling", "demo", *QUICK, "--model", "ridge").status == 0
+
+
+def test_a_study_of_verdicts_alone_has_nothing_to_rank(custodes: Run) -> None:
+    rows = [
+        (k, "A", "B", rater, kind, "model_a") for k in range(4) for rater, kind in (("ann", "human"), ("j", "metric"))
+    ]
+    write_csv(Path("battles.csv"), "item,model_a,model_b,rater,kind,winner", rows)
+    for verb in ("complementarity", "ceiling"):
+        refused(custodes(verb, "battles.csv"), "only verdicts here, no scores of single outputs")

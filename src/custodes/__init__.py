@@ -13,10 +13,15 @@ whom it favours, and what the ranking of the systems really is.
     cu.correction(study).pairs              # who is better, corrected by some human annotations
     cu.protocol(study).protocol             # how few annotations would have done
     cu.plan(margins=[0.0, 0.2]).plan        # and how many it will take
+    cu.complementarity(study).averages      # how alike metrics are, and people
+    cu.ceiling(study).prediction            # how much of people's judgement all metrics predict
+    cu.combine_fit(study, target="fluency") # a better metric from those you have, honestly validated
     cu.report(study).save("report.html")    # all of it, in one page
 """
 
 from custodes import plots
+from custodes.combine.combination import Combination
+from custodes.combine.fitting import combine_fit
 from custodes.data.counting import count_pairs
 from custodes.data.pairs import PairCounts
 from custodes.data.readers import READERS, read
@@ -24,7 +29,9 @@ from custodes.data.simulate import SimulatedMetric, demo_study, simulate
 from custodes.data.study import Study
 from custodes.errors import CustodesError, CustodesWarning, InputError, MissingExtraError, OptionError
 from custodes.evaluate.agreement import agreement
+from custodes.evaluate.ceiling import ceiling
 from custodes.evaluate.check import check
+from custodes.evaluate.complementarity import complementarity
 from custodes.evaluate.correction import correction
 from custodes.evaluate.favoritism import favoritism
 from custodes.evaluate.plan import plan
@@ -46,6 +53,10 @@ __all__ = [  # noqa: RUF022 - in the order of the story
     "correction",
     "protocol",
     "plan",
+    "complementarity",
+    "ceiling",
+    "combine_fit",
+    "Combination",
     "count_pairs",
     "PairCounts",
     "report",

@@ -7,11 +7,13 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import polars as pl
 from cyclopts import App, CycloptsError, Parameter
 
 import custodes as cu
@@ -19,7 +21,19 @@ from custodes.data.writing import check_suffix, long_tables, write_table
 from custodes.errors import CustodesError, CustodesWarning, OptionError, suggestion
 from custodes.evaluate.result import Result
 from custodes.files import check_writable, folder
-from custodes.options import Choice, Output, PilotReading, Reading, Resampling, channel_table, numbers, whole, wholes
+from custodes.options import (
+    Choice,
+    Output,
+    PilotReading,
+    Reading,
+    Resampling,
+    Selecting,
+    Telling,
+    channel_table,
+    numbers,
+    whole,
+    wholes,
+)
 
 app = App(
     name="custodes",
@@ -54,7 +68,8 @@ def _answer(
     return result
 
 
-READING, PILOT, CHOICE, RESAMPLING, OUTPUT = Reading(), PilotReading(), Choice(), Resampling(), Output()
+READING, PILOT, OUTPUT, TELLING = Reading(), PilotReading(), Output(), Telling()
+SELECTING, CHOICE, RESAMPLING = Selecting(), Choice(), Resampling()
 
 
 @app.command
@@ -258,6 +273,145 @@ def plan(
         gamma=gamma,
     )
     _answer("plan", cu.plan, pilot, reading, output, choice.arguments() | options)
+
+
+@app.command
+def complementarity(
+    *inputs: str,
+    level: Annotated[
+        Literal["system", "utterance"] | None, Parameter(help="Rank systems by item (default), or items by system.")
+    ] = None,
+    distance: Annotated[
+        Literal["tau-b", "strict", "half", "ordinal"] | None, Parameter(help="What ties do (default: tau-b).")
+    ] = None,
+    people: Annotated[
+        Literal["aspects", "annotators"] | None, Parameter(help="A rater an aspect (default), or an annotator.")
+    ] = None,
+    reading: Reading = READING,
+    choice: Selecting = SELECTING,
+    resampling: Resampling = RESAMPLING,
+    output: Output = OUTPUT,
+) -> None:
+    """How differently metrics and people rank, how many directions they span, and who belongs together.
+
+    Example: `custodes complementarity ratings.csv --raters raters.csv --distance half`
+    """
+    options = _given(level=level, distance=distance, people=people)
+    arguments = choice.arguments() | resampling.arguments() | options
+    _answer("complementarity", cu.complementarity, inputs, reading, output, arguments)
+
+
+@app.command
+def ceiling(
+    *inputs: str,
+    folds: Annotated[
+        Literal["item", "plain"] | None, Parameter(help="Hold out whole items (default), or outputs: leaks the item.")
+    ] = None,
+    model: Annotated[Literal["xgboost", "ridge"] | None, Parameter(help="What predicts (default: xgboost).")] = None,
+    in_use: Annotated[str | None, Parameter(help="Metrics that you have: what does another add?")] = None,
+    steps: Annotated[int | None, Parameter(converter=whole, help="Steps of the forward path (default: 10).")] = None,
+    reading: Reading = READING,
+    choice: Selecting = SELECTING,
+    resampling: Resampling = RESAMPLING,
+    output: Output = OUTPUT,
+) -> None:
+    """How much of people's judgement all metrics together predict, and which metric adds something new.
+
+    Example: `custodes ceiling ratings.csv --human 'expert*' --in-use 'bleu,rouge*'`
+    """
+    options = _given(folds=folds, model=model, in_use=in_use, steps=steps)
+    arguments = choice.arguments() | resampling.arguments() | options
+    _answer("ceiling", cu.ceiling, inputs, reading, output, arguments)
+
+
+combine = App(
+    name="combine", help="A better metric from those you have: fit it to people's ratings, apply it to new scores."
+)
+app.command(combine)
+
+
+@combine.command(name="fit")
+def combine_fit(
+    *inputs: str,
+    target: Annotated[str | None, Parameter(help="ASPECT, or mean:A,B (default: the only one).")] = None,
+    method: Annotated[
+        list[str] | None,
+        Parameter(
+            help="auto, best, equal, ridge, pairwise, xgboost, blend, xgboost-pruned or gp; repeatable, the first is"
+            " kept (default: auto, beside the quick ones).",
+            negative="",
+        ),
+    ] = None,
+    objective: Annotated[
+        Literal["kendall", "spearman", "pearson", "accuracy"] | None, Parameter(help="What is maximised.")
+    ] = None,
+    folds: Annotated[
+        str | None, Parameter(help="item (default), or leave one system, dataset or group out, or a FILE item, fold.")
+    ] = None,
+    repeats: Annotated[int | None, Parameter(converter=whole, help="Repeats of the item folds (default: 3).")] = None,
+    top: Annotated[int | None, Parameter(converter=whole, help="So many metrics for gp (default: all).")] = None,
+    costs: Annotated[str | None, Parameter(help="Table: metric, cost (default: of the raters file, or 1).")] = None,
+    model: Annotated[
+        str, Parameter(name=["--output", "-o"], help="The model file (default: combination.json).")
+    ] = "combination.json",
+    held_out: Annotated[
+        Path | None, Parameter(help="Also write ratings of what each method had not seen: .csv .jsonl .parquet.")
+    ] = None,
+    reading: Reading = READING,
+    choice: Selecting = SELECTING,
+    resampling: Resampling = RESAMPLING,
+    output: Telling = TELLING,
+) -> None:
+    """Fit a combined metric, compare the ways of combining on held-out data, and write the model file.
+
+    Example: `custodes combine fit ratings.csv --target coherence --method ridge -o coherence.json`
+    """
+    check_writable(model)
+    if held_out is not None:
+        check_writable(held_out)
+        check_suffix(held_out)
+    options = _given(
+        target=target, method=method, objective=objective, folds=folds, repeats=repeats, top=top, costs=costs
+    )
+    study = reading.study(inputs)
+    start = time.perf_counter()
+    with output.progress() as progress:
+        made = cu.combine_fit(study, progress=progress, **choice.arguments(), **resampling.arguments(), **options)
+    if output.no_timing:
+        made = replace(made, comparison=made.comparison.with_columns(seconds=None))
+    made.to_frame(output.table)  # an unknown table leaves the model of before
+    made.model.save(model)
+    if held_out is not None:
+        write_table(made.held_out.frame.with_columns(kind=pl.lit("metric")), held_out)
+    output.write(made, "combine fit", time.perf_counter() - start)
+    print(f"custodes: model written to {model}", file=sys.stderr)
+
+
+@combine.command(name="score")
+def combine_score(
+    model: str,
+    *inputs: str,
+    name: Annotated[str | None, Parameter(help="What the combined metric is called (default: as in the file).")] = None,
+    output: Annotated[
+        str | None, Parameter(name=["--output", "-o"], help="FILE (.csv .tsv .jsonl .parquet, .gz), else csv to print.")
+    ] = None,
+    reading: Reading = READING,
+) -> None:
+    """Score outputs with a combined metric: ratings that every other verb takes.
+
+    Example: `custodes combine score coherence.json new_scores.csv -o combined.csv`
+    """
+    if output is not None:
+        check_writable(output)
+        check_suffix(output)
+    combination = cu.Combination.load(model)
+    ratings, notes = combination.score(reading.study(inputs), name=name)
+    for note in notes:
+        print(f"custodes: note: {note.message}", file=sys.stderr)
+    if output is None:
+        sys.stdout.buffer.write(ratings.write_csv().encode())
+    else:
+        print(write_table(ratings, output))
 
 
 def _given(**options: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
@@ -60,6 +61,25 @@ COLUMNS: dict[tuple[str, str], tuple[str, ...]] = {
         "saving",
     ),
     ("plan", "saving"): ("metric", "margin", "correlation", "saving_most", "saving"),
+    ("complementarity", "raters"): ("metric", "kind", "with_humans", "with_metrics"),
+    ("complementarity", "summary"): (
+        "level",
+        "raters",
+        "dimension",
+        "dimension_null",
+        "clusters",
+        "clusters_agreement",
+    ),
+    ("combine_fit", "comparison"): (
+        "target",
+        "method",
+        "kendall",
+        "accuracy",
+        "spread",
+        "seconds",
+        "metrics_used",
+    ),
+    ("ceiling", "people"): ("target", "annotators", "split_half", "attainable"),
     ("check", "summary"): (
         "items",
         "clusters",
@@ -82,9 +102,12 @@ FIRST_TABLES = {
     "correction": ("pairs",),
     "protocol": ("protocol", "reference"),
     "plan": ("plan", "power", "saving"),
+    "complementarity": ("averages", "gaps", "raters", "summary", "clusters", "left_out"),
+    "ceiling": ("prediction", "gaps", "people", "halo", "forward", "history"),
+    "combine_fit": ("comparison", "favoritism", "weights"),
     "check": ("summary", "problems"),
 }
-OPTIONAL = ("null_error", "batch", "looks", "budget", "saving")
+OPTIONAL = ("null_error", "batch", "looks", "budget", "saving", "spread", "seconds")
 """Columns that a terminal leaves out where they were not asked for."""
 SORTED_BY = {("agreement", "metrics"): "sample_accuracy", ("ranking", "errors"): "correct"}
 SYSTEMS_ACROSS = 16
@@ -113,8 +136,8 @@ def rendered(result: Result, *, table: str | None = None, width: int = 80) -> Re
             parts += _corrections(frame, width)
         elif question == "plan" and name == "power" and not table:
             parts += _powers(frame, width)
-        elif question == "plan" and name == "saving" and not table and frame.is_empty():
-            continue  # there is no metric
+        elif question != "check" and not table and frame.is_empty():
+            continue  # nothing to say: no metric, nobody left out
         else:
             every = _without_bounds(frame)
             columns = every if table else COLUMNS.get((question, name), every)
@@ -133,7 +156,14 @@ def print_result(result: Result, console: Console, *, table: str | None = None) 
 def _without_bounds(frame: pl.DataFrame) -> tuple[str, ...]:
     """The columns, less the bounds and deviations that stand beside their estimate."""
     bounds = {f"{name}_{end}" for name in frame.columns for end in ("low", "high", "sd")}
+    if _owner(frame.columns):
+        bounds |= {"low", "high"}
     return tuple(name for name in frame.columns if name not in bounds)
+
+
+def _owner(names: Sequence[str]) -> str | None:
+    """The estimate whose bounds are called just low and high: the column before them."""
+    return names[names.index("low") - 1] if "low" in names[1:] else None
 
 
 def _by_aspect(
@@ -183,7 +213,8 @@ def _header(column: str) -> str:
 
 def _cell(row: dict[str, Any], column: str) -> str:
     value = row[column]
-    low, high = row.get(f"{column}_low"), row.get(f"{column}_high")
+    prefix = "" if column == _owner(list(row)) else f"{column}_"
+    low, high = row.get(f"{prefix}low"), row.get(f"{prefix}high")
     text = _shown(value)
     if value is not None and low is not None and high is not None:
         text += f" [{_bound(low)}, {_bound(high)}]"

@@ -75,7 +75,9 @@ class PilotReading:
     """Options of what is read, where no table of items is needed."""
 
     reader: Annotated[str | None, Parameter(help="Force a reader instead of finding it by suffix and columns.")] = None
-    raters: Annotated[Path | None, Parameter(help="Table: rater, kind, higher_is_better, low, high, person.")] = None
+    raters: Annotated[
+        Path | None, Parameter(help="Table: rater, kind, higher_is_better, low, high, person, date, cost.")
+    ] = None
     invalid: Annotated[Literal["error", "drop"], Parameter(help="Unreadable verdicts: refuse, or drop and count.")] = (
         "error"
     )
@@ -97,14 +99,28 @@ class Reading(PilotReading):
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Choice:
-    """Options of what is compared, and of how scores become preferences (None: the default of the question)."""
+class Selecting:
+    """Options of what is compared (None: everything), and the seed."""
 
     human: Annotated[str | None, Parameter(help="Which raters are people: comma list of globs, ! excludes.")] = None
     metrics: Annotated[str | None, Parameter(help="Which metrics; also @aspect and @noaspect.")] = None
     systems: Annotated[str | None, Parameter(help="Which systems.")] = None
     aspect: Annotated[str | None, Parameter(help="Which aspects of people's ratings (default: each).")] = None
     group: Annotated[str | None, Parameter(help="Which groups of items (domain, subset).")] = None
+    seed: Annotated[int, Parameter(converter=whole, help="Seed of every random number.")] = 0
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments that were given."""
+        values = {**vars(self), "rng": self.seed}
+        del values["seed"]
+        return {name: value for name, value in values.items() if value is not None}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Choice(Selecting):
+    """Options of what is compared, and of how scores become preferences (None: the default of the question)."""
+
     aggregate: Annotated[Literal["mean", "vote"] | None, Parameter(help="Several people (default: mean).")] = None
     human_ties: Annotated[float | None, Parameter(help="People tie up to this difference (default: 0).")] = None
     ties: Annotated[str | None, Parameter(help="Metrics tie: exact (default), up to a number, or calibrated.")] = None
@@ -112,12 +128,10 @@ class Choice:
         Literal["mean", "consistent", "first"] | None,
         Parameter(help="Verdicts of both presentation orders (default: mean)."),
     ] = None
-    seed: Annotated[int, Parameter(converter=whole, help="Seed of every random number.")] = 0
 
     def arguments(self) -> dict[str, Any]:
         """The arguments that were given."""
-        values = {**vars(self), "rng": self.seed}
-        del values["seed"]
+        values = super().arguments()
         if self.ties is not None and self.ties not in ("exact", "calibrated"):
             try:
                 values["ties"] = float(self.ties)
@@ -126,7 +140,7 @@ class Choice:
                     f"--ties {self.ties!r}: allowed: exact, calibrated, or a number"
                     f"{suggestion(self.ties, ('exact', 'calibrated'))}"
                 ) from None
-        return {name: value for name, value in values.items() if value is not None}
+        return values
 
 
 @Parameter(name="*")
@@ -146,47 +160,38 @@ class Resampling:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Output:
-    """Options of what comes out."""
+class Telling:
+    """Options of what is printed."""
 
     format: Annotated[
         Literal["table", "json", "csv"], Parameter(help="table: to read; json: everything; csv: one table.")
     ] = "table"
     table: Annotated[str | None, Parameter(help="Which table of the result (csv: default the first).")] = None
-    output: Annotated[
-        str | None, Parameter(name=["--output", "-o"], help="File instead of standard output; DIR/: a csv a table.")
-    ] = None
     quiet: Annotated[bool, Parameter(negative="", help="No progress bar.")] = False
     no_timing: Annotated[bool, Parameter(negative="", help="Leave the seconds out of json.")] = False
 
-    def check(self) -> None:
-        """Refuse before the work what could not be written after it."""
-        if self.output is None:
-            return
-        if not self.output.endswith("/"):
-            check_writable(self.output)
-        elif self.format != "csv":
-            raise OptionError(
-                f"-o {self.output}: a folder takes --format csv (a file a table); name a file for the rest"
-            )
+    @property
+    def place(self) -> str | None:
+        """Where it goes: a file, or standard output."""
+        return None
 
     def write(self, result: Result, verb: str, seconds: float) -> None:
         """Print or save a result."""
         if self.table is not None:
             result.to_frame(self.table)
-        if self.output is not None and self.output.endswith("/"):
-            target = folder(self.output)
+        if self.place is not None and self.place.endswith("/"):
+            target = folder(self.place)
             tables = result.tables() if self.table is None else {self.table: result.to_frame(self.table)}
             for name, table in tables.items():
                 write_table(_flat(table), target / f"{name}.csv")
             return
         if self.format == "table":
-            if self.output is None:
+            if self.place is None:
                 print_result(result, Console(highlight=False), table=self.table)
                 return
             text = StringIO()
             print_result(result, Console(file=text, highlight=False, width=FILE_WIDTH), table=self.table)
-            write_atomically(self.output, text.getvalue())
+            write_atomically(self.place, text.getvalue())
             return
         if self.format == "csv":
             content = _flat(result.to_frame(self.table)).write_csv().encode()
@@ -196,10 +201,10 @@ class Output:
 
     def send(self, content: bytes) -> None:
         """To the file, or to standard output."""
-        if self.output is None:
+        if self.place is None:
             sys.stdout.buffer.write(content)
         else:
-            write_atomically(self.output, content)
+            write_atomically(self.place, content)
 
     def timed(self, answer: dict[str, Any], seconds: float) -> bytes:
         """An answer as JSON with an indent of two and a newline at the end; with its seconds unless unwanted."""
@@ -216,6 +221,32 @@ class Output:
     def progress(self) -> Any:
         """A progress bar on standard error, and only on a terminal; a context that yields the callable."""
         return nullcontext(silent) if self.quiet or not sys.stderr.isatty() else bar()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Output(Telling):
+    """Options of what comes out, and where."""
+
+    output: Annotated[
+        str | None, Parameter(name=["--output", "-o"], help="File instead of standard output; DIR/: a csv a table.")
+    ] = None
+
+    @property
+    def place(self) -> str | None:
+        """Where it goes: a file, or standard output."""
+        return self.output
+
+    def check(self) -> None:
+        """Refuse before the work what could not be written after it."""
+        if self.output is None:
+            return
+        if not self.output.endswith("/"):
+            check_writable(self.output)
+        elif self.format != "csv":
+            raise OptionError(
+                f"-o {self.output}: a folder takes --format csv (a file a table); name a file for the rest"
+            )
 
 
 def _flat(table: Any) -> Any:

@@ -12,9 +12,10 @@ import pytest
 import custodes as cu
 from custodes.evaluate.ceiling import Ceiling
 from custodes.evaluate.complementarity import Complementarity
+from custodes.evaluate.halo import SOURCES
 from custodes.report import Report
 from custodes.report.section import Context
-from custodes.report.sections.ceiling import ceiling_section, reached
+from custodes.report.sections.ceiling import ceiling_section, halo_sentences, reached
 from custodes.report.sections.ceiling import sentences as said_of_ceiling
 from custodes.report.sections.complementarity import complementarity_section
 from custodes.report.sections.complementarity import sentences as said_of_judges
@@ -108,7 +109,7 @@ def test_what_depends_on_the_aspect_is_drawn_for_the_chosen_one(made: Report) ->
     made_section = ceiling_section(context(made))
     chosen = {figure.id: figure.where for figure in made_section.charts if figure.where}
     assert chosen == {name: {"target": "{aspect}"} for name in ("ceiling-lasso", "ceiling-forward")}
-    assert [table.where for table in made_section.tables] == [{"target": "{aspect}"}]
+    assert [table.where for table in made_section.tables] == [{"target": "{aspect}"}] * 2
 
 
 def test_history_is_drawn_where_there_is_one(made: Report, predicted: Ceiling) -> None:
@@ -195,3 +196,20 @@ def test_where_it_was_not_asked_the_section_says_why(made: Report, question: str
     found = make(context(made, absent={question: "demo: only verdicts here"}))
     assert "Not asked of this study: demo: only verdicts here" in found.html
     assert found.charts == ()
+
+
+def halo(same: float, other: float, metrics: float) -> Ceiling:
+    """The demo's result with another table `halo`, intervals of ± .02."""
+    rows = [("x", name, tau, tau - 0.02, tau + 0.02) for name, tau in zip(SOURCES, (same, other, metrics), strict=True)]
+    table = pl.DataFrame(rows, schema=["target", "source", "kendall", "low", "high"], orient="row")
+    made = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=1, aspect="fluency")
+    return replace(made, halo=table)
+
+
+def test_halo_is_told_where_only_the_same_annotator_knows() -> None:
+    (first, second) = halo_sentences(halo(0.6, 0.2, 0.21))
+    assert "x (0.60 against 0.20)" in first
+    assert second.endswith("or better: x.")
+    assert len(halo_sentences(halo(0.6, 0.4, 0.1))) == 1
+    (none,) = halo_sentences(halo(0.31, 0.3, 0.1))
+    assert none.endswith("no halo.")

@@ -35,12 +35,15 @@ def test_page_has_every_section_and_its_tables(made: Report) -> None:
         "favoritism",
         "ranking",
         "confusion",
+        "complementarity",
+        "ceiling",
+        "combination",
         "correction",
         "protocol",
         "method",
     ):
         assert f'<section id="{identity}"' in made.html
-    assert len(SECTIONS) == 8
+    assert len(SECTIONS) == 11
     tables = embedded(made.html)["tables"]
     assert isinstance(tables, dict)
     assert set(made.tables()) <= set(tables)
@@ -85,7 +88,7 @@ def test_save_writes_the_page_and_refuses_a_folder(made: Report, tmp_path: Path)
 
 def test_save_figures_writes_every_picture_of_every_aspect(made: Report, tmp_path: Path) -> None:
     written = made.save_figures(tmp_path / "figures", format="json")
-    assert len(written) == len(set(written)) == 20  # ten pictures, two aspects
+    assert len(written) == len(set(written)) == 38  # sixteen pictures of two aspects, six of both together
     assert all(path.stat().st_size > 500 for path in written)
     with pytest.raises(OptionError, match="did you mean 'svg'"):
         made.save_figures(tmp_path, format="svgz")

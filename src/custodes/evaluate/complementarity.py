@@ -17,6 +17,7 @@ from custodes.errors import InputError, OptionError, listed, suggestion
 from custodes.evaluate.comparison import Selection
 from custodes.evaluate.distances import BLOCK, KINDS, LEVELS, Distances, Level, distances_of, ranked, rankers, square
 from custodes.evaluate.judges import METRIC, Judges, People, judges
+from custodes.evaluate.parallel import one_core
 from custodes.evaluate.result import Result, Rng, at_least, between, columns, provenance, seeded
 from custodes.evaluate.structure import structure
 from custodes.progress import Progress, silent
@@ -88,7 +89,8 @@ def complementarity(
     distances = distances_of(who, level, distance, weights, confidence, progress)
     if not np.isfinite(distances.mean).any():
         raise InputError(f"{study.name}: no two raters rank two outputs in common; is every rater constant?")
-    tables, more = structure(who, level, weights, distances, confidence, generator)
+    with one_core():
+        tables, more = structure(who, level, weights, distances, confidence, generator)
     notes = tuple(dict.fromkeys([*who.notes, *_notes(who, level, distance, distances, confidence)]))
     options = {
         **selection,

@@ -6,8 +6,9 @@ import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from operator import attrgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -42,3 +43,11 @@ def each(
     with limits, ThreadPoolExecutor(max_workers=workers) as pool:
         answers = pool.map(answer, parts, generators)
         yield from progress(answers, total=len(parts), desc=desc)
+
+
+def one_core() -> AbstractContextManager[Any]:
+    """Matrix products on one core for a while: small ones are several times slower on two that others use too."""
+    from threadpoolctl import threadpool_limits
+
+    limits: AbstractContextManager[Any] = threadpool_limits(1, user_api="blas")
+    return limits

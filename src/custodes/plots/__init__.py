@@ -8,10 +8,25 @@ Altair is loaded by the first picture, not by this import.
 """
 
 from custodes.plots.agreement import agreement_intervals
+from custodes.plots.ceiling import information_ratio, prediction_bars, release_history
+from custodes.plots.combination import (
+    accuracy_and_favoritism,
+    combination_weights,
+    cost_curve,
+    method_comparison,
+    pruning_curve,
+)
+from custodes.plots.complementarity import (
+    complementarity_averages,
+    complementarity_map,
+    explained_variance,
+    judges_map,
+)
 from custodes.plots.confusion import confusion_matrix
 from custodes.plots.correction import correction_margins, pair_outcome
 from custodes.plots.decisions import error_types
 from custodes.plots.favoritism import favoritism_and_accuracy, favoritism_by_system, favoritism_map
+from custodes.plots.paths import forward_path, lasso_paths
 from custodes.plots.plan import power_curve
 from custodes.plots.protocol import budget_curve
 from custodes.plots.ranking import ranking_graphs
@@ -22,16 +37,30 @@ __all__ = [
     "COLUMN_WIDTH",
     "FORMATS",
     "PAGE_WIDTH",
+    "accuracy_and_favoritism",
     "agreement_intervals",
     "budget_curve",
+    "combination_weights",
+    "complementarity_averages",
+    "complementarity_map",
     "confusion_matrix",
     "correction_margins",
+    "cost_curve",
     "error_types",
+    "explained_variance",
     "favoritism_and_accuracy",
     "favoritism_by_system",
     "favoritism_map",
+    "forward_path",
+    "information_ratio",
+    "judges_map",
+    "lasso_paths",
+    "method_comparison",
     "pair_outcome",
     "power_curve",
+    "prediction_bars",
+    "pruning_curve",
     "ranking_graphs",
+    "release_history",
     "save",
 ]

@@ -8,6 +8,7 @@ from functools import cache
 
 import polars as pl
 
+from custodes.combine.fitting import CombineFit
 from custodes.evaluate.agreement import STATISTICS, Agreement
 from custodes.evaluate.correction import Correction
 from custodes.evaluate.favoritism import Favoritism
@@ -15,6 +16,7 @@ from custodes.evaluate.ranking import Ranking
 from custodes.evaluate.result import Result
 from custodes.plots import theme
 from custodes.plots.agreement import LABELS, chance_level
+from custodes.plots.combination import cost_rows, weight_rows
 from custodes.plots.ranking import graph_rows
 from custodes.report.section import TEMPLATES, Context, render
 from custodes.report.sections import SECTIONS
@@ -74,6 +76,10 @@ def _context(study: str, results: Mapping[str, Result], verdict: Verdict, absent
         corrected = results["correction"]
         assert isinstance(corrected, Correction)
         extra["corrected"] = corrected_rows(corrected)
+    if "combination" in results:
+        combined = results["combination"]
+        assert isinstance(combined, CombineFit)
+        extra |= {"weights": weight_rows(combined.weights), "costs": cost_rows(combined.path)}
     return Context(
         study=study,
         results=results,

@@ -20,7 +20,8 @@ from custodes.stats.resample import unit_sums, weighted_sums
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]
-Fit = Callable[[Floats, Floats, NDArray[Any]], Callable[[Floats], Floats]]
+Predictor = Callable[[Floats], Floats]
+Fit = Callable[[Floats, Floats, NDArray[Any]], Predictor]
 
 
 class Statistic(Protocol):

@@ -2,6 +2,9 @@
 
 from custodes.report.section import SectionMaker
 from custodes.report.sections.agreement import agreement_section
+from custodes.report.sections.ceiling import ceiling_section
+from custodes.report.sections.combination import combination_section
+from custodes.report.sections.complementarity import complementarity_section
 from custodes.report.sections.confusion import confusion_section
 from custodes.report.sections.correction import correction_section
 from custodes.report.sections.favoritism import favoritism_section
@@ -16,6 +19,9 @@ SECTIONS: tuple[SectionMaker, ...] = (
     favoritism_section,
     ranking_section,
     confusion_section,
+    complementarity_section,
+    ceiling_section,
+    combination_section,
     correction_section,
     protocol_section,
     method_section,

@@ -12,7 +12,7 @@ from custodes.plots.ceiling import BOUNDS, FEATURES, bars, ratio_curve, released
 from custodes.plots.paths import paths, steps
 from custodes.report.section import ChosenTable, Column, Context, Figure, Section, empty_rows, render, spec_of
 from custodes.report.tables import table_html
-from custodes.report.wording import interval, names
+from custodes.report.wording import interval, names, number
 
 TITLE = "The glass ceiling"
 CHOSEN = {"target": "{aspect}"}
@@ -29,6 +29,13 @@ PREDICTION = (
         high="kendall_item_high",
         title="over the systems of a held-out item, averaged",
     ),
+)
+
+HALO = (
+    Column(
+        field="source", label="Predicted from", title="other aspects of the same or of other annotators, or metrics"
+    ),
+    Column(field="kendall", label="τ-b", kind="number", low="low", high="high", title="over held-out outputs"),
 )
 
 
@@ -50,10 +57,18 @@ def ceiling_section(context: Context) -> Section:
         columns=_next_columns(in_use=bool(options["in_use"])),
         where=CHOSEN,
     )
+    halo = ChosenTable(
+        id="ceiling-halo",
+        caption=f"One annotator at a time{of_aspect}",
+        table="ceiling.halo",
+        columns=HALO,
+        where=CHOSEN,
+    )
     html = render(
         "ceiling.html",
         options=options,
-        sentences=sentences(result),
+        sentences=[*sentences(result), *halo_sentences(result)],
+        halo=halo if result.halo.height else None,
         reached=reached(result),
         overall=overall,
         chosen=chosen,
@@ -68,7 +83,13 @@ def ceiling_section(context: Context) -> Section:
         ),
         next=more,
     )
-    return Section(id="ceiling", title=TITLE, html=html, charts=(*overall, *chosen, *history), tables=(more,))
+    return Section(
+        id="ceiling",
+        title=TITLE,
+        html=html,
+        charts=(*overall, *chosen, *history),
+        tables=(*([halo] if result.halo.height else []), more),
+    )
 
 
 def _bars(result: Ceiling) -> Figure:
@@ -195,6 +216,33 @@ def sentences(result: Ceiling) -> list[str]:
         if rest:
             which = "these two predictions" if a == "humans" else "metrics with and without people’s other aspects"
             told.append(f"Not told apart, {which}: {names(rest)}.")
+    return told
+
+
+def halo_sentences(result: Ceiling) -> list[str]:
+    """Where an annotator's own other aspects know more of a rating than other annotators' do."""
+    wide = (
+        result.halo.pivot(on="source", index="target", values=["kendall", "low", "high"])
+        if result.halo.height
+        else None
+    )
+    if wide is None:
+        return []
+    same, other = "same annotator", "other annotators"
+    found = wide.filter(pl.col(f"low_{same}") > pl.col(f"high_{other}"))
+    if not found.height:
+        return ["An annotator’s own other aspects tell no more of a rating than the other annotators’ do: no halo."]
+    listed = [
+        f"{row['target']} ({number(row[f'kendall_{same}'])} against {number(row[f'kendall_{other}'])})"
+        for row in found.iter_rows(named=True)
+    ]
+    told = [
+        "Part of what aspects say of each other is halo, the annotator’s own liking. An annotator’s own other aspects"
+        f" predict their rating better than the other annotators’ other aspects do: {names(listed)}."
+    ]
+    level = found.filter(pl.col("high_metrics") >= pl.col(f"low_{other}"))["target"].to_list()
+    if level:
+        told.append(f"Metrics are not told apart from the other annotators’ other aspects, or better: {names(level)}.")
     return told
 
 

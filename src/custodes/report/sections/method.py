@@ -35,6 +35,16 @@ CITATIONS = (
         "S. J. Pocock. Group Sequential Methods in the Design and Analysis of Clinical Trials. Biometrika 64(2), 1977.",
     ),
     (
+        "Complementarity, the glass ceiling",
+        "P. Colombo, M. Peyrard, N. Noiry, R. West, P. Piantanida. The Glass Ceiling of Automatic Evaluation in "
+        "Natural Language Generation. Findings of IJCNLP-AACL 2023.",
+    ),
+    (
+        "Combined metrics",
+        "G. I. Winata, D. Anugraha, L. Susanto, G. Kuwanto, D. T. Wijaya. MetaMetrics: Calibrating Metrics for "
+        "Generation Tasks Using Human Preferences. 2024.",
+    ),
+    (
         "Sign test with ties",
         "C. W. Coakley, M. A. Heise. Versions of the Sign Test in the Presence of Ties. Biometrics 52(4), 1996.",
     ),
