@@ -337,8 +337,8 @@ def combine_fit(
     method: Annotated[
         list[str] | None,
         Parameter(
-            help="auto, best, equal, ridge, pairwise, xgboost, blend, xgboost-pruned or gp; repeatable, the first is"
-            " kept (default: auto, beside the quick ones).",
+            help="auto, best, equal, ridge, pairwise, xgboost, blend, xgboost-pruned or gp; comma list or repeated, the"
+            " first is kept (default: auto, beside the quick ones).",
             negative="",
         ),
     ] = None,
@@ -370,8 +370,9 @@ def combine_fit(
     if held_out is not None:
         check_writable(held_out)
         check_suffix(held_out)
+    methods = None if method is None else [name.strip() for given in method for name in given.split(",")]
     options = _given(
-        target=target, method=method, objective=objective, folds=folds, repeats=repeats, top=top, costs=costs
+        target=target, method=methods, objective=objective, folds=folds, repeats=repeats, top=top, costs=costs
     )
     study = reading.study(inputs)
     start = time.perf_counter()

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 import custodes as cu
-from custodes.combine import fitting, methods
+from custodes.combine import fitting, methods, validation
 from custodes.combine.fitting import CombineFit, combine_fit
 from custodes.combine.methods import AUTO, METHODS, Lesson
 from custodes.combine.task import outer_folds, task
@@ -116,7 +116,7 @@ def lessons(scores: Scores, monkeypatch: pytest.MonkeyPatch, **options: Any) -> 
 
     with monkeypatch.context() as patch:
         patch.setitem(fitting.METHODS, "best", spy)
-        patch.setattr(fitting, "each", lambda answer, jobs, rng, **rest: [answer(job, rng) for job in jobs])
+        patch.setattr(validation, "each", lambda answer, jobs, rng, **rest: [answer(job, rng) for job in jobs])
         made = asked(scores, method="best", **options)
     return seen, made
 

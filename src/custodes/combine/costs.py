@@ -10,6 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from custodes.combine.task import Task
+from custodes.data.notes import Note
 from custodes.data.panel import Floats
 from custodes.data.readers.tables import load_table
 from custodes.data.table import check_columns, check_unique, label_column, number_column
@@ -20,8 +21,9 @@ from custodes.stats import forward, heldout, kendall, resample
 STEPS = 15
 
 
-def costs_of(of: Task, given: Mapping[str, float] | str | None) -> Floats:
-    """The cost of each metric (metrics,): as given, from a table `metric, cost`, or from the raters file; else 1 each.
+def costs_of(of: Task, given: Mapping[str, float] | str | None) -> tuple[Floats, list[Note]]:
+    """The cost of each metric (metrics,): as given, from a table `metric, cost`, or from the raters file where that has
+    a positive one for each; else 1 each. Notes say where the raters file's were of no use.
 
     Raises `InputError` or `OptionError` for a metric without a cost, an unknown one, or a cost that is not positive.
     """
@@ -41,10 +43,13 @@ def costs_of(of: Task, given: Mapping[str, float] | str | None) -> Floats:
             known, where = {str(name): float(cost) for name, cost in given.items()}, "costs"
         except (TypeError, ValueError) as problem:
             raise OptionError(f"costs: give a number for each metric ({problem})") from None
-    elif np.isfinite(of.costs).any():
-        known, where = dict(zip(of.names, of.costs.tolist(), strict=True)), "raters file"
     else:
-        return np.ones(len(of.names))
+        useful = np.isfinite(of.costs) & (of.costs > 0)
+        if useful.all():
+            return of.costs, []
+        without = [name for name, own in zip(of.names, useful, strict=True) if not own]
+        message = f"costs of the raters file not used, as these have no positive one: {listed(without)}"
+        return np.ones(len(of.names)), [Note(rule="costs-not-used", message=message)] if useful.any() else []
     strangers = [name for name in known if name not in of.names and name not in of.raters]
     if strangers and len(strangers) == len(known):
         raise OptionError(
@@ -58,7 +63,7 @@ def costs_of(of: Task, given: Mapping[str, float] | str | None) -> Floats:
     bad = [name for name, cost in zip(of.names, price, strict=True) if cost is not None and cost <= 0]
     if bad:
         raise InputError(f"{where}: the cost of {listed(bad)} is not positive")
-    return np.array(price, dtype=np.float64)
+    return np.array(price, dtype=np.float64), []
 
 
 def cost_path(of: Task, price: Floats, fold: NDArray[np.intp], weights: Floats, confidence: float) -> pl.DataFrame:

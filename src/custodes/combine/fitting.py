@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +14,9 @@ from numpy.typing import NDArray
 from custodes.combine.combination import Combination
 from custodes.combine.costs import cost_path, costs_of
 from custodes.combine.methods import METHODS, Formula, Lesson, trees_on
-from custodes.combine.normalise import contradictions, normalisation
+from custodes.combine.normalise import contradictions
 from custodes.combine.task import Task, aspect_of, outer_folds, task
+from custodes.combine.validation import STATISTICS, lesson_of, scores, validated
 from custodes.data.notes import Note
 from custodes.data.panel import Floats
 from custodes.data.raters import Raters
@@ -26,19 +26,13 @@ from custodes.errors import OptionError, listed, suggestion
 from custodes.evaluate.comparison import HUMAN, Selection
 from custodes.evaluate.favoritism import favoritism
 from custodes.evaluate.judges import METRIC
-from custodes.evaluate.parallel import each
+from custodes.evaluate.parallel import one_core
 from custodes.evaluate.result import Result, Rng, at_least, between, columns, provenance, seeded
 from custodes.progress import Progress, silent
-from custodes.stats import correlation, heldout, kendall, resample
+from custodes.stats import resample
 from custodes.stats.objective import OBJECTIVES, Objective
 
 DEFAULT = ("auto", "best", "equal", "ridge", "pairwise", "xgboost", "blend")
-STATISTICS: dict[str, heldout.Statistic] = {
-    "kendall": kendall.pooled_kendall,
-    "spearman": correlation.pooled_spearman,
-    "pearson": correlation.pooled_pearson,
-    "accuracy": heldout.ordering_accuracy,
-}
 REFITS = 100
 """Bootstrap refits behind the intervals of weights; of trees a fifth as many, of `gp` none."""
 
@@ -115,58 +109,61 @@ def combine_fit(
     of = task(study, target=target, **selection)
     if objective == "accuracy" and not (np.isfinite(of.human).sum(axis=1) > 1).any():
         raise OptionError("objective='accuracy' compares outputs of an item, and people rated one of each: no pair")
-    price = costs_of(of, costs)
+    price, cost_notes = costs_of(of, costs)
     generator, seed = seeded(rng)
-    (own,) = generator.spawn(1)  # so that the model depends neither on `repeats` nor on `resamples`
-    held_out = outer_folds(of, folds, repeats=repeats, rng=generator)
-    predicted, seconds, used = _validated(of, methods, held_out, objective, top, generator, progress)
-    weights = resample.with_point(resample.bootstrap_weights(of.n_units, resamples, generator))
-    draws = {name: _scores(of, predicted, held_out, name, weights) for name in STATISTICS}
-    lesson = _lesson(of, np.ones(of.human.shape, dtype=bool), objective, top, own)
-    scales, rows, whole = lesson
-    formula = METHODS[methods[0]](whole)
-    options = {
-        **selection,
-        "target": of.target,
-        "method": list(methods),
-        "objective": objective,
-        "folds": folds,
-        "repeats": repeats,
-        "top": top,
-        "costs": costs if costs is None or isinstance(costs, str) else dict(costs),
-        "confidence": confidence,
-        "resamples": resamples,
-    }
-    ratings = _held_out_ratings(of, methods, predicted[0])
-    favour, favour_notes = _favoritism_table(study, of, methods, ratings, confidence, resamples, seed)
-    notes = tuple(dict.fromkeys([*of.notes, *_notes(of, methods, formula, held_out, folds), *favour_notes]))
-    made = provenance("combine_fit", study, options=options, seed=seed, notes=notes)
-    comparison = _comparison_table(methods, draws, predicted, of, held_out, objective, seconds, used, confidence)
-    model = Combination.make(
-        formula,
-        of=of,
-        scales=scales,
-        method=formula.chosen or methods[0],
-        objective=objective,
-        validation=_validation(comparison.row(0, named=True), folds, len(held_out)),
-        provenance={"made": str(made), "outputs": len(rows), "items": int(np.isfinite(of.human).any(axis=1).sum())},
-    )
-    tables = {
-        "comparison": comparison,
-        "differences": _difference_table(methods, draws[objective], confidence),
-        "favoritism": favour,
-        "weights": _weight_table(of, methods[0], formula, whole, confidence, resamples, generator),
-        "groups": _group_table(of, methods, predicted, held_out, objective, weights, confidence),
-        "path": cost_path(of, price, held_out[0], weights, confidence),
-        "pruning": _pruning_table(of, formula),
-    }
-    return CombineFit(
-        provenance=made,
-        notes=notes,
-        model=model,
-        held_out=ratings,
-        **{name: table.select(pl.lit(of.target).alias("target"), pl.all()) for name, table in tables.items()},
-    )
+    with one_core():
+        (own,) = generator.spawn(1)  # so that the model depends neither on `repeats` nor on `resamples`
+        held_out = outer_folds(of, folds, repeats=repeats, rng=generator)
+        predicted, seconds, used = validated(of, methods, held_out, objective, top, generator, progress)
+        weights = resample.with_point(resample.bootstrap_weights(of.n_units, resamples, generator))
+        draws = {name: scores(of, predicted, held_out, name, weights) for name in STATISTICS}
+        lesson = lesson_of(of, np.ones(of.human.shape, dtype=bool), objective, top, own)
+        scales, rows, whole = lesson
+        formula = METHODS[methods[0]](whole)
+        options = {
+            **selection,
+            "target": of.target,
+            "method": list(methods),
+            "objective": objective,
+            "folds": folds,
+            "repeats": repeats,
+            "top": top,
+            "costs": costs if costs is None or isinstance(costs, str) else dict(costs),
+            "confidence": confidence,
+            "resamples": resamples,
+        }
+        ratings = _held_out_ratings(of, methods, predicted[0])
+        favour, favour_notes = _favoritism_table(study, of, methods, ratings, confidence, resamples, seed)
+        notes = tuple(
+            dict.fromkeys([*of.notes, *_notes(of, methods, formula, held_out, folds), *cost_notes, *favour_notes])
+        )
+        made = provenance("combine_fit", study, options=options, seed=seed, notes=notes)
+        comparison = _comparison_table(methods, draws, predicted, of, held_out, objective, seconds, used, confidence)
+        model = Combination.make(
+            formula,
+            of=of,
+            scales=scales,
+            method=formula.chosen or methods[0],
+            objective=objective,
+            validation=_validation(comparison.row(0, named=True), folds, len(held_out)),
+            provenance={"made": str(made), "outputs": len(rows), "items": int(np.isfinite(of.human).any(axis=1).sum())},
+        )
+        tables = {
+            "comparison": comparison,
+            "differences": _difference_table(methods, draws[objective], confidence),
+            "favoritism": favour,
+            "weights": _weight_table(of, methods[0], formula, whole, confidence, resamples, generator),
+            "groups": _group_table(of, methods, predicted, held_out, objective, weights, confidence),
+            "path": cost_path(of, price, held_out[0], weights, confidence),
+            "pruning": _pruning_table(of, formula),
+        }
+        return CombineFit(
+            provenance=made,
+            notes=notes,
+            model=model,
+            held_out=ratings,
+            **{name: table.select(pl.lit(of.target).alias("target"), pl.all()) for name, table in tables.items()},
+        )
 
 
 def _checked_methods(method: str | Sequence[str]) -> tuple[str, ...]:
@@ -177,77 +174,6 @@ def _checked_methods(method: str | Sequence[str]) -> tuple[str, ...]:
     if not names:
         raise OptionError(f"method is empty; allowed: {', '.join(METHODS)}")
     return names
-
-
-def _lesson(
-    of: Task,
-    train: NDArray[np.bool_],
-    objective: Objective,
-    top: int | None,
-    rng: np.random.Generator,
-) -> tuple[Any, NDArray[np.intp], Lesson]:
-    """The scales fitted on a training part (items, systems), its flat rows, and what methods learn from."""
-    rows = np.flatnonzero((train & np.isfinite(of.human)).ravel())
-    x = of.scores.reshape(len(of.scores), -1)[:, rows].T
-    scales = normalisation(x, names=of.names, directions=of.directions, declared=of.declared)
-    n_systems = len(of.systems)
-    return (
-        scales,
-        rows,
-        Lesson(
-            x=scales.apply(x),
-            y=of.human.ravel()[rows],
-            items=rows // n_systems,
-            groups=of.units[rows // n_systems],
-            by=objective,
-            top=top,
-            rng=rng,
-        ),
-    )
-
-
-def _validated(
-    of: Task,
-    methods: tuple[str, ...],
-    held_out: list[NDArray[np.intp]],
-    objective: Objective,
-    top: int | None,
-    rng: np.random.Generator,
-    progress: Progress,
-) -> tuple[Floats, Floats, Floats]:
-    """Out-of-fold predictions (repeats, methods, items, systems), and of every fit (jobs, methods) its seconds and the
-    number of metrics used."""
-    jobs = [(r, int(f)) for r, fold in enumerate(held_out) for f in np.unique(fold[fold >= 0])]
-    predicted = np.full((len(held_out), len(methods), *of.human.shape), np.nan)
-
-    def answer(job: tuple[int, int], rng: np.random.Generator) -> tuple[list[float], list[int]]:
-        repeat, out = job
-        fold = held_out[repeat]
-        scales, _, lesson = _lesson(of, (fold >= 0) & (fold != out), objective, top, rng)
-        held = np.flatnonzero((fold == out).ravel())
-        x = scales.apply(of.scores.reshape(len(of.scores), -1)[:, held].T)
-        seconds, used = [], []
-        state = rng.bit_generator.state
-        for m, name in enumerate(methods):
-            rng.bit_generator.state = state  # so that no method depends on those before it
-            start = time.perf_counter()
-            formula = METHODS[name](lesson)
-            seconds.append(time.perf_counter() - start)
-            used.append(len(formula.used))
-            predicted[repeat, m].reshape(-1)[held] = formula.predict(x)
-        return seconds, used
-
-    answers = list(each(answer, jobs, rng=rng, progress=progress, desc="combine", label=str))
-    return predicted, np.array([own for own, _ in answers]), np.array([own for _, own in answers], dtype=np.float64)
-
-
-def _scores(of: Task, predicted: Floats, held_out: list[NDArray[np.intp]], statistic: str, weights: Floats) -> Floats:
-    """A statistic of each method, averaged over folds and repeats, in every resample -> (B, methods)."""
-    draws = [
-        heldout.heldout(STATISTICS[statistic], of.human, own, fold, units=of.units, weights=weights)
-        for own, fold in zip(predicted, held_out, strict=True)
-    ]
-    return np.asarray(np.mean(draws, axis=0))
 
 
 def _comparison_table(
@@ -268,7 +194,7 @@ def _comparison_table(
         data |= {name: values[0], ends[0]: low, ends[1]: high}
     each_repeat = np.stack(
         [
-            _scores(of, own[np.newaxis], [fold], objective, np.ones((1, of.n_units)))[0]
+            scores(of, own[np.newaxis], [fold], objective, np.ones((1, of.n_units)))[0]
             for own, fold in zip(predicted, held_out, strict=True)
         ]
     )
@@ -309,7 +235,7 @@ def _group_table(
         folds = [np.where(inside[:, np.newaxis], fold, -1) for fold in held_out]
         if not any((fold >= 0).any() for fold in folds):
             continue
-        draws = _scores(of, predicted, folds, objective, weights)
+        draws = scores(of, predicted, folds, objective, weights)
         low, high = resample.percentile_interval(draws[1:], confidence=confidence)
         rated = int(np.isfinite(of.human[inside]).any(axis=1).sum())
         frames.append(
@@ -451,6 +377,11 @@ def _notes(
         notes.append(
             Note(rule="not-in-folds", message=f"{unused} rated outputs are in no fold of {folds}", count=unused)
         )
+    if folds == "system":
+        message = (
+            "folds='system' trains on the items that it holds out: what metrics say of an item itself may help them"
+        )
+        notes.append(Note(rule="same-items", message=message))
     if len(methods) > 1:
         message = f"the model is that of the first method, {methods[0]}; choosing the best of a table flatters it"
         notes.append(Note(rule="first-method", message=message))

@@ -99,7 +99,11 @@ def task(study: Study, *, target: str | None, **selection: Unpack[Selection]) ->
         group=tuple(described["group"]),
         dataset=tuple(described["dataset"]),
         verdicts=verdicts,
-        notes=(*(n for n in who.notes if n.rule != "missing-scores"), *stuck, *_task_notes(human, who.scores[metrics])),
+        notes=(
+            *(n for n in who.notes if n.rule != "missing-scores"),
+            *stuck,
+            *_task_notes(who, human, who.scores[metrics]),
+        ),
     )
 
 
@@ -195,8 +199,10 @@ def _check_learnable(study: Study, human: Floats, units: NDArray[np.int64]) -> N
         )
 
 
-def _task_notes(human: Floats, scores: Floats) -> list[Note]:
+def _task_notes(who: Judges, human: Floats, scores: Floats) -> list[Note]:
     notes = []
+    if who.weights is not None:
+        notes.append(Note(rule="weights-unused", message="item weights do not act on combinations"))
     rated = np.isfinite(human)
     missing = int(np.isnan(scores[:, rated]).sum())
     if missing:
