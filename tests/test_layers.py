@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import custodes
 
 SOURCE = Path(custodes.__file__).parent
@@ -18,7 +20,7 @@ BELOW = {
     "evaluate": {"data", "stats", "errors", "progress"},
     "combine": {"evaluate", "data", "stats", "errors", "progress", "files"},
     "plots": {"combine", "evaluate", "data", "stats", "errors", "files"},
-    "report": {"plots", "combine", "evaluate", "data", "stats", "errors", "progress", "files"},
+    "reporting": {"plots", "combine", "evaluate", "data", "stats", "errors", "progress", "files"},
     "console": {"evaluate"},
     "options": {"console", "evaluate", "data", "errors", "progress", "files"},
 }
@@ -41,7 +43,21 @@ def test_imports_go_down_only() -> None:
                     assert other in BELOW[part] | {part}, f"{path.relative_to(SOURCE)} imports {name}"
 
 
+def loaded_by(code: str) -> set[str]:
+    code = f"import sys; {code}; print(*sys.modules)"
+    return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+
+
 def test_import_is_light() -> None:
-    code = "import sys, custodes; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not HEAVY & set(loaded)
+    assert not (HEAVY | {"numpy", "polars"}) & loaded_by("import custodes")
+    assert not HEAVY & loaded_by("from custodes import *")
+
+
+def test_every_public_name_is_there_in_any_order() -> None:
+    for name in custodes.__all__:
+        assert getattr(custodes, name) is not None
+        assert name in dir(custodes)
+    # A package of the same name must not take the place of a function.
+    assert "function" in loaded_by("import custodes.reporting, custodes; print(type(custodes.report).__name__)")
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        custodes.nothing  # noqa: B018

@@ -19,25 +19,29 @@ whom it favours, and what the ranking of the systems really is.
     cu.report(study).save("report.html")    # all of it, in one page
 """
 
-from custodes import plots
-from custodes.combine.combination import Combination
-from custodes.combine.fitting import combine_fit
-from custodes.data.counting import count_pairs
-from custodes.data.pairs import PairCounts
-from custodes.data.readers import READERS, read
-from custodes.data.simulate import SimulatedMetric, demo_study, simulate
-from custodes.data.study import Study
-from custodes.errors import CustodesError, CustodesWarning, InputError, MissingExtraError, OptionError
-from custodes.evaluate.agreement import agreement
-from custodes.evaluate.ceiling import ceiling
-from custodes.evaluate.check import check
-from custodes.evaluate.complementarity import complementarity
-from custodes.evaluate.correction import correction
-from custodes.evaluate.favoritism import favoritism
-from custodes.evaluate.plan import plan
-from custodes.evaluate.protocol import protocol
-from custodes.evaluate.ranking import ranking
-from custodes.report import report
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from custodes import plots
+    from custodes.combine.combination import Combination
+    from custodes.combine.fitting import combine_fit
+    from custodes.data.counting import count_pairs
+    from custodes.data.pairs import PairCounts
+    from custodes.data.readers import READERS, read
+    from custodes.data.simulate import SimulatedMetric, demo_study, simulate
+    from custodes.data.study import Study
+    from custodes.errors import CustodesError, CustodesWarning, InputError, MissingExtraError, OptionError
+    from custodes.evaluate.agreement import agreement
+    from custodes.evaluate.ceiling import ceiling
+    from custodes.evaluate.check import check
+    from custodes.evaluate.complementarity import complementarity
+    from custodes.evaluate.correction import correction
+    from custodes.evaluate.favoritism import favoritism
+    from custodes.evaluate.plan import plan
+    from custodes.evaluate.protocol import protocol
+    from custodes.evaluate.ranking import ranking
+    from custodes.reporting import report
 
 __all__ = [  # noqa: RUF022 - in the order of the story
     "read",
@@ -67,3 +71,33 @@ __all__ = [  # noqa: RUF022 - in the order of the story
     "MissingExtraError",
     "OptionError",
 ]
+
+_HOMES = {
+    "custodes.combine.combination": ("Combination",),
+    "custodes.combine.fitting": ("combine_fit",),
+    "custodes.data.counting": ("count_pairs",),
+    "custodes.data.pairs": ("PairCounts",),
+    "custodes.data.readers": ("READERS", "read"),
+    "custodes.data.simulate": ("SimulatedMetric", "demo_study", "simulate"),
+    "custodes.data.study": ("Study",),
+    "custodes.errors": ("CustodesError", "CustodesWarning", "InputError", "MissingExtraError", "OptionError"),
+    **{f"custodes.evaluate.{name}": (name,) for name in ("agreement", "ceiling", "check", "complementarity")},
+    **{f"custodes.evaluate.{name}": (name,) for name in ("correction", "favoritism", "plan", "protocol", "ranking")},
+    "custodes.reporting": ("report",),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """A public name is loaded on its first use, so that importing custodes stays light."""
+    if name == "plots":
+        return import_module("custodes.plots")
+    if name not in _HOME:
+        raise AttributeError(f"module 'custodes' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

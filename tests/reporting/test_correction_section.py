@@ -11,8 +11,8 @@ import custodes as cu
 from custodes.evaluate.correction import correction
 from custodes.evaluate.plan import plan
 from custodes.evaluate.protocol import protocol
-from custodes.report import Report
-from custodes.report.making import MOST_CORRECTED, _corrected
+from custodes.reporting import Report
+from custodes.reporting.making import MOST_CORRECTED, _corrected
 
 
 def section(made: Report, identity: str) -> str:

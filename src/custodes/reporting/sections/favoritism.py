@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from custodes.plots.favoritism import accuracy_scatter, by_system, heat_map
-from custodes.report.section import ChosenTable, Column, Context, Figure, Section, empty_rows, render, spec_of
-from custodes.report.tables import table_html
+from custodes.reporting.section import ChosenTable, Column, Context, Figure, Section, empty_rows, render, spec_of
+from custodes.reporting.tables import table_html
 
 METRICS = (
     Column(field="metric", label="Metric"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from custodes.plots.confusion import matrix
-from custodes.report.section import Context, Figure, Section, empty_rows, render, spec_of
+from custodes.reporting.section import Context, Figure, Section, empty_rows, render, spec_of
 
 
 def confusion_section(context: Context) -> Section:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import custodes as cu
-from custodes.report import Report
+from custodes.reporting import Report
 
 
 @pytest.fixture(scope="session")

@@ -30,9 +30,9 @@ from custodes.evaluate.result import Result, Rng, seeded, stacked
 from custodes.files import folder, write_atomically
 from custodes.plots.saving import FORMATS
 from custodes.progress import Progress, silent
-from custodes.report.page import page
-from custodes.report.sections.combination import LEFT_OUT
-from custodes.report.verdict import Verdict, standing_of, verdict
+from custodes.reporting.page import page
+from custodes.reporting.sections.combination import LEFT_OUT
+from custodes.reporting.verdict import Verdict, standing_of, verdict
 
 MOST_CORRECTED = 3
 """So many metrics are corrected, unless more are best on some aspect: sampling takes seconds a metric."""

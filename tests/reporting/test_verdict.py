@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from custodes.report.verdict import Verdict, chance_accuracy, favoured, inversions, standing_of, verdict
+from custodes.reporting.verdict import Verdict, chance_accuracy, favoured, inversions, standing_of, verdict
 
 
 def told(results: dict[str, Any], **changes: Any) -> Verdict:

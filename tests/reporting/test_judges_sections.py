@@ -13,13 +13,13 @@ import custodes as cu
 from custodes.evaluate.ceiling import Ceiling
 from custodes.evaluate.complementarity import Complementarity
 from custodes.evaluate.halo import SOURCES
-from custodes.report import Report
-from custodes.report.section import Context
-from custodes.report.sections.ceiling import ceiling_section, halo_sentences, reached
-from custodes.report.sections.ceiling import sentences as said_of_ceiling
-from custodes.report.sections.complementarity import complementarity_section
-from custodes.report.sections.complementarity import sentences as said_of_judges
-from custodes.report.wording import interval
+from custodes.reporting import Report
+from custodes.reporting.section import Context
+from custodes.reporting.sections.ceiling import ceiling_section, halo_sentences, reached
+from custodes.reporting.sections.ceiling import sentences as said_of_ceiling
+from custodes.reporting.sections.complementarity import complementarity_section
+from custodes.reporting.sections.complementarity import sentences as said_of_judges
+from custodes.reporting.wording import interval
 
 
 def section(made: Report, identity: str) -> str:

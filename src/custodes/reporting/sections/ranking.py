@@ -5,8 +5,8 @@ from __future__ import annotations
 from custodes.evaluate.comparison import HUMAN
 from custodes.plots.decisions import stacked_errors
 from custodes.plots.ranking import picture
-from custodes.report.section import ChosenTable, Column, Context, Figure, Section, empty_rows, render, spec_of
-from custodes.report.tables import table_html
+from custodes.reporting.section import ChosenTable, Column, Context, Figure, Section, empty_rows, render, spec_of
+from custodes.reporting.tables import table_html
 
 ERRORS = (
     Column(field="metric", label="Metric"),

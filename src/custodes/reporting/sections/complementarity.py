@@ -7,9 +7,9 @@ import polars as pl
 from custodes.evaluate.complementarity import Complementarity
 from custodes.evaluate.structure import SHARE
 from custodes.plots.complementarity import AVERAGES, averages, heat_map, places, variance_curve
-from custodes.report.section import Column, Context, Figure, Section, empty_rows, render, spec_of
-from custodes.report.tables import table_html
-from custodes.report.wording import interval, number, percent, plural
+from custodes.reporting.section import Column, Context, Figure, Section, empty_rows, render, spec_of
+from custodes.reporting.tables import table_html
+from custodes.reporting.wording import interval, number, percent, plural
 
 TITLE = "How alike the judges are"
 HEAT_WIDTH, MAP_WIDTH = 760, 560

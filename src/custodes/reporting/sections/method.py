@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from custodes.report.section import Context, Section, render
+from custodes.reporting.section import Context, Section, render
 
 CITATIONS = (
     (

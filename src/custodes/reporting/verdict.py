@@ -13,7 +13,7 @@ from custodes.evaluate.check import Check
 from custodes.evaluate.comparison import HUMAN
 from custodes.evaluate.favoritism import FEW_ERRORS, Favoritism
 from custodes.evaluate.ranking import Ranking
-from custodes.report.wording import interval, names, number, percent, plural
+from custodes.reporting.wording import interval, names, number, percent, plural
 
 Kind = Literal["design", "trust", "chance", "favours", "flips", "uncertain"]
 HEADINGS: dict[Kind, str] = {

@@ -12,8 +12,8 @@ from typing import Any
 
 import polars as pl
 
-from custodes.report.section import Column, render
-from custodes.report.wording import UNDEFINED, interval, percent
+from custodes.reporting.section import Column, render
+from custodes.reporting.wording import UNDEFINED, interval, percent
 
 DIGITS = 5
 """Significant digits of embedded numbers: more than any interval here supports."""

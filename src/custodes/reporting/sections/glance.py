@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from custodes.report.section import Column, Context, Section, render
-from custodes.report.tables import table_html
+from custodes.reporting.section import Column, Context, Section, render
+from custodes.reporting.tables import table_html
 
 SUMMARY = (
     Column(field="aspect", label="Aspect"),

@@ -9,9 +9,9 @@ import polars as pl
 
 from custodes.combine.fitting import CombineFit
 from custodes.plots.combination import METHODS, costs, favoured, methods, weights, wide
-from custodes.report.section import Column, Context, Figure, Section, empty_rows, render, spec_of
-from custodes.report.tables import table_html
-from custodes.report.wording import interval, number, percent
+from custodes.reporting.section import Column, Context, Figure, Section, empty_rows, render, spec_of
+from custodes.reporting.tables import table_html
+from custodes.reporting.wording import interval, number, percent
 
 TITLE = "A better metric"
 CHOSEN = {"target": "{aspect}"}

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from custodes.evaluate.result import Result
-from custodes.report import wording
-from custodes.report.verdict import Verdict
+from custodes.reporting import wording
+from custodes.reporting.verdict import Verdict
 
 if TYPE_CHECKING:
     import jinja2

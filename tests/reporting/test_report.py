@@ -13,9 +13,9 @@ import pytest
 
 import custodes as cu
 from custodes.errors import OptionError
-from custodes.report import Report
-from custodes.report.sections import SECTIONS
-from custodes.report.tables import columnar
+from custodes.reporting import Report
+from custodes.reporting.sections import SECTIONS
+from custodes.reporting.tables import columnar
 
 EVIL = "<script>alert('x')</script>"
 

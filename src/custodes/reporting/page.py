@@ -18,11 +18,11 @@ from custodes.plots import theme
 from custodes.plots.agreement import LABELS, chance_level
 from custodes.plots.combination import cost_rows, weight_rows
 from custodes.plots.ranking import graph_rows
-from custodes.report.section import TEMPLATES, Context, render
-from custodes.report.sections import SECTIONS
-from custodes.report.sections.correction import corrected_rows
-from custodes.report.tables import columnar, packed, plain
-from custodes.report.verdict import HEADINGS, Verdict, chance_accuracy
+from custodes.reporting.section import TEMPLATES, Context, render
+from custodes.reporting.sections import SECTIONS
+from custodes.reporting.sections.correction import corrected_rows
+from custodes.reporting.tables import columnar, packed, plain
+from custodes.reporting.verdict import HEADINGS, Verdict, chance_accuracy
 
 
 def page(study: str, results: Mapping[str, Result], verdict: Verdict, absent: Mapping[str, str]) -> str:

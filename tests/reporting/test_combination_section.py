@@ -11,10 +11,10 @@ import pytest
 
 import custodes as cu
 from custodes.combine.fitting import CombineFit
-from custodes.report import Report
-from custodes.report.section import Context
-from custodes.report.sections.combination import combination_section, comparison_rows, one_sided, sentences
-from custodes.report.wording import interval
+from custodes.reporting import Report
+from custodes.reporting.section import Context
+from custodes.reporting.sections.combination import combination_section, comparison_rows, one_sided, sentences
+from custodes.reporting.wording import interval
 
 ASPECTS = ["coherence", "fluency"]
 RESAMPLES = 100  # as in the fixture

@@ -10,9 +10,9 @@ import polars as pl
 from custodes.evaluate.ceiling import Ceiling
 from custodes.plots.ceiling import BOUNDS, FEATURES, bars, ratio_curve, released
 from custodes.plots.paths import paths, steps
-from custodes.report.section import ChosenTable, Column, Context, Figure, Section, empty_rows, render, spec_of
-from custodes.report.tables import table_html
-from custodes.report.wording import interval, names, number
+from custodes.reporting.section import ChosenTable, Column, Context, Figure, Section, empty_rows, render, spec_of
+from custodes.reporting.tables import table_html
+from custodes.reporting.wording import interval, names, number
 
 TITLE = "The glass ceiling"
 CHOSEN = {"target": "{aspect}"}

@@ -6,8 +6,8 @@ import polars as pl
 
 from custodes.plots.plan import curve as power_curve
 from custodes.plots.protocol import MEASURES, curve, line_names
-from custodes.report.section import Column, Context, Figure, Section, empty_rows, render, spec_of
-from custodes.report.tables import table_html
+from custodes.reporting.section import Column, Context, Figure, Section, empty_rows, render, spec_of
+from custodes.reporting.tables import table_html
 
 TITLE = "How few annotations would do"
 SPREAD = tuple(

@@ -6,8 +6,8 @@ import polars as pl
 
 from custodes.evaluate.agreement import COMPARED, STATISTICS
 from custodes.plots.agreement import LABELS, intervals
-from custodes.report.section import ChosenTable, Column, Context, Figure, Section, empty_rows, render, spec_of
-from custodes.report.tables import table_html
+from custodes.reporting.section import ChosenTable, Column, Context, Figure, Section, empty_rows, render, spec_of
+from custodes.reporting.tables import table_html
 
 MAIN = ("sample_accuracy", "pairwise_accuracy", "kendall_item", "kendall_system", "pearson_global", "acc_eq", "spa")
 """Statistics shown at first; the others on demand."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from custodes.report import Report
+from custodes.reporting import Report
 
 pytestmark = pytest.mark.browser
 

@@ -6,8 +6,8 @@ import polars as pl
 
 from custodes.evaluate.correction import Correction
 from custodes.plots.correction import CHANGED, margin_rows, margins
-from custodes.report.section import ChosenTable, Column, Context, Figure, Section, empty_rows, render, spec_of
-from custodes.report.wording import names
+from custodes.reporting.section import ChosenTable, Column, Context, Figure, Section, empty_rows, render, spec_of
+from custodes.reporting.wording import names
 
 TITLE = "Corrected decisions"
 ALL = "all"
