@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -332,8 +333,12 @@ def test_an_estimate_stands_with_its_interval(custodes: Run) -> None:
     row = json.loads(custodes("agreement", "demo", *QUICK, "--aspect", "coherence", "--format", "json").out)["metrics"][
         0
     ]
-    low, high = (f"{row[f'sample_accuracy_{end}']:.2f}" for end in ("low", "high"))
-    assert f"{row['sample_accuracy']:.3f} [{low}, {high}]" in ran.out
+    for name in ("sample_accuracy", "system_accuracy", "pairwise_accuracy"):
+        low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
+        if low is None or low % 1 == 0 or high % 1 == 0:
+            continue
+        digits = 3 if high - low < 0.1 else 2
+        assert f"{row[name]:.3f} [{low:.{digits}f}, {high:.{digits}f}]" in ran.out
 
 
 def test_a_named_table_shows_all_its_columns(custodes: Run) -> None:
@@ -828,6 +833,58 @@ def test_complementarity_prints_averages_first_and_every_table_by_name(custodes:
     assert "averages" not in shown
     annotators = custodes("complementarity", "demo", *QUICK, "--people", "annotators", "--level", "utterance")
     assert "ann1:fluency" in annotators.out
+
+
+def test_ceiling_shows_the_next_and_the_most_redundant_metrics(custodes: Run) -> None:
+    ask = ("ceiling", "demo", *QUICK, "--model", "ridge", "--steps", "4", "--aspect", "fluency")
+    answer = json.loads(custodes(*ask, "--format", "json").out)
+    shown = custodes(*ask).out
+    for name, rows in (("next", 5), ("backward", 3)):
+        table = shown[shown.index(f"\n{name}\n") :].split("\n\n")[0]
+        assert [row["metric"] in table for row in answer[name][:rows]] == [True] * rows
+        left = len(answer[name]) - rows
+        assert f"{left} of {len(answer[name])} rows not shown (--table {name})" in shown
+    assert "not shown" not in custodes(*ask, "--table", "next").out
+
+
+def test_estimates_are_in_fixed_notation(custodes: Run) -> None:
+    shown = custodes("ceiling", "demo", *QUICK, "--model", "ridge", "--steps", "3").out
+    assert not re.search(r"\de-\d|0\.000\d|-0\.000\b|\[0, 0\]", shown)
+
+
+def test_many_raters_show_people_and_the_metrics_closest_to_them(custodes: Run) -> None:
+    noise = random.Random(0)
+    metrics: dict[str, dict[str, Sequence[float]]] = {
+        f"m{k:02}": {system: [mark + k / 5 * noise.random() for mark in marks] for system, marks in ANN.items()}
+        for k in range(40)
+    }
+    metrics["stuck"] = dict.fromkeys(ANN, [1.0] * 4)
+    ratings(Path("study.csv"), people={"ann": ANN}, metrics=metrics)
+    ask = ("complementarity", "study.csv", *QUICK)
+    shown = custodes(*ask).out
+    raters = json.loads(custodes(*ask, "--format", "json").out)["raters"]
+    known = [row for row in raters if row["with_humans"] is not None and row["kind"] == "metric"]
+    near = sorted(known, key=lambda row: row["with_humans"])[:15]
+    table = shown[shown.index("\nraters\n") :].split("rows not shown")[0]
+    assert [row["metric"] for row in raters if row["metric"] in table] == [
+        row["metric"] for row in raters if row["kind"] == "human" or row in near
+    ]
+    assert f"{len(raters) - 16} of {len(raters)} rows not shown (--table raters)" in shown
+    assert "rows not shown (--table clusters)" in shown
+    assert "left out" in shown
+    assert "stuck" in shown
+
+
+def test_a_fit_shows_what_its_first_method_differs_by(custodes: Run) -> None:
+    ways = ("ridge", "equal", "best")
+    ask = ("combine", "fit", "demo", "--target", "fluency", *QUICK, *(f"--method={way}" for way in ways))
+    shown = custodes(*ask).out
+    table = shown[shown.index("\ndifferences\n") :].split("\n\n")[0]
+    assert [line.split()[1:3] for line in table.splitlines() if "fluency" in line] == [
+        ["ridge", "equal"],
+        ["ridge", "best"],
+    ]
+    assert "1 of 3 rows not shown (--table differences)" in shown
 
 
 def test_ceiling_starts_from_what_is_in_use(custodes: Run) -> None:

@@ -28,6 +28,7 @@ from custodes.options import (
     Reading,
     Resampling,
     Selecting,
+    Targeting,
     Telling,
     channel_table,
     numbers,
@@ -69,7 +70,7 @@ def _answer(
 
 
 READING, PILOT, OUTPUT, TELLING = Reading(), PilotReading(), Output(), Telling()
-SELECTING, CHOICE, RESAMPLING = Selecting(), Choice(), Resampling()
+SELECTING, TARGETING, CHOICE, RESAMPLING = Selecting(), Targeting(), Choice(), Resampling()
 
 
 @app.command
@@ -358,7 +359,7 @@ def combine_fit(
         Path | None, Parameter(help="Also write ratings of what each method had not seen: .csv .jsonl .parquet.")
     ] = None,
     reading: Reading = READING,
-    choice: Selecting = SELECTING,
+    choice: Targeting = TARGETING,
     resampling: Resampling = RESAMPLING,
     output: Telling = TELLING,
 ) -> None:
@@ -366,6 +367,8 @@ def combine_fit(
 
     Example: `custodes combine fit ratings.csv --target coherence --method ridge -o coherence.json`
     """
+    if not model.endswith(".json"):
+        raise OptionError(f"-o {model}: the model file is JSON; name it .json (tables go to standard output)")
     check_writable(model)
     if held_out is not None:
         check_writable(held_out)

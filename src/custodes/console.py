@@ -80,6 +80,7 @@ COLUMNS: dict[tuple[str, str], tuple[str, ...]] = {
         "metrics_used",
     ),
     ("ceiling", "people"): ("target", "annotators", "split_half", "attainable"),
+    ("ceiling", "backward"): ("target", "step", "metric", "kendall", "loss"),
     ("check", "summary"): (
         "items",
         "clusters",
@@ -103,10 +104,24 @@ FIRST_TABLES = {
     "protocol": ("protocol", "reference"),
     "plan": ("plan", "power", "saving"),
     "complementarity": ("averages", "gaps", "raters", "summary", "clusters", "left_out"),
-    "ceiling": ("prediction", "gaps", "people", "halo", "forward", "history"),
-    "combine_fit": ("comparison", "favoritism", "weights"),
+    "ceiling": (
+        "prediction",
+        "gaps",
+        "people",
+        "halo",
+        "forward",
+        "next",
+        "backward",
+        "history",
+        "left_out",
+    ),
+    "combine_fit": ("comparison", "differences", "favoritism", "weights"),
     "check": ("summary", "problems"),
 }
+FIRST_ROWS = {("ceiling", "next"): 5, ("ceiling", "backward"): 3}
+"""Rows of each target that a terminal shows of a table sorted by what matters."""
+MANY, CLOSEST = 30, 15
+"""With more rows than many, a table of raters shows people and so many metrics, those closest to people."""
 OPTIONAL = ("null_error", "batch", "looks", "budget", "saving", "spread", "seconds")
 """Columns that a terminal leaves out where they were not asked for."""
 SORTED_BY = {("agreement", "metrics"): "sample_accuracy", ("ranking", "errors"): "correct"}
@@ -118,6 +133,9 @@ EVEN_HANDED = (
 CORRECTED = "margin: share of wins minus share of losses of the first system; n: annotations; theta: P(margin > 0)"
 SIGNS = {"+": ">", "=": "=", "-": "<"}
 LONG_HEADER = 10
+TINY, NARROW, HUGE = 0.001, 0.1, 1e6
+EXACT = ("p_value", "alpha")
+"""Numbers whose order of magnitude matters, however small."""
 GAP = 2
 
 
@@ -142,7 +160,10 @@ def rendered(result: Result, *, table: str | None = None, width: int = 80) -> Re
             every = _without_bounds(frame)
             columns = every if table else COLUMNS.get((question, name), every)
             order = None if table else SORTED_BY.get((question, name))
-            parts += _by_aspect(frame, name.replace("_", " "), columns, order, width)
+            shown = frame if table else _excerpt(result, name)
+            parts += _by_aspect(shown, name.replace("_", " "), columns, order, width)
+            if left := frame.height - shown.height:
+                parts[-1] = Text(f"{left} of {frame.height} rows not shown (--table {name})\n", style="dim")
     parts += [Text(f"note: {note.message}", style="dim") for note in result.notes if question != "check"]
     parts.append(Text(str(result.provenance), style="dim"))
     return Group(*parts)
@@ -151,6 +172,20 @@ def rendered(result: Result, *, table: str | None = None, width: int = 80) -> Re
 def print_result(result: Result, console: Console, *, table: str | None = None) -> None:
     """Print a result on a console."""
     console.print(rendered(result, table=table, width=console.width))
+
+
+def _excerpt(result: Result, name: str) -> pl.DataFrame:
+    """The rows of a table that matter most, where it is long."""
+    question, frame = result.provenance.question, result.to_frame(name)
+    if rows := FIRST_ROWS.get((question, name)):
+        return frame.filter(pl.int_range(pl.len()).over("target") < rows)
+    if (question, name) == ("combine_fit", "differences"):
+        return frame.filter(pl.col("method_a") == pl.col("method_a").first())
+    if question == "complementarity" and name in ("raters", "clusters") and frame.height > MANY:
+        metrics = result.to_frame("raters").filter(kind="metric")
+        near = metrics.sort("with_humans", nulls_last=True, maintain_order=True)["metric"].head(CLOSEST)
+        return frame.filter((pl.col("kind") != "metric") | pl.col("metric").is_in(near.to_list()))
+    return frame
 
 
 def _without_bounds(frame: pl.DataFrame) -> tuple[str, ...]:
@@ -215,11 +250,12 @@ def _cell(row: dict[str, Any], column: str) -> str:
     value = row[column]
     prefix = "" if column == _owner(list(row)) else f"{column}_"
     low, high = row.get(f"{prefix}low"), row.get(f"{prefix}high")
-    text = _shown(value)
+    text = f"{value:.4g}" if column in EXACT and value is not None and 0 < value < TINY else _shown(value)
     if value is not None and low is not None and high is not None:
-        text += f" [{_bound(low)}, {_bound(high)}]"
+        digits = 3 if high - low < NARROW else 2
+        text += f" [{_number(low, digits)}, {_number(high, digits)}]"
     if value is not None and (sd := row.get(f"{column}_sd")) is not None:
-        text = f"{_bound(value)} ± {_bound(sd)}"
+        text = f"{_number(value, 2)} ± {_number(sd, 2)}"
     return text
 
 
@@ -227,14 +263,19 @@ def _shown(value: Any) -> str:
     if value is None:
         return "–"
     if isinstance(value, float):
-        return f"{value:.4g}" if abs(value) >= 1000 or 0 < abs(value) < 0.001 else f"{value:.3f}".removesuffix(".000")
+        return _number(value, 3)
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return str(value)
 
 
-def _bound(value: float) -> str:
-    return f"{round(value, 2) + 0.0:.2f}".removesuffix(".00")  # + 0.0: no minus before a zero
+def _number(value: float, digits: int) -> str:
+    """In fixed notation, as long as that can be read; a whole number as such."""
+    if abs(value) >= HUGE:
+        return f"{value:.4g}"
+    if abs(value) >= 1000 or value % 1 == 0:
+        return f"{value:.0f}"
+    return f"{round(value, digits) + 0.0:.{digits}f}"  # + 0.0: no minus before a zero
 
 
 def _favi_matrices(frame: pl.DataFrame, width: int) -> list[RenderableType]:
@@ -298,7 +339,7 @@ def _short(value: float | None) -> str:
 
 
 def _short_interval(row: dict[str, Any]) -> str:
-    return f"{_short(row['margin'])} [{_bound(row['margin_low'])}, {_bound(row['margin_high'])}]"
+    return f"{_short(row['margin'])} [{_number(row['margin_low'], 2)}, {_number(row['margin_high'], 2)}]"
 
 
 def _rankings(frame: pl.DataFrame) -> list[RenderableType]:

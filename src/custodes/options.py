@@ -99,13 +99,12 @@ class Reading(PilotReading):
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Selecting:
-    """Options of what is compared (None: everything), and the seed."""
+class Targeting:
+    """Options of what is compared where a target says which aspect (None: everything), and the seed."""
 
     human: Annotated[str | None, Parameter(help="Which raters are people: comma list of globs, ! excludes.")] = None
     metrics: Annotated[str | None, Parameter(help="Which metrics; also @aspect and @noaspect.")] = None
     systems: Annotated[str | None, Parameter(help="Which systems.")] = None
-    aspect: Annotated[str | None, Parameter(help="Which aspects of people's ratings (default: each).")] = None
     group: Annotated[str | None, Parameter(help="Which groups of items (domain, subset).")] = None
     seed: Annotated[int, Parameter(converter=whole, help="Seed of every random number.")] = 0
 
@@ -114,6 +113,14 @@ class Selecting:
         values = {**vars(self), "rng": self.seed}
         del values["seed"]
         return {name: value for name, value in values.items() if value is not None}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Selecting(Targeting):
+    """Options of what is compared (None: everything), and the seed."""
+
+    aspect: Annotated[str | None, Parameter(help="Which aspects of people's ratings (default: each).")] = None
 
 
 @Parameter(name="*")

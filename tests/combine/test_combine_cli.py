@@ -12,7 +12,7 @@ import pytest
 
 import custodes as cu
 from custodes import cli
-from custodes.combine import fitting, methods
+from custodes.combine import methods, tables
 from custodes.stats import boost
 from tests.combine.test_task import planted, table_of_items
 from tests.evaluate.test_judges import rows_of
@@ -26,7 +26,7 @@ FIT = ("combine", "fit", "ratings.csv", "--resamples", "10", "--method", "ridge"
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(methods, "GP_ITERATIONS", 3)
-    monkeypatch.setattr(fitting, "REFITS", 5)
+    monkeypatch.setattr(tables, "REFITS", 5)
     monkeypatch.setitem(boost.SETTINGS, "rounds", 8)
 
 
@@ -73,15 +73,15 @@ def test_json_is_what_python_says(custodes: Run, study: pl.DataFrame) -> None:
 
 def test_a_table_as_csv_and_options_reach_the_question(custodes: Run, study: pl.DataFrame) -> None:
     Path("costs.csv").write_text("metric,cost\na,5\nb,1\nnoise,2\n")
-    options = ("--costs", "costs.csv", "--folds", "system", "--objective", "spearman", "--top", "2", "--seed", "3")
+    options = ("--costs", "costs.csv", "--folds", "system", "--objective", "spearman", "--seed", "3")
     ran = custodes(*FIT, *options, "--metrics", "!noise", "--format", "json")
     made = json.loads(ran.out)["provenance"]
     given = made["options"]
     assert made["seed"] == 3
-    expected = {"costs": "costs.csv", "folds": "system", "objective": "spearman", "top": 2, "metrics": "!noise"}
+    expected = {"costs": "costs.csv", "folds": "system", "objective": "spearman", "metrics": "!noise"}
     assert given.items() >= (expected | {"method": ["ridge"], "repeats": 3, "resamples": 10}).items()
     path = custodes(*FIT, "--costs", "costs.csv", "--format", "csv", "--table", "path").out.splitlines()
-    assert path[0].startswith("target,step,metric,cost,total_cost,kendall")
+    assert path[0].startswith("target,step,metric,cost,total_cost,score")
     assert len(path) == 4
 
 
@@ -185,13 +185,13 @@ def test_score_tells_what_it_filled_clipped_and_left_out(custodes: Run, study: p
         (("--repeats", "1.5"), ("--repeats", "whole number")),
         (("--top", "-1"), ("--top", "whole number")),
         (("--target", "style"), ("target='style'", "no aspects")),
-        (("--aspect", "style"), ("aspect", "target")),
+        (("--aspect", "style"), ("Unknown option", "--aspect")),
         (("--metrics", "nois"), ("metrics='nois'", "did you mean 'noise'")),
         (("--systems", "A"), ("only 1 system",)),
         (("--costs", "nowhere.csv"), ("nowhere.csv", "no such file")),
         (("--table", "weigths"), ("no table 'weigths'", "did you mean 'weights'")),
         (("--ties", "0.1"), ("--ties",)),
-        (("-o", "."), ("folder",)),
+        (("-o", "."), ("name it .json",)),
         (("-o", "nowhere/model.json"), ("no such folder",)),
         (("--held-out", "held.xml"), ("held.xml", "suffix")),
         (("--held-out", "nowhere/held.csv"), ("no such folder",)),

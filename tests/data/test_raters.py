@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import date as day
+
 import polars as pl
 import pytest
 
@@ -41,6 +43,24 @@ def test_a_name_with_brackets_is_itself_not_a_glob() -> None:
     assert made.frame["person"].to_list() == [False, False, False, True]
 
 
+@pytest.mark.parametrize("date", ["2002", "2004-07", "2024-02-29", " 2020-01-15 ", "", 2019, 2019.0, day(2020, 1, 15)])
+def test_dates_to_the_year_month_or_day(date: object) -> None:
+    made, _ = described([{"rater": "bleu", "date": date}])
+    assert made.frame["date"][2] == (str(date).strip().removesuffix(".0") or None)
+
+
+@pytest.mark.parametrize(
+    "date",
+    [
+        *("12/2001", "2001-13", "2001-00", "2023-02-29", "2001-1", "01-2001", "20011", "0000", "2001-01-01-01"),
+        *("2001-", "2001-01-01T10:00", "\u0662\u0660\u0660\u0661", "99"),
+    ],
+)
+def test_what_is_no_date_is_refused(date: str) -> None:
+    with pytest.raises(InputError, match=r"date .* in row 1; allowed: YYYY, YYYY-MM, YYYY-MM-DD$"):
+        described([{"rater": "bleu", "date": date}])
+
+
 def test_what_matches_nothing_and_what_overrules_is_noted() -> None:
     _, notes = described([{"rater": "an", "kind": ""}, {"rater": "bleu", "kind": "human"}])
     assert notes == [
@@ -57,6 +77,10 @@ def test_what_matches_nothing_and_what_overrules_is_noted() -> None:
         (
             [{"rater": "ann", "higher_is_better": "maybe"}],
             "raters.csv: higher_is_better 'maybe' in row 1; allowed: true, false",
+        ),
+        (
+            [{"rater": "ann", "date": "2019"}, {"rater": "bob", "date": "05/2019"}, {"rater": "bleu", "date": "soon"}],
+            "raters.csv: date '05/2019' in row 2, 3; allowed: YYYY, YYYY-MM, YYYY-MM-DD",
         ),
         ([{"rater": "ann", "low": 5, "high": 1}], "raters.csv: low is not below high in row 1"),
         (

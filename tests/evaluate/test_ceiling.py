@@ -9,6 +9,9 @@ import numpy as np
 import polars as pl
 import pytest
 from scipy import stats
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import custodes as cu
 from custodes.errors import InputError, MissingExtraError, OptionError
@@ -230,6 +233,80 @@ def test_a_held_out_score_does_not_steer_its_own_prediction() -> None:
         assert (once[target.fold != 2] != again[target.fold != 2]).any()
 
 
+def test_taking_out_starts_with_what_is_least_missed() -> None:
+    scores = {**planted(), ("twin", ""): planted()["second", ""] * 5 + 3}
+    made = asked(scores, aspect="style")
+    path = made.backward
+    assert path["step"].to_list() == [1, 2, 3, 4]  # one stays
+    assert set(path["metric"][:3]) == {"noise", "more-noise", "second"}  # the first of two that say the same
+    assert path["metric"].to_list()[3] == "twin"
+    assert (path["loss"][:3].abs() < 0.02).all()
+    assert path["loss_low"][3] > 0.05
+    assert path["kendall"][3] == pytest.approx(rows(made.next, "style", "metric")["first"]["added"])
+    for k in range(1, 4):
+        assert path["loss"][k] == pytest.approx(path["kendall"][k - 1] - path["kendall"][k])
+    removed = rows(made.next, "style", "metric")[path["metric"][0]]
+    for end in ("", "_low", "_high"):
+        assert path[f"loss{end}"][0] == pytest.approx(removed[f"removed{end}"])
+    assert asked(scores, aspect="style", steps=2, resamples=0).backward.height == 2
+    used = asked(scores, aspect="style", in_use="second,noise,first").backward
+    assert used["metric"].to_list() == ["noise", "second"]
+    one = asked(scores, in_use="first", resamples=0).backward
+    assert one.height == 0
+    assert one.schema == path.schema
+
+
+@pytest.mark.parametrize("given", [None, "first,noise,second"])
+def test_each_step_out_is_that_of_least_squared_error(given: str | None) -> None:
+    scores = planted(3)
+    who = question.judges(judged(scores))
+    target = question.target_of(who, question.Part(aspect="style", me=0), "item", 0, np.random.default_rng(0))
+    start = who.of_kind("metric") if given is None else np.array([who.names.index(name) for name in given.split(",")])
+    table = question.backward_table(target, who.of_kind("metric")[:0] if given is None else start, 9, 0.9)
+    left = sorted(start.tolist())
+    for row in table.iter_rows(named=True):
+        error, tau = {}, {}
+        for out in left:
+            own = [i for i in left if i != out]
+            predicted = np.full(len(target.y), np.nan)
+            for f in range(5):
+                train, held = target.fold != f, target.fold == f
+                centre, spread = target.x[train][:, own].mean(axis=0), target.x[train][:, own].std(axis=0)
+                clip = [
+                    np.clip(target.x[part][:, own], centre - 3 * spread, centre + 3 * spread) for part in (train, held)
+                ]
+                fitted = make_pipeline(StandardScaler(), Ridge(alpha=0.1 * train.sum())).fit(clip[0], target.y[train])
+                predicted[held] = fitted.predict(clip[1])
+            error[out] = ((predicted - target.y) ** 2).sum()
+            folds = [stats.kendalltau(predicted[target.fold == f], target.y[target.fold == f])[0] for f in range(5)]
+            tau[out] = np.mean(folds)
+        least = min(error, key=error.__getitem__)
+        assert row["metric"] == who.names[least]
+        assert row["kendall"] == pytest.approx(tau[least])
+        left.remove(least)
+    assert len(left) == 1
+
+
+def test_the_only_metric_in_use_is_worth_its_own_score() -> None:
+    made = asked(planted(), aspect="style", in_use="first")
+    own = rows(made.next, "style", "metric")["first"]
+    start = rows(made.forward, "style", "step")[0]
+    for end in ("", "_low", "_high"):
+        assert own[f"removed{end}"] == pytest.approx(start["kendall" if not end else end[1:]])
+    lone = {key: values for key, values in planted().items() if key[0] in ("ann", "first")}
+    alone = rows(asked(lone, aspect="style").next, "style", "metric")["first"]
+    assert alone["removed"] == alone["added"] == pytest.approx(own["removed"])
+
+
+def test_few_clusters_are_noted_where_there_are_intervals() -> None:
+    few = {key: values[:29] for key, values in planted().items()}
+    told = [note.message for note in asked(few, resamples=10).notes if note.rule == "few-clusters"]
+    assert told == ["29 clusters of items: intervals are rough (percentiles of few clusters are too narrow)"]
+    enough = {key: values[:30] for key, values in planted().items()}
+    for made in (asked(few, resamples=0), asked(enough, resamples=10)):
+        assert "few-clusters" not in [note.rule for note in made.notes]
+
+
 # --- people, dates -------------------------------------------------------------------------------------------------
 
 
@@ -248,6 +325,44 @@ def test_people_are_split_in_halves(made: Ceiling) -> None:
     assert row["attainable"] == pytest.approx(2 / np.pi * np.arcsin(np.sqrt(3 / 4)), abs=0.05)
     assert row["split_half_low"] < row["split_half"] < row["split_half_high"]
     assert row["attainable_low"] < row["attainable"] < row["attainable_high"]
+
+
+def test_splits_that_say_nothing_are_left_out() -> None:
+    # Bob rates half of what ann does, cy the other half: bob and cy alone have nothing in common with each other.
+    scores = {("ann", "style"): planted()["ann", "style"], ("first", ""): planted()["first", ""]}
+    odd = np.arange(ITEMS)[:, None] % 2 == 1
+    rng = np.random.default_rng(7)
+    opinion = scores["ann", "style"] + rng.normal(size=(ITEMS, SYSTEMS))
+    pair = {("bob", "style"): np.where(odd, opinion, np.nan), ("cy", "style"): np.where(odd, np.nan, opinion)}
+    two = asked({("first", ""): scores["first", ""], **pair})
+    assert two.people["split_half"].to_list() == [None]
+    with_ann = asked({**scores, **pair})
+    assert with_ann.people["split_half"].null_count() == with_ann.people["attainable_low"].null_count() == 0
+    assert "no-split-half" not in [note.rule for note in with_ann.notes]
+    # Four, where ann and bob rated one half of the items and cy and dan the other: one of three splits says nothing.
+    apart = {
+        name: np.where(odd == (name in ("ann", "bob")), opinion + rng.normal(size=opinion.shape), np.nan)
+        for name in ("ann", "bob", "cy", "dan")
+    }
+    persons = np.stack(list(apart.values()))
+    study = four_people({("first", ""): scores["first", ""], **{(name, "style"): own for name, own in apart.items()}})
+    made = ceiling(study, model="ridge", resamples=100)
+    told = made.people.row(0, named=True)
+    assert told["annotators"] == 4
+    assert None not in told.values()
+    assert "no-split-half" not in [note.rule for note in made.notes]
+    between = (
+        [np.nanmean(persons[[0, k]], axis=0) for k in (2, 3)],
+        [np.nanmean(persons[[1, 5 - k]], axis=0) for k in (2, 3)],
+    )
+    whole = np.mean([stats.kendalltau(a.ravel(), b.ravel()).statistic for a, b in zip(*between, strict=True)])
+    assert told["split_half"] == pytest.approx(whole, abs=0.03)  # over folds, not over all outputs at once
+
+
+def four_people(scores: Planted) -> Any:
+    rows = rows_of(scores)
+    kinds = {name: "metric" if name == "first" else "human" for name, _ in scores}
+    return cu.read(rows.with_columns(kind=pl.col("rater").replace_strict(kinds)))
 
 
 def test_annotators_without_an_output_in_common_have_no_halves() -> None:
@@ -293,7 +408,7 @@ def test_one_aspect_has_metrics_alone_and_says_so() -> None:
         "people rated one aspect only: nothing to say of other aspects (humans, both, information)"
     ]
     schema = asked(planted(), resamples=0)
-    for name in ("gaps", "information", "people", "history"):
+    for name in ("gaps", "information", "people", "history", "halo"):
         assert made.to_frame(name).schema == schema.to_frame(name).schema
 
 
@@ -363,9 +478,18 @@ def test_two_items_and_an_aspect_of_one_item() -> None:
     made = asked(few, resamples=20)
     assert made.prediction.height == 6
     table = rows_of(planted()).filter((pl.col("aspect") != "truth") | (pl.col("item") == "i000"))
-    with pytest.raises(InputError, match="one item or cluster only for aspect 'truth'.*leave that aspect out"):
-        ceiling(study_from(table), model="ridge")
-    assert ceiling(study_from(table), model="ridge", aspect="!truth", resamples=0).prediction.height == 1
+    made = ceiling(study_from(table), model="ridge", resamples=0)
+    assert dict(made.left_out.rows()) == {
+        "human:truth": "people rated one item or cluster only; holding items out takes two"
+    }
+    # It neither is a target nor tells of another.
+    alone = ceiling(study_from(table), model="ridge", aspect="!truth", resamples=0)
+    for name in ("prediction", "forward", "backward", "next", "lasso"):
+        assert made.to_frame(name).equals(alone.to_frame(name)), name
+    assert made.prediction["features"].to_list() == ["metrics"]
+    for plain in ("item", "plain"):
+        with pytest.raises(InputError, match="nothing to predict: .* ratings of one item or cluster only"):
+            ceiling(study_from(table.filter(pl.col("aspect") != "style")), folds=plain, model="ridge")
 
 
 def test_people_who_rated_few_items_of_many() -> None:

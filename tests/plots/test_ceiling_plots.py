@@ -118,13 +118,34 @@ def test_the_path_goes_from_those_in_use(predicted: Ceiling, tmp_path: Path) -> 
     assert ">in use<" in text
 
 
-def test_filled_points_gain_for_sure(predicted: Ceiling, tmp_path: Path) -> None:
-    frame = predicted.forward.filter(target="fluency").with_columns(
-        gain=pl.Series([None, 0.1, 0.1]), gain_low=pl.Series([None, 0.05, -0.05]), low=pl.Series([0.4, 0.4, 0.4])
+@pytest.mark.parametrize(
+    ("gain", "low", "high", "fill", "clear"),
+    [
+        (None, None, None, "#0072B2", "interval of the gain above 0"),  # the first: its own agreement is its gain
+        (0.1, 0.05, 0.15, "#0072B2", "interval of the gain above 0"),
+        (0.1, -0.05, 0.15, "rgba(0,114,178,0.08)", "holds 0, or no interval"),
+        (0.1, None, None, "rgba(0,114,178,0.08)", "holds 0, or no interval"),
+        (-0.1, -0.15, -0.05, "#D55E00", "below 0"),
+    ],
+)
+def test_the_fill_of_a_point_is_where_the_interval_of_its_gain_lies(
+    predicted: Ceiling,
+    tmp_path: Path,
+    gain: float | None,
+    low: float | None,
+    high: float | None,
+    fill: str,
+    clear: str,
+) -> None:
+    frame = predicted.forward.filter(target="fluency").head(1)
+    frame = frame.with_columns(
+        pl.lit(value, dtype=pl.Float64).alias(name)
+        for name, value in (("gain", gain), ("gain_low", low), ("gain_high", high), ("low", 0.4), ("high", 0.5))
     )
     chart = plots.forward_path(replace(predicted, forward=frame), "fluency")
-    marks = shown(chart, tmp_path, r'aria-roledescription="point"[^>]*fill="([^"]+)"')
-    assert marks == ["#0072B2", "#0072B2", "rgba(0,114,178,0.08)"]
+    assert shown(chart, tmp_path, r'clear: ([^;]+);[^>]*aria-roledescription="point"[^>]*fill="([^"]+)"') == [
+        (clear, fill)
+    ]
 
 
 def test_history_shows_every_date(predicted: Ceiling) -> None:

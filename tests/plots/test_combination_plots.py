@@ -19,7 +19,9 @@ from custodes.errors import InputError, OptionError
 from custodes.evaluate.result import stacked
 from custodes.plots import combination, labels, theme
 from custodes.plots.combination import MOST, SLANT, cost_rows, weight_rows, wide
+from custodes.stats.objective import OBJECTIVES, Objective
 
+NO_ENDS = {name: pl.lit(None, dtype=pl.Float64) for name in ("low", "high")}
 QUICK = ["ridge", "best", "equal", "pairwise"]
 PICTURES = [
     plots.method_comparison,
@@ -154,21 +156,56 @@ def test_importances_are_those_of_trees(fitted: CombineFit) -> None:
     with pytest.raises(InputError, match="no boosted trees"):
         plots.combination_weights(fitted, statistic="importance")
     share = pl.col("weight").abs() / pl.col("weight").abs().sum()
-    ends = {"importance_low": share / 2, "importance_high": share}
-    blend = replace(fitted, weights=fitted.weights.with_columns(importance=share, **ends))
+    blend = replace(fitted, weights=fitted.weights.with_columns(importance=share))
     rows = rows_of(plots.combination_weights(blend, statistic="importance"))
     assert sum(row["value"] for row in rows) == pytest.approx(1)
-    assert all(row["low"] == row["value"] / 2 for row in rows)
-    trees = replace(fitted, weights=blend.weights.with_columns(weight="importance"))
+    assert all(row["low"] is row["high"] is None for row in rows)
+    trees = replace(fitted, weights=blend.weights.with_columns(**NO_ENDS, weight="importance"))
     assert "Importance" in str(plots.combination_weights(trees).to_dict())
     assert "Importance" not in str(plots.combination_weights(blend).to_dict())
+
+
+def test_without_an_interval_points_say_nothing_of_chance(fitted: CombineFit, tmp_path: Path) -> None:
+    share = pl.col("weight").abs() / pl.col("weight").abs().sum()
+    blend = replace(fitted, weights=fitted.weights.with_columns(importance=share))
+    plain = [
+        plots.combination_weights(blend, statistic="importance"),
+        plots.combination_weights(replace(fitted, weights=fitted.weights.with_columns(**NO_ENDS))),
+    ]
+    for chart in (*plain, plots.combination_weights(blend)):
+        text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
+        assert all((f">{reading}<" in text) is (chart not in plain) for reading in combination.CLEAR)
+        fills = set(re.findall(r'aria-roledescription="point"[^>]*fill="([^"]+)"', text))
+        assert fills == ({theme.BLUE} if chart in plain else {theme.BLUE, combination.HOLLOW})
+
+
+def test_every_objective_has_a_name() -> None:
+    assert set(combination.OBJECTIVES) == set(OBJECTIVES)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_pictures_show_the_objective_of_the_fit_and_name_it(objective: Objective, tmp_path: Path) -> None:
+    study = cu.read("demo")
+    method = ["equal", "best"]
+    made = cu.combine_fit(study, target="fluency", method=method, objective=objective, repeats=1, resamples=20)
+    pruning = pl.DataFrame({"target": ["fluency"], "step": [1], "metrics": [3], "removed": ["noise"], "score": [0.5]})
+    made = replace(made, pruning=pruning)
+    for picture in (plots.method_comparison, plots.cost_curve, plots.pruning_curve):
+        text = plots.save(picture(made), tmp_path / "x.svg").read_text(encoding="utf-8")
+        axes = [name for name, label in combination.OBJECTIVES.items() if f">{label}<" in text]
+        assert axes == [objective]
+    ends = ("low", "high") if objective == "kendall" else (f"{objective}_low", f"{objective}_high")
+    pattern = f"method: (\\w+); {objective}: ([\\d.]+); {ends[0]}: ([\\d.]+); {ends[1]}: ([\\d.]+);"
+    drawn = shown(plots.method_comparison(made), tmp_path, pattern)
+    wanted = made.comparison.select("method", objective, *ends).rows()
+    assert drawn == [(name, *(f"{value:.3f}" for value in values)) for name, *values in wanted]
 
 
 def test_each_step_of_the_cost_curve_names_its_metric(fitted: CombineFit, tmp_path: Path) -> None:
     chart = plots.cost_curve(fitted)
     assert [{name: row[name] for name in fitted.path.columns} for row in rows_of(chart)] == fitted.path.to_dicts()
-    drawn = shown(chart, tmp_path, r"kendall: ([\d.]+); step: \d+; added: ([^;]+); cost: 1; total cost: (\d+)")
-    wanted = fitted.path.select("kendall", "metric", "total_cost").rows()
+    drawn = shown(chart, tmp_path, r"score: ([\d.]+); step: \d+; added: ([^;]+); cost: 1; total cost: (\d+)")
+    wanted = fitted.path.select("score", "metric", "total_cost").rows()
     assert [(name, float(cost)) for _, name, cost in drawn] == [(name, cost) for _, name, cost in wanted]
     assert [float(score) for score, *_ in drawn] == pytest.approx([score for score, *_ in wanted])
     text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
@@ -191,8 +228,8 @@ def test_names_of_steps_stand_apart_and_above(fitted: CombineFit, cost: list[flo
 
 
 def test_without_intervals_there_is_the_curve(fitted: CombineFit, tmp_path: Path) -> None:
-    ends = {name: pl.lit(None, dtype=pl.Float64) for name in ("low", "high")}
-    bare = replace(fitted, path=fitted.path.with_columns(**ends), comparison=fitted.comparison.with_columns(**ends))
+    path, comparison = (table.with_columns(**NO_ENDS) for table in (fitted.path, fitted.comparison))
+    bare = replace(fitted, path=path, comparison=comparison)
     for chart in (plots.cost_curve(bare), plots.method_comparison(bare)):
         text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
         assert "NaN" not in text

@@ -158,11 +158,18 @@ def test_averages_are_those_of_the_result(alike: Complementarity, tmp_path: Path
     ]
 
 
-def test_two_raters_differ_in_one_direction() -> None:
-    two = cu.complementarity(cu.read("demo"), metrics="learned", aspect="fluency", resamples=0)
+def test_on_two_systems_raters_differ_in_one_direction() -> None:
+    two = cu.complementarity(cu.read("demo"), systems="Aster,Dogwood", resamples=0)
     assert two.components.height < 2
     axes = [plots.judges_map(two).to_dict()["layer"][0]["encoding"][axis]["axis"]["title"] for axis in ("x", "y")]
     assert axes == ["Principal component 1 (100% of variance)", "Principal component 2 (0% of variance)"]
+
+
+def test_two_raters_have_components_but_no_map() -> None:
+    two = cu.complementarity(cu.read("demo"), metrics="learned", aspect="fluency", resamples=0)
+    assert plots.explained_variance(two).to_dict()["layer"]
+    with pytest.raises(InputError, match="fewer than four raters"):
+        plots.judges_map(two)
 
 
 def test_without_components_two_pictures_say_why(alike: Complementarity) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -65,6 +66,20 @@ def test_finding_2_people_predict_people_better_than_all_metrics_do(summeval: cu
     metrics = made.prediction.filter(pl.col("features") == "metrics")
     assert (metrics["low"] > 0).all()
     assert (made.people["attainable_low"] > 0).all()
+    # Ties of people's means alone bound what a predictor without ties can reach: most summaries are fully consistent.
+    attainable = dict(made.people.select("target", "attainable").iter_rows())
+    ratings = summeval.ratings.frame.filter(pl.col("rater").str.starts_with("expert"))
+    for (aspect,), own in ratings.group_by("aspect"):
+        mean = own.group_by("item", "system").agg(pl.col("score").mean().round(6))["score"]
+        share = mean.value_counts()["count"].to_numpy() / len(mean)
+        assert attainable[str(aspect)] < np.sqrt(1 - (share**2).sum()) + 0.02
+    assert attainable["consistency"] < 0.58 < attainable["relevance"] < attainable["coherence"]
+    # The most redundant of 34 metrics is not missed.
+    assert (made.backward["loss_high"] < 0.01).all()
+    assert made.backward.height == 4
+    # Experts who saw the same texts: what others say of the other aspects predicts better than the metrics do.
+    halo = made.halo.filter(pl.col("source") == "metrics")
+    assert (halo["lead_high"] < 0).all()
 
 
 @pytest.mark.parametrize("level", ["system", "utterance"])

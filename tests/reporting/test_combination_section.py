@@ -11,10 +11,11 @@ import pytest
 
 import custodes as cu
 from custodes.combine.fitting import CombineFit
+from custodes.plots.combination import CLEAR
 from custodes.reporting import Report
 from custodes.reporting.section import Context
-from custodes.reporting.sections.combination import combination_section, comparison_rows, one_sided, sentences
-from custodes.reporting.wording import interval
+from custodes.reporting.sections.combination import combination_section, comparison_rows, errors, sentences
+from custodes.reporting.wording import interval, number, percent
 
 ASPECTS = ["coherence", "fluency"]
 RESAMPLES = 100  # as in the fixture
@@ -62,16 +63,6 @@ def lead(fitted: CombineFit, low: float | None, high: float | None, value: float
     return replace(fitted, differences=differences)
 
 
-def favouring(fitted: CombineFit, low: float, high: float) -> CombineFit:
-    """With intervals of favoritism: the single metric at [0.3, 0.5], everything else as given."""
-    single = pl.col("method") == "best"
-    ends = {
-        "mean_abs_favi_low": pl.when(single).then(0.3).otherwise(low),
-        "mean_abs_favi_high": pl.when(single).then(0.5).otherwise(high),
-    }
-    return replace(fitted, favoritism=fitted.favoritism.with_columns(**ends))
-
-
 def test_it_stands_after_the_ceiling(made: Report) -> None:
     order = re.findall(r'<section id="(\w+)"', made.html)
     assert order.index("combination") == order.index("ceiling") + 1
@@ -110,17 +101,18 @@ def test_every_method_has_a_row_with_its_lead(text: str, fitted: CombineFit) -> 
 
 
 def test_sentences_and_tools_are_in_the_page(text: str, fitted: CombineFit) -> None:
-    for aspect, sentence in (*sentences(fitted), *one_sided(fitted)):
+    for aspect, sentence in (*sentences(fitted), *errors(fitted)):
         assert f'<p data-aspect="{aspect}">{sentence}</p>' in text
-    assert [aspect for aspect, _ in sentences(fitted)] == [aspect for aspect, _ in one_sided(fitted)] == ASPECTS
+    assert [aspect for aspect, _ in sentences(fitted)] == [aspect for aspect, _ in errors(fitted)] == ASPECTS
+    assert "The combination by ridge regression was named before" in text
     assert "custodes combine fit" in text
 
 
 @pytest.mark.parametrize(
     ("value", "low", "high", "phrase"),
     [
-        (0.05, 0.001, 0.1, "It is better, by 0.050 [0.001, 0.100]."),
-        (-0.05, -0.1, -0.001, "It is worse, by 0.050 [0.001, 0.100]."),
+        (0.05, 0.001, 0.1, "The combination is better, by 0.050 [0.001, 0.100]."),
+        (-0.05, -0.1, -0.001, "The combination is worse, by 0.050 [0.001, 0.100]."),
         (0.05, -0.05, 0.15, "They are not told apart: a difference of 0.050 [−0.050, 0.150]."),
         (0.05, None, None, "Without an interval of the difference (0.050) nothing can be said."),
     ],
@@ -129,13 +121,32 @@ def test_the_sentence_follows_the_interval(
     fitted: CombineFit, value: float, low: float | None, high: float | None, phrase: str
 ) -> None:
     told = sentences(lead(fitted, low, high, value))
-    assert all(sentence.endswith(phrase) for _, sentence in told)
-    single, way = (fitted.comparison.row(k, named=True) for k in (1, 0))  # on coherence ridge is the best way
+    assert all(f" {phrase} For comparison, not judged: " in sentence for _, sentence in told)
+    way, single = (fitted.comparison.row(k, named=True) for k in (0, 1))  # ridge and the single metric on coherence
     assert told[0][1].startswith(
-        "On coherence, the best combination (ridge regression) reaches τ-b"
-        f" {interval(way['kendall'], way['low'], way['high'])} with people"
+        f"On coherence, ridge regression reaches τ-b {interval(way['kendall'], way['low'], way['high'])} with people"
     )
     assert f"metric {interval(single['kendall'], single['low'], single['high'])}." in told[0][1]
+
+
+@pytest.mark.parametrize("winner", ["ridge", "equal", "pairwise"])
+def test_the_combination_named_first_is_judged_whichever_wins(fitted: CombineFit, winner: str) -> None:
+    wins = pl.when(pl.col("method") == winner).then(0.9).otherwise("kendall").alias("kendall")
+    told = sentences(replace(lead(fitted, 0.001, 0.1), comparison=fitted.comparison.with_columns(wins)))
+    names = {"equal": "mean of all metrics", "pairwise": "logistic on preferences"}
+    for _, sentence in told:
+        judged, others = sentence.split(" For comparison, not judged: ")
+        assert ", ridge regression reaches τ-b " in judged
+        assert not any(name in judged for name in names.values())
+        assert all(name in others for name in names.values())
+        assert "better" not in others
+        assert ("0.90" in others) is (winner in names)
+
+
+def test_nothing_is_judged_without_the_first_or_the_single_metric(fitted: CombineFit) -> None:
+    for name in ("ridge", "best"):
+        rows = fitted.comparison.filter(pl.col("method") != name)
+        assert sentences(replace(fitted, comparison=rows)) == []
 
 
 def test_a_difference_told_from_the_other_side_is_turned(fitted: CombineFit) -> None:
@@ -145,23 +156,31 @@ def test_a_difference_told_from_the_other_side_is_turned(fitted: CombineFit) -> 
     assert sentences(replace(fitted, differences=swapped)) == sentences(straight)
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "phrase"),
-    [
-        (0.51, 0.8, "Its errors are more one-sided: "),
-        (0.1, 0.29, "Its errors are less one-sided: "),
-        (0.4, 0.8, "Its errors are not told apart in how one-sided they are: "),
-    ],
-)
-def test_favoritism_is_told_apart_by_intervals(fitted: CombineFit, low: float, high: float, phrase: str) -> None:
-    assert all(phrase in sentence for _, sentence in one_sided(favouring(fitted, low, high)))
+@pytest.mark.parametrize(("low", "high"), [(0.6, 0.8), (0.1, 0.2), (0.3, 0.5)])
+def test_favoritism_is_told_with_its_levels_and_no_verdict(fitted: CombineFit, low: float, high: float) -> None:
+    single = pl.col("method") == "best"
+    ends = {
+        "mean_abs_favi_low": pl.when(single).then(0.3).otherwise(low),
+        "mean_abs_favi_high": pl.when(single).then(0.5).otherwise(high),
+    }
+    told = errors(replace(fitted, favoritism=fitted.favoritism.with_columns(**ends)))
+    rows = {(row["target"], row["method"]): row for row in fitted.favoritism.iter_rows(named=True)}
+    for aspect, sentence in told:
+        assert sentence.startswith(f"On {aspect}, ridge regression decides ")
+        for method, own in (("ridge", (low, high)), ("best", (0.3, 0.5))):
+            row = rows[aspect, method]
+            assert percent(row["sample_accuracy"]) in sentence
+            assert interval(row["mean_abs_favi"], *own) in sentence
+            assert f"would give {number(row['mean_abs_favi_chance'])}" in sentence
+        assert "Fewer errors make |Favi-Score| larger by chance alone" in sentence
+        assert not re.search("one-sided|told apart|better|worse|fairer", sentence)
 
 
 def test_verdicts_have_no_favoritism_here(made: Report, fitted: CombineFit) -> None:
     names = ["target", "method", "sample_accuracy", "mean_abs_favi", "mean_abs_favi_chance"]
     bare = replace(fitted, favoritism=fitted.favoritism.select(names).head(0))
     found = combination_section(context(made, bare))
-    assert one_sided(bare) == []
+    assert errors(bare) == []
     assert "combination-favoritism" not in {figure.id for figure in found.charts}
 
 
@@ -175,6 +194,16 @@ def test_pictures_draw_rows_of_the_chosen_aspect(made: Report, fitted: CombineFi
     ]
     assert all(figure.where == {"target": "{aspect}"} for figure in charts)
     assert all("values" not in figure.spec.get("data", {}) for figure in charts)
+    specs = {figure.id: str(figure.spec) for figure in charts}
+    assert all("Kendall τ-b with people" in specs[f"combination-{name}"] for name in ("comparison", "costs"))
+    assert CLEAR[0] in specs["combination-weights"]
+
+
+def test_weights_without_intervals_are_plain_points(made: Report, fitted: CombineFit) -> None:
+    ends = {name: pl.lit(None, pl.Float64) for name in ("low", "high")}
+    bare = replace(fitted, weights=fitted.weights.with_columns(**ends))
+    (figure,) = [own for own in combination_section(context(made, bare)).charts if own.id == "combination-weights"]
+    assert "'legend'" not in str(figure.spec["layer"])
 
 
 def test_an_aspect_without_a_combination_is_left_out_and_named() -> None:

@@ -82,6 +82,16 @@ def test_whoever_is_left_out_is_named(made: Report, alike: Complementarity) -> N
     assert "constant: it ranks nothing" in html
 
 
+def test_few_raters_have_no_map_and_no_clusters(made: Report, alike: Complementarity) -> None:
+    few = replace(alike, coordinates=alike.coordinates.head(0), clusters=alike.clusters.head(0))
+    shown = complementarity_section(context(made, complementarity=few))
+    names = ["complementarity-averages", "complementarity-map", "complementarity-variance"]
+    assert [figure.id for figure in shown.charts] == names
+    assert "Cluster" not in shown.html
+    none = complementarity_section(context(made, complementarity=replace(few, components=alike.components.head(0))))
+    assert [figure.id for figure in none.charts] == names[:2]
+
+
 def test_predictions_and_bounds_stand_in_one_table(made: Report, predicted: Ceiling) -> None:
     text = section(made, "ceiling")
     table = text[text.index('id="table-ceiling-prediction"') :]
@@ -109,7 +119,23 @@ def test_what_depends_on_the_aspect_is_drawn_for_the_chosen_one(made: Report) ->
     made_section = ceiling_section(context(made))
     chosen = {figure.id: figure.where for figure in made_section.charts if figure.where}
     assert chosen == {name: {"target": "{aspect}"} for name in ("ceiling-lasso", "ceiling-forward")}
-    assert [table.where for table in made_section.tables] == [{"target": "{aspect}"}] * 2
+    assert [table.id for table in made_section.tables] == ["ceiling-halo", "ceiling-next", "ceiling-backward"]
+    assert all(table.where == {"target": "{aspect}"} for table in made_section.tables)
+
+
+def test_tables_of_the_chosen_aspect_have_the_columns_they_show(made: Report) -> None:
+    for table in ceiling_section(context(made)).tables:
+        known = set(made.results["ceiling"].tables()[table.table.removeprefix("ceiling.")].columns)
+        assert {name for column in table.columns for name in (column.field, column.low, column.high) if name} <= known
+
+
+def test_copies_are_not_both_taken_out(made: Report, predicted: Ceiling) -> None:
+    shown = ceiling_section(context(made))
+    assert "take out one, and ask again; the next table does that." in " ".join(shown.html.split())
+    assert 'id="table-ceiling-backward"' in shown.html
+    alone = ceiling_section(context(made, ceiling=replace(predicted, backward=predicted.backward.head(0))))
+    assert "take out one, and ask again." in " ".join(alone.html.split())
+    assert "ceiling-backward" not in {table.id for table in alone.tables}
 
 
 def test_history_is_drawn_where_there_is_one(made: Report, predicted: Ceiling) -> None:
@@ -152,7 +178,10 @@ def test_one_aspect_of_people_has_no_distance_among_people(alike: Complementarit
 
 def test_the_dimension_is_told(alike: Complementarity) -> None:
     row = alike.summary.row(0, named=True)
-    assert said_of_judges(alike)[-1].startswith(f"{row['dimension']:.0f} directions hold 80 % of how 10 raters differ")
+    told = said_of_judges(alike)[-1]
+    assert told.startswith(
+        f"{row['dimension']:.0f} directions hold 80 % of how 10 raters differ from the ranking they share"
+    )
 
 
 def test_the_ceiling_is_told_by_aspect(predicted: Ceiling) -> None:
@@ -198,10 +227,21 @@ def test_where_it_was_not_asked_the_section_says_why(made: Report, question: str
     assert found.charts == ()
 
 
-def halo(same: float, other: float, metrics: float) -> Ceiling:
-    """The demo's result with another table `halo`, intervals of ± .02."""
-    rows = [("x", name, tau, tau - 0.02, tau + 0.02) for name, tau in zip(SOURCES, (same, other, metrics), strict=True)]
-    table = pl.DataFrame(rows, schema=["target", "source", "kendall", "low", "high"], orient="row")
+def halo(same: float | None, other: float, metrics: float, *, width: float | None = 0.02) -> Ceiling:
+    """The demo's result with another table `halo`: differences from other annotators with intervals of ± width."""
+    rows: list[dict[str, Any]] = [
+        {
+            "target": "x",
+            "source": name,
+            "kendall": tau,
+            "lead": None if tau is None or name == SOURCES[1] else tau - other,
+        }
+        for name, tau in zip(SOURCES, (same, other, metrics), strict=True)
+    ]
+    table = pl.DataFrame(rows).with_columns(
+        lead_low=pl.col("lead") - pl.lit(width, dtype=pl.Float64),
+        lead_high=pl.col("lead") + pl.lit(width, dtype=pl.Float64),
+    )
     made = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=1, aspect="fluency")
     return replace(made, halo=table)
 
@@ -211,5 +251,16 @@ def test_halo_is_told_where_only_the_same_annotator_knows() -> None:
     assert "x (0.60 against 0.20)" in first
     assert second.endswith("or better: x.")
     assert len(halo_sentences(halo(0.6, 0.4, 0.1))) == 1
-    (none,) = halo_sentences(halo(0.31, 0.3, 0.1))
-    assert none.endswith("no halo.")
+    (apart,) = halo_sentences(halo(0.31, 0.3, 0.1))
+    assert "not told apart" in apart
+    assert apart.endswith(": x.")
+    (worse,) = halo_sentences(halo(0.2, 0.3, 0.1))
+    assert worse.startswith("The other annotators’ other aspects predict a rating better")
+
+
+def test_halo_is_not_told_without_intervals_or_sources() -> None:
+    assert halo_sentences(halo(0.6, 0.2, 0.1, width=None)) == []
+    assert halo_sentences(halo(None, 0.2, 0.1)) == []
+    whole = halo(0.6, 0.2, 0.1)
+    assert halo_sentences(replace(whole, halo=whole.halo.filter(pl.col("source") != SOURCES[0]))) == []
+    assert halo_sentences(replace(whole, halo=whole.halo.head(0))) == []

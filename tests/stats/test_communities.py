@@ -173,18 +173,17 @@ def test_stability_by_definition(seed: int) -> None:
     n = rng.integers(2, 9)
     similarities = np.stack([similarity_of(rng, n, missing=0.3) for _ in range(4)])
     labels = rng.integers(0, 3, n)
-    agreement, rand = stability(similarities, labels, seed=seed)
+    kept, rand = stability(similarities, labels, seed=seed)
     own = np.random.SeedSequence(seed).generate_state(4)
     again = [communities(s, seed=int(o)) for s, o in zip(similarities, own, strict=True)]
     np.testing.assert_allclose(rand, [adjusted_rand_score(labels, found) for found in again], atol=1e-12)
     for node in range(n):
-        same = [
-            (found[node] == found[other]) == (labels[node] == labels[other])
-            for found in again
-            for other in range(n)
-            if other != node
-        ]
-        assert agreement[node] == pytest.approx(np.mean(same))
+        mates = [other for other in range(n) if other != node and labels[other] == labels[node]]
+        if mates:
+            still = [np.mean([found[node] == found[mate] for mate in mates]) for found in again]
+        else:
+            still = [(found == found[node]).sum() == 1 for found in again]
+        assert kept[node] == pytest.approx(np.mean(still))
 
 
 def test_a_resample_is_clustered_the_same_however_many_follow() -> None:
@@ -204,21 +203,32 @@ def test_a_node_between_two_communities_is_the_unstable_one() -> None:
     moved = labels.copy()
     moved[8] = 0
     resamples[::2] = [planted(moved, rng) for _ in range(4)]
-    agreement, rand = stability(resamples, labels, seed=0)
-    # in half of the resamples node 8 changes sides: all its 8 pairs, one pair of every other node
-    np.testing.assert_allclose(agreement, [15 / 16] * 8 + [1 / 2])
+    kept, rand = stability(resamples, labels, seed=0)
+    # in half of the resamples node 8 changes sides: the other four of its community lose one of four companions
+    np.testing.assert_allclose(kept, [1.0] * 4 + [7 / 8] * 4 + [1 / 2])
     assert rand[1::2].tolist() == [1, 1, 1, 1]
     np.testing.assert_allclose(rand[::2], adjusted_rand_score(labels, moved))
 
 
-def test_stability_of_nothing_is_undefined() -> None:
-    agreement, rand = stability(np.empty((0, 3, 3)), np.zeros(3, dtype=int), seed=0)
-    assert np.isnan(agreement).all()
-    assert agreement.shape == (3,)
+def test_a_node_that_never_stays_is_not_stable_however_many_communities_there_are() -> None:
+    labels = np.repeat(np.arange(8), 3)
+    moved = labels.copy()
+    moved[0] = 1
+    resamples = np.repeat(((moved[:, np.newaxis] == moved) + 0.001)[np.newaxis], 5, axis=0)
+    kept, _ = stability(resamples, labels, seed=0)
+    assert kept[:6].tolist() == [0.0, 0.5, 0.5, 1.0, 1.0, 1.0]
+
+
+def test_stability_of_nothing_is_undefined_and_of_one_alone_is_whether_it_stays_alone() -> None:
+    kept, rand = stability(np.empty((0, 3, 3)), np.zeros(3, dtype=int), seed=0)
+    assert np.isnan(kept).all()
+    assert kept.shape == (3,)
     assert rand.shape == (0,)
-    agreement, rand = stability(np.ones((2, 1, 1)), np.zeros(1, dtype=int), seed=0)
-    assert np.isnan(agreement).all()
+    kept, rand = stability(np.ones((2, 1, 1)), np.zeros(1, dtype=int), seed=0)
+    assert kept.tolist() == [1.0]
     assert rand.tolist() == [1, 1]
+    kept, _ = stability(np.stack([np.zeros((2, 2)), np.ones((2, 2))]), np.arange(2), seed=0)
+    assert kept.tolist() == [0.5, 0.5]
 
 
 def test_trivial_partitions_compare_as_in_sklearn() -> None:

@@ -165,7 +165,7 @@ def test_a_cheap_column_comes_before_its_expensive_twin() -> None:
 
 
 @pytest.mark.parametrize("costs", [None, np.array([1.0, 9.0, 1.0, 2.0, 1.0])])
-def test_a_fold_is_predicted_by_the_path_of_the_others(costs: np.ndarray | None) -> None:
+def test_a_fold_is_predicted_by_the_path_of_the_others_within_the_budget(costs: np.ndarray | None) -> None:
     rng = np.random.default_rng(7)
     x, fold, groups = rng.normal(size=(80, 5)), np.arange(80) // 2 % 4, np.arange(80) // 2
     y = x[:, 1] + 0.7 * x[:, 3] + rng.normal(size=80)
@@ -173,14 +173,18 @@ def test_a_fold_is_predicted_by_the_path_of_the_others(costs: np.ndarray | None)
     whole, _ = forward_path(x, y, fold, given=np.array([4]), steps=3, costs=costs)
     assert path.order.tolist() == whole.tolist()
     shares = np.zeros(3)
+    price = np.ones(5) if costs is None else costs
     for f in range(4):
         train, held = fold != f, fold == f
-        own, _ = forward_path(x[train], y[train], fold[train], given=np.array([4]), steps=3, costs=costs)
+        own, _ = forward_path(x[train], y[train], fold[train], given=np.array([4]), steps=9, costs=costs)
         for k in range(4):
-            subset = [4, *own[:k]]
+            budget = price[whole[:k]].sum()
+            affordable = [n for n in range(len(own) + 1) if price[own[:n]].sum() <= budget]
+            subset = [4, *own[: max(affordable)]]
             learnt = ridge(x[train][:, subset], y[train], groups=groups[train])
             np.testing.assert_allclose(path.predicted[k, held], predict(learnt, x[held][:, subset]), rtol=1e-9)
-        shares += [whole[k] in own[: k + 1] for k in range(3)]
+            if k:
+                shares[k - 1] += whole[k - 1] in subset[1:]
     np.testing.assert_allclose(path.chosen, shares / 4)
 
 
@@ -208,11 +212,15 @@ def test_choosing_among_many_noise_columns_does_not_look_good() -> None:
     assert abs(own.mean()) < 3 * own.std(ddof=1) / np.sqrt(len(own))
 
 
-def test_two_folds_leave_nothing_to_choose_by() -> None:
+def test_two_folds_choose_by_the_groups_left_and_one_group_by_nothing() -> None:
     rng = np.random.default_rng(9)
-    x, y, fold = rng.normal(size=(20, 3)), rng.normal(size=20), np.arange(20) % 2
-    path = nested_path(x, y, fold, groups=np.arange(20), given=NONE, steps=2)
-    assert len(path.order) == 2
-    assert path.chosen.tolist() == [0, 0]
+    x, fold = rng.normal(size=(60, 4)), np.arange(60) % 2
+    y = x[:, 2] + 0.3 * rng.normal(size=60)
+    path = nested_path(x, y, fold, groups=np.arange(60), given=NONE, steps=2)
+    assert path.order[0] == 2
+    assert path.chosen[0] == 1
+    assert np.corrcoef(path.predicted[1], y)[0, 1] > 0.8
+    alone = nested_path(x, y, fold, groups=fold, given=NONE, steps=2)
+    assert alone.chosen.tolist() == [0, 0]
     for f in range(2):
-        np.testing.assert_allclose(path.predicted[:, fold == f], y[fold != f].mean())
+        np.testing.assert_allclose(alone.predicted[:, fold == f], y[fold != f].mean())

@@ -22,6 +22,7 @@ from custodes.data.study import Study
 from custodes.errors import InputError, listed, suggestion
 from custodes.evaluate.judges import METRIC, name_of
 from custodes.files import write_atomically
+from custodes.stats import boost
 
 FORMAT = "custodes-combination"
 VERSION = 1
@@ -44,10 +45,17 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     fill: float
 
 
+class _Head(msgspec.Struct):
+    """What every version of the file has."""
+
+    format: str = ""
+    version: int = 0
+
+
 class Combination(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A combined metric: save it, load it elsewhere, and score outputs of which its metrics are known.
 
-    `digest` covers everything that a prediction depends on; `name` is what the metric is called in ratings.
+    `digest` covers everything but `name`, which is what the metric is called in ratings.
     """
 
     format: str
@@ -111,7 +119,7 @@ class Combination(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return msgspec.structs.replace(made, digest=made._computed_digest())
 
     def _computed_digest(self) -> str:
-        content = (self.version, self.target, self.method, self.columns, self.intercept, self.trees, self.share)
+        content = msgspec.structs.replace(self, name="", digest="")
         return hashlib.sha256(msgspec.json.encode(content)).hexdigest()
 
     def save(self, path: str | Path) -> Path:
@@ -123,12 +131,19 @@ class Combination(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """Read a file that `save` wrote; nothing in it is ever executed.
 
         Raises `InputError` with the reason: no such file, another format or a newer version, a value that is missing,
-        of the wrong kind or not finite, a metric named twice, or anything that a prediction depends on changed by hand.
+        of the wrong kind or not finite, trees that are none, a metric named twice, or anything but the name changed by
+        hand.
         """
         where = Path(path)
         check_exists(where)
         try:
-            made = msgspec.json.decode(file_bytes(where), type=cls)
+            content = file_bytes(where)
+            head = msgspec.json.decode(content, type=_Head)
+            if head.format != FORMAT:
+                raise InputError(f"{where.name}: no combination: format {head.format!r} is not {FORMAT!r}")
+            if head.version != VERSION:
+                raise InputError(f"{where.name}: version {head.version} of the format; this custodes reads {VERSION}")
+            made = msgspec.json.decode(content, type=cls)
         except msgspec.ValidationError as problem:
             raise InputError(f"{where.name}: no combination that can be used: {problem}; fit it again") from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
@@ -140,10 +155,6 @@ class Combination(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def _fault(self) -> str:
         """Why this must not be used, or nothing."""
-        if self.format != FORMAT:
-            return f"format {self.format!r} is not {FORMAT!r}"
-        if self.version != VERSION:
-            return f"version {self.version} of the format; this custodes reads {VERSION}"
         if self.method not in METHODS:
             return f"method {self.method!r} is none of {', '.join(METHODS)}"
         if not self.name.strip():
@@ -163,8 +174,13 @@ class Combination(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
                 return f"column {label!r}: a number is not finite"
         if not (math.isfinite(self.intercept) and math.isfinite(self.share)):
             return "intercept or share is not finite"
+        if self.trees is not None:
+            try:
+                boost.trees_of(self.trees.encode(), p=len(self._formula().used))
+            except (ValueError, UnicodeEncodeError) as problem:
+                return f"its trees are none: {problem}"
         if self.digest != self._computed_digest():
-            return "edited by hand: what a prediction depends on does not fit its digest; fit it again instead"
+            return "edited by hand: its content does not fit its digest (only the name may change); fit it again"
         return ""
 
     def predict(self, scores: Floats) -> Floats:
@@ -174,7 +190,10 @@ class Combination(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             high=np.array([column.high for column in self.columns]),
             source=tuple(column.scale for column in self.columns),
         )
-        formula = Formula(
+        return self._formula().predict(scales.apply(scores))
+
+    def _formula(self) -> Formula:
+        return Formula(
             weights=np.array([column.weight for column in self.columns]),
             fill=np.array([column.fill for column in self.columns]),
             low=np.zeros(len(self.columns)),
@@ -184,7 +203,6 @@ class Combination(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             intercept=self.intercept,
             trees=None if self.trees is None else self.trees.encode(),
         )
-        return formula.predict(scales.apply(scores))
 
     def score(self, study: Study, *, name: str | None = None) -> tuple[pl.DataFrame, tuple[Note, ...]]:
         """Ratings of every output by the combined metric: a long table that every reader takes, and notes.
@@ -217,7 +235,11 @@ class Combination(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             aspect=pl.lit(aspect_of(self.target)),
             score=pl.Series(self.predict(rows[scored])),
         )
-        return ratings, self._score_notes(rows[scored], int((~scored).sum()))
+        notes = self._score_notes(rows[scored], int((~scored).sum()))
+        if study.fingerprint() == self.provenance.get("digest"):
+            message = "these ratings were fitted on: the combination looks better here than it is; see held-out ratings"
+            notes = (*notes, Note(rule="fitted-on", message=message))
+        return ratings, notes
 
     def _raw(self, study: Study, column: Column, items: tuple[str, ...]) -> Floats:
         """Scores (items, systems) of a column, turned by what the file says of its direction."""
@@ -240,11 +262,17 @@ class Combination(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         if without:
             message = f"{without} outputs have no score of any metric of the combination: not rated"
             notes.append(Note(rule="not-scored", message=message, count=without))
-        missing = int(np.isnan(rows).sum())
-        if missing:
+        missing = np.isnan(rows).sum(axis=0)
+        if missing.any():
             linear = any(column.weight for column in self.columns)
             how = "taken at their mean in training" if linear else "left to the trees"
-            notes.append(Note(rule="missing-scores", message=f"{missing} scores are missing: {how}", count=missing))
+            most = [
+                f"{name_of(column.metric, column.aspect)} ({n} of {len(rows)})"
+                for column, n in sorted(zip(self.columns, missing, strict=True), key=lambda pair: -int(pair[1]))
+                if n
+            ]
+            message = f"{int(missing.sum())} scores are missing, {how}: {listed(most)}"
+            notes.append(Note(rule="missing-scores", message=message, count=int(missing.sum())))
         low = np.array([column.low for column in self.columns])
         high = np.array([column.high for column in self.columns])
         beyond = ((rows < low) | (rows > high)).sum(axis=0)

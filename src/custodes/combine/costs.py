@@ -10,13 +10,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from custodes.combine.task import Task
+from custodes.combine.validation import scores
 from custodes.data.notes import Note
 from custodes.data.panel import Floats
 from custodes.data.readers.tables import load_table
 from custodes.data.table import check_columns, check_unique, label_column, number_column
 from custodes.errors import InputError, OptionError, listed, suggestion
 from custodes.evaluate.result import columns
-from custodes.stats import forward, heldout, kendall, resample
+from custodes.stats import forward, resample
+from custodes.stats.objective import Objective
 
 STEPS = 15
 
@@ -66,10 +68,13 @@ def costs_of(of: Task, given: Mapping[str, float] | str | None) -> tuple[Floats,
     return np.array(price, dtype=np.float64), []
 
 
-def cost_path(of: Task, price: Floats, fold: NDArray[np.intp], weights: Floats, confidence: float) -> pl.DataFrame:
+def cost_path(
+    of: Task, price: Floats, fold: NDArray[np.intp], weights: Floats, objective: Objective, confidence: float
+) -> pl.DataFrame:
     """Metrics in the order of held-out gain per cost (ridge regression), and what each further one buys.
 
-    The order comes from all data; the score at each step from paths chosen without the held-out fold.
+    The order comes from all data; the score at each step is what paths chosen without the held-out fold reach for as
+    much money.
     """
     rows = np.flatnonzero((fold >= 0).ravel())
     x = of.scores.reshape(len(of.scores), -1)[:, rows].T
@@ -84,9 +89,8 @@ def cost_path(of: Task, price: Floats, fold: NDArray[np.intp], weights: Floats, 
     )
     grid = np.full((len(path.predicted), of.human.size), np.nan)
     grid[:, rows] = path.predicted
-    draws = heldout.heldout(
-        kendall.pooled_kendall, of.human, grid.reshape(-1, *of.human.shape), fold, units=of.units, weights=weights
-    )[:, 1:]
+    predicted = grid.reshape(1, -1, *of.human.shape)
+    draws = scores(of, predicted, [fold], objective, weights)[:, 1:]
     low, high = resample.percentile_interval(draws[1:], confidence=confidence)
     return columns(
         {
@@ -94,7 +98,7 @@ def cost_path(of: Task, price: Floats, fold: NDArray[np.intp], weights: Floats, 
             "metric": [of.names[i] for i in path.order],
             "cost": price[path.order],
             "total_cost": np.cumsum(price[path.order]),
-            "kendall": draws[0],
+            "score": draws[0],
             "low": low,
             "high": high,
             "chosen": path.chosen,

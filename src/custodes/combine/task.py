@@ -20,7 +20,7 @@ from custodes.data.table import check_columns, check_unique, label_column
 from custodes.errors import InputError, OptionError, listed, suggestion
 from custodes.evaluate.comparison import Selection, compare, label_of
 from custodes.evaluate.judges import METRIC, Judges, judges
-from custodes.evaluate.people import mean_over_people
+from custodes.evaluate.people import mean_over_people, snapped
 from custodes.stats import ABSENT
 from custodes.stats.folds import grouped_folds
 
@@ -147,7 +147,7 @@ def _ratings(study: Study, who: Judges, aspects: tuple[str, ...], given: Any) ->
                 raise OptionError(f"people rated {aspects[0]!r} and {aspect!r} on different scales, which have no mean")
         grids = np.stack([people[aspect] for aspect in aspects])
         whole = np.isfinite(grids).all(axis=0)
-        return np.where(whole, mean_over_people(grids), np.nan), False
+        return snapped(np.where(whole, mean_over_people(grids), np.nan)), False
     if len(aspects) > 1:
         raise OptionError(
             f"people gave verdicts on {listed(missing)}, which have no mean with others; choose one aspect"

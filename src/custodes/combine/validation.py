@@ -93,3 +93,13 @@ def scores(of: Task, predicted: Floats, held_out: list[NDArray[np.intp]], statis
         for own, fold in zip(predicted, held_out, strict=True)
     ]
     return np.asarray(np.mean(draws, axis=0))
+
+
+def undefined(of: Task, predicted: Floats, held_out: list[NDArray[np.intp]], statistic: str) -> NDArray[np.int64]:
+    """In how many folds of all repeats the statistic of each method does not exist -> (methods,)."""
+    point = np.ones((1, of.n_units))
+    lost = np.zeros(predicted.shape[1], dtype=np.int64)
+    for own, fold in zip(predicted, held_out, strict=True):
+        for f in np.unique(fold[fold >= 0]):
+            lost += np.isnan(scores(of, own[np.newaxis], [np.where(fold == f, fold, -1)], statistic, point)[0])
+    return lost

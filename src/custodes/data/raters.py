@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -89,7 +91,8 @@ class Raters:
     def described(self, table: Any, *, where: str = "raters") -> tuple[Raters, list[Note]]:
         """Fill in what a side table says; its column `rater` may hold globs (a name written out wins over a glob).
 
-        Columns: rater and any of kind, higher_is_better (true / false), low, high, person, date, cost.
+        Columns: rater and any of kind, higher_is_better (true / false), low, high, person, date (YYYY, YYYY-MM or
+        YYYY-MM-DD), cost.
         """
         frame = to_polars(table, where=where)
         columns = [name for name in SCHEMA if name != "rater"]
@@ -137,7 +140,7 @@ def _checked_side_table(frame: pl.DataFrame, *, where: str) -> dict[str, dict[st
         elif name in ("higher_is_better", "person"):
             columns.append(_truth_column(frame, name, where=where))
         elif name == "date":
-            columns.append(label_column(frame, name, where=where, empty=True).replace("", None))
+            columns.append(_date_column(frame, name, where=where))
         elif name == "kind":
             kinds = kind_column(frame, where=where)
             columns.append(kinds.replace("", None))
@@ -173,6 +176,27 @@ def kinds_of(frame: pl.DataFrame, *, where: str) -> dict[str, str]:
         )
     known = dict(said.iter_rows())
     return {rater: known.get(rater, "") for rater in kinds["rater"].unique(maintain_order=True)}
+
+
+def _date_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
+    """Dates as they were written, to the year, month or day; empty cells become null."""
+    text = label_column(frame, name, where=where, empty=True)
+    rows = rows_where(pl.Series([word != "" and not _is_date(word) for word in text], dtype=pl.Boolean))
+    if rows:
+        raise InputError(
+            f"{where}: {name} {text[rows[0] - 1]!r} in row {rows_listed(rows)}; allowed: YYYY, YYYY-MM, YYYY-MM-DD"
+        )
+    return text.replace("", None)
+
+
+def _is_date(text: str) -> bool:
+    if not re.fullmatch(r"[0-9]{4}(-[0-9]{2}){0,2}", text):
+        return False
+    try:
+        date.fromisoformat((text + "-01-01")[:10])
+    except ValueError:
+        return False
+    return True
 
 
 def _truth_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, Unpack
 
 import numpy as np
@@ -16,10 +16,10 @@ from custodes.data.patterns import Patterns, select_labels
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed, suggestion
 from custodes.evaluate.comparison import Selection
-from custodes.evaluate.forward import forward_table, next_table
+from custodes.evaluate.forward import backward_table, forward_table, next_table
 from custodes.evaluate.halo import halo_table
 from custodes.evaluate.information import information_table, lasso_table
-from custodes.evaluate.judges import METRIC, Judges, judges
+from custodes.evaluate.judges import METRIC, Judges, few_clusters_notes, judges
 from custodes.evaluate.parallel import each
 from custodes.evaluate.people import mean_over_people
 from custodes.evaluate.result import Result, Rng, at_least, between, columns, provenance, seeded, stacked
@@ -40,8 +40,8 @@ SPLITS = 20
 class Ceiling(Result):
     """`prediction` of each target from metrics, other aspects, or both, with their `gaps`; what `people` themselves
     leave to predict; how much of what one aspect says of another goes with the annotator (`halo`); missing
-    `information` and weights (`lasso`) along the penalty; the `forward` path; which metric `next`; the `history` of
-    release dates; who is `left_out`. See `ceiling`."""
+    `information` and weights (`lasso`) along the penalty; the `forward` path, and the `backward` one that takes metrics
+    out; which metric `next`; the `history` of release dates; who is `left_out`. See `ceiling`."""
 
     prediction: pl.DataFrame
     gaps: pl.DataFrame
@@ -50,6 +50,7 @@ class Ceiling(Result):
     information: pl.DataFrame
     lasso: pl.DataFrame
     forward: pl.DataFrame
+    backward: pl.DataFrame
     next: pl.DataFrame
     history: pl.DataFrame
     left_out: pl.DataFrame
@@ -72,14 +73,15 @@ def ceiling(
 
     Held out: five folds, of whole items (or clusters) with folds='item', of single outputs with 'plain' (the item
     leaks; for reproducing the paper). model: 'xgboost' or 'ridge'; forward path and gains always use ridge regression.
-    in_use: patterns of the metrics that you have; the path starts there (default: from nothing), up to `steps` more.
+    in_use: patterns of the metrics that you have; the path starts there (default: from nothing), up to `steps` more;
+    the backward path takes out up to `steps` of them (default: of all), its order chosen on the folds that score it.
     Missing scores: XGBoost has its own way, ridge and lasso take the mean in training.
 
     `kendall` is tau-b over the outputs of each held-out fold, averaged; `kendall_item` over the systems of each item
     (null with plain folds: different models predict them). Intervals: percentiles over resampled clusters with the
     predictions kept, so they hold for these models, not for refitted ones. The path is chosen on all data; its scores
-    come from paths chosen without the held-out fold. Raises `OptionError` for unknown names, `InputError` with fewer
-    than two raters, systems, items or clusters.
+    come from paths chosen without the held-out fold. An aspect rated on one item or cluster only is left out. Raises
+    `OptionError` for unknown names, `InputError` with fewer than two raters, systems, items or clusters.
 
     >>> import custodes as cu
     >>> made = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=2)
@@ -94,7 +96,7 @@ def ceiling(
     between("confidence", confidence, 0, 1)
     at_least("resamples", resamples, 0)
     at_least("steps", steps, 1)
-    who = judges(study, **selection)
+    who = _without_lone_items(judges(study, **selection))
     metrics = who.of_kind(METRIC)
     if not len(metrics):
         raise InputError(f"{study.name}: every metric is constant or has no scores ({listed(who.names)})")
@@ -104,9 +106,12 @@ def ceiling(
     generator, seed = seeded(rng)
     parts = [Part(aspect=who.rater_aspects[k], me=int(k)) for k in who.of_kind("human")]
     if not parts:
-        raise InputError(f"{study.name}: nothing to predict: people gave verdicts only, or constant ratings")
+        raise InputError(
+            f"{study.name}: nothing to predict: people gave verdicts only, constant ratings, or ratings of one item or"
+            " cluster only"
+        )
 
-    def answer(part: Part, rng: np.random.Generator) -> dict[str, pl.DataFrame]:
+    def answer(part: Part, rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], NDArray[np.intp]]:
         target = target_of(who, part, folds, resamples, rng)
         fit = _fit(model, int(rng.integers(2**31)))
         predicted = {
@@ -114,21 +119,31 @@ def ceiling(
             for name, own in target.columns.items()
         }
         draws = target.kendall(np.stack(list(predicted.values())))
+        halo, silent = halo_table(target, confidence)
         return {
             "prediction": _prediction_table(target, predicted, draws, confidence),
             "gaps": _gap_table(target, list(predicted), draws, confidence),
             "people": _people_table(target, rng, confidence),
-            "halo": halo_table(target, confidence),
+            "halo": halo,
             "information": information_table(target, confidence),
             "lasso": lasso_table(target),
             "forward": forward_table(target, given, steps, confidence),
+            "backward": backward_table(target, given, steps, confidence),
             "next": next_table(target, given, confidence),
             "history": _history_table(target, fit, confidence),
-        }
+        }, silent
 
-    answers = list(each(answer, parts, rng=generator, progress=progress, desc="ceiling"))
+    answers, silent = zip(*each(answer, parts, rng=generator, progress=progress, desc="ceiling"), strict=True)
     tables = {name: stacked([own[name] for own in answers]) for name in answers[0]}
-    notes = tuple(dict.fromkeys([*who.notes, *_notes(who), *_people_notes(tables["people"]), *_bound_notes(tables)]))
+    people = study.select(**selection).humans
+    made = [
+        *_notes(who),
+        *few_clusters_notes(who.n_units, resamples),
+        *_people_notes(who, tables["people"]),
+        *_halo_notes([people[i] for i in np.unique(np.concatenate(silent))]),
+        *_bound_notes(tables),
+    ]
+    notes = tuple(dict.fromkeys([*who.notes, *made]))
     options = {
         **selection,
         "folds": folds,
@@ -143,6 +158,26 @@ def ceiling(
         notes=notes,
         left_out=who.left_out_table([]),
         **tables,
+    )
+
+
+def _without_lone_items(who: Judges) -> Judges:
+    """The judges without the aspects that people rated on one item or cluster only."""
+    rated = [np.unique(who.units[np.isfinite(own).any(axis=1)]) for own in who.scores]
+    alone = [k for k in who.of_kind("human") if len(rated[k]) < 2] if who.n_units > 1 else []
+    if not alone:
+        return who
+    scores, annotators = who.scores.copy(), who.annotators.copy()
+    scores[alone] = np.nan
+    annotators[[who.aspects.index(who.rater_aspects[k]) for k in alone]] = np.nan
+    names = [who.names[k] for k in alone]
+    reason = "people rated one item or cluster only; holding items out takes two"
+    return replace(
+        who,
+        scores=scores,
+        annotators=annotators,
+        constant=(*who.constant, *names),
+        left_out=(*who.left_out, *((name, reason) for name in names)),
     )
 
 
@@ -222,9 +257,16 @@ def _people_table(target: Target, rng: np.random.Generator, confidence: float) -
         )
         for one, other in ways
     ]
-    split = np.mean(draws, axis=0) if draws else np.empty((len(target.weights), 0))
+    told = [k for k, own in enumerate(draws) if np.isfinite(own[0]).all()]
+    if not ways:
+        split = best = np.empty((len(target.weights), 0))
+    elif not told:
+        split = best = np.full((len(target.weights), 1), np.nan)
+    else:
+        split = np.mean([draws[k] for k in told], axis=0)
+        marks = persons.reshape(total, -1)[:, target.row]
+        best = reliability.attainable(split, marks, [ways[k] for k in told], rng=rng)
     n = split.shape[1]
-    best = reliability.attainable(split, sizes=(total // 2, total - total // 2), total=total) if n else split
     frame = columns(
         {
             "annotators": np.full(n, total),
@@ -295,9 +337,25 @@ def _notes(who: Judges) -> list[Note]:
     return notes
 
 
-def _people_notes(people: pl.DataFrame) -> list[Note]:
+def _people_notes(who: Judges, people: pl.DataFrame) -> list[Note]:
+    targets = [who.rater_aspects[k] for k in who.of_kind("human")]
+    alone = [target for target in targets if target not in set(people["target"])]
+    notes = []
+    if alone:
+        where = "" if len(alone) == len(targets) else f" of {listed(map(repr, alone))}"
+        message = f"ratings{where} by one annotator: nothing to say of how people agree (people, halo)"
+        notes.append(Note(rule="one-annotator", message=message, count=len(alone)))
     apart = people.filter(pl.col("split_half").is_null())["target"]
-    if apart.is_empty():
+    if not apart.is_empty():
+        message = f"annotators cannot be split in halves that rated the same outputs: {listed(map(repr, apart))}"
+        notes.append(Note(rule="no-split-half", message=message, count=apart.len()))
+    return notes
+
+
+def _halo_notes(silent: Sequence[str]) -> list[Note]:
+    if not silent:
         return []
-    message = f"annotators cannot be split in halves that rated the same outputs: {listed(map(repr, apart))}"
-    return [Note(rule="no-split-half", message=message, count=apart.len())]
+    message = (
+        f"no part in the halo of an aspect, as they rated too little, or nothing that others did: {listed(silent)}"
+    )
+    return [Note(rule="halo-annotators", message=message, count=len(silent))]

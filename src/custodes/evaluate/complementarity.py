@@ -16,7 +16,7 @@ from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed, suggestion
 from custodes.evaluate.comparison import Selection
 from custodes.evaluate.distances import BLOCK, KINDS, LEVELS, Distances, Level, distances_of, ranked, rankers, square
-from custodes.evaluate.judges import METRIC, Judges, People, judges
+from custodes.evaluate.judges import METRIC, Judges, People, few_clusters_notes, judges
 from custodes.evaluate.parallel import one_core
 from custodes.evaluate.result import Result, Rng, at_least, between, columns, provenance, seeded
 from custodes.evaluate.structure import structure
@@ -90,8 +90,13 @@ def complementarity(
     if not np.isfinite(distances.mean).any():
         raise InputError(f"{study.name}: no two raters rank two outputs in common; is every rater constant?")
     with one_core():
-        tables, more = structure(who, level, weights, distances, confidence, generator)
-    notes = tuple(dict.fromkeys([*who.notes, *_notes(who, level, distance, distances, confidence)]))
+        tables, more, about_space = structure(who, level, weights, distances, confidence, generator)
+    own_notes = [
+        *_notes(who, level, distance, distances, confidence),
+        *_mixed_notes(who, people),
+        *few_clusters_notes(who.n_units, resamples),
+    ]
+    notes = tuple(dict.fromkeys([*who.notes, *own_notes, *about_space]))
     options = {
         **selection,
         "level": level,
@@ -244,3 +249,16 @@ def _notes(who: Judges, level: Level, rule: str, distances: Distances, confidenc
         message = "item weights act on the dimension, not on utterance-level distances"
         notes.append(Note(rule="weights-unused", message=message))
     return notes
+
+
+def _mixed_notes(who: Judges, people: People) -> list[Note]:
+    """Whether human-human says more than how people agree."""
+    own = who.of_kind("human")
+    several = len({who.raters[i] for i in own}) > 1 and len({who.rater_aspects[i] for i in own}) > 1
+    if people != "annotators" or not several:
+        return []
+    message = (
+        "human-human averages pairs of two people on one aspect, of one person's aspects, and of neither; choose one"
+        " aspect to see how people agree"
+    )
+    return [Note(rule="mixed-human-pairs", message=message)]

@@ -1,4 +1,4 @@
-"""Which metric next: the path of greatest gain, and what each metric would add or cost."""
+"""Which metric next, or out: the path of greatest gain, that of least loss, and what each metric would add or cost."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from custodes.data.panel import Floats
 from custodes.errors import listed
 from custodes.evaluate.result import columns
 from custodes.evaluate.target import Target, interval_columns
 from custodes.stats import forward
+
+TIE = 1e-10
+"""Of the squared error; copies of a metric differ by less, through rounding, and the first of them goes."""
 
 
 def forward_table(target: Target, given: NDArray[np.intp], steps: int, confidence: float) -> pl.DataFrame:
@@ -37,6 +41,41 @@ def forward_table(target: Target, given: NDArray[np.intp], steps: int, confidenc
     return frame if len(start) else frame.slice(1)
 
 
+def backward_table(target: Target, given: NDArray[np.intp], steps: int, confidence: float) -> pl.DataFrame:
+    """From those in use (none said: from all), at each step without the metric whose removal raises the held-out
+    squared error least: the first is the most redundant one. The order is chosen on the folds that score it."""
+    metrics = target.columns["metrics"]
+    start = np.flatnonzero(np.isin(metrics, given))
+    left = start if len(start) else np.arange(len(metrics))
+    order: list[int] = []
+    predicted = [_predicted(target, [left])]
+    while len(order) < steps and len(left) > 1:
+        without = _predicted(target, [left[left != i] for i in left])
+        error = ((without - target.y) ** 2).sum(axis=1)
+        least = int(np.argmax(error <= error.min() * (1 + TIE)))
+        order.append(int(left[least]))
+        left = np.delete(left, least)
+        predicted.append(without[[least]])
+    draws = target.kendall(np.concatenate(predicted))
+    return columns(
+        {
+            "target": pl.Series([target.aspect] * len(order), dtype=pl.String),
+            "step": np.arange(1, len(order) + 1),
+            "metric": pl.Series([target.who.names[metrics[i]] for i in order], dtype=pl.String),
+            **interval_columns("kendall", draws[:, 1:], confidence),
+            **interval_columns("loss", draws[:, :-1] - draws[:, 1:], confidence),
+        }
+    )
+
+
+def _predicted(target: Target, subsets: list[NDArray[np.intp]]) -> Floats:
+    """Held-out predictions (subsets, rows) from each subset of the metrics."""
+    x = target.x[:, target.columns["metrics"]]
+    own = np.unique(np.concatenate(subsets))
+    places = [np.searchsorted(own, subset) for subset in subsets]
+    return forward.subset_predictions(x[:, own], target.y, target.fold, subsets=places)
+
+
 def next_table(target: Target, given: NDArray[np.intp], confidence: float) -> pl.DataFrame:
     """What each metric would add to those in use (none said: alone), and what taking it out would cost."""
     metrics = target.columns["metrics"]
@@ -45,11 +84,10 @@ def next_table(target: Target, given: NDArray[np.intp], confidence: float) -> pl
     used = start if len(start) else everyone
     more = np.setdiff1d(everyone, start)
     subsets = [start, used, *(np.append(start, i) for i in more), *(used[used != i] for i in used)]
-    predicted = forward.subset_predictions(target.x[:, metrics], target.y, target.fold, subsets=subsets)
-    draws = target.kendall(predicted)
+    draws = target.kendall(_predicted(target, subsets))
+    draws[:, [not len(own) for own in subsets]] = 0.0  # a constant ranks nothing: no agreement, rather than undefined
     added, removed = np.full((2, len(draws), len(metrics)), np.nan)
-    without = draws[:, :1] if len(start) else 0.0
-    added[:, more] = draws[:, 2 : 2 + len(more)] - without
+    added[:, more] = draws[:, 2 : 2 + len(more)] - draws[:, :1]
     removed[:, used] = draws[:, 1:2] - draws[:, 2 + len(more) :]
     made = columns(
         {

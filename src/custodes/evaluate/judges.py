@@ -17,12 +17,15 @@ from custodes.data.panel import Floats, Panel, label_codes
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed, suggestion
 from custodes.evaluate.comparison import HUMAN, Selection, label_of
-from custodes.evaluate.people import check_same_scale, mean_over_people
+from custodes.evaluate.people import check_same_scale, mean_over_people, snapped
 from custodes.evaluate.result import columns
 
 People = Literal["aspects", "annotators"]
 PEOPLE: tuple[People, ...] = ("aspects", "annotators")
 METRIC = "metric"
+
+FEW = 30
+"""Clusters of items below which percentile intervals are too narrow to trust."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +102,7 @@ def judges(study: Study, *, people: People = "aspects", **selection: Unpack[Sele
         annotators[k, own] = panel.values
         if people == "aspects":
             check_same_scale(chosen, names, panel.values, label_of(aspect))
-            parts.append((HUMAN, "human", aspect, mean_over_people(panel.values)))
+            parts.append((HUMAN, "human", aspect, snapped(mean_over_people(panel.values))))
         else:
             parts += [(name, "human", aspect, values) for name, values in zip(names, panel.values, strict=True)]
     for aspect in ("", *(a for a in aspects if a)):
@@ -201,3 +204,11 @@ def _why_unused(whole: bool, verdicts: bool) -> str:
     if whole:
         return "scores of whole systems only"
     return "verdicts, not scores" if verdicts else "no scores of the chosen systems and items"
+
+
+def few_clusters_notes(n_units: int, resamples: int) -> list[Note]:
+    """Whether there are too few clusters of items for intervals by resampling them."""
+    if not 1 < n_units < FEW or not resamples:
+        return []
+    message = f"{n_units} clusters of items: intervals are rough (percentiles of few clusters are too narrow)"
+    return [Note(rule="few-clusters", message=message, count=n_units)]

@@ -11,6 +11,9 @@ from custodes.data.scale import Scale
 from custodes.data.study import Study
 from custodes.errors import OptionError
 
+TIE = 1e-9
+"""Of the range: people tie up to this difference (design, section 1)."""
+
 
 def mean_over_people(scores: Floats) -> Floats:
     """(people, ...) -> (...), NaN where nobody rated.
@@ -21,6 +24,21 @@ def mean_over_people(scores: Floats) -> Floats:
     rated = np.isfinite(scores)
     n = rated.sum(axis=0)
     return np.asarray(np.where(rated, scores, 0.0).sum(axis=0) / np.where(n, n, np.nan), dtype=np.float64)
+
+
+def snapped(values: Floats) -> Floats:
+    """Means that differ by no more than the noise of floating point, made equal; NaN stays NaN.
+
+    >>> snapped(np.array([0.1 + 0.2, 0.3, 4.0])).tolist()
+    [0.3, 0.3, 4.0]
+    """
+    known = np.unique(values[np.isfinite(values)])
+    if not known.size:
+        return values
+    first = np.concatenate([[True], np.diff(known) > TIE * (known[-1] - known[0])])
+    kept = known[np.flatnonzero(first)[np.cumsum(first) - 1]]
+    place = np.minimum(np.searchsorted(known, np.where(np.isfinite(values), values, known[0])), known.size - 1)
+    return np.where(np.isfinite(values), kept[place], np.nan)
 
 
 def check_same_scale(study: Study, people: Sequence[str], persons: Floats, label: str) -> None:

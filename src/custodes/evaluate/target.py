@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.data.panel import Floats
-from custodes.errors import InputError
-from custodes.evaluate.comparison import label_of
 from custodes.evaluate.judges import METRIC, Judges
 from custodes.stats import heldout, resample
 from custodes.stats.folds import grouped_folds, plain_folds
@@ -70,16 +68,12 @@ class Target:
 
 
 def target_of(who: Judges, part: Part, by: Folds, resamples: int, rng: np.random.Generator) -> Target:
-    """The target of one aspect; raises `InputError` where people rated one item or cluster only."""
+    """The target of one aspect that people rated on two items or clusters at least."""
     y = who.scores[part.me].ravel()
     row = np.flatnonzero(np.isfinite(y))
     groups = np.repeat(who.units, len(who.systems))[row]
     n_folds = min(N_FOLDS, len(np.unique(groups)))
-    if n_folds < 2:
-        raise InputError(
-            f"people rated one item or cluster only{label_of(part.aspect)}: holding items out takes two; leave that"
-            " aspect out"
-        )
+    assert n_folds >= 2
     if by == "item":
         fold = grouped_folds(groups, n_folds=n_folds, rng=rng)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,7 +38,12 @@ MOST = 25
 CLEAR = ("interval excludes 0", "may be chance")
 KEPT = ("kept", "not kept")
 HOLLOW = "rgba(0,114,178,0.08)"
-KENDALL = "Kendall τ-b with people, on held-out outputs"
+OBJECTIVES = {
+    "kendall": "Kendall τ-b with people, held out",
+    "spearman": "Spearman ρ with people, held out",
+    "pearson": "Pearson r with people, held out",
+    "accuracy": "Share of pairs in people’s order, held out",
+}
 HEIGHT = 240
 WIDE = 50.0
 """Where the last total cost is so many times the first one, costs stand on a logarithmic scale."""
@@ -48,7 +54,7 @@ SLANT = 1.5
 def method_comparison(
     result: CombineFit, *, target: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """A dot and whiskers for every way of combining: tau-b with people on outputs it had not seen, best on top.
+    """A dot and whiskers for every way of combining: the objective on outputs it had not seen, best on top.
 
     The dashed line is the best single metric, chosen in training like everything else. Raises `OptionError` for an
     unknown target.
@@ -59,34 +65,38 @@ def method_comparison(
     'Ways of combining metrics (fluency)'
     """
     rows, target = _of_target(result.comparison, target, who="method_comparison")
-    chart = methods(theme.inline(rows)).properties(width=width)
+    chart = methods(theme.inline(rows), objective=objective_of(result)).properties(width=width)
     return theme.themed(chart, dark=dark, title=titled("Ways of combining metrics", target))
 
 
-def methods(data: Any) -> Any:
+def objective_of(result: CombineFit) -> str:
+    """What the combination was fitted for, and what its pictures show."""
+    return str(result.provenance.options["objective"])
+
+
+def methods(data: Any, *, objective: str) -> Any:
     """Rows of `CombineFit.comparison` of one target."""
     import altair as alt
 
-    base = _in_words(alt.Chart(data).transform_filter("isValid(datum.kendall)"))
-    method = alt.Y("what:N", sort=alt.EncodingSortField(field="kendall", op="max", order="descending"))
+    low, high = ("low", "high") if objective == "kendall" else (f"{objective}_low", f"{objective}_high")
+    base = _in_words(alt.Chart(data).transform_filter(f"isValid(datum.{objective})"))
+    method = alt.Y("what:N", sort=alt.EncodingSortField(field=objective, op="max", order="descending"))
     colour = alt.condition("datum.method === 'best'", alt.value(theme.ORANGE), alt.value(theme.BLUE))
-    scale = alt.Scale(zero=False, nice=True)
+    x = partial(alt.X, scale=alt.Scale(zero=False, nice=True), title=OBJECTIVES[objective])
+    numbers = dict.fromkeys((objective, low, high, *OBJECTIVES))
     tooltip = [
         alt.Tooltip("method:N"),
-        *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("kendall", "low", "high", "spearman", "pearson")),
-        alt.Tooltip("accuracy:Q", format=".1%", title="pairs in people's order"),
+        *(alt.Tooltip(f"{name}:Q", format=".3f") for name in numbers),
         alt.Tooltip("metrics_used:Q", format=".3~g", title="metrics used"),
     ]
     return alt.layer(
         base.transform_filter("datum.method === 'best'")
         .mark_rule(color=theme.ORANGE, strokeDash=[3, 3])
-        .encode(x=alt.X("kendall:Q", scale=scale)),
-        base.transform_filter("isValid(datum.low)")
+        .encode(x=x(f"{objective}:Q")),
+        base.transform_filter(f"isValid(datum.{low})")
         .mark_rule(strokeWidth=2, opacity=0.6)
-        .encode(x=alt.X("low:Q", scale=scale), x2="high:Q", y=method, color=colour),
-        base.mark_point(opacity=1).encode(
-            x=alt.X("kendall:Q", title=KENDALL, scale=scale), y=method, color=colour, tooltip=tooltip
-        ),
+        .encode(x=x(f"{low}:Q"), x2=f"{high}:Q", y=method, color=colour),
+        base.mark_point(opacity=1).encode(x=x(f"{objective}:Q"), y=method, color=colour, tooltip=tooltip),
     ).properties(height=alt.Step(1.3 * theme.ROW))
 
 
@@ -98,10 +108,11 @@ def combination_weights(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """Weights of metrics in the saved model, with intervals: the 25 largest, the rest counted.
+    """Weights of metrics in the saved model: the 25 largest, the rest counted.
 
-    `statistic` is 'weight' or, of boosted trees, 'importance'. Filled points have an interval that excludes 0. Raises
-    `OptionError` for another statistic or target, `InputError` where the model has none.
+    `statistic` is 'weight' or, of boosted trees, 'importance'. Hollow points have an interval that holds 0; without
+    intervals (importances, refits that would take too long) points say nothing of chance. Raises `OptionError` for
+    another statistic or target, `InputError` where the model has none.
 
     >>> import custodes as cu
     >>> made = cu.combine_fit(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0)
@@ -118,20 +129,19 @@ def combination_weights(
         raise InputError(f"{who}: this model has no boosted trees, so its metrics have no {statistic}")
     # Trees alone have no weights, and the table has their importance in both columns.
     means = "importance" if own["weight"].equals(own["importance"]) else statistic
-    chart = weights(theme.inline(weight_rows(own, statistic)), label=WEIGHTS[means]).properties(width=width)
-    return theme.themed(chart, dark=dark, title=titled("What the combined metric is made of", target))
+    rows = weight_rows(own, statistic)
+    drawn = weights(theme.inline(rows), intervals=rows["low"].count() > 0, label=WEIGHTS[means])
+    title = titled("What the combined metric is made of", target)
+    return theme.themed(drawn.properties(width=width), dark=dark, title=title)
 
 
-def weights(data: Any, *, label: str = WEIGHTS["weight"]) -> Any:
+def weights(data: Any, *, intervals: bool, label: str = WEIGHTS["weight"]) -> Any:
     """Rows of `weight_rows` of one target."""
     import altair as alt
 
     base = alt.Chart(data).transform_calculate(clear="datum.low > 0 || datum.high < 0 ? '{}' : '{}'".format(*CLEAR))
     metric = alt.Y("metric:N", sort=alt.EncodingSortField(field="place", op="min", order="ascending"))
-    tooltip = [
-        alt.Tooltip("metric:N"),
-        *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high")),
-    ]
+    numbers = (alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high"))
     drawn = base.transform_filter("isValid(datum.value)")
     return alt.layer(
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0)),
@@ -142,8 +152,8 @@ def weights(data: Any, *, label: str = WEIGHTS["weight"]) -> Any:
             x=alt.X("value:Q", title=label),
             y=metric,
             stroke=alt.value(theme.BLUE),
-            fill=_fill("clear", CLEAR),
-            tooltip=tooltip,
+            fill=_fill("clear", CLEAR) if intervals else alt.value(theme.BLUE),
+            tooltip=[alt.Tooltip("metric:N"), *numbers],
         ),
         base.transform_filter("isValid(datum.rest)")
         .mark_text(align="left", dx=5, fontStyle="italic")
@@ -154,8 +164,8 @@ def weights(data: Any, *, label: str = WEIGHTS["weight"]) -> Any:
 def weight_rows(table: pl.DataFrame, statistic: str = "weight") -> pl.DataFrame:
     """Rows target, metric, value, low, high, place, rest: the largest weights of every target, and one row for the
     others, whose `rest` says how large they are."""
-    ends = ("low", "high") if statistic == "weight" else (f"{statistic}_low", f"{statistic}_high")
-    rows = table.select("target", "metric", value=statistic, low=ends[0], high=ends[1], rest=pl.lit(None, pl.String))
+    ends = {name: name if statistic == "weight" else pl.lit(None, pl.Float64) for name in ("low", "high")}
+    rows = table.select("target", "metric", value=statistic, **ends, rest=pl.lit(None, pl.String))
     parts = [rows.head(0)]
     for (target,), own in rows.group_by("target", maintain_order=True):
         ordered = own.sort(pl.col("value").abs(), descending=True, maintain_order=True)
@@ -174,7 +184,7 @@ def weight_rows(table: pl.DataFrame, statistic: str = "weight") -> pl.DataFrame:
 def cost_curve(
     result: CombineFit, *, target: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """Held-out tau-b against total cost as metrics are added in the order of gain per cost (by ridge regression).
+    """The held-out objective against the budget as metrics join in the order of gain per cost (by ridge regression).
 
     Steps, with a band for the interval, and the metric that each one adds. Without costs every metric costs 1. Raises
     `OptionError` for an unknown target.
@@ -185,31 +195,30 @@ def cost_curve(
     'What each further metric buys (fluency)'
     """
     own, target = _of_target(result.path, target, who="cost_curve")
-    chart = costs(theme.inline(cost_rows(own)), log=wide(own)).properties(width=width)
+    chart = costs(theme.inline(cost_rows(own)), log=wide(own), objective=objective_of(result)).properties(width=width)
     return theme.themed(chart, dark=dark, title=titled("What each further metric buys", target))
 
 
-def costs(data: Any, *, log: bool) -> Any:
+def costs(data: Any, *, log: bool, objective: str) -> Any:
     """Rows of `cost_rows` of one target."""
     import altair as alt
 
     base = (
         alt.Chart(data)
-        .transform_filter("isValid(datum.kendall)")
-        .transform_calculate(top="isValid(datum.high) ? datum.high : datum.kendall")
+        .transform_filter("isValid(datum.score)")
+        .transform_calculate(top="isValid(datum.high) ? datum.high : datum.score")
     )
     scale = alt.Scale(type="log", nice=False, padding=8) if log else alt.Scale(zero=True, nice=False, padding=8)
-    x = alt.X("total_cost:Q", title="Total cost of the metrics", scale=scale, axis=alt.Axis(format="~g", grid=not log))
-    axis = alt.Axis(title="Kendall τ-b, held out", titleAngle=-90)
-    held_out = alt.Scale(zero=False)
-    y = alt.Y("kendall:Q", scale=held_out, axis=axis)
-    ends = {"y": alt.Y("low:Q", scale=held_out, axis=axis), "y2": "high:Q"}
+    x = alt.X("total_cost:Q", title="Budget: total cost", scale=scale, axis=alt.Axis(format="~g", grid=not log))
+    axis = alt.Axis(title=OBJECTIVES[objective], titleAngle=-90)
+    y = partial(alt.Y, scale=alt.Scale(zero=False), axis=axis)
+    ends = {"y": y("low:Q"), "y2": "high:Q"}
     tooltip = [
         alt.Tooltip("step:Q"),
         alt.Tooltip("metric:N", title="added"),
         alt.Tooltip("cost:Q", format=".3~g"),
         alt.Tooltip("total_cost:Q", format=".3~g", title="total cost"),
-        *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("kendall", "low", "high")),
+        *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("score", "low", "high")),
         alt.Tooltip("chosen:Q", format=".0%", title="chosen so far in folds"),
     ]
     known = base.transform_filter("isValid(datum.low)")
@@ -217,13 +226,11 @@ def costs(data: Any, *, log: bool) -> Any:
     return alt.layer(
         known.mark_area(opacity=0.15, interpolate="step-after", color=theme.BLUE).encode(x=x, **ends),
         known.mark_rule(opacity=0.35, color=theme.BLUE).encode(x=x, **ends),
-        base.mark_rule(color=theme.GREY, opacity=0.5).encode(
-            x=x, x2="name_x:Q", y=alt.Y("top:Q", scale=held_out, axis=axis), y2="name_y:Q"
-        ),
-        base.mark_line(opacity=0.8, interpolate="step-after", color=theme.BLUE).encode(x=x, y=y),
-        base.mark_point(opacity=1, size=35, color=theme.BLUE).encode(x=x, y=y, tooltip=tooltip),
+        base.mark_rule(color=theme.GREY, opacity=0.5).encode(x=x, x2="name_x:Q", y=y("top:Q"), y2="name_y:Q"),
+        base.mark_line(opacity=0.8, interpolate="step-after", color=theme.BLUE).encode(x=x, y=y("score:Q")),
+        base.mark_point(opacity=1, size=35, color=theme.BLUE).encode(x=x, y=y("score:Q"), tooltip=tooltip),
         base.mark_text(align="left", angle=315, dx=3, dy=-2, limit=150).encode(
-            x=names, y=alt.Y("name_y:Q", scale=held_out, axis=axis), text="metric:N"
+            x=names, y=y("name_y:Q"), text="metric:N"
         ),
     ).properties(height=HEIGHT)
 
@@ -243,7 +250,7 @@ def cost_rows(path: pl.DataFrame) -> pl.DataFrame:
         at = np.log10(total) if log else total
         span = float(at.max() - (at.min() if log else 0.0))
         spots = labels.apart(at, gap=span * SLANT * labels.LINE / theme.PAGE_WIDTH)
-        heights = own.select("kendall", "low", "high").to_numpy()
+        heights = own.select("score", "low", "high").to_numpy()
         known = heights[np.isfinite(heights)]
         top = float(known.max() + 0.08 * np.ptp(known)) if known.size else None
         placed = pl.Series(10.0**spots if log else spots)
@@ -267,7 +274,7 @@ def pruning_curve(
     if result.pruning.is_empty():
         raise InputError("pruning_curve: nothing was pruned; let method='xgboost-pruned' come first")
     rows, target = _of_target(result.pruning, target, who="pruning_curve")
-    chart = pruned(theme.inline(rows), objective=str(result.provenance.options["objective"])).properties(width=width)
+    chart = pruned(theme.inline(rows), objective=objective_of(result)).properties(width=width)
     return theme.themed(chart, dark=dark, title=titled("How many metrics are enough", target))
 
 
@@ -287,7 +294,7 @@ def pruned(data: Any, *, objective: str) -> Any:
     x = alt.X(
         "metrics:Q", title="Metrics in the model", scale=alt.Scale(zero=False, padding=10), axis=alt.Axis(format="d")
     )
-    axis = alt.Axis(title=f"{objective.capitalize()}, held out", titleAngle=-90)
+    axis = alt.Axis(title=OBJECTIVES[objective], titleAngle=-90)
     y = alt.Y("score:Q", scale=alt.Scale(zero=False), axis=axis)
     tooltip = [
         alt.Tooltip("metrics:Q"),
@@ -305,10 +312,10 @@ def pruned(data: Any, *, objective: str) -> Any:
 def accuracy_and_favoritism(
     result: CombineFit, *, target: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """How often each way of combining decides as people do, against how one-sided its errors are; held-out outputs.
+    """How often each way of combining decides as people do, against mean |Favi-Score| of its errors; held-out outputs.
 
-    Ticks: one-sidedness if errors fell by a coin. Raises `InputError` where it is unknown (verdicts), `OptionError` for
-    an unknown target.
+    Ticks: what errors by a coin would give, which is more the fewer they are. Raises `InputError` where it is unknown
+    (verdicts), `OptionError` for an unknown target.
 
     >>> import custodes as cu
     >>> made = cu.combine_fit(cu.read("demo"), target="fluency", method=["ridge", "best"], repeats=1, resamples=0)
@@ -344,7 +351,7 @@ def favoured(data: Any, result: CombineFit) -> Any:
         axis=alt.Axis(format="%"),
     )
     axis = alt.Axis(title="mean |Favi-Score| over pairs", titleAngle=-90)
-    one_sided = alt.Scale(zero=True)
+    y = partial(alt.Y, scale=alt.Scale(zero=True), axis=axis)
     tooltip = [
         alt.Tooltip("method:N"),
         alt.Tooltip("sample_accuracy:Q", format=".1%"),
@@ -356,15 +363,11 @@ def favoured(data: Any, result: CombineFit) -> Any:
     return alt.layer(
         base.transform_filter("isValid(datum.mean_abs_favi_low)")
         .mark_rule(opacity=0.5)
-        .encode(
-            x=x, y=alt.Y("mean_abs_favi_low:Q", scale=one_sided, axis=axis), y2="mean_abs_favi_high:Q", color=colour
-        ),
+        .encode(x=x, y=y("mean_abs_favi_low:Q"), y2="mean_abs_favi_high:Q", color=colour),
         base.mark_tick(orient="horizontal", size=12, thickness=2, opacity=0.8).encode(
-            x=x, y=alt.Y("mean_abs_favi_chance:Q", scale=one_sided, axis=axis), color=colour, tooltip=tooltip
+            x=x, y=y("mean_abs_favi_chance:Q"), color=colour, tooltip=tooltip
         ),
-        base.mark_point(opacity=1).encode(
-            x=x, y=alt.Y("mean_abs_favi:Q", scale=one_sided, axis=axis), color=colour, shape=shape, tooltip=tooltip
-        ),
+        base.mark_point(opacity=1).encode(x=x, y=y("mean_abs_favi:Q"), color=colour, shape=shape, tooltip=tooltip),
     ).properties(height=HEIGHT)
 
 

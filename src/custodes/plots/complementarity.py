@@ -110,17 +110,18 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
 def explained_variance(
     result: Complementarity, *, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """How few directions hold what raters say: the variance that principal components explain, each and together.
+    """How few directions the disagreements of raters have: the variance of principal components, each and together.
 
-    Bars with whiskers: the share of each component. Line: all up to it. Dashed grey: the same for raters who rank at
-    random. Grey rule: 80 %. Raises `InputError` where no two raters rank everything, so that there are no components.
+    The ranking that all raters share is subtracted first, so this does not say whether they agree. Bars with
+    whiskers: the share of each component. Line: all up to it. Dashed grey: the same for raters who rank at random. Grey
+    rule: 80 %. Raises `InputError` where no two raters rank everything, so that there are no components.
 
     >>> import custodes as cu
     >>> result = cu.complementarity(cu.read("demo"), resamples=0)
     >>> explained_variance(result).to_dict()["title"]
     'How many directions raters differ in'
     """
-    _some(result.components, "explained_variance")
+    _some(result.components, "explained_variance: no two raters ranked everything, so there are no components")
     chart = variance_curve(theme.inline(result.components)).properties(width=width)
     return theme.themed(chart, dark=dark, title="How many directions raters differ in")
 
@@ -173,15 +174,15 @@ def variance_curve(data: Any) -> Any:
 def judges_map(result: Complementarity, *, width: int = theme.PAGE_WIDTH, dark: bool = False) -> alt.TopLevelMixin:
     """Raters on the first two principal components: who ranks alike stands close; colour the cluster, shape the kind.
 
-    One unit is as long across as up. Up to 25 raters are all named, else people only. Raises `InputError` where no two
-    raters rank everything, so that nobody has a place.
+    One unit is as long across as up. Up to 25 raters are all named, else people only. Raises `InputError` where fewer
+    than four raters rank everything, so that nobody has a place.
 
     >>> import custodes as cu
     >>> result = cu.complementarity(cu.read("demo"), resamples=0)
     >>> judges_map(result).to_dict()["title"]
     'Where judges stand'
     """
-    _some(result.coordinates, "judges_map")
+    _some(result.coordinates, "judges_map: fewer than four raters ranked everything, so nobody has a place")
     chart = places(theme.inline(result.coordinates), result, width=width)
     return theme.themed(chart, dark=dark, title="Where judges stand")
 
@@ -196,7 +197,7 @@ def places(data: Any, result: Complementarity, *, width: float) -> Any:
         alt.Scale(domain=[middle - side * unit / 2, middle + side * unit / 2], nice=False, zero=False)
         for middle, side in zip(centre, (width, height), strict=True)
     ]
-    shares = [*result.components["explained_variance"], 0.0][:2]  # two raters, or two systems, differ in one direction
+    shares = [*result.components["explained_variance"], 0.0][:2]  # two systems differ in one direction
     axes = [
         alt.Axis(
             title=f"Principal component {k + 1} ({share or 0:.0%} of variance)",
@@ -226,7 +227,7 @@ def places(data: Any, result: Complementarity, *, width: float) -> Any:
             tooltip=[
                 alt.Tooltip("metric:N", title="rater"),
                 alt.Tooltip("cluster:N"),
-                alt.Tooltip("stability:Q", format=".0%", title="with its cluster in resamples"),
+                alt.Tooltip("stability:Q", format=".0%", title="of its cluster with it in resamples"),
             ],
         )
     )
@@ -315,6 +316,6 @@ def averages(data: Any) -> Any:
     ).properties(height=alt.Step(theme.ROW))
 
 
-def _some(frame: pl.DataFrame, who: str) -> None:
+def _some(frame: pl.DataFrame, otherwise: str) -> None:
     if frame.is_empty():
-        raise InputError(f"{who}: no two raters ranked everything, so there are no components; see `left_out`")
+        raise InputError(f"{otherwise}; see `left_out`")

@@ -19,7 +19,8 @@ NAMED = 5
 ROOM = 0.3
 """Share of the width of the lasso's paths that is left to names."""
 PENALTY = "Penalty α (stronger ← → weaker)"
-CLEAR = ("interval of the gain excludes 0", "may be chance")
+CLEAR = ("interval of the gain above 0", "holds 0, or no interval", "below 0")
+FILLS, STROKES = (theme.BLUE, "rgba(0,114,178,0.08)", theme.VERMILION), (theme.BLUE, theme.BLUE, theme.VERMILION)
 
 
 def lasso_paths(
@@ -105,9 +106,10 @@ def path_names(result: Ceiling) -> pl.DataFrame:
 def forward_path(
     result: Ceiling, target: str, *, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """Held-out tau-b as the metric that helps most is added, one after the other; filled points gain for sure.
+    """Held-out tau-b as the metric that helps most is added, one after the other.
 
-    Raises `OptionError` for an unknown target.
+    Filled: the interval of the gain of this step is above 0; vermilion: below 0. Raises `OptionError` for an
+    unknown target.
 
     >>> import custodes as cu
     >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=2)
@@ -123,13 +125,14 @@ def steps(data: Any) -> Any:
     """Rows of `Ceiling.forward` of one target."""
     import altair as alt
 
-    least = "isValid(datum.gain) ? datum.gain_low : datum.low"
+    low, high = (f"(isValid(datum.gain) ? datum.gain_{end} : datum.{end})" for end in ("low", "high"))
+    kind = f"!isValid({low}) ? 1 : {low} > 0 ? 0 : {high} < 0 ? 2 : 1"
     base = (
         alt.Chart(data)
         .transform_filter("isValid(datum.kendall)")
         .transform_calculate(
             who="datum.step === 0 ? 'in use' : datum.metric",
-            clear=f"({least}) > 0 ? '{CLEAR[0]}' : '{CLEAR[1]}'",
+            clear=f"{list(CLEAR)}[{kind}]",
         )
     )
     x = alt.X(
@@ -149,20 +152,21 @@ def steps(data: Any) -> Any:
         ),
         alt.Tooltip("chosen:Q", format=".0%", title="chosen so far in folds"),
     ]
-    fill = alt.Fill(
-        "clear:N",
-        title=None,
-        scale=alt.Scale(domain=list(CLEAR), range=[theme.BLUE, "rgba(0,114,178,0.08)"]),
-        legend=alt.Legend(symbolStrokeColor=theme.BLUE, symbolOpacity=1, labelLimit=300),
+    fill, stroke = (
+        channel(
+            "clear:N",
+            title=None,
+            scale=alt.Scale(domain=list(CLEAR), range=list(colours)),
+            legend=alt.Legend(symbolOpacity=1, labelLimit=300),
+        )
+        for channel, colours in ((alt.Fill, FILLS), (alt.Stroke, STROKES))
     )
     return alt.layer(
         base.mark_line(opacity=0.5, color=theme.BLUE).encode(x=x, y=y),
         base.transform_filter("isValid(datum.low)")
         .mark_rule(strokeWidth=2, opacity=0.6, color=theme.BLUE)
         .encode(x=x, y=alt.Y("low:Q", scale=alt.Scale(zero=False), axis=axis), y2="high:Q"),
-        base.mark_point(opacity=1, strokeWidth=1.4).encode(
-            x=x, y=y, stroke=alt.value(theme.BLUE), fill=fill, tooltip=tooltip
-        ),
+        base.mark_point(opacity=1, strokeWidth=1.4).encode(x=x, y=y, stroke=stroke, fill=fill, tooltip=tooltip),
     ).properties(height=HEIGHT)
 
 

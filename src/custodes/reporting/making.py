@@ -99,6 +99,7 @@ class Report:
             charts["complementarity_averages"] = plots.complementarity_averages(alike)
             if alike.components.height:
                 charts["explained_variance"] = plots.explained_variance(alike)
+            if alike.coordinates.height:
                 charts["judges_map"] = plots.judges_map(alike)
         if isinstance(predicted, Ceiling):
             charts["prediction"] = plots.prediction_bars(predicted)

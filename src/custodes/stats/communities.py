@@ -63,27 +63,29 @@ def modularity(similarity: NDArray[Any], labels: NDArray[np.integer[Any]]) -> fl
 
 
 def stability(similarities: NDArray[Any], labels: NDArray[np.integer[Any]], *, seed: int) -> tuple[Floats, Floats]:
-    """Cluster resamples (B, n, n) again and compare with labels (n,) -> (agreement (n,), adjusted Rand index (B,)).
+    """Cluster resamples (B, n, n) again and compare with labels (n,) -> (kept together (n,), adjusted Rand index (B,)).
 
-    Agreement is the share of a node's pairs that are together or apart as in `labels`, averaged over the resamples: NaN
-    without a resample or another node. Each resample has its own seed, derived from `seed` and its index.
+    Kept together is the share of a node's companions in `labels` that are its companions in a resample too, averaged
+    over the resamples; of a node alone in `labels`, the share of resamples in which it is alone. NaN without a
+    resample. Each resample has its own seed, derived from `seed` and its index.
 
     >>> blocks = np.kron(np.eye(2), np.ones((2, 2))) + 0.1
-    >>> agreement, rand = stability(blocks[np.newaxis], np.array([0, 0, 1, 1]), seed=0)
-    >>> agreement.tolist(), rand.tolist()
+    >>> kept, rand = stability(blocks[np.newaxis], np.array([0, 0, 1, 1]), seed=0)
+    >>> kept.tolist(), rand.tolist()
     ([1.0, 1.0, 1.0, 1.0], [1.0])
 
     Source: Hennig 2007 for clustering resamples again; Hubert and Arabie 1985 for the index.
     """
     n_resamples, n = len(similarities), len(labels)
     reference = _together(labels)
-    agreeing, rand = np.zeros(n), np.empty(n_resamples)
+    companions = reference.sum(axis=1) - 1  # a node is always together with itself
+    kept, rand = np.zeros(n), np.empty(n_resamples)
     for b, own_seed in enumerate(np.random.SeedSequence(seed).generate_state(n_resamples)):
         together = _together(communities(similarities[b], seed=int(own_seed)))
-        agreeing += (together == reference).sum(axis=1) - 1  # a node is always together with itself
+        still = (together & reference).sum(axis=1) - 1
+        kept += np.where(companions > 0, still / np.maximum(companions, 1), together.sum(axis=1) == 1)
         rand[b] = _adjusted_rand(reference, together)
-    n_pairs = n_resamples * (n - 1)
-    return (agreeing / n_pairs if n_pairs > 0 else np.full(n, np.nan)), rand
+    return (kept / n_resamples if n_resamples else np.full(n, np.nan)), rand
 
 
 def _weights(similarity: NDArray[Any]) -> Floats:

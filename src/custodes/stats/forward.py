@@ -18,6 +18,7 @@ from custodes.stats.ridge import PENALTY, predict, ridge, scaling, standardised
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]
 
+_INNER = 5  # folds of groups, where the folds given leave none to choose by
 _TIE = 1e-10  # of the total squared error; copies of a column differ by less, through rounding
 
 
@@ -85,9 +86,10 @@ def nested_path(
 ) -> Path:
     """The path of `forward_path` on all rows, with honest predictions: x (rows, p), y, fold, groups (rows,).
 
-    For every fold a path of its own is chosen in the other folds; each of its steps predicts the fold by ridge
-    regression. So the predictions judge the way of choosing, not just the columns of `order`. With two folds only
-    nothing is left to choose by, and predictions are those of `given`.
+    For every fold a path of its own is chosen in the other folds (with two folds: in folds of the groups left); at each
+    step of `order` the fold is predicted by ridge regression on the longest part of its own path that costs no more
+    than the step (without costs: on as many columns). So the predictions judge the way of choosing, not just the
+    columns of `order`. Where nothing can choose, with one group left, the predictions are those of `given`.
 
     >>> y = np.tile([1.0, 2.0, 3.0], 3)
     >>> x = np.column_stack([np.ones(9), y])
@@ -97,20 +99,44 @@ def nested_path(
 
     Source: Varma and Simon 2006 (nested cross-validation).
     """
+    price = np.ones(x.shape[1]) if costs is None else costs
     order, _ = forward_path(x, y, fold, given=given, steps=steps, costs=costs)
+    budgets = np.concatenate([[0.0], np.cumsum(price[order])])
     predicted = np.full((len(order) + 1, len(y)), np.nan)
     chosen = np.zeros(len(order))
     parts = splits(fold)
     for train, held in parts:
-        own = np.zeros(0, dtype=np.intp)
-        if len(parts) > 2:
-            own, _ = forward_path(x[train], y[train], fold[train], given=given, steps=len(order), costs=costs)
-        chosen += [column in own[: k + 1] for k, column in enumerate(order)]
-        for k in range(len(order) + 1):
-            subset = np.concatenate([given, own[:k]])
+        own = _path_within(x, y, fold, groups, train, given=given, spend=float(budgets[-1]), price=price, costs=costs)
+        spent = np.cumsum(price[own])
+        lengths = np.searchsorted(spent, budgets * (1 + _TIE), side="right")
+        chosen += [column in own[:length] for column, length in zip(order, lengths[1:], strict=True)]
+        for k, length in enumerate(lengths):
+            subset = np.concatenate([given, own[:length]])
             learnt = ridge(x[np.ix_(train, subset)], y[train], groups=groups[train])
             predicted[k, held] = predict(learnt, x[np.ix_(held, subset)])
     return Path(order, predicted, chosen / len(parts))
+
+
+def _path_within(
+    x: Floats,
+    y: Floats,
+    fold: Ints,
+    groups: Ints,
+    train: NDArray[np.bool_],
+    *,
+    given: Ints,
+    spend: float,
+    price: Floats,
+    costs: Floats | None,
+) -> NDArray[np.intp]:
+    """The path chosen in a part trained on, as far as the money goes."""
+    inner = np.asarray(fold[train])
+    if len(np.unique(inner)) < 2:
+        inner = np.unique(groups[train], return_inverse=True)[1] % _INNER
+    if len(np.unique(inner)) < 2:
+        return np.zeros(0, dtype=np.intp)
+    own, _ = forward_path(x[train], y[train], inner, given=given, steps=int(spend / price.min() + 1), costs=costs)
+    return own[np.cumsum(price[own]) <= spend * (1 + _TIE)]
 
 
 def subset_predictions(x: Floats, y: Floats, fold: Ints, *, subsets: Sequence[Ints]) -> Floats:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from collections.abc import Sequence
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Half = NDArray[np.intp]
 
-_BISECTIONS = 60
+_TRUTHS = 20_000  # shared out among the ways to halve, whose noise averages out
+_FEWEST_TRUTHS = 4000
+_GRID = np.sin(np.pi / 2 * np.linspace(0, 1, 17)) ** 2  # reliabilities; tau is steep at both ends
 
 
-def halves(n: int, *, most: int, rng: np.random.Generator) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+def halves(n: int, *, most: int, rng: np.random.Generator) -> list[tuple[Half, Half]]:
     """Split n annotators into two halves (the smaller first), in every way or in `most` random ones.
 
     >>> [(a.tolist(), b.tolist()) for a, b in halves(3, most=10, rng=np.random.default_rng(0))]
@@ -28,28 +32,70 @@ def halves(n: int, *, most: int, rng: np.random.Generator) -> list[tuple[NDArray
     return [(one, np.setdiff1d(everyone, one)) for one in ways]
 
 
-def attainable(tau: NDArray[Any], *, sizes: tuple[int, int], total: int) -> Floats:
-    """Kendall's tau between a predictor that knows people's true opinion and the mean of `total` annotators.
+def attainable(
+    tau: NDArray[Any], marks: NDArray[Any], ways: Sequence[tuple[Half, Half]], *, rng: np.random.Generator
+) -> Floats:
+    """Kendall's tau-b between a predictor that knows people's true opinion and the mean of all annotators.
 
-    tau (...) is that between the means of two groups of `sizes` annotators. Takes errors of annotators to be
-    independent, equally large and normal, as the opinions. NaN where tau is; 0 where tau is not positive.
+    marks (annotators, outputs), NaN = not rated; tau (...) is the tau-b of the means of two halves of the annotators,
+    averaged over `ways`. In the model an annotator is the truth plus a normal error of their own, equally large for
+    all, cut into that annotator's marks: each has its share. The size of the errors is the one at which simulated
+    halves, with the gaps of the data, agree as much as tau, to about .01. Marks that tie leave less to reach, so where
+    most are the same, better agreement can even leave less. NaN where tau is, or no half varies; 0 where tau is not
+    positive.
 
-    >>> attainable(np.array([1.0, 0.5]), sizes=(1, 1), total=2).round(2).tolist()
-    [1.0, 0.73]
+    >>> rng = np.random.default_rng(0)
+    >>> marks, ways = np.array([[0.0, 1.0], [0.0, 1.0]]), [(np.array([0]), np.array([1]))]
+    >>> attainable(np.array([1.0, 0.0]), marks, ways, rng=rng).round(2).tolist()  # of two marks: the square root of 1/2
+    [0.71, 0.0]
 
-    Source: Greiner's relation r = sin(pi tau / 2) (Kruskal 1958); Spearman 1910 and Brown 1910 for the reliability of a
-    mean, whose root bounds the correlation with it.
+    Source: the threshold model, Pearson 1900; Spearman 1910 and Brown 1910 for what a mean knows; Kendall 1945.
     """
-    product = np.sin(np.pi / 2 * np.maximum(np.asarray(tau, dtype=np.float64), 0.0)) ** 2
-    low, high = np.zeros_like(product), np.ones_like(product)
-    for _ in range(_BISECTIONS):  # the reliability of one annotator; the product of those of the means grows with it
-        middle = (low + high) / 2
-        below = _of_mean(middle, sizes[0]) * _of_mean(middle, sizes[1]) < product
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    reached = 2 / np.pi * np.arcsin(np.sqrt(_of_mean((low + high) / 2, total)))
-    return np.where(np.isnan(product), np.nan, np.where(product > 0, reached, 0.0))
+    tau = np.asarray(tau, dtype=np.float64)
+    split, best = _simulated(np.asarray(marks, dtype=np.float64), ways, rng)
+    if np.isnan(split[-1] + best[-1]):
+        return np.full_like(tau, np.nan)
+    # Near 0 tau grows with the reliability, and what is attainable with its root.
+    reached = np.interp(np.sqrt(np.maximum(np.nan_to_num(tau), 0.0)), np.sqrt(split), best)
+    return np.where(np.isnan(tau), np.nan, reached)
 
 
-def _of_mean(one: Floats, n: int) -> Floats:
-    """The reliability of the mean of n annotators from that of one (Spearman-Brown)."""
-    return np.asarray(n * one / (1 + (n - 1) * one))
+def _simulated(marks: Floats, ways: Sequence[tuple[Half, Half]], rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Along the reliability of an annotator: tau-b of the halves, and of the truth with the mean of all."""
+    from scipy.special import ndtr, ndtri
+
+    n_truths = max(_FEWEST_TRUTHS, _TRUTHS // len(ways))
+    like = rng.integers(marks.shape[1], size=n_truths)
+    rated = ~np.isnan(marks[:, like])
+    truth = ndtri((rng.permutation(n_truths) + 0.5) / n_truths)
+    # Errors made uncorrelated with the truth and each other, not just in expectation: less noise.
+    basis, triangle = np.linalg.qr(np.column_stack([truth, rng.normal(size=rated.T.shape)]))
+    error = (basis * np.sign(np.diag(triangle)) * np.sqrt(n_truths)).T[1:]
+    ordered, n = np.sort(marks, axis=1), np.sum(~np.isnan(marks), axis=1, keepdims=True)
+    groups = np.zeros((2 * len(ways) + 1, len(marks)))  # halves in turn, then all
+    for row, half in zip(groups[:-1], chain(*ways), strict=True):
+        row[half] = 1.0
+    groups[-1] = 1.0
+    size = groups @ rated
+    split, best = np.zeros((2, len(_GRID)))
+    for k, reliability in enumerate(_GRID):
+        share = ndtr(np.sqrt(reliability) * truth + np.sqrt(1 - reliability) * error)
+        place = np.clip((share * n).astype(np.intp), 0, np.maximum(n - 1, 0))
+        given = np.where(rated, np.take_along_axis(ordered, place, axis=1), 0.0)
+        mean = groups @ given / np.where(size > 0, size, np.nan)
+        taus = np.array([_tau(one, other) for one, other in zip(mean[:-1:2], mean[1::2], strict=True)])
+        defined = taus[~np.isnan(taus)]
+        split[k] = defined.mean() if len(defined) else np.nan
+        best[k] = _tau(truth, mean[-1])
+    # Without reliability both are 0 but for the noise, which is nearly the same a little further on.
+    split, best = (made - (1 - _GRID) * made[0] for made in (split, best))
+    return np.maximum.accumulate(split), best
+
+
+def _tau(x: Floats, y: Floats) -> float:
+    """tau-b of the outputs that both have; NaN where either is constant."""
+    from scipy.stats import kendalltau
+
+    both = ~(np.isnan(x) | np.isnan(y))
+    varies = both.any() and np.ptp(x[both]) > 0 and np.ptp(y[both]) > 0
+    return float(kendalltau(x[both], y[both]).statistic) if varies else float("nan")

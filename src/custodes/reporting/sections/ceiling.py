@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from custodes.evaluate.ceiling import Ceiling
+from custodes.evaluate.halo import SOURCES
 from custodes.plots.ceiling import BOUNDS, FEATURES, bars, ratio_curve, released
 from custodes.plots.paths import paths, steps
 from custodes.reporting.section import ChosenTable, Column, Context, Figure, Section, empty_rows, render, spec_of
@@ -36,6 +37,22 @@ HALO = (
         field="source", label="Predicted from", title="other aspects of the same or of other annotators, or metrics"
     ),
     Column(field="kendall", label="τ-b", kind="number", low="low", high="high", title="over held-out outputs"),
+    Column(
+        field="lead",
+        label="Over other annotators",
+        kind="number",
+        low="lead_low",
+        high="lead_high",
+        title="difference in τ-b from the other annotators’ other aspects, from the same resamples",
+    ),
+)
+BACKWARD = (
+    Column(field="step", label="Step", kind="int"),
+    Column(field="metric", label="Taken out"),
+    Column(
+        field="kendall", label="τ-b of the rest", kind="number", low="low", high="high", title="over held-out outputs"
+    ),
+    Column(field="loss", label="Loss", kind="number", low="loss_low", high="loss_high", title="by this step"),
 )
 
 
@@ -64,6 +81,14 @@ def ceiling_section(context: Context) -> Section:
         columns=HALO,
         where=CHOSEN,
     )
+    backward = ChosenTable(
+        id="ceiling-backward",
+        caption=f"Taking out one metric after the other{of_aspect}",
+        table="ceiling.backward",
+        columns=BACKWARD,
+        where=CHOSEN,
+    )
+    tables = [*([halo] if result.halo.height else []), more, *([backward] if result.backward.height else [])]
     html = render(
         "ceiling.html",
         options=options,
@@ -82,13 +107,14 @@ def ceiling_section(context: Context) -> Section:
             switched=False,
         ),
         next=more,
+        backward=backward if result.backward.height else None,
     )
     return Section(
         id="ceiling",
         title=TITLE,
         html=html,
         charts=(*overall, *chosen, *history),
-        tables=(*([halo] if result.halo.height else []), more),
+        tables=tuple(tables),
     )
 
 
@@ -134,8 +160,8 @@ def _chosen(result: Ceiling, of_aspect: str) -> list[Figure]:
         Figure(
             id="ceiling-forward",
             title=f"Adding one metric at a time{of_aspect}",
-            caption="Each step adds the metric that helps most; whisker: interval of the whole, filled: the gain of "
-            "this step is more than chance. Where the line turns flat, more metrics add nothing.",
+            caption="Each step adds the metric that helps most. Whisker: interval of the whole. Filled: the interval "
+            "of the gain of this step is above 0; vermilion: below 0. Each interval is for one step, not for the path.",
             alt="Line of the agreement of predictions with people as metrics are added one by one.",
             spec=spec_of(steps(empty_rows()).properties(width="container")),
             table="ceiling.forward",
@@ -221,28 +247,36 @@ def sentences(result: Ceiling) -> list[str]:
 
 def halo_sentences(result: Ceiling) -> list[str]:
     """Where an annotator's own other aspects know more of a rating than other annotators' do."""
-    wide = (
-        result.halo.pivot(on="source", index="target", values=["kendall", "low", "high"])
-        if result.halo.height
-        else None
-    )
-    if wide is None:
+    same, other, metrics = SOURCES
+    tau = {(row["target"], row["source"]): row["kendall"] for row in result.halo.iter_rows(named=True)}
+    leads = result.halo.drop_nulls(["lead", "lead_low", "lead_high"])
+    own = leads.filter(source=same)
+    if own.is_empty():
         return []
-    same, other = "same annotator", "other annotators"
-    found = wide.filter(pl.col(f"low_{same}") > pl.col(f"high_{other}"))
-    if not found.height:
-        return ["An annotator’s own other aspects tell no more of a rating than the other annotators’ do: no halo."]
     listed = [
-        f"{row['target']} ({number(row[f'kendall_{same}'])} against {number(row[f'kendall_{other}'])})"
-        for row in found.iter_rows(named=True)
+        f"{target} ({number(tau[target, same])} against {number(tau[target, other])})"
+        for target in own.filter(pl.col("lead_low") > 0)["target"]
     ]
-    told = [
-        "Part of what aspects say of each other is halo, the annotator’s own liking. An annotator’s own other aspects"
-        f" predict their rating better than the other annotators’ other aspects do: {names(listed)}."
-    ]
-    level = found.filter(pl.col("high_metrics") >= pl.col(f"low_{other}"))["target"].to_list()
-    if level:
-        told.append(f"Metrics are not told apart from the other annotators’ other aspects, or better: {names(level)}.")
+    told = []
+    if listed:
+        told.append(
+            "Part of what aspects say of each other is halo, the annotator’s own liking. An annotator’s own other"
+            f" aspects predict their rating better than the other annotators’ other aspects do: {names(listed)}."
+        )
+        level = leads.filter(pl.col("lead_high") >= 0, source=metrics)
+        level = level.join(own.filter(pl.col("lead_low") > 0), on="target", how="semi", maintain_order="left")
+        if level.height:
+            told.append(
+                "Metrics are not told apart from the other annotators’ other aspects, or better:"
+                f" {names(level['target'].to_list())}."
+            )
+    rest = own.filter(pl.col("lead_low") <= 0)
+    for beginning, found in (
+        ("An annotator’s own other aspects are not told apart from the other annotators’", pl.col("lead_high") >= 0),
+        ("The other annotators’ other aspects predict a rating better than one’s own do", pl.col("lead_high") < 0),
+    ):
+        if targets := rest.filter(found)["target"].to_list():
+            told.append(f"{beginning}: {names(targets)}.")
     return told
 
 

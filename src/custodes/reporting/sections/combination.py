@@ -8,10 +8,10 @@ from typing import Any
 import polars as pl
 
 from custodes.combine.fitting import CombineFit
-from custodes.plots.combination import METHODS, costs, favoured, methods, weights, wide
+from custodes.plots.combination import METHODS, costs, favoured, methods, objective_of, weights, wide
 from custodes.reporting.section import Column, Context, Figure, Section, empty_rows, render, spec_of
 from custodes.reporting.tables import table_html
-from custodes.reporting.wording import interval, number, percent
+from custodes.reporting.wording import interval, names, number, percent
 
 TITLE = "A better metric"
 CHOSEN = {"target": "{aspect}"}
@@ -28,7 +28,7 @@ COMPARISON = (
         kind="number",
         low="lead_low",
         high="lead_high",
-        title="difference in τ-b from the best single metric, from the same resamples",
+        title="difference in τ-b from the best single metric, from the same resamples; not adjusted for their number",
     ),
     *(
         Column(field=name, label=label, kind=kind, low=f"{name}_low", high=f"{name}_high", title=title)
@@ -36,8 +36,14 @@ COMPARISON = (
             ("spearman", "Spearman ρ", "number", "over held-out outputs"),
             ("pearson", "Pearson r", "number", "over held-out outputs"),
             ("accuracy", "In people’s order", "percent", "pairs of outputs of an item that people do not tie"),
-            ("mean_abs_favi", "mean |Favi-Score|", "number", "how one-sided its errors are, over pairs of systems"),
+            ("mean_abs_favi", "mean |Favi-Score|", "number", "of its errors, over pairs of systems"),
         )
+    ),
+    Column(
+        field="mean_abs_favi_chance",
+        label="By a coin",
+        kind="number",
+        title="expected |Favi-Score| if errors fell by a coin",
     ),
 )
 
@@ -50,10 +56,11 @@ def combination_section(context: Context) -> Section:
     result = context.results["combination"]
     assert isinstance(result, CombineFit)
     of_aspect = " ({aspect})" if any(context.aspects) else ""
-    compared, made_of = _comparison(of_aspect), [_weights(of_aspect), _costs(result, of_aspect)]
+    compared, made_of = _comparison(result, of_aspect), [_weights(result, of_aspect), _costs(result, of_aspect)]
     favours = [_favoritism(result, of_aspect)] if result.favoritism.height else []
     html = render(
         "combination.html",
+        first=METHODS[first_of(result)],
         left_out=[note.message for note in result.notes if note.rule == LEFT_OUT],
         sentences=sentences(result),
         compared=compared,
@@ -64,14 +71,19 @@ def combination_section(context: Context) -> Section:
             caption="Ways of combining, on held-out outputs",
             notes=[note.message for note in result.notes if note.rule != LEFT_OUT],
         ),
-        one_sided=one_sided(result),
+        errors=errors(result),
         favours=favours,
         made_of=made_of,
     )
     return Section(id="combination", title=TITLE, html=html, charts=(compared, *favours, *made_of))
 
 
-def _comparison(of_aspect: str) -> Figure:
+def first_of(result: CombineFit) -> str:
+    """The method that was named first, before anything was seen, and so the one that is judged."""
+    return str(result.provenance.options["method"][0])
+
+
+def _comparison(result: CombineFit, of_aspect: str) -> Figure:
     return Figure(
         id="combination-comparison",
         title=f"Ways of combining metrics{of_aspect}",
@@ -79,7 +91,7 @@ def _comparison(of_aspect: str) -> Figure:
         "items. Dashed: the best single metric, itself chosen without these outputs.",
         alt="Dots with whiskers of the agreement with people of every way of combining; the table below holds the "
         "numbers.",
-        spec=spec_of(methods(empty_rows()).properties(width="container")),
+        spec=spec_of(methods(empty_rows(), objective=objective_of(result)).properties(width="container")),
         table="combination.comparison",
         where=CHOSEN,
         lines=("method",),
@@ -90,16 +102,19 @@ def _favoritism(result: CombineFit, of_aspect: str) -> Figure:
     return Figure(
         id="combination-favoritism",
         title=f"Whom a combination favours, beside its accuracy{of_aspect}",
-        caption="To the right: more comparisons of systems decided as people do. Upwards: errors more one-sided, so "
-        "that some systems gain by them. Tick: what errors by a coin would give. Better lies to the lower right.",
-        alt="Points of the one-sidedness of errors against sample accuracy, one for every way of combining.",
+        caption="To the right: more comparisons of systems decided as people do. Upwards: larger mean |Favi-Score| of "
+        "the errors. Tick: what errors by a coin would give, which is larger where errors are fewer; read each point "
+        "against its own tick.",
+        alt="Points of the mean |Favi-Score| of errors against sample accuracy, with what errors by a coin would give, "
+        "for every way of combining.",
         spec=spec_of(favoured(empty_rows(), result).properties(width="container")),
         table="combination.favoritism",
         where=CHOSEN,
     )
 
 
-def _weights(of_aspect: str) -> Figure:
+def _weights(result: CombineFit, of_aspect: str) -> Figure:
+    intervals = result.weights["low"].count() > 0
     return Figure(
         id="combination-weights",
         title=f"What the combined metric is made of{of_aspect}",
@@ -107,7 +122,7 @@ def _weights(of_aspect: str) -> Figure:
         "score of a metric, the others kept. Whisker: interval from refits on resampled items. Among near copies the "
         "shares are arbitrary, and one may get a negative weight that the other makes up for.",
         alt="Dots with whiskers of the weight of every metric in the combination, largest first.",
-        spec=spec_of(weights(empty_rows()).properties(width="container")),
+        spec=spec_of(weights(empty_rows(), intervals=intervals).properties(width="container")),
         table="weights",
         where=CHOSEN,
         lines=("metric",),
@@ -115,13 +130,15 @@ def _weights(of_aspect: str) -> Figure:
 
 
 def _costs(result: CombineFit, of_aspect: str) -> Figure:
+    drawn = costs(empty_rows(), log=wide(result.path), objective=objective_of(result))
     return Figure(
         id="combination-costs",
         title=f"What each further metric buys{of_aspect}",
-        caption="Metrics join ridge regression in the order of gain per cost; the scores come from orders chosen "
-        "without the held-out outputs. A metric costs 1 where the raters file names no costs. Band: interval.",
-        alt="Steps of the agreement with people against the total cost of the metrics.",
-        spec=spec_of(costs(empty_rows(), log=wide(result.path)).properties(width="container")),
+        caption="Metrics join ridge regression in the order of gain per cost. Kendall τ-b at each budget is that of "
+        "metrics chosen within it, without the held-out outputs. A metric costs 1 where the raters file names no "
+        "costs. Band: interval.",
+        alt="Steps of Kendall τ-b with people against the total cost of the metrics.",
+        spec=spec_of(drawn.properties(width="container")),
         table="costs",
         where=CHOSEN,
     )
@@ -159,15 +176,17 @@ def _lead(result: CombineFit, target: str, method: str) -> dict[str, Any] | None
 
 
 def sentences(result: CombineFit) -> list[tuple[str, str]]:
-    """For each aspect: does the best combination beat the best single metric?"""
-    return [(target, f"{_opening(target)}{_told(way, single)}") for target, way, single in _rivals(result)]
+    """For each aspect: does the combination named first beat the best single metric? The others, without a claim."""
+    return [
+        (target, f"{_opening(target)}{_told(way, single)}{_others(own)}")
+        for target, way, single, own in _rivals(result)
+    ]
 
 
 def _told(way: Mapping[str, Any], single: Mapping[str, Any]) -> str:
     scores = (
-        f"the best combination ({way['what']}) reaches τ-b {interval(way['kendall'], way['low'], way['high'])} with"
-        f" people on outputs it has not seen, the best single metric"
-        f" {interval(single['kendall'], single['low'], single['high'])}"
+        f"{way['what']} reaches τ-b {interval(way['kendall'], way['low'], way['high'])} with people on outputs it has"
+        f" not seen, the best single metric {interval(single['kendall'], single['low'], single['high'])}"
     )
     lead, low, high = (way[name] for name in ("lead", "lead_low", "lead_high"))
     if lead is None:
@@ -176,52 +195,54 @@ def _told(way: Mapping[str, Any], single: Mapping[str, Any]) -> str:
     if low is None or high is None:
         return f"{scores}. Without an interval of the difference ({number(lead, digits=3)}) nothing can be said."
     if low > 0:
-        return f"{scores}. It is better, by {interval(lead, low, high, digits=3)}."
+        return f"{scores}. The combination is better, by {interval(lead, low, high, digits=3)}."
     if high < 0:
-        return f"{scores}. It is worse, by {interval(-lead, -high, -low, digits=3)}."
+        return f"{scores}. The combination is worse, by {interval(-lead, -high, -low, digits=3)}."
     return f"{scores}. They are not told apart: a difference of {interval(lead, low, high, digits=3)}."
 
 
-def one_sided(result: CombineFit) -> list[tuple[str, str]]:
-    """For each aspect: are the errors of that combination more one-sided than those of the single metric?"""
+def _others(own: pl.DataFrame) -> str:
+    scores = names([f"{row['what']} {number(row['kendall'])}" for row in own.iter_rows(named=True)])
+    return f" For comparison, not judged: {scores}." if scores else ""
+
+
+def errors(result: CombineFit) -> list[tuple[str, str]]:
+    """For each aspect: accuracy, mean |Favi-Score| and its level by a coin, of that combination and the single metric.
+
+    Which of the two is more one-sided is left open: the levels differ, and intervals of the two say nothing of it.
+    """
     told = []
-    for target, way, single in _rivals(result):
+    for target, way, single, _ in _rivals(result):
         known = ("sample_accuracy", "mean_abs_favi", "mean_abs_favi_chance")
         if any(row[name] is None for row in (way, single) for name in known):
             continue
-        own, other = (_ends(row) for row in (way, single))
-        if own is None or other is None or (own[0] <= other[1] and own[1] >= other[0]):
-            compared = "not told apart in how one-sided they are"
-        else:
-            compared = "more one-sided" if own[0] > other[1] else "less one-sided"
         sizes = [
             interval(row["mean_abs_favi"], row["mean_abs_favi_low"], row["mean_abs_favi_high"]) for row in (way, single)
         ]
         told.append(
             (
                 target,
-                f"{_opening(target)}that combination decides {percent(way['sample_accuracy'])} of comparisons as people"
-                f" do, the single metric {percent(single['sample_accuracy'])}. Its errors are {compared}: mean"
-                f" |Favi-Score| {sizes[0]} against {sizes[1]}, where errors by a coin would give"
-                f" {number(way['mean_abs_favi_chance'])} and {number(single['mean_abs_favi_chance'])}.",
+                f"{_opening(target)}{way['what']} decides {percent(way['sample_accuracy'])} of comparisons as people"
+                f" do, the best single metric {percent(single['sample_accuracy'])}. The combination’s errors have a"
+                f" mean |Favi-Score| of {sizes[0]}, where errors by a coin would give"
+                f" {number(way['mean_abs_favi_chance'])}; the single metric’s have {sizes[1]}, where they would give"
+                f" {number(single['mean_abs_favi_chance'])}. Fewer errors make |Favi-Score| larger by chance alone, so"
+                " each is read against its own level.",
             )
         )
     return told
 
 
-def _ends(row: Mapping[str, Any]) -> tuple[float, float] | None:
-    low, high = row["mean_abs_favi_low"], row["mean_abs_favi_high"]
-    return None if low is None or high is None else (low, high)
-
-
-def _rivals(result: CombineFit) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """Of each target: the best combination and the best single metric, where both have a score."""
+def _rivals(result: CombineFit) -> list[tuple[str, dict[str, Any], dict[str, Any], pl.DataFrame]]:
+    """Of each target: the combination named first and the best single metric, where both have a score; the others."""
     found = []
+    first = pl.col("method") == first_of(result)
     rows = comparison_rows(result).drop_nulls("kendall")
     for (target,), own in rows.group_by("target", maintain_order=True):
-        ways, single = own.filter(pl.col("method") != SINGLE), own.filter(method=SINGLE)
-        if ways.height and single.height:
-            found.append((str(target), ways.row(0, named=True), single.row(0, named=True)))
+        way, single = own.filter(first), own.filter(method=SINGLE)
+        if way.height and single.height:
+            others = own.filter(~first, pl.col("method") != SINGLE)
+            found.append((str(target), way.row(0, named=True), single.row(0, named=True), others))
     return found
 
 

@@ -26,7 +26,12 @@ RATERS = (
         )
     ),
     Column(field="cluster", label="Cluster", kind="int"),
-    Column(field="stability", label="Stays", kind="percent", title="how often resamples keep it with its cluster"),
+    Column(
+        field="stability",
+        label="Together",
+        kind="percent",
+        title="share of its cluster that stays with it over resamples",
+    ),
 )
 RULES = (
     Column(field="distance", label="Ties"),
@@ -43,7 +48,7 @@ def complementarity_section(context: Context) -> Section:
     result = context.results["complementarity"]
     assert isinstance(result, Complementarity)
     means, heat = _distance_figures(result)
-    structure = _structure_figures(result) if result.components.height else ()
+    structure = _structure_figures(result)
     html = render(
         "complementarity.html",
         level=result.provenance.options["level"],
@@ -79,25 +84,39 @@ def _distance_figures(result: Complementarity) -> tuple[Figure, Figure]:
     return means, heat
 
 
-def _structure_figures(result: Complementarity) -> tuple[Figure, Figure]:
-    curve = Figure(
+def _structure_figures(result: Complementarity) -> list[Figure]:
+    """Two pictures, of which few raters leave one or none."""
+    figures = []
+    if result.components.height:
+        figures.append(_variance())
+    if result.coordinates.height:
+        figures.append(_places(result))
+    return figures
+
+
+def _variance() -> Figure:
+    return Figure(
         id="complementarity-variance",
         title="How many directions raters differ in",
-        caption="Bars: the share of each principal component, with its interval. Blue line: all up to it. Dashed: as "
-        f"many raters who rank at random. Grey rule: {percent(SHARE)}. A steep blue line: many raters say few things.",
+        caption="The ranking that all raters share is subtracted first. Bars: the share that each principal component "
+        "has of what is left, with its interval. Blue line: all up to it. Dashed: as many raters who rank at random. "
+        f"Grey rule: {percent(SHARE)}. A steep blue line: raters disagree in few ways, not that they agree.",
         alt="Bars and lines of the variance that principal components of the raters' ranks explain.",
         spec=spec_of(variance_curve(empty_rows()).properties(width="container")),
         table="complementarity.components",
     )
-    where = Figure(
+
+
+def _places(result: Complementarity) -> Figure:
+    return Figure(
         id="complementarity-places",
         title="Where judges stand",
-        caption="Close: they rank alike, as far as two directions show it. Triangles: people. Colour: cluster.",
+        caption="Close: they differ from the ranking that all share in the same way, as far as two directions show it. "
+        "Triangles: people. Colour: cluster.",
         alt="Map of the raters on the first two principal components; the table below holds their clusters.",
         spec=spec_of(places(empty_rows(), result, width=MAP_WIDTH)),
         table="complementarity.coordinates",
     )
-    return curve, where
 
 
 def sentences(result: Complementarity) -> list[str]:
@@ -135,8 +154,8 @@ def sentences(result: Complementarity) -> list[str]:
         )
     told += [
         f"{plural(round(row['dimension']), 'direction')} hold{'s' if row['dimension'] == 1 else ''} {percent(SHARE)} of"
-        f" how {plural(row['raters'], 'rater')} differ; raters who rank at random would take"
-        f" {number(row['dimension_null'], digits=1)}."
+        f" how {plural(row['raters'], 'rater')} differ from the ranking they share; raters who rank at random would"
+        f" take {number(row['dimension_null'], digits=1)}."
         for row in result.summary.iter_rows(named=True)
         if row["dimension"] is not None
     ]
@@ -151,7 +170,13 @@ def _tables(result: Complementarity) -> list[str]:
     )
     rules = result.rules.pivot("kinds", index="distance", values="complementarity", maintain_order=True)
     shown = [
-        ("raters", raters, RATERS, "Every rater, those closest to people first", [n.message for n in result.notes]),
+        (
+            "raters",
+            raters,
+            RATERS if result.clusters.height else RATERS[:-2],
+            "Every rater, those closest to people first",
+            [n.message for n in result.notes],
+        ),
         ("rules", rules, RULES, "The same means under other rules for ties", []),
     ]
     if result.left_out.height:
