@@ -1,6 +1,6 @@
 """What combinations reach on real data: HANNA, SummEval and RewardBench, held out.
 
-`python benchmarks/combined.py [hanna|summeval|rewardbench] [--repeats N]` needs ../shared/data. Kendall's tau-b over
+`python benchmarks/combined.py [hanna|summeval|rewardbench] [--repeats 10]` needs ../shared/data. Kendall's tau-b over
 each held-out fold of items (HANNA, SummEval; mean over repeats), accuracy on RewardBench, `metametrics_pred` beside it.
 """
 
@@ -58,7 +58,7 @@ def section_scores(ratings: pl.DataFrame, groups: pl.DataFrame) -> dict[str, flo
     return made | {"mean": sum(made.values()) / len(made), "all pairs": right["right"].mean()}
 
 
-def rewardbench(repeats: int) -> None:
+def rewardbench() -> None:
     """Nine reward models: grouped folds and leaving each subset out, beside the single models and MetaMetrics."""
     study = cu.read(DATA / "rewardbench" / "scores.tsv.gz", reader="rewardbench")
     groups = study.items.frame.select("item", "group")
@@ -90,10 +90,13 @@ def main() -> None:
     """Run what is asked for, by default everything."""
     parser = argparse.ArgumentParser()
     parser.add_argument("data", nargs="*", default=["hanna", "summeval", "rewardbench"])
-    parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
+    if not DATA.is_dir():
+        print(f"the real data is not there: {DATA}")
+        return
     for name in arguments.data:
-        rewardbench(arguments.repeats) if name == "rewardbench" else summaries(name, arguments.repeats)
+        rewardbench() if name == "rewardbench" else summaries(name, arguments.repeats)
 
 
 if __name__ == "__main__":

@@ -185,11 +185,11 @@ def _rater_table(who: Judges, distances: Distances, confidence: float) -> pl.Dat
 def _rule_table(who: Judges, level: Level) -> pl.DataFrame:
     """The averages under every tie rule: how much of the answer is the rule."""
     values = ranked(who, level)
-    frames = []
-    for rule in rank_distance.RULES:
-        sums, counts = np.zeros((2, len(KINDS)))
-        for first, second, kind in _pair_blocks(who, values):
-            own = rank_distance.rank_distances(values, first, second, rule=rule)
+    rules = rank_distance.RULES
+    sums, counts = np.zeros((2, len(rules), len(KINDS)))
+    for first, second, kind in _pair_blocks(who, values):
+        by_rule = rank_distance.rank_distances_by_rule(values, first, second, rules=rules)
+        for place, own in enumerate(by_rule.values()):
             mean = correlation.weighted_item_mean(
                 own,
                 units=np.arange(own.shape[1]),
@@ -197,12 +197,17 @@ def _rule_table(who: Judges, level: Level) -> pl.DataFrame:
                 item_weights=who.weights if level == "system" else None,
             )[0]
             defined = np.isfinite(mean)
-            sums += [mean[defined & (kind == k)].sum() for k in range(len(KINDS))]
-            counts += [(defined & (kind == k)).sum() for k in range(len(KINDS))]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            average = sums / counts
-        frames.append(columns({"distance": [rule] * len(KINDS), "kinds": list(KINDS), "complementarity": average}))
-    return pl.concat(frames)
+            sums[place] += [mean[defined & (kind == k)].sum() for k in range(len(KINDS))]
+            counts[place] += [(defined & (kind == k)).sum() for k in range(len(KINDS))]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        average = sums / counts
+    return columns(
+        {
+            "distance": [rule for rule in rules for _ in KINDS],
+            "kinds": list(KINDS) * len(rules),
+            "complementarity": average,
+        }
+    )
 
 
 def _pair_blocks(who: Judges, values: Floats) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]]:

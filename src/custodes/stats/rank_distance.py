@@ -8,7 +8,7 @@ in the data as they are; sums are over ordered pairs i != j of things, weighted 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -20,7 +20,7 @@ from custodes.stats.ranks import mid_ranks, ordinal_ranks, tie_runs
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]
 Bools = NDArray[np.bool_]
-Counts = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+Counts = NDArray[Any]
 Rule = Literal["tau-b", "strict", "half", "ordinal"]
 RULES: tuple[Rule, ...] = ("tau-b", "strict", "half", "ordinal")
 
@@ -43,9 +43,23 @@ def rank_distances(values: Floats, first: Ints, second: Ints, *, rule: Rule) -> 
     Source: Colombo et al. 2023, "The Glass Ceiling of Automatic Evaluation", equation 3 (d of one utterance);
     Kendall 1945 for tau-b.
     """
-    distances = np.empty((len(first), values.shape[1]))
-    for pairs, units, counts in _chunks(values, first, second, rule=rule):
-        distances[pairs, units] = _combined(counts, rule=rule)[0].T
+    return rank_distances_by_rule(values, first, second, rules=(rule,))[rule]
+
+
+def rank_distances_by_rule(values: Floats, first: Ints, second: Ints, *, rules: Sequence[Rule]) -> dict[Rule, Floats]:
+    """Give `rank_distances` under several rules, counting what they share once -> rule to (P, units).
+
+    >>> values = np.array([[[1.0, 2, 2]], [[1.0, 3, 2]]])
+    >>> made = rank_distances_by_rule(values, np.array([0]), np.array([1]), rules=("strict", "half"))
+    >>> made["strict"].item(), round(made["half"].item(), 3)
+    (0.0, 0.167)
+    """
+    distances = {rule: np.empty((len(first), values.shape[1])) for rule in _checked(rules)}
+    for broken in {rule == "ordinal" for rule in rules}:
+        own = [rule for rule in rules if (rule == "ordinal") == broken]
+        for pairs, units, counts in _chunks(values, first, second, broken=broken):
+            for rule in own:
+                distances[rule][pairs, units] = _combined(counts, rule=rule)[0].T
     return distances
 
 
@@ -64,25 +78,31 @@ def rank_distance_influence(values: Floats, first: Ints, second: Ints, *, rule: 
     """
     distances = np.empty((len(first), values.shape[1]))
     slopes = np.zeros((len(first), values.shape[2]))
-    for pairs, units, counts in _chunks(values, first, second, rule=rule):
+    _checked((rule,))
+    for pairs, units, counts in _chunks(values, first, second, broken=rule == "ordinal"):
         distance, coefficients = _combined(counts, rule=rule)
         distances[pairs, units] = distance.T
-        for count, coefficient in zip(counts, coefficients, strict=True):
-            slopes[pairs] += np.einsum("unp,up->pn", count, coefficient)
+        for place, coefficient in coefficients.items():
+            slopes[pairs] += np.einsum("unp,up->pn", counts[place], coefficient)
     with np.errstate(invalid="ignore", divide="ignore"):
         return distances, slopes / np.sum(~np.isnan(distances), axis=1, keepdims=True)
 
 
-def _chunks(values: Floats, first: Ints, second: Ints, *, rule: Rule) -> Iterator[tuple[slice, slice, Counts]]:
-    """Some pairs and units at a time: their counts by thing, each (units, n, P).
+def _checked(rules: Sequence[Rule]) -> Sequence[Rule]:
+    for rule in rules:
+        if rule not in RULES:
+            raise OptionError(f"rank distance: rule={rule!r} is none of {', '.join(RULES)}")
+    return rules
 
-    All rules are made of three: concordant minus discordant pairs; then for `tau-b` the pairs not tied by the first
-    and by the second rater, for the others the pairs that can disagree and all pairs.
+
+def _chunks(values: Floats, first: Ints, second: Ints, *, broken: bool) -> Iterator[tuple[slice, slice, Counts]]:
+    """Some pairs and units at a time: their counts by thing (5, units, n, P); ties are `broken` by position or kept.
+
+    All rules are made of five: concordant minus discordant pairs, those not tied by the first and by the second rater,
+    those not tied by either, and all.
     """
-    if rule not in RULES:
-        raise OptionError(f"rank distance: rule={rule!r} is none of {', '.join(RULES)}")
     n_units, n = values.shape[1:]
-    ranks = ordinal_ranks(values) if rule == "ordinal" else mid_ranks(values)
+    ranks = ordinal_ranks(values) if broken else mid_ranks(values)
     count = _compared if n <= _COMPARED and len(first) >= _MANY_PAIRS else _ordered
     many = max(1, _CHUNK // max(n, 1))
     for start in range(0, len(first), many):
@@ -90,30 +110,39 @@ def _chunks(values: Floats, first: Ints, second: Ints, *, rule: Rule) -> Iterato
         step = max(1, many // (pairs.stop - start))
         for begin in range(0, n_units, step):
             units = slice(begin, begin + step)
-            yield pairs, units, count(ranks[:, units], first[pairs], second[pairs], rule=rule)
+            yield pairs, units, count(ranks[:, units], first[pairs], second[pairs])
 
 
-def _combined(counts: Counts, *, rule: Rule) -> tuple[Floats, tuple[Floats, Floats, Floats]]:
-    """Distances (units, P), and the derivatives by w as coefficients of the three counts by thing, 0 where undefined.
+_CONCORDANCE, _UNTIED_X, _UNTIED_Y, _UNTIED, _ALL = range(5)
+
+
+def _combined(counts: Counts, *, rule: Rule) -> tuple[Floats, dict[int, Floats]]:
+    """Distances (units, P), and the derivatives by w as coefficients of the counts by thing, 0 where undefined.
 
     The total of a count K over ordered pairs has the derivative 2 K_i.
     """
-    concordance, a, b = (count.sum(axis=1, dtype=np.float64) for count in counts)
+    concordance, untied_x, untied_y, untied, pairs = counts.sum(axis=2, dtype=np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         if rule == "tau-b":
-            root = np.sqrt(a * b)
+            root = np.sqrt(untied_x * untied_y)
             tau = np.clip(concordance / root, -1.0, 1.0)
             distance = (1 - tau) / 2
-            coefficients = -1 / root, tau / (2 * a), tau / (2 * b)
+            coefficients = {
+                _CONCORDANCE: -1 / root,
+                _UNTIED_X: tau / (2 * untied_x),
+                _UNTIED_Y: tau / (2 * untied_y),
+            }
+        elif rule == "half":
+            distance = (pairs - concordance) / (2 * pairs)
+            coefficients = {_CONCORDANCE: -1 / pairs, _ALL: (1 - 2 * distance) / pairs}
         else:
-            distance = (a - concordance) / (2 * b)
-            coefficients = -1 / b, 1 / b, -2 * distance / b
+            distance = (untied - concordance) / (2 * pairs)
+            coefficients = {_CONCORDANCE: -1 / pairs, _UNTIED: 1 / pairs, _ALL: -2 * distance / pairs}
     defined = ~np.isnan(distance)
-    by_concordance, by_a, by_b = (np.where(defined, coefficient, 0.0) for coefficient in coefficients)
-    return distance, (by_concordance, by_a, by_b)
+    return distance, {place: np.where(defined, own, 0.0) for place, own in coefficients.items()}
 
 
-def _compared(ranks: Floats, first: Ints, second: Ints, *, rule: Rule) -> Counts:
+def _compared(ranks: Floats, first: Ints, second: Ints) -> Counts:
     """Count by comparing every thing with every other: products of signs, some things against all at a time."""
     raters, (left, right) = _relabelled(first, second)
     ranks = np.ascontiguousarray(ranks[raters].swapaxes(0, 1))  # (units, raters, n)
@@ -123,27 +152,20 @@ def _compared(ranks: Floats, first: Ints, second: Ints, *, rule: Rule) -> Counts
     # the patterns are few: most raters rate the same things
     masks = patterns.reshape(len(patterns), n_units, n).swapaxes(0, 1).astype(np.float32)
     twice = (2 * ranks).astype(np.float32)
-    counts = np.zeros((3, n_units, n, len(first)), dtype=np.float32)
-    concordance, a, b = counts
-    if rule != "tau-b":
-        b[:] = _joint_pairs(rated, left, right)
-        a[:] = b
+    counts = np.zeros((5, n_units, n, len(first)), dtype=np.float32)
+    counts[_ALL] = _joint_pairs(rated, left, right)
     step = max(1, _CHUNK // max(1, n_units * n_raters * max(n, n_raters)))
     for start in range(0, n, step):
         part = slice(start, start + step)
         signs = _signs(twice[:, :, part].swapaxes(1, 2), twice)
-        concordance[:, part] = _gathered(signs, left, right)
-        if rule in ("half", "ordinal"):
-            continue
+        counts[_CONCORDANCE, :, part] = _gathered(signs, left, right)
         np.abs(signs, out=signs)
-        if rule == "strict":
-            a[:, part] = _gathered(signs, left, right)
-        else:
-            here = masks[:, :, part].swapaxes(1, 2)[:, :, np.newaxis]
-            untied = (signs @ masks[:, np.newaxis].swapaxes(-1, -2)) * here
-            a[:, part] = untied[:, :, left, pattern.ravel()[right]]
-            b[:, part] = untied[:, :, right, pattern.ravel()[left]]
-    return concordance, a, b
+        counts[_UNTIED, :, part] = _gathered(signs, left, right)
+        here = masks[:, :, part].swapaxes(1, 2)[:, :, np.newaxis]
+        untied = (signs @ masks[:, np.newaxis].swapaxes(-1, -2)) * here
+        counts[_UNTIED_X, :, part] = untied[:, :, left, pattern.ravel()[right]]
+        counts[_UNTIED_Y, :, part] = untied[:, :, right, pattern.ravel()[left]]
+    return counts
 
 
 def _relabelled(first: Ints, second: Ints) -> tuple[Ints, tuple[Ints, Ints]]:
@@ -177,7 +199,7 @@ def _gathered(signs: NDArray[np.float32], left: Ints, right: Ints) -> NDArray[np
     return np.asarray(flat.take(left * signs.shape[2] + right, axis=-1))
 
 
-def _ordered(ranks: Floats, first: Ints, second: Ints, *, rule: Rule) -> Counts:
+def _ordered(ranks: Floats, first: Ints, second: Ints) -> Counts:
     """Count by sorting: for each thing those that both raters put below it, and the rest from ranks."""
     raters, (left, right) = _relabelled(first, second)
     ranks = ranks[raters]
@@ -185,28 +207,27 @@ def _ordered(ranks: Floats, first: Ints, second: Ints, *, rule: Rule) -> Counts:
     plain = np.all(np.sort(ranks, axis=-1) == np.arange(1, n + 1), axis=-1)  # neither ties nor missing cells
     codes = np.where(np.isnan(ranks), 2 * n + 1, 2 * ranks).astype(np.int64)
     order = np.argsort(ranks, axis=-1)
-    counts = np.empty((3, len(first), n_units, n), dtype=np.int32)
+    counts = np.empty((5, len(first), n_units, n), dtype=np.int32)
     easy = plain[left] & plain[right]
     pair, unit = np.nonzero(easy)
     counts[:, pair, unit] = _plain(codes[right[pair], unit] // 2 - 1, order[left[pair], unit])
     pair, unit = np.nonzero(~easy)
-    counts[:, pair, unit] = _tied(codes[left[pair], unit], codes[right[pair], unit], rule=rule)
-    concordance, a, b = np.moveaxis(counts, (1, 2, 3), (3, 1, 2))
-    return concordance, a, b
+    counts[:, pair, unit] = _tied(codes[left[pair], unit], codes[right[pair], unit])
+    return np.moveaxis(counts, (1, 2, 3), (3, 1, 2))
 
 
 def _plain(places: Ints, order: Ints) -> NDArray[np.int32]:
-    """Counts (3, rows, n) without ties: places (rows, n) from 0 by the second rater, order by the first."""
+    """Counts (5, rows, n) without ties: places (rows, n) from 0 by the second rater, order by the first."""
     n = places.shape[-1]
     sequence = np.take_along_axis(places, order, axis=-1)
     ordered = 4 * _below(sequence) + (n - 1) - 2 * (np.arange(n) + sequence)
-    counts = np.full((3, *places.shape), n - 1, dtype=np.int32)
+    counts = np.full((5, *places.shape), n - 1, dtype=np.int32)
     np.put_along_axis(counts[0], order, ordered.astype(np.int32), axis=-1)
     return counts
 
 
-def _tied(x: Ints, y: Ints, *, rule: Rule) -> NDArray[np.int32]:
-    """Counts (3, rows, n) with ties and missing cells (the largest code): x, y (rows, n) order codes of the raters."""
+def _tied(x: Ints, y: Ints) -> NDArray[np.int32]:
+    """Counts (5, rows, n) with ties and missing cells (the largest code): x, y (rows, n) order codes of the raters."""
     missing = np.maximum(x, y) == 2 * x.shape[-1] + 1
     x, y = np.where(missing, 2 * x.shape[-1] + 1, x), np.where(missing, 2 * x.shape[-1] + 1, y)  # last on both sides
     joint = x.shape[-1] - missing.sum(axis=-1, keepdims=True)
@@ -224,13 +245,10 @@ def _tied(x: Ints, y: Ints, *, rule: Rule) -> NDArray[np.int32]:
     untied_x, untied_y = joint - (end_x - first_x), joint - (end_y - first_y)
     # concordant: below or above by both; discordant: the rest of those untied on both sides
     concordance = 4 * strictly + 2 * below_and_tied + equal + joint - first_x - end_x - first_y - end_y
-    if rule == "tau-b":
-        a, b = untied_x, untied_y
-    else:
-        b = np.broadcast_to(joint - 1, x.shape)
-        a = untied_x + untied_y + equal - joint if rule == "strict" else b
-    counts = np.empty((3, *x.shape), dtype=np.int32)
-    for count, ordered in zip(counts, (concordance, a, b), strict=True):
+    untied = untied_x + untied_y + equal - joint
+    pairs = np.broadcast_to(joint - 1, x.shape)
+    counts = np.empty((5, *x.shape), dtype=np.int32)
+    for count, ordered in zip(counts, (concordance, untied_x, untied_y, untied, pairs), strict=True):
         np.put_along_axis(count, order, ordered.astype(np.int32), axis=-1)
     counts[:, missing] = 0
     return counts
