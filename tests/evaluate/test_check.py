@@ -55,3 +55,12 @@ def test_a_verdict_covers_two_outputs() -> None:
 def test_few_items_and_one_sided_people() -> None:
     rows = [(f"x{i}", "A", "B", rater, "", 1) for i in range(10) for rater in ("h", "j")]
     assert {"few-items", "one-sided-people"} <= set(rules(check(verdicts(rows))))
+
+
+def test_scores_beyond_declared_bounds_are_found() -> None:
+    study = study_of(scores_of(3, items=50))
+    wide = study.describe(raters=pl.DataFrame({"rater": ["m1"], "low": [-100.0], "high": [100.0]}))
+    assert "beyond-declared" not in rules(check(wide))
+    narrow = study.describe(raters=pl.DataFrame({"rater": ["m1"], "low": [0.0], "high": [0.1]}))
+    found = check(narrow).problems.filter(rule="beyond-declared").row(0, named=True)
+    assert (found["severity"], found["examples"]) == ("warning", ["m1"])

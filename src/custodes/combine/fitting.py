@@ -30,6 +30,7 @@ from custodes.data.notes import Note
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
 from custodes.errors import OptionError, listed, suggestion
+from custodes.evaluate.check import BEYOND
 from custodes.evaluate.comparison import Selection
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import one_core
@@ -39,8 +40,6 @@ from custodes.stats import resample
 from custodes.stats.objective import OBJECTIVES, Objective
 
 DEFAULT = ("auto", "best", "equal", "ridge", "pairwise", "xgboost", "blend")
-BEYOND = 0.05
-"""Share of scores beyond declared bounds that is told."""
 
 
 @dataclass(frozen=True, kw_only=True)

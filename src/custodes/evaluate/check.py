@@ -23,6 +23,9 @@ RESAMPLES = 1000
 AGAINST_CONFIDENCE = 0.99
 """Many metrics are looked at, so one of pure noise should rarely be called reversed."""
 Severity = Literal["error", "warning", "info"]
+BEYOND = 0.05
+"""Share of scores beyond declared bounds that is worth a warning."""
+
 SERIOUS_NOTES = ("constant-metric", "no-overlap", "all-ties", "one-item")
 PROBLEMS_SCHEMA: dict[str, pl.DataType] = {
     **{name: pl.String() for name in ("aspect", "severity", "rule", "message")},
@@ -57,6 +60,8 @@ def check(study: Study, *, rng: Rng = 0, progress: Progress = silent, **setting:
     summaries = [_summary(comparison, table) for comparison, table in zip(comparisons, raters, strict=True)]
     found = list(each(_problems, comparisons, rng=generator, progress=progress, desc="check"))
     problems = [problem for own in found for problem in own]
+    chosen = {name for comparison in comparisons for name in (*comparison.people, *comparison.metrics)}
+    problems += _beyond_declared(study, chosen)
     notes = tuple(dict.fromkeys(note for comparison in comparisons for note in comparison.notes))
     seen = [("", "info", n.rule, n.message, list[str]()) for n in notes if n.rule not in SERIOUS_NOTES]
     return Check(
@@ -180,6 +185,23 @@ def _problems(comparison: Comparison, rng: np.random.Generator) -> list[tuple[st
         message = f"metrics that are all but the same (correlation over {DUPLICATE_CORRELATION}): {listed(twins)}"
         found.append(("info", "near-duplicates", message, twins))
     return [(comparison.aspect, *problem) for problem in found]
+
+
+def _beyond_declared(study: Study, chosen: set[str]) -> list[tuple[str, Severity, str, str, list[str]]]:
+    """Raters whose scores often lie beyond the bounds that the raters file declares: the bounds may be wrong."""
+    shares = (
+        study.ratings.frame.join(study.raters.frame.drop_nulls(["low", "high"]), on="rater")
+        .filter(pl.col("rater").is_in(list(chosen)))
+        .group_by("rater", maintain_order=True)
+        .agg(share=(~pl.col("score").is_between(pl.col("low"), pl.col("high"))).mean())
+        .filter(pl.col("share") > BEYOND)
+    )
+    if shares.is_empty():
+        return []
+    names = shares["rater"].to_list()
+    told = [f"{name} ({share:.0%})" for name, share in shares.iter_rows()]
+    message = f"scores beyond the low and high of the raters file: {listed(told)}; combinations clip them to the bounds"
+    return [("", "warning", "beyond-declared", message, names)]
 
 
 def _against_people(comparison: Comparison, rng: np.random.Generator) -> list[str]:
