@@ -28,6 +28,7 @@ from custodes.options import (
     Reading,
     Resampling,
     Selecting,
+    Stopping,
     Targeting,
     Telling,
     channel_table,
@@ -70,7 +71,8 @@ def _answer(
 
 
 READING, PILOT, OUTPUT, TELLING = Reading(), PilotReading(), Output(), Telling()
-SELECTING, TARGETING, CHOICE, RESAMPLING = Selecting(), Targeting(), Choice(), Resampling()
+SELECTING, TARGETING, CHOICE = Selecting(), Targeting(), Choice()
+RESAMPLING, STOPPING = Resampling(), Stopping()
 
 
 @app.command
@@ -172,21 +174,11 @@ def protocol(
         list[str] | None, Parameter(help="As in correct (default: human, or mixture with metrics).", negative="")
     ] = None,
     batch: Annotated[int | None, Parameter(converter=whole, help="Annotations a round (default: 10).")] = None,
-    looks: Annotated[str | None, Parameter(help="Annotations of a pair at each look, 10,20,40, not a batch.")] = None,
     budget: Annotated[int | None, Parameter(converter=whole, help="Annotations in all.")] = None,
-    boundary: Annotated[
-        str | None, Parameter(help="Of repeated looks: none (default), pocock, obrien-fleming or a |z|.")
-    ] = None,
-    stop: Annotated[
-        list[str] | None,
-        Parameter(help="decided (default), futility, equivalence, anytime, joined by +; repeatable.", negative=""),
-    ] = None,
-    futility: Annotated[float | None, Parameter(help="Least chance of being decided (default: 0.2).")] = None,
-    equivalence: Annotated[float | None, Parameter(help="Margin that does not matter.")] = None,
     replications: Annotated[int | None, Parameter(converter=whole, help="Replays (default: 20).")] = None,
     null: Annotated[bool, Parameter(negative="", help="Also false decisions under the permutation null.")] = False,
     ideal: Annotated[int | None, Parameter(converter=whole, help="Also an ideal metric on so many items.")] = None,
-    gamma: Annotated[float | None, Parameter(help="Decided beyond 1 - gamma/2 (default: 0.05).")] = None,
+    stopping: Stopping = STOPPING,
     reading: Reading = READING,
     choice: Choice = CHOICE,
     output: Output = OUTPUT,
@@ -200,18 +192,12 @@ def protocol(
     options = _given(
         estimator=estimator,
         batch=batch,
-        looks=wholes("--looks", looks),
         budget=budget,
-        boundary=_boundary(boundary),
-        stop=stop,
-        futility=futility,
-        equivalence=equivalence,
         replications=replications,
         null=null,
         ideal=ideal,
-        gamma=gamma,
     )
-    _answer("protocol", cu.protocol, inputs, reading, output, choice.arguments() | options)
+    _answer("protocol", cu.protocol, inputs, reading, output, choice.arguments() | stopping.arguments() | options)
 
 
 @app.command
@@ -233,19 +219,9 @@ def plan(
         list[str] | None, Parameter(help="As in correct (default: human, or mixture with a metric).", negative="")
     ] = None,
     batch: Annotated[str | None, Parameter(help="Annotations a round (default: 10), or several: 5,10.")] = None,
-    looks: Annotated[str | None, Parameter(help="Annotations of a pair at each look, 10,20,40, not a batch.")] = None,
     budget: Annotated[str | None, Parameter(help="Annotations in all, or several: 500,1000.")] = None,
-    boundary: Annotated[
-        str | None, Parameter(help="Of repeated looks: none (default), pocock, obrien-fleming or a |z|.")
-    ] = None,
-    stop: Annotated[
-        list[str] | None,
-        Parameter(help="decided (default), futility, equivalence, anytime, joined by +; repeatable.", negative=""),
-    ] = None,
-    futility: Annotated[float | None, Parameter(help="Least chance of being decided (default: 0.2).")] = None,
-    equivalence: Annotated[float | None, Parameter(help="Margin that does not matter.")] = None,
     replications: Annotated[int | None, Parameter(converter=whole, help="Simulated studies (default: 100).")] = None,
-    gamma: Annotated[float | None, Parameter(help="Decided beyond 1 - gamma/2 (default: 0.05).")] = None,
+    stopping: Stopping = STOPPING,
     reading: PilotReading = PILOT,
     choice: Choice = CHOICE,
     output: Output = OUTPUT,
@@ -264,16 +240,10 @@ def plan(
         metric_items=metric_items,
         estimator=estimator,
         batch=wholes("--batch", batch),
-        looks=wholes("--looks", looks),
         budget=wholes("--budget", budget),
-        boundary=_boundary(boundary),
-        stop=stop,
-        futility=futility,
-        equivalence=equivalence,
         replications=replications,
-        gamma=gamma,
     )
-    _answer("plan", cu.plan, pilot, reading, output, choice.arguments() | options)
+    _answer("plan", cu.plan, pilot, reading, output, choice.arguments() | stopping.arguments() | options)
 
 
 @app.command
@@ -421,19 +391,6 @@ def combine_score(
 def _given(**options: Any) -> dict[str, Any]:
     """The options that were given."""
     return {name: value for name, value in options.items() if value is not None}
-
-
-def _boundary(text: str | None) -> str | float | None:
-    """The name of a boundary, or a number."""
-    names = ("none", "pocock", "obrien-fleming")
-    if text is None or text in names:
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise OptionError(
-            f"--boundary {text!r}: allowed: {', '.join(names)}, or a number{suggestion(text, names)}"
-        ) from None
 
 
 @app.command

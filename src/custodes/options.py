@@ -53,6 +53,19 @@ def wholes(option: str, text: str | None) -> list[int] | None:
     return [int(part) for part in parts]
 
 
+def _boundary(text: str | None) -> str | float | None:
+    """The name of a boundary, or a number."""
+    names = ("none", "pocock", "obrien-fleming")
+    if text is None or text in names:
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise OptionError(
+            f"--boundary {text!r}: allowed: {', '.join(names)}, or a number{suggestion(text, names)}"
+        ) from None
+
+
 def channel_table(text: str | None) -> list[list[float]] | str | None:
     """A 3x3 table [human, metric] from a .csv of three lines, or the word `ideal`."""
     if text is None or text == "ideal":
@@ -163,6 +176,29 @@ class Resampling:
     def arguments(self) -> dict[str, Any]:
         """The arguments that were given."""
         return {name: value for name, value in vars(self).items() if value is not None}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Stopping:
+    """Options of when a pair is decided (None: the default of the question)."""
+
+    looks: Annotated[str | None, Parameter(help="Annotations of a pair at each look, 10,20,40, not a batch.")] = None
+    boundary: Annotated[
+        str | None, Parameter(help="Of repeated looks: none (default), pocock, obrien-fleming or a |z|.")
+    ] = None
+    stop: Annotated[
+        list[str] | None,
+        Parameter(help="decided (default), futility, equivalence, anytime, joined by +; repeatable.", negative=""),
+    ] = None
+    futility: Annotated[float | None, Parameter(help="Least chance of being decided (default: 0.2).")] = None
+    equivalence: Annotated[float | None, Parameter(help="Margin that does not matter.")] = None
+    gamma: Annotated[float | None, Parameter(help="Decided beyond 1 - gamma/2 (default: 0.05).")] = None
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments that were given."""
+        values = {**vars(self), "looks": wholes("--looks", self.looks), "boundary": _boundary(self.boundary)}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 @Parameter(name="*")

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xgboost
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custodes.errors import MissingExtraError
 from custodes.stats import boost
 from custodes.stats.boost import SETTINGS, boosted, gain_importance, predict_boosted, trees_of
-
-xgboost = pytest.importorskip("xgboost")
 
 
 def study(n: int = 300, p: int = 6) -> tuple[np.ndarray, np.ndarray]:

@@ -246,7 +246,7 @@ def _people_table(target: Target, rng: np.random.Generator, confidence: float) -
     persons = persons[np.isfinite(persons).any(axis=(1, 2))]
     total = len(persons)
     ways = reliability.halves(total, most=SPLITS, rng=rng) if total > 1 else []
-    fold = np.nan_to_num(target.grid(target.fold.astype(np.float64)), nan=-1).astype(np.intp)
+    fold = target.fold_grid(target.fold)
     draws = [
         heldout.heldout_kendall(
             mean_over_people(persons[one]),

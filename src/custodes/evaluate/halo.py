@@ -73,7 +73,7 @@ def _kendall(target: Target, rating: Floats, sources: tuple[Floats, ...]) -> Flo
         heldout.cross_predicted(own.reshape(len(own), -1)[:, target.row].T, y, fold, groups=target.groups, fit=fit)
         for own in sources
     ]
-    places = np.nan_to_num(target.grid(fold.astype(np.float64)), nan=-1).astype(np.intp)
+    places = target.fold_grid(fold)
     return heldout.heldout_kendall(
         target.grid(y), target.grid(np.stack(predicted)), places, units=target.who.units, weights=target.weights
     )

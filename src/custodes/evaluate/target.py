@@ -59,9 +59,13 @@ class Target:
         made[..., self.row] = values
         return made.reshape(*values.shape[:-1], *shape)
 
+    def fold_grid(self, fold: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Folds (rows,) -> (items, systems), -1 elsewhere."""
+        return np.nan_to_num(self.grid(fold.astype(np.float64)), nan=-1).astype(np.intp)
+
     def kendall(self, predictions: Floats) -> Floats:
         """Held-out tau-b of predictions (m, rows) in every resample -> (B, m)."""
-        fold = np.nan_to_num(self.grid(self.fold.astype(np.float64)), nan=-1).astype(np.intp)
+        fold = self.fold_grid(self.fold)
         return heldout.heldout_kendall(
             self.grid(self.y), self.grid(predictions), fold, units=self.who.units, weights=self.weights
         )

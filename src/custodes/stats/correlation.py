@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.kendall import kendall
+from custodes.stats.ranks import mid_ranks
 from custodes.stats.resample import same_outputs, unit_sums, weighted_sums
 
 Floats = NDArray[np.float64]
@@ -54,7 +55,7 @@ def spearman(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     Source: Spearman 1904; Kendall 1945 for ties.
     """
     x, y = _jointly(x, y)
-    return pearson(_midranks(x), _midranks(y))
+    return pearson(mid_ranks(x), mid_ranks(y))
 
 
 def pooled_pearson(
@@ -250,19 +251,3 @@ def _centred(x: Floats) -> Floats:
 
 def _inner(x: Floats, y: Floats) -> Floats:
     return np.asarray(np.einsum("...n,...n->...", x, y))
-
-
-def _midranks(x: Floats) -> Floats:
-    """Mid-ranks along the last axis; NaN keeps NaN."""
-    n = x.shape[-1]
-    order = np.argsort(x, axis=-1, kind="stable")  # NaN last
-    ordered = np.take_along_axis(x, order, axis=-1)
-    differs = ordered[..., 1:] != ordered[..., :-1]
-    edge = np.ones((*x.shape[:-1], 1), dtype=bool)
-    place = np.arange(n)
-    first = np.maximum.accumulate(np.where(np.concatenate([edge, differs], axis=-1), place, 0), axis=-1)
-    is_last = np.concatenate([differs, edge], axis=-1)[..., ::-1]
-    last = np.minimum.accumulate(np.where(is_last, place[::-1], n), axis=-1)[..., ::-1]
-    ranks = np.empty_like(x)
-    np.put_along_axis(ranks, order, (first + last) / 2 + 1, axis=-1)
-    return np.where(np.isnan(x), np.nan, ranks)
