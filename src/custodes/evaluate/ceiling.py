@@ -23,10 +23,9 @@ from custodes.evaluate.judges import METRIC, Judges, few_clusters_notes, judges
 from custodes.evaluate.parallel import each
 from custodes.evaluate.people import mean_over_people
 from custodes.evaluate.result import Result, Rng, at_least, between, columns, provenance, seeded, stacked
-from custodes.evaluate.target import FOLDS, Folds, Part, Target, interval_columns, target_of
+from custodes.evaluate.target import FOLDS, Folds, Part, Target, interval_columns, ridge_fit, target_of
 from custodes.progress import Progress, silent
 from custodes.stats import boost, heldout, reliability, resample
-from custodes.stats import ridge as linear
 
 Model = Literal["xgboost", "ridge"]
 MODELS: tuple[Model, ...] = ("xgboost", "ridge")
@@ -191,15 +190,11 @@ def _in_use(who: Judges, metrics: NDArray[np.intp], patterns: Patterns) -> NDArr
 def _fit(model: Model, seed: int) -> heldout.Fit:
     """What learns from a training part."""
 
-    def ridge(x: Floats, y: Floats, groups: NDArray[np.int64]) -> Callable[[Floats], Floats]:
-        learnt = linear.ridge(x, y, groups=groups)
-        return lambda new: linear.predict(learnt, new)
-
     def xgboost(x: Floats, y: Floats, groups: NDArray[np.int64]) -> Callable[[Floats], Floats]:
         learnt = boost.boosted(x, y, seed=seed, **boost.SETTINGS)
         return lambda new: boost.predict_boosted(learnt, new)
 
-    return ridge if model == "ridge" else xgboost
+    return ridge_fit if model == "ridge" else xgboost
 
 
 def _prediction_table(target: Target, predicted: dict[str, Floats], draws: Floats, confidence: float) -> pl.DataFrame:

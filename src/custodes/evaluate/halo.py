@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from custodes.data.panel import Floats
 from custodes.evaluate.people import mean_over_people
 from custodes.evaluate.result import columns
-from custodes.evaluate.target import Target, interval_columns
-from custodes.stats import heldout, ridge
+from custodes.evaluate.target import Target, interval_columns, ridge_fit
+from custodes.stats import heldout
 
 SOURCES = ("same annotator", "other annotators", "metrics")
 REFERENCE = SOURCES.index("other annotators")
@@ -65,12 +65,10 @@ def _kendall(target: Target, rating: Floats, sources: tuple[Floats, ...]) -> Flo
     if len(np.unique(fold[fold >= 0])) < 2:
         return np.full((len(target.weights), len(sources)), np.nan)
 
-    def fit(x: Floats, y: Floats, groups: np.ndarray) -> heldout.Predictor:
-        learnt = ridge.ridge(x, y, groups=groups)
-        return lambda new: ridge.predict(learnt, new)
-
     predicted = [
-        heldout.cross_predicted(own.reshape(len(own), -1)[:, target.row].T, y, fold, groups=target.groups, fit=fit)
+        heldout.cross_predicted(
+            own.reshape(len(own), -1)[:, target.row].T, y, fold, groups=target.groups, fit=ridge_fit
+        )
         for own in sources
     ]
     places = target.fold_grid(fold)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from custodes.data.panel import Floats
 from custodes.evaluate.judges import METRIC, Judges
-from custodes.stats import heldout, resample
+from custodes.stats import heldout, resample, ridge
 from custodes.stats.folds import grouped_folds, plain_folds
 
 Folds = Literal["item", "plain"]
@@ -94,6 +94,12 @@ def target_of(who: Judges, part: Part, by: Folds, resamples: int, rng: np.random
         fold=fold,
         weights=resample.with_point(resample.bootstrap_weights(who.n_units, resamples, rng)),
     )
+
+
+def ridge_fit(x: Floats, y: Floats, groups: NDArray[Any]) -> heldout.Predictor:
+    """Learn by ridge regression from a training part."""
+    learnt = ridge.ridge(x, y, groups=groups)
+    return lambda new: ridge.predict(learnt, new)
 
 
 def interval_columns(name: str, draws: Floats, confidence: float) -> dict[str, Floats]:
