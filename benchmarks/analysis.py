@@ -19,7 +19,8 @@ import custodes as cu
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
-from custodes.stats import correlation, kendall, resample
+from custodes.stats.agreement import correlation, kendall
+from custodes.stats.resampling import resample
 
 SUMMEVAL = Path(__file__).parents[2] / "shared" / "data" / "summeval" / "ratings.csv.gz"
 SYSTEMS, ITEMS, METRICS, ASPECTS, RESAMPLES = 16, 100, 34, 4, 1000

@@ -19,8 +19,8 @@ import polars as pl
 from bayes_opt import BayesianOptimization
 from scipy import stats
 
-from custodes.stats.bayesopt import maximise
-from custodes.stats.objective import objective
+from custodes.stats.learning.bayesopt import maximise
+from custodes.stats.learning.objective import objective
 
 SUMMEVAL = Path(__file__).parents[2] / "shared" / "data" / "summeval" / "ratings.csv.gz"
 ITEMS, SYSTEMS, METRICS = 100, 16, 34

@@ -16,7 +16,9 @@ from scipy import stats
 import custodes as cu
 from custodes.data.panel import Panel
 from custodes.data.study import Study
-from custodes.stats import correlation, rank_distance, resample
+from custodes.stats.agreement import correlation
+from custodes.stats.complementarity import rank_distance
+from custodes.stats.resampling import resample
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 HANNA = DATA / "hanna" / "ratings.csv.gz"

@@ -19,9 +19,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import jax
 import numpy as np
 
-from custodes.stats.gibbs import effective_sample_size
-from custodes.stats.mixture import mixture_draws, mixture_posterior
-from custodes.stats.nuts import sampler
+from custodes.stats.correction.gibbs import effective_sample_size
+from custodes.stats.correction.mixture import mixture_draws, mixture_posterior
+from custodes.stats.correction.nuts import sampler
 
 NONE = [0, 0, 0]
 USUAL = {

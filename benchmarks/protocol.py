@@ -19,7 +19,7 @@ import polars as pl
 
 import custodes as cu
 from custodes.data.study import Study
-from custodes.evaluate.protocol import Protocol, protocol
+from custodes.evaluate.protocol.protocol import Protocol, protocol
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 STUDIES = {"SummEval": ("summeval/ratings.csv.gz", "expert*"), "HANNA": ("hanna/ratings.csv.gz", None)}

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from custodes.data.study import Study
     from custodes.errors import CustodesError, CustodesWarning, InputError, MissingExtraError, OptionError
     from custodes.evaluate.agreement import agreement
-    from custodes.evaluate.ceiling import ceiling
+    from custodes.evaluate.ceiling.ceiling import ceiling
     from custodes.evaluate.check import check
-    from custodes.evaluate.complementarity import complementarity
+    from custodes.evaluate.complementarity.complementarity import complementarity
     from custodes.evaluate.correction import correction
     from custodes.evaluate.favoritism import favoritism
-    from custodes.evaluate.plan import plan
-    from custodes.evaluate.protocol import protocol
+    from custodes.evaluate.protocol.plan import plan
+    from custodes.evaluate.protocol.protocol import protocol
     from custodes.evaluate.ranking import ranking
     from custodes.reporting import report
 
@@ -81,8 +81,9 @@ _HOMES = {
     "custodes.data.simulate": ("SimulatedMetric", "demo_study", "simulate"),
     "custodes.data.study": ("Study",),
     "custodes.errors": ("CustodesError", "CustodesWarning", "InputError", "MissingExtraError", "OptionError"),
-    **{f"custodes.evaluate.{name}": (name,) for name in ("agreement", "ceiling", "check", "complementarity")},
-    **{f"custodes.evaluate.{name}": (name,) for name in ("correction", "favoritism", "plan", "protocol", "ranking")},
+    **{f"custodes.evaluate.{name}": (name,) for name in ("agreement", "check", "correction", "favoritism", "ranking")},
+    **{f"custodes.evaluate.{name}.{name}": (name,) for name in ("ceiling", "complementarity", "protocol")},
+    "custodes.evaluate.protocol.plan": ("plan",),
     "custodes.reporting": ("report",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

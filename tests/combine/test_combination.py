@@ -20,7 +20,7 @@ from custodes.combine.methods import METHODS, Formula, Lesson
 from custodes.combine.normalise import Normalisation, normalisation
 from custodes.combine.task import Task, task
 from custodes.errors import InputError, OptionError
-from custodes.stats import boost
+from custodes.stats.learning import boost
 from tests.combine.test_task import ITEMS, N_SYSTEMS, drawn, planted, table_of_items
 from tests.evaluate.test_judges import Scores, judged
 

@@ -13,7 +13,7 @@ import pytest
 import custodes as cu
 from custodes import cli
 from custodes.combine import methods, tables
-from custodes.stats import boost
+from custodes.stats.learning import boost
 from tests.combine.test_task import planted, table_of_items
 from tests.evaluate.test_judges import rows_of
 from tests.test_cli import Run, custodes, refused

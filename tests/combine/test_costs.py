@@ -13,8 +13,8 @@ from scipy import stats
 from custodes.combine.costs import STEPS, cost_path, costs_of
 from custodes.combine.task import outer_folds
 from custodes.errors import CustodesError, InputError, OptionError
-from custodes.stats import resample
-from custodes.stats.forward import nested_path
+from custodes.stats.learning.forward import nested_path
+from custodes.stats.resampling import resample
 from tests.combine.test_task import Task, drawn, made, planted, with_noise
 
 RATERS = pl.DataFrame({"rater": ["a", "b", "noise"], "cost": [3.0, 1.5, 0.25]})

@@ -17,7 +17,7 @@ from custodes.combine.methods import AUTO, METHODS, Lesson
 from custodes.combine.task import outer_folds, task
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
-from custodes.stats import boost
+from custodes.stats.learning import boost
 from tests.combine.test_task import ITEMS, N_SYSTEMS, drawn, planted, table_of_items
 from tests.evaluate.test_judges import Scores, judged, rows_of, study_from
 

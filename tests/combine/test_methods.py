@@ -14,8 +14,8 @@ from scipy import stats
 
 from custodes.combine import methods
 from custodes.combine.methods import AUTO, METHODS, Formula, Lesson
-from custodes.stats import boost, ridge
-from custodes.stats.folds import splits
+from custodes.stats.learning import boost, ridge
+from custodes.stats.learning.folds import splits
 
 SEEDS = st.integers(0, 2**32 - 1)
 LINEAR = ("best", "equal", "ridge", "pairwise", "gp")

@@ -17,7 +17,7 @@ from custodes.data.ratings import Ratings
 from custodes.data.simulate import SimulatedMetric, Simulation, demo_simulation, demo_study, simulate, simulate_counts
 from custodes.errors import OptionError
 from custodes.evaluate.favoritism import favoritism
-from custodes.stats.favi import favi_score
+from custodes.stats.decisions.favi import favi_score
 
 DEMO = demo_simulation()
 

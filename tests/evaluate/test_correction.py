@@ -14,7 +14,7 @@ from custodes.data.simulate import simulate_counts
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.correction import BESIDE, correction
 from custodes.evaluate.ranking import ranking
-from custodes.stats.estimate import ESTIMATORS, Estimate
+from custodes.stats.correction.estimate import ESTIMATORS, Estimate
 from tests.evaluate.test_favoritism import study_of
 
 FIELDS = [

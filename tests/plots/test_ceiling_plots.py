@@ -14,7 +14,7 @@ import pytest
 import custodes as cu
 from custodes import plots
 from custodes.errors import InputError, OptionError
-from custodes.evaluate.ceiling import Ceiling
+from custodes.evaluate.ceiling.ceiling import Ceiling
 from custodes.plots import labels
 from custodes.plots.paths import HEIGHT, NAMED, path_names
 

@@ -19,7 +19,7 @@ from custodes.errors import InputError, OptionError
 from custodes.evaluate.result import stacked
 from custodes.plots import combination, labels, theme
 from custodes.plots.combination import MOST, SLANT, cost_rows, weight_rows, wide
-from custodes.stats.objective import OBJECTIVES, Objective
+from custodes.stats.learning.objective import OBJECTIVES, Objective
 
 NO_ENDS = {name: pl.lit(None, dtype=pl.Float64) for name in ("low", "high")}
 QUICK = ["ridge", "best", "equal", "pairwise"]

@@ -18,7 +18,7 @@ from scipy.optimize import isotonic_regression
 import custodes as cu
 from custodes import plots
 from custodes.errors import InputError
-from custodes.evaluate.complementarity import Complementarity
+from custodes.evaluate.complementarity.complementarity import Complementarity
 from custodes.plots import labels
 from custodes.plots.complementarity import CELL_MAX, CELL_MIN, GAP, NAMED
 

@@ -12,8 +12,8 @@ import custodes as cu
 from custodes import plots
 from custodes.errors import OptionError
 from custodes.evaluate.correction import Correction, correction
-from custodes.evaluate.plan import plan
-from custodes.evaluate.protocol import Protocol, protocol
+from custodes.evaluate.protocol.plan import plan
+from custodes.evaluate.protocol.protocol import Protocol, protocol
 from custodes.plots.correction import PAIR_ROW, margin_rows
 
 

@@ -18,7 +18,7 @@ from custodes import plots
 from custodes.errors import OptionError
 from custodes.plots.layout import layered
 from custodes.plots.ranking import graph_rows
-from custodes.stats import graph
+from custodes.stats.decisions import graph
 
 
 @pytest.fixture(scope="module")

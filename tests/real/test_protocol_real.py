@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.evaluate.protocol import protocol
+from custodes.evaluate.protocol.protocol import protocol
 
 SUMMEVAL = "summeval/ratings.csv.gz"
 

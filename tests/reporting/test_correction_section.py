@@ -9,10 +9,10 @@ import polars as pl
 
 import custodes as cu
 from custodes.evaluate.correction import correction
-from custodes.evaluate.plan import plan
-from custodes.evaluate.protocol import protocol
+from custodes.evaluate.protocol.plan import plan
+from custodes.evaluate.protocol.protocol import protocol
 from custodes.reporting import Report
-from custodes.reporting.making import MOST_CORRECTED, _corrected
+from custodes.reporting.assembly import MOST_CORRECTED, _corrected
 
 
 def section(made: Report, identity: str) -> str:

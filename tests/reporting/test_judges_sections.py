@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.evaluate.ceiling import Ceiling
-from custodes.evaluate.complementarity import Complementarity
-from custodes.evaluate.halo import SOURCES
+from custodes.evaluate.ceiling.ceiling import Ceiling
+from custodes.evaluate.ceiling.halo import SOURCES
+from custodes.evaluate.complementarity.complementarity import Complementarity
 from custodes.reporting import Report
 from custodes.reporting.section import Context
 from custodes.reporting.sections.ceiling import ceiling_section, halo_sentences, reached

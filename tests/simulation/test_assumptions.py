@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from custodes.stats.estimate import ESTIMATORS
+from custodes.stats.correction.estimate import ESTIMATORS
 
 ANNOTATED, METRIC_ONLY = 100, 1000
 STUDIES = {"mixture": 400}

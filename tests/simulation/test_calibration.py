@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from custodes.stats.mixture import mixture_draws
+from custodes.stats.correction.mixture import mixture_draws
 
 STUDIES, DRAWS = 1000, 2000
 DESIGNS = {

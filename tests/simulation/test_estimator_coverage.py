@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from custodes.data.simulate import simulate_counts
-from custodes.stats.estimate import ESTIMATORS
+from custodes.stats.correction.estimate import ESTIMATORS
 
 METRIC_ONLY = 1000
 STUDIES = {"mixture": 500}

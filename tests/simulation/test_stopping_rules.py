@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from custodes.evaluate.answers import Asked, in_order, pooling
-from custodes.evaluate.rule import rule_of
-from custodes.stats.replay import replay
+from custodes.evaluate.protocol.annotations import Asked, in_order, pooling
+from custodes.evaluate.protocol.stopping import rule_of
+from custodes.stats.stopping.replay import replay
 
 PAIRS, ITEMS = 1000, 100
 OPTIONS = {"batch": 10, "looks": None, "boundary": "none", "stop": "decided", "futility": 0.2, "equivalence": None}

@@ -22,7 +22,7 @@ from custodes.data.study import Study
 from custodes.errors import InputError, listed, suggestion
 from custodes.evaluate.judges import METRIC, name_of
 from custodes.files import write_atomically
-from custodes.stats import boost
+from custodes.stats.learning import boost
 
 FORMAT = "custodes-combination"
 VERSION = 1

@@ -17,8 +17,9 @@ from custodes.data.readers.tables import load_table
 from custodes.data.table import check_columns, check_unique, label_column, number_column
 from custodes.errors import InputError, OptionError, listed, suggestion
 from custodes.evaluate.result import columns
-from custodes.stats import forward, resample
-from custodes.stats.objective import Objective
+from custodes.stats.learning import forward
+from custodes.stats.learning.objective import Objective
+from custodes.stats.resampling import resample
 
 STEPS = 15
 

@@ -36,8 +36,8 @@ from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import one_core
 from custodes.evaluate.result import Result, Rng, at_least, between, provenance, seeded
 from custodes.progress import Progress, silent
-from custodes.stats import resample
-from custodes.stats.objective import OBJECTIVES, Objective
+from custodes.stats.learning.objective import OBJECTIVES, Objective
+from custodes.stats.resampling import resample
 
 DEFAULT = ("auto", "best", "equal", "ridge", "pairwise", "xgboost", "blend")
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.data.panel import Floats
-from custodes.stats import boost, folds, prune, ridge
-from custodes.stats.bayesopt import maximise
-from custodes.stats.objective import Objective, objective
-from custodes.stats.pairwise import PENALTIES, pairwise_logistic
+from custodes.stats.learning import boost, folds, prune, ridge
+from custodes.stats.learning.bayesopt import maximise
+from custodes.stats.learning.objective import Objective, objective
+from custodes.stats.learning.pairwise import PENALTIES, pairwise_logistic
 
 AUTO = ("best", "equal", "ridge", "pairwise", "xgboost", "blend")
 """What `auto` chooses among; the slower methods join when named."""

@@ -20,8 +20,8 @@ from custodes.evaluate.comparison import HUMAN
 from custodes.evaluate.favoritism import favoritism
 from custodes.evaluate.judges import METRIC
 from custodes.evaluate.result import columns
-from custodes.stats import resample
-from custodes.stats.objective import Objective
+from custodes.stats.learning.objective import Objective
+from custodes.stats.resampling import resample
 
 REFITS = 100
 """Bootstrap refits behind the intervals of weights; none of trees and `gp`."""

@@ -22,7 +22,7 @@ from custodes.evaluate.comparison import Selection, compare, label_of
 from custodes.evaluate.judges import METRIC, Judges, judges
 from custodes.evaluate.people import mean_over_people, snapped
 from custodes.stats import ABSENT
-from custodes.stats.folds import grouped_folds
+from custodes.stats.learning.folds import grouped_folds
 
 FOLDS = ("item", "system", "dataset", "group")
 N_FOLDS = 5

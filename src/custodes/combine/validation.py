@@ -13,8 +13,9 @@ from custodes.combine.task import Task
 from custodes.data.panel import Floats
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress
-from custodes.stats import correlation, heldout, kendall
-from custodes.stats.objective import Objective
+from custodes.stats.agreement import correlation, kendall
+from custodes.stats.learning import heldout
+from custodes.stats.learning.objective import Objective
 
 STATISTICS: dict[str, heldout.Statistic] = {
     "kendall": kendall.pooled_kendall,

@@ -18,7 +18,9 @@ from custodes.evaluate.comparison import Comparison, Setting, compare, label_of,
 from custodes.evaluate.parallel import each
 from custodes.evaluate.result import Result, Rng, at_least, between, columns, provenance, seeded, stacked
 from custodes.progress import Progress, silent
-from custodes.stats import ABSENT, accuracy, correlation, kendall, permutation, resample
+from custodes.stats import ABSENT
+from custodes.stats.agreement import accuracy, correlation, kendall
+from custodes.stats.resampling import permutation, resample
 
 STATISTICS = (
     "sample_accuracy",

@@ -15,7 +15,9 @@ from custodes.evaluate.comparison import Comparison, Setting, compare, settings
 from custodes.evaluate.parallel import each
 from custodes.evaluate.result import Result, Rng, columns, provenance, seeded, stacked
 from custodes.progress import Progress, silent
-from custodes.stats import ABSENT, correlation, kendall, resample
+from custodes.stats import ABSENT
+from custodes.stats.agreement import correlation, kendall
+from custodes.stats.resampling import resample
 
 FEW_ITEMS = 30
 DUPLICATE_CORRELATION = 0.999

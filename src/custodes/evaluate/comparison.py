@@ -30,8 +30,9 @@ from custodes.data.preferences import Orders
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed, suggestion
 from custodes.evaluate.people import check_same_scale, mean_over_people
-from custodes.stats import ABSENT, accuracy
-from custodes.stats.resample import with_point
+from custodes.stats import ABSENT
+from custodes.stats.agreement import accuracy
+from custodes.stats.resampling.resample import with_point
 
 HUMAN = "human"
 """The name of the aggregated people in every table."""

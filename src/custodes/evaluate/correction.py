@@ -21,8 +21,8 @@ from custodes.evaluate.favoritism import DECISION
 from custodes.evaluate.parallel import each
 from custodes.evaluate.result import Result, Rng, between, columns, provenance, seeded, stacked
 from custodes.progress import Progress, silent
-from custodes.stats.estimate import ESTIMATORS, Estimate, Estimator, decide, mixture_by_nuts
-from custodes.stats.pooled import ADDITIVITY_LEVEL, FEWEST_CLUSTERS, Pooled, pooled
+from custodes.stats.correction.estimate import ESTIMATORS, Estimate, Estimator, decide, mixture_by_nuts
+from custodes.stats.correction.pooled import ADDITIVITY_LEVEL, FEWEST_CLUSTERS, Pooled, pooled
 
 POOLED = "pooled"
 """The estimator that needs items and not only counts."""

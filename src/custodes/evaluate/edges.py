@@ -11,7 +11,7 @@ from custodes.data.notes import Note
 from custodes.data.pairs import PairCounts
 from custodes.errors import listed
 from custodes.evaluate.comparison import label_of
-from custodes.stats import graph
+from custodes.stats.decisions import graph
 
 
 def systems_of(counts: PairCounts) -> tuple[str, ...]:

@@ -17,7 +17,9 @@ from custodes.evaluate.comparison import Comparison, Counted, Setting, counted, 
 from custodes.evaluate.parallel import each
 from custodes.evaluate.result import Result, Rng, at_least, between, columns, provenance, seeded, stacked
 from custodes.progress import Progress, silent
-from custodes.stats import ABSENT, favi, resample, signtest
+from custodes.stats import ABSENT
+from custodes.stats.decisions import favi, signtest
+from custodes.stats.resampling import resample
 
 FEW_ERRORS = 5
 """With fewer errors a Favi-Score can only take a handful of values (the paper, Limitations: Robustness)."""

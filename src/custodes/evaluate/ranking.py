@@ -20,9 +20,11 @@ from custodes.evaluate.favoritism import DECISION
 from custodes.evaluate.parallel import each
 from custodes.evaluate.result import Result, Rng, at_least, between, columns, provenance, seeded, stacked
 from custodes.progress import Progress, silent
-from custodes.stats import ABSENT, outcome, resample, signtest
-from custodes.stats.consensus import kemeny
-from custodes.stats.signtest import Correction, Test
+from custodes.stats import ABSENT
+from custodes.stats.decisions import outcome, signtest
+from custodes.stats.decisions.consensus import kemeny
+from custodes.stats.decisions.signtest import Correction, Test
+from custodes.stats.resampling import resample
 
 ALL_METRICS = "all metrics"
 """The consensus of all metrics of the study in the table `consensus`."""

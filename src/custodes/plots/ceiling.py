@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from custodes.errors import InputError
-from custodes.evaluate.ceiling import Ceiling
+from custodes.evaluate.ceiling.ceiling import Ceiling
 from custodes.plots import theme
 from custodes.plots.paths import PENALTY, powers
 

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from custodes.errors import InputError
-from custodes.evaluate.complementarity import Complementarity
-from custodes.evaluate.structure import SHARE
+from custodes.evaluate.complementarity.complementarity import Complementarity
+from custodes.evaluate.complementarity.rater_space import SHARE
 from custodes.plots import labels, theme
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats import graph
+from custodes.stats.decisions import graph
 
 SWEEPS = 12
 BEND_WIDTH = 0.4

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from custodes.evaluate.ceiling import Ceiling
+from custodes.evaluate.ceiling.ceiling import Ceiling
 from custodes.plots import labels, theme
 from custodes.plots.choice import chosen, titled
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from custodes.evaluate.plan import Plan
+from custodes.evaluate.protocol.plan import Plan
 from custodes.plots import theme
 from custodes.plots.choice import of_aspect, titled
 
@@ -23,7 +23,7 @@ def power_curve(
     once and for all. Raises `OptionError` for an unknown aspect.
 
     >>> import custodes as cu
-    >>> from custodes.evaluate.plan import plan
+    >>> from custodes.evaluate.protocol.plan import plan
     >>> chart = power_curve(plan(margins=[0.1, 0.3], replications=2))
     >>> len(chart.to_dict()["layer"])
     2

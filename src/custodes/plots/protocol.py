@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from custodes.evaluate.answers import NONE
-from custodes.evaluate.protocol import Protocol
+from custodes.evaluate.protocol.annotations import NONE
+from custodes.evaluate.protocol.protocol import Protocol
 from custodes.plots import theme
 from custodes.plots.choice import of_aspect, titled
 
@@ -29,7 +29,7 @@ def budget_curve(
     margin alone have no KLD. Raises `OptionError` for an unknown aspect.
 
     >>> import custodes as cu
-    >>> from custodes.evaluate.protocol import protocol
+    >>> from custodes.evaluate.protocol.protocol import protocol
     >>> result = protocol(cu.read("demo"), aspect="fluency", replications=2, resamples=0)
     >>> len(budget_curve(result).to_dict()["vconcat"])
     2

@@ -12,7 +12,7 @@ from custodes.evaluate.ranking import Ranking
 from custodes.plots import theme
 from custodes.plots.choice import chosen, of_aspect, titled
 from custodes.plots.layout import layered
-from custodes.stats import graph
+from custodes.stats.decisions import graph
 
 if TYPE_CHECKING:
     import altair as alt

@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from custodes.evaluate.ceiling import Ceiling
-from custodes.evaluate.halo import SOURCES
+from custodes.evaluate.ceiling.ceiling import Ceiling
+from custodes.evaluate.ceiling.halo import SOURCES
 from custodes.plots.ceiling import BOUNDS, FEATURES, bars, ratio_curve, released
 from custodes.plots.paths import paths, steps
 from custodes.reporting.section import ChosenTable, Column, Context, Figure, Section, empty_rows, render, spec_of

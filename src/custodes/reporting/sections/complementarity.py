@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from custodes.evaluate.complementarity import Complementarity
-from custodes.evaluate.structure import SHARE
+from custodes.evaluate.complementarity.complementarity import Complementarity
+from custodes.evaluate.complementarity.rater_space import SHARE
 from custodes.plots.complementarity import AVERAGES, averages, heat_map, places, variance_curve
 from custodes.reporting.section import Column, Context, Figure, Section, empty_rows, render, spec_of
 from custodes.reporting.tables import table_html

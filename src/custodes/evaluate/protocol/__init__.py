@@ -1,0 +1,1 @@
+"""The annotation protocol: replayed on paper, planned before anybody is paid, run with people."""

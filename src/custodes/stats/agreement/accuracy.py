@@ -1,0 +1,350 @@
+"""Accuracy: how often a metric prefers what people prefer, over outputs, over systems, with ties, softly.
+
+Common arrays: human (items, systems), metrics (metrics, items, systems), NaN = not rated; signs (pairs, items) int8 in
+{1, 0, -1, ABSENT}; units (items,) says which resampling unit an item belongs to; weights (B, units) how often each unit
+is present. Only outputs rated by both the person and the metric count.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.stats import ABSENT
+from custodes.stats.resampling.resample import same_outputs, unit_sums, weighted_sums
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.integer[Any]]
+Signs = NDArray[np.int8]
+
+_CHUNK = 2_000_000  # elements of a temporary array
+_EXACT = 2**24  # single precision holds whole numbers up to here
+_SAME = 1e-12  # relative: the same number computed in another way
+
+
+def sample_accuracy(signs_human: Signs, signs_metrics: Signs, *, units: Ints, weights: NDArray[Any]) -> Floats:
+    """Share of comparisons on which metric and person agree: (pairs, items), (metrics, pairs, items) -> (B, metrics).
+
+    Comparisons that either side lacks are left out; NaN where none is left.
+
+    >>> human, metric = np.array([[1, 0, -1]], dtype=np.int8), np.array([[[1, 1, -1]]], dtype=np.int8)
+    >>> sample_accuracy(human, metric, units=np.arange(3), weights=np.ones((1, 3))).round(3).tolist()
+    [[0.667]]
+
+    Source: von Däniken et al. 2024 (Favi-Score): the trace of the confusion matrix over its sum.
+    """
+    both = (signs_human != ABSENT) & (signs_metrics != ABSENT)
+    counts = np.stack([((signs_human == signs_metrics) & both).sum(axis=1), both.sum(axis=1)])
+    agree, n = np.moveaxis(weighted_sums(weights, unit_sums(counts, units=units, n_units=weights.shape[1])), 1, 0)
+    return _share(agree, n)
+
+
+def margins(signs: Signs, *, units: Ints, weights: NDArray[Any]) -> Floats:
+    """Wins minus losses in every resample: signs (..., items) -> (B, ...).
+
+    >>> margins(np.array([1, 1, -1, ABSENT], dtype=np.int8), units=np.arange(4), weights=np.ones((1, 4))).tolist()
+    [1.0]
+    """
+    present = np.where(signs == ABSENT, np.int8(0), signs)
+    return weighted_sums(weights, unit_sums(present, units=units, n_units=weights.shape[1]))
+
+
+def system_accuracy(signs_human: Signs, signs_metrics: Signs, *, units: Ints, weights: NDArray[Any]) -> Floats:
+    """Share of system pairs whose margins have the same sign, 0 being a value of its own -> (B, metrics).
+
+    Margins are over the items where both preferences exist; a pair without any in the resample is left out, NaN where
+    no pair is left.
+
+    >>> human, metric = np.array([[1, 1], [0, -1]], dtype=np.int8), np.array([[[1, 0], [1, 0]]], dtype=np.int8)
+    >>> system_accuracy(human, metric, units=np.arange(2), weights=np.ones((1, 2))).tolist()
+    [[0.5]]
+
+    Source: von Däniken et al. 2024 (Favi-Score), Definition 10 and Equation 7.
+    """
+    n_metrics, n_pairs, n_items = signs_metrics.shape
+    result = np.empty((len(weights), n_metrics))
+    step = max(1, _CHUNK // max(n_pairs * max(len(weights), n_items), 1))
+    for start in range(0, n_metrics, step):
+        metric = signs_metrics[start : start + step]
+        both = (signs_human != ABSENT) & (metric != ABSENT)
+        n = margins(both.astype(np.int8), units=units, weights=weights)
+        of_human, of_metric = (
+            margins(np.where(both, signs, np.int8(0)), units=units, weights=weights) for signs in (signs_human, metric)
+        )
+        agree = (np.sign(of_human) == np.sign(of_metric)) & (n > 0)
+        result[:, start : start + step] = _share(agree.sum(axis=-1), (n > 0).sum(axis=-1))
+    return result
+
+
+def pairwise_accuracy(means_human: Floats, means_metrics: Floats) -> Floats:
+    """Share of system pairs that both means order alike: (B, systems), (B, metrics, systems) -> (B, metrics).
+
+    All pairs count; an exact tie agrees only with a tie. Pairs with a NaN are left out, NaN where no pair is left.
+
+    >>> pairwise_accuracy(np.array([[1.0, 2, 3]]), np.array([[[1.0, 3, 2]]])).round(3).tolist()
+    [[0.667]]
+
+    Source: Kocmi et al. 2021 ("To Ship or Not to Ship"), Accuracy.
+    """
+    n_systems = means_human.shape[1]
+    agree, n = np.zeros((2, *means_metrics.shape[:2]))
+    for first in range(n_systems - 1):
+        human = (means_human[:, first, np.newaxis] - means_human[:, first + 1 :])[:, np.newaxis]
+        metric = means_metrics[:, :, first, np.newaxis] - means_metrics[:, :, first + 1 :]
+        agree += (np.sign(human) == np.sign(metric)).sum(axis=-1)  # NaN equals nothing
+        n += (~np.isnan(human + metric)).sum(axis=-1)
+    return _share(agree, n)
+
+
+def acc_eq(
+    human: Floats,
+    metrics: Floats,
+    *,
+    human_tie: float,
+    units: Ints,
+    weights: NDArray[Any],
+    item_weights: Floats | None = None,
+) -> tuple[Floats, Floats]:
+    """Pairwise accuracy within items with calibrated metric ties -> accuracy and epsilon, each (B, metrics).
+
+    A pair of outputs is right when people tie (differ by at most `human_tie`) and the metric differs by at most
+    epsilon, or when both prefer the same output and the metric differs by more. Accuracy is the
+    share right of an item's pairs, averaged over the items with a pair. Epsilon, in the metric's units, is the
+    smallest value that maximises it, fitted anew in every resample: 0 or an absolute difference that occurs.
+    Differences that agree to 1e-12 of the metric's largest score are one. NaN where there is no pair.
+
+    >>> human, metric = np.array([[1.0, 1.0, 3.0]]), np.array([[[0.2, 0.3, 0.9]]])
+    >>> accuracy, epsilon = acc_eq(human, metric, human_tie=0, units=np.zeros(1, dtype=int), weights=np.ones((1, 1)))
+    >>> accuracy.tolist(), epsilon.round(3).tolist()
+    ([[1.0]], [[0.1]])
+
+    Source: Deutsch, Foster and Freitag 2023 ("Ties Matter"): acc_eq with tie calibration, grouped by item.
+    """
+    weights = np.asarray(weights, dtype=np.float64)
+    item_weights = np.ones(len(human)) if item_weights is None else item_weights
+    order = _human_order(human, human_tie)
+    accuracy, epsilon = np.full((2, len(weights), len(metrics)), np.nan)
+    for m, metric in enumerate(metrics):
+        apart, slack = _metric_differences(metric)
+        events = _Events.of(order, apart, slack=slack, units=units, n_units=weights.shape[1], item_weights=item_weights)
+        accuracy[:, m], epsilon[:, m] = events.best(weights)
+    return accuracy, epsilon
+
+
+def item_accuracy(human: Floats, metrics: Floats, *, human_tie: float, epsilon: Floats) -> Floats:
+    """Share right of each item's pairs of outputs under given epsilons (metrics,), see `acc_eq` -> (metrics, items).
+
+    NaN where an item has no pair or epsilon is NaN.
+
+    >>> human, metric = np.array([[1.0, 1.0, 3.0]]), np.array([[[0.2, 0.3, 0.9]]])
+    >>> item_accuracy(human, metric, human_tie=0, epsilon=np.array([0.0])).round(3).tolist()
+    [[0.667]]
+
+    Source: Deutsch, Foster and Freitag 2023 ("Ties Matter").
+    """
+    order = _human_order(human, human_tie)
+    result = np.empty((len(metrics), len(human)))
+    for m, metric in enumerate(metrics):
+        apart, slack = _metric_differences(metric)
+        rated = ~np.isnan(order) & ~np.isnan(apart)
+        metric_order = np.where(np.abs(apart) <= epsilon[m] + slack, 0.0, np.sign(apart))
+        share = _share(((metric_order == order) & rated).sum(axis=1), rated.sum(axis=1))
+        result[m] = np.where(np.isnan(epsilon[m]), np.nan, share)
+    return result
+
+
+def spa(human: Floats, metrics: Floats, *, units: Ints, weights: NDArray[Any], flips: NDArray[np.int8]) -> Floats:
+    """Soft pairwise accuracy, 1 - mean over system pairs of |p(human) - p(metric)| -> (B, metrics).
+
+    p is the one-sided p-value that the first system of the pair (in the order given) is better. Row 0 of the weights,
+    the data as they are, takes the paired permutation test: the share of the flips (K, units) of +1 and -1, the same
+    for the person and all metrics, whose difference is at least the observed one; a flip swaps both systems in a whole
+    unit. The other rows take the normal p-value of the mean difference over its standard error clustered by unit, with
+    G/(G-1), which is the same quantity without permutations inside resamples. A pair without common items, or with a
+    single unit in a resample, is left out; NaN where no pair is left.
+
+    >>> human, metric = np.array([[2.0, 1], [3, 1]]), np.array([[[0.2, 0.1], [0.1, 0.2]]])
+    >>> flips = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]], dtype=np.int8)
+    >>> spa(human, metric, units=np.arange(2), weights=np.ones((1, 2)), flips=flips).tolist()
+    [[0.5]]
+
+    Source: Thompson, Mathur, Deutsch and Khayrallah 2024; "at least" as in the authors' code.
+    """
+    weights = np.asarray(weights, dtype=np.float64)
+    first, second = np.triu_indices(human.shape[1], k=1)
+    lost, n = np.zeros((2, len(weights), len(metrics)))
+    longest = max(len(weights), len(flips), len(human))
+    width = max(1, min(_CHUNK // longest, len(first)))
+    for rows, rated in same_outputs(human, metrics):
+        both = np.zeros(human.shape, dtype=bool)
+        both.flat[rated] = True
+        metrics_at_once = max(1, _CHUNK // (width * longest))
+        for start in range(0, len(first), width):
+            a, b = first[start : start + width], second[start : start + width]
+            shared = (both[:, a] & both[:, b]).T
+            people = _p_values(_differences(human, both, a, b), shared, units=units, weights=weights, flips=flips)
+            for begin in range(0, len(rows), metrics_at_once):
+                some = rows[begin : begin + metrics_at_once]
+                of_metrics = _differences(metrics[some], both, a, b)
+                p = _p_values(of_metrics, shared, units=units, weights=weights, flips=flips)
+                apart = np.abs(p - people[:, np.newaxis])
+                defined = ~np.isnan(apart)
+                lost[:, some] += np.where(defined, apart, 0.0).sum(axis=-1)
+                n[:, some] += defined.sum(axis=-1)
+    return 1 - _share(lost, n)
+
+
+def _differences(scores: Floats, both: NDArray[np.bool_], a: Ints, b: Ints) -> Floats:
+    """System a minus b, 0 where not shared or mere rounding: (..., items, systems) -> (..., pairs, items)."""
+    scores = np.where(both, scores, 0.0)
+    largest = np.abs(scores).max(axis=(-1, -2), keepdims=True)
+    apart = np.where(both[:, a] & both[:, b], scores[..., a] - scores[..., b], 0.0)
+    return np.where(np.abs(apart) <= _SAME * largest, 0.0, apart).swapaxes(-1, -2)
+
+
+def _p_values(
+    differences: Floats, shared: NDArray[np.bool_], *, units: Ints, weights: Floats, flips: NDArray[np.int8]
+) -> Floats:
+    """One-sided p-values: differences (..., pairs, items), 0 where not shared (pairs, items) -> (B, ..., pairs)."""
+    from scipy.special import ndtr
+
+    n_units = weights.shape[1]
+    d = unit_sums(differences, units=units, n_units=n_units)
+    n = unit_sums(shared, units=units, n_units=n_units)
+    size = unit_sums(np.abs(differences), units=units, n_units=n_units)  # what rounding in d is measured by
+    clusters = weighted_sums(weights, n > 0)
+    items = weighted_sums(weights, n)
+    total, squares, cross = (weighted_sums(weights, x) for x in (d, d * d, n * d))
+    items_squared = weighted_sums(weights, n * n)
+    extra = (slice(None), *(np.newaxis,) * (d.ndim - 2))  # aligns (B, pairs) with (B, ..., pairs)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = total / items[extra]
+        spread = squares - 2 * mean * cross + mean**2 * items_squared[extra]
+        spread = np.where(spread > _SAME * weighted_sums(weights, size * size), spread, 0.0)
+        error = np.sqrt(spread * (clusters / (clusters - 1))[extra])
+        p = np.asarray(ndtr(-total / error))
+    # nothing varies: no flip of a positive difference reaches it, every flip of none does
+    scale = weighted_sums(weights, size)
+    p = np.where(spread > 0, p, total <= _SAME * scale)
+    p = np.where(clusters[extra] > 1, p, np.nan)
+    observed = total[0] - _SAME * scale[0]
+    null = weighted_sums(flips * weights[0], d)
+    p[0] = np.where(clusters[0] > 0, (null >= observed).mean(axis=0), np.nan)
+    return p
+
+
+class _Events:
+    """What happens to one metric's right pairs as epsilon grows: ties become right, concordant pairs become wrong.
+
+    Only some thresholds can be best: 0, and each difference with a human tie that is followed by one with a concordant
+    pair (or by none). Between two of them, a segment, the right pairs first fall and then rise.
+    """
+
+    def __init__(self, share: Floats, unit: Ints, delta: Floats, gain: NDArray[np.bool_], total: NDArray[Any]) -> None:
+        self.total = total  # (units,) what the items count
+        after = delta > 0
+        at_zero = ~after | ~gain  # right at epsilon 0: ties of both, and concordant pairs
+        self.at_zero = np.bincount(unit[at_zero], share[at_zero], minlength=len(total))
+        by_size = np.flatnonzero(after)[np.argsort(delta[after], kind="stable")]
+        self.share, self.unit, self.delta, self.gain = share[by_size], unit[by_size], delta[by_size], gain[by_size]
+
+    @classmethod
+    def of(
+        cls, order: Floats, apart: Floats, *, slack: float, units: Ints, n_units: int, item_weights: Floats
+    ) -> _Events:
+        """From the human order and the metric's differences, both (items, pairs)."""
+        rated = ~np.isnan(order) & ~np.isnan(apart)
+        pairs = rated.sum(axis=1)
+        counted = np.where(pairs > 0, item_weights, 0.0)
+        share = counted / np.maximum(pairs, 1)
+        delta = np.abs(apart)
+        delta = np.where(delta <= slack, 0.0, delta)
+        gain = order == 0
+        concordant = (order * apart > 0) & (delta > 0)
+        item, pair = np.nonzero(rated & (gain | concordant) & (counted > 0)[:, np.newaxis])
+        return cls(
+            share[item],
+            units[item],
+            _merged(delta[item, pair], slack),
+            gain[item, pair],
+            np.bincount(units, counted, minlength=n_units),
+        )
+
+    def best(self, weights: Floats) -> tuple[Floats, Floats]:
+        """The largest accuracy and its smallest epsilon in every resample, each (B,)."""
+        segment, n_segments = self._segments()
+        # counts, in single precision and exact, where all items have as many pairs
+        each = self.share[0] if len(self.share) else 1.0
+        whole = bool(np.all(self.share == each)) and weights.max(initial=0) * len(self.share) < _EXACT
+        drawn = weights.astype(np.float32 if whole else np.float64)
+        steps = np.where(self.gain, 1.0, -1.0) * (1.0 if whole else self.share)
+        weighed = weights @ self.total
+        slack = np.zeros(len(weights)) if whole else _SAME * weighed
+        chosen, gained, reached = np.zeros(len(weights), dtype=np.intp), np.zeros(len(weights)), np.zeros(len(weights))
+        width = max(64, _CHUNK // (2 * max(drawn.shape)))
+        for begin in range(1, n_segments, width):
+            n = min(width, n_segments - begin)
+            low, high = np.searchsorted(segment, [begin, begin + n])
+            present, row = np.unique(self.unit[low:high], return_inverse=True)
+            change = np.bincount(row * n + segment[low:high] - begin, steps[low:high], minlength=len(present) * n)
+            curve = np.cumsum(change.reshape(-1, n), axis=1).astype(drawn.dtype)
+            right = drawn[:, present] @ curve + reached[:, np.newaxis].astype(drawn.dtype)
+            top = right.max(axis=1)
+            first = np.argmax(right >= (top - slack)[:, np.newaxis], axis=1)  # the smallest epsilon
+            better = top > gained + slack
+            chosen, gained = np.where(better, begin + first, chosen), np.where(better, top, gained)
+            reached = right[:, -1].astype(np.float64)
+        accuracy = _share(weights @ self.at_zero + gained * (each if whole else 1.0), weighed)
+        accuracy = np.minimum(accuracy, 1.0)  # rounding
+        return accuracy, np.where(np.isnan(accuracy), np.nan, self._epsilon(chosen, segment, n_segments, weights))
+
+    def _segments(self) -> tuple[NDArray[np.intp], int]:
+        """Number the segments from 1 by event; segment 0, epsilon 0, has no events."""
+        if len(self.delta) == 0:
+            return np.zeros(0, dtype=np.intp), 1
+        first = np.flatnonzero(np.concatenate([[True], self.delta[1:] != self.delta[:-1]]))
+        tied, concordant = np.logical_or.reduceat(self.gain, first), np.logical_or.reduceat(~self.gain, first)
+        opens = np.concatenate([[True], tied[:-1] & concordant[1:]])
+        segment = np.repeat(np.cumsum(opens), np.diff(np.append(first, len(self.delta))))
+        return segment, int(segment[-1]) + 1
+
+    def _epsilon(self, chosen: Ints, segment: Ints, n_segments: int, weights: Floats) -> Floats:
+        """The largest human tie of the chosen segment that is present in the resample; 0 for segment 0."""
+        ties = np.flatnonzero(self.gain)
+        delta, unit = np.append(0.0, self.delta[ties]), np.append(0, self.unit[ties])
+        last = np.searchsorted(segment[ties], np.arange(n_segments), side="right")
+        at = np.where(chosen == 0, 0, last[chosen])
+        row = np.arange(len(weights))
+        while np.any(absent := (at > 0) & (weights[row, unit[at]] == 0)):
+            at = at - absent
+        return delta[at]
+
+
+def _human_order(human: Floats, tie: float) -> Floats:
+    """Which output of each pair within an item people prefer, 1, 0 or -1: (items, systems) -> (items, pairs)."""
+    first, second = np.triu_indices(human.shape[1], k=1)
+    apart = human[:, first] - human[:, second]
+    return np.where(np.abs(apart) <= tie, 0.0, np.sign(apart))  # NaN stays NaN
+
+
+def _metric_differences(metric: Floats) -> tuple[Floats, float]:
+    """Differences of one metric (items, systems) within items (items, pairs), and what in them is only rounding."""
+    first, second = np.triu_indices(metric.shape[1], k=1)
+    return metric[:, first] - metric[:, second], _SAME * float(np.abs(metric[~np.isnan(metric)]).max(initial=0.0))
+
+
+def _merged(values: Floats, slack: float) -> Floats:
+    """Give values that lie within the slack of their neighbour the largest value of their group."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    last = np.flatnonzero(np.append(np.diff(ordered) > slack, True)) if len(values) else np.zeros(0, dtype=np.intp)
+    merged = np.empty_like(values)
+    merged[order] = np.repeat(ordered[last], np.diff(np.append(-1, last)))
+    return merged
+
+
+def _share(part: NDArray[Any], whole: NDArray[Any]) -> Floats:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(whole > 0, part / whole, np.nan)

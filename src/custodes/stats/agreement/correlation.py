@@ -1,0 +1,253 @@
+"""Correlation: over all outputs, over systems, and within each item, exact in every bootstrap resample.
+
+Common arrays: human (items, systems), metrics (metrics, items, systems), NaN = not rated; units (items,) says which
+resampling unit an item belongs to; weights (B, units) how often each unit is present; item_weights (items,) what an
+item counts. Only outputs rated by both the person and the metric count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.stats.agreement.kendall import kendall
+from custodes.stats.agreement.ranks import mid_ranks
+from custodes.stats.resampling.resample import same_outputs, unit_sums, weighted_sums
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.integer[Any]]
+Kind = Literal["pearson", "spearman", "kendall"]
+
+_CHUNK = 1_000_000  # elements of a temporary array
+_CONSTANT = 1e-12  # a variance below this share of the second moment is rounding, not variance
+_GRID = 40  # bits kept of a system mean
+
+
+def pearson(x: NDArray[Any], y: NDArray[Any]) -> Floats:
+    """Correlate along the last axis, pairs with a NaN left out: (..., n), (..., n) -> (...), broadcasting.
+
+    NaN where either side is constant or fewer than two pairs are left.
+
+    >>> round(pearson(np.array([1.0, 2, 3, np.nan]), np.array([1.0, 3, 2, 9])).item(), 3)
+    0.5
+
+    Source: Pearson 1895.
+    """
+    x, y = _jointly(x, y)
+    dx, dy = _centred(x), _centred(y)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        r = _inner(dx, dy) / (np.sqrt(_inner(dx, dx)) * np.sqrt(_inner(dy, dy)))
+    return np.asarray(np.clip(r, -1.0, 1.0))
+
+
+def spearman(x: NDArray[Any], y: NDArray[Any]) -> Floats:
+    """Correlate ranks (mid-ranks for ties) along the last axis: (..., n), (..., n) -> (...), broadcasting.
+
+    Pairs with a NaN are left out; NaN where either side is constant or fewer than two pairs are left.
+
+    >>> round(spearman(np.array([1.0, 2, 30]), np.array([1.0, 3, 2])).item(), 3)
+    0.5
+
+    Source: Spearman 1904; Kendall 1945 for ties.
+    """
+    x, y = _jointly(x, y)
+    return pearson(mid_ranks(x), mid_ranks(y))
+
+
+def pooled_pearson(
+    human: Floats, metrics: Floats, *, units: Ints, weights: NDArray[Any], item_weights: Floats | None = None
+) -> Floats:
+    """Correlate over all outputs of all items in every resample -> (B, metrics).
+
+    NaN where either side is constant in the resample or nothing is rated.
+
+    >>> human, metric = np.array([[1.0, 2], [3, 4]]), np.array([[[1.0, 3], [2, 4]]])
+    >>> pooled_pearson(human, metric, units=np.arange(2), weights=np.ones((1, 2))).round(3).tolist()
+    [[0.8]]
+
+    Source: Pearson 1895, from moment sums per unit.
+    """
+    both = ~np.isnan(human) & ~np.isnan(metrics)
+    x, y = _standardised(np.broadcast_to(human, metrics.shape), both), _standardised(metrics, both)
+    moments = np.stack([m.sum(axis=-1) for m in (both, x, y, x * x, y * y, x * y)])
+    if item_weights is not None:
+        moments = moments * item_weights
+    n, sx, sy, sxx, syy, sxy = np.moveaxis(
+        weighted_sums(weights, unit_sums(moments, units=units, n_units=weights.shape[1])), 1, 0
+    )
+    with np.errstate(invalid="ignore", divide="ignore"):
+        vx, vy = sxx - sx * sx / n, syy - sy * sy / n
+        r = (sxy - sx * sy / n) / np.sqrt(vx * vy)
+    return np.where((vx > _CONSTANT * sxx) & (vy > _CONSTANT * syy), np.clip(r, -1.0, 1.0), np.nan)
+
+
+def pooled_spearman(
+    human: Floats, metrics: Floats, *, units: Ints, weights: NDArray[Any], item_weights: Floats | None = None
+) -> Floats:
+    """Correlate ranks over all outputs of all items in every resample -> (B, metrics).
+
+    The ranks are the exact mid-ranks of the resample, not those of the full data; an item weight is a
+    multiplicity.
+    NaN where either side is constant in the resample or nothing is rated.
+
+    >>> human, metric = np.array([[1.0, 2], [3, 4]]), np.array([[[1.0, 30], [2, 40]]])
+    >>> pooled_spearman(human, metric, units=np.arange(2), weights=np.ones((1, 2))).round(3).tolist()
+    [[0.8]]
+
+    Source: Spearman 1904; mid-ranks under multiplicities by sorting once and cumulating weights.
+    """
+    result = np.full((len(weights), len(metrics)), np.nan)
+    unit = np.repeat(units, human.shape[1])
+    for rows, rated in same_outputs(human, metrics):
+        if len(rated) == 0:
+            continue
+        by_unit = unit[rated]
+        share = np.ones(len(rated)) if item_weights is None else np.repeat(item_weights, human.shape[1])[rated]
+        people = _Order(human.ravel()[rated])
+        orders = [_Order(metrics[m].ravel()[rated]) for m in rows]
+        step = max(16, _CHUNK // len(rated))
+        for start in range(0, len(weights), step):
+            part = slice(start, start + step)
+            # outputs first, resamples last: sorting outputs then moves whole rows
+            count = np.ascontiguousarray(weights[part].T, dtype=np.float64)[by_unit] * share[:, np.newaxis]
+            human_rank, human_variance = people.ranks(count)
+            counted_rank = people.spread(human_rank) * count
+            for m, order in zip(rows, orders, strict=True):
+                rank, variance = order.ranks(count)
+                covariance = np.einsum("gb,gb->b", rank, order.gather(counted_rank))
+                with np.errstate(invalid="ignore", divide="ignore"):
+                    r = covariance / np.sqrt(variance * human_variance)
+                result[part, m] = np.clip(r, -1.0, 1.0)
+    return result
+
+
+def system_means(scores: Floats, *, units: Ints, weights: NDArray[Any], item_weights: Floats | None = None) -> Floats:
+    """Average every rater's scores of every system: scores (raters, items, systems) -> (B, raters, systems).
+
+    NaN where a system has no rating in the resample. Means are kept to about twelve digits, so that systems with equal
+    means tie exactly however the sums were taken.
+
+    >>> system_means(np.array([[[1.0, 2], [3, np.nan]]]), units=np.arange(2), weights=np.ones((1, 2))).tolist()
+    [[[2.0, 2.0]]]
+    """
+    means = _means(scores.swapaxes(-1, -2), units=units, weights=weights, item_weights=item_weights)
+    largest = np.abs(np.where(np.isnan(scores), 0.0, scores)).max(axis=(1, 2), initial=0.0)
+    grid = np.exp2(np.frexp(largest)[1] - _GRID)[:, np.newaxis]  # a power of two: rounding stays exact
+    return np.asarray(np.rint(means / grid) * grid)
+
+
+def within_item(human: Floats, metrics: Floats, *, kind: Kind) -> Floats:
+    """Correlate over the systems of each item -> (metrics, items); NaN where undefined (a constant side, one output).
+
+    >>> human, metric = np.array([[1.0, 2, 3], [1, 1, 1]]), np.array([[[1.0, 3, 2], [1, 2, 3]]])
+    >>> within_item(human, metric, kind="spearman").round(3).tolist()
+    [[0.5, nan]]
+    """
+    correlate: dict[Kind, Callable[[NDArray[Any], NDArray[Any]], Floats]] = {
+        "pearson": pearson,
+        "spearman": spearman,
+        "kendall": kendall,
+    }
+    return correlate[kind](human[np.newaxis], metrics)
+
+
+def weighted_item_mean(
+    values: Floats, *, units: Ints, weights: NDArray[Any], item_weights: Floats | None = None
+) -> Floats:
+    """Average values (metrics, items) over the items where they are defined, in every resample -> (B, metrics).
+
+    NaN where no item is defined.
+
+    >>> weighted_item_mean(np.array([[1.0, 3.0, np.nan]]), units=np.arange(3), weights=np.ones((1, 3))).tolist()
+    [[2.0]]
+    """
+    return _means(values, units=units, weights=weights, item_weights=item_weights)
+
+
+def _means(values: Floats, *, units: Ints, weights: NDArray[Any], item_weights: Floats | None) -> Floats:
+    """Average over the items where defined: (..., items) -> (B, ...)."""
+    defined = ~np.isnan(values)
+    sums = np.stack([np.where(defined, values, 0.0), defined])
+    if item_weights is not None:
+        sums = sums * item_weights
+    total, n = np.moveaxis(weighted_sums(weights, unit_sums(sums, units=units, n_units=weights.shape[1])), 1, 0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(n > 0, total / n, np.nan)
+
+
+class _Order:
+    """The outputs of one rater sorted once: mid-ranks under any multiplicities are then cumulative sums."""
+
+    def __init__(self, values: Floats) -> None:
+        self.order = np.argsort(values, kind="stable")
+        ordered = values[self.order]
+        first = np.concatenate([[True], ordered[1:] != ordered[:-1]])
+        self.starts = np.flatnonzero(first)
+        self.group = np.empty(len(values), dtype=np.intp)
+        self.group[self.order] = np.cumsum(first) - 1
+
+    def gather(self, rows: Floats) -> Floats:
+        """Add up the rows of tied outputs, in ascending order: (outputs, B) -> (groups, B)."""
+        ordered = rows[self.order]
+        return ordered if len(self.starts) == len(ordered) else np.add.reduceat(ordered, self.starts, axis=0)
+
+    def spread(self, rows: Floats) -> Floats:
+        """Give every output the row of its group: (groups, B) -> (outputs, B)."""
+        return rows[self.group]
+
+    def ranks(self, count: Floats) -> tuple[Floats, Floats]:
+        """Twice the centred mid-ranks (groups, B) and their sum of squares (B,), NaN where the side is constant."""
+        size = self.gather(count)
+        upto = _cumulated(size)
+        total = upto[-1]
+        rank = 2 * upto - size - total
+        variance = np.einsum("gb,gb->b", rank * size, rank)
+        return rank, np.where(variance > _CONSTANT * total**3, variance, np.nan)
+
+
+def _cumulated(rows: Floats) -> Floats:
+    """np.cumsum(axis=0), several times faster: within all blocks of rows at once, then from block to block."""
+    n, width = rows.shape
+    step = max(1, math.isqrt(n))
+    blocks = np.zeros((-(-n // step), step, width))
+    blocks.reshape(-1, width)[:n] = rows
+    for row in range(1, step):
+        blocks[:, row] += blocks[:, row - 1]
+    for block in range(1, len(blocks)):
+        blocks[block] += blocks[block - 1, -1]
+    return blocks.reshape(-1, width)[:n]
+
+
+def _standardised(values: Floats, both: NDArray[np.bool_]) -> Floats:
+    """Centre and scale (metrics, items, systems) by metric so that moment sums lose no digits; 0 where not rated."""
+    values = np.where(both, values, 0.0)
+    n = np.maximum(both.sum(axis=(1, 2), keepdims=True), 1)
+    centred = np.where(both, values - values.sum(axis=(1, 2), keepdims=True) / n, 0.0)
+    largest = np.abs(centred).max(axis=(1, 2), keepdims=True, initial=0.0)
+    return centred / np.where(largest > 0, largest, 1.0)
+
+
+def _jointly(x: NDArray[Any], y: NDArray[Any]) -> tuple[Floats, Floats]:
+    """Broadcast, and make a pair NaN on both sides where one side is."""
+    x, y = np.broadcast_arrays(np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64))
+    missing = np.isnan(x) | np.isnan(y)
+    return np.where(missing, np.nan, x), np.where(missing, np.nan, y)
+
+
+def _centred(x: Floats) -> Floats:
+    """Deviations from the mean along the last axis, scaled to at most 1; 0 where NaN, all 0 where constant."""
+    defined = ~np.isnan(x)
+    values = np.where(defined, x, 0.0)
+    mean = values.sum(axis=-1, keepdims=True) / np.maximum(defined.sum(axis=-1, keepdims=True), 1)
+    centred = np.where(defined, x - mean, 0.0)
+    largest = np.abs(centred).max(axis=-1, keepdims=True, initial=0.0)
+    constant = largest <= _CONSTANT * np.abs(values).max(axis=-1, keepdims=True, initial=0.0)
+    return np.where(constant, 0.0, centred / np.where(constant, 1.0, largest))
+
+
+def _inner(x: Floats, y: Floats) -> Floats:
+    return np.asarray(np.einsum("...n,...n->...", x, y))

@@ -1,0 +1,90 @@
+"""Ranks of many raters at once, and the rank representation of a rater.
+
+NaN = not rated: it takes no rank. The lowest value has rank 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.stats.resampling.resample import weighted_sums
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.integer[Any]]
+
+_ENOUGH = 2  # a ranking of fewer says nothing
+
+
+def mid_ranks(values: NDArray[Any]) -> Floats:
+    """Rank along the last axis, ties sharing the mean of their ranks: (..., n) -> (..., n); NaN keeps NaN.
+
+    >>> mid_ranks(np.array([5.0, 7, 5, np.nan])).tolist()
+    [1.5, 3.0, 1.5, nan]
+
+    Source: Kendall 1945.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    order = np.argsort(values, axis=-1, kind="stable")  # NaN last
+    first, end = tie_runs(np.take_along_axis(values, order, axis=-1))
+    return _placed(values, order, (first + end + 1) / 2)
+
+
+def ordinal_ranks(values: NDArray[Any]) -> Floats:
+    """Rank along the last axis, the earlier of two ties first: (..., n) -> (..., n); NaN keeps NaN.
+
+    >>> ordinal_ranks(np.array([5.0, 7, 5, np.nan])).tolist()
+    [1.0, 3.0, 2.0, nan]
+    """
+    values = np.asarray(values, dtype=np.float64)
+    order = np.argsort(values, axis=-1, kind="stable")
+    return _placed(values, order, np.broadcast_to(np.arange(1.0, values.shape[-1] + 1), values.shape))
+
+
+def tie_runs(ordered: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Where the run of equal values around each place starts and ends (exclusive), along the sorted last axis.
+
+    >>> [places.tolist() for places in tie_runs(np.array([3, 5, 5, 8]))]
+    [[0, 1, 1, 3], [1, 3, 3, 4]]
+    """
+    n = ordered.shape[-1]
+    place = np.arange(n, dtype=np.int32)
+    starts, stops = np.ones((2, *ordered.shape), dtype=bool)
+    starts[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+    stops[..., :-1] = starts[..., 1:]
+    first = np.maximum.accumulate(np.where(starts, place, np.int32(0)), axis=-1)
+    end = np.where(stops, place + np.int32(1), np.int32(n))
+    return first, np.minimum.accumulate(end[..., ::-1], axis=-1)[..., ::-1]
+
+
+def representation(values: Floats, *, weights: NDArray[Any]) -> Floats:
+    """Sum every rater's rankings over the units, in every resample -> (B, raters, n).
+
+    values (raters, units, n), one ranking of n things a unit; weights (B, units). A ranking that lacks things is
+    stretched to all n, and a thing that lacks units counts as its mean over those it has; a ranking of fewer than two
+    says nothing. Complete data give plain sums of mid-ranks. NaN where a thing was never ranked in the resample.
+
+    >>> representation(np.array([[[1.0, 2, 3], [5, 5, 9]]]), weights=np.ones((1, 2))).tolist()
+    [[[2.5, 3.5, 6.0]]]
+
+    Source: Colombo et al. 2023, "The Glass Ceiling of Automatic Evaluation", equations 1 and 2; missing cells ours.
+    """
+    ranks = mid_ranks(values)
+    ranked = ~np.isnan(ranks)
+    size = ranked.sum(axis=-1, keepdims=True)
+    ranked &= size >= _ENOUGH
+    stretched = np.where(ranked, (ranks - 0.5) * (ranks.shape[-1] / np.maximum(size, 1)) + 0.5, 0.0)
+    total = weighted_sums(weights, stretched.swapaxes(1, 2))
+    present = weighted_sums(weights, ranked.swapaxes(1, 2))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(present > 0, total * (weights.sum(axis=1)[:, np.newaxis, np.newaxis] / present), np.nan)
+
+
+def _placed(values: Floats, order: Ints, ranks: Floats) -> Floats:
+    """Give the ranks, in sorted order, back to the values."""
+    placed = np.empty_like(values)
+    np.put_along_axis(placed, order, ranks, axis=-1)
+    placed[np.isnan(values)] = np.nan
+    return placed

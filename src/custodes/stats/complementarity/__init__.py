@@ -1,0 +1,1 @@
+"""How alike raters are: distances of rankings, the space they span, groups."""

@@ -1,0 +1,1 @@
+"""Which of two systems is better by counts: sign tests, errors of decisions and their favour, rankings."""

@@ -1,0 +1,208 @@
+"""Which columns to predict with: greedy selection and given subsets, by ridge regression on what is held out.
+
+Each part trained on is reduced once to the Gram matrix of its standardised columns (clipped at three standard
+deviations, missing values at the mean); every subset is then a part of that matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.stats.learning.folds import splits
+from custodes.stats.learning.ridge import PENALTY, predict, ridge, scaling, standardised
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.integer[Any]]
+
+_INNER = 5  # folds of groups, where the folds given leave none to choose by
+_TIE = 1e-10  # of the total squared error; copies of a column differ by less, through rounding
+
+
+class _Part(NamedTuple):
+    """One split: Gram matrix with the penalty on its diagonal (p, p), products with the target (p,), mean; held out."""
+
+    gram: Floats
+    products: Floats
+    mean: float
+    held: NDArray[np.bool_]
+    columns: Floats  # (held rows, p), standardised
+    residual: Floats  # (held rows,) of the target from the training mean
+
+
+def forward_path(
+    x: Floats, y: Floats, fold: Ints, *, given: Ints, steps: int, costs: Floats | None = None
+) -> tuple[NDArray[np.intp], Floats]:
+    """Add columns to those given, each time the one that predicts best with them -> order (k,), error (k + 1,).
+
+    x (rows, p), NaN = missing, y and fold (rows,), rows with fold -1 are not used. error is the mean squared error over
+    the held-out rows, in the squared units of y; its first entry is that of `given`, or of the training mean where it
+    is empty. A constant column is never chosen. k is `steps`, or fewer where the columns run out; the error may rise
+    again on the way. Between equals the first. With costs (p,) it is the column with the greatest fall of the error per
+    cost, once none lowers it the one that raises it least. The error of a path is an optimistic one: the columns were
+    chosen by it.
+
+    >>> y = np.array([1.0, 2.0, 3.0, 1.0, 2.0, 3.0])
+    >>> x = np.column_stack([np.ones(6), [1, 2, 2, 2, 2, 3], y])
+    >>> order, error = forward_path(x, y, np.arange(6) // 3, given=np.arange(0), steps=5)
+    >>> order.tolist(), bool(error[1] < error[0])
+    ([2, 1], True)
+
+    Source: Efroymson 1960; orthogonalised step by step as in Chen, Cowan and Grant 1991.
+    """
+    parts = _parts(x, y, fold)
+    free = np.isfinite(scaling(x[fold >= 0]).scale)
+    for column in given:
+        parts = [_swept(part, column) for part in parts]
+    free[given] = False
+    n, total = np.count_nonzero(fold >= 0), _squared(parts)
+    errors = [total / n]
+    order: list[int] = []
+    while free.any() and len(order) < steps:
+        change = np.where(free, sum(_changes(part) for part in parts), np.inf)
+        per = np.ones(len(change)) if costs is None else np.where(change < 0, costs, 1.0)
+        best = int(np.argmax(change / per <= (change / per).min() + _TIE * total / per))
+        parts = [_swept(part, best) for part in parts]
+        free[best] = False
+        order.append(best)
+        errors.append(_squared(parts) / n)
+    return np.array(order, dtype=np.intp), np.array(errors)
+
+
+class Path(NamedTuple):
+    """The columns of a path (k,), held-out predictions at every step (k + 1, rows), and the share of folds whose own
+    path had each column by its step (k,)."""
+
+    order: NDArray[np.intp]
+    predicted: Floats
+    chosen: Floats
+
+
+def nested_path(
+    x: Floats, y: Floats, fold: Ints, *, groups: Ints, given: Ints, steps: int, costs: Floats | None = None
+) -> Path:
+    """The path of `forward_path` on all rows, with honest predictions: x (rows, p), y, fold, groups (rows,).
+
+    For every fold a path of its own is chosen in the other folds (with two folds: in folds of the groups left); at each
+    step of `order` the fold is predicted by ridge regression on the longest part of its own path that costs no more
+    than the step (without costs: on as many columns). So the predictions judge the way of choosing, not just the
+    columns of `order`. Where nothing can choose, with one group left, the predictions are those of `given`.
+
+    >>> y = np.tile([1.0, 2.0, 3.0], 3)
+    >>> x = np.column_stack([np.ones(9), y])
+    >>> path = nested_path(x, y, np.arange(9) // 3, groups=np.arange(9), given=np.arange(0), steps=1)
+    >>> path.order.tolist(), path.chosen.tolist(), path.predicted.shape
+    ([1], [1.0], (2, 9))
+
+    Source: Varma and Simon 2006 (nested cross-validation).
+    """
+    price = np.ones(x.shape[1]) if costs is None else costs
+    order, _ = forward_path(x, y, fold, given=given, steps=steps, costs=costs)
+    budgets = np.concatenate([[0.0], np.cumsum(price[order])])
+    predicted = np.full((len(order) + 1, len(y)), np.nan)
+    chosen = np.zeros(len(order))
+    parts = splits(fold)
+    for train, held in parts:
+        own = _path_within(x, y, fold, groups, train, given=given, spend=float(budgets[-1]), price=price, costs=costs)
+        spent = np.cumsum(price[own])
+        lengths = np.searchsorted(spent, budgets * (1 + _TIE), side="right")
+        chosen += [column in own[:length] for column, length in zip(order, lengths[1:], strict=True)]
+        for k, length in enumerate(lengths):
+            subset = np.concatenate([given, own[:length]])
+            learnt = ridge(x[np.ix_(train, subset)], y[train], groups=groups[train])
+            predicted[k, held] = predict(learnt, x[np.ix_(held, subset)])
+    return Path(order, predicted, chosen / len(parts))
+
+
+def _path_within(
+    x: Floats,
+    y: Floats,
+    fold: Ints,
+    groups: Ints,
+    train: NDArray[np.bool_],
+    *,
+    given: Ints,
+    spend: float,
+    price: Floats,
+    costs: Floats | None,
+) -> NDArray[np.intp]:
+    """The path chosen in a part trained on, as far as the money goes."""
+    inner = np.asarray(fold[train])
+    if len(np.unique(inner)) < 2:
+        inner = np.unique(groups[train], return_inverse=True)[1] % _INNER
+    if len(np.unique(inner)) < 2:
+        return np.zeros(0, dtype=np.intp)
+    own, _ = forward_path(x[train], y[train], inner, given=given, steps=int(spend / price.min() + 1), costs=costs)
+    return own[np.cumsum(price[own]) <= spend * (1 + _TIE)]
+
+
+def subset_predictions(x: Floats, y: Floats, fold: Ints, *, subsets: Sequence[Ints]) -> Floats:
+    """Predict each row from each subset of columns, by a model that has not seen its fold -> (subsets, rows).
+
+    x (rows, p), NaN = missing, y and fold (rows,). NaN in rows with fold -1, which are not used. An empty subset
+    predicts the mean in training; a column that is constant in training counts for nothing.
+
+    >>> y = np.array([1.0, 3.0, 5.0, 9.0])
+    >>> subset_predictions(y[:, np.newaxis], y, np.array([0, 0, 1, 1]), subsets=[np.arange(0)]).tolist()
+    [[7.0, 7.0, 2.0, 2.0]]
+
+    Source: Hoerl and Kennard 1970.
+    """
+    predicted = np.full((len(subsets), len(y)), np.nan)
+    for part in _parts(x, y, fold):
+        predicted[:, part.held] = part.mean + _weights(part, subsets) @ part.columns.T
+    return predicted
+
+
+def _parts(x: Floats, y: Floats, fold: Ints) -> list[_Part]:
+    parts = []
+    for train, held in splits(fold):
+        by = scaling(x[train])
+        z, mean = standardised(x[train], by), float(y[train].mean())
+        gram = z.T @ z / len(z) + PENALTY * np.eye(x.shape[1])
+        products = z.T @ (y[train] - mean) / len(z)
+        parts.append(_Part(gram, products, mean, held, standardised(x[held], by), y[held] - mean))
+    return parts
+
+
+def _weights(part: _Part, subsets: Sequence[Ints]) -> Floats:
+    """Standardised weights from each subset, 0 outside it: (subsets, p); large ones by what they leave out."""
+    p = len(part.products)
+    inverse = np.linalg.inv(part.gram)
+    full = inverse @ part.products
+    weights = np.zeros((len(subsets), p))
+    for row, subset in zip(weights, subsets, strict=True):
+        out = np.setdiff1d(np.arange(p), subset)
+        if len(out) < len(subset):
+            row[:] = full - inverse[:, out] @ np.linalg.solve(inverse[np.ix_(out, out)], full[out])
+            row[out] = 0.0
+        else:
+            row[subset] = np.linalg.solve(part.gram[np.ix_(subset, subset)], part.products[subset])
+    return weights
+
+
+def _swept(part: _Part, column: int) -> _Part:
+    """The part once a column is in the model: all others, in training and held out, are what it leaves of them."""
+    pivot = part.gram[column] / part.gram[column, column]
+    return part._replace(
+        gram=part.gram - np.outer(part.gram[:, column], pivot),
+        products=part.products - part.products[column] * pivot,
+        columns=part.columns - np.outer(part.columns[:, column], pivot),
+        residual=part.residual - part.columns[:, column] * (part.products[column] / part.gram[column, column]),
+    )
+
+
+def _changes(part: _Part) -> Floats:
+    """By how much the held-out sum of squares changes with each column added: (p,); meaningless for swept ones."""
+    pivots = np.maximum(np.diag(part.gram), PENALTY / 2)  # at least the penalty, but rounding where swept
+    weights = part.products / pivots
+    squares = np.einsum("rp,rp->p", part.columns, part.columns)
+    return np.asarray(weights * (weights * squares - 2 * (part.residual @ part.columns)))
+
+
+def _squared(parts: list[_Part]) -> float:
+    """The squared error, summed over all held-out rows."""
+    return float(sum(part.residual @ part.residual for part in parts))

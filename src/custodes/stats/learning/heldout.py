@@ -1,0 +1,133 @@
+"""Predictions of what was held out, and how well they rank it, exact in every bootstrap resample.
+
+Common arrays: target (items, systems), NaN = not rated; predictions (m, items, systems); fold (items, systems), where
+-1 is not used; units (items,) says which resampling unit an item belongs to; weights (B, units) how often each unit is
+present.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.stats.agreement.correlation import weighted_item_mean, within_item
+from custodes.stats.agreement.kendall import pooled_kendall
+from custodes.stats.learning.folds import splits
+from custodes.stats.resampling.resample import unit_sums, weighted_sums
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.integer[Any]]
+Predictor = Callable[[Floats], Floats]
+Fit = Callable[[Floats, Floats, NDArray[Any]], Predictor]
+
+
+class Statistic(Protocol):
+    """A statistic of people and predictions over all outputs, in every resample; see `pooled_kendall`."""
+
+    def __call__(self, human: Floats, metrics: Floats, /, *, units: Ints, weights: NDArray[Any]) -> Floats:
+        """(items, systems), (m, items, systems) -> (B, m)."""
+        ...
+
+
+def cross_predicted(
+    x: Floats,
+    y: Floats,
+    fold: Ints,
+    *,
+    groups: NDArray[Any],
+    fit: Fit,
+) -> Floats:
+    """Predict each row by a model that has not seen its fold: x (rows, p), y, fold and groups (rows,) -> (rows,).
+
+    `fit` takes the x, y and groups of the rows trained on and gives a function of x. Rows with fold -1 are neither
+    trained on nor predicted (NaN). The caller makes sure of two folds.
+
+    >>> def mean(x, y, groups):
+    ...     return lambda held: np.full(len(held), y.mean())
+    >>> y, fold = np.array([1.0, 3.0, 8.0, 9.0]), np.array([0, 0, 1, -1])
+    >>> cross_predicted(np.zeros((4, 1)), y, fold, groups=np.arange(4), fit=mean).tolist()
+    [8.0, 8.0, 2.0, nan]
+    """
+    predicted = np.full(len(y), np.nan)
+    for train, held in splits(fold):
+        predicted[held] = fit(x[train], y[train], groups[train])(x[held])
+    return predicted
+
+
+def heldout(
+    statistic: Statistic, target: Floats, predictions: Floats, fold: Ints, *, units: Ints, weights: NDArray[Any]
+) -> Floats:
+    """Give a statistic over the outputs of a fold, averaged over the folds where it is defined -> (B, m).
+
+    NaN where no fold is defined (every one constant on either side in the resample, or nothing predicted). Outputs of
+    different folds are never compared: their predictions come from different models.
+
+    >>> target = np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]])
+    >>> fold = np.array([[0, 0], [0, 0], [1, 1]])
+    >>> predictions = np.array([[[1.0, 3.0], [2.0, 4.0], [9.0, 8.0]]])
+    >>> design = {"units": np.arange(3), "weights": np.ones((1, 3))}
+    >>> heldout(pooled_kendall, target, predictions, fold, **design).round(3).tolist()
+    [[-0.167]]
+
+    Source: Colombo et al. 2023, Section 4 (Kendall's tau on the held-out part).
+    """
+    total, defined = np.zeros((2, len(weights), len(predictions)))
+    for f in np.unique(fold[fold >= 0]):
+        items = np.flatnonzero((fold == f).any(axis=1))
+        people = np.where(fold[items] == f, target[items], np.nan)
+        values = statistic(people, predictions[:, items], units=units[items], weights=weights)
+        total += np.nan_to_num(values, nan=0.0)
+        defined += ~np.isnan(values)
+    return np.where(defined > 0, total / np.maximum(defined, 1), np.nan)
+
+
+def heldout_kendall(target: Floats, predictions: Floats, fold: Ints, *, units: Ints, weights: NDArray[Any]) -> Floats:
+    """Give tau-b over all outputs of a fold, averaged over the folds where it is defined: see `heldout`.
+
+    >>> target, fold = np.array([[1.0, 2.0], [3.0, 4.0]]), np.zeros((2, 2), dtype=int)
+    >>> heldout_kendall(target, -target[None], fold, units=np.arange(2), weights=np.ones((1, 2))).round(9).tolist()
+    [[-1.0]]
+
+    Source: Kendall 1945.
+    """
+    return heldout(pooled_kendall, target, predictions, fold, units=units, weights=weights)
+
+
+def ordering_accuracy(human: Floats, metrics: Floats, *, units: Ints, weights: NDArray[Any]) -> Floats:
+    """Give the share of pairs of outputs of one item, on which people do not tie, that are ordered alike -> (B, m).
+
+    human (items, systems), metrics (m, items, systems); a tie of the metric is wrong. NaN where there is no pair.
+
+    >>> human, metric = np.array([[1.0, 2.0, 2.0]]), np.array([[[1.0, 3.0, 1.0]]])
+    >>> ordering_accuracy(human, metric, units=np.arange(1), weights=np.ones((1, 1))).tolist()
+    [[0.5]]
+    """
+    right, decided = np.zeros((2, len(metrics), len(human)))
+    for i in range(human.shape[1] - 1):
+        wanted = np.sign(human[:, i, np.newaxis] - human[:, i + 1 :])
+        given = np.sign(metrics[:, :, i, np.newaxis] - metrics[:, :, i + 1 :])
+        both = (np.abs(wanted) == 1) & ~np.isnan(given)
+        decided += both.sum(axis=2)
+        right += (both & (given == wanted)).sum(axis=2)
+    sums = weighted_sums(weights, unit_sums(np.stack([right, decided]), units=units, n_units=weights.shape[1]))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(sums[:, 0] / sums[:, 1])
+
+
+def heldout_item_kendall(target: Floats, predictions: Floats, *, units: Ints, weights: NDArray[Any]) -> Floats:
+    """Give tau-b over the systems of each item, averaged over the items where it is defined -> (B, m).
+
+    For predictions whose folds keep items whole: the outputs of an item then come from one model. NaN where no item is
+    defined.
+
+    >>> target = np.array([[1.0, 2.0, 3.0], [1.0, 1.0, 1.0]])
+    >>> predictions = np.array([[[1.0, 3.0, 2.0], [1.0, 2.0, 3.0]]])
+    >>> heldout_item_kendall(target, predictions, units=np.arange(2), weights=np.ones((1, 2))).round(3).tolist()
+    [[0.333]]
+
+    Source: Kendall 1945.
+    """
+    return weighted_item_mean(within_item(target, predictions, kind="kendall"), units=units, weights=weights)

@@ -1,0 +1,88 @@
+"""Lasso along its penalty: which columns it keeps, and how well it predicts what was held out."""
+
+from __future__ import annotations
+
+import warnings
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.errors import MissingExtraError
+from custodes.stats.learning.folds import splits
+from custodes.stats.learning.ridge import scaling, standardised
+
+Floats = NDArray[np.float64]
+
+ALPHAS = np.logspace(0, -3, 30)
+"""Penalties from 1, where all weights are 0 (no correlation exceeds it), down to almost none."""
+
+_SWEEPS = 10_000  # of coordinate descent; a path that is not at its optimum by then is close enough
+_CONSTANT = 1e-12  # a spread below this share of the size is rounding
+_FILTERS = Lock()  # all threads share the filters of warnings
+_TOLERANCE = 1e-5  # duality gap, relative to the variance of the target
+
+
+def lasso_weights(x: Floats, y: Floats, *, alphas: Floats) -> Floats:
+    """Fit y (rows,) by the columns of x (rows, p), NaN = missing, at each penalty: standardised weights (alphas, p).
+
+    Minimises half the mean squared error + alpha * (sum of absolute weights), columns and target being standardised
+    (columns clipped at three standard deviations, missing values at the mean), so that a weight says by how many
+    standard deviations the prediction moves with one of the column. A constant column has weight 0, as all have where y
+    is constant. alphas descend. MissingExtraError without scikit-learn.
+
+    >>> x = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]])
+    >>> lasso_weights(x, 5 * x[:, 0], alphas=np.array([1.0, 0.25])).round(6).tolist()
+    [[0.0, 0.0], [0.75, 0.0]]
+
+    Source: Tibshirani 1996; Colombo et al. 2023, figures 7 to 9.
+    """
+    return _path(standardised(x, scaling(x)), y, alphas) / (_spread(y) or 1.0)
+
+
+def lasso_errors(x: Floats, y: Floats, fold: NDArray[np.integer[Any]], *, alphas: Floats) -> Floats:
+    """Squared errors on held-out rows at each penalty, in the squared units of y: fold (rows,) -> (alphas, rows).
+
+    NaN in rows with fold -1, which are not trained on. Everything is standardised on the part trained on, so a penalty
+    means the same in every fold. alphas descend. MissingExtraError without scikit-learn.
+
+    >>> x = np.array([[0.0], [1.0], [2.0], [0.0], [1.0], [2.0]])
+    >>> fold = np.array([0, 0, 0, 1, 1, 1])
+    >>> lasso_errors(x, 3 * x[:, 0], fold, alphas=np.array([1.0])).round(6).tolist()
+    [[9.0, 0.0, 9.0, 9.0, 0.0, 9.0]]
+
+    Source: Tibshirani 1996; Colombo et al. 2023, figure 7.
+    """
+    errors = np.full((len(alphas), len(y)), np.nan)
+    for train, held in splits(fold):
+        by = scaling(x[train])
+        weights = _path(standardised(x[train], by), y[train], alphas)
+        errors[:, held] = (y[held] - y[train].mean() - weights @ standardised(x[held], by).T) ** 2
+    return errors
+
+
+def _path(z: Floats, y: Floats, alphas: Floats) -> Floats:
+    """Weights of standardised columns z (rows, p), in the units of y (rows,), at each penalty -> (alphas, p)."""
+    try:
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.linear_model import lasso_path
+    except ImportError as error:
+        raise MissingExtraError("the lasso needs scikit-learn: pip install 'custodes[learn]'") from error
+
+    assert np.all(np.diff(alphas) < 0)  # scikit-learn would sort them without a word
+    spread = _spread(y)
+    if not spread or not len(alphas) or not z.shape[1]:
+        return np.zeros((len(alphas), z.shape[1]))
+    target = (y - y.mean()) / spread
+    products = {"precompute": z.T @ z, "Xy": z.T @ target} if z.shape[1] <= len(z) else {}
+    with _FILTERS, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        path = lasso_path(z, target, alphas=alphas, max_iter=_SWEEPS, tol=_TOLERANCE, **products)[1]
+    return np.asarray(path.T * spread)
+
+
+def _spread(y: Floats) -> float:
+    """The standard deviation of y, 0 where only rounding varies."""
+    spread = float(y.std())
+    return spread if spread > _CONSTANT * float(np.abs(y).max()) else 0.0

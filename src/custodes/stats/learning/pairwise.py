@@ -1,0 +1,186 @@
+"""Weights of a linear score that says which of two outputs of an item people prefer: logistic regression on pairs."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.stats.resampling.resample import unit_sums
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.integer[Any]]
+
+PENALTIES = np.logspace(1, -4, 11)
+"""Penalties, relative to a column whose standard deviation within items is 1."""
+
+_INNER = 5  # folds that choose the penalty
+_CONSTANT = 1e-12  # a spread below this share of the size is rounding
+_TIE = 1e-9  # of the range of people's ratings; a mean of several can carry float noise
+_STEPS = 100  # of Newton; about five are needed
+_TOLERANCE = 1e-8  # of the mean log-loss that a step can gain; the step taken then leaves about the square of it
+
+
+class _Pairs(NamedTuple):
+    """Decided pairs, sorted by winner: rows (pairs,) of winner and loser, and where each row's wins start (rows + 1,).
+
+    `x` (rows, p) is centred within items and standardised.
+    """
+
+    x: Floats
+    winner: Ints
+    loser: Ints
+    starts: Ints
+
+
+def pairwise_logistic(
+    x: Floats, y: Floats, *, items: Ints, groups: NDArray[Any], penalties: Floats = PENALTIES
+) -> Floats:
+    """Weigh columns so that the score x @ weights tells the preferred one of two outputs: x (rows, p) -> (p,).
+
+    y (rows,) is people's rating, NaN = not rated; items (rows,) says which outputs are compared; groups (rows,) are
+    kept whole in cross-validation. P(a preferred to b) = 1 / (1 + exp(-(x_a - x_b) @ weights)), every pair of an item
+    counting the same. Pairs that people tie are left out: as half a win for each they would draw the weights to 0
+    wherever the scale of the ratings is too coarse to tell two outputs apart (held-out tau-b differs by .004 at most on
+    SummEval, where up to 67 % of pairs tie).
+
+    Minimises mean log-loss + penalty / 2 * (sum of squared weights) on columns divided by their standard deviation
+    within items, missing values at the column's mean. The penalty is the one with the highest log-likelihood over inner
+    folds: the groups in sorted order, dealt in turn to five folds (fewer with fewer groups; nothing is random); between
+    equals the larger. Weights are in the units of x; 0 for a column constant within items or without values, and all 0
+    where people tie every pair. Penalties are above 0, so that separable data have a finite answer; the caller makes
+    sure of two groups, unless there is a single penalty.
+
+    >>> x = np.array([[3.0, 1.0], [2.0, 1.0], [5.0, 4.0], [6.0, 4.0]])
+    >>> item = np.array([0, 0, 1, 1])
+    >>> y = np.array([2.0, 1.0, 1.0, 2.0])
+    >>> pairwise_logistic(x, y, items=item, groups=item, penalties=np.array([0.5])).round(3).tolist()
+    [1.482, 0.0]
+
+    Source: Bradley and Terry 1952; ties as in Coakley and Heise 1996.
+    """
+    assert (penalties > 0).all()
+    z, scale = _standardised(x, items)
+    pairs = _preferred(z, y, items)
+    if not len(pairs.winner):
+        return np.zeros(x.shape[1])
+    if len(penalties) > 1:
+        penalties = _chosen(pairs, groups, np.sort(penalties)[::-1])
+    weights = _fitted(pairs, np.ones(len(pairs.winner)), float(penalties[0]), np.zeros(x.shape[1]))
+    return np.nan_to_num(weights / scale, nan=0.0)
+
+
+def _standardised(x: Floats, items: Ints) -> tuple[Floats, Floats]:
+    """The columns centred within items and divided by what is left, and that scale (p,), NaN where constant.
+
+    Missing values count as the mean of the column. Centring changes no difference and keeps the sums exact.
+    """
+    present = ~np.isnan(x)
+    mean = np.where(present, x, 0.0).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
+    filled = np.where(present, x, mean)
+    item, size = np.unique(items, return_inverse=True, return_counts=True)[1:]
+    centred = filled - (unit_sums(filled.T, units=item, n_units=len(size)) / size).T[item]
+    largest = np.abs(centred).max(axis=0, initial=0.0)
+    varies = largest > _CONSTANT * np.abs(filled).max(axis=0, initial=0.0)
+    unit = np.where(varies, largest, 1.0)  # squares of what is at most 1 neither overflow nor vanish
+    scale = np.where(varies, unit * np.sqrt(((centred / unit) ** 2).mean(axis=0)), np.nan)
+    return np.nan_to_num(centred / scale, nan=0.0), scale
+
+
+def _preferred(z: Floats, y: Floats, items: Ints) -> _Pairs:
+    """All pairs of rows of one item that people do not tie."""
+    order = np.argsort(items, kind="stable")
+    item = items[order]
+    longest = int(np.unique(items, return_counts=True)[1].max(initial=0))
+    apart = [(np.flatnonzero(item[k:] == item[: len(item) - k]), k) for k in range(1, longest)]
+    first = np.concatenate([order[at] for at, _ in apart] or [order[:0]])
+    second = np.concatenate([order[at + k] for at, k in apart] or [order[:0]])
+    rated = y[~np.isnan(y)]
+    tie = _TIE * float(np.ptp(rated)) if len(rated) else 0.0
+    margin = y[first] - y[second]
+    decided = np.abs(margin) > tie
+    winner = np.where(margin > 0, first, second)[decided]
+    loser = np.where(margin > 0, second, first)[decided]
+    by_winner = np.argsort(winner, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(winner, minlength=len(y)))])
+    return _Pairs(z, winner[by_winner], loser[by_winner], starts)
+
+
+def _chosen(pairs: _Pairs, groups: NDArray[Any], penalties: Floats) -> Floats:
+    """The penalty (1,) with the highest held-out log-likelihood; penalties in descending order.
+
+    A pair between two folds is neither trained on nor held out.
+    """
+    group = np.unique(groups, return_inverse=True)[1]
+    n_folds = min(_INNER, int(group.max()) + 1)
+    assert n_folds >= 2
+    winner, loser = (group % n_folds)[pairs.winner], (group % n_folds)[pairs.loser]
+    missed = np.zeros(len(penalties))
+    for f in range(n_folds):
+        train = ((winner != f) & (loser != f)).astype(np.float64)
+        held = ((winner == f) & (loser == f)).astype(np.float64)
+        weights = np.zeros(pairs.x.shape[1])
+        for k, penalty in enumerate(penalties):
+            weights = _fitted(pairs, train, float(penalty), weights)
+            missed[k] += held @ _log_loss(_margins(pairs, weights))
+    return penalties[[int(np.argmin(missed))]]
+
+
+def _fitted(pairs: _Pairs, count: Floats, penalty: float, start: Floats) -> Floats:
+    """Standardised weights (p,) by Newton's method from `start`; count (pairs,) is how often a pair is present."""
+    count = count / max(1.0, float(count.sum()))
+    weights = start
+    margins = _margins(pairs, weights)
+    loss = _loss(margins, count, weights, penalty)
+    for _ in range(_STEPS):
+        slope, curvature = _derivatives(pairs, margins, count)
+        slope = slope + penalty * weights
+        step = np.linalg.solve(curvature + penalty * np.eye(len(weights)), -slope)
+        gain = float(-slope @ step)
+        share = 1.0
+        while True:
+            margins = _margins(pairs, weights + share * step)
+            after = _loss(margins, count, weights + share * step, penalty)
+            if after <= loss - 0.1 * share * gain or gain < _TOLERANCE:
+                break
+            share /= 2
+        weights, loss = weights + share * step, after
+        if gain < _TOLERANCE:
+            break
+    return weights
+
+
+def _margins(pairs: _Pairs, weights: Floats) -> Floats:
+    """How far the score puts the winner above the loser (pairs,)."""
+    score = pairs.x @ weights
+    return np.asarray(score[pairs.winner] - score[pairs.loser])
+
+
+def _loss(margins: Floats, count: Floats, weights: Floats, penalty: float) -> float:
+    return float(count @ _log_loss(margins) + penalty / 2 * (weights @ weights))
+
+
+def _log_loss(margins: Floats) -> Floats:
+    """log(1 + exp(-margin)), several times faster than np.logaddexp."""
+    return np.asarray(np.log1p(np.exp(-np.abs(margins))) + np.maximum(-margins, 0.0))
+
+
+def _derivatives(pairs: _Pairs, margins: Floats, count: Floats) -> tuple[Floats, Floats]:
+    """Slope (p,) and curvature (p, p) of the log-loss.
+
+    Sums over pairs of differences are taken as sums over rows (x' L x, L the Laplacian of the graph of pairs), which
+    needs no array of pairs x columns.
+    """
+    from scipy.sparse import csr_array
+    from scipy.special import expit
+
+    n_rows = len(pairs.x)
+    surprise = expit(-margins)
+    pull = count * surprise
+    by_row = np.bincount(pairs.loser, pull, n_rows) - np.bincount(pairs.winner, pull, n_rows)
+    bend = pull * (1 - surprise)
+    degree = np.bincount(pairs.winner, bend, n_rows) + np.bincount(pairs.loser, bend, n_rows)
+    met = csr_array((bend, pairs.loser, pairs.starts), shape=(n_rows, n_rows)) @ pairs.x
+    half = pairs.x.T @ (degree[:, np.newaxis] / 2 * pairs.x - met)
+    return by_row @ pairs.x, half + half.T

@@ -1,0 +1,1 @@
+"""Chance, drawn again: bootstrap multiplicities, sign flips, swaps of two metrics."""

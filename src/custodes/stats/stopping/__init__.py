@@ -1,0 +1,1 @@
+"""When to stop asking people: rules, repeated looks, replays of the protocol, power."""

@@ -1,0 +1,96 @@
+"""The annotation protocol played again on answers that are all known: many replications at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.stats.decisions.outcome import error_types
+from custodes.stats.stopping.allocation import KINDS, counted, granted, tables
+from custodes.stats.stopping.rules import Evidence, Rule, rule_on
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+TogetherEvidence = Callable[[Ints, NDArray[np.bool_]], Evidence]
+"""What an estimator of all pairs together says: annotations so far (replications, pairs) -> those judged, flat."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """What people would say, in the order they are asked.
+
+    `kinds` (replications, pairs, items) as in `allocation.kinds_of`; `available` (replications, pairs), how many of
+    them exist; `metric` (replications, pairs, 3), the metric's own outcome over all items.
+    """
+
+    kinds: NDArray[np.int8]
+    available: Ints
+    metric: Ints
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replayed:
+    """Where each replication ended: `n` and `decision` (replications, pairs), `p` (replications, pairs, 3).
+
+    By round (rounds, replications): `annotations` in all, shares of pairs that are `decided` and whose decision then is
+    `correct`, mean `kld` in nats against the reference.
+    """
+
+    n: Ints
+    decision: NDArray[np.int8]
+    p: Floats
+    annotations: Ints
+    decided: Floats
+    correct: Floats
+    kld: Floats
+
+
+def replay(
+    answers: Answers,
+    rule: Rule,
+    *,
+    budget: int | None,
+    reference: NDArray[np.int8],
+    truth: Floats,
+    together: TogetherEvidence | None,
+) -> Replayed:
+    """Algorithm 2: every round annotates all open pairs up to the next look, judges them, closes what is settled.
+
+    `reference` (pairs,) are the decisions and `truth` (pairs, 3) the outcome shares to compare with.
+
+    Source: Deriu et al. 2023, Algorithm 2.
+    """
+    shape = answers.available.shape
+    n, counts = np.zeros(shape, dtype=np.int64), np.zeros((*shape, KINDS), dtype=np.int64)
+    decision, p = np.zeros(shape, dtype=np.int8), np.full((*shape, 3), 1 / 3)
+    left = np.full(shape[0], np.iinfo(np.int64).max if budget is None else budget)
+    last = np.minimum(answers.available, rule.looks[-1])
+    is_open = last > 0
+    rounds: list[tuple[Ints, Floats, Floats, Floats]] = []
+    for look, target in enumerate(rule.looks):
+        wanted = np.where(is_open, np.minimum(target, last) - n, 0)
+        given = granted(wanted, left)
+        counts += counted(answers.kinds, n, n + given)
+        n, left = n + given, left - given.sum(axis=1)
+        judged = given > 0
+        if judged.any():
+            parts = tables(counts[judged], answers.metric[judged])
+            evidence = together(n, judged) if together else None
+            ruling = rule_on(rule, *parts, look=look, last=last[judged], evidence=evidence)
+            decision[judged], p[judged] = ruling.decision, ruling.p
+            is_open[judged] = ~ruling.closed
+        is_open &= (n < last) & (left > 0)[:, np.newaxis]
+        correct = error_types(reference, decision)[..., 0]
+        rounds.append((n.sum(axis=1), (decision != 0).mean(axis=1), correct, mean_kld(p, truth)))
+    annotations, decided, correct, kld = (np.stack(column) for column in zip(*rounds, strict=True))
+    return Replayed(n=n, decision=decision, p=p, annotations=annotations, decided=decided, correct=correct, kld=kld)
+
+
+def mean_kld(p: Floats, truth: Floats) -> Floats:
+    """Mean over pairs of KLD(p || truth) in nats: (..., pairs, 3), (pairs, 3) -> (...); NaN where p is."""
+    from scipy.special import rel_entr
+
+    return np.asarray(rel_entr(p, truth).sum(axis=-1).mean(axis=-1))

@@ -1,0 +1,170 @@
+"""Halo: an annotator's own aspects against the aspects of others, on studies with known truth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.evaluate.ceiling.halo import _kendall, halo_table
+from custodes.evaluate.ceiling.prediction_target import Part, target_of
+from custodes.evaluate.judges import judges
+from custodes.evaluate.people import mean_over_people
+
+
+def study(halo: float, **design: int) -> cu.Study:
+    return cu.read(ratings(halo, **design))
+
+
+def ratings(halo: float, *, annotators: int = 3, aspects: int = 3) -> pl.DataFrame:
+    """Quality + an annotator's liking of the output, shared by their aspects + noise; one good metric."""
+    rng = np.random.default_rng(4)
+    items, systems = 60, 5
+    quality = rng.normal(size=(items, systems))
+    frames = []
+    cells = {"item": np.repeat(np.arange(items), systems), "system": np.tile([*"ABCDE"], items)}
+
+    def table(name: str, kind: str, aspect: str, scores: np.ndarray) -> pl.DataFrame:
+        labels = {"rater": pl.lit(name), "kind": pl.lit(kind), "aspect": pl.lit(aspect)}
+        return pl.DataFrame({**cells, "score": scores.ravel()}).with_columns(**labels)
+
+    for a in range(annotators):
+        liking = halo * rng.normal(size=(items, systems))
+        for k in range(aspects):
+            scores = quality + liking + 0.7 * rng.normal(size=(items, systems))
+            frames.append(table(f"ann{a}", "human", f"aspect{k}", scores))
+    frames.append(table("metric", "metric", "", quality + 0.5 * rng.normal(size=(items, systems))))
+    return pl.concat(frames)
+
+
+def asked(table: pl.DataFrame, **options: Any) -> cu.Ceiling:
+    return cu.ceiling(cu.read(table), model="ridge", steps=1, **{"resamples": 0, **options})
+
+
+def noted(made: cu.Ceiling, rule: str) -> list[str]:
+    return [note.message for note in made.notes if note.rule == rule]
+
+
+def sources(halo: float) -> dict[str, float]:
+    made = cu.ceiling(study(halo), model="ridge", resamples=0, steps=1).halo
+    means = made.group_by("source").agg(pl.col("kendall").mean())
+    return dict(means.iter_rows())
+
+
+def test_without_halo_other_annotators_know_as_much() -> None:
+    tau = sources(0.0)
+    # Two others' mean of each aspect is less noisy than one's own.
+    assert tau["other annotators"] > tau["same annotator"] - 0.01
+    assert tau["metrics"] > 0.4
+
+
+def test_halo_is_what_only_the_same_annotator_knows() -> None:
+    tau = sources(1.5)
+    assert tau["same annotator"] > tau["other annotators"] + 0.25
+    # The metric knows the quality better than other annotators do.
+    assert tau["metrics"] > tau["other annotators"] - 0.05
+
+
+@pytest.mark.parametrize("design", [{"annotators": 1}, {"aspects": 1}])
+def test_nothing_to_tell_apart_gives_no_rows(design: dict[str, int]) -> None:
+    made = cu.ceiling(study(0.5, **design), model="ridge", resamples=0, steps=1)
+    assert made.halo.is_empty()
+    assert made.halo.columns == ["target", "source", "kendall", "low", "high", "lead", "lead_low", "lead_high"]
+
+
+def test_the_lead_over_other_annotators_is_paired() -> None:
+    halo = asked(ratings(1.5), resamples=200).halo.filter(target="aspect0")
+    tau, lead = (dict(halo.select("source", name).iter_rows()) for name in ("kendall", "lead"))
+    assert lead["other annotators"] is None
+    assert lead["same annotator"] == pytest.approx(tau["same annotator"] - tau["other annotators"])
+    assert lead["metrics"] == pytest.approx(tau["metrics"] - tau["other annotators"])
+    same = halo.row(by_predicate=pl.col("source") == "same annotator", named=True)
+    assert 0 < same["lead_low"] < same["lead"] < same["lead_high"]
+    other = halo.row(by_predicate=pl.col("source") == "other annotators", named=True)
+    assert other["lead_low"] is other["lead_high"] is None
+    metrics = halo.row(by_predicate=pl.col("source") == "metrics", named=True)
+    # Both sources predict the same ratings, so the difference varies less than if they were independent.
+    apart = np.hypot(metrics["high"] - metrics["low"], other["high"] - other["low"])
+    assert metrics["lead_high"] - metrics["lead_low"] < 0.95 * apart
+
+
+def test_annotators_with_too_little_are_named_and_have_no_part() -> None:
+    table = ratings(1.0)
+    whole = asked(table)
+    assert not noted(whole, "halo-annotators")
+    # 'ann3' rated one item; 'ann4' nothing that others did.
+    few = table.filter(rater="ann0").filter(pl.col("item") == 7).with_columns(rater=pl.lit("ann3"))
+    strange = table.filter(rater="ann0").with_columns(rater=pl.lit("ann4"), item=pl.col("item") + 100)
+    made = asked(pl.concat([table, few, strange]), resamples=20)
+    assert noted(made, "halo-annotators") == [
+        "no part in the halo of an aspect, as they rated too little, or nothing that others did: ann3, ann4"
+    ]
+    assert made.halo.height == 9
+    assert made.halo["kendall"].null_count() == 0
+
+
+def test_annotators_weigh_by_what_they_rated() -> None:
+    table = ratings(1.0)
+    few = table.filter((pl.col("rater") != "ann0") | (pl.col("item") < 30))
+    halo = asked(few).halo.filter(target="aspect0")["kendall"].to_numpy()
+    who = judges(cu.read(few))
+    target = target_of(who, Part(aspect="aspect0", me=0), "item", 0, np.random.default_rng(0))
+    taus = []
+    for person in range(3):
+        rest = np.delete(np.arange(3), person)
+        elsewhere = np.stack([mean_over_people(who.annotators[k, rest]) for k in (1, 2)])
+        own = (who.annotators[1:, person], elsewhere, who.scores[target.columns["metrics"]])
+        taus.append(_kendall(target, who.annotators[0, person], own)[0])
+    table_now, _ = halo_table(target, 0.95)
+    np.testing.assert_allclose(table_now["kendall"], np.average(taus, axis=0, weights=[150, 300, 300]))
+    assert halo == pytest.approx(table_now["kendall"].to_numpy(), abs=0.05)  # other folds
+
+
+def test_sparse_designs_and_annotators_who_share_nothing() -> None:
+    table = ratings(1.0, annotators=4)
+    # Each item is rated by two of the four, in turn; warnings are errors here.
+    pair = pl.col("item") % 2 == pl.col("rater").is_in(["ann2", "ann3"]).cast(int)
+    made = asked(table.filter((pl.col("kind") == "metric") | pair), resamples=50)
+    assert made.halo.height == 9
+    assert made.halo["low"].null_count() == 0
+    own = pl.col("item") % 4 == pl.col("rater").replace({"metric": "0"}).str.tail(1).cast(int)
+    apart = asked(table.filter((pl.col("kind") == "metric") | own), resamples=50)
+    assert apart.halo.is_empty()
+    assert noted(apart, "halo-annotators")[0].endswith("ann0, ann1, ann2, ann3")
+    assert noted(apart, "no-split-half")
+
+
+def test_one_annotator_is_noted() -> None:
+    told = noted(asked(ratings(1.0, annotators=1)), "one-annotator")
+    assert told == ["ratings by one annotator: nothing to say of how people agree (people, halo)"]
+    table = ratings(1.0).filter((pl.col("rater") != "ann1") | (pl.col("aspect") != "aspect1"))
+    table = table.filter((pl.col("rater") != "ann2") | (pl.col("aspect") != "aspect1"))
+    told = noted(asked(table), "one-annotator")
+    assert told == ["ratings of 'aspect1' by one annotator: nothing to say of how people agree (people, halo)"]
+    assert not noted(asked(ratings(1.0)), "one-annotator")
+
+
+def test_a_prediction_beyond_agreement_is_noted() -> None:
+    # Annotators who share nothing but each one's own halo: aspects predict each other, annotators do not agree.
+    rng = np.random.default_rng(1)
+    frames = []
+    for a, sign in enumerate((1, -1)):
+        for aspect in ("x", "y"):
+            scores = sign * np.repeat(rng.normal(size=80), 4) if a else np.repeat(rng.normal(size=80), 4)
+            frames.append(
+                pl.DataFrame(
+                    {"item": np.repeat(np.arange(80), 4), "system": [*"ABCD"] * 80, "score": scores}
+                ).with_columns(rater=pl.lit(f"ann{a}"), kind=pl.lit("human"), aspect=pl.lit(aspect))
+            )
+    people = pl.concat(frames)
+    mean = people.group_by("item", "system", "aspect", maintain_order=True).agg(pl.col("score").mean())
+    metric = (
+        mean.filter(aspect="x")
+        .drop("aspect")
+        .with_columns(rater=pl.lit("knows"), kind=pl.lit("metric"), aspect=pl.lit(""))
+    )
+    made = cu.ceiling(cu.read(pl.concat([people, metric.select(people.columns)])), model="ridge", resamples=50, steps=1)
+    assert "attainable-exceeded" in {note.rule for note in made.notes}

@@ -1,0 +1,169 @@
+"""The live engine: a study's answers, given one by one, lead where the replay leads; files, orders, bad input."""
+
+import numpy as np
+import pytest
+
+from custodes.data.pairs import PairPreferences, pairs_of
+from custodes.errors import InputError, OptionError
+from custodes.evaluate.protocol import live
+from custodes.evaluate.protocol.annotations import Asked, in_order, pooling
+from custodes.stats.stopping.replay import replay
+
+SYSTEMS = ("A", "B", "C", "D")
+ITEMS = tuple(f"i{k}" for k in range(30))
+
+
+def answers_of(seed: int, strength: float = 0.6) -> np.ndarray:
+    """(pairs, items) preferences of systems that get worse from A to D, with ties."""
+    rng = np.random.default_rng(seed)
+    quality = strength * np.arange(4)[::-1] + rng.normal(size=(len(ITEMS), 4))
+    first, second = pairs_of(SYSTEMS)
+    return np.sign(np.round(quality[:, first] - quality[:, second])).T.astype(np.int8)
+
+
+def driven(state: live.State, signs: np.ndarray, *, swap: bool = False) -> live.State:
+    """Answer everything from known preferences, through a file between any two rounds."""
+    place = {pair: k for k, pair in enumerate(zip(*pairs_of(SYSTEMS), strict=True))}
+    while wanted := live.next_annotations(state):
+        verdicts = []
+        for item, a, b in wanted:
+            sign = int(signs[place[SYSTEMS.index(a), SYSTEMS.index(b)], ITEMS.index(item)])
+            verdicts.append((item, b, a, -sign) if swap else (item, a, b, sign))
+        state = live.State.from_json(live.record(state, verdicts).to_json())
+    return state
+
+
+@pytest.mark.parametrize("budget", [None, 47, 100])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"batch": 4},
+        {"looks": [5, 12, 20], "boundary": "pocock", "stop": "futility"},
+        {"batch": 7, "stop": "equivalence", "equivalence": 0.3},
+        {"batch": 3, "stop": "anytime+futility"},
+        {"batch": 10, "estimator": "pooled", "boundary": "obrien-fleming"},
+        {"batch": 10, "estimator": "ppi"},
+        {"batch": 10, "estimator": "poststratified"},
+    ],
+)
+def test_replay_is_the_live_engine_fed_with_known_answers(options: dict, budget: int | None) -> None:
+    signs, seed = answers_of(1), 7
+    views = answers_of(2) if options.get("estimator") in ("ppi", "poststratified") else None
+    first, second = pairs_of(SYSTEMS)
+    metric = None
+    if views is not None:
+        named = {"system_a": tuple(SYSTEMS[k] for k in first), "system_b": tuple(SYSTEMS[k] for k in second)}
+        metric = PairPreferences(signs=views[:, None], raters=("m",), items=ITEMS, **named)
+    state = live.start(SYSTEMS, ITEMS, metric=metric, budget=budget, seed=seed, **options)
+    asked = Asked(
+        human=signs,
+        metric=np.full_like(signs, -128) if views is None else views,
+        metric_more=np.zeros((6, 3), dtype=np.int64),
+        systems=np.stack([first, second], axis=1),
+        units=np.arange(len(ITEMS)),
+    )
+    answers, place = in_order([asked], [seed])
+    together = pooling([asked], place, gamma=0.05, seed=state.rule.seed) if state.rule.estimator == "pooled" else None
+    end = replay(
+        answers, state.rule, budget=budget, reference=asked.reference(0.05), truth=asked.truth, together=together
+    )
+    ended = driven(state, signs)
+    assert ended.decision == tuple(end.decision[0].tolist())
+    assert [d.annotations for d in live.decisions(ended)] == end.n[0].tolist()
+    assert not any(d.is_open for d in live.decisions(ended))
+    if budget is not None:
+        assert end.n.sum() <= budget
+    assert driven(state, signs, swap=True) == ended
+
+
+def test_the_best_system_wins() -> None:
+    ended = driven(live.start(SYSTEMS, ITEMS, batch=5), answers_of(3, strength=2.0))
+    assert {d.decision for d in live.decisions(ended)} == {"+"}
+    assert sum(d.annotations for d in live.decisions(ended)) < 6 * 30
+
+
+def test_answers_in_parts_and_resumed_from_a_file(tmp_path) -> None:
+    signs = answers_of(4)
+    state = live.start(SYSTEMS, ITEMS, batch=4)
+    wanted = live.next_annotations(state)
+    assert len(wanted) == 24
+    assert len(set(wanted)) == 24
+    half = [(*ask, 0) for ask in wanted[:10]]
+    state = live.record(state, half)
+    assert sorted(live.next_annotations(state)) == sorted(wanted[10:])
+    (tmp_path / "state.json").write_bytes(state.to_json())
+    assert live.State.read(tmp_path / "state.json") == state
+    # the same answer twice is no second annotation
+    assert live.record(state, half) == state
+    assert driven(state, signs).look > 0
+
+
+def test_a_skipped_item_is_replaced_by_another() -> None:
+    state = live.start(SYSTEMS[:2], ITEMS[:5], batch=2)
+    (first, second) = live.next_annotations(state)
+    state = live.record(state, [(*first, None), (*second, 1)])
+    (third,) = live.next_annotations(state)
+    assert third.item not in (first.item, second.item)
+    state = live.record(state, [(*third, 1)])
+    while wanted := live.next_annotations(state):
+        state = live.record(state, [(*ask, None) for ask in wanted])
+    assert live.decisions(state)[0].annotations == 2
+    nothing = live.record(live.start(["A", "B"], ["i"]), [("i", "A", "B", None)])
+    assert live.decisions(nothing) == [live.Decision("A", "B", "=", 0, False, False)]
+
+
+def test_seeds_give_other_orders() -> None:
+    lists = [live.next_annotations(live.start(SYSTEMS, ITEMS, seed=seed)) for seed in (0, 0, 1)]
+    assert lists[0] == lists[1] != lists[2]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "message"),
+    [
+        (("i99", "A", "B", 1), "no item 'i99'"),
+        (("i0", "A", "X", 1), "no system 'X'"),
+        (("i0", "A", "B", 2), "preference 2"),
+        (("i0", "A", "A", 1), "with itself"),
+    ],
+)
+def test_bad_answers(verdict: tuple, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        live.record(live.start(SYSTEMS, ITEMS, batch=30), [verdict])
+
+
+def test_answers_not_asked_or_changed() -> None:
+    state = live.start(SYSTEMS, ITEMS, batch=4)
+    wanted = live.next_annotations(state)
+    other = next(item for item in ITEMS if live.Annotation(item, "A", "B") not in wanted)
+    with pytest.raises(InputError, match="not asked now"):
+        live.record(state, [(other, "A", "B", 1)])
+    state = live.record(state, [(*wanted[0], 1)])
+    with pytest.raises(InputError, match="differently"):
+        live.record(state, [(*wanted[0], 0)])
+    with pytest.raises(InputError, match="no state"):
+        live.State.from_json(b'{"systems": 3}')
+    with pytest.raises(InputError, match="cannot read"):
+        live.State.read("missing.json")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch": 0}, "batch"),
+        ({"budget": 0}, "budget"),
+        ({"gamma": 1.0}, "gamma"),
+        ({"looks": [10, 10]}, "increasing"),
+        ({"estimator": "pol"}, "did you mean 'pooled'"),
+        ({"estimator": "mixture"}, "needs a metric"),
+        ({"stop": "futile"}, "did you mean 'futility'"),
+        ({"stop": "equivalence"}, "equivalence="),
+        ({"boundary": "pocok"}, "did you mean 'pocock'"),
+        ({"clusters": ["d"]}, "clusters"),
+        ({"estimator": "pooled", "stop": "anytime"}, "anytime"),
+    ],
+)
+def test_bad_options(options: dict, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        live.start(SYSTEMS, ITEMS, **options)
+    with pytest.raises(OptionError, match="twice"):
+        live.start(["A", "A"], ITEMS)

@@ -1,0 +1,118 @@
+"""Plans: against closed forms, against the protocol's own replay, what a metric saves, bad input."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from custodes.errors import OptionError
+from custodes.evaluate.protocol.plan import MARGINS, plan
+from custodes.evaluate.protocol.protocol import protocol
+from tests.evaluate.protocol.test_protocol import scores_of
+from tests.evaluate.test_favoritism import study_of
+
+
+def test_one_look_is_the_exact_power() -> None:
+    made = plan(margins=[0.0, 0.3], tie_rate=0.2, items=60, looks=[60], replications=2000)
+    exact = made.power.filter(pl.col("annotations") == 60)
+    (row,) = made.plan.rows(named=True)
+    # correct: the better one found where there is one, nothing where there is none; Monte Carlo sd about .007
+    first, second = exact["power"].to_list()
+    false = first + exact["wrong"][0]
+    assert row["correct"] == pytest.approx((second + 1 - false) / 2, abs=0.03)
+    assert row["insertion"] == pytest.approx(false / 2, abs=0.012)
+    assert row["inversion"] == pytest.approx(exact["wrong"][1] / 2, abs=0.005)
+    assert row["annotations"] == 60
+    assert row["annotations_sd"] == 0
+    assert row["interval_width"] == pytest.approx(exact["interval_width"].mean())
+
+
+def test_power_grows_with_margin_and_annotations() -> None:
+    power = plan(items=200, replications=2).power.filter(pl.col("margin") > 0)
+    table = power.pivot("margin", index="annotations", values="power").drop("annotations").to_numpy()
+    assert table.shape[1] == len(MARGINS) - 1
+    assert (np.diff(table, axis=1) > 0).all()
+    assert (np.diff(table[[0, 2, 4, 6]], axis=0) > 0).all()
+
+
+def test_mirrored_margins_have_the_same_power() -> None:
+    power = plan(margins=[0.25, -0.25], items=40, replications=2).power
+    first, second = power.filter(pl.col("pair") == 1), power.filter(pl.col("pair") == 2)
+    for name in ("power", "wrong", "interval_width"):
+        assert first[name].to_list() == pytest.approx(second[name].to_list())
+
+
+def test_a_useful_metric_saves_and_a_useless_one_does_not() -> None:
+    options = {"margins": [0.2, 0.4], "metric_items": 5000, "replications": 150, "estimator": "ppi"}
+    ideal = plan(channel="ideal", **options)
+    useless = plan(channel=np.ones((3, 3)), **options)
+    assert ideal.plan["metric"].to_list() == ["none", "ideal"]
+    saved = [made.plan.filter(pl.col("metric") != "none")["saving"][0] for made in (ideal, useless)]
+    assert saved[0] > 0.15
+    assert abs(saved[1]) < 0.12
+    assert useless.saving["correlation"].to_list() == pytest.approx([0, 0])
+    assert (ideal.saving["saving"] <= ideal.saving["saving_most"]).all()
+    perfect = plan(channel=np.eye(3), metric_items=0, margins=[0.2], estimator="ppi", replications=2)
+    assert perfect.saving["saving_most"].to_list() == pytest.approx([1.0])
+    assert any("Dorner" in note.message for note in ideal.notes)
+    assert plan(replications=2).saving.height == 0
+
+
+def test_batches_and_budgets_are_rows() -> None:
+    made = plan(batch=[5, 20], budget=[60, 200], stop=["decided", "futility"], replications=20)
+    assert made.plan.height == 8
+    assert made.plan["batch"].unique().sort().to_list() == [5, 20]
+    # five pairs
+    for budget, spent in made.plan.select("budget", "annotations").rows():
+        assert 5 * spent <= budget + 1e-9
+    more = made.plan.filter(stop="decided", batch=5).sort("budget")["correct"]
+    assert more[0] < more[1]
+
+
+def test_pilot_foretells_its_own_protocol() -> None:
+    study = study_of(scores_of(0, items=150, strength=0.8))
+    foretold = plan(study, items=150, replications=100)
+    (row,) = foretold.plan.rows(named=True)
+    replayed = protocol(study, replications=50, resamples=0).protocol.row(0, named=True)
+    assert row["annotations"] / 150 == pytest.approx(replayed["share"], abs=0.1)
+    assert foretold.power["pair"].max() == 6
+    with_metric = plan(study, metrics="m1", items=150, metric_items=1000, estimator="poststratified", replications=50)
+    assert with_metric.saving["metric"].to_list() == ["m1"] * 6
+    assert with_metric.plan["saving"].drop_nulls().item() > 0
+
+
+def test_seeds_and_tables() -> None:
+    one, two, three = (plan(rng=seed, replications=10) for seed in (0, 0, 1))
+    assert one.plan.equals(two.plan)
+    assert not one.plan.equals(three.plan)
+    assert list(one.tables()) == ["plan", "power", "saving"]
+    assert one.to_dict()["plan"][0]["saving"] is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"margins": [0.9]}, "margin"),
+        ({"margins": []}, "margin"),
+        ({"tie_rate": 1.0}, "tie_rate"),
+        ({"items": 0}, "items"),
+        ({"batch": [10, 0]}, "batch"),
+        ({"budget": [0]}, "budget"),
+        ({"gamma": 0}, "gamma"),
+        ({"channel": [[1, 0], [0, 1]]}, "channel"),
+        ({"channel": [[1, 0, 0], [0, 0, 0], [0, 0, 1]]}, "channel"),
+        ({"channel": "good"}, "channel"),
+        ({"estimator": "ppi"}, "needs a metric"),
+        ({"estimator": "pooled"}, "pooled"),
+        ({"estimator": "ppj", "channel": "ideal"}, "did you mean 'ppi'"),
+        ({"stop": "anytime", "channel": "ideal"}, "anytime"),
+        ({"human": "x"}, "no"),
+    ],
+)
+def test_bad_options(options: dict, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        plan(replications=2, **options)
+
+
+def test_pilot_and_assumptions_contradict() -> None:
+    with pytest.raises(OptionError, match="contradict"):
+        plan(study_of(scores_of(0, items=6)), margins=[0.1])

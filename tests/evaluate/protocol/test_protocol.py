@@ -1,0 +1,236 @@
+"""The replayed protocol: by hand, against a plain loop, the same whatever the number of workers, bad input."""
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+from custodes.data.raters import Raters
+from custodes.data.ratings import Ratings
+from custodes.errors import OptionError
+from custodes.evaluate.comparison import compare
+from custodes.evaluate.protocol.annotations import IDEAL_MIXTURE, asked_of, permuted, with_ideal
+from custodes.evaluate.protocol.protocol import protocol
+from custodes.stats.correction.dirichlet import human_theta
+from tests.evaluate.test_favoritism import study_of
+
+FAST = {"replications": 5, "resamples": 50}
+
+
+def scores_of(seed: int, *, items: int = 40, systems: int = 4, raters: int = 2, strength: float = 0.5) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    latent = strength * np.arange(systems) + rng.normal(size=(items, systems))
+    return np.round(np.stack([latent, *(latent + rng.normal(size=latent.shape) for _ in range(raters - 1))]))
+
+
+def test_a_clear_difference_is_decided_at_the_first_look() -> None:
+    scores = np.stack([np.tile([1.0, 0.0], (30, 1))] * 2)
+    result = protocol(study_of(scores), batch=6, **FAST)
+    row = result.protocol.row(0, named=True)
+    # six wins of six: theta = 1 - 2^-7 = .992
+    assert (row["metric"], row["estimator"], row["stop"], row["batch"]) == ("none", "human", "decided", 6)
+    assert (row["annotations"], row["share"], row["correct"], row["annotations_sd"]) == (6, 0.2, 1, 0)
+    # posterior means after 6 and after 30 annotations
+    early, late = np.array([7, 1, 1]) / 9, np.array([31, 1, 1]) / 33
+    assert row["kld"] == pytest.approx((early * np.log(early / late)).sum())
+    assert result.reference["self_agreement"].to_list() == [1]
+    assert result.naive.height == 0
+
+
+def test_all_ties_are_annotated_to_the_end_unless_equivalent_or_futile() -> None:
+    study = study_of(np.ones((2, 30, 2)))
+    result = protocol(
+        study, batch=10, stop=["decided", "equivalence", "futility"], equivalence=0.2, futility=0.5, **FAST
+    )
+    shares = dict(zip(result.protocol["stop"], result.protocol["share"], strict=True))
+    assert shares["decided"] == 1
+    assert shares["equivalence"] < 1
+    assert result.protocol["correct"].to_list() == [1, 1, 1]
+
+
+def test_replay_is_a_plain_loop() -> None:
+    (comparison,) = compare(study_of(scores_of(0)))
+    human = asked_of(comparison, "m1").human
+    looks = [7, 14, 21, 28, 35, 40]
+    result = protocol(study_of(scores_of(0)), batch=7, replications=400, resamples=0)
+    rng = np.random.default_rng(0)
+    shares, correct = [], []
+    reference = [_decide(signs) for signs in human]
+    for _ in range(400):
+        used, right = 0, 0
+        for signs, truth in zip(human, reference, strict=True):
+            order = rng.permutation(40)
+            for n in looks:
+                decision = _decide(signs[order[:n]])
+                if decision:
+                    break
+            used, right = used + n, right + (decision == truth)
+        shares.append(used / human.size)
+        correct.append(right / len(human))
+    row = result.protocol.row(0, named=True)
+    # five Monte Carlo sd of the difference of two means over 400
+    assert abs(row["share"] - np.mean(shares)) < 5 * np.std(shares) * np.sqrt(2 / 400)
+    assert abs(row["correct"] - np.mean(correct)) < 5 * np.std(correct) * np.sqrt(2 / 400) + 1e-9
+    assert row["share_sd"] == pytest.approx(np.std(shares), rel=0.3)
+
+
+def _decide(signs: np.ndarray) -> int:
+    theta = float(human_theta(np.array((signs == 1).sum()), np.array((signs == -1).sum())))
+    return 1 if theta > 0.975 else -1 if theta < 0.025 else 0
+
+
+def test_the_same_whatever_the_workers_and_the_first_replications_stay() -> None:
+    study = study_of(scores_of(1, raters=3))
+    options = {"metrics": "m*", "estimator": ["human", "ppi", "pooled", "inversion"], "null": True, "looks": (5, 10)}
+    one, two = (protocol(study, workers=n, replications=2, resamples=20, **options) for n in (1, 3))
+    for name, table in one.tables().items():
+        assert table.equals(two.tables()[name]), name
+    assert one.protocol["metric"].to_list() == ["none", "none", "m1", "m1", "m2", "m2"]
+    assert one.provenance.options["looks"] == (5, 10)
+    other = protocol(study, rng=1, replications=2, resamples=20, **options)
+    assert not one.protocol.equals(other.protocol)
+
+
+def test_metrics_none_equals_no_metrics_at_all() -> None:
+    study = study_of(scores_of(2))
+    alone = study_of(scores_of(2, raters=1))
+    first, second, third = (
+        protocol(s, **FAST, **k) for s, k in ((study, {}), (study, {"metrics": "none"}), (alone, {}))
+    )
+    assert first.protocol.equals(second.protocol)
+    assert first.protocol.equals(third.protocol)
+    assert first.reference.equals(third.reference)
+
+
+def test_curve_ends_where_the_row_does() -> None:
+    result = protocol(study_of(scores_of(3)), batch=5, **FAST)
+    row, end = result.protocol.row(0, named=True), result.curve.row(-1, named=True)
+    for name in ("annotations", "share", "correct", "kld"):
+        assert end[name] == pytest.approx(row[name])
+    assert result.curve["annotations"].is_sorted()
+    assert result.curve["look"].to_list() == list(range(5, 41, 5))
+
+
+@pytest.mark.parametrize("budget", [3, 17, 60, 10_000])
+def test_budget_is_never_exceeded(budget: int) -> None:
+    result = protocol(study_of(scores_of(4)), budget=budget, **FAST)
+    row = result.protocol.row(0, named=True)
+    assert row["annotations"] <= budget
+    assert (row["annotations"] == budget) == (budget < 70)
+    assert any(note.rule == "pairs-never-annotated" for note in result.notes) == (budget < 6)
+
+
+def test_missing_ratings_are_never_asked() -> None:
+    scores = scores_of(5)
+    scores[0, ::3, 0] = np.nan
+    result = protocol(study_of(scores), stop="decided", gamma=1e-9, **FAST)
+    assert result.protocol["share"].to_list() == [1]
+    assert result.protocol["annotations"][0] == result.reference["annotations"][0] == 3 * 40 + 3 * 26
+
+
+def test_null_permutes_systems_within_items() -> None:
+    (comparison,) = compare(study_of(scores_of(6, strength=3.0)))
+    asked = asked_of(comparison, "m1")
+    drawn = [permuted(asked, np.random.default_rng(seed)) for seed in range(200)]
+    # every item keeps its number of ties and of (transitive) preferences; no pair keeps its margin
+    for one in drawn[:20]:
+        assert (np.abs(one.human).sum(axis=0) == np.abs(asked.human).sum(axis=0)).all()
+        assert ((one.human == one.metric).sum(axis=0) == (asked.human == asked.metric).sum(axis=0)).all()
+    margins = np.array([one.human.mean(axis=1) for one in drawn])
+    assert np.abs(margins.mean(axis=0)).max() < 5 * margins.std() / np.sqrt(200)
+    assert np.abs(asked.human.mean(axis=1)).max() > 0.5
+
+
+def test_boundary_lowers_false_decisions() -> None:
+    study = study_of(scores_of(7, items=60))
+    rows = [protocol(study, null=True, replications=60, resamples=0, boundary=b).protocol for b in ("none", "pocock")]
+    paper, pocock = (row["null_error"][0] for row in rows)
+    assert paper > 0.1
+    assert pocock < 0.06
+    assert rows[1]["share"][0] > rows[0]["share"][0]
+
+
+def test_ideal_metric_answers_by_its_matrix() -> None:
+    (comparison,) = compare(study_of(scores_of(8, items=4000, systems=3)))
+    asked = with_ideal(asked_of(comparison, "m1"), 50_000, np.random.default_rng(0))
+    for h in range(3):
+        answers = asked.metric[asked.human == 1 - h]
+        shares = np.array([(answers == kind).mean() for kind in (1, 0, -1)])
+        assert shares == pytest.approx(IDEAL_MIXTURE[:, h], abs=0.03)
+    outcome = asked.outcome / asked.outcome.sum(axis=1, keepdims=True)
+    assert asked.metric_more / 50_000 == pytest.approx(outcome @ IDEAL_MIXTURE.T, abs=0.015)
+
+
+def test_ideal_rows_and_naive_errors() -> None:
+    study = study_of(scores_of(9))
+    result = protocol(study, metrics="m1", estimator=["human", "poststratified"], ideal=1000, **FAST)
+    assert result.protocol["metric"].to_list() == ["none", "m1", "ideal"]
+    assert result.naive["metric"].to_list() == ["m1", "ideal"]
+    assert result.naive["n"].to_list() == [240, 240 + 6000]
+    shares = result.naive.select("correct", "inversion", "omission", "insertion").sum_horizontal()
+    assert shares.to_list() == pytest.approx([1, 1])
+    assert set(result.protocol["kld"].is_null()) == {False}
+    assert protocol(study, metrics="m1", estimator="ppi", **FAST).protocol["kld"].to_list() == [None]
+
+
+def test_notes() -> None:
+    study = study_of(scores_of(10))
+    rules = {note.rule for note in protocol(study, stop=["decided", "anytime"], **FAST).notes}
+    assert {"repeated-looks", "anytime-level"} <= rules
+    pooled = protocol(study, estimator="pooled", boundary="pocock", **FAST)
+    assert {note.rule for note in pooled.notes} == {"additivity"}
+    assert pooled.protocol.columns[:5] == ["aspect", "metric", "estimator", "stop", "boundary"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch": 0}, "batch=0"),
+        ({"budget": 0}, "budget=0"),
+        ({"budget": -5}, "budget=-5"),
+        ({"gamma": 0.0}, "gamma"),
+        ({"gamma": 1.0}, "gamma"),
+        ({"looks": [10, 5]}, "increasing"),
+        ({"looks": []}, "increasing"),
+        ({"looks": [0, 5]}, "looks=0"),
+        ({"estimator": "mixtur"}, "did you mean 'mixture'"),
+        ({"estimator": "ppi"}, "needs a metric"),
+        ({"stop": "decided+futile"}, "did you mean 'futility'"),
+        ({"stop": []}, "stop is empty"),
+        ({"stop": "equivalence"}, "equivalence="),
+        ({"stop": "equivalence", "equivalence": 2.0}, "equivalence"),
+        ({"boundary": "obrien"}, "boundary"),
+        ({"boundary": -1.0}, "boundary"),
+        ({"futility": 1.5}, "futility"),
+        ({"replications": 0}, "replications"),
+        ({"workers": 0}, "workers"),
+        ({"stop": "anytime", "estimator": "pooled"}, "anytime"),
+        ({"metrics": "x"}, "no metric here"),
+    ],
+)
+def test_bad_options(options: dict, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        protocol(study_of(scores_of(0, items=6)), **{**FAST, **options})
+
+
+def test_tables_are_plain() -> None:
+    result = protocol(study_of(scores_of(11)), looks=(10, 20), **FAST)
+    row = result.to_dict()["protocol"][0]
+    assert (row["batch"], row["looks"], row["null_error"]) == (None, "10,20", None)
+    assert result.protocol.schema["batch"] == pl.Int64
+
+
+def test_every_aspect_has_its_reference_even_with_metrics_of_its_own() -> None:
+    frames = []
+    for aspect, seed in (("x", 0), ("y", 1)):
+        own = study_of(scores_of(seed)).ratings.frame.with_columns(aspect=pl.lit(aspect))
+        frames.append(own.with_columns(rater=pl.col("rater").replace({"m1": f"m_{aspect}"})))
+    study = replace(
+        study_of(scores_of(0)),
+        ratings=Ratings(frame=pl.concat(frames)),
+        raters=Raters.infer({"ann": "human", "m_x": "metric", "m_y": "metric"}),
+    )
+    result = protocol(study, metrics="*", estimator="ppi", **FAST)
+    assert result.protocol.select("aspect", "metric").rows() == [("x", "m_x"), ("y", "m_y")]
+    assert result.reference["aspect"].to_list() == ["x", "y"]

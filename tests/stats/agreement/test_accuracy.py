@@ -1,0 +1,334 @@
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from custodes.stats import ABSENT
+from custodes.stats.agreement.accuracy import (
+    acc_eq,
+    item_accuracy,
+    margins,
+    pairwise_accuracy,
+    sample_accuracy,
+    spa,
+    system_accuracy,
+)
+from custodes.stats.resampling.resample import sign_flips
+
+TIE = 1e-9  # people's scores here are small integers; their differences may carry float noise
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def study(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """human, metrics, units, weights: ties, missing cells, clusters of several items, units drawn twice or never."""
+    rng = np.random.default_rng(seed)
+    n_items, n_systems, n_metrics = rng.integers(1, 8), rng.integers(1, 5), rng.integers(1, 4)
+    n_units = rng.integers(1, n_items + 1)
+    human = rng.integers(0, rng.integers(1, 6) + 1, (n_items, n_systems)) / 3
+    metrics = np.round(human + rng.normal(size=(n_metrics, n_items, n_systems)), rng.integers(0, 3))
+    human[rng.random(human.shape) < 0.1] = np.nan
+    metrics[rng.random(metrics.shape) < rng.choice([0, 0.2])] = np.nan
+    units = rng.permutation(np.concatenate([np.arange(n_units), rng.integers(0, n_units, n_items - n_units)]))
+    return human, metrics, units, np.vstack([np.ones(n_units), rng.integers(0, 4, (5, n_units))])
+
+
+def signs_of(scores: np.ndarray) -> np.ndarray:
+    """(..., items, systems) -> (..., pairs, items)."""
+    first, second = np.triu_indices(scores.shape[-1], k=1)
+    differences = (scores[..., first] - scores[..., second]).swapaxes(-1, -2)
+    return np.where(np.isnan(differences), ABSENT, np.sign(np.nan_to_num(differences))).astype(np.int8)
+
+
+def repeated(row: np.ndarray, units: np.ndarray) -> np.ndarray:
+    return np.repeat(np.arange(len(units)), row[units].astype(int))
+
+
+def mean(values: list[bool] | list[float]) -> float:
+    return float(np.mean(values)) if len(values) else np.nan
+
+
+@settings(deadline=None)
+@given(seed=SEEDS)
+def test_sample_and_system_accuracy_by_definition(seed: int) -> None:
+    human, metrics, units, weights = study(seed)
+    of_human, of_metrics = signs_of(human), signs_of(metrics)
+    sample = sample_accuracy(of_human, of_metrics, units=units, weights=weights)
+    system = system_accuracy(of_human, of_metrics, units=units, weights=weights)
+    for b, row in enumerate(weights):
+        items = repeated(row, units)
+        for m, of_metric in enumerate(of_metrics):
+            agree, same_margin = [], []
+            for h, k in zip(of_human[:, items], of_metric[:, items], strict=True):
+                pairs = [(int(x), int(y)) for x, y in zip(h, k, strict=True) if x != ABSENT and y != ABSENT]
+                agree += [x == y for x, y in pairs]
+                if pairs:
+                    same_margin.append(np.sign(sum(x for x, _ in pairs)) == np.sign(sum(y for _, y in pairs)))
+            np.testing.assert_allclose([sample[b, m], system[b, m]], [mean(agree), mean(same_margin)])
+
+
+def test_system_accuracy_in_chunks_equals_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    human, metrics = rng.integers(-1, 2, (3, 9), dtype=np.int8), rng.integers(-1, 2, (4, 3, 9), dtype=np.int8)
+    weights = rng.integers(0, 3, (6, 9))
+    at_once = system_accuracy(human, metrics, units=np.arange(9), weights=weights)
+    monkeypatch.setattr("custodes.stats.agreement.accuracy._CHUNK", 1)
+    assert np.array_equal(system_accuracy(human, metrics, units=np.arange(9), weights=weights), at_once)
+
+
+@settings(deadline=None, max_examples=40)
+@given(seed=SEEDS)
+def test_swapping_the_sides_of_a_pair(seed: int) -> None:
+    human, metrics, units, weights = study(seed)
+    of_human, of_metrics = signs_of(human), signs_of(metrics)
+    swapped = [np.where(s == ABSENT, ABSENT, -s).astype(np.int8) for s in (of_human, of_metrics)]
+    for accuracy in (sample_accuracy, system_accuracy):
+        before = accuracy(of_human, of_metrics, units=units, weights=weights)
+        np.testing.assert_array_equal(accuracy(*swapped, units=units, weights=weights), before)
+    before = margins(of_metrics, units=units, weights=weights)
+    np.testing.assert_array_equal(margins(swapped[1], units=units, weights=weights), -before)
+
+
+def test_margins_by_hand() -> None:
+    signs = np.array([[1, 1, -1], [ABSENT, 0, -1]], dtype=np.int8)
+    drawn = margins(signs, units=np.array([0, 0, 1]), weights=np.array([[1, 1], [0, 2]]))
+    assert drawn.tolist() == [[1, -1], [-2, -2]]
+
+
+@settings(deadline=None)
+@given(seed=SEEDS)
+def test_pairwise_accuracy_by_definition(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = rng.integers(1, 6)
+    human, metrics = rng.integers(0, 4, (3, n)).astype(float), rng.integers(0, 4, (3, 2, n)).astype(float)
+    metrics[rng.random(metrics.shape) < 0.1] = np.nan
+    accuracy = pairwise_accuracy(human, metrics)
+    for b, m in np.ndindex(3, 2):
+        x, y = human[b], metrics[b, m]
+        rated = [(a, c) for a, c in combinations(range(n), 2) if not np.isnan(y[a] + y[c])]
+        expected = mean([np.sign(x[a] - x[c]) == np.sign(y[a] - y[c]) for a, c in rated])
+        np.testing.assert_allclose(accuracy[b, m], expected)
+
+
+def acc_eq_by_definition(human: np.ndarray, metric: np.ndarray, item_weights: np.ndarray) -> tuple[float, float]:
+    """Try 0 and every difference that occurs (in whole hundredths, so that equal means equal)."""
+    per_item = []
+    for h, k in zip(np.rint(human * 3), np.rint(metric * 100), strict=True):
+        keep = ~np.isnan(h) & ~np.isnan(k)
+        per_item.append([(a[0] - b[0], a[1] - b[1]) for a, b in combinations(np.c_[h, k][keep], 2)])
+    counted = [(pairs, w) for pairs, w in zip(per_item, item_weights, strict=True) if pairs and w > 0]
+    if not counted:
+        return np.nan, np.nan
+    best, best_epsilon = -1.0, np.nan
+    for epsilon in sorted({0.0} | {abs(k) for pairs, _ in counted for _, k in pairs}):
+        shares = [np.mean([(np.sign(k) * (abs(k) > epsilon)) == np.sign(h) for h, k in pairs]) for pairs, _ in counted]
+        accuracy = float(np.average(shares, weights=[w for _, w in counted]))
+        if accuracy > best + 1e-12:
+            best, best_epsilon = accuracy, epsilon / 100
+    return best, best_epsilon
+
+
+@settings(deadline=None, max_examples=200)
+@given(seed=SEEDS, weighted=st.booleans())
+def test_acc_eq_by_trying_every_threshold(seed: int, weighted: bool) -> None:
+    human, metrics, units, weights = study(seed)
+    rng = np.random.default_rng(seed)
+    item_weights = rng.integers(0, 4, len(human)) / 7 if weighted else None
+    accuracy, epsilon = acc_eq(human, metrics, units=units, weights=weights, item_weights=item_weights, human_tie=TIE)
+    for b, row in enumerate(weights):
+        items = repeated(row, units)
+        here = np.ones(len(items)) if item_weights is None else item_weights[items]
+        for m, metric in enumerate(metrics):
+            expected = acc_eq_by_definition(human[items], metric[items], here)
+            np.testing.assert_allclose([accuracy[b, m], epsilon[b, m]], expected, atol=1e-9)
+
+
+@settings(deadline=None, max_examples=15)
+@given(seed=SEEDS, missing=st.booleans())
+def test_acc_eq_with_many_thresholds(seed: int, missing: bool) -> None:
+    # enough pairs for several blocks of thresholds, with single (complete items) and double precision
+    rng = np.random.default_rng(seed)
+    human = rng.integers(0, 4, (12, 7)) / 3
+    metrics = np.round(human + rng.normal(size=(1, 12, 7)), 2)
+    if missing:
+        metrics[0, :4, 0] = np.nan
+    units, weights = np.arange(12) // 2, rng.multinomial(6, np.full(6, 1 / 6), size=3)
+    accuracy, epsilon = acc_eq(human, metrics, units=units, weights=weights, human_tie=TIE)
+    for b, row in enumerate(weights):
+        items = repeated(row, units)
+        expected = acc_eq_by_definition(human[items], metrics[0, items], np.ones(len(items)))
+        np.testing.assert_allclose([accuracy[b, 0], epsilon[b, 0]], expected, atol=1e-9)
+
+
+def test_acc_eq_in_blocks_of_thresholds_equals_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    human, metrics = rng.integers(0, 3, (40, 9)).astype(float), rng.normal(size=(2, 40, 9))
+    weights = rng.multinomial(40, np.full(40, 1 / 40), size=30)
+    at_once = acc_eq(human, metrics, units=np.arange(40), weights=weights, human_tie=TIE)
+    monkeypatch.setattr("custodes.stats.agreement.accuracy._CHUNK", 1)
+    blocks = acc_eq(human, metrics, units=np.arange(40), weights=weights, human_tie=TIE)
+    for a, b in zip(at_once, blocks, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@settings(deadline=None, max_examples=40)
+@given(seed=SEEDS)
+def test_item_accuracy_at_the_fitted_epsilon_averages_to_acc_eq(seed: int) -> None:
+    human, metrics, units, weights = study(seed)
+    accuracy, epsilon = acc_eq(human, metrics, units=units, weights=weights, human_tie=TIE)
+    per_item = item_accuracy(human, metrics, epsilon=epsilon[0], human_tie=TIE)
+    assert per_item.shape == metrics.shape[:2]
+    for m, values in enumerate(per_item):
+        np.testing.assert_allclose(mean(values[~np.isnan(values)].tolist()), accuracy[0, m], atol=1e-12)
+
+
+def test_acc_eq_takes_float_noise_for_ties() -> None:
+    # people's means 0.1 + 0.2 and 0.3 tie; so do the metric's differences 0.3 - 0.2 and 0.2 - 0.1
+    human = np.array([[0.1 + 0.2, 0.3, 5.0], [1.0, 1.0, 2.0]])
+    metrics = np.array([[[0.3, 0.2, 0.9], [0.2, 0.1, 0.8]]])
+    accuracy, epsilon = acc_eq(
+        human, metrics, units=np.arange(2), weights=np.array([[1, 1], [2, 0], [0, 2]]), human_tie=TIE
+    )
+    np.testing.assert_array_equal(accuracy, 1)
+    np.testing.assert_allclose(epsilon, 0.1)
+
+
+def test_acc_eq_at_zero_ties_equal_metric_scores() -> None:
+    human, metrics = np.array([[1.0, 1.0, 2.0, 3.0]]), np.array([[[5.0, 5.0, 5.0, 6.0]]])
+    accuracy, epsilon = acc_eq(human, metrics, human_tie=TIE, units=np.zeros(1, dtype=int), weights=np.ones((1, 1)))
+    assert accuracy.item() == pytest.approx(4 / 6)  # the tie, and the last against all; the rest is tied wrongly
+    assert epsilon.item() == 0
+
+
+def flipped_mean(a: np.ndarray, b: np.ndarray, swap: np.ndarray) -> float:
+    return float(np.mean(np.where(swap, b, a) - np.where(swap, a, b)))
+
+
+def permutation_p_by_definition(a: np.ndarray, b: np.ndarray, units: np.ndarray, flips: np.ndarray) -> float:
+    observed = np.mean(a - b)
+    return float(np.mean([flipped_mean(a, b, flip[units] < 0) >= observed - 1e-9 for flip in flips]))
+
+
+def normal_p_by_definition(a: np.ndarray, b: np.ndarray, units: np.ndarray) -> float:
+    """Cluster-robust: residuals summed by cluster."""
+    labels = np.unique(units)
+    residual = a - b - np.mean(a - b)
+    sums = np.array([residual[units == u].sum() for u in labels])
+    error = np.sqrt(len(labels) / (len(labels) - 1) * np.sum(sums**2)) / len(a)
+    if error < 1e-9:
+        return float(np.mean(a - b) <= 1e-9)
+    return float(stats.norm.sf(np.mean(a - b) / error))
+
+
+def spa_by_definition(human: np.ndarray, metric: np.ndarray, copies: np.ndarray, flips: np.ndarray | None) -> float:
+    apart = []
+    for a, b in combinations(range(human.shape[1]), 2):
+        keep = ~np.isnan(human[:, a] + human[:, b] + metric[:, a] + metric[:, b])
+        h, k, u = human[keep], metric[keep], copies[keep]
+        if len(np.unique(u)) < (1 if flips is not None else 2):
+            continue
+        if flips is None:
+            p = [normal_p_by_definition(x[:, a], x[:, b], u) for x in (h, k)]
+        else:
+            p = [permutation_p_by_definition(x[:, a], x[:, b], u, flips) for x in (h, k)]
+        apart.append(abs(p[0] - p[1]))
+    return 1 - mean(apart)
+
+
+@settings(deadline=None, max_examples=60)
+@given(seed=SEEDS)
+def test_spa_by_definition(seed: int) -> None:
+    human, metrics, units, weights = study(seed)
+    weights = weights[seed % 2 :]  # the first row need not be ones: copies of a unit then flip together
+    flips = sign_flips(weights.shape[1], 40, np.random.default_rng(seed))
+    soft = spa(human, metrics, units=units, weights=weights, flips=flips)
+    for b, row in enumerate(weights):
+        items = repeated(row, units)
+        # a unit drawn twice is two units: (unit, number of the copy)
+        copy = np.concatenate([np.arange(int(row[u])) for u in units]) if len(items) else np.zeros(0)
+        for m, metric in enumerate(metrics):
+            of_unit = units[items] if b == 0 else units[items] * 1000 + copy.astype(int)
+            expected = spa_by_definition(human[items], metric[items], of_unit, flips if b == 0 else None)
+            np.testing.assert_allclose(soft[b, m], expected, atol=1e-7)
+
+
+def test_spa_takes_float_noise_for_no_difference() -> None:
+    # within both units the differences cancel but for rounding, so the person's p is 1
+    human = np.array([[2 / 3, 1 / 3], [2 / 3, 1.0], [0.1 + 0.2, 0.3], [0.3, 0.3]])
+    metrics = np.array([[[1.0, 0.0]] * 4])
+    flips = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]], dtype=np.int8)
+    soft = spa(human, metrics, units=np.array([0, 0, 1, 1]), weights=np.ones((2, 2)), flips=flips)
+    np.testing.assert_allclose(soft[:, 0], [1 - (1 - 1 / 4), 0])
+
+
+def test_the_normal_p_value_stands_in_for_the_permutations() -> None:
+    rng = np.random.default_rng(0)
+    human = rng.normal(size=(200, 6)) + np.linspace(0, 0.4, 6)
+    metrics = human + rng.normal(size=(3, 200, 6))
+    flips = sign_flips(200, 4_000, rng)
+    permuted, normal = spa(human, metrics, units=np.arange(200), weights=np.ones((2, 200)), flips=flips)
+    np.testing.assert_allclose(permuted, normal, atol=0.01)
+
+
+def test_spa_in_chunks_equals_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    human, metrics = rng.normal(size=(10, 5)), rng.normal(size=(3, 10, 5))
+    metrics[1, 0, 0] = np.nan
+    arrays = {"units": np.arange(10), "weights": rng.integers(0, 3, (4, 10)), "flips": sign_flips(10, 20, rng)}
+    at_once = spa(human, metrics, **arrays)
+    monkeypatch.setattr("custodes.stats.agreement.accuracy._CHUNK", 40)
+    np.testing.assert_allclose(spa(human, metrics, **arrays), at_once)
+
+
+@settings(deadline=None, max_examples=40)
+@given(seed=SEEDS)
+def test_invariance(seed: int) -> None:
+    human, metrics, units, weights = study(seed)
+    rng = np.random.default_rng(seed)
+    human, metrics = human + rng.normal(size=human.shape), metrics + rng.normal(size=metrics.shape)
+    flips = sign_flips(weights.shape[1], 30, rng)
+    everywhere = {"units": units, "weights": weights}
+    accuracy, epsilon = acc_eq(human, metrics, **everywhere, human_tie=TIE)
+    soft = spa(human, metrics, **everywhere, flips=flips)
+    items, order, labels = (rng.permutation(n) for n in (len(human), len(metrics), weights.shape[1]))
+    back = np.argsort(labels)
+    moved = {"units": labels[units[items]], "weights": weights[:, back]}
+    shuffled = human[items], metrics[order][:, items]
+    for before, after in zip((accuracy, epsilon), acc_eq(*shuffled, **moved, human_tie=TIE), strict=True):
+        np.testing.assert_allclose(after, before[:, order], atol=1e-9)
+    np.testing.assert_allclose(spa(*shuffled, **moved, flips=flips[:, back]), soft[:, order], atol=1e-9)
+    scaled = acc_eq(3 * human + 1, 8 * metrics - 2, **everywhere, human_tie=TIE)
+    np.testing.assert_allclose(scaled[0], accuracy, atol=1e-9)
+    np.testing.assert_allclose(scaled[1], 8 * epsilon, atol=1e-9)
+    np.testing.assert_allclose(spa(3 * human + 1, 8 * metrics - 2, **everywhere, flips=flips), soft, atol=1e-9)
+    systems = rng.permutation(human.shape[1])
+    reordered = acc_eq(human[:, systems], metrics[:, :, systems], **everywhere, human_tie=TIE)
+    np.testing.assert_allclose(reordered, (accuracy, epsilon), atol=1e-9)
+    # the permutation p-value of the swapped pair is 1 - p + P(equal): only the normal rows are free of orientation
+    turned = spa(human[:, systems], metrics[:, :, systems], **everywhere, flips=flips)
+    np.testing.assert_allclose(turned[1:], soft[1:], atol=1e-9)
+
+
+def test_a_metric_equal_to_the_person_is_always_right() -> None:
+    human = np.random.default_rng(0).normal(size=(20, 4))
+    everywhere = {"units": np.arange(20), "weights": np.ones((2, 20))}
+    flips = sign_flips(20, 100, np.random.default_rng(0))
+    np.testing.assert_array_equal(spa(human, human[np.newaxis], **everywhere, flips=flips), 1)
+    np.testing.assert_allclose(acc_eq(human, human[np.newaxis], **everywhere, human_tie=TIE)[0], 1, rtol=1e-12)
+    signs = signs_of(human)
+    np.testing.assert_array_equal(system_accuracy(signs, signs[np.newaxis], **everywhere), 1)
+
+
+def test_nothing_rated_in_common_is_undefined() -> None:
+    human, metrics = np.array([[1.0, np.nan]] * 2), np.array([[[np.nan, 1.0]] * 2, [[1.0, 2.0]] * 2])
+    everywhere = {"units": np.arange(2), "weights": np.ones((2, 2))}
+    assert np.isnan(acc_eq(human, metrics, **everywhere, human_tie=TIE)).all()
+    assert np.isnan(spa(human, metrics, **everywhere, flips=np.ones((3, 2), dtype=np.int8))).all()
+    absent = signs_of(human)
+    assert np.isnan(sample_accuracy(absent, signs_of(metrics), **everywhere)).all()
+    assert np.isnan(system_accuracy(absent, signs_of(metrics), **everywhere)).all()

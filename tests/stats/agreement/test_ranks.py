@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from custodes.stats.agreement.ranks import mid_ranks, ordinal_ranks, representation, tie_runs
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def rankings(seed: int, *, complete: bool = False) -> np.ndarray:
+    """(raters, units, n) with ties, and missing cells unless complete."""
+    rng = np.random.default_rng(seed)
+    shape = tuple(rng.integers(1, (4, 6, 8)))
+    values = rng.integers(0, rng.integers(1, 12), shape).astype(float)
+    if not complete:
+        values[rng.random(shape) < rng.choice([0.1, 0.5])] = np.nan
+    return values
+
+
+@settings(deadline=None)
+@given(seed=SEEDS)
+def test_mid_ranks_equal_scipy(seed: int) -> None:
+    values = rankings(seed)
+    expected = stats.rankdata(values, axis=-1, nan_policy="omit")
+    np.testing.assert_array_equal(mid_ranks(values), expected)
+
+
+@settings(deadline=None)
+@given(seed=SEEDS)
+def test_ordinal_ranks_equal_scipy(seed: int) -> None:
+    for row in rankings(seed)[0]:
+        rated = ~np.isnan(row)
+        ranks = ordinal_ranks(row)
+        assert np.array_equal(np.isnan(ranks), ~rated)
+        np.testing.assert_array_equal(ranks[rated], stats.rankdata(row[rated], method="ordinal"))
+
+
+@pytest.mark.parametrize("ranks", [mid_ranks, ordinal_ranks])
+def test_nothing_to_rank(ranks) -> None:
+    assert ranks(np.empty((2, 0))).shape == (2, 0)
+    assert np.isnan(ranks(np.full((2, 3), np.nan))).all()
+    assert ranks(np.array([[7.0]])).tolist() == [[1.0]]
+
+
+def test_ranks_leave_their_argument_alone() -> None:
+    values = np.array([3.0, np.nan, 1.0])
+    values.setflags(write=False)
+    assert mid_ranks(values).tolist() == pytest.approx([2.0, np.nan, 1.0], nan_ok=True)
+    assert ordinal_ranks(values).tolist() == pytest.approx([2.0, np.nan, 1.0], nan_ok=True)
+
+
+@given(seed=SEEDS)
+def test_tie_runs_by_search(seed: int) -> None:
+    ordered = np.sort(np.random.default_rng(seed).integers(0, 5, 9))
+    first, end = tie_runs(ordered)
+    assert np.array_equal(first, np.searchsorted(ordered, ordered, side="left"))
+    assert np.array_equal(end, np.searchsorted(ordered, ordered, side="right"))
+
+
+@settings(deadline=None)
+@given(seed=SEEDS)
+def test_representation_of_complete_data_is_the_sum_of_ranks_of_the_repeated_units(seed: int) -> None:
+    values = rankings(seed, complete=True)
+    values = values if values.shape[-1] > 1 else np.tile(values, 2)
+    weights = np.random.default_rng(seed).multinomial(values.shape[1], np.full(values.shape[1], 1 / values.shape[1]), 4)
+    expected = [stats.rankdata(np.repeat(values, row, axis=1), axis=-1).sum(axis=1) for row in weights]
+    assert np.array_equal(representation(values, weights=weights), expected)
+
+
+@settings(deadline=None)
+@given(seed=SEEDS)
+def test_representation_by_its_definition(seed: int) -> None:
+    values, rng = rankings(seed), np.random.default_rng(seed)
+    weights = rng.integers(0, 3, (3, values.shape[1]))
+    n = values.shape[-1]
+    found = representation(values, weights=weights)
+    for b, row in enumerate(weights):
+        for r, rater in enumerate(values):
+            for k in range(n):
+                stretched = [
+                    ((stats.rankdata(unit, nan_policy="omit")[k] - 0.5) / np.sum(~np.isnan(unit)) * n + 0.5, times)
+                    for unit, times in zip(rater, row, strict=True)
+                    if not np.isnan(unit[k]) and np.sum(~np.isnan(unit)) > 1 and times
+                ]
+                total, times = sum(rank * times for rank, times in stretched), sum(times for _, times in stretched)
+                expected = total / times * row.sum() if times else np.nan
+                np.testing.assert_allclose(found[b, r, k], expected, atol=1e-9)
+
+
+@settings(deadline=None)
+@given(seed=SEEDS)
+def test_representation_follows_relabelling_and_keeps_its_total(seed: int) -> None:
+    values, rng = rankings(seed), np.random.default_rng(seed)
+    weights = rng.integers(0, 3, (3, values.shape[1]))
+    found = representation(values, weights=weights)
+    units, things = (rng.permutation(size) for size in values.shape[1:])
+    moved = representation(values[:, units][:, :, things], weights=weights[:, units])
+    np.testing.assert_allclose(moved, found[..., things], atol=1e-9)
+    np.testing.assert_allclose(representation(np.exp(values / 5), weights=weights), found)
+    n, whole = values.shape[-1], ~np.isnan(values).any(axis=(1, 2))
+    rows = weights.sum(axis=1)
+    if n > 1:  # every complete ranking hands out n (n + 1) / 2
+        for total in found[rows > 0][:, whole].sum(axis=-1).T:
+            np.testing.assert_allclose(total, rows[rows > 0] * n * (n + 1) / 2)
+
+
+def test_a_ranking_of_one_thing_says_nothing() -> None:
+    values = np.array([[[np.nan, 4.0, np.nan], [1.0, 2.0, np.nan]]])
+    found = representation(values, weights=np.array([[1, 1], [1, 0]]))
+    # (rank - 1/2) * 3/2 + 1/2, over one of two units: twice 1.25 and 2.75
+    assert found[0, 0].tolist() == pytest.approx([2.5, 5.5, np.nan], nan_ok=True)
+    assert np.isnan(found[1]).all()

@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import adjusted_rand_score
+
+from custodes.stats.complementarity.communities import communities, modularity, stability
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def similarity_of(rng: np.random.Generator, n: int, *, missing: float = 0.0) -> np.ndarray:
+    upper = np.triu(np.where(rng.random((n, n)) < missing, np.nan, rng.random((n, n))), 1)
+    return upper + upper.T + np.eye(n)
+
+
+def planted(labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Similarities near .8 within a community and near .3 across."""
+    noise = rng.normal(scale=0.02, size=(len(labels), len(labels)))
+    return np.where(labels[:, np.newaxis] == labels, 0.8, 0.3) + (noise + noise.T) / 2
+
+
+def graph_of(similarity: np.ndarray) -> nx.Graph:
+    graph = nx.Graph()
+    graph.add_nodes_from(range(len(similarity)))
+    for a in range(len(similarity)):
+        for b in range(a + 1, len(similarity)):
+            if similarity[a, b] > 0:
+                graph.add_edge(a, b, weight=float(similarity[a, b]))
+    return graph
+
+
+def partition(labels: np.ndarray) -> set[frozenset[int]]:
+    return {frozenset(np.flatnonzero(labels == label).tolist()) for label in np.unique(labels)}
+
+
+def every_partition(n: int) -> np.ndarray:
+    """All labels (Bell number, n) in which a community's number is new or was there before."""
+    partitions = [[0]]
+    for _ in range(n - 1):
+        partitions = [[*labels, own] for labels in partitions for own in range(max(labels) + 2)]
+    return np.array(partitions)
+
+
+def highest_modularity(similarity: np.ndarray) -> float:
+    """By definition, over every partition."""
+    weights = np.nan_to_num(similarity) * (1 - np.eye(len(similarity)))
+    degree, labels = weights.sum(axis=0), every_partition(len(similarity))
+    excess = (weights - np.outer(degree, degree) / weights.sum()) / weights.sum()
+    together = labels[:, :, np.newaxis] == labels[:, np.newaxis, :]
+    return float((together * excess).sum(axis=(1, 2)).max())
+
+
+# not Hypothesis: a heuristic may miss the optimum of a rare graph
+@pytest.mark.parametrize("seed", range(24))
+def test_no_partition_of_few_nodes_is_better(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    similarity = similarity_of(rng, 3 + seed % 6, missing=0.3 * (seed % 3))
+    found = modularity(similarity, communities(similarity, seed=seed))
+    assert found == pytest.approx(highest_modularity(similarity), abs=1e-9)
+
+
+@pytest.mark.parametrize(("n", "missing"), [(10, 0), (15, 0.5), (25, 0), (25, 0.7), (40, 0), (60, 0.8)])
+def test_networkx_finds_nothing_better(n: int, missing: float) -> None:
+    similarity = similarity_of(np.random.default_rng(n), n, missing=missing)
+    found = modularity(similarity, communities(similarity, seed=0))
+    graph = graph_of(similarity)
+    others = [nx.community.louvain_communities(graph, seed=seed) for seed in range(3)]
+    assert found >= max(nx.community.modularity(graph, other) for other in others) - 1e-9
+
+
+@given(seed=seeds)
+@settings(max_examples=25)
+def test_no_single_move_gains_and_labels_are_in_order(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 12))
+    similarity = similarity_of(rng, n, missing=0.4)
+    similarity[rng.random((n, n)) < 0.2] = 0.5  # ties
+    similarity = np.triu(similarity) + np.triu(similarity, 1).T
+    labels = communities(similarity, seed=seed)
+    first = [np.flatnonzero(labels == label)[0] for label in range(labels.max() + 1)]
+    assert first == sorted(first)  # numbered by the smallest member
+    assert np.array_equal(labels, communities(similarity, seed=seed))
+    for node in range(n):
+        for label in range(labels.max() + 2):
+            moved = labels.copy()
+            moved[node] = label
+            assert not modularity(similarity, moved) > modularity(similarity, labels) + 1e-9
+
+
+@given(seed=seeds)
+@settings(max_examples=25)
+def test_planted_communities_are_found_in_any_order(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.repeat([0, 1], [8, 5]))
+    labels = labels if labels[0] == 0 else 1 - labels
+    assert np.array_equal(communities(planted(labels, rng), seed=seed), labels)
+    order = rng.permutation(len(labels))
+    shuffled = communities(planted(labels, rng)[np.ix_(order, order)], seed=seed)
+    assert partition(shuffled) == partition(labels[order])
+
+
+def test_diagonal_and_scale_do_not_matter() -> None:
+    similarity = similarity_of(np.random.default_rng(0), 12)
+    other = 4 * similarity
+    np.fill_diagonal(other, np.nan)
+    labels = communities(similarity, seed=3)
+    assert np.array_equal(labels, communities(other, seed=3))
+    assert modularity(similarity, labels) == pytest.approx(modularity(other, labels))
+
+
+def test_nothing_alike_is_nothing_together() -> None:
+    for empty in (np.zeros((3, 3)), np.full((3, 3), np.nan), np.eye(3)):
+        assert communities(empty, seed=0).tolist() == [0, 1, 2]
+        assert np.isnan(modularity(empty, np.arange(3)))
+    assert communities(np.zeros((0, 0)), seed=0).tolist() == []
+    assert communities(np.ones((4, 4)), seed=0).tolist() == [0, 0, 0, 0]
+    alone = np.ones((4, 4))
+    alone[1], alone[:, 1] = np.nan, np.nan
+    assert communities(alone, seed=0).tolist() == [0, 1, 0, 0]
+
+
+@given(seed=seeds)
+@settings(max_examples=25)
+def test_a_node_without_edges_changes_nothing_and_is_alone(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 15))
+    similarity, linked = similarity_of(rng, n), rng.random(n) < 0.7
+    similarity[~linked], similarity[:, ~linked] = rng.choice([0.0, np.nan]), np.nan
+    labels = communities(similarity, seed=seed)
+    assert all((labels == own).sum() == 1 for own in labels[~linked])
+    alone = communities(similarity[np.ix_(linked, linked)], seed=seed)
+    assert partition(labels[linked]) == partition(alone)
+
+
+def test_the_input_stays_as_it_is() -> None:
+    similarity = similarity_of(np.random.default_rng(1), 5, missing=0.3)
+    before = similarity.copy()
+    modularity(similarity, communities(similarity, seed=0))
+    np.testing.assert_array_equal(similarity, before)
+
+
+@pytest.mark.parametrize("wrong", [[[0, -0.1], [-0.1, 0]], [[0, 0.1], [0.2, 0]], [[0, np.inf], [np.inf, 0]]])
+def test_what_is_no_similarity_is_a_mistake(wrong: list[list[float]]) -> None:
+    with pytest.raises(AssertionError):
+        communities(np.array(wrong), seed=0)
+
+
+def test_rounding_below_zero_is_no_edge() -> None:
+    assert communities(np.full((2, 2), -1e-17), seed=0).tolist() == [0, 1]
+
+
+@given(seed=seeds)
+def test_modularity_is_that_of_networkx(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = rng.integers(2, 12)
+    similarity, labels = similarity_of(rng, n, missing=0.3), rng.integers(0, 4, n)
+    graph = graph_of(similarity)
+    if graph.number_of_edges():
+        expected = nx.community.modularity(graph, partition(labels), weight="weight")
+        assert modularity(similarity, labels) == pytest.approx(expected, abs=1e-12)
+        order = rng.permutation(n)
+        assert modularity(similarity[np.ix_(order, order)], labels[order]) == pytest.approx(expected, abs=1e-12)
+
+
+@given(seed=seeds)
+@settings(max_examples=15)
+def test_stability_by_definition(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = rng.integers(2, 9)
+    similarities = np.stack([similarity_of(rng, n, missing=0.3) for _ in range(4)])
+    labels = rng.integers(0, 3, n)
+    kept, rand = stability(similarities, labels, seed=seed)
+    own = np.random.SeedSequence(seed).generate_state(4)
+    again = [communities(s, seed=int(o)) for s, o in zip(similarities, own, strict=True)]
+    np.testing.assert_allclose(rand, [adjusted_rand_score(labels, found) for found in again], atol=1e-12)
+    for node in range(n):
+        mates = [other for other in range(n) if other != node and labels[other] == labels[node]]
+        if mates:
+            still = [np.mean([found[node] == found[mate] for mate in mates]) for found in again]
+        else:
+            still = [(found == found[node]).sum() == 1 for found in again]
+        assert kept[node] == pytest.approx(np.mean(still))
+
+
+def test_a_resample_is_clustered_the_same_however_many_follow() -> None:
+    rng = np.random.default_rng(2)
+    similarities, labels = np.stack([similarity_of(rng, 10) for _ in range(6)]), rng.integers(0, 3, 10)
+    few, many = (stability(similarities[:b], labels, seed=5)[1] for b in (3, 6))
+    assert np.array_equal(many[:3], few)
+    # one matrix six times, no clear optimum: the seeds differ between resamples
+    noise = np.repeat(similarity_of(rng, 80)[np.newaxis], 6, axis=0)
+    assert np.unique(stability(noise, communities(noise[0], seed=0), seed=0)[1]).size > 1
+
+
+def test_a_node_between_two_communities_is_the_unstable_one() -> None:
+    rng = np.random.default_rng(3)
+    labels = np.array([0, 0, 0, 0, 1, 1, 1, 1, 1])
+    resamples = np.stack([planted(labels, rng) for _ in range(8)])
+    moved = labels.copy()
+    moved[8] = 0
+    resamples[::2] = [planted(moved, rng) for _ in range(4)]
+    kept, rand = stability(resamples, labels, seed=0)
+    # in half of the resamples node 8 changes sides: the other four of its community lose one of four companions
+    np.testing.assert_allclose(kept, [1.0] * 4 + [7 / 8] * 4 + [1 / 2])
+    assert rand[1::2].tolist() == [1, 1, 1, 1]
+    np.testing.assert_allclose(rand[::2], adjusted_rand_score(labels, moved))
+
+
+def test_a_node_that_never_stays_is_not_stable_however_many_communities_there_are() -> None:
+    labels = np.repeat(np.arange(8), 3)
+    moved = labels.copy()
+    moved[0] = 1
+    resamples = np.repeat(((moved[:, np.newaxis] == moved) + 0.001)[np.newaxis], 5, axis=0)
+    kept, _ = stability(resamples, labels, seed=0)
+    assert kept[:6].tolist() == [0.0, 0.5, 0.5, 1.0, 1.0, 1.0]
+
+
+def test_stability_of_nothing_is_undefined_and_of_one_alone_is_whether_it_stays_alone() -> None:
+    kept, rand = stability(np.empty((0, 3, 3)), np.zeros(3, dtype=int), seed=0)
+    assert np.isnan(kept).all()
+    assert kept.shape == (3,)
+    assert rand.shape == (0,)
+    kept, rand = stability(np.ones((2, 1, 1)), np.zeros(1, dtype=int), seed=0)
+    assert kept.tolist() == [1.0]
+    assert rand.tolist() == [1, 1]
+    kept, _ = stability(np.stack([np.zeros((2, 2)), np.ones((2, 2))]), np.arange(2), seed=0)
+    assert kept.tolist() == [0.5, 0.5]
+
+
+def test_trivial_partitions_compare_as_in_sklearn() -> None:
+    labels = np.arange(4)
+    apart, together = np.zeros((4, 4)), np.ones((4, 4))
+    rand = stability(np.stack([apart, together]), labels, seed=0)[1]
+    assert rand.tolist() == [adjusted_rand_score(labels, labels), adjusted_rand_score(labels, [0] * 4)] == [1, 0]

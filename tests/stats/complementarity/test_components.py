@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.decomposition import PCA
+
+from custodes.stats.complementarity import components
+from custodes.stats.complementarity.components import coordinates, explained_variance, needed, null_explained
+
+seeds = st.integers(0, 2**32 - 1)
+# fewer raters than features, one apart, as many, and more
+shapes = pytest.mark.parametrize("shape", [(3, 9), (6, 7), (6, 6), (7, 6), (9, 3), (2, 1), (2, 5)])
+
+
+def drawn(seed: int, *, smallest: int = 2) -> tuple[np.random.Generator, np.ndarray]:
+    """Points (raters, n) with an offset, of any of the two cases (more raters or more features)."""
+    rng = np.random.default_rng(seed)
+    n_raters, n = rng.integers(smallest, 9, 2)
+    return rng, rng.normal(size=(n_raters, n)) * rng.uniform(0.2, 3, n) + 5
+
+
+@shapes
+def test_explained_variance_is_that_of_sklearn_and_of_the_singular_values(shape: tuple[int, int]) -> None:
+    points = np.random.default_rng(0).normal(size=(4, *shape)) * np.linspace(1, 4, shape[1]) + 100
+    explained = explained_variance(points)
+    k = min(shape[0] - 1, shape[1])
+    assert explained.shape == (4, k)
+    for b, rows in enumerate(points):
+        np.testing.assert_allclose(explained[b], PCA(svd_solver="full").fit(rows).explained_variance_ratio_[:k])
+        variance = np.linalg.svd(rows - rows.mean(axis=0), compute_uv=False)[:k] ** 2
+        np.testing.assert_allclose(explained[b], variance / variance.sum())
+
+
+@shapes
+def test_a_weight_is_how_often_a_feature_is_present(shape: tuple[int, int]) -> None:
+    rng = np.random.default_rng(1)
+    points = rng.normal(size=(5, *shape))
+    weights = rng.integers(0, 4, (5, shape[1])).astype(float)
+    weights[:, 0] = 2  # some feature is present
+    weights[0] = 1
+    explained = explained_variance(points, column_weights=weights)
+    shared = explained_variance(points[:1], column_weights=weights)
+    one_weight = explained_variance(points, column_weights=weights[3:4])
+    for b in range(5):
+        np.testing.assert_allclose(explained[b], repeated_shares(points[b], weights[b]), atol=1e-12)
+        np.testing.assert_allclose(shared[b], repeated_shares(points[0], weights[b]), atol=1e-12)
+        np.testing.assert_allclose(one_weight[b], repeated_shares(points[b], weights[3]), atol=1e-12)
+    np.testing.assert_allclose(explained[0], explained_variance(points[:1])[0])
+
+
+def repeated_shares(points: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The shares by sklearn with every column written out as often as it is present, padded with 0."""
+    k = min(len(points) - 1, points.shape[1])
+    ratios = PCA(svd_solver="full").fit(np.repeat(points, weights.astype(int), axis=1)).explained_variance_ratio_[:k]
+    return np.pad(ratios, (0, k - len(ratios)))
+
+
+@given(seed=seeds)
+def test_shares_do_not_depend_on_order_place_or_scale(seed: int) -> None:
+    rng, points = drawn(seed)
+    explained = explained_variance(points[np.newaxis])[0]
+    assert (np.diff(explained) <= 0).all()
+    assert (explained >= 0).all()
+    np.testing.assert_allclose(explained.sum(), 1)
+    others = [
+        rng.permutation(points, axis=0),
+        rng.permutation(points, axis=1),
+        points * -rng.uniform(0.01, 100),
+        points + rng.normal(size=points.shape[1]),
+    ]
+    np.testing.assert_allclose(explained_variance(np.stack(others)), np.tile(explained, (4, 1)), atol=1e-9)
+
+
+def test_raters_that_coincide_have_no_components() -> None:
+    same = np.tile([0.1, 0.2, 0.7], (4, 1))
+    apart = same.copy()
+    apart[2, 1] += 1
+    nearly = same.copy()
+    nearly[1] *= 1 + 1e-15
+    assert (nearly != same).any()
+    explained = explained_variance(np.stack([same, apart, nearly]))
+    assert np.isnan(explained[[0, 2]]).all()
+    np.testing.assert_allclose(explained[1], [1, 0, 0], atol=1e-12)
+    # they differ only in a feature that is not in the resample
+    weights = np.array([[1.0, 0, 1], [0, 1, 0]])
+    assert np.isnan(explained_variance(apart[np.newaxis], column_weights=weights)).any(axis=1).tolist() == [True, False]
+
+
+def test_degenerate_shapes() -> None:
+    assert explained_variance(np.ones((2, 1, 3))).shape == (2, 0)
+    assert explained_variance(np.ones((2, 3, 0))).shape == (2, 0)
+    assert explained_variance(np.ones((0, 3, 2))).shape == (0, 2)
+    assert coordinates(np.ones((1, 3))).tolist() == [[0, 0]]
+    assert coordinates(np.ones((3, 0)), k=1).tolist() == [[0], [0], [0]]
+
+
+def test_missing_values_are_a_mistake() -> None:
+    with pytest.raises(AssertionError, match="missing"):
+        explained_variance(np.array([[[1.0, np.nan], [0.0, 1.0]]]))
+
+
+@pytest.mark.parametrize("call", [explained_variance, lambda p: explained_variance(p[:1], column_weights=p[:, 0] ** 2)])
+def test_chunks_do_not_show(call, monkeypatch: pytest.MonkeyPatch) -> None:
+    points = np.random.default_rng(2).normal(size=(7, 5, 4))
+    whole, drawn_whole = call(points), null_explained(points[0], n_draws=7, rng=np.random.default_rng(3))
+    monkeypatch.setattr(components, "_CHUNK", 3 * 5 * 4)
+    np.testing.assert_allclose(call(points), whole)
+    np.testing.assert_allclose(null_explained(points[0], n_draws=7, rng=np.random.default_rng(3)), drawn_whole)
+
+
+@shapes
+def test_coordinates_are_the_scores_of_sklearn_up_to_sign(shape: tuple[int, int]) -> None:
+    points = np.random.default_rng(4).normal(size=shape) * np.linspace(1, 4, shape[1]) + 10
+    k = min(shape[0] - 1, shape[1])
+    scores = coordinates(points, k=k + 2)
+    np.testing.assert_allclose(np.abs(scores[:, :k]), np.abs(PCA(svd_solver="full").fit_transform(points)[:, :k]))
+    assert (scores[:, k:] == 0).all()
+    # and the sign of a column is one for all raters: distances are kept
+    centred = points - points.mean(axis=0)
+    np.testing.assert_allclose(scores @ scores.T, centred @ centred.T, atol=1e-9)
+    np.testing.assert_array_equal(coordinates(points), coordinates(points, k=2))
+
+
+@given(seed=seeds)
+def test_coordinates_follow_the_raters(seed: int) -> None:
+    rng, points = drawn(seed, smallest=3)  # with two raters the scores are a tie
+    scores = coordinates(points)
+    largest = np.abs(scores).argmax(axis=0)
+    assert (scores[largest, [0, 1]] >= 0).all()
+    order = rng.permutation(len(points))
+    np.testing.assert_allclose(coordinates(points[order]), scores[order], atol=1e-6)
+    np.testing.assert_allclose(coordinates(rng.permutation(points, axis=1)), scores, atol=1e-6)
+    np.testing.assert_allclose(coordinates(points * 3 - 7), 3 * scores, atol=1e-6)
+
+
+def test_the_first_rater_decides_a_tie_of_signs() -> None:
+    points = np.random.default_rng(5).normal(size=(2, 6))
+    for pair in (points, points[::-1], -points):
+        first, second = coordinates(pair, k=1)[:, 0]
+        assert first > 0
+        np.testing.assert_allclose(second, -first)
+
+
+def test_components_that_do_not_exist_are_zero() -> None:
+    line = np.outer([0.1, 0.2, 0.7, 0.4], [1.0, 3.0, 0.3]) + 1 / 3
+    assert (coordinates(line, k=3)[:, 1:] == 0).all()
+    assert (coordinates(np.tile([0.1, 0.2, 0.7], (5, 1))) == 0).all()
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.4, 1), (0.5, 1), (0.51, 2), (0.8, 2), (0.81, 3), (1, 3)])
+def test_needed_counts_up_to_the_share(share: float, expected: int) -> None:
+    explained = np.array([[0.5, 0.3, 0.2, 0.0], [1.0, 0.0, 0.0, 0.0], [np.nan] * 4])
+    np.testing.assert_array_equal(needed(explained, share=share), [expected, 1, np.nan])
+    assert needed(explained[0], share=share).item() == expected
+
+
+def test_needed_forgives_rounding() -> None:
+    tenths = np.full(10, 0.1)
+    assert np.cumsum(tenths)[7] < 0.8  # in binary
+    assert needed(tenths, share=0.8).item() == 8
+    assert needed(np.full(7, 1 / 7), share=1).item() == 7
+    assert np.isnan(needed(np.empty((3, 0)), share=0.8)).all()
+
+
+def test_the_null_permutes_every_rater_on_its_own() -> None:
+    rng = np.random.default_rng(6)
+    agreed = np.arange(8.0) + rng.normal(scale=0.1, size=(5, 8))
+    null = null_explained(agreed, n_draws=2_000, rng=np.random.default_rng(7))
+    assert null.shape == (2_000, 4)
+    by_hand = [
+        PCA(svd_solver="full").fit(np.stack([rng.permutation(row) for row in agreed])).explained_variance_ratio_[:4]
+        for _ in range(500)
+    ]
+    # the standard error of a mean of 500 shares is below .004
+    np.testing.assert_allclose(null.mean(axis=0), np.mean(by_hand, axis=0), atol=0.015)
+    assert np.array_equal(null, null_explained(agreed, n_draws=2_000, rng=np.random.default_rng(7)))
+    assert np.unique(null[:, 0]).size > 1_900
+    assert null_explained(agreed, n_draws=0, rng=rng).shape == (0, 4)
+
+
+def test_related_raters_fill_fewer_dimensions_than_the_null() -> None:
+    rng = np.random.default_rng(8)
+    points = rng.normal(size=(20, 2)) @ rng.normal(size=(2, 30)) + rng.normal(scale=0.3, size=(20, 30))
+    null = null_explained(points, n_draws=99, rng=rng)
+    above = explained_variance(points[np.newaxis])[0] > np.quantile(null, 0.95, axis=0)
+    assert above[:3].tolist() == [True, True, False]  # two were planted
+
+
+def test_constant_raters_have_no_null() -> None:
+    assert np.isnan(null_explained(np.ones((3, 4)), n_draws=2, rng=np.random.default_rng(0))).all()

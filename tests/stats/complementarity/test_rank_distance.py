@@ -1,0 +1,254 @@
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from custodes.errors import OptionError
+from custodes.stats.complementarity import rank_distance
+from custodes.stats.complementarity.rank_distance import RULES, rank_distance_influence, rank_distances
+from custodes.stats.resampling.resample import bootstrap_weights
+
+SEEDS = st.integers(0, 2**32 - 1)
+ALGORITHMS = {"compared": (10**9, 0), "ordered": (-1, 0)}  # up to how many things to compare, from how many pairs
+
+
+@pytest.fixture(params=ALGORITHMS)
+def algorithm(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    compared, pairs = ALGORITHMS[request.param]
+    monkeypatch.setattr(rank_distance, "_COMPARED", compared)
+    monkeypatch.setattr(rank_distance, "_MANY_PAIRS", pairs)
+    return str(request.param)
+
+
+@contextmanager
+def algorithm_by(seed: int) -> Iterator[None]:
+    """One of the two, for property tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rank_distance, "_COMPARED", 10**9 if seed % 2 else -1)
+        patch.setattr(rank_distance, "_MANY_PAIRS", 0)
+        yield
+
+
+def rankings(seed: int, *, n: int | None = None, ties: bool = True, complete: bool = False) -> np.ndarray:
+    """(4 raters, 3 units, n): with ties or not, with missing cells or not; one rater of continuous scores."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(0, 10)) if n is None else n
+    values = rng.normal(size=(4, 3, n))
+    if ties:
+        values[:3] = rng.integers(0, rng.integers(1, 8), (3, 3, n))
+    if not complete:
+        values[rng.random(values.shape) < rng.choice([0, 0.1, 0.4])] = np.nan
+    return values
+
+
+def all_pairs() -> tuple[np.ndarray, np.ndarray]:
+    return np.indices((4, 4)).reshape(2, -1)
+
+
+def positions(row: np.ndarray) -> np.ndarray:
+    """Ranks over the rated things, ties by position."""
+    ranks, rated = np.full(len(row), np.nan), ~np.isnan(row)
+    ranks[rated] = stats.rankdata(row[rated], method="ordinal")
+    return ranks
+
+
+def by_definition(x: np.ndarray, y: np.ndarray, w: np.ndarray, rule: str) -> float:
+    """The distance of two rankings by a double loop over things that count w."""
+    if rule == "ordinal":
+        x, y = positions(x), positions(y)
+    pairs = discordant = concordant = tied = untied_x = untied_y = 0.0
+    for i in range(len(x)):
+        for j in range(i):
+            if np.isnan([x[i], x[j], y[i], y[j]]).any():
+                continue
+            sign_x, sign_y, weight = np.sign(x[i] - x[j]), np.sign(y[i] - y[j]), w[i] * w[j]
+            pairs += weight
+            concordant += weight * (sign_x * sign_y > 0)
+            discordant += weight * (sign_x * sign_y < 0)
+            tied += weight * (sign_x * sign_y == 0)
+            untied_x += weight * (sign_x != 0)
+            untied_y += weight * (sign_y != 0)
+    if rule == "tau-b":
+        product = untied_x * untied_y
+        return (1 - (concordant - discordant) / np.sqrt(product)) / 2 if product else np.nan
+    return (discordant + (tied / 2 if rule == "half" else 0.0)) / pairs if pairs else np.nan
+
+
+@pytest.mark.parametrize("rule", RULES)
+@settings(deadline=None, max_examples=40)
+@given(seed=SEEDS)
+def test_distances_by_definition(seed: int, rule: str) -> None:
+    values = rankings(seed)
+    first, second = all_pairs()
+    ones = np.ones(values.shape[2])
+    expected = [
+        [by_definition(x, y, ones, rule) for x, y in zip(values[a], values[b], strict=True)]
+        for a, b in zip(first, second, strict=True)
+    ]
+    with algorithm_by(seed):
+        np.testing.assert_allclose(rank_distances(values, first, second, rule=rule), expected, atol=1e-12)
+
+
+def test_tau_b_equals_scipy(algorithm: str) -> None:
+    values = rankings(1, n=60)
+    first, second = all_pairs()
+    expected = [
+        [
+            (1 - stats.kendalltau(x, y, nan_policy="omit").statistic) / 2
+            for x, y in zip(values[a], values[b], strict=True)
+        ]
+        for a, b in zip(first, second, strict=True)
+    ]
+    np.testing.assert_allclose(rank_distances(values, first, second, rule="tau-b"), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_both_algorithms_agree_on_many_things(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = rankings(3, n=700)
+    values[3, 1] = np.random.default_rng(0).permutation(700)
+    values[2, 1] = np.random.default_rng(1).permutation(700)  # one unit without ties and missing cells
+    monkeypatch.setattr(rank_distance, "_MANY_PAIRS", 0)
+    found = []
+    for compared in (700, 699):
+        monkeypatch.setattr(rank_distance, "_COMPARED", compared)
+        found.append(rank_distance_influence(values, *all_pairs(), rule=rule))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-12)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@settings(deadline=None, max_examples=15)
+@given(seed=SEEDS)
+def test_influence_is_the_derivative(seed: int, rule: str) -> None:
+    values = rankings(seed)
+    first, second = np.array([0, 3, 1]), np.array([1, 0, 3])
+    with algorithm_by(seed):
+        distances, influence = rank_distance_influence(values, first, second, rule=rule)
+        np.testing.assert_array_equal(distances, rank_distances(values, first, second, rule=rule))
+    step = 1e-5
+    for p, (a, b) in enumerate(zip(first, second, strict=True)):
+        for k in range(values.shape[2]):
+            means = []
+            for change in (step, -step):
+                w = np.ones(values.shape[2])
+                w[k] += change
+                here = np.array([by_definition(x, y, w, rule) for x, y in zip(values[a], values[b], strict=True)])
+                means.append(here[~np.isnan(here)].mean() if not np.isnan(here).all() else np.nan)
+            np.testing.assert_allclose(influence[p, k], (means[0] - means[1]) / (2 * step), atol=1e-8)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_influence_adds_up_to_nothing_and_spares_the_absent(rule: str, algorithm: str) -> None:
+    values = rankings(5, n=40)
+    values[0, :, 7] = np.nan
+    first, second = all_pairs()
+    _, influence = rank_distance_influence(values, first, second, rule=rule)
+    np.testing.assert_allclose(influence.sum(axis=1), 0, atol=1e-12)
+    assert (influence[(first == 0) | (second == 0), 7] == 0).all()
+
+
+def test_linearised_bootstrap_has_the_standard_error_of_the_bootstrap() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(2, 4, 150))
+    values[1] += values[0]
+    pair = np.array([0]), np.array([1])
+    _, influence = rank_distance_influence(values, *pair, rule="tau-b")
+    weights = bootstrap_weights(150, 400, rng)
+    linear = (weights - 1) @ influence[0]
+    drawn = [np.repeat(values, row.astype(int), axis=2) for row in weights]
+    exact = [rank_distances(v, *pair, rule="tau-b").mean() for v in drawn]
+    assert np.std(linear) == pytest.approx(np.std(exact), rel=0.1)
+    assert np.corrcoef(linear, exact)[0, 1] > 0.97
+
+
+@pytest.mark.parametrize("rule", RULES)
+@settings(deadline=None, max_examples=40)
+@given(seed=SEEDS)
+def test_distances_are_distances(seed: int, rule: str) -> None:
+    values = rankings(seed)
+    first, second = all_pairs()
+    rng = np.random.default_rng(seed)
+    with algorithm_by(seed):
+        found = rank_distances(values, first, second, rule=rule)
+        assert ((found >= 0) & (found <= 1) | np.isnan(found)).all()
+        np.testing.assert_array_equal(rank_distances(values, second, first, rule=rule), found)
+        stretched = values.copy()
+        stretched[1] = np.exp(values[1] / 2)
+        np.testing.assert_array_equal(rank_distances(stretched, first, second, rule=rule), found)
+        units = rng.permutation(3)
+        np.testing.assert_array_equal(rank_distances(values[:, units], first, second, rule=rule), found[:, units])
+        if rule != "ordinal":  # which breaks ties by the order of the things
+            things = rng.permutation(values.shape[2])
+            moved = rank_distances(values[:, :, things], first, second, rule=rule)
+            np.testing.assert_allclose(moved, found, atol=1e-12)
+        same = found[first == second]
+        assert np.nan_to_num(same, nan=0.0).max() == 0 or rule == "half"
+
+
+@pytest.mark.parametrize("rule", RULES)
+@settings(deadline=None, max_examples=40)
+@given(seed=SEEDS)
+def test_reversing_a_rater_reverses_the_distance(seed: int, rule: str) -> None:
+    values = rankings(seed, ties=rule in ("tau-b", "half"))
+    first, second = all_pairs()
+    keep = first != second
+    first, second = first[keep], second[keep]
+    reversed_values = np.concatenate([values, -values])
+    with algorithm_by(seed):
+        found = rank_distances(values, first, second, rule=rule)
+        turned = rank_distances(reversed_values, first, second + 4, rule=rule)
+    np.testing.assert_allclose(turned, 1 - found, atol=1e-12)
+
+
+def test_half_of_a_tie_with_itself(algorithm: str) -> None:
+    # one of three pairs is tied: half of 1/3
+    values = np.array([[[1.0, 1, 2]]])
+    here = np.array([0])
+    found = {rule: rank_distances(values, here, here, rule=rule).item() for rule in RULES}
+    assert found == pytest.approx({"tau-b": 0, "strict": 0, "half": 1 / 6, "ordinal": 0})
+
+
+def test_undefined_is_nan(algorithm: str) -> None:
+    values = np.full((3, 2, 3), np.nan)
+    values[0] = [1.0, 2, 3]
+    values[1, 0] = [1.0, np.nan, np.nan]  # one thing rated by both
+    values[2, 0] = 5.0  # constant
+    first, second = np.array([0, 0]), np.array([1, 2])
+    for rule in RULES:
+        distances, influence = rank_distance_influence(values, first, second, rule=rule)
+        assert np.isnan(distances[:, 1]).all()  # nobody else rated unit 1
+        assert np.isnan(distances[0, 0])
+        assert np.isnan(influence[0]).all()
+        assert np.isnan(distances[1, 0]) == (rule == "tau-b")
+        assert np.isnan(influence[1]).all() == (rule == "tau-b")
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_chunks_change_nothing(rule: str, algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = rankings(8, n=9)
+    at_once = rank_distance_influence(values, *all_pairs(), rule=rule)
+    monkeypatch.setattr(rank_distance, "_CHUNK", 30)
+    for one, other in zip(rank_distance_influence(values, *all_pairs(), rule=rule), at_once, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-14)
+
+
+def test_memory_is_linear_in_things() -> None:
+    values = np.random.default_rng(0).integers(0, 5000, (2, 1, 20_000)).astype(float)
+    tracemalloc.start()
+    found = rank_distances(values, np.array([0]), np.array([1]), rule="tau-b").item()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40e6  # all pairs would take 400 MB even as bytes
+    assert found == pytest.approx((1 - stats.kendalltau(values[0, 0], values[1, 0]).statistic) / 2, abs=1e-12)
+
+
+def test_unknown_rule() -> None:
+    with pytest.raises(OptionError, match="tau-c.*tau-b, strict, half, ordinal"):
+        rank_distances(rankings(0), *all_pairs(), rule="tau-c")  # type: ignore[arg-type]

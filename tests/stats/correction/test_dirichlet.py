@@ -1,0 +1,85 @@
+"""The posterior from people alone, against SciPy's distributions, draws and the swap."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy.integrate import dblquad
+from scipy.stats import beta
+
+from custodes.stats.correction.dirichlet import human_posterior, human_theta
+
+COUNTS = np.array(
+    [
+        [8, 1, 1],
+        [0, 0, 0],
+        [0, 0, 1],
+        [3, 0, 0],
+        [5, 500, 3],
+        [1000, 0, 900],
+        [100_000, 5000, 90_000],
+        [0, 50_000, 1],
+        [0, 0, 100_000],
+        [2, 1_000_000, 2],
+    ]
+)
+
+
+@pytest.mark.parametrize("counts", [(8, 1, 1), (0, 0, 0), (2, 7, 4)])
+def test_theta_by_integration(counts):
+    win, tie, loss = counts
+
+    def density(y, x):
+        return x**win * y**loss * (1 - x - y) ** tie
+
+    whole = dblquad(density, 0, 1, 0, lambda x: 1 - x)[0]
+    better = dblquad(density, 0, 1, 0, lambda x: min(x, 1 - x), epsabs=1e-12)[0]
+    assert human_theta(win, loss) == pytest.approx(better / whole, abs=1e-6)
+
+
+def test_shares_are_beta():
+    got = human_posterior(COUNTS, confidence=0.9)
+    a, b = COUNTS + 1, COUNTS.sum(axis=1, keepdims=True) - COUNTS + 2
+    np.testing.assert_allclose(got.p_mean, beta.mean(a, b))
+    np.testing.assert_allclose(got.p_low, beta.ppf(0.05, a, b), rtol=1e-9)
+    np.testing.assert_allclose(got.p_high, beta.ppf(0.95, a, b), rtol=1e-9)
+
+
+@pytest.mark.parametrize("counts", COUNTS)
+def test_margin_interval_holds_its_share_of_draws(counts):
+    draws = 200_000
+    p = np.random.default_rng(0).dirichlet(counts + 1, draws)
+    margin = p[:, 0] - p[:, 2]
+    got = human_posterior(counts, confidence=0.95)
+    error = 4.5 * np.sqrt(0.025 * 0.975 / draws)
+    assert (margin < got.margin_low).mean() == pytest.approx(0.025, abs=error)
+    assert (margin > got.margin_high).mean() == pytest.approx(0.025, abs=error)
+
+
+def test_margin_interval_in_closed_form():
+    # no ratings: p_win - p_loss has the density 1 - |x|, so its lower 2.5 % end at sqrt(.05) - 1
+    got = human_posterior(np.zeros(3), confidence=0.95)
+    np.testing.assert_allclose([got.margin_low, got.margin_high], [np.sqrt(0.05) - 1, 1 - np.sqrt(0.05)], atol=1e-8)
+    # close to the median, where the density has its kink
+    narrow = human_posterior(np.zeros(3), confidence=0.02)
+    np.testing.assert_allclose(narrow.margin_low, np.sqrt(0.98) - 1, atol=1e-8)
+
+
+@settings(max_examples=30, deadline=None)
+@given(hnp.arrays(np.int64, (3, 3), elements=st.integers(0, 10**6)), st.sampled_from([0.5, 0.9, 0.99]))
+def test_swap(counts, confidence):
+    one, other = human_posterior(counts, confidence=confidence), human_posterior(counts[:, ::-1], confidence=confidence)
+    np.testing.assert_allclose(other.theta, 1 - one.theta, atol=1e-12)
+    np.testing.assert_array_equal(other.margin_low, -one.margin_high)
+    np.testing.assert_array_equal(other.p_low, one.p_low[:, ::-1])
+    assert (one.margin_low < one.margin_high).all()
+
+
+def test_shapes():
+    got = human_posterior(np.zeros((2, 4, 3)), confidence=0.95)
+    assert got.theta.shape == got.margin_low.shape == (2, 4)
+    assert got.p_mean.shape == got.p_high.shape == (2, 4, 3)
+    assert human_posterior(np.zeros((0, 3)), confidence=0.95).margin_high.shape == (0,)

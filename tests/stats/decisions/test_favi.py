@@ -1,0 +1,196 @@
+"""The Favi-Score: the paper's examples, its two lemmas, the swap, and the posterior against a plain Dirichlet."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from custodes.stats.decisions.favi import (
+    ERROR_COST,
+    errors,
+    favi_posterior,
+    favi_score,
+    human_outcome,
+    margin,
+    metric_outcome,
+    sample_accuracy,
+)
+
+tables = hnp.arrays(np.int64, st.tuples(st.integers(1, 6), st.just(3), st.just(3)), elements=st.integers(0, 50))
+
+
+def swap(counts):
+    return counts[..., ::-1, ::-1]
+
+
+def posterior(counts, *, draws=200, seed=0, confidence=0.95):
+    return favi_posterior(counts, confidence=confidence, draws=draws, rng=np.random.default_rng(seed))
+
+
+def test_error_cost_is_the_matrix_of_the_paper():
+    # Favi-Score paper, Definition 8
+    assert ERROR_COST.tolist() == [[0, -1, -2], [1, 0, -1], [2, 1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("counts", "favi"),
+    [
+        # worked examples of the Favi-Score paper (von Däniken et al. 2024), rows human, columns metric
+        ([[100, 0, 0], [0, 100, 0], [10, 0, 90]], 2.0),
+        ([[100, 0, 0], [0, 100, 0], [0, 10, 90]], 1.0),
+        ([[90, 0, 10], [0, 100, 0], [10, 0, 90]], 0.0),
+        ([[90, 10, 0], [0, 100, 0], [10, 0, 90]], 0.5),
+        ([[360, 180, 60], [20, 40, 40], [90, 90, 120]], -50 / 480),
+    ],
+)
+def test_worked_examples(counts, favi):
+    assert favi_score(np.array(counts)) == favi
+
+
+def test_worked_example_outcomes():
+    # last example of the paper, its margins counted by hand
+    counts = np.array([[360, 180, 60], [20, 40, 40], [90, 90, 120]], dtype=np.uint32)
+    assert human_outcome(counts).tolist() == [600, 100, 300]
+    assert metric_outcome(counts).tolist() == [470, 310, 220]
+    assert (margin(human_outcome(counts)), margin(metric_outcome(counts))) == (300, 250)
+    assert errors(counts) == 480
+    assert sample_accuracy(counts) == 0.52
+
+
+def test_unsigned_counts_do_not_wrap():
+    counts = np.array([[1, 0, 0], [0, 0, 0], [0, 3, 9]], dtype=np.uint32)
+    assert margin(human_outcome(counts)) == -11
+    assert favi_score(swap(counts)) == -1
+
+
+def test_without_errors_there_is_no_favoritism():
+    counts = np.stack([np.diag([5, 0, 2]), np.zeros((3, 3), dtype=np.int64)])
+    result = posterior(counts)
+    for undefined in (favi_score(counts), result.low, result.high):
+        assert np.isnan(undefined).all()
+    assert np.isnan(sample_accuracy(counts)).tolist() == [False, True]
+    # a decision can still flip by errors not yet seen; without any comparison nothing can be said
+    assert np.isnan(result.flip_probability).tolist() == [False, True]
+
+
+@given(tables)
+def test_by_definition_and_lemma_1(counts):
+    for table, favi in zip(counts, favi_score(counts), strict=True):
+        wrong = [(h, m, table[h, m]) for h in range(3) for m in range(3) if h != m]
+        total = sum(count for *_, count in wrong)
+        by_margins = margin(metric_outcome(table)) - margin(human_outcome(table))
+        if total == 0:
+            assert np.isnan(favi)
+            assert by_margins == 0
+        else:
+            assert favi == pytest.approx(sum((h - m) * count for h, m, count in wrong) / total)
+            assert favi == pytest.approx(by_margins / total)
+            assert -2 <= favi <= 2
+
+
+@given(tables)
+def test_lemma_2_no_favoritism_keeps_the_decision(counts):
+    # a table plus its transpose has Phi = 0 whatever the errors
+    balanced = counts + np.swapaxes(counts, -1, -2)
+    favi = favi_score(balanced)
+    assert (favi[errors(balanced) > 0] == 0).all()
+    assert (np.sign(margin(metric_outcome(balanced))) == np.sign(margin(human_outcome(balanced)))).all()
+
+
+@given(tables)
+def test_swapping_the_systems_mirrors_everything(counts):
+    np.testing.assert_array_equal(favi_score(swap(counts)), -favi_score(counts))
+    np.testing.assert_array_equal(sample_accuracy(swap(counts)), sample_accuracy(counts))
+    np.testing.assert_array_equal(errors(swap(counts)), errors(counts))
+    np.testing.assert_array_equal(human_outcome(swap(counts)), human_outcome(counts)[..., ::-1])
+    np.testing.assert_array_equal(metric_outcome(swap(counts)), metric_outcome(counts)[..., ::-1])
+    one, other = posterior(counts), posterior(swap(counts))
+    np.testing.assert_array_equal(other.low, -one.high)
+    np.testing.assert_array_equal(other.high, -one.low)
+    np.testing.assert_array_equal(other.flip_probability, one.flip_probability)
+
+
+def test_a_table_that_is_its_own_mirror_has_a_symmetric_interval():
+    result = posterior(np.array([[90, 3, 10], [1, 100, 1], [10, 3, 90]]))
+    assert result.low == -result.high < 0
+
+
+@given(tables)
+def test_people_and_metric_exchanged_turns_the_sign(counts):
+    np.testing.assert_array_equal(favi_score(np.swapaxes(counts, -1, -2)), -favi_score(counts))
+
+
+@given(tables, st.randoms(use_true_random=False))
+def test_interval_holds_the_point_and_ignores_the_order_of_tables(counts, random):
+    result, favi = posterior(counts), favi_score(counts)
+    defined = ~np.isnan(favi)
+    assert (np.isnan(result.low) == ~defined).all()
+    assert (result.low[defined] <= favi[defined]).all()
+    assert (favi[defined] <= result.high[defined]).all()
+    assert (result.low[defined] >= -2).all()
+    assert (result.high[defined] <= 2).all()
+    order = random.sample(range(len(counts)), len(counts))
+    for shuffled, straight in zip(posterior(counts[order]), result, strict=True):
+        np.testing.assert_array_equal(shuffled, straight[order])
+
+
+REFERENCE_TABLES = np.array(
+    [
+        [[90, 10, 0], [0, 100, 0], [10, 0, 90]],
+        [[360, 180, 60], [20, 40, 40], [90, 90, 120]],
+        [[10, 1, 0], [2, 3, 0], [0, 0, 9]],
+        [[2000, 30, 5], [12, 700, 40], [9, 60, 1990]],
+        [[0, 0, 0], [0, 0, 0], [3, 0, 0]],
+    ]
+)
+
+
+@pytest.mark.parametrize("table", REFERENCE_TABLES)
+def test_posterior_is_the_dirichlet_one(table):
+    draws = 100_000
+    result = posterior(table, draws=draws, seed=1)
+    # independent: Dirichlet(counts + 1/6) over all nine cells, statistics by their definitions in float64
+    cells = np.random.default_rng(2).dirichlet(table.ravel() + 1 / 6, size=draws).reshape(-1, 3, 3)
+    human, metric = margin(human_outcome(cells)), margin(metric_outcome(cells))
+    favi = (cells * ERROR_COST).sum((1, 2)) / (cells * (ERROR_COST != 0)).sum((1, 2))
+    low, high = np.quantile(favi, [0.025, 0.975])
+    point = favi_score(table)
+    # the sd of a quantile over 100,000 draws is under 0.004 here, so of a difference under 0.006
+    assert result.low == pytest.approx(min(low, point), abs=0.02)
+    assert result.high == pytest.approx(max(high, point), abs=0.02)
+    assert result.flip_probability == pytest.approx(np.mean(human * metric < 0), abs=0.01)
+
+
+def test_posterior_does_not_depend_on_the_diagonal():
+    small = np.array([[0, 4, 1], [2, 0, 0], [3, 1, 0]])
+    large = small + np.diag([5_000_000, 3, 5_000_000])
+    one, other = (posterior(table, draws=100_000, seed=3) for table in (small, large))
+    assert other.low == pytest.approx(one.low, abs=0.02)
+    assert other.high == pytest.approx(one.high, abs=0.02)
+
+
+def test_chunks_change_nothing_but_the_noise(monkeypatch):
+    whole = posterior(REFERENCE_TABLES, draws=20_000)
+    monkeypatch.setattr("custodes.stats.decisions.favi._CHUNK", 1)
+    parts = posterior(REFERENCE_TABLES, draws=20_000)
+    for a, b in zip(whole, parts, strict=True):
+        np.testing.assert_allclose(a, b, atol=0.05)
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 2**32))
+def test_same_seed_same_numbers(seed):
+    for a, b in zip(posterior(REFERENCE_TABLES, seed=seed), posterior(REFERENCE_TABLES, seed=seed), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_leading_axes_are_kept():
+    counts = np.broadcast_to(REFERENCE_TABLES, (2, 5, 3, 3))
+    result = posterior(counts)
+    assert favi_score(counts).shape == result.low.shape == result.flip_probability.shape == (2, 5)
+    # equal tables get equal results
+    np.testing.assert_array_equal(result.low[0], result.low[1])
+    assert posterior(counts[:0]).low.shape == (0, 5)

@@ -1,0 +1,96 @@
+"""Error types by definition and KLD against SciPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy.stats import entropy
+
+from custodes.stats.decisions.outcome import error_types, outcome_kld
+
+decision = st.sampled_from([1.0, 0.0, -1.0, np.nan])
+decided = st.integers(1, 10).flatmap(lambda n: hnp.arrays(np.float64, (3, n), elements=decision))
+outcomes = hnp.arrays(np.int64, (2, 4, 3), elements=st.integers(0, 40))
+
+KIND = {
+    (1, 1): 0, (0, 0): 0, (-1, -1): 0,  # correct
+    (1, -1): 1, (-1, 1): 1,  # inversion
+    (1, 0): 2, (-1, 0): 2,  # omission
+    (0, 1): 3, (0, -1): 3,  # insertion
+}  # fmt: skip
+
+
+@given(decided)
+def test_error_types_by_definition(table):
+    human, others = table[0], table[1:]
+    shares = error_types(human, others)
+    for other, share in zip(others, shares, strict=True):
+        kinds = [KIND[h, o] for h, o in zip(human, other, strict=True) if not np.isnan(h + o)]
+        if not kinds:
+            assert np.isnan(share).all()
+            continue
+        assert share.tolist() == [kinds.count(k) / len(kinds) for k in range(4)]
+        assert share.sum() == pytest.approx(1)
+
+
+@given(decided)
+def test_error_types_symmetries(table):
+    human, others = table[0], table[1:]
+    # swapping the systems of every pair
+    np.testing.assert_array_equal(error_types(-human, -others), error_types(human, others))
+    # people and metric exchanged: an omission becomes an insertion
+    np.testing.assert_array_equal(error_types(others[0], human), error_types(human, others[0])[[0, 1, 3, 2]])
+
+
+def test_error_types_of_integers():
+    human = np.array([1, 1, -1, 0, 0, 1, -1, 0], dtype=np.int8)
+    other = np.array([1, -1, 1, 0, 1, 0, -1, -1], dtype=np.int8)
+    # counted by hand: 3 correct, 2 inversions, 1 omission, 2 insertions
+    assert error_types(human, other).tolist() == [3 / 8, 2 / 8, 1 / 8, 2 / 8]
+    assert error_types(human, np.broadcast_to(other, (5, 2, 8))).shape == (5, 2, 4)
+
+
+@given(outcomes)
+def test_kld_is_scipys_entropy(counts):
+    other, human = counts
+    nothing = (other.sum(-1) == 0) | (human.sum(-1) == 0)
+    mean = outcome_kld(other, human, estimate="mean")
+    np.testing.assert_array_equal(np.isnan(mean), nothing)
+    expected = np.array(
+        [entropy((o + 1) / (o.sum() + 3), (h + 1) / (h.sum() + 3)) for o, h in zip(*counts, strict=True)]
+    )
+    np.testing.assert_allclose(mean[~nothing], expected[~nothing], atol=1e-12)
+    mode = outcome_kld(other, human, estimate="mode")
+    np.testing.assert_array_equal(np.isnan(mode), nothing)
+    if (~nothing).any():
+        expected = entropy(other[~nothing] / other[~nothing].sum(-1, keepdims=True), human[~nothing], axis=-1)
+        np.testing.assert_allclose(mode[~nothing], expected, atol=1e-12)
+
+
+@given(outcomes)
+def test_kld_is_invariant_under_the_swap_and_zero_on_itself(counts):
+    other, human = counts
+    one = outcome_kld(other, human, estimate="mean")
+    np.testing.assert_allclose(outcome_kld(other[:, ::-1], human[:, ::-1], estimate="mean"), one, atol=1e-12)
+    assert (one[~np.isnan(one)] >= -1e-12).all()
+    itself = outcome_kld(human, human, estimate="mode")
+    assert (itself[human.sum(-1) > 0] == 0).all()
+
+
+def test_kld_broadcasts_people_over_others():
+    other = np.arange(24).reshape(2, 4, 3) + 1
+    human = np.array([5, 2, 3])
+    result = outcome_kld(other, human, estimate="mean")
+    assert result.shape == (2, 4)
+    assert result[1, 2] == outcome_kld(other[1, 2], human, estimate="mean")
+
+
+def test_kld_mode_is_infinite_for_an_outcome_never_seen():
+    other, human = np.array([3, 1, 0]), np.array([4, 0, 1])
+    assert outcome_kld(other, human, estimate="mode") == np.inf
+    # by hand: (4/7) ln((4/7)/(5/8)) + (2/7) ln((2/7)/(1/8)) + (1/7) ln((1/7)/(2/8))
+    expected = 4 / 7 * np.log(32 / 35) + 2 / 7 * np.log(16 / 7) + 1 / 7 * np.log(4 / 7)
+    assert outcome_kld(other, human, estimate="mean") == pytest.approx(expected)

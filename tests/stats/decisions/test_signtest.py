@@ -1,0 +1,122 @@
+"""The sign test against SciPy's binomial test and statsmodels, its corrections, and the decisions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy.stats import binomtest, norm
+from statsmodels.stats.descriptivestats import sign_test as statsmodels_sign_test
+from statsmodels.stats.multitest import multipletests
+
+from custodes.stats.decisions.signtest import adjust, decisions, sign_test
+
+TESTS = ["asymptotic", "exact"]
+CORRECTIONS = ["none", "holm", "bh"]
+counts = hnp.arrays(np.int64, st.tuples(st.just(2), st.integers(1, 8)), elements=st.integers(0, 60))
+p_values = hnp.arrays(np.float64, st.integers(1, 12), elements=st.floats(0, 1))
+
+
+@given(counts)
+def test_exact_is_the_binomial_test(pair):
+    p = sign_test(*pair, test="exact")
+    expected = [binomtest(int(w), int(w + n)).pvalue if w + n else 1.0 for w, n in pair.T]
+    np.testing.assert_allclose(p, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("wins", "losses", "ties"), [(12, 4, 3), (3, 9, 0), (5, 5, 7), (40, 21, 2)])
+def test_exact_is_the_sign_test_of_statsmodels(wins, losses, ties):
+    sample = np.repeat([1, -1, 0], [wins, losses, ties])
+    _, expected = statsmodels_sign_test(sample)
+    assert sign_test(np.array(wins), np.array(losses), test="exact") == pytest.approx(expected)
+
+
+@given(counts)
+def test_asymptotic_is_the_normal_test_of_the_paper(pair):
+    p = sign_test(*pair, test="asymptotic")
+    for (w, n), value in zip(pair.T, p, strict=True):
+        z = (w - n) / np.sqrt(w + n) if w + n else 0.0
+        assert value == pytest.approx(2 * norm.sf(abs(z)))
+
+
+def test_known_values():
+    # z = 30/sqrt(90) and the two-sided normal tail, by hand; 2 * 0.5 ** 8 for eight wins to none
+    assert sign_test(np.array(60), np.array(30), test="asymptotic") == pytest.approx(0.00156540, rel=1e-5)
+    assert sign_test(np.array(8), np.array(0), test="exact") == 2 / 256
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_nothing_but_ties_is_no_difference(test):
+    nothing = np.zeros(3, dtype=np.uint32)
+    assert sign_test(nothing, nothing, test=test).tolist() == [1, 1, 1]
+    assert decisions(nothing, nothing, alpha=1.0, test=test, correction="none").tolist() == [0, 0, 0]
+
+
+def test_exact_of_a_hundred_million():
+    # binomtest sums the tail through another function (Boost's binomial distribution)
+    expected = binomtest(50_000_000, 100_001_000).pvalue
+    assert sign_test(np.array(50_000_000), np.array(50_001_000), test="exact") == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_unsigned_and_large_counts(test):
+    wins, losses = np.array([1, 5_100_000_000], dtype=np.uint64), np.array([9, 5_000_000_000], dtype=np.uint64)
+    assert decisions(wins, losses, alpha=0.05, test=test, correction="none").tolist() == [-1, 1]
+
+
+@pytest.mark.parametrize(("correction", "method"), [("holm", "holm"), ("bh", "fdr_bh")])
+@settings(max_examples=20)  # statsmodels collects garbage in every call
+@given(p=p_values)
+def test_adjust_is_that_of_statsmodels(correction, method, p):
+    np.testing.assert_allclose(adjust(p, correction=correction), multipletests(p, method=method)[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("correction", CORRECTIONS)
+@given(p=p_values, holes=st.integers(0, 4), random=st.randoms(use_true_random=False))
+def test_adjust_passes_nan_and_follows_the_order(correction, p, holes, random):
+    values = np.concatenate([p, np.full(holes, np.nan)])
+    order = random.sample(range(len(values)), len(values))
+    expected = np.concatenate([adjust(p, correction=correction), np.full(holes, np.nan)])
+    np.testing.assert_array_equal(adjust(values[order], correction=correction), expected[order])
+
+
+@pytest.mark.parametrize("correction", CORRECTIONS)
+def test_adjust_works_row_by_row(correction):
+    p = np.random.default_rng(0).random((4, 3, 7))
+    p[0, 1, 2:] = np.nan
+    p[1, 0] = np.nan
+    rows = [[adjust(row, correction=correction) for row in block] for block in p]
+    before = p.copy()
+    np.testing.assert_array_equal(adjust(p, correction=correction), rows)
+    np.testing.assert_array_equal(p, before)
+
+
+@pytest.mark.parametrize("correction", ["holm", "bh"])
+def test_corrections_only_take_away(correction):
+    rng = np.random.default_rng(0)
+    wins, losses = rng.binomial(60, 0.5, (50, 20)), rng.binomial(60, 0.4, (50, 20))
+    plain = decisions(wins, losses, alpha=0.05, test="exact", correction="none")
+    strict = decisions(wins, losses, alpha=0.05, test="exact", correction=correction)
+    assert 0 < np.count_nonzero(strict) < np.count_nonzero(plain)
+    assert (strict[strict != 0] == plain[strict != 0]).all()
+
+
+@pytest.mark.parametrize("correction", CORRECTIONS)
+@pytest.mark.parametrize("test", TESTS)
+@given(pair=counts)
+def test_swapping_the_systems(test, correction, pair):
+    wins, losses = pair
+    np.testing.assert_array_equal(sign_test(wins, losses, test=test), sign_test(losses, wins, test=test))
+    one = decisions(wins, losses, alpha=0.05, test=test, correction=correction)
+    np.testing.assert_array_equal(decisions(losses, wins, alpha=0.05, test=test, correction=correction), -one)
+    assert one.dtype == np.int8
+    assert (one * (wins - losses) >= 0).all()
+
+
+def test_decision_threshold():
+    # Two-sided .05: with n = 100, 60 to 40 is z = 2.0 > 1.96; the exact p-value is .0569 (binomial table)
+    wins, losses = np.array([60, 59, 40]), np.array([40, 41, 60])
+    assert decisions(wins, losses, alpha=0.05, test="asymptotic", correction="none").tolist() == [1, 0, -1]
+    assert decisions(wins, losses, alpha=0.05, test="exact", correction="none").tolist() == [0, 0, 0]

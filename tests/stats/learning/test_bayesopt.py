@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy import integrate, special, stats
+from scipy.spatial.distance import cdist
+
+from custodes.stats.learning import bayesopt
+from custodes.stats.learning.bayesopt import Optimum, maximise
+
+Function = Callable[[np.ndarray], np.ndarray]
+
+
+def branin(points: np.ndarray) -> np.ndarray:
+    """The negative of Branin's function: its three maxima are all -0.397887 (Dixon and Szego 1978)."""
+    x, y = 15 * points[:, 0] - 5, 15 * points[:, 1]
+    bowl = (y - 5.1 / (4 * np.pi**2) * x**2 + 5 / np.pi * x - 6) ** 2
+    return -(bowl + 10 * (1 - 1 / (8 * np.pi)) * np.cos(x) + 10)
+
+
+def corner(points: np.ndarray) -> np.ndarray:
+    """Largest where the first half of the coordinates is 1 and the other 0: there 0."""
+    half = points.shape[1] // 2
+    return -((1 - points[:, :half]) ** 2).sum(axis=1) - (points[:, half:] ** 2).sum(axis=1)
+
+
+def searched(function: Function, *, seed: int = 0, n_dims: int = 2, n_iterations: int = 10) -> Optimum:
+    return maximise(function, n_dims=n_dims, n_initial=5, n_iterations=n_iterations, rng=np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_finds_the_maximum_of_branin(seed: int) -> None:
+    assert searched(branin, seed=seed, n_iterations=40).value == pytest.approx(-0.397887, abs=0.01)
+
+
+def test_finds_a_corner_of_many_dimensions() -> None:
+    # 105 random points come no closer than about -5
+    assert searched(corner, n_dims=30, n_iterations=100).value > -0.5
+
+
+def test_keeps_what_was_evaluated() -> None:
+    calls: list[np.ndarray] = []
+
+    def recorded(points: np.ndarray) -> np.ndarray:
+        calls.append(points)
+        return branin(points)
+
+    found = searched(recorded)
+    assert [len(points) for points in calls] == [5, *[1] * 10]
+    np.testing.assert_array_equal(found.points, np.concatenate(calls))
+    np.testing.assert_array_equal(found.values, branin(found.points))
+    assert found.value == found.values.max()
+    np.testing.assert_array_equal(found.point, found.points[found.values.argmax()])
+    assert ((found.points >= 0) & (found.points <= 1)).all()
+
+
+def test_the_seed_decides() -> None:
+    first, again, other = (searched(branin, seed=seed) for seed in (7, 7, 8))
+    np.testing.assert_array_equal(first.points, again.points)
+    assert not np.isclose(first.points, other.points).all(axis=1).any()
+
+
+@pytest.mark.parametrize(("shift", "factor"), [(0.0, 0.25), (1.0, 1.0), (-30.0, 7.0), (0.01, 1e-3), (0.0, 1e6)])
+def test_shift_and_factor_of_the_objective_change_nothing(shift: float, factor: float) -> None:
+    plain, changed = searched(branin), searched(lambda points: shift + factor * branin(points))
+    np.testing.assert_allclose(changed.points, plain.points, atol=1e-6)
+    np.testing.assert_allclose(changed.values, shift + factor * plain.values, atol=1e-4 * factor)
+
+
+def test_nan_counts_as_the_lowest_value_seen() -> None:
+    plain, holed = np.array([3.0, 1.0, 1.0, 2.0]), np.array([3.0, 1.0, np.nan, 2.0])
+    np.testing.assert_array_equal(bayesopt._standardised(holed), bayesopt._standardised(plain))
+
+
+def test_nan_is_avoided() -> None:
+    found = searched(lambda points: np.where(points[:, 0] > 0.3, np.nan, branin(points)), n_iterations=30)
+    assert found.value == np.nanmax(found.values)
+    assert found.value == pytest.approx(-0.397887, abs=0.01)  # one of the three maxima is at 0.12
+    assert np.isnan(found.values).sum() < 10
+
+
+def test_where_nothing_is_defined_the_optimum_is_nan() -> None:
+    found = searched(lambda points: np.full(len(points), np.nan))
+    assert np.isnan([found.value, *found.point]).all()
+    assert len(np.unique(found.points, axis=0)) == 15
+
+
+def test_a_constant_objective_is_explored() -> None:
+    found = searched(lambda points: np.ones(len(points)))
+    assert found.value == 1
+    assert len(np.unique(found.points, axis=0)) == 15
+
+
+def test_without_iterations_it_is_random_search() -> None:
+    found = searched(branin, n_iterations=0)
+    np.testing.assert_array_equal(found.points, np.random.default_rng(0).random((5, 2)))
+
+
+def matern(a: np.ndarray, b: np.ndarray, length: float) -> np.ndarray:
+    """The kernel by its general definition (Rasmussen and Williams 2006, equation 4.14), nu = 5/2."""
+    r = np.maximum(cdist(a, b), 1e-9) * np.sqrt(5) / length
+    return 2**-1.5 / special.gamma(2.5) * r**2.5 * special.kv(2.5, r)
+
+
+@pytest.mark.parametrize(("length", "noise"), [(0.3, 1e-4), (2.0, 1e-2)])
+def test_expected_improvement_equals_its_definition(length: float, noise: float) -> None:
+    rng = np.random.default_rng(0)
+    points, candidates = rng.random((20, 3)), rng.random((50, 3))
+    y = bayesopt._standardised(np.sin(5 * points).sum(axis=1))
+    process = bayesopt._conditioned(points, y, length, noise)
+    gain = bayesopt._improvements(process, candidates, 0.5)
+
+    cross = matern(candidates, points, length)
+    by = np.linalg.solve(matern(points, points, length) + noise * np.eye(20), cross.T).T
+    variance = process.scale**2 * (1 - (by * cross).sum(axis=1))
+    for mean, deviation, value in zip(by @ y, np.sqrt(variance), gain, strict=True):
+        x = np.linspace(mean - 9 * deviation, mean + 9 * deviation, 20_001)
+        expected = integrate.trapezoid(np.maximum(x - 0.5, 0) * stats.norm.pdf(x, mean, deviation), x)
+        assert value == pytest.approx(expected, abs=1e-6)
+
+
+def test_length_and_noise_are_the_likeliest() -> None:
+    rng = np.random.default_rng(1)
+    points = rng.random((25, 2))
+    y = bayesopt._standardised(np.sin(6 * points).sum(axis=1) + 0.1 * rng.normal(size=25))
+
+    def likelihood(length: float, noise: float) -> float:
+        kernel = matern(points, points, length) + noise * np.eye(25)
+        variance = y @ np.linalg.solve(kernel, y) / 25
+        assert bayesopt._conditioned(points, y, length, noise).scale ** 2 == pytest.approx(variance)
+        return float(stats.multivariate_normal.logpdf(y, cov=variance * kernel))
+
+    grid = [(length * np.sqrt(2), noise) for length in bayesopt._LENGTHS for noise in bayesopt._NOISES]
+    assert bayesopt._likeliest(points, y) == pytest.approx(max(grid, key=lambda pair: likelihood(*pair)))

@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import Ridge
+
+from custodes.stats.learning.forward import PENALTY, forward_path, nested_path, subset_predictions
+from custodes.stats.learning.ridge import predict, ridge
+
+SEEDS = st.integers(0, 2**32 - 1)
+NONE = np.arange(0)
+
+
+def study(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """x (column 2 constant), y, fold with unused rows."""
+    rng = np.random.default_rng(seed)
+    n, p = rng.integers(15, 40), rng.integers(3, 7)
+    x = rng.uniform(-1, 1, (n, p)) * 10.0 ** rng.integers(-2, 3, p) + 1
+    x[:, 2] = 0.3
+    y = 4 + x[:, 0] / x[:, 0].std() + rng.normal(size=n)
+    return x, y, rng.permutation(np.arange(n) % 4 - 1)
+
+
+def reference(x: np.ndarray, y: np.ndarray, fold: np.ndarray, subset: list[int]) -> np.ndarray:
+    predicted = np.full(len(y), np.nan)
+    for f in set(fold.tolist()) - {-1}:
+        train, held = (fold >= 0) & (fold != f), fold == f
+        own = [j for j in subset if np.ptp(x[train, j]) > 0]
+        if not own:
+            predicted[held] = y[train].mean()
+            continue
+        seen, new = x[train][:, own], x[held][:, own]
+        low, high = seen.mean(axis=0) - 3 * seen.std(axis=0), seen.mean(axis=0) + 3 * seen.std(axis=0)
+        seen, new = np.clip(seen, low, high), np.clip(new, low, high)
+        mean, sd = seen.mean(axis=0), seen.std(axis=0)
+        model = Ridge(alpha=PENALTY * train.sum()).fit((seen - mean) / sd, y[train])
+        predicted[held] = model.predict((new - mean) / sd)
+    return predicted
+
+
+def error(x: np.ndarray, y: np.ndarray, fold: np.ndarray, subset: list[int]) -> float:
+    return float(np.nanmean((reference(x, y, fold, subset) - y) ** 2))
+
+
+@settings(deadline=None, max_examples=30)
+@given(seed=SEEDS)
+def test_the_path_is_that_of_brute_force(seed: int) -> None:
+    x, y, fold = study(seed)
+    given_columns = np.array([[], [1], [1, 0]][seed % 3], dtype=np.intp)
+    order, errors = forward_path(x, y, fold, given=given_columns, steps=3)
+    chosen = given_columns.tolist()
+    expected = [error(x, y, fold, chosen)]
+    for column in order.tolist():
+        free = [j for j in range(x.shape[1]) if j not in chosen and j != 2]
+        assert column == min(free, key=lambda j: error(x, y, fold, [*chosen, j]))
+        chosen.append(column)
+        expected.append(error(x, y, fold, chosen))
+    np.testing.assert_allclose(errors, expected, rtol=1e-9)
+    assert len(order) == min(3, x.shape[1] - 1 - len(given_columns))
+
+
+@settings(deadline=None, max_examples=30)
+@given(seed=SEEDS)
+def test_subset_predictions_equal_scikit_learn(seed: int) -> None:
+    x, y, fold = study(seed)
+    everything = np.arange(x.shape[1])
+    rng = np.random.default_rng(seed)
+    some = [rng.permutation(everything)[: rng.integers(0, len(everything) + 1)] for _ in range(4)]
+    subsets = [NONE, everything, np.array([2]), *(np.delete(everything, j) for j in everything), *some]
+    found = subset_predictions(x, y, fold, subsets=subsets)
+    expected = [reference(x, y, fold, subset.tolist()) for subset in subsets]
+    np.testing.assert_allclose(found, expected, atol=1e-8)
+
+
+@settings(deadline=None, max_examples=20)
+@given(seed=SEEDS)
+def test_units_and_direction_do_not_matter(seed: int) -> None:
+    x, y, fold = study(seed)
+    order, errors = forward_path(x, y, fold, given=NONE, steps=9)
+    scale = np.where(np.arange(x.shape[1]) % 2, -5.0, 0.1)
+    turned, turned_errors = forward_path(x * scale, 1 - 2 * y, fold, given=NONE, steps=9)
+    assert turned.tolist() == order.tolist()
+    np.testing.assert_allclose(turned_errors, 4 * errors, rtol=1e-9)
+
+
+def test_the_errors_of_the_path_are_those_of_its_subsets() -> None:
+    rng = np.random.default_rng(5)
+    x, fold = rng.standard_t(2, (120, 30)), np.arange(120) % 5  # with outliers, and missing values
+    y = x[:, :4].sum(axis=1) + rng.normal(size=120)
+    x[rng.random(x.shape) < 0.1] = np.nan
+    order, errors = forward_path(x, y, fold, given=NONE, steps=30)
+    assert sorted(order.tolist()) == list(range(30))
+    assert set(order[:4].tolist()) == {0, 1, 2, 3}
+    predicted = subset_predictions(x, y, fold, subsets=[order[:k] for k in range(31)])
+    np.testing.assert_allclose(((predicted - y) ** 2).mean(axis=1), errors, rtol=1e-9)
+    assert errors[4] < errors[0] / 2
+    assert errors[-1] > errors[4]  # noise columns cost: the curve is not cut where it rises
+
+
+def test_between_copies_the_first_is_taken() -> None:
+    rng = np.random.default_rng(0)
+    column = rng.normal(size=(60, 1))
+    x = np.column_stack([rng.normal(size=60), np.repeat(column, 5, axis=1)])
+    order, _ = forward_path(x, column[:, 0], np.arange(60) % 3, given=NONE, steps=1)
+    assert order.tolist() == [1]
+
+
+def test_nothing_to_choose_from() -> None:
+    y, fold = np.array([1.0, 2.0, 3.0, 6.0]), np.array([0, 1, 0, 1])
+    x = np.column_stack([np.ones(4), np.full(4, np.nan)])
+    order, errors = forward_path(x, y, fold, given=NONE, steps=5)
+    assert order.tolist() == []
+    np.testing.assert_allclose(errors, [np.mean([9, 0, 1, 16])])  # means 2 and 4, each predicting the other fold
+    assert forward_path(y[:, np.newaxis], y, fold, given=np.array([0]), steps=5)[0].tolist() == []
+    assert forward_path(y[:, np.newaxis], y, fold, given=NONE, steps=0)[0].tolist() == []
+
+
+def test_one_fold_has_nothing_to_train_on() -> None:
+    with pytest.raises(AssertionError):
+        subset_predictions(np.ones((3, 1)), np.ones(3), np.array([0, 0, -1]), subsets=[NONE])
+
+
+# --- costs ---------------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=30)
+@given(seed=SEEDS)
+def test_with_costs_the_path_takes_the_greatest_fall_per_cost(seed: int) -> None:
+    x, y, fold = study(seed)
+    costs = np.random.default_rng(seed).uniform(0.1, 10, x.shape[1])
+    order, errors = forward_path(x, y, fold, given=NONE, steps=9, costs=costs)
+    chosen: list[int] = []
+    for column in order.tolist():
+        free = [j for j in range(x.shape[1]) if j not in chosen and j != 2]
+        now = error(x, y, fold, chosen)
+        change = {j: error(x, y, fold, [*chosen, j]) - now for j in free}
+        assert column == min(free, key=lambda j: change[j] / costs[j] if change[j] < 0 else change[j])
+        chosen.append(column)
+    np.testing.assert_allclose(errors[-1], error(x, y, fold, chosen), rtol=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
+def test_the_currency_of_costs_does_not_matter(unit: float) -> None:
+    x, y, fold = study(4)
+    costs = np.arange(1.0, x.shape[1] + 1)
+    order, _ = forward_path(x, y, fold, given=NONE, steps=9, costs=costs * unit)
+    assert order.tolist() == forward_path(x, y, fold, given=NONE, steps=9, costs=costs)[0].tolist()
+    same, _ = forward_path(x, y, fold, given=NONE, steps=9, costs=np.full(x.shape[1], unit))
+    assert same.tolist() == forward_path(x, y, fold, given=NONE, steps=9)[0].tolist()
+
+
+def test_a_cheap_column_comes_before_its_expensive_twin() -> None:
+    rng = np.random.default_rng(0)
+    column, other = rng.normal(size=(2, 60))
+    x = np.column_stack([column, 3 * column - 1, other])
+    y, fold = column + other + 0.3 * rng.normal(size=60), np.arange(60) % 3
+    for costs, first in ((np.array([5.0, 1.0, 1.0]), 1), (np.array([1.0, 5.0, 1.0]), 0)):
+        order, _ = forward_path(x, y, fold, given=NONE, steps=2, costs=costs)
+        assert set(order.tolist()) == {first, 2}
+
+
+# --- honest paths --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("costs", [None, np.array([1.0, 9.0, 1.0, 2.0, 1.0])])
+def test_a_fold_is_predicted_by_the_path_of_the_others_within_the_budget(costs: np.ndarray | None) -> None:
+    rng = np.random.default_rng(7)
+    x, fold, groups = rng.normal(size=(80, 5)), np.arange(80) // 2 % 4, np.arange(80) // 2
+    y = x[:, 1] + 0.7 * x[:, 3] + rng.normal(size=80)
+    path = nested_path(x, y, fold, groups=groups, given=np.array([4]), steps=3, costs=costs)
+    whole, _ = forward_path(x, y, fold, given=np.array([4]), steps=3, costs=costs)
+    assert path.order.tolist() == whole.tolist()
+    shares = np.zeros(3)
+    price = np.ones(5) if costs is None else costs
+    for f in range(4):
+        train, held = fold != f, fold == f
+        own, _ = forward_path(x[train], y[train], fold[train], given=np.array([4]), steps=9, costs=costs)
+        for k in range(4):
+            budget = price[whole[:k]].sum()
+            affordable = [n for n in range(len(own) + 1) if price[own[:n]].sum() <= budget]
+            subset = [4, *own[: max(affordable)]]
+            learnt = ridge(x[train][:, subset], y[train], groups=groups[train])
+            np.testing.assert_allclose(path.predicted[k, held], predict(learnt, x[held][:, subset]), rtol=1e-9)
+            if k:
+                shares[k - 1] += whole[k - 1] in subset[1:]
+    np.testing.assert_allclose(path.chosen, shares / 4)
+
+
+def test_what_is_held_out_changes_no_choice_for_it() -> None:
+    rng = np.random.default_rng(8)
+    x, fold, groups = rng.normal(size=(60, 6)), np.arange(60) % 3, np.arange(60)
+    y = x[:, 0] + rng.normal(size=60)
+    before = nested_path(x, y, fold, groups=groups, given=NONE, steps=2)
+    poisoned = np.where(fold == 1, x[:, 5] * 100, y)
+    after = nested_path(x, poisoned, fold, groups=groups, given=NONE, steps=2)
+    np.testing.assert_array_equal(before.predicted[:, fold == 1], after.predicted[:, fold == 1])
+    assert (before.predicted[1:, fold != 1] != after.predicted[1:, fold != 1]).any()
+
+
+def test_choosing_among_many_noise_columns_does_not_look_good() -> None:
+    scores = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        x, y, fold = rng.normal(size=(60, 40)), rng.normal(size=60), np.arange(60) % 5
+        _, errors = forward_path(x, y, fold, given=NONE, steps=5)
+        assert errors[5] < errors[0]  # the path's own error is an optimistic one
+        path = nested_path(x, y, fold, groups=np.arange(60), given=NONE, steps=5)
+        scores.append([np.corrcoef(path.predicted[5, fold == f], y[fold == f])[0, 1] for f in range(5)])
+    own = np.mean(scores, axis=1)
+    assert abs(own.mean()) < 3 * own.std(ddof=1) / np.sqrt(len(own))
+
+
+def test_two_folds_choose_by_the_groups_left_and_one_group_by_nothing() -> None:
+    rng = np.random.default_rng(9)
+    x, fold = rng.normal(size=(60, 4)), np.arange(60) % 2
+    y = x[:, 2] + 0.3 * rng.normal(size=60)
+    path = nested_path(x, y, fold, groups=np.arange(60), given=NONE, steps=2)
+    assert path.order[0] == 2
+    assert path.chosen[0] == 1
+    assert np.corrcoef(path.predicted[1], y)[0, 1] > 0.8
+    alone = nested_path(x, y, fold, groups=fold, given=NONE, steps=2)
+    assert alone.chosen.tolist() == [0, 0]
+    for f in range(2):
+        np.testing.assert_allclose(alone.predicted[:, fold == f], y[fold != f].mean())

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from custodes.stats.resampling.resample import (
+    bootstrap_weights,
+    percentile_interval,
+    permutation_p,
+    same_outputs,
+    sign_flips,
+    unit_sums,
+    weighted_sums,
+    with_point,
+)
+
+
+def test_bootstrap_weights_are_multinomial_counts() -> None:
+    weights = bootstrap_weights(8, 20_000, np.random.default_rng(1))
+    assert weights.shape == (20_000, 8)
+    assert (weights.sum(axis=1) == 8).all()
+    assert np.array_equal(weights, np.rint(weights))
+    # multinomial(n, 1/n): mean 1, variance 1 - 1/n, covariance -1/n; 5 standard errors are about .04
+    np.testing.assert_allclose(weights.mean(axis=0), 1, atol=0.04)
+    covariance = np.cov(weights.T)
+    np.testing.assert_allclose(np.diag(covariance), 1 - 1 / 8, atol=0.06)
+    np.testing.assert_allclose(covariance[np.triu_indices(8, 1)], -1 / 8, atol=0.05)
+
+
+def test_the_same_generator_state_gives_the_same_weights() -> None:
+    first, second = (bootstrap_weights(5, 4, np.random.default_rng(0)) for _ in range(2))
+    assert np.array_equal(first, second)
+    assert not np.array_equal(first, bootstrap_weights(5, 4, np.random.default_rng(1)))
+
+
+def test_the_point_comes_first() -> None:
+    weights = np.array([[0.0, 3.0, 0.0]])
+    assert with_point(weights).tolist() == [[1, 1, 1], [0, 3, 0]]
+    assert with_point(np.empty((0, 2))).tolist() == [[1, 1]]
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_unit_sums_add_what_belongs_together(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n_items, n_units = rng.integers(0, 12), rng.integers(1, 6)
+    values, units = rng.normal(size=(2, 3, n_items)), rng.integers(0, n_units, n_items)
+    sums = unit_sums(values, units=units, n_units=n_units)
+    expected = np.stack([values[..., units == u].sum(axis=-1) for u in range(n_units)], axis=-1)
+    np.testing.assert_allclose(sums, expected, atol=1e-12)
+    weights = rng.integers(0, 3, (4, n_units)).astype(float)
+    repeated = np.stack([np.repeat(values, w[units].astype(int), axis=-1).sum(axis=-1) for w in weights])
+    np.testing.assert_allclose(weighted_sums(weights, sums), repeated, atol=1e-12)
+
+
+def test_integers_add_up_without_overflow() -> None:
+    signs = np.ones((1, 300), dtype=np.int8)
+    assert unit_sums(signs, units=np.zeros(300, dtype=int), n_units=1).item() == 300
+
+
+def test_metrics_that_share_their_outputs_are_grouped() -> None:
+    human = np.array([[1.0, 2.0], [np.nan, 4.0]])
+    metrics = np.zeros((3, 2, 2))
+    metrics[1, 0, 0] = np.nan
+    metrics[2, 1, 0] = np.nan  # the person lacks it as well
+    groups = {tuple(m): o.tolist() for m, o in same_outputs(human, metrics)}
+    assert groups == {(0, 2): [0, 1, 3], (1,): [1, 3]}
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95])
+def test_percentile_interval_equals_numpy_quantile(confidence: float) -> None:
+    draws = np.random.default_rng(0).normal(size=(37, 2, 3))
+    draws[:5, 0, 1] = np.nan
+    low, high = percentile_interval(draws, confidence=confidence)
+    np.testing.assert_allclose(low, np.nanquantile(draws, (1 - confidence) / 2, axis=0))
+    np.testing.assert_allclose(high, np.nanquantile(draws, (1 + confidence) / 2, axis=0))
+
+
+def test_an_interval_needs_half_of_its_draws() -> None:
+    draws = np.tile(np.array([[1.0], [2.0], [3.0], [4.0]]), 3)
+    draws[:2, 0] = np.nan
+    draws[:3, 1] = np.nan
+    draws[:, 2] = np.nan
+    low, high = percentile_interval(draws, confidence=0.5)
+    assert low[0] == 3.25
+    assert high[0] == 3.75
+    assert np.isnan(low[1:]).all()
+    assert np.isnan(high[1:]).all()
+
+
+def test_no_draws_give_no_interval() -> None:
+    low, high = percentile_interval(np.full((1, 2), np.nan), confidence=0.95)
+    assert np.isnan([low, high]).all()
+
+
+def test_sign_flips_are_fair() -> None:
+    flips = sign_flips(50, 2_000, np.random.default_rng(0))
+    assert flips.dtype == np.int8
+    assert set(np.unique(flips)) == {-1, 1}
+    assert abs(flips.mean()) < 5 / np.sqrt(flips.size)
+    assert np.abs(flips.mean(axis=0)).max() < 5 / np.sqrt(2_000)
+
+
+def test_permutation_p_counts_both_sides_and_itself() -> None:
+    null = np.array([[-3.0, 0.1], [2.0, 0.2], [1.0, np.nan]])
+    assert permutation_p(np.array([2.0, 0.15]), null).tolist() == [3 / 4, 2 / 3]
+    assert permutation_p(np.array([-2.0, -0.15]), null).tolist() == [3 / 4, 2 / 3]
+
+
+def test_permutation_p_treats_float_noise_as_a_tie() -> None:
+    assert permutation_p(np.array(0.1 + 0.2), np.array([0.3])).item() == 1  # 0.1 + 0.2 > 0.3 in binary
+
+
+def test_permutation_p_of_nothing_is_undefined() -> None:
+    assert np.isnan(permutation_p(np.array([np.nan, 1.0]), np.array([[1.0, np.nan]]))).all()
