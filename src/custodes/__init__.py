@@ -81,8 +81,8 @@ _HOMES = {
     "custodes.data.simulate": ("SimulatedMetric", "demo_study", "simulate"),
     "custodes.data.study": ("Study",),
     "custodes.errors": ("CustodesError", "CustodesWarning", "InputError", "MissingExtraError", "OptionError"),
-    **{f"custodes.evaluate.{name}": (name,) for name in ("agreement", "check", "correction", "favoritism", "ranking")},
-    **{f"custodes.evaluate.{name}.{name}": (name,) for name in ("ceiling", "complementarity", "protocol")},
+    **{f"custodes.evaluate.{name}": (name,) for name in ("check", "correction", "favoritism", "ranking")},
+    **{f"custodes.evaluate.{name}.{name}": (name,) for name in ("agreement", "ceiling", "complementarity", "protocol")},
     "custodes.evaluate.protocol.plan": ("plan",),
     "custodes.reporting": ("report",),
 }

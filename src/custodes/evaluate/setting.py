@@ -1,0 +1,96 @@
+"""The arguments that questions share: what is compared, how scores become preferences, and what each may be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypedDict
+
+import numpy as np
+
+from custodes.data.pairs import Aggregate
+from custodes.data.patterns import Patterns
+from custodes.data.preferences import Orders
+from custodes.errors import OptionError, suggestion
+
+Ties = float | Literal["exact", "calibrated"]
+
+
+class Selection(TypedDict, total=False):
+    """The arguments that every question takes: what is compared.
+
+    human, metrics, systems, aspect, group: comma lists of globs, `!` excludes (default: everything; people are the
+    raters of kind human).
+    """
+
+    human: Patterns
+    metrics: Patterns
+    systems: Patterns
+    aspect: Patterns
+    group: Patterns
+
+
+class Setting(Selection, total=False):
+    """The arguments of questions about preferences: a `Selection`, and how scores become preferences.
+
+    aggregate: several people by 'mean' (of score differences) or 'vote'. human_ties: people
+    tie up to this difference (default: exactly). ties: metrics tie 'exact', up to a number, or 'calibrated'.
+    orders: verdicts of both presentation orders by 'mean', 'consistent' ones only, or the 'first'.
+    """
+
+    aggregate: Aggregate
+    human_ties: float | None
+    ties: Ties
+    orders: Orders
+
+
+DEFAULTS: Setting = {
+    "human": None,
+    "metrics": None,
+    "systems": None,
+    "aspect": None,
+    "group": None,
+    "aggregate": "mean",
+    "human_ties": None,
+    "ties": "exact",
+    "orders": "mean",
+}
+
+
+def settings(given: Setting) -> Setting:
+    """The setting with defaults filled in and values checked."""
+    full: Setting = {**DEFAULTS, **given}
+    one_of("aggregate", full["aggregate"], ("mean", "vote"))
+    one_of("orders", full["orders"], ("mean", "consistent", "first"))
+    ties = full["ties"]
+    if isinstance(ties, str) and ties not in ("exact", "calibrated"):
+        raise OptionError(f"ties={ties!r}; allowed: exact, calibrated, or a number in the metric's own units")
+    for name, number in (("ties", ties), ("human_ties", full["human_ties"])):
+        if isinstance(number, (int, float)) and not (np.isfinite(number) and number >= 0):
+            raise OptionError(f"{name}={number}: a tie threshold is a number of at least 0")
+    return full
+
+
+def selection_of(given: Mapping[str, Any]) -> Selection:
+    """The part of a setting that says what is compared."""
+    return {name: given[name] for name in Selection.__annotations__ if name in given}  # type: ignore[return-value]
+
+
+def between(name: str, value: float, low: float, high: float) -> float:
+    """An option that must lie strictly between two numbers."""
+    if not low < value < high:
+        raise OptionError(f"{name}={value}: must lie between {low:g} and {high:g}, both excluded")
+    return value
+
+
+def at_least(name: str, value: int, least: int) -> int:
+    """An option that must be an integer of at least some size."""
+    if value != int(value) or value < least:
+        raise OptionError(f"{name}={value}: must be a whole number of at least {least}")
+    return int(value)
+
+
+def one_of(name: str, value: Any, allowed: Any) -> Any:
+    """An option that must be one of some words."""
+    if value not in allowed:
+        raise OptionError(f"{name}={value!r}; allowed: {', '.join(allowed)}{suggestion(str(value), allowed)}")
+    return value
