@@ -89,17 +89,17 @@ def results() -> str:
         "What the verbs write with `--format json` and `csv`, and what the results hold in Python (as Polars frames:",
         '`result.metrics`, or `result.to_frame("metrics").to_pandas()`).',
         "",
-        "JSON is one object: `question`, `provenance`, `notes`, then each table as a list of rows, then `seconds` (not with",
-        "`--no-timing`).",
+        "JSON is one object: `question`, `provenance`, `notes`, then each table as a list of rows, then `seconds` (not",
+        "with `--no-timing`).",
         "",
-        "- `provenance`: `study` (the input), `digest` (of its bytes), `options`, `seed`, `versions`, `dropped` (notes that",
-        "  carry a count).",
+        "- `provenance`: `study` (the input), `digest` (of its bytes), `options`, `seed`, `versions`, `dropped` (notes",
+        "  that carry a count).",
         "- `notes`: `rule`, `message`, `count`, `aspect`. Everything left out, inferred or undefined is named here.",
-        "- An undefined value is null in JSON and an empty cell in CSV, and a note or the column `note` says why. It is never",
-        "  0.",
+        "- An undefined value is null in JSON and an empty cell in CSV, and a note or the column `note` says why. It is",
+        "  never 0.",
         "- Rows start with `aspect` (or `target`, an aspect or `mean:A,B`), which is empty where ratings have none.",
-        "  `complementarity` and `ceiling` take all aspects at once: a rater's name holds its aspect (`human:coherence`,",
-        "  `judge:coherence`).",
+        "  `complementarity` and `ceiling` take all aspects at once: a rater's name holds its aspect",
+        "  (`human:coherence`, `judge:coherence`).",
         "- `x_low` and `x_high` are the ends of the interval of `x` at the level `confidence`; `x_sd` is its standard",
         "  deviation over replications.",
         "",
@@ -179,10 +179,8 @@ def _doc(value: Any) -> list[str]:
 def pages() -> dict[Path, str]:
     """Path to content of every generated page."""
     made = {"cli": command_line(), "api": python(), "results": results()}
-    return {
-        DOCS / "reference" / f"{name}.md": re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n"
-        for name, text in made.items()
-    }
+    folder = DOCS / "reference"
+    return {folder / f"{name}.md": re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n" for name, text in made.items()}
 
 
 def picture() -> Path:
