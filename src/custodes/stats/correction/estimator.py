@@ -50,9 +50,10 @@ class Counts(NamedTuple):
 
     def distinct(self) -> Distinct:
         """Every table once, so that equal ones get equal answers, and a swap of the systems the mirror image."""
-        assert self.shape is not None
-        parts = [part.reshape(len(self.flat.paired), -1).astype(np.int64) for part in self.flat]
-        tables, mirrors = (np.concatenate(rows, axis=1) for rows in (parts, [part[:, ::-1] for part in parts]))
+        parts = (self.paired.reshape(-1, 9), *self.flat[1:])
+        tables, mirrors = (
+            np.concatenate([part[:, ::step] for part in parts], axis=1).astype(np.int64) for step in (1, -1)
+        )
         first = (tables != mirrors).argmax(axis=1)[:, np.newaxis]
         swapped = (np.take_along_axis(tables, first, axis=1) < np.take_along_axis(mirrors, first, axis=1))[:, 0]
         rows, where = np.unique(np.where(swapped[:, np.newaxis], mirrors, tables), axis=0, return_inverse=True)
