@@ -176,7 +176,7 @@ class Remark:
     count: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Estimator:
     """`estimate` answers from `Counts`, or where it `needs_items` from `Items`, with `confidence`, `gamma` (the error
     level of decisions, for what draws until theta is clear) and `rng`.
