@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.stats.correction.estimator import Evidence
 from custodes.stats.decisions.outcome import error_types
 from custodes.stats.stopping.allocation import KINDS, counted, granted, tables
-from custodes.stats.stopping.rules import Evidence, Rule, rule_on
+from custodes.stats.stopping.rules import Rule, rule_on
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -9,9 +9,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.correction.dirichlet import human_theta
-from custodes.stats.correction.estimate import ESTIMATORS, Estimate
-from custodes.stats.correction.screening import screened
+from custodes.stats.correction.estimator import Counts, Evidence
+from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.betting import betting_interval, log_wealth
 from custodes.stats.stopping.sequential import group_sequential_bounds, predictive_probability
 
@@ -21,12 +20,6 @@ Boundary = Literal["none", "pocock", "obrien-fleming"]
 
 BOUNDARIES = ("none", "pocock", "obrien-fleming")
 STOPS = ("decided", "futility", "equivalence", "anytime")
-HUMAN = "human"
-"""The estimator of people's annotations alone, a closed form."""
-MIXTURE = "mixture"
-"""The estimator of the mixture model, by draws."""
-POOLED = "pooled"
-"""The estimator of all pairs together, from people's annotations alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,22 +50,6 @@ class Ruling:
     decision: NDArray[np.int8]
     closed: NDArray[np.bool_]
     p: Floats
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evidence:
-    """What an estimator says of tables (...), as far as a rule asks: `low` and `high` bound the margin at 1 - gamma."""
-
-    theta: Floats
-    margin: Floats
-    sd: Floats
-    low: Floats
-    high: Floats
-    p: Floats
-
-    def where(self, mask: NDArray[np.bool_]) -> Evidence:
-        """The evidence of some of the tables."""
-        return Evidence(**{name: values[mask] for name, values in vars(self).items()})
 
 
 def looks_every(batch: int, most: int) -> tuple[int, ...]:
@@ -112,7 +89,7 @@ def rule_on(
     human = paired.sum(axis=-1) + human_only
     n = human.sum(axis=-1)
     tail = float(ndtr(-rule.bounds[look]))
-    seen = evidence or _evidence(rule, paired, metric_only, human_only, human, tail=tail)
+    seen = evidence or _evidence(rule, Counts(paired, metric_only, human_only), tail=tail)
     low, high = seen.low, seen.high
     if rule.anytime:
         sign = np.sign(human[..., 0] - human[..., 2])
@@ -131,59 +108,12 @@ def rule_on(
     return Ruling(decision=decision, closed=closed, p=seen.p)
 
 
-def evidence_of(estimate: Estimate, *, gamma: float) -> Evidence:
-    """An estimate made with confidence 1 - gamma, as a rule reads it.
-
-    Draws worth n resolve no probability below 1 / n, so theta is kept that far from 0 and 1: a boundary may ask more.
-    """
-    from scipy.special import ndtri
-
-    resolved = np.nan_to_num(1 / (estimate.effective_draws + 2), nan=0.0)
-    return Evidence(
-        theta=np.clip(estimate.theta, resolved, 1 - resolved),
-        margin=estimate.margin,
-        sd=(estimate.margin_high - estimate.margin_low) / (-2 * ndtri(gamma / 2)),
-        low=estimate.margin_low,
-        high=estimate.margin_high,
-        p=estimate.p,
-    )
-
-
-def _evidence(rule: Rule, paired: Ints, metric_only: Ints, human_only: Ints, human: Ints, *, tail: float) -> Evidence:
-    if rule.estimator == HUMAN and rule.equivalence is None:
-        return _from_people(human)
-    if rule.estimator == MIXTURE and rule.equivalence is None:
-        return _from_mixture(paired, metric_only, human_only, tail=tail, seed=rule.seed)
-    # One seed for all looks: these estimates depend on their table alone, not on what else is judged with it.
-    estimate = ESTIMATORS[rule.estimator](
-        paired,
-        metric_only,
-        human_only,
-        confidence=1 - rule.gamma,
-        gamma=rule.gamma,
-        rng=np.random.default_rng(rule.seed),
-    )
-    return evidence_of(estimate, gamma=rule.gamma)
-
-
-def _from_people(human: Ints) -> Evidence:
-    """Posterior moments under a uniform prior, without the interval, which takes much longer than all the rest."""
-    n = human.sum(axis=-1)
-    p = (human + 1) / (n + 3)[..., np.newaxis]
-    margin = p[..., 0] - p[..., 2]
-    sd = np.sqrt((p[..., 0] + p[..., 2] - margin**2) / (n + 4))
-    undefined = np.full(n.shape, np.nan)
-    theta = human_theta(human[..., 0], human[..., 2])
-    return Evidence(theta=theta, margin=margin, sd=sd, low=undefined, high=undefined, p=p)
-
-
-def _from_mixture(paired: Ints, metric_only: Ints, human_only: Ints, *, tail: float, seed: int) -> Evidence:
-    """As precise as the decision needs and without the interval: a replay judges very many tables."""
-    seen = screened(paired, metric_only, human_only, tail=tail, rng=np.random.default_rng(seed))
-    resolved = 1 / (seen.effective_draws + 2)
-    undefined = np.full(seen.theta.shape, np.nan)
-    theta = np.clip(seen.theta, resolved, 1 - resolved)
-    return Evidence(theta=theta, margin=seen.margin, sd=seen.sd, low=undefined, high=undefined, p=seen.p)
+def _evidence(rule: Rule, counts: Counts, *, tail: float) -> Evidence:
+    """One seed for all looks: careful answers depend on their table alone, not on what else is judged with it."""
+    own, rng = ESTIMATORS[rule.estimator], np.random.default_rng(rule.seed)
+    if own.quick and rule.equivalence is None:
+        return own.quick(counts, tail=tail, rng=rng)
+    return Evidence.of(own.estimate(counts, confidence=1 - rule.gamma, gamma=rule.gamma, rng=rng), gamma=rule.gamma)
 
 
 def _anytime_bound(rule: Rule, human: Ints, last: Ints) -> Floats:
