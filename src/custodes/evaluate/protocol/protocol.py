@@ -83,14 +83,25 @@ class Protocol(Result):
         share("share", "of the annotations there are, mean over pairs", sd=True, best="low"),
         *error_columns(*MEANINGS, sd=True),
         score("kld", KLD, "KLD (nats)", sd=True, best="low"),
-        share("null_error", "false decisions a pair where no pair differs; null unless asked for", "False", sd=True, best="low"),
+        share(
+            "null_error",
+            "false decisions a pair where no pair differs; null unless asked for",
+            "False",
+            sd=True,
+            best="low",
+        ),
     )
     reference: pl.DataFrame = table(
         "The decisions on all annotations.",
         count("pairs", "pairs that people rated"),
         count("annotations", "there are in all"),
         share("decided", "pairs that all annotations decide"),
-        share("self_agreement", "how often all annotations, resampled by cluster, decide the same", "People again", sd=True),
+        share(
+            "self_agreement",
+            "how often all annotations, resampled by cluster, decide the same",
+            "People again",
+            sd=True,
+        ),
     )
     curve: pl.DataFrame = table(
         "The rows of `protocol` by round.",
@@ -316,4 +327,4 @@ def _notes(estimators: Sequence[Estimator], rules: Sequence[Stopping], n_pairs: 
     for budget in dict.fromkeys(rule.budget for rule in rules if rule.budget is not None and rule.budget < n_pairs):
         message = f"the budget of {budget} annotations leaves some of {n_pairs} pairs without any"
         yield Note(rule="pairs-never-annotated", message=message, count=n_pairs - budget)
-    yield from (Note(**own.assumes._asdict()) for own in estimators if own.assumes)
+    yield from (Note(**vars(own.assumes)) for own in estimators if own.assumes)

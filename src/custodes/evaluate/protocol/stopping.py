@@ -159,9 +159,7 @@ def asked_for(
         chosen.append(ESTIMATORS[one_of("estimator", name, ESTIMATORS)])
         if alone and chosen[-1].uses_metric:
             others = " or ".join(own.name for own in ESTIMATORS.values() if not own.uses_metric)
-            raise OptionError(
-                f"estimator={name!r} needs a metric, and metrics='none'; choose metrics, or {others}"
-            )
+            raise OptionError(f"estimator={name!r} needs a metric, and metrics='none'; choose metrics, or {others}")
     rules = tuple(dict.fromkeys([stopping] if isinstance(stopping, Stopping) else stopping))
     if not chosen or not rules:
         raise OptionError("estimator and stopping: give one of each, or several")

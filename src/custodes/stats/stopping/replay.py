@@ -69,7 +69,8 @@ def replay(answers: Answers, rule: Rule, *, reference: NDArray[np.int8], truth: 
         judged = given > 0
         if judged.any():
             together = None
-            if rule.estimator.needs_items and answers.items:
+            if rule.estimator.needs_items:
+                assert answers.items is not None
                 together = evidence_of(rule, answers.items(n)).where(judged)
             known = tables(counts[judged], answers.metric[judged])
             ruling = rule_on(rule, known, look=look, last=last[judged], together=together)

@@ -73,24 +73,11 @@ def rule_on(rule: Rule, counts: Counts, *, look: int, last: Ints, together: Evid
 
 
 def evidence_of(rule: Rule, about: Counts | Items) -> Evidence:
-    """What the estimator of a rule says.
-
-    Draws worth n resolve no probability below 1 / n, so theta is kept that far from 0 and 1: a boundary may ask more.
-    """
-    from scipy.special import ndtri
-
+    """What the estimator of a rule says."""
     # One seed for all looks: these estimates depend on their table alone, not on what else is judged with it.
     rng = np.random.default_rng(rule.seed)
     estimate = rule.estimator.estimate(about, confidence=1 - rule.gamma, gamma=rule.gamma, rng=rng)
-    resolved = np.nan_to_num(1 / (estimate.effective_draws + 2), nan=0.0)
-    return Evidence(
-        theta=np.clip(estimate.theta, resolved, 1 - resolved),
-        margin=estimate.margin,
-        sd=(estimate.margin_high - estimate.margin_low) / (-2 * ndtri(rule.gamma / 2)),
-        low=estimate.margin_low,
-        high=estimate.margin_high,
-        p=estimate.p,
-    )
+    return Evidence.of(estimate, gamma=rule.gamma)
 
 
 def _evidence(rule: Rule, counts: Counts, tail: float) -> Evidence:

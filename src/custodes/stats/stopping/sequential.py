@@ -31,7 +31,8 @@ BOUNDARIES = {
         Boundary(name="none", doc="every look decides as if it were the only one, as in the paper", shape=None),
         Boundary(name="pocock", doc="the same, larger |z| of every look", shape=np.ones_like),
         Boundary(
-            name="obrien-fleming", doc="very much of early looks, little more than usual of the last",
+            name="obrien-fleming",
+            doc="very much of early looks, little more than usual of the last",
             shape=lambda share: 1 / np.sqrt(share),
         ),
     )
