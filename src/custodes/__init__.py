@@ -38,8 +38,10 @@ if TYPE_CHECKING:
     from custodes.evaluate.complementarity.complementarity import complementarity
     from custodes.evaluate.correction import correction
     from custodes.evaluate.favoritism import favoritism
+    from custodes.evaluate.protocol import live
     from custodes.evaluate.protocol.plan import plan
     from custodes.evaluate.protocol.protocol import protocol
+    from custodes.evaluate.protocol.stopping import Stopping
     from custodes.evaluate.ranking import ranking
     from custodes.reporting import report
 
@@ -57,6 +59,8 @@ __all__ = [  # noqa: RUF022 - in the order of the story
     "correction",
     "protocol",
     "plan",
+    "Stopping",
+    "live",
     "complementarity",
     "ceiling",
     "combine_fit",
@@ -84,15 +88,17 @@ _HOMES = {
     **{f"custodes.evaluate.{name}": (name,) for name in ("check", "correction", "favoritism", "ranking")},
     **{f"custodes.evaluate.{name}.{name}": (name,) for name in ("agreement", "ceiling", "complementarity", "protocol")},
     "custodes.evaluate.protocol.plan": ("plan",),
+    "custodes.evaluate.protocol.stopping": ("Stopping",),
     "custodes.reporting": ("report",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
+_MODULES = {"plots": "custodes.plots", "live": "custodes.evaluate.protocol.live"}
 
 
 def __getattr__(name: str) -> Any:
     """A public name is loaded on its first use, so that importing custodes stays light."""
-    if name == "plots":
-        return import_module("custodes.plots")
+    if name in _MODULES:
+        return import_module(_MODULES[name])
     if name not in _HOME:
         raise AttributeError(f"module 'custodes' has no attribute {name!r}")
     value = getattr(import_module(_HOME[name]), name)
