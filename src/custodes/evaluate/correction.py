@@ -113,7 +113,12 @@ class Correction(Result):
     )
 
 
-@question
+@question(
+    "custodes correction partly_annotated.csv --metrics judge --format csv",
+    estimator="mixture, human, ppi, inversion, poststratified, naive or pooled; repeatable.",
+    sampler="Sampler of the mixture model.",
+    equivalence="Mark pairs whose margin is surely smaller.",
+)
 def correction(
     study: Study | PairCounts,
     *,

@@ -137,7 +137,7 @@ class Favoritism(Result):
     )
 
 
-@question
+@question("custodes favoritism battles.csv --invalid drop --format csv --table systems")
 def favoritism(
     study: Study | PairCounts,
     *,

@@ -98,7 +98,12 @@ class Ranking(Result):
     )
 
 
-@question
+@question(
+    "custodes ranking demo --correction holm -o ranking.json",
+    test="Sign test: normal or binomial.",
+    correction="Correction over the pairs of a rater.",
+    kld="Outcome estimate behind the divergence.",
+)
 def ranking(
     study: Study | PairCounts,
     *,

@@ -158,7 +158,12 @@ class Complementarity(Result):
     )
 
 
-@question
+@question(
+    "custodes complementarity ratings.csv --raters raters.csv --distance half",
+    level="Rank systems by item, or items by system.",
+    distance="What ties do.",
+    people="A rater an aspect, or an annotator.",
+)
 def complementarity(
     study: Study,
     *,

@@ -14,7 +14,7 @@ import numpy as np
 
 from custodes.data.pairs import PairPreferences, pairs_of
 from custodes.errors import InputError, OptionError, listed, suggestion
-from custodes.evaluate.protocol.annotations import Ints, Signs, outcome_of
+from custodes.evaluate.protocol.annotations import Ints, outcome_of
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, asked_for
 from custodes.evaluate.setting import at_least
 from custodes.stats import ABSENT

@@ -90,7 +90,15 @@ class Plan(Result):
     )
 
 
-@question
+@question(
+    "custodes plan --margins 0,0.1,0.3 --items 200 --looks 10,20,40 --boundary pocock",
+    margins="Assumed p_win - p_loss, one a pair: 0,0.1,0.3.",
+    tie_rate="Assumed share of ties (default: 0.3).",
+    channel="How a metric answers: a 3x3 .csv [human, metric], or ideal.",
+    items="Items to annotate.",
+    metric_items="Further items that the metric rates.",
+    estimator="As in correction (default: human, or mixture with a metric); repeatable.",
+)
 def plan(
     pilot: Study | None = None,
     *,

@@ -127,7 +127,12 @@ class Protocol(Result):
     )
 
 
-@question
+@question(
+    "custodes protocol demo --looks 10,20,40 --boundary pocock --null",
+    estimator="As in correction (default: human, or mixture with metrics); repeatable.",
+    null="Also false decisions under the permutation null.",
+    ideal="Also an ideal metric on so many items beside the annotated ones.",
+)
 def protocol(
     study: Study,
     *,
