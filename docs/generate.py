@@ -11,7 +11,7 @@ from typing import Any
 import custodes as cu
 from custodes import cli
 from custodes.evaluate.setting import Setting
-from custodes.questions import QUESTIONS
+from custodes.questions import RESULTS
 
 DOCS = Path(__file__).parent
 MADE = "<!-- Made by docs/generate.py; do not edit. -->\n"
@@ -95,7 +95,7 @@ def results() -> str:
         "- `provenance`: `study` (the input), `digest` (of its bytes), `options`, `seed`, `versions`, `dropped` (notes",
         "  that carry a count).",
         "- `notes`: `rule`, `message`, `count`, `aspect`. Everything left out, inferred or undefined is named here.",
-        "- An undefined value is null in JSON and an empty cell in CSV, and a note or the column `note` says why. It is",
+        "- An undefined value is null in JSON and an empty cell in CSV; a note or the column `note` says why. It is",
         "  never 0.",
         "- Rows start with `aspect` (or `target`, an aspect or `mean:A,B`), which is empty where ratings have none.",
         "  `complementarity` and `ceiling` take all aspects at once: a rater's name holds its aspect",
@@ -104,9 +104,9 @@ def results() -> str:
         "  deviation over replications.",
         "",
     ]
-    for question in QUESTIONS:
+    for question, result in RESULTS.items():
         lines += [f"## `{question}`", ""]
-        for name, table in getattr(cu, question.capitalize()).declared().items():
+        for name, table in result.declared().items():
             lines += [f"### `{name}`", table.doc, "", "| field | kind | meaning |", "|---|---|---|"]
             lines += [f"| `{table.by}` | label | what the row is about |"] if table.by else []
             for column in table.columns:

@@ -76,12 +76,12 @@ class Model(Telling):
 combine = App(
     name="combine", help="A better metric from those you have: fit it to people's ratings, apply it to new scores."
 )
-for name in QUESTIONS:
+for name, asked in QUESTIONS.items():
     if name == "combine":
         app.command(combine)
-        combine.command(verb("combine", Model()), name="fit")
+        combine.command(verb(asked, Model()), name="fit")
     else:
-        app.command(verb(name), name=[name, *filter(None, [ALIASES.get(name)])])
+        app.command(verb(asked), name=[name, *filter(None, [ALIASES.get(name)])])
 
 
 @combine.command(name="score")

@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from cyclopts import Parameter, Token
 from numpy.typing import ArrayLike
 
-import custodes as cu
 from custodes.errors import InputError, OptionError, suggestion
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.evaluate.question import UNRECORDED, Option, options_of
@@ -24,9 +23,8 @@ READING, OUTPUT = Reading(), Output()
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
-def verb(question: str, output: Telling = OUTPUT) -> Callable[..., int]:
+def verb(asked: Any, output: Telling = OUTPUT) -> Callable[..., int]:
     """The command that asks a question of some inputs and writes its answer."""
-    asked = getattr(cu, question)
     about, *_ = inspect.signature(asked).parameters.values()
 
     def command(*inputs: str, reading: Reading, output: Any, **options: Any) -> int:
@@ -41,7 +39,7 @@ def verb(question: str, output: Telling = OUTPUT) -> Callable[..., int]:
         return int(result.status)
 
     text = " ".join(inspect.getdoc(asked).split("\n\n")[0].split())  # type: ignore[union-attr]
-    command.__name__, command.__doc__ = question, f"{text}\n\nExample: `{asked.example}`"
+    command.__name__, command.__doc__ = asked.__name__, f"{text}\n\nExample: `{asked.example}`"
     made = with_options(command, asked, output)
     if about.default is None:  # it may be asked about nothing, so the study is an option
         own = inspect.signature(made)
