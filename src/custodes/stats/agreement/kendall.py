@@ -101,9 +101,7 @@ def _codes(values: Floats) -> Ints:
     return ranks.astype(np.int16 if len(values) <= np.iinfo(np.int16).max else np.int32)
 
 
-def _concordance(
-    people: NDArray[Any], scores: NDArray[Any], bounds: NDArray[np.intp], weights: Floats
-) -> Floats:
+def _concordance(people: NDArray[Any], scores: NDArray[Any], bounds: NDArray[np.intp], weights: Floats) -> Floats:
     """w'Kw for every metric, K[u, v] = sum over outputs o of u, p of v of sign(human) sign(metric) -> (B, metrics).
 
     people (outputs,), scores (metrics, outputs) sorted by unit, unit u being bounds[u]:bounds[u + 1]. K is symmetric:
