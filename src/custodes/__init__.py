@@ -15,7 +15,7 @@ whom it favours, and what the ranking of the systems really is.
     cu.plan(margins=[0.0, 0.2]).plan        # and how many it will take
     cu.complementarity(study).averages      # how alike metrics are, and people
     cu.ceiling(study).prediction            # how much of people's judgement all metrics predict
-    cu.combine_fit(study, target="fluency") # a better metric from those you have, honestly validated
+    cu.combine(study, target="fluency")     # a better metric from those you have, honestly validated
     cu.report(study).save("report.html")    # all of it, in one page
 """
 
@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from custodes import plots
-    from custodes.combine.combination import Combination
-    from custodes.combine.fitting import combine_fit
+    from custodes.combining.combine import combine
+    from custodes.combining.combined_metric import CombinedMetric
     from custodes.data.counting import count_pairs
     from custodes.data.pairs import PairCounts
     from custodes.data.readers import READERS, read
@@ -59,8 +59,8 @@ __all__ = [  # noqa: RUF022 - in the order of the story
     "plan",
     "complementarity",
     "ceiling",
-    "combine_fit",
-    "Combination",
+    "combine",
+    "CombinedMetric",
     "count_pairs",
     "PairCounts",
     "report",
@@ -73,8 +73,8 @@ __all__ = [  # noqa: RUF022 - in the order of the story
 ]
 
 _HOMES = {
-    "custodes.combine.combination": ("Combination",),
-    "custodes.combine.fitting": ("combine_fit",),
+    "custodes.combining.combine": ("combine",),
+    "custodes.combining.combined_metric": ("CombinedMetric",),
     "custodes.data.counting": ("count_pairs",),
     "custodes.data.pairs": ("PairCounts",),
     "custodes.data.readers": ("READERS", "read"),

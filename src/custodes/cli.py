@@ -350,7 +350,7 @@ def combine_fit(
     study = reading.study(inputs)
     start = time.perf_counter()
     with output.progress() as progress:
-        made = cu.combine_fit(study, progress=progress, **choice.arguments(), **resampling.arguments(), **options)
+        made = cu.combine(study, progress=progress, **choice.arguments(), **resampling.arguments(), **options)
     if output.no_timing:
         made = replace(made, comparison=made.comparison.with_columns(seconds=None))
     made.to_frame(output.table)  # an unknown table leaves the model of before
@@ -378,7 +378,7 @@ def combine_score(
     if output is not None:
         check_writable(output)
         check_suffix(output)
-    combination = cu.Combination.load(model)
+    combination = cu.CombinedMetric.load(model)
     ratings, notes = combination.score(reading.study(inputs), name=name)
     for note in notes:
         print(f"custodes: note: {note.message}", file=sys.stderr)

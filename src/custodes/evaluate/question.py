@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import platform
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache, wraps
 from importlib.metadata import version
+from pathlib import PurePath
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -47,12 +47,11 @@ def question(ask: Callable[P, R]) -> Callable[P, R]:
         given = bound.arguments
         generator, given_seed = seeded(given["rng"])
         about, *names = given
-        options = {name: given[name] for name in names if name not in UNRECORDED}
+        options = {name: _recorded(given[name]) for name in names if name not in UNRECORDED}
         made = ask(*bound.args, **{**bound.kwargs, "rng": generator})
         study = given[about]
-        return replace(
-            made,
-            provenance=Provenance(
+        return made.signed(
+            Provenance(
                 question=ask.__name__,
                 study=study.name if isinstance(study, Study) else "assumptions" if study is None else "counts",
                 digest=study.fingerprint() if isinstance(study, Study) else "",
@@ -60,11 +59,16 @@ def question(ask: Callable[P, R]) -> Callable[P, R]:
                 seed=given_seed,
                 versions=_versions(),
                 dropped=tuple(note for note in made.notes if note.count),
-            ),
+            )
         )
 
     asked.__signature__ = signature  # type: ignore[attr-defined]
     return asked
+
+
+def _recorded(value: Any) -> Any:
+    """A value as a provenance keeps it: a path is text."""
+    return str(value) if isinstance(value, PurePath) else value
 
 
 def _explicit(ask: Callable[..., Any]) -> inspect.Signature:

@@ -124,6 +124,10 @@ class Result:
         whole: dict[str, Any] = {name: pl.concat([part[name] for part in parts]) for name in cls.declared()}
         return cls(notes=tuple(dict.fromkeys(notes)), **whole, **more)
 
+    def signed(self, provenance: Provenance) -> Self:
+        """The same with its provenance."""
+        return replace(self, provenance=provenance)
+
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name} ({frame.height} rows)" for name, frame in self.tables().items())
         return f"<{type(self).__name__} of {self.provenance.study}: {sizes}>"

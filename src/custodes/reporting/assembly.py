@@ -11,7 +11,7 @@ from typing import Any, Unpack
 import numpy as np
 import polars as pl
 
-from custodes.combine.fitting import CombineFit, combine_fit
+from custodes.combining.combine import Combine, combine
 from custodes.data.notes import Note
 from custodes.data.study import Study
 from custodes.errors import CustodesError, InputError, OptionError, suggestion
@@ -126,7 +126,7 @@ class Report:
             if isinstance(planned, Plan):
                 own["power_curve"] = plots.power_curve(planned, aspect=aspect)
             combined = self.results.get("combination")
-            if isinstance(combined, CombineFit) and aspect in set(combined.comparison["target"]):
+            if isinstance(combined, Combine) and aspect in set(combined.comparison["target"]):
                 own["method_comparison"] = plots.method_comparison(combined, target=aspect)
                 own["combination_weights"] = plots.combination_weights(combined, target=aspect)
                 own["cost_curve"] = plots.cost_curve(combined, target=aspect)
@@ -153,7 +153,7 @@ def report(
 
     Asks `check`, `agreement`, `favoritism` and `ranking` with the same setting and seed; see there for what the numbers
     mean and which errors are raised. Then `complementarity` and `ceiling` (by ridge regression, the quicker model),
-    `combine_fit` of every aspect in quick ways (`combination`: the tables of all, the model of the first),
+    `combine` of every aspect in quick ways (`combination`: the tables of all, the model of the first),
     `correction` by the best metrics (the best of every aspect, and some that are not told apart from it), and
     `protocol` and `plan` (of a study like this one) by people alone; where a study does not allow one of them, it is
     not among `results`, and the page says why.
@@ -209,18 +209,18 @@ def _combination(
     rng: np.random.Generator,
     seed: int | None,
     progress: Progress,
-) -> CombineFit:
+) -> Combine:
     """The tables of all aspects below each other; a note of each aspect of which nothing can be learnt."""
 
-    def fit(aspect: str, own: np.random.Generator) -> CombineFit | CustodesError:
+    def fit(aspect: str, own: np.random.Generator) -> Combine | CustodesError:
         try:
             source: Rng = own if seed is None else seed
-            return combine_fit(study, target=aspect, method=QUICK, repeats=1, rng=source, **options)
+            return combine(study, target=aspect, method=QUICK, repeats=1, rng=source, **options)
         except CustodesError as error:
             return error
 
     answers = list(each(fit, aspects, rng=rng, progress=progress, desc="combination", label=str))
-    fits = [made for made in answers if isinstance(made, CombineFit)]
+    fits = [made for made in answers if isinstance(made, Combine)]
     failed = {a: made for a, made in zip(aspects, answers, strict=True) if isinstance(made, CustodesError)}
     if not fits:
         raise next(iter(failed.values()))
@@ -230,7 +230,7 @@ def _combination(
     return _together(fits, tuple(dict.fromkeys(notes)))
 
 
-def _together(fits: Sequence[CombineFit], notes: tuple[Note, ...]) -> CombineFit:
+def _together(fits: Sequence[Combine], notes: tuple[Note, ...]) -> Combine:
     tables: dict[str, Any] = {}
     for name in fits[0].tables():
         own = [made.tables()[name] for made in fits]

@@ -8,7 +8,7 @@ from functools import cache
 
 import polars as pl
 
-from custodes.combine.fitting import CombineFit
+from custodes.combining.combine import Combine
 from custodes.evaluate.agreement import STATISTICS, Agreement
 from custodes.evaluate.correction import Correction
 from custodes.evaluate.favoritism import Favoritism
@@ -16,7 +16,7 @@ from custodes.evaluate.ranking import Ranking
 from custodes.evaluate.result import Result
 from custodes.plots import theme
 from custodes.plots.agreement import LABELS, chance_level
-from custodes.plots.combination import cost_rows, weight_rows
+from custodes.plots.combine import cost_rows, weight_rows
 from custodes.plots.ranking import graph_rows
 from custodes.reporting.section import TEMPLATES, Context, render
 from custodes.reporting.sections import SECTIONS
@@ -78,7 +78,7 @@ def _context(study: str, results: Mapping[str, Result], verdict: Verdict, absent
         extra["corrected"] = corrected_rows(corrected)
     if "combination" in results:
         combined = results["combination"]
-        assert isinstance(combined, CombineFit)
+        assert isinstance(combined, Combine)
         extra |= {"weights": weight_rows(combined.weights), "costs": cost_rows(combined.path)}
     return Context(
         study=study,

@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from custodes.combine.fitting import CombineFit
-from custodes.plots.combination import METHODS, costs, favoured, methods, objective_of, weights, wide
+from custodes.combining.combine import Combine
+from custodes.plots.combine import LABELS, costs, favoured, methods, objective_of, weights, wide
 from custodes.reporting.section import Column, Context, Figure, Section, empty_rows, render, spec_of
 from custodes.reporting.tables import table_html
 from custodes.reporting.wording import interval, names, number, percent
@@ -54,13 +54,13 @@ def combination_section(context: Context) -> Section:
         html = render("absent.html", reason=context.absent["combination"])
         return Section(id="combination", title=TITLE, html=html)
     result = context.results["combination"]
-    assert isinstance(result, CombineFit)
+    assert isinstance(result, Combine)
     of_aspect = " ({aspect})" if any(context.aspects) else ""
     compared, made_of = _comparison(result, of_aspect), [_weights(result, of_aspect), _costs(result, of_aspect)]
     favours = [_favoritism(result, of_aspect)] if result.favoritism.height else []
     html = render(
         "combination.html",
-        first=METHODS[first_of(result)],
+        first=LABELS[first_of(result)],
         left_out=[note.message for note in result.notes if note.rule == LEFT_OUT],
         sentences=sentences(result),
         compared=compared,
@@ -78,12 +78,12 @@ def combination_section(context: Context) -> Section:
     return Section(id="combination", title=TITLE, html=html, charts=(compared, *favours, *made_of))
 
 
-def first_of(result: CombineFit) -> str:
+def first_of(result: Combine) -> str:
     """The method that was named first, before anything was seen, and so the one that is judged."""
     return str(result.provenance.options["method"][0])
 
 
-def _comparison(result: CombineFit, of_aspect: str) -> Figure:
+def _comparison(result: Combine, of_aspect: str) -> Figure:
     return Figure(
         id="combination-comparison",
         title=f"Ways of combining metrics{of_aspect}",
@@ -98,7 +98,7 @@ def _comparison(result: CombineFit, of_aspect: str) -> Figure:
     )
 
 
-def _favoritism(result: CombineFit, of_aspect: str) -> Figure:
+def _favoritism(result: Combine, of_aspect: str) -> Figure:
     return Figure(
         id="combination-favoritism",
         title=f"Whom a combination favours, beside its accuracy{of_aspect}",
@@ -113,7 +113,7 @@ def _favoritism(result: CombineFit, of_aspect: str) -> Figure:
     )
 
 
-def _weights(result: CombineFit, of_aspect: str) -> Figure:
+def _weights(result: Combine, of_aspect: str) -> Figure:
     intervals = result.weights["low"].count() > 0
     return Figure(
         id="combination-weights",
@@ -129,7 +129,7 @@ def _weights(result: CombineFit, of_aspect: str) -> Figure:
     )
 
 
-def _costs(result: CombineFit, of_aspect: str) -> Figure:
+def _costs(result: Combine, of_aspect: str) -> Figure:
     drawn = costs(empty_rows(), log=wide(result.path), objective=objective_of(result))
     return Figure(
         id="combination-costs",
@@ -144,7 +144,7 @@ def _costs(result: CombineFit, of_aspect: str) -> Figure:
     )
 
 
-def comparison_rows(result: CombineFit) -> pl.DataFrame:
+def comparison_rows(result: Combine) -> pl.DataFrame:
     """The rows of `comparison`, best first, with the lead over the single metric, and the favoritism of each."""
     lead = result.comparison.select("target", "method").unique(maintain_order=True)
     leads = [_lead(result, *row) for row in lead.iter_rows()]
@@ -157,12 +157,12 @@ def comparison_rows(result: CombineFit) -> pl.DataFrame:
     return (
         result.comparison.join(lead, on=["target", "method"], how="left", maintain_order="left")
         .join(result.favoritism, on=["target", "method"], how="left", maintain_order="left")
-        .with_columns(what=pl.col("method").replace(METHODS), aspect="target")
+        .with_columns(what=pl.col("method").replace(LABELS), aspect="target")
         .sort(place, pl.col("kendall"), descending=[False, True], nulls_last=True, maintain_order=True)
     )
 
 
-def _lead(result: CombineFit, target: str, method: str) -> dict[str, Any] | None:
+def _lead(result: Combine, target: str, method: str) -> dict[str, Any] | None:
     """The difference of a method from the best single metric, with its interval."""
     for row in result.differences.filter(target=target).iter_rows(named=True):
         if (row["method_a"], row["method_b"]) == (method, SINGLE):
@@ -175,7 +175,7 @@ def _lead(result: CombineFit, target: str, method: str) -> dict[str, Any] | None
     return None
 
 
-def sentences(result: CombineFit) -> list[tuple[str, str]]:
+def sentences(result: Combine) -> list[tuple[str, str]]:
     """For each aspect: does the combination named first beat the best single metric? The others, without a claim."""
     return [
         (target, f"{_opening(target)}{_told(way, single)}{_others(own)}")
@@ -206,7 +206,7 @@ def _others(own: pl.DataFrame) -> str:
     return f" For comparison, not judged: {scores}." if scores else ""
 
 
-def errors(result: CombineFit) -> list[tuple[str, str]]:
+def errors(result: Combine) -> list[tuple[str, str]]:
     """For each aspect: accuracy, mean |Favi-Score| and its level by a coin, of that combination and the single metric.
 
     Which of the two is more one-sided is left open: the levels differ, and intervals of the two say nothing of it.
@@ -233,7 +233,7 @@ def errors(result: CombineFit) -> list[tuple[str, str]]:
     return told
 
 
-def _rivals(result: CombineFit) -> list[tuple[str, dict[str, Any], dict[str, Any], pl.DataFrame]]:
+def _rivals(result: Combine) -> list[tuple[str, dict[str, Any], dict[str, Any], pl.DataFrame]]:
     """Of each target: the combination named first and the best single metric, where both have a score; the others."""
     found = []
     first = pl.col("method") == first_of(result)
