@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from custodes.data.panel import Floats
+from custodes.data.scale import BEYOND
 from custodes.data.study import Study
 from custodes.errors import listed
 from custodes.evaluate.comparison import Comparison, compare
@@ -27,8 +28,6 @@ DUPLICATE_CORRELATION = 0.999
 RESAMPLES = 1000
 AGAINST_CONFIDENCE = 0.99
 """Many metrics are looked at, so one of pure noise should rarely be called reversed."""
-BEYOND = 0.05
-"""Share of scores beyond declared bounds that is worth a warning."""
 
 SERIOUS_NOTES = ("constant-metric", "no-overlap", "all-ties", "one-item")
 

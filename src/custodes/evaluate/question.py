@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import platform
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache, wraps
 from importlib.metadata import version
+from pathlib import PurePath
 from typing import Any, NamedTuple, ParamSpec, TypeVar, Unpack, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -86,16 +86,21 @@ def question(example: str, /, **helps: str) -> Callable[[Callable[P, R]], Callab
                 question=ask.__name__,
                 study=study.name if study else "assumptions" if about is None else "counts",
                 digest=study.fingerprint() if study else "",
-                options={name: value for name, value in given.items() if name not in UNRECORDED},
+                options={name: _recorded(value) for name, value in given.items() if name not in UNRECORDED},
                 seed=seed,
                 versions=_versions(),
                 dropped=tuple(note for note in answer.notes if note.count),
             )
-            return replace(answer, provenance=origin)
+            return answer.signed(origin)
 
         return documented(example, **helps)(answered)
 
     return made
+
+
+def _recorded(value: Any) -> Any:
+    """A value as a provenance keeps it: a path is text."""
+    return str(value) if isinstance(value, PurePath) else value
 
 
 def options_of(asked: Any) -> list[Option]:

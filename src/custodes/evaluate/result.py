@@ -112,6 +112,10 @@ class Result:
         """The notes as sentences for a reader."""
         return (note.message for note in self.notes)
 
+    def signed(self, provenance: Provenance) -> Self:
+        """The same with its provenance."""
+        return replace(self, provenance=provenance)
+
     @property
     def status(self) -> int:
         """The exit status of a command line: 0 where it is an answer, 1 where it names what is wrong."""

@@ -1,4 +1,4 @@
-"""Combination: a combined metric as a readable file, and what it says of new scores."""
+"""A combined metric as a readable file, and what it says of new scores."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from custodes.combine.methods import METHODS, Formula
-from custodes.combine.normalise import Normalisation, Source
-from custodes.combine.task import Task, aspect_of
+from custodes.combining.methods import METHODS, Formula
+from custodes.combining.normalise import Normalisation, Source
+from custodes.combining.task import Task, aspect_of
 from custodes.data.notes import Note
 from custodes.data.panel import Floats, Panel
 from custodes.data.readers.tables import check_exists, file_bytes
@@ -44,6 +44,20 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     importance: float
     fill: float
 
+    @property
+    def label(self) -> str:
+        """The metric by name and aspect."""
+        return name_of(self.metric, self.aspect)
+
+    def fault(self) -> str:
+        """Why this must not be used, or nothing."""
+        faults = {
+            f"low {self.low:g} is above high {self.high:g}": not self.low <= self.high,
+            f"fill {self.fill:g} is not between 0 and 1": not 0 <= self.fill <= 1,
+            "a number is not finite": not all(map(math.isfinite, (self.low, self.high, self.weight, self.importance))),
+        }
+        return next((f"column {self.label!r}: {fault}" for fault, there in faults.items() if there), "")
+
 
 class _Head(msgspec.Struct):
     """What every version of the file has."""
@@ -52,7 +66,7 @@ class _Head(msgspec.Struct):
     version: int = 0
 
 
-class Combination(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A combined metric: save it, load it elsewhere, and score outputs of which its metrics are known.
 
     `digest` covers everything but `name`, which is what the metric is called in ratings.
@@ -82,12 +96,11 @@ class Combination(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         method: str,
         objective: str,
         validation: Mapping[str, Any],
-        provenance: Mapping[str, Any],
-    ) -> Combination:
+    ) -> CombinedMetric:
         """The combination of a formula learnt from a task; it keeps the metrics that matter to it."""
-        used = formula.used if len(formula.used) else np.arange(len(of.names))
-        span = scales.high - scales.low
+        n, span = len(of.metrics.names), scales.high - scales.low
         low, high = scales.low + formula.low * span, scales.low + formula.high * span
+        importance = np.broadcast_to(formula.importance, n)
         made = cls(
             format=FORMAT,
             version=VERSION,
@@ -97,26 +110,31 @@ class Combination(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             objective=objective,
             columns=tuple(
                 Column(
-                    metric=of.raters[i],
-                    aspect=of.aspects[i],
+                    metric=of.metrics.raters[i],
+                    aspect=of.metrics.rater_aspects[i],
                     higher_is_better=bool(of.directions[i] > 0),
                     low=float(low[i]),
                     high=float(high[i]),
                     scale=scales.source[i],
                     weight=float(formula.weights[i]),
-                    importance=float(formula.importance[i]),
+                    importance=float(importance[i]),
                     fill=float(formula.fill[i]),
                 )
-                for i in used
+                for i in (formula.used if len(formula.used) else range(n))
             ),
             intercept=float(formula.intercept),
             trees=None if formula.trees is None else formula.trees.decode(),
             share=float(formula.share),
             validation=dict(validation),
-            provenance=dict(provenance),
+            provenance={"outputs": int(of.rated.sum()), "items": int(of.rated.any(axis=1).sum())},
             digest="",
         )
         return msgspec.structs.replace(made, digest=made._computed_digest())
+
+    def signed(self, digest: str, made: str) -> CombinedMetric:
+        """The same, telling of which study it was made (by its digest), and how."""
+        told = msgspec.structs.replace(self, provenance={"digest": digest, "made": made, **self.provenance})
+        return msgspec.structs.replace(told, digest=told._computed_digest())
 
     def _computed_digest(self) -> str:
         content = msgspec.structs.replace(self, name="", digest="")
@@ -127,7 +145,7 @@ class Combination(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return write_atomically(path, msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n")
 
     @classmethod
-    def load(cls, path: str | Path) -> Combination:
+    def load(cls, path: str | Path) -> CombinedMetric:
         """Read a file that `save` wrote; nothing in it is ever executed.
 
         Raises `InputError` with the reason: no such file, another format or a newer version, a value that is missing,
@@ -155,50 +173,40 @@ class Combination(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def _fault(self) -> str:
         """Why this must not be used, or nothing."""
-        if self.method not in METHODS:
-            return f"method {self.method!r} is none of {', '.join(METHODS)}"
-        if not self.name.strip():
-            return "it has no name"
-        if not self.columns:
-            return "it has no columns"
-        labels = [name_of(column.metric, column.aspect) for column in self.columns]
-        for label, column in zip(labels, self.columns, strict=True):
-            if labels.count(label) > 1:
-                return f"the metric {label!r} is named twice"
-            if not column.low <= column.high:
-                return f"column {label!r}: low {column.low:g} is above high {column.high:g}"
-            if not 0 <= column.fill <= 1:
-                return f"column {label!r}: fill {column.fill:g} is not between 0 and 1"
-            numbers = (column.low, column.high, column.weight, column.importance)
-            if not all(map(math.isfinite, numbers)):
-                return f"column {label!r}: a number is not finite"
-        if not (math.isfinite(self.intercept) and math.isfinite(self.share)):
-            return "intercept or share is not finite"
-        if self.trees is not None:
+        labels = [column.label for column in self.columns]
+        faults = {
+            f"method {self.method!r} is none of {', '.join(METHODS)}": self.method not in METHODS,
+            "it has no name": not self.name.strip(),
+            "it has no columns": not self.columns,
+            **{f"the metric {own!r} is named twice": labels.count(own) > 1 for own in labels},
+            **{fault: True for column in self.columns if (fault := column.fault())},
+            "intercept or share is not finite": not (math.isfinite(self.intercept) and math.isfinite(self.share)),
+        }
+        fault = next((fault for fault, there in faults.items() if there), "")
+        if not fault and self.trees is not None:
             try:
                 boost.trees_of(self.trees.encode(), p=len(self._formula().used))
             except (ValueError, UnicodeEncodeError) as problem:
                 return f"its trees are none: {problem}"
-        if self.digest != self._computed_digest():
+        if not fault and self.digest != self._computed_digest():
             return "edited by hand: its content does not fit its digest (only the name may change); fit it again"
-        return ""
+        return fault
 
     def predict(self, scores: Floats) -> Floats:
         """Ratings from scores (rows, columns) that are already turned so that higher is better; NaN = missing."""
-        scales = Normalisation(
-            low=np.array([column.low for column in self.columns]),
-            high=np.array([column.high for column in self.columns]),
-            source=tuple(column.scale for column in self.columns),
-        )
+        source = tuple(column.scale for column in self.columns)
+        scales = Normalisation(low=self._numbers("low"), high=self._numbers("high"), source=source)
         return self._formula().predict(scales.apply(scores))
+
+    def _numbers(self, name: str) -> Floats:
+        """A field of every column."""
+        return np.array([getattr(column, name) for column in self.columns])
 
     def _formula(self) -> Formula:
         return Formula(
-            weights=np.array([column.weight for column in self.columns]),
-            fill=np.array([column.fill for column in self.columns]),
-            low=np.zeros(len(self.columns)),
-            high=np.ones(len(self.columns)),
-            importance=np.array([column.importance for column in self.columns]),
+            weights=self._numbers("weight"),
+            fill=self._numbers("fill"),
+            importance=self._numbers("importance"),
             share=self.share,
             intercept=self.intercept,
             trees=None if self.trees is None else self.trees.encode(),
@@ -213,71 +221,65 @@ class Combination(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
         >>> import custodes as cu
         >>> study = cu.read("demo")
-        >>> made = cu.combine_fit(study, target="fluency", method="ridge", repeats=1, resamples=0).model
+        >>> made = cu.combine(study, target="fluency", method="ridge", repeats=1, resamples=0).model
         >>> ratings, notes = made.score(study)
         >>> ratings.columns
         ['item', 'system', 'rater', 'kind', 'aspect', 'score']
         """
         items = tuple(study.ratings.frame.filter(pl.col("item") != "")["item"].unique(maintain_order=True))
-        scores = np.stack([self._raw(study, column, items) for column in self.columns], axis=-1)
-        rows = scores.reshape(-1, len(self.columns))
-        known = np.isfinite(rows)
-        scored = known.any(axis=1)
-        cells = pl.DataFrame(
-            {
-                "item": pl.Series([item for item in items for _ in study.systems], dtype=pl.String),
-                "system": pl.Series(list(study.systems) * len(items), dtype=pl.String),
-            }
-        ).filter(pl.Series(scored))
-        ratings = cells.with_columns(
-            rater=pl.lit(name or self.name),
-            kind=pl.lit(METRIC),
-            aspect=pl.lit(aspect_of(self.target)),
-            score=pl.Series(self.predict(rows[scored])),
+        rows = np.stack([self._raw(study, column, items).ravel() for column in self.columns], axis=-1)
+        scored = np.isfinite(rows).any(axis=1)
+        outputs = {
+            "item": pl.Series([item for item in items for _ in study.systems], dtype=pl.String),
+            "system": pl.Series(list(study.systems) * len(items), dtype=pl.String),
+        }
+        ratings = (
+            pl.DataFrame(outputs)
+            .filter(pl.Series(scored))
+            .with_columns(
+                rater=pl.lit(name or self.name),
+                kind=pl.lit(METRIC),
+                aspect=pl.lit(aspect_of(self.target)),
+                score=pl.Series(self.predict(rows[scored])),
+            )
         )
         notes = self._score_notes(rows[scored], int((~scored).sum()))
         if study.fingerprint() == self.provenance.get("digest"):
             message = "these ratings were fitted on: the combination looks better here than it is; see held-out ratings"
-            notes = (*notes, Note(rule="fitted-on", message=message))
-        return ratings, notes
+            notes.append(Note(rule="fitted-on", message=message))
+        return ratings, tuple(notes)
 
     def _raw(self, study: Study, column: Column, items: tuple[str, ...]) -> Floats:
         """Scores (items, systems) of a column, turned by what the file says of its direction."""
-        label = name_of(column.metric, column.aspect)
         direction = study.raters.direction
         if column.metric in direction:
-            panel = Panel.from_study(
+            (values,) = Panel.from_study(
                 study, raters=[column.metric], aspect=column.aspect, items=items, systems=study.systems
-            )
-            values = panel.values[0]
+            ).values
             if np.isfinite(values).any():
                 return np.asarray(values * direction[column.metric] * (1.0 if column.higher_is_better else -1.0))
         raise InputError(
-            f"{study.name}: the combination needs scores of the metric {label!r}, which is not here; raters:"
+            f"{study.name}: the combination needs scores of the metric {column.label!r}, which is not here; raters:"
             f" {listed(direction)}{suggestion(column.metric, direction)}"
         )
 
-    def _score_notes(self, rows: Floats, without: int) -> tuple[Note, ...]:
-        notes = []
-        if without:
-            message = f"{without} outputs have no score of any metric of the combination: not rated"
-            notes.append(Note(rule="not-scored", message=message, count=without))
-        missing = np.isnan(rows).sum(axis=0)
-        if missing.any():
-            linear = any(column.weight for column in self.columns)
-            how = "taken at their mean in training" if linear else "left to the trees"
-            most = [
-                f"{name_of(column.metric, column.aspect)} ({n} of {len(rows)})"
-                for column, n in sorted(zip(self.columns, missing, strict=True), key=lambda pair: -int(pair[1]))
-                if n
-            ]
-            message = f"{int(missing.sum())} scores are missing, {how}: {listed(most)}"
-            notes.append(Note(rule="missing-scores", message=message, count=int(missing.sum())))
-        low = np.array([column.low for column in self.columns])
-        high = np.array([column.high for column in self.columns])
-        beyond = ((rows < low) | (rows > high)).sum(axis=0)
-        if beyond.any():
-            names = [name_of(c.metric, c.aspect) for c, n in zip(self.columns, beyond, strict=True) if n]
-            message = f"{int(beyond.sum())} scores lie beyond the bounds of the file and are clipped: {listed(names)}"
-            notes.append(Note(rule="clipped", message=message, count=int(beyond.sum())))
-        return tuple(notes)
+    def _score_notes(self, rows: Floats, without: int) -> list[Note]:
+        """What was left out, filled and clipped; `without` outputs have no score at all."""
+        missing = dict(zip(self.columns, np.isnan(rows).sum(axis=0).tolist(), strict=True))
+        most = [
+            f"{own.label} ({n} of {len(rows)})" for own, n in sorted(missing.items(), key=lambda pair: -pair[1]) if n
+        ]
+        how = "taken at their mean in training" if self._numbers("weight").any() else "left to the trees"
+        beyond = ((rows < self._numbers("low")) | (rows > self._numbers("high"))).sum(axis=0)
+        clipped = [column.label for column, n in zip(self.columns, beyond, strict=True) if n]
+        n_missing, n_beyond = sum(missing.values()), int(beyond.sum())
+        told = (
+            ("not-scored", without, f"{without} outputs have no score of any metric of the combination: not rated"),
+            ("missing-scores", n_missing, f"{n_missing} scores are missing, {how}: {listed(most)}"),
+            (
+                "clipped",
+                n_beyond,
+                f"{n_beyond} scores lie beyond the bounds of the file and are clipped: {listed(clipped)}",
+            ),
+        )
+        return [Note(rule=rule, message=message, count=n) for rule, n, message in told if n]

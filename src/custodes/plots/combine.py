@@ -9,41 +9,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from custodes.combine.fitting import CombineFit
-from custodes.errors import InputError, OptionError, listed, suggestion
+from custodes.combining.combine import Combine
+from custodes.combining.methods import BEST, METHODS
+from custodes.combining.validation import STATISTICS
+from custodes.errors import InputError
+from custodes.evaluate.setting import one_of
 from custodes.plots import labels, theme
-from custodes.plots.choice import chosen, titled
+from custodes.plots.choice import of_aspect, titled
 
 if TYPE_CHECKING:
     import altair as alt
 
-METHODS = {
-    "best": "best single metric",
-    "equal": "mean of all metrics",
-    "ridge": "ridge regression",
-    "pairwise": "logistic on preferences",
-    "xgboost": "boosted trees",
-    "blend": "ridge and boosted trees",
-    "xgboost-pruned": "pruned boosted trees",
-    "gp": "Bayesian optimisation",
-    "auto": "automatic choice",
-}
+LABELS = {own.name: own.label for own in METHODS.values()}
 """What a reader sees instead of the method's name."""
 
 COLOURS = (theme.ORANGE, theme.SKY, theme.BLUE, theme.GREEN, theme.VERMILION, theme.PURPLE)
 SHAPES = ("circle", "diamond")
+SINGLE = f"datum.method === '{BEST.name}'"
 WEIGHTS = {"weight": "Weight of the normalised metric", "importance": "Importance: share of the gain of all splits"}
 MOST = 25
 """So many weights are drawn, those of the largest size; the rest is counted."""
 CLEAR = ("interval excludes 0", "may be chance")
 KEPT = ("kept", "not kept")
 HOLLOW = "rgba(0,114,178,0.08)"
-OBJECTIVES = {
-    "kendall": "Kendall τ-b with people, held out",
-    "spearman": "Spearman ρ with people, held out",
-    "pearson": "Pearson r with people, held out",
-    "accuracy": "Share of pairs in people’s order, held out",
-}
 HEIGHT = 240
 WIDE = 50.0
 """Where the last total cost is so many times the first one, costs stand on a logarithmic scale."""
@@ -52,7 +40,7 @@ SLANT = 1.5
 
 
 def method_comparison(
-    result: CombineFit, *, target: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
+    result: Combine, *, target: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
     """A dot and whiskers for every way of combining: the objective on outputs it had not seen, best on top.
 
@@ -60,39 +48,41 @@ def method_comparison(
     unknown target.
 
     >>> import custodes as cu
-    >>> made = cu.combine_fit(cu.read("demo"), target="fluency", method=["ridge", "best"], repeats=1, resamples=0)
+    >>> made = cu.combine(cu.read("demo"), target="fluency", method=["ridge", "best"], repeats=1, resamples=0)
     >>> method_comparison(made).to_dict()["title"]
     'Ways of combining metrics (fluency)'
     """
-    rows, target = _of_target(result.comparison, target, who="method_comparison")
+    rows, target = of_aspect(result.comparison, target, who="method_comparison", by="target")
     chart = methods(theme.inline(rows), objective=objective_of(result)).properties(width=width)
     return theme.themed(chart, dark=dark, title=titled("Ways of combining metrics", target))
 
 
-def objective_of(result: CombineFit) -> str:
+def objective_of(result: Combine) -> str:
     """What the combination was fitted for, and what its pictures show."""
-    return str(result.provenance.options["objective"])
+    return result.model.objective
+
+
+def axis_of(objective: str) -> str:
+    """What an axis of scores is called."""
+    return f"{Combine.declared()['comparison'].column(objective).label} on held-out outputs"
 
 
 def methods(data: Any, *, objective: str) -> Any:
-    """Rows of `CombineFit.comparison` of one target."""
+    """Rows of `Combine.comparison` of one target."""
     import altair as alt
 
-    low, high = ("low", "high") if objective == "kendall" else (f"{objective}_low", f"{objective}_high")
     base = _in_words(alt.Chart(data).transform_filter(f"isValid(datum.{objective})"))
     method = alt.Y("what:N", sort=alt.EncodingSortField(field=objective, op="max", order="descending"))
-    colour = alt.condition("datum.method === 'best'", alt.value(theme.ORANGE), alt.value(theme.BLUE))
-    x = partial(alt.X, scale=alt.Scale(zero=False, nice=True), title=OBJECTIVES[objective])
-    numbers = dict.fromkeys((objective, low, high, *OBJECTIVES))
+    colour = alt.condition(SINGLE, alt.value(theme.ORANGE), alt.value(theme.BLUE))
+    x = partial(alt.X, scale=alt.Scale(zero=False, nice=True), title=axis_of(objective))
+    low, high = f"{objective}_low", f"{objective}_high"
     tooltip = [
         alt.Tooltip("method:N"),
-        *(alt.Tooltip(f"{name}:Q", format=".3f") for name in numbers),
+        *_numbers(".3f", *dict.fromkeys((objective, low, high, *STATISTICS))),
         alt.Tooltip("metrics_used:Q", format=".3~g", title="metrics used"),
     ]
     return alt.layer(
-        base.transform_filter("datum.method === 'best'")
-        .mark_rule(color=theme.ORANGE, strokeDash=[3, 3])
-        .encode(x=x(f"{objective}:Q")),
+        base.transform_filter(SINGLE).mark_rule(color=theme.ORANGE, strokeDash=[3, 3]).encode(x=x(f"{objective}:Q")),
         base.transform_filter(f"isValid(datum.{low})")
         .mark_rule(strokeWidth=2, opacity=0.6)
         .encode(x=x(f"{low}:Q"), x2=f"{high}:Q", y=method, color=colour),
@@ -101,7 +91,7 @@ def methods(data: Any, *, objective: str) -> Any:
 
 
 def combination_weights(
-    result: CombineFit,
+    result: Combine,
     *,
     statistic: str = "weight",
     target: str | None = None,
@@ -115,16 +105,13 @@ def combination_weights(
     another statistic or target, `InputError` where the model has none.
 
     >>> import custodes as cu
-    >>> made = cu.combine_fit(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0)
+    >>> made = cu.combine(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0)
     >>> combination_weights(made).to_dict()["title"]
     'What the combined metric is made of (fluency)'
     """
     who = "combination_weights"
-    if statistic not in WEIGHTS:
-        raise OptionError(
-            f"{who}: statistic={statistic!r}; statistics: {', '.join(WEIGHTS)}{suggestion(statistic, WEIGHTS)}"
-        )
-    own, target = _of_target(result.weights, target, who=who)
+    one_of(f"{who}: statistic", statistic, WEIGHTS)
+    own, target = of_aspect(result.weights, target, who=who, by="target")
     if own[statistic].null_count() == own.height:
         raise InputError(f"{who}: this model has no boosted trees, so its metrics have no {statistic}")
     # Trees alone have no weights, and the table has their importance in both columns.
@@ -141,7 +128,6 @@ def weights(data: Any, *, intervals: bool, label: str = WEIGHTS["weight"]) -> An
 
     base = alt.Chart(data).transform_calculate(clear="datum.low > 0 || datum.high < 0 ? '{}' : '{}'".format(*CLEAR))
     metric = alt.Y("metric:N", sort=alt.EncodingSortField(field="place", op="min", order="ascending"))
-    numbers = (alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high"))
     drawn = base.transform_filter("isValid(datum.value)")
     return alt.layer(
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0)),
@@ -153,7 +139,7 @@ def weights(data: Any, *, intervals: bool, label: str = WEIGHTS["weight"]) -> An
             y=metric,
             stroke=alt.value(theme.BLUE),
             fill=_fill("clear", CLEAR) if intervals else alt.value(theme.BLUE),
-            tooltip=[alt.Tooltip("metric:N"), *numbers],
+            tooltip=[alt.Tooltip("metric:N"), *_numbers(".3f", "value", "low", "high")],
         ),
         base.transform_filter("isValid(datum.rest)")
         .mark_text(align="left", dx=5, fontStyle="italic")
@@ -164,7 +150,7 @@ def weights(data: Any, *, intervals: bool, label: str = WEIGHTS["weight"]) -> An
 def weight_rows(table: pl.DataFrame, statistic: str = "weight") -> pl.DataFrame:
     """Rows target, metric, value, low, high, place, rest: the largest weights of every target, and one row for the
     others, whose `rest` says how large they are."""
-    ends = {name: name if statistic == "weight" else pl.lit(None, pl.Float64) for name in ("low", "high")}
+    ends = {end: f"weight_{end}" if statistic == "weight" else pl.lit(None, pl.Float64) for end in ("low", "high")}
     rows = table.select("target", "metric", value=statistic, **ends, rest=pl.lit(None, pl.String))
     parts = [rows.head(0)]
     for (target,), own in rows.group_by("target", maintain_order=True):
@@ -182,7 +168,7 @@ def weight_rows(table: pl.DataFrame, statistic: str = "weight") -> pl.DataFrame:
 
 
 def cost_curve(
-    result: CombineFit, *, target: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
+    result: Combine, *, target: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
     """The held-out objective against the budget as metrics join in the order of gain per cost (by ridge regression).
 
@@ -190,11 +176,11 @@ def cost_curve(
     `OptionError` for an unknown target.
 
     >>> import custodes as cu
-    >>> made = cu.combine_fit(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0)
+    >>> made = cu.combine(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0)
     >>> cost_curve(made).to_dict()["title"]
     'What each further metric buys (fluency)'
     """
-    own, target = _of_target(result.path, target, who="cost_curve")
+    own, target = of_aspect(result.path, target, who="cost_curve", by="target")
     chart = costs(theme.inline(cost_rows(own)), log=wide(own), objective=objective_of(result)).properties(width=width)
     return theme.themed(chart, dark=dark, title=titled("What each further metric buys", target))
 
@@ -206,22 +192,22 @@ def costs(data: Any, *, log: bool, objective: str) -> Any:
     base = (
         alt.Chart(data)
         .transform_filter("isValid(datum.score)")
-        .transform_calculate(top="isValid(datum.high) ? datum.high : datum.score")
+        .transform_calculate(top="isValid(datum.score_high) ? datum.score_high : datum.score")
     )
     scale = alt.Scale(type="log", nice=False, padding=8) if log else alt.Scale(zero=True, nice=False, padding=8)
     x = alt.X("total_cost:Q", title="Budget: total cost", scale=scale, axis=alt.Axis(format="~g", grid=not log))
-    axis = alt.Axis(title=OBJECTIVES[objective], titleAngle=-90)
+    axis = alt.Axis(title=axis_of(objective), titleAngle=-90)
     y = partial(alt.Y, scale=alt.Scale(zero=False), axis=axis)
-    ends = {"y": y("low:Q"), "y2": "high:Q"}
+    ends = {"y": y("score_low:Q"), "y2": "score_high:Q"}
     tooltip = [
         alt.Tooltip("step:Q"),
         alt.Tooltip("metric:N", title="added"),
         alt.Tooltip("cost:Q", format=".3~g"),
         alt.Tooltip("total_cost:Q", format=".3~g", title="total cost"),
-        *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("score", "low", "high")),
+        *_numbers(".3f", "score", "score_low", "score_high"),
         alt.Tooltip("chosen:Q", format=".0%", title="chosen so far in folds"),
     ]
-    known = base.transform_filter("isValid(datum.low)")
+    known = base.transform_filter("isValid(datum.score_low)")
     names = alt.X("name_x:Q", scale=scale)
     return alt.layer(
         known.mark_area(opacity=0.15, interpolate="step-after", color=theme.BLUE).encode(x=x, **ends),
@@ -250,7 +236,7 @@ def cost_rows(path: pl.DataFrame) -> pl.DataFrame:
         at = np.log10(total) if log else total
         span = float(at.max() - (at.min() if log else 0.0))
         spots = labels.apart(at, gap=span * SLANT * labels.LINE / theme.PAGE_WIDTH)
-        heights = own.select("score", "low", "high").to_numpy()
+        heights = own.select("score", "score_low", "score_high").to_numpy()
         known = heights[np.isfinite(heights)]
         top = float(known.max() + 0.08 * np.ptp(known)) if known.size else None
         placed = pl.Series(10.0**spots if log else spots)
@@ -259,27 +245,27 @@ def cost_rows(path: pl.DataFrame) -> pl.DataFrame:
 
 
 def pruning_curve(
-    result: CombineFit, *, target: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
+    result: Combine, *, target: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
     """The held-out objective against the number of metrics as the least important one leaves; filled: the number kept.
 
     Raises `InputError` where nothing was pruned, `OptionError` for an unknown target.
 
     >>> import custodes as cu
-    >>> made = cu.combine_fit(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0)
+    >>> made = cu.combine(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0)
     >>> pruning_curve(made)
     Traceback (most recent call last):
     custodes.errors.InputError: pruning_curve: nothing was pruned; let method='xgboost-pruned' come first
     """
     if result.pruning.is_empty():
         raise InputError("pruning_curve: nothing was pruned; let method='xgboost-pruned' come first")
-    rows, target = _of_target(result.pruning, target, who="pruning_curve")
+    rows, target = of_aspect(result.pruning, target, who="pruning_curve", by="target")
     chart = pruned(theme.inline(rows), objective=objective_of(result)).properties(width=width)
     return theme.themed(chart, dark=dark, title=titled("How many metrics are enough", target))
 
 
 def pruned(data: Any, *, objective: str) -> Any:
-    """Rows of `CombineFit.pruning` of one target."""
+    """Rows of `Combine.pruning` of one target."""
     import altair as alt
 
     base = (
@@ -294,7 +280,7 @@ def pruned(data: Any, *, objective: str) -> Any:
     x = alt.X(
         "metrics:Q", title="Metrics in the model", scale=alt.Scale(zero=False, padding=10), axis=alt.Axis(format="d")
     )
-    axis = alt.Axis(title=OBJECTIVES[objective], titleAngle=-90)
+    axis = alt.Axis(title=axis_of(objective), titleAngle=-90)
     y = alt.Y("score:Q", scale=alt.Scale(zero=False), axis=axis)
     tooltip = [
         alt.Tooltip("metrics:Q"),
@@ -310,7 +296,7 @@ def pruned(data: Any, *, objective: str) -> Any:
 
 
 def accuracy_and_favoritism(
-    result: CombineFit, *, target: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
+    result: Combine, *, target: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
     """How often each way of combining decides as people do, against mean |Favi-Score| of its errors; held-out outputs.
 
@@ -318,25 +304,25 @@ def accuracy_and_favoritism(
     (verdicts), `OptionError` for an unknown target.
 
     >>> import custodes as cu
-    >>> made = cu.combine_fit(cu.read("demo"), target="fluency", method=["ridge", "best"], repeats=1, resamples=0)
+    >>> made = cu.combine(cu.read("demo"), target="fluency", method=["ridge", "best"], repeats=1, resamples=0)
     >>> accuracy_and_favoritism(made).to_dict()["title"]
     'Favoritism beside accuracy (fluency)'
     """
     if result.favoritism.is_empty():
         raise InputError("accuracy_and_favoritism: favoritism of the methods is unknown; the notes say why")
-    rows, target = _of_target(result.favoritism, target, who="accuracy_and_favoritism")
+    rows, target = of_aspect(result.favoritism, target, who="accuracy_and_favoritism", by="target")
     chart = favoured(theme.inline(rows), result).properties(width=width)
     return theme.themed(chart, dark=dark, title=titled("Favoritism beside accuracy", target))
 
 
-def favoured(data: Any, result: CombineFit) -> Any:
-    """Rows of `CombineFit.favoritism` of one target; which methods there are comes from the result."""
+def favoured(data: Any, result: Combine) -> Any:
+    """Rows of `Combine.favoritism` of one target; which methods there are comes from the result."""
     import altair as alt
 
     there = set(result.favoritism["method"])
     looks = [
         (label, COLOURS[k % len(COLOURS)], SHAPES[k // len(COLOURS)])
-        for k, (name, label) in enumerate(METHODS.items())
+        for k, (name, label) in enumerate(LABELS.items())
         if name in there
     ]
     domain, colours, shapes = (list(part) for part in zip(*looks, strict=True))
@@ -371,19 +357,16 @@ def favoured(data: Any, result: CombineFit) -> Any:
     ).properties(height=HEIGHT)
 
 
-def _of_target(table: pl.DataFrame, target: str | None, *, who: str) -> tuple[pl.DataFrame, str]:
-    """The rows of one target and its name; with None there must be only one."""
-    known = table["target"].unique(maintain_order=True).to_list()
-    if target is None:
-        if len(known) != 1:
-            raise OptionError(f"{who}: which target? say target=...; targets: {listed(known)}")
-        target = str(known[0])
-    return chosen(table, "target", target, who=who), target
+def _numbers(format: str, *names: str) -> list[Any]:
+    """Numbers of a tooltip."""
+    import altair as alt
+
+    return [alt.Tooltip(f"{name}:Q", format=format) for name in names]
 
 
 def _in_words(chart: Any) -> Any:
     """A column `what` with the method as a reader sees it."""
-    return chart.transform_calculate(what=f"{json.dumps(METHODS)}[datum.method]")
+    return chart.transform_calculate(what=f"{json.dumps(LABELS)}[datum.method]")
 
 
 def _fill(field: str, readings: tuple[str, str]) -> Any:
