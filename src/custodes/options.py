@@ -91,11 +91,12 @@ class Telling:
                 write_table(_flat(table), target / f"{name}.csv")
             return
         if self.shape == "table":
+            if self.place is None:
+                print_result(result, Console(highlight=False), table=self.table)
+                return
             text = StringIO()
-            console = Console(highlight=False, **({} if self.place is None else {"file": text, "width": FILE_WIDTH}))
-            print_result(result, console, table=self.table)
-            if self.place is not None:
-                write_atomically(self.place, text.getvalue())
+            print_result(result, Console(file=text, highlight=False, width=FILE_WIDTH), table=self.table)
+            write_atomically(self.place, text.getvalue())
             return
         written = {
             "csv": lambda: _flat(frame).write_csv(),

@@ -135,10 +135,13 @@ def arguments_of(asked: Callable[..., Any], given: dict[str, Any]) -> dict[str, 
 def _stoppings(given: dict[str, Any]) -> list[Stopping]:
     """One for every combination of the batches, budgets and rules that were named."""
     hints = get_type_hints(Stopping)
-    lists = {name: wholes(f"--{name}", given.pop(name)) for name in ("batch", "budget") if name in given}
+    lists: dict[str, list[Any]] = {
+        name: wholes(f"--{name}", given.pop(name)) for name in ("batch", "budget") if name in given
+    }
     lists |= {"stop": given.pop("stop")} if "stop" in given else {}
     read = {name: _read(name, hints[name], value) for name, value in given.items()}
-    return [Stopping(**read, **dict(zip(lists, own, strict=True))) for own in product(*lists.values())]
+    ways: list[dict[str, Any]] = [dict(zip(lists, own, strict=True)) for own in product(*lists.values())]
+    return [Stopping(**read, **way) for way in ways]
 
 
 def _read(name: str, kind: Any, value: Any) -> Any:
