@@ -136,13 +136,12 @@ def test_only_the_mixture_has_draws():
 
 
 @pytest.mark.slow
-def test_the_papers_sampler_gives_the_same_posterior(monkeypatch):
+def test_the_papers_sampler_gives_the_same_posterior():
     pytest.importorskip("numpyro")
-    monkeypatch.setattr("custodes.stats.correction.mixture.mixture.NUTS", {"chains": 2, "warmup": 300, "draws": 2000})
     counts = np.diag([20, 10, 12]) + 2, np.array([300, 200, 300]), np.array([4, 1, 0])
     exact = ask("mixture", *counts)
     nuts = ESTIMATORS["mixture"].samplers["nuts"](
-        Counts(*counts), confidence=0.95, gamma=0.05, rng=np.random.default_rng(0)
+        Counts(*counts), confidence=0.95, rng=np.random.default_rng(0), chains=2, warmup=300, draws=2000
     )
     assert nuts.theta == pytest.approx(exact.theta, abs=0.06)
     np.testing.assert_allclose(nuts.p, exact.p, atol=0.02)
