@@ -11,8 +11,10 @@ report: $(VENV)/.installed
 test: lint
 	$(BIN)/python -m pytest -n auto
 
+# What takes long, then the property tests on examples that no run has seen.
 test-slow: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n auto -m slow
+	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n auto -m 'hypothesis and not slow'
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
