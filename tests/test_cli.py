@@ -19,6 +19,7 @@ import polars as pl
 import pytest
 
 from custodes import cli
+from custodes.stats.learning import boost
 
 QUESTIONS = (
     *("check", "agreement", "favoritism", "rank", "correct", "protocol", "plan"),
@@ -474,8 +475,14 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
 # --- report --------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(boost.SETTINGS, "rounds", 5)
+
+
+@pytest.mark.usefixtures("few_rounds")
 def test_report_writes_one_file_and_prints_its_path(custodes: Run) -> None:
-    quick = ("--resamples", "5", "--aspect", "fluency")
+    quick = ("--resamples", "5", "--aspect", "fluency", "--metrics", "judge,overlap")
     ran = custodes("report", "demo", *quick)
     assert (ran.status, ran.out, ran.err) == (0, "report.html\n", "")
     assert [path.name for path in Path().iterdir()] == ["report.html"]
@@ -484,6 +491,7 @@ def test_report_writes_one_file_and_prints_its_path(custodes: Run) -> None:
     assert Path("report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
+@pytest.mark.usefixtures("few_rounds")
 def test_report_as_json_holds_every_table(custodes: Run) -> None:
     quick = ("--resamples", "5", "--aspect", "fluency", "--format", "json", "--no-timing")
     ran = custodes("report", "demo", *quick)
@@ -498,8 +506,10 @@ def test_report_as_json_holds_every_table(custodes: Run) -> None:
     assert list(Path().iterdir()) == []
 
 
+@pytest.mark.usefixtures("few_rounds")
 def test_report_saves_its_figures(custodes: Run) -> None:
-    ran = custodes("report", "demo", "--resamples", "5", "--aspect", "fluency", "--figures", "figures")
+    quick = ("--resamples", "5", "--aspect", "fluency", "--metrics", "judge,overlap")
+    ran = custodes("report", "demo", *quick, "--figures", "figures")
     assert ran.status == 0
     figures = list(Path("figures").iterdir())
     assert len(figures) > 3
