@@ -173,7 +173,7 @@ def combine(
 
     target: an aspect, or 'mean:A,B' (None: the only one), or several of these, of which those are left out, with a
     note, that nothing can be learnt of; where people gave verdicts, the share of wins less losses of each output.
-    method: one or several of 'auto' (the blend, unless another quick one is clearly better in inner folds), 'best'
+    method: one or several (a comma list, too) of 'auto' (the blend, unless another quick one is clearly better in inner folds), 'best'
     (single metric), 'equal', 'ridge', 'pairwise' (logistic on preferences), 'xgboost', 'blend' (the mean of ridge and
     xgboost), 'xgboost-pruned', 'gp' (Bayesian optimisation of weights of the `top` metrics); the first one is fitted on
     everything and kept in `model`. objective: what 'best', 'gp', 'auto' and pruning maximise: 'kendall', 'spearman',
@@ -229,7 +229,8 @@ def combine(
 
 
 def _methods(given: str | Sequence[str], top: int | None) -> tuple[Method, ...]:
-    names = (given,) if isinstance(given, str) else tuple(dict.fromkeys(given))
+    parts = [given] if isinstance(given, str) else given
+    names = tuple(dict.fromkeys(name.strip() for part in parts for name in part.split(",")))
     if not names:
         raise OptionError(f"method is empty; allowed: {', '.join(METHODS)}")
     methods = tuple(METHODS[one_of("method", name, METHODS)] for name in names)
