@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-
-import custodes as cu
 from custodes.combine import methods
 from custodes.combine.combination import VERSION, Combination
 from custodes.combine.methods import METHODS, Formula, Lesson
 from custodes.combine.normalise import Normalisation, normalisation
 from custodes.combine.task import Task, task
+
+import custodes as cu
 from custodes.errors import InputError, OptionError
 from custodes.stats.learning import boost
 from tests.combine.test_task import ITEMS, N_SYSTEMS, drawn, planted, table_of_items

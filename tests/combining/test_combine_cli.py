@@ -9,10 +9,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from custodes.combine import methods, tables
 
 import custodes as cu
 from custodes import cli
-from custodes.combine import methods, tables
 from custodes.stats.learning import boost
 from tests.combine.test_task import planted, table_of_items
 from tests.evaluate.test_judges import rows_of

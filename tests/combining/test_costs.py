@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from scipy import stats
-
 from custodes.combine.costs import STEPS, cost_path, costs_of
 from custodes.combine.task import outer_folds
+from scipy import stats
+
 from custodes.errors import CustodesError, InputError, OptionError
 from custodes.stats.learning.forward import nested_path
 from custodes.stats.resampling import resample

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from scipy import stats
-
-import custodes as cu
 from custodes.combine import methods, tables, validation
 from custodes.combine.fitting import CombineFit, combine_fit
 from custodes.combine.methods import AUTO, METHODS, Lesson
 from custodes.combine.task import outer_folds, task
+from scipy import stats
+
+import custodes as cu
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 from custodes.stats.learning import boost

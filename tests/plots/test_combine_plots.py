@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from custodes.combine.fitting import CombineFit
+from custodes.combine.methods import METHODS
+from custodes.plots.combination import MOST, SLANT, cost_rows, weight_rows, wide
 
 import custodes as cu
 from custodes import plots
-from custodes.combine.fitting import CombineFit
-from custodes.combine.methods import METHODS
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.result import stacked
 from custodes.plots import combination, labels, theme
-from custodes.plots.combination import MOST, SLANT, cost_rows, weight_rows, wide
 from custodes.stats.learning.objective import OBJECTIVES, Objective
 
 NO_ENDS = {name: pl.lit(None, dtype=pl.Float64) for name in ("low", "high")}
