@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from custodes.data.pairs import Signs
 from custodes.data.panel import Floats
 from custodes.data.patterns import Patterns
 from custodes.data.study import Study
@@ -17,11 +17,8 @@ from custodes.evaluate.setting import Setting
 from custodes.stats import ABSENT
 from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.estimator import Items, decide
-from custodes.stats.stopping.allocation import annotation_order, kinds_of
+from custodes.stats.stopping.allocation import Ints, annotation_order, kinds_of
 from custodes.stats.stopping.replay import Answers
-
-Signs = NDArray[np.int8]
-Ints = NDArray[np.int64]
 
 NONE = "none"
 """The metric of a row that uses people alone."""
@@ -139,9 +136,9 @@ def in_order(asked: Sequence[Asked], seeds: Sequence[int]) -> Answers:
 
 def comparisons_of(study: Study, setting: Setting) -> tuple[Comparison, ...]:
     """People against the metrics, or against nobody: then the only metric of a comparison is called 'none'."""
-    if setting["metrics"] not in (None, NONE):
-        return compare(study, **setting)
-    return compare(_people_alone(study, setting["human"]), **{**setting, "metrics": None})
+    if setting["metrics"] in (None, NONE):
+        study, setting = _people_alone(study, setting["human"]), {**setting, "metrics": None}
+    return compare(study, **setting)
 
 
 def _people_alone(study: Study, human: Patterns) -> Study:

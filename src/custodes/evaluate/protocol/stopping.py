@@ -116,7 +116,7 @@ class Stopping:
         wanted = self.looks or (*range(self.batch, most, self.batch), most)
         looks = tuple(dict.fromkeys(min(n, most) for n in wanted))
         if isinstance(self.boundary, str):
-            bounds = group_sequential_bounds(looks, boundary=BOUNDARIES[self.boundary], level=self.gamma).tolist()
+            bounds = group_sequential_bounds(looks, shape=BOUNDARIES[self.boundary], level=self.gamma).tolist()
         else:
             bounds = [float(self.boundary)] * len(looks)
         return Rule(
