@@ -30,15 +30,12 @@ IDEAL_MIXTURE = np.array([[0.8, 0.25, 0.1], [0.1, 0.5, 0.1], [0.1, 0.25, 0.8]])
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """Pairs that people rated: `human` and `metric` (pairs, items), `ABSENT` where silent; `metric_more` (pairs, 3)
-    counts of the metric on further items; `systems` (pairs, 2); `units` (items,)."""
+class Asked(Items):
+    """Pairs that people rated, beside a `metric` (pairs, items), `ABSENT` where it is silent, and `metric_more`
+    (pairs, 3), its counts on further items."""
 
-    human: Signs
     metric: Signs
     metric_more: Ints
-    systems: Ints
-    units: Ints
 
     @property
     def outcome(self) -> Ints:

@@ -223,7 +223,7 @@ def decisions(state: State) -> list[Decision]:
 def _next_look(state: State) -> State:
     """Ask for the annotations of the next look that lacks any, as far as the budget goes."""
     n, last = state.usable, state.last
-    left = np.array(max(0, state.rule.left - int(n.sum())))
+    left = np.array(max(0, state.rule.budget - int(n.sum())))
     is_open = np.array(state.is_open) & (n < last) & (left > 0)
     look, given = state.look, np.zeros(len(n), dtype=np.int64)
     while is_open.any() and not given.any():

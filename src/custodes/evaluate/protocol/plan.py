@@ -135,8 +135,8 @@ def plan(
     for name, value in assumed.items() if pilot is not None else ():
         if value is not None:
             raise OptionError(f"{name} and a pilot study contradict each other; give one of them")
-    for name, value in setting.items() if pilot is None else ():
-        if value != DEFAULTS[name]:  # type: ignore[literal-required]
+    for name, option in setting.items() if pilot is None else ():
+        if option != DEFAULTS[name]:  # type: ignore[literal-required]
             raise OptionError(f"{name} selects from a pilot study, and there is none")
     worlds = [_assumed(margins, tie_rate, channel)] if pilot is None else list(_piloted(pilot, setting))
     estimators, rules = asked_for(estimator, stopping, alone=worlds[0].channel is None)

@@ -55,7 +55,7 @@ def replay(answers: Answers, rule: Rule, *, reference: NDArray[np.int8], truth: 
     shape = answers.available.shape
     n, counts = np.zeros(shape, dtype=np.int64), np.zeros((*shape, KINDS), dtype=np.int64)
     decision, p = np.zeros(shape, dtype=np.int8), np.full((*shape, 3), 1 / 3)
-    left = np.full(shape[0], rule.left)
+    left = np.full(shape[0], rule.budget)
     last = np.minimum(answers.available, rule.looks[-1])
     is_open = last > 0
     rounds: list[tuple[Ints, Floats, Floats, Floats]] = []

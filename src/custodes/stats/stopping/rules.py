@@ -18,7 +18,7 @@ class Rule:
 
     `looks`: annotations of a pair at each look, increasing. `bounds`: the |z| that each look asks; theta decides where
     it is beyond the normal probability of that. `closings`: what else closes a pair, each with its limit. `seed` of the
-    draws of an estimator. `budget`: annotations of all pairs together.
+    draws of an estimator. `budget`: how many annotations may be made of all pairs together.
     """
 
     estimator: Estimator
@@ -28,12 +28,7 @@ class Rule:
     deciding: Deciding
     closings: tuple[tuple[Closing, float], ...]
     seed: int
-    budget: int | None
-
-    @property
-    def left(self) -> int:
-        """How many annotations may be made."""
-        return np.iinfo(np.int64).max if self.budget is None else self.budget
+    budget: int
 
 
 @dataclass(frozen=True, kw_only=True)
