@@ -1,8 +1,9 @@
-"""The ranking graph of decisions between systems."""
+"""Decisions between pairs of systems, as a table writes them, and the ranking graph that they make."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,19 @@ from custodes.data.notes import Note
 from custodes.data.pairs import PairCounts
 from custodes.errors import listed
 from custodes.evaluate.comparison import label_of
+from custodes.evaluate.tables import label
 from custodes.stats.decisions import graph
+
+DECISION = {1: "+", 0: "=", -1: "-"}
+"""How a decision is written: the first system is better, neither, the second."""
+
+PAIR = (label("system_a", "a system", "System A"), label("system_b", "another one", "System B"))
+"""The columns that name a pair of systems."""
+
+
+def written(decided: NDArray[Any]) -> list[str | None]:
+    """Decisions 1, 0 and -1 as a column of '+', '=' and '-'; None for NaN."""
+    return [DECISION.get(sign) for sign in decided.ravel().tolist()]
 
 
 def systems_of(counts: PairCounts) -> tuple[str, ...]:
@@ -45,4 +58,4 @@ def cycle_notes(aspect: str, cyclic: Sequence[str]) -> list[Note]:
     if not cyclic:
         return []
     message = f"significant wins form a circle{label_of(aspect)}, shown as one node, for: {listed(cyclic)}"
-    return [Note(rule="cycle", message=message, count=len(cyclic))]
+    return [Note(rule="cycle", message=message, count=len(cyclic), aspect=aspect)]
