@@ -89,13 +89,13 @@ def report(
 
     Example: `custodes report demo -o report.html --figures figures`
     """
+    if output.output is not None and output.output.endswith("/"):
+        raise OptionError(f"report: -o {output.output} is a folder; name one file (figures go to --figures DIR)")
     shape = "html" if output.output is None and output.format is None else output.shape
     if shape not in ("html", "json") or output.table is not None:
         raise OptionError(
             "report: tables come one by one from the verb of their question; here is html, or all as json"
         )
-    if output.output is not None and output.output.endswith("/"):
-        raise OptionError(f"report: -o {output.output} is a folder; name one file (figures go to --figures DIR)")
     output.check()
     study = reading.study(inputs)
     if figures is not None:

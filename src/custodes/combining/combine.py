@@ -173,7 +173,7 @@ def combine(
 
     target: an aspect, or 'mean:A,B' (None: the only one), or several of these, of which those are left out, with a
     note, that nothing can be learnt of; where people gave verdicts, the share of wins less losses of each output.
-    method: one or several (a comma list, too) of 'auto' (the blend, unless another quick one is clearly better in inner folds), 'best'
+    method: one or several (a comma list, too) of 'auto' (the blend, unless another quick one is clearly better), 'best'
     (single metric), 'equal', 'ridge', 'pairwise' (logistic on preferences), 'xgboost', 'blend' (the mean of ridge and
     xgboost), 'xgboost-pruned', 'gp' (Bayesian optimisation of weights of the `top` metrics); the first one is fitted on
     everything and kept in `model`. objective: what 'best', 'gp', 'auto' and pruning maximise: 'kendall', 'spearman',
