@@ -19,9 +19,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import jax
 import numpy as np
 
-from custodes.stats.correction.gibbs import effective_sample_size
-from custodes.stats.correction.mixture import mixture_draws, mixture_posterior
-from custodes.stats.correction.nuts import sampler
+from custodes.stats.correction.estimator import Counts
+from custodes.stats.correction.mixture.exact import mixture_draws, mixture_posterior
+from custodes.stats.correction.mixture.gibbs import effective_sample_size
+from custodes.stats.correction.mixture.nuts import sampler
 
 NONE = [0, 0, 0]
 USUAL = {
@@ -116,7 +117,7 @@ def hard_tables() -> None:
     header(("hard table", "method", "theta", "error", "ms", "effective draws", "of all", "largest weight", "R-hat"))
     for name, table in HARD.items():
         posterior, seconds = timed(partial(exact, *table))
-        weights = mixture_draws(*map(np.array, table), rng=np.random.default_rng(0), draws=50_000).weights
+        weights = mixture_draws(Counts(*map(np.array, table)), rng=np.random.default_rng(0), draws=50_000).weights
         row(
             name,
             posterior.method.item(),
@@ -132,9 +133,7 @@ def hard_tables() -> None:
 
 def exact(paired: Any, metric_only: Any, human_only: Any) -> Any:
     return mixture_posterior(
-        np.array(paired),
-        np.array(metric_only),
-        np.array(human_only),
+        Counts(np.array(paired), np.array(metric_only), np.array(human_only)),
         rng=np.random.default_rng(0),
         confidence=0.95,
         precision=0.005,

@@ -15,7 +15,7 @@ from custodes.plots.combination import CLEAR
 from custodes.reporting import Report
 from custodes.reporting.section import Context
 from custodes.reporting.sections.combination import combination_section, comparison_rows, errors, sentences
-from custodes.reporting.wording import interval, number, percent
+from custodes.evaluate.wording import interval, number, percent
 
 ASPECTS = ["coherence", "fluency"]
 RESAMPLES = 100  # as in the fixture

@@ -19,7 +19,7 @@ from custodes.reporting.sections.ceiling import ceiling_section, halo_sentences,
 from custodes.reporting.sections.ceiling import sentences as said_of_ceiling
 from custodes.reporting.sections.complementarity import complementarity_section
 from custodes.reporting.sections.complementarity import sentences as said_of_judges
-from custodes.reporting.wording import interval
+from custodes.evaluate.wording import interval
 
 
 def section(made: Report, identity: str) -> str:

@@ -14,7 +14,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from custodes.stats.correction.mixture import mixture_draws
+from custodes.stats.correction.estimator import Counts
+from custodes.stats.correction.mixture.exact import mixture_draws
 
 STUDIES, DRAWS = 1000, 2000
 DESIGNS = {
@@ -40,7 +41,7 @@ def probabilities(design: tuple[int, int, int], *, seed: int) -> NDArray[np.floa
         metric_only = rng.multinomial(n_metric, joint.sum(axis=0))
         human_only = rng.multinomial(n_human, p)
         if n_metric:
-            drawn = mixture_draws(paired, metric_only, human_only, rng=rng, draws=DRAWS)
+            drawn = mixture_draws(Counts(paired, metric_only, human_only), rng=rng, draws=DRAWS)
             margins, weights = drawn.p[0] - drawn.p[2], drawn.weights
         else:
             own = rng.dirichlet(human_only + paired.sum(axis=1) + 1, size=DRAWS)

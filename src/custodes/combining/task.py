@@ -34,8 +34,8 @@ MEAN = "mean:"
 class Task:
     """What is to be predicted from what: `human` (items, systems) people's ratings of the target, NaN where not
     `rated`, and the `metrics` that are to predict them, the `directions` (metrics,) of their raw scores, and their
-    `declared` bounds by name. `verdicts` says that people gave preferences, of which the share of wins minus losses within the
-    item is the rating. The study is selected."""
+    `declared` bounds by name. `verdicts` says that people gave preferences, of which the share of wins minus losses
+    within the item is the rating. The study is selected."""
 
     study: Study
     target: str

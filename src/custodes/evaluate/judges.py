@@ -50,10 +50,14 @@ class Judges:
     left_out: tuple[tuple[str, str], ...]
     notes: tuple[Note, ...]
 
+    @property
+    def varies(self) -> NDArray[np.bool_]:
+        """(raters,): whether each is not constant."""
+        return np.isin(self.names, self.constant, invert=True)
+
     def of_kind(self, kind: str) -> NDArray[np.intp]:
         """The positions of people ('human') or metrics that vary."""
-        wanted = [own == kind and name not in self.constant for name, own in zip(self.names, self.kinds, strict=True)]
-        return np.flatnonzero(wanted)
+        return np.flatnonzero(self.varies & (np.array(self.kinds) == kind))
 
     def left_out_columns(self, more: Sequence[tuple[str, str]] = ()) -> dict[str, list[str]]:
         """Who is left out and why."""

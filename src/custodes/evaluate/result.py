@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
+from html import escape
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
@@ -13,6 +14,7 @@ import polars as pl
 
 from custodes.data.notes import Note
 from custodes.errors import OptionError, suggestion
+from custodes.evaluate import formats
 from custodes.evaluate.tables import TABLE, Table, View, table
 from custodes.evaluate.views import views
 
@@ -68,6 +70,9 @@ class Result:
     provenance: Provenance = field(default=UNASKED)
     notes: tuple[Note, ...] = ()
 
+    PICTURE: ClassVar[str] = ""
+    """The function of `custodes.plots` that draws the main picture."""
+
     BY: ClassVar[str] = "aspect"
     """The column of labels that the rows of its tables start with, where a table does not say otherwise."""
 
@@ -103,6 +108,15 @@ class Result:
                 shown = own.rows(self) if own.rows else frame
                 yield from views(own, shown, name, left_out=frame.height - shown.height)
 
+    def told(self) -> Iterator[str]:
+        """The notes as sentences for a reader."""
+        return (note.message for note in self.notes)
+
+    @property
+    def status(self) -> int:
+        """The exit status of a command line: 0 where it is an answer, 1 where it names what is wrong."""
+        return 0
+
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, as the command line writes it: provenance, notes, tables as lists of rows."""
         made = self.provenance
@@ -127,6 +141,29 @@ class Result:
     def signed(self, provenance: Provenance) -> Self:
         """The same with its provenance."""
         return replace(self, provenance=provenance)
+
+    def to_markdown(self, table: str | None = None) -> str:
+        """The essential tables (or the one that is named, whole) in Markdown: intervals in brackets, best in bold."""
+        return formats.markdown(self.views(table))
+
+    def to_latex(self, table: str | None = None) -> str:
+        """The same for LaTeX with the package booktabs."""
+        return formats.latex(self.views(table))
+
+    def to_html(self, table: str | None = None) -> str:
+        """The same as a small page, with the notes and how the result was made."""
+        said = "".join(f"<li>{escape(note)}</li>" for note in self.told())
+        made = escape(str(self.provenance))
+        return f"{formats.html(self.views(table))}\n<ul>{said}</ul>\n<p><small>{made}</small></p>\n"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return self.to_html()
+
+    def plot(self, **options: Any) -> Any:
+        """The main picture, an Altair chart; `options` as the function of `custodes.plots` takes that draws it."""
+        draw = getattr(importlib.import_module("custodes.plots"), self.PICTURE)
+        return draw(self, **options)
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name} ({frame.height} rows)" for name, frame in self.tables().items())

@@ -56,6 +56,36 @@ DEFAULTS: Setting = {
 }
 
 
+HELP: Mapping[str, str] = {
+    "human": "Which raters are people: comma list of globs, ! excludes.",
+    "metrics": "Which metrics; also @aspect and @noaspect.",
+    "systems": "Which systems.",
+    "aspect": "Which aspects of people's ratings (default: each).",
+    "group": "Which groups of items (domain, subset).",
+    "aggregate": "Several people.",
+    "human_ties": "People tie up to this difference (default: 0).",
+    "ties": "Metrics tie: exact, up to a number, or calibrated.",
+    "orders": "Verdicts of both presentation orders.",
+    "confidence": "Level of the intervals.",
+    "resamples": "Resamples behind the intervals.",
+    "alpha": "Level of the tests.",
+    "estimator": "Who answers: repeatable.",
+    "gamma": "Decided beyond 1 - gamma/2.",
+    "equivalence": "Margin that does not matter.",
+    "stop": "decided, futility, equivalence, anytime, joined by +; repeatable.",
+    "batch": "Annotations of a pair a round, or several: 5,10.",
+    "looks": "Annotations of a pair at each look, 10,20,40, not a batch.",
+    "budget": "Annotations in all, or several: 500,1000.",
+    "boundary": "Of repeated looks: none, pocock, obrien-fleming or a |z|.",
+    "futility": "Least chance of being decided.",
+    "replications": "How often the protocol is played.",
+    "steps": "Steps of a path.",
+    "workers": "Threads (default: one a core).",
+    "rng": "Seed of every random number.",
+}
+"""What arguments that several questions share mean, in a few words."""
+
+
 def settings(given: Setting) -> Setting:
     """The setting with defaults filled in and values checked."""
     full: Setting = {**DEFAULTS, **given}

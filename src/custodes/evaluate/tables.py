@@ -92,12 +92,14 @@ probability = partial(column, kind="probability")
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """A table as text, for a terminal, a paper or a page: `numeric` columns stand to the right, `best` holds the (row,
-    column) of the best values, `more` says what is not shown."""
+    """A table as text, for a terminal, a paper or a page: `header` has the names of the columns, `labels` what a paper
+    calls them (none: the same), `numeric` columns stand to the right, `best` holds the (row, column) of the best
+    values, `more` says what is not shown."""
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    labels: tuple[str, ...] = ()
     numeric: tuple[bool, ...] = ()
     best: frozenset[tuple[int, int]] = frozenset()
     more: str = ""

@@ -29,6 +29,7 @@ def views(table: Table, frame: pl.DataFrame, name: str, *, every: bool = False, 
         yield View(
             title=titled(name.replace("_", " "), part),
             header=tuple(own.name for own in shown),
+            labels=tuple(own.label for own in shown),
             rows=tuple(map(tuple, made)),
             numeric=tuple(own.is_number for own in shown),
             best=frozenset(_best(rows, shown)),

@@ -35,8 +35,7 @@ def favoritism_by_system(
     'Whom the errors of selfeval favour (fluency)'
     """
     rows, aspect = of_aspect(result.pairs, aspect, who="favoritism_by_system")
-    rows = chosen(rows, "metric", metric, who="favoritism_by_system")
-    chart = by_system(theme.inline(rows)).properties(width=width)
+    chart = by_system(theme.inline(chosen(rows, "metric", metric, who="favoritism_by_system"))).properties(width=width)
     return theme.themed(chart, dark=dark, title=titled(f"Whom the errors of {metric} favour", aspect))
 
 
@@ -67,17 +66,14 @@ def by_system(data: Any) -> Any:
     once = sides.transform_window(row="row_number()", groupby=["system"]).transform_filter("datum.row === 1")
     system = alt.Y("system:N", sort=alt.EncodingSortField(field="centre", op="max", order="descending"))
     scale = alt.Scale(domain=[-2, 2])
-    axis = alt.Axis(title=AXIS, values=[-2, -1, 0, 1, 2])
     points = sides.mark_point(size=34, strokeWidth=1.4, opacity=0.95).encode(
-        x=alt.X("favi_turned:Q", scale=scale, axis=axis),
+        x=alt.X("favi_turned:Q", scale=scale, axis=alt.Axis(title=AXIS, values=[-2, -1, 0, 1, 2])),
         y=system,
         stroke=alt.value(theme.BLUE),
         fill=alt.Fill(
             "clear:N",
             title=None,
-            scale=alt.Scale(
-                domain=["interval excludes 0", "may be chance"], range=[theme.BLUE, "rgba(0,114,178,0.08)"]
-            ),
+            scale=alt.Scale(domain=list(CLEAR), range=list(CLEAR.values())),
             legend=alt.Legend(symbolStrokeColor=theme.BLUE, symbolOpacity=1),
         ),
         tooltip=[

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from custodes.errors import MissingExtraError
-from custodes.stats.correction import nuts
-from custodes.stats.correction.mixture import mixture_posterior
-from custodes.stats.correction.nuts import nuts_posterior
+from custodes.stats.correction.estimator import Counts
+from custodes.stats.correction.mixture import nuts
+from custodes.stats.correction.mixture.exact import mixture_posterior
+from custodes.stats.correction.mixture.nuts import nuts_posterior
 
 needs_numpyro = pytest.mark.skipif(
     importlib.util.find_spec("numpyro") is None, reason="NumPyro is not installed (pip install 'custodes[nuts]')"
@@ -45,7 +46,7 @@ HARD = ([[2, 0, 1], NONE, NONE], [99_000, 0, 1000], NONE)
 
 
 def arrays(names):
-    return tuple(np.array(counts) for counts in zip(*(TABLES[name] for name in names), strict=True))
+    return Counts(*(np.array(counts) for counts in zip(*(TABLES[name] for name in names), strict=True)))
 
 
 def agree(ours, theirs):
@@ -55,7 +56,7 @@ def agree(ours, theirs):
         np.abs(ours.theta - theirs.theta), 4.5 * np.hypot(ours.theta_error, theirs.theta_error)
     )
     sd = (theirs.p_high - theirs.p_low) / 3.92  # of a normal with this interval
-    np.testing.assert_array_less(np.abs(ours.p_mean - theirs.p_mean), 5 * sd * both[:, np.newaxis])
+    np.testing.assert_array_less(np.abs(ours.p - theirs.p), 5 * sd * both[:, np.newaxis])
     # a quantile in a 2.5 % tail has 2.67 times the error of the mean; skewed tails up to twice that
     for name in ("p_low", "p_high"):
         gap = np.abs(getattr(ours, name) - getattr(theirs, name))
@@ -70,9 +71,9 @@ def agree(ours, theirs):
 @needs_numpyro
 def test_three_tables():
     counts = arrays(["typical", "people without ties", "many people more"])
-    theirs = nuts_posterior(*counts, rng=np.random.default_rng(0), confidence=0.95, chains=2, warmup=300, draws=1000)
+    theirs = nuts_posterior(counts, rng=np.random.default_rng(0), confidence=0.95, chains=2, warmup=300, draws=1000)
     ours = mixture_posterior(
-        *counts, rng=np.random.default_rng(0), confidence=0.95, precision=0.005, gamma=None, max_draws=2**18
+        counts, rng=np.random.default_rng(0), confidence=0.95, precision=0.005, gamma=None, max_draws=2**18
     )
     assert theirs.theta.shape == (3,)
     assert theirs.mu_mean.shape == (3, 3, 3)
@@ -86,9 +87,9 @@ def test_three_tables():
 def test_all_tables_as_the_paper_runs_it():
     counts = arrays(TABLES)
     ours = mixture_posterior(
-        *counts, rng=np.random.default_rng(0), confidence=0.95, precision=0.002, gamma=None, max_draws=2**21
+        counts, rng=np.random.default_rng(0), confidence=0.95, precision=0.002, gamma=None, max_draws=2**21
     )
-    theirs = nuts_posterior(*counts, rng=np.random.default_rng(0), confidence=0.95, chains=5, warmup=2000, draws=10_000)
+    theirs = nuts_posterior(counts, rng=np.random.default_rng(0), confidence=0.95, chains=5, warmup=2000, draws=10_000)
     assert (theirs.r_hat < 1.02).all()
     agree(ours, theirs)
 
@@ -98,11 +99,11 @@ def test_all_tables_as_the_paper_runs_it():
 def test_nuts_misses_the_hard_table():
     # a metric that nearly always says win, three paired items, two human classes never seen: NUTS stays where these
     # classes have some weight and so bounds the margin too tightly
-    counts = tuple(np.array(x) for x in HARD)
+    counts = Counts(*(np.array(x) for x in HARD))
     ours = mixture_posterior(
-        *counts, rng=np.random.default_rng(0), confidence=0.95, precision=0.0005, gamma=None, max_draws=2**21
+        counts, rng=np.random.default_rng(0), confidence=0.95, precision=0.0005, gamma=None, max_draws=2**21
     )
-    theirs = nuts_posterior(*counts, rng=np.random.default_rng(0), confidence=0.95, chains=5, warmup=2000, draws=10_000)
+    theirs = nuts_posterior(counts, rng=np.random.default_rng(0), confidence=0.95, chains=5, warmup=2000, draws=10_000)
     assert ours.margin_low < 0.93 < theirs.margin_low
 
 
@@ -111,5 +112,10 @@ def test_missing_numpyro_says_what_to_install(monkeypatch):
     nuts._compiled.cache_clear()
     with pytest.raises(MissingExtraError, match=r"custodes\[nuts\]"):
         nuts_posterior(
-            np.eye(3), np.ones(3), np.ones(3), rng=np.random.default_rng(0), confidence=0.9, chains=1, warmup=1, draws=2
+            Counts(np.eye(3), np.ones(3), np.ones(3)),
+            rng=np.random.default_rng(0),
+            confidence=0.9,
+            chains=1,
+            warmup=1,
+            draws=2,
         )

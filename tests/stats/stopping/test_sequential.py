@@ -12,8 +12,12 @@ from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.stopping.allocation import annotation_order, counted, granted, kinds_of, tables
 from custodes.stats.stopping.betting import betting_interval, log_wealth
 from custodes.stats.stopping.power import human_power, margin_width, preference_correlation
-from custodes.stats.stopping.rules import boundary_of, looks_every
-from custodes.stats.stopping.sequential import crossing_probability, group_sequential_bounds, predictive_probability
+from custodes.stats.stopping.sequential import (
+    BOUNDARIES,
+    crossing_probability,
+    group_sequential_bounds,
+    predictive_probability,
+)
 
 
 # Jennison and Turnbull 2000, "Group Sequential Methods", Tables 2.1 (Pocock) and 2.3 (O'Brien-Fleming), alpha = .05.
@@ -23,16 +27,16 @@ from custodes.stats.stopping.sequential import crossing_probability, group_seque
 )
 def test_boundaries_are_the_published_ones(looks: int, pocock: float, obrien_fleming: float) -> None:
     times = np.arange(1, looks + 1)
-    constant = group_sequential_bounds(times, kind="pocock", level=0.05)
+    constant = group_sequential_bounds(times, boundary=BOUNDARIES["pocock"], level=0.05)
     assert constant == pytest.approx(np.full(looks, pocock), abs=5.1e-4)
-    falling = group_sequential_bounds(times, kind="obrien-fleming", level=0.05)
+    falling = group_sequential_bounds(times, boundary=BOUNDARIES["obrien-fleming"], level=0.05)
     assert falling == pytest.approx(obrien_fleming * np.sqrt(looks / times), rel=5e-4)
 
 
 @pytest.mark.parametrize("kind", ["pocock", "obrien-fleming"])
 @pytest.mark.parametrize("looks", [(10, 20, 40), (5, 50, 60, 61, 100), (7,)])
 def test_unequal_looks_keep_the_level_by_simulation(kind: str, looks: tuple[int, ...]) -> None:
-    bounds = group_sequential_bounds(looks, kind=kind, level=0.05)
+    bounds = group_sequential_bounds(looks, boundary=BOUNDARIES[kind], level=0.05)
     rng = np.random.default_rng(0)
     steps = rng.normal(size=(200_000, len(looks))) * np.sqrt(np.diff(looks, prepend=0))
     z = steps.cumsum(axis=1) / np.sqrt(looks)
@@ -48,12 +52,9 @@ def test_repeated_looks_without_a_boundary() -> None:
         assert found == pytest.approx(level, abs=6e-4)
 
 
-def test_boundary_options() -> None:
-    assert boundary_of((10, 20), boundary="none", gamma=0.1) == pytest.approx([norm.isf(0.05)] * 2)
-    assert boundary_of((10, 20), boundary=2.289, gamma=0.1) == (2.289, 2.289)
-    assert looks_every(10, 10) == (10,)
-    assert looks_every(10, 7) == (7,)
-    assert looks_every(10, 20) == (10, 20)
+def test_no_boundary_asks_every_look_as_if_it_were_the_only_one() -> None:
+    bounds = group_sequential_bounds((10, 20), boundary=BOUNDARIES["none"], level=0.1)
+    assert bounds == pytest.approx([norm.isf(0.05)] * 2)
 
 
 def test_predictive_probability_by_simulation() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import polars as pl
@@ -34,12 +34,15 @@ SPA_PERMUTATIONS = 1000
 class Agreement(Result):
     """How well each metric agrees with people. See `agreement`."""
 
+    PICTURE: ClassVar[str] = "agreement_intervals"
+
     metrics: pl.DataFrame = table(
         "One row a metric: every statistic with its interval.",
         label("metric", "its name"),
         count("n", "comparisons (item × pair of systems) that people and metric both have", "n", essential=False),
         *(statistic.column for statistic in STATISTICS.values()),
         score("sample_accuracy_chance", "`sample_accuracy` of guessing with as many ties", essential=False),
+        label("group", "`a`: the best by the statistic of `standing`, and who is not clearly worse; null: not tested"),
         order="sample_accuracy",
     )
     comparisons: pl.DataFrame = table(
@@ -67,13 +70,17 @@ class Agreement(Result):
     )
 
 
-@question
+@question(
+    "custodes agreement ratings.csv --human 'expert*' --aspect coherence",
+    compare_by="Statistics whose differences between metrics are tested; repeatable.",
+)
 def agreement(
     study: Study,
     *,
     confidence: float = 0.95,
     resamples: int = 1000,
     compare_by: Sequence[str] = COMPARED,
+    alpha: float = 0.05,
     rng: Rng = 0,
     progress: Progress = silent,
     **setting: Unpack[Setting],
@@ -88,6 +95,8 @@ def agreement(
     Intervals: percentiles of a paired bootstrap over clusters of items, `resamples` shared by all metrics (0: none).
     Between metrics: difference, its interval from the same resamples, and a permutation p-value (clusters swapped
     between the two metrics after standardising) for the statistics in `compare_by`; not corrected for multiplicity.
+    `standing`: which metrics are above what guessing gets, and which are clearly worse than the best (Benjamini and
+    Hochberg at `alpha` over its comparisons).
 
     setting: see `Setting` (human, metrics, systems, aspect, group, aggregate, human_ties, ties, orders).
 
@@ -97,12 +106,13 @@ def agreement(
     ['aspect', 'metric', 'n', 'sample_accuracy']
     """
     between("confidence", confidence, 0, 1)
+    between("alpha", alpha, 0, 1)
     at_least("resamples", resamples, 0)
     for name in compare_by:
         one_of("compare_by", name, COMPARED)
 
     def answer(comparison: Comparison, rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-        return _answer(comparison, resamples, compare_by, confidence, rng)
+        return _answer(comparison, resamples, compare_by, confidence, alpha, rng)
 
     comparisons = compare(study, **setting)
     answers = list(each(answer, comparisons, rng=np.random.default_rng(rng), progress=progress, desc="agreement"))
@@ -110,7 +120,12 @@ def agreement(
 
 
 def _answer(
-    comparison: Comparison, resamples: int, compare_by: Sequence[str], confidence: float, rng: np.random.Generator
+    comparison: Comparison,
+    resamples: int,
+    compare_by: Sequence[str],
+    confidence: float,
+    alpha: float,
+    rng: np.random.Generator,
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
     times = comparison.design.resampled(resamples, rng)
     n_units = comparison.design.n_units
@@ -126,6 +141,14 @@ def _answer(
     for name, values in draws.items():
         metrics |= with_interval(name, values, confidence)
     metrics["sample_accuracy_chance"] = STATISTICS["sample_accuracy"].chance_of(comparison)
+    standing = standing_columns(sample, draws, p_values, pairs, confidence=confidence, alpha=alpha)
+    level = dict(zip(standing["metric"], standing["level_with_best"], strict=True))
+    tested = any(own is not None for own in level.values())
+    best = next(iter(level), None)
+    metrics["group"] = [
+        None if not tested or name not in level else "a" if name == best or level[name] else ""
+        for name in comparison.metrics
+    ]
     tables = Agreement.part(
         comparison.aspect,
         metrics=metrics,
@@ -136,7 +159,7 @@ def _answer(
             **with_interval("difference", np.concatenate([times[:, :0], *differences], axis=1), confidence),
             "p_value": np.concatenate([*p_values.values(), np.empty(0)]),
         },
-        standing=standing_columns(sample, draws, {name: (own, pairs) for name, own in p_values.items()}, confidence),
+        standing=standing,
     )
     return tables, [*comparison.notes, *_undefined_notes(comparison, draws)]
 

@@ -15,14 +15,17 @@ from custodes.evaluate.tables import with_interval
 ORDERING, CHOOSING = "kendall_item", "sample_accuracy"
 """Metrics are ranked by the first, and by the second where that is undefined, or says no more than a sign."""
 
-LEVEL = 0.05
-"""False discoveries among the metrics that are called worse than the best."""
-
 
 def standing_columns(
-    sample: Sample, draws: dict[str, Floats], p_values: dict[str, tuple[Floats, NDArray[Any]]], confidence: float
+    sample: Sample,
+    draws: dict[str, Floats],
+    p_values: dict[str, Floats],
+    pairs: NDArray[Any],
+    *,
+    confidence: float,
+    alpha: float,
 ) -> dict[str, Any]:
-    """The columns of the table `standing`, best first; `p_values` by statistic with the pairs (pairs, 2) of metrics.
+    """The columns of the table `standing`, best first; `p_values` (pairs,) by statistic for `pairs` (pairs, 2).
 
     Two systems leave one pair an item, where Kendall's tau is a sign: sample accuracy says it better.
     """
@@ -34,7 +37,7 @@ def standing_columns(
     value, low, high = with_interval("value", draws[name], confidence).values()
     order = np.argsort(-np.where(np.isfinite(value), value, -np.inf), kind="stable")[: np.isfinite(value).sum()]
     side = np.select([low > chance, high < chance], ["above", "below"], "unclear")
-    worse = _worse_than(int(order[0]), *p_values[name]) if len(order) and name in p_values else None
+    worse = _worse_than(int(order[0]), p_values[name], pairs, alpha) if len(order) and name in p_values else None
     level = None if worse is None else [None if i == order[0] else i not in worse for i in order]
     return {
         "metric": [comparison.metrics[i] for i in order],
@@ -48,7 +51,7 @@ def standing_columns(
     }
 
 
-def _worse_than(best: int, p_values: Floats, pairs: NDArray[Any]) -> set[int] | None:
+def _worse_than(best: int, p_values: Floats, pairs: NDArray[Any], alpha: float) -> set[int] | None:
     """The metrics that the best one is clearly better than (Benjamini and Hochberg), None where none was tested.
 
     Step-up: with many metrics a permutation p-value is too coarse for a bound on any single false claim.
@@ -57,5 +60,5 @@ def _worse_than(best: int, p_values: Floats, pairs: NDArray[Any]) -> set[int] | 
     if not len(rows):
         return None
     rows = rows[np.argsort(p_values[rows], kind="stable")]
-    found = np.flatnonzero(p_values[rows] <= LEVEL * np.arange(1, len(rows) + 1) / len(rows))
+    found = np.flatnonzero(p_values[rows] <= alpha * np.arange(1, len(rows) + 1) / len(rows))
     return set(pairs[rows[: found.max(initial=-1) + 1]].ravel().tolist()) - {best}

@@ -70,7 +70,8 @@ class Swaps:
 class Statistic:
     """`compute` gives (1 + B, metrics) of a sample. `chance` is what a metric that knows nothing gets, also (metrics,)
     of a comparison where that depends on ties (None: not said). `swap` gives p-values (pairs,) of 'both agree equally
-    well' (None: not tested). `essential` statistics are shown first."""
+    well' (None: not tested). `essential` statistics are
+    shown first, `best` is their better end."""
 
     name: str
     label: str
@@ -80,12 +81,12 @@ class Statistic:
     chance: float | Callable[[Comparison], Floats] | None = None
     swap: Callable[[Sample, Swaps], Floats] | None = None
     essential: bool = False
+    best: Literal["high", ""] = "high"
 
     @property
     def column(self) -> Column:
         """The column that it fills."""
-        best: Literal["high", ""] = "high" if self.chance is not None else ""
-        return score(self.name, self.doc, self.label, interval=True, essential=self.essential, best=best)
+        return score(self.name, self.doc, self.label, interval=True, essential=self.essential, best=self.best)
 
     def chance_of(self, comparison: Comparison) -> Floats:
         """(metrics,): what guessing gets, NaN where that is not said."""

@@ -56,8 +56,7 @@ def _first_optimum(
 ) -> NDArray[np.intp]:
     """Of all orders best in every circle and along the majorities between them, the first by Borda, then index."""
     n = len(votes)
-    preferred = np.empty(n, dtype=np.intp)
-    preferred[np.argsort(votes.sum(axis=0) - votes.sum(axis=1), kind="stable")] = np.arange(n)
+    preferred = np.argsort(np.argsort(votes.sum(axis=0) - votes.sum(axis=1), kind="stable"))
     beats = (votes > votes.T) & (component[:, np.newaxis] != component)
     may_follow = [
         (_subsets if len(members) <= _EXACT_LIMIT else _local_search)(votes[np.ix_(members, members)])
@@ -110,8 +109,6 @@ def _local_search(votes: NDArray[np.float64]) -> _MayFollow:
         order = np.insert(np.delete(order, source), target, order[source])
 
     def may_follow(done: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        following = np.zeros(n, dtype=bool)
-        following[order[done.sum() : done.sum() + 1]] = True
-        return following
+        return np.isin(np.arange(n), order[done.sum() : done.sum() + 1])
 
     return may_follow

@@ -18,7 +18,6 @@ def condensation(adjacency: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArra
     >>> component.tolist(), between.tolist()
     ([0, 0, 0, 1], [[False, True], [False, False]])
     """
-    adjacency = np.asarray(adjacency, dtype=bool)
     reach = _closure(adjacency)
     mutual = (reach & reach.T) | np.eye(len(adjacency), dtype=bool)
     members = np.unique(mutual, axis=0)
@@ -38,20 +37,9 @@ def transitive_reduction(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
     Source: Aho, Garey and Ullman 1972.
     """
-    adjacency = np.asarray(adjacency, dtype=bool)
     reach = _closure(adjacency)
     assert not reach.diagonal().any(), "transitive reduction of a graph with a cycle"
     return adjacency & ~_product(adjacency, reach)
-
-
-def reduced_edges(adjacency: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """The edges to draw, (winning component, losing component), numbered as by `condensation`.
-
-    >>> reduced_edges(np.triu(np.ones((3, 3), dtype=bool), 1))
-    [(0, 1), (1, 2)]
-    """
-    _, between = condensation(adjacency)
-    return [(int(a), int(b)) for a, b in np.argwhere(transitive_reduction(between))]
 
 
 def layers(component_adjacency: NDArray[np.bool_]) -> NDArray[np.intp]:
@@ -60,10 +48,9 @@ def layers(component_adjacency: NDArray[np.bool_]) -> NDArray[np.intp]:
     >>> layers(np.triu(np.ones((3, 3), dtype=bool), 1)).tolist()
     [0, 1, 2]
     """
-    edges = np.asarray(component_adjacency, dtype=bool)
-    layer = np.zeros(len(edges), dtype=np.intp)
-    while layer.max(initial=0) <= len(edges):
-        below = np.where(edges, layer[:, np.newaxis] + 1, 0).max(axis=0, initial=0)
+    layer = np.zeros(len(component_adjacency), dtype=np.intp)
+    while layer.max(initial=0) <= len(component_adjacency):
+        below = np.where(component_adjacency, layer[:, np.newaxis] + 1, 0).max(axis=0, initial=0)
         if (below == layer).all():
             return layer
         layer = below

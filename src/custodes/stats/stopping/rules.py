@@ -1,32 +1,17 @@
-"""When to stop asking people about a pair: decided, settled in advance, or not worth it."""
+"""A stopping rule at work: an estimator, looks and what each asks, what closes a pair."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.correction.dirichlet import human_theta
-from custodes.stats.correction.estimate import ESTIMATORS, Estimate
-from custodes.stats.correction.screening import screened
-from custodes.stats.stopping.betting import betting_interval, log_wealth
-from custodes.stats.stopping.sequential import group_sequential_bounds, predictive_probability
+from custodes.stats.correction.estimator import Counts, Estimator, Evidence, Items
+from custodes.stats.stopping.stops import Closing, Deciding, Look
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Boundary = Literal["none", "pocock", "obrien-fleming"]
-
-BOUNDARIES = ("none", "pocock", "obrien-fleming")
-STOPS = ("decided", "futility", "equivalence", "anytime")
-HUMAN = "human"
-"""The estimator of people's annotations alone, a closed form."""
-MIXTURE = "mixture"
-"""The estimator of the mixture model, by draws."""
-POOLED = "pooled"
-"""The estimator of all pairs together, from people's annotations alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,19 +19,23 @@ class Rule:
     """How one pair is judged at each look.
 
     `looks`: annotations of a pair at each look, increasing. `bounds`: the |z| that each look asks; theta decides where
-    it is beyond the normal probability of that. `anytime`: the betting interval decides instead. `futility`: a pair is
-    given up below this predictive probability of being decided at the last look. `equivalence`: a pair is settled as
-    not different when the interval of its margin lies within plus or minus this. `seed` of the draws of an estimator.
+    it is beyond the normal probability of that. `closings`: what else closes a pair, each with its limit. `seed` of the
+    draws of an estimator. `budget`: annotations of all pairs together.
     """
 
-    estimator: str
+    estimator: Estimator
     gamma: float
     looks: tuple[int, ...]
     bounds: tuple[float, ...]
-    anytime: bool
-    futility: float | None
-    equivalence: float | None
+    deciding: Deciding
+    closings: tuple[tuple[Closing, float], ...]
     seed: int
+    budget: int | None
+
+    @property
+    def left(self) -> int:
+        """How many annotations may be made."""
+        return np.iinfo(np.int64).max if self.budget is None else self.budget
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,135 +48,41 @@ class Ruling:
     p: Floats
 
 
-@dataclass(frozen=True, kw_only=True)
-class Evidence:
-    """What an estimator says of tables (...), as far as a rule asks: `low` and `high` bound the margin at 1 - gamma."""
+def rule_on(rule: Rule, counts: Counts, *, look: int, last: Ints, together: Evidence | None) -> Ruling:
+    """Judge tables at a look.
 
-    theta: Floats
-    margin: Floats
-    sd: Floats
-    low: Floats
-    high: Floats
-    p: Floats
-
-    def where(self, mask: NDArray[np.bool_]) -> Evidence:
-        """The evidence of some of the tables."""
-        return Evidence(**{name: values[mask] for name, values in vars(self).items()})
-
-
-def looks_every(batch: int, most: int) -> tuple[int, ...]:
-    """A look after every batch, the last one when all is annotated.
-
-    >>> looks_every(10, 25)
-    (10, 20, 25)
-    """
-    return (*range(batch, most, batch), most)
-
-
-def boundary_of(looks: Sequence[int], *, boundary: Boundary | float, gamma: float) -> tuple[float, ...]:
-    """The |z| each look asks: of a single test at `gamma`, of a group-sequential boundary, or a number for all looks.
-
-    >>> [round(z, 2) for z in boundary_of((10, 20, 30), boundary="pocock", gamma=0.05)]
-    [2.29, 2.29, 2.29]
-    """
-    from scipy.special import ndtri
-
-    if not isinstance(boundary, str):
-        return (float(boundary),) * len(looks)
-    if boundary == "none":
-        return (float(-ndtri(gamma / 2)),) * len(looks)
-    return tuple(group_sequential_bounds(looks, kind=boundary, level=gamma).tolist())
-
-
-def rule_on(
-    rule: Rule, paired: Ints, metric_only: Ints, human_only: Ints, *, look: int, last: Ints, evidence: Evidence | None
-) -> Ruling:
-    """Judge tables at a look: paired (..., 3, 3) [human, metric], metric_only and human_only (..., 3).
-
-    `last` (...) is how many annotations each will have at its last look. `evidence` replaces what the rule's estimator
-    says of each table (for estimators that look at all pairs together).
+    `last` (...) is how many annotations each will have at its last look. `together`: what an estimator says of them
+    that needs items.
     """
     from scipy.special import ndtr
 
-    human = paired.sum(axis=-1) + human_only
-    n = human.sum(axis=-1)
     tail = float(ndtr(-rule.bounds[look]))
-    seen = evidence or _evidence(rule, paired, metric_only, human_only, human, tail=tail)
-    low, high = seen.low, seen.high
-    if rule.anytime:
-        sign = np.sign(human[..., 0] - human[..., 2])
-        decision = (sign * (log_wealth(human, margin=np.zeros(n.shape)) >= -np.log(rule.gamma))).astype(np.int8)
-        if rule.equivalence is not None:
-            low, high = betting_interval(human, level=rule.gamma)
-    else:
-        decision = (seen.theta > 1 - tail).astype(np.int8) - (seen.theta < tail).astype(np.int8)
-    closed = decision != 0
-    if rule.equivalence is not None:
-        closed |= (low > -rule.equivalence) & (high < rule.equivalence)
-    if rule.futility is not None:
-        bound = _anytime_bound(rule, human, last) if rule.anytime else np.asarray(rule.bounds[-1])
-        share = n / np.maximum(last, 1)
-        closed |= predictive_probability(seen.margin, seen.sd, share=share, bound=bound) < rule.futility
-    return Ruling(decision=decision, closed=closed, p=seen.p)
-
-
-def evidence_of(estimate: Estimate, *, gamma: float) -> Evidence:
-    """An estimate made with confidence 1 - gamma, as a rule reads it.
-
-    Draws worth n resolve no probability below 1 / n, so theta is kept that far from 0 and 1: a boundary may ask more.
-    """
-    from scipy.special import ndtri
-
-    resolved = np.nan_to_num(1 / (estimate.effective_draws + 2), nan=0.0)
-    return Evidence(
-        theta=np.clip(estimate.theta, resolved, 1 - resolved),
-        margin=estimate.margin,
-        sd=(estimate.margin_high - estimate.margin_low) / (-2 * ndtri(gamma / 2)),
-        low=estimate.margin_low,
-        high=estimate.margin_high,
-        p=estimate.p,
-    )
-
-
-def _evidence(rule: Rule, paired: Ints, metric_only: Ints, human_only: Ints, human: Ints, *, tail: float) -> Evidence:
-    if rule.estimator == HUMAN and rule.equivalence is None:
-        return _from_people(human)
-    if rule.estimator == MIXTURE and rule.equivalence is None:
-        return _from_mixture(paired, metric_only, human_only, tail=tail, seed=rule.seed)
-    # One seed for all looks: these estimates depend on their table alone, not on what else is judged with it.
-    estimate = ESTIMATORS[rule.estimator](
-        paired,
-        metric_only,
-        human_only,
-        confidence=1 - rule.gamma,
+    here = Look(
+        human=counts.human,
+        last=last,
+        seen=together or _evidence(rule, counts, tail),
         gamma=rule.gamma,
-        rng=np.random.default_rng(rule.seed),
+        tail=tail,
+        bound=rule.bounds[-1],
     )
-    return evidence_of(estimate, gamma=rule.gamma)
+    decision = rule.deciding.decide(here)
+    closed = decision != 0
+    for closing, limit in rule.closings:
+        closed |= closing.closes(here, rule.deciding, limit)
+    return Ruling(decision=decision, closed=closed, p=here.seen.p)
 
 
-def _from_people(human: Ints) -> Evidence:
-    """Posterior moments under a uniform prior, without the interval, which takes much longer than all the rest."""
-    n = human.sum(axis=-1)
-    p = (human + 1) / (n + 3)[..., np.newaxis]
-    margin = p[..., 0] - p[..., 2]
-    sd = np.sqrt((p[..., 0] + p[..., 2] - margin**2) / (n + 4))
-    undefined = np.full(n.shape, np.nan)
-    theta = human_theta(human[..., 0], human[..., 2])
-    return Evidence(theta=theta, margin=margin, sd=sd, low=undefined, high=undefined, p=p)
+def evidence_of(rule: Rule, about: Counts | Items) -> Evidence:
+    """What the estimator of a rule says."""
+    # One seed for all looks: these estimates depend on their table alone, not on what else is judged with it.
+    rng = np.random.default_rng(rule.seed)
+    estimate = rule.estimator.estimate(about, confidence=1 - rule.gamma, gamma=rule.gamma, rng=rng)
+    return Evidence.of(estimate, gamma=rule.gamma)
 
 
-def _from_mixture(paired: Ints, metric_only: Ints, human_only: Ints, *, tail: float, seed: int) -> Evidence:
-    """As precise as the decision needs and without the interval: a replay judges very many tables."""
-    seen = screened(paired, metric_only, human_only, tail=tail, rng=np.random.default_rng(seed))
-    resolved = 1 / (seen.effective_draws + 2)
-    undefined = np.full(seen.theta.shape, np.nan)
-    theta = np.clip(seen.theta, resolved, 1 - resolved)
-    return Evidence(theta=theta, margin=seen.margin, sd=seen.sd, low=undefined, high=undefined, p=seen.p)
-
-
-def _anytime_bound(rule: Rule, human: Ints, last: Ints) -> Floats:
-    """The |z| at which betting will decide at the last look: wealth of (2 pi / V)^.5 / 2 exp(z^2 / 2), V untied."""
-    n = human.sum(axis=-1)
-    untied = last * (human[..., 0] + human[..., 2] + 2) / (n + 3)
-    return np.asarray(np.sqrt(2 * np.log(np.maximum(np.sqrt(2 * untied / np.pi), 1.0) / rule.gamma)))
+def _evidence(rule: Rule, counts: Counts, tail: float) -> Evidence:
+    """As precise as the decision needs, and without the interval where nothing asks for it: a replay judges very many
+    tables."""
+    if rule.estimator.quick and not any(closing.needs_interval for closing, _ in rule.closings):
+        return rule.estimator.quick(counts, tail=tail, rng=np.random.default_rng(rule.seed))
+    return evidence_of(rule, counts)

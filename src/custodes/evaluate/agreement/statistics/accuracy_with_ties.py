@@ -32,5 +32,6 @@ WITH_TIES = (
         doc="the threshold that gave acc_eq, in the metric's units",
         level="item",
         compute=lambda sample: sample.acc_eq[1],
+        best="",
     ),
 )

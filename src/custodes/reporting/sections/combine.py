@@ -2,80 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
-from custodes.combining.combine import Combine
-from custodes.plots.combine import LABELS, costs, favoured, methods, objective_of, weights, wide
-from custodes.reporting.section import Column, Context, Figure, Section, empty_rows, render, spec_of
+from custodes.combining.combine import LEFT_OUT, Combine, combine
+from custodes.combining.methods import METHODS
+from custodes.evaluate.tables import label, score
+from custodes.evaluate.wording import interval, names, number, percent, with_ends
+from custodes.plots.combine import cost_rows, costs, favoured, methods, objective_of, weight_rows, weights, wide
+from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
 from custodes.reporting.tables import table_html
-from custodes.reporting.wording import interval, names, number, percent
 
-TITLE = "A better metric"
 CHOSEN = {"target": "{aspect}"}
 SINGLE = "best"
-LEFT_OUT = "no-combination"
-"""The rule of the note of an aspect of which no combination can be learnt."""
+QUICK = ("ridge", "best", "equal", "pairwise")
+"""Ways of combining that take seconds; boosted trees take minutes."""
 
-COMPARISON = (
-    Column(field="what", label="Way of combining"),
-    Column(field="kendall", label="τ-b", kind="number", low="low", high="high", title="over held-out outputs"),
-    Column(
-        field="lead",
-        label="Over the single metric",
-        kind="number",
-        low="lead_low",
-        high="lead_high",
-        title="difference in τ-b from the best single metric, from the same resamples; not adjusted for their number",
-    ),
-    *(
-        Column(field=name, label=label, kind=kind, low=f"{name}_low", high=f"{name}_high", title=title)
-        for name, label, kind, title in (
-            ("spearman", "Spearman ρ", "number", "over held-out outputs"),
-            ("pearson", "Pearson r", "number", "over held-out outputs"),
-            ("accuracy", "In people’s order", "percent", "pairs of outputs of an item that people do not tie"),
-            ("mean_abs_favi", "mean |Favi-Score|", "number", "of its errors, over pairs of systems"),
-        )
-    ),
-    Column(
-        field="mean_abs_favi_chance",
-        label="By a coin",
-        kind="number",
-        title="expected |Favi-Score| if errors fell by a coin",
-    ),
-)
+LEAD = "difference in τ-b from the best single metric, from the same resamples; not adjusted for their number"
 
 
-def combination_section(context: Context) -> Section:
-    """Ways of combining beside the best single metric, on outputs that none has seen."""
-    if "combination" in context.absent:
-        html = render("absent.html", reason=context.absent["combination"])
-        return Section(id="combination", title=TITLE, html=html)
-    result = context.results["combination"]
-    assert isinstance(result, Combine)
+def _ask(context: Context) -> Combine:
+    made: Combine = context.ask(combine, target=list(context.aspects), aspect=None, method=QUICK, repeats=1)
+    # Seconds differ from run to run, and the same seed gives the same page.
+    return replace(made, comparison=made.comparison.with_columns(seconds=pl.lit(None, dtype=pl.Float64)))
+
+
+def _figures(context: Context) -> Sequence[Figure]:
+    result: Any = context.results["combine"]
     of_aspect = " ({aspect})" if any(context.aspects) else ""
-    compared, made_of = _comparison(result, of_aspect), [_weights(result, of_aspect), _costs(result, of_aspect)]
     favours = [_favoritism(result, of_aspect)] if result.favoritism.height else []
-    html = render(
-        "combination.html",
-        first=LABELS[first_of(result)],
-        left_out=[note.message for note in result.notes if note.rule == LEFT_OUT],
-        sentences=sentences(result),
-        compared=compared,
-        table=table_html(
+    return [_comparison(result, of_aspect), *favours, _weights(result, of_aspect), _costs(result, of_aspect)]
+
+
+def _build(context: Context) -> Mapping[str, Any]:
+    """Ways of combining beside the best single metric, on outputs that none has seen."""
+    result: Any = context.results["combine"]
+    left_out = [message for _, message in context.notes("combine", LEFT_OUT)]
+    shown = [own for own in context.declared("combine.comparison").columns if own.interval]
+    favour = [own for own in context.declared("combine.favoritism").columns if own.name.startswith("mean_abs_favi")]
+    lead = score("lead", LEAD, "Over the single metric", interval=True)
+    return {
+        "first": METHODS[first_of(result)].label,
+        "left_out": left_out,
+        "sentences": sentences(result),
+        "errors": errors(result),
+        "table": table_html(
             comparison_rows(result),
-            COMPARISON,
-            id="combination-comparison",
+            [label("what", "how metrics are combined", "Way of combining"), shown[0], lead, *shown[1:], *favour],
+            id="combine-comparison",
             caption="Ways of combining, on held-out outputs",
-            notes=[note.message for note in result.notes if note.rule != LEFT_OUT],
+            notes=[note for note in context.notes("combine") if note[1] not in left_out],
+            by="target",
         ),
-        errors=errors(result),
-        favours=favours,
-        made_of=made_of,
-    )
-    return Section(id="combination", title=TITLE, html=html, charts=(compared, *favours, *made_of))
+    }
 
 
 def first_of(result: Combine) -> str:
@@ -85,14 +67,14 @@ def first_of(result: Combine) -> str:
 
 def _comparison(result: Combine, of_aspect: str) -> Figure:
     return Figure(
-        id="combination-comparison",
+        id="combine-comparison",
         title=f"Ways of combining metrics{of_aspect}",
         caption="Kendall τ-b with people on outputs that were not used for learning; whisker: interval from resampled "
         "items. Dashed: the best single metric, itself chosen without these outputs.",
         alt="Dots with whiskers of the agreement with people of every way of combining; the table below holds the "
         "numbers.",
         spec=spec_of(methods(empty_rows(), objective=objective_of(result)).properties(width="container")),
-        table="combination.comparison",
+        table="combine.comparison",
         where=CHOSEN,
         lines=("method",),
     )
@@ -100,7 +82,7 @@ def _comparison(result: Combine, of_aspect: str) -> Figure:
 
 def _favoritism(result: Combine, of_aspect: str) -> Figure:
     return Figure(
-        id="combination-favoritism",
+        id="combine-favoritism",
         title=f"Whom a combination favours, beside its accuracy{of_aspect}",
         caption="To the right: more comparisons of systems decided as people do. Upwards: larger mean |Favi-Score| of "
         "the errors. Tick: what errors by a coin would give, which is larger where errors are fewer; read each point "
@@ -108,15 +90,15 @@ def _favoritism(result: Combine, of_aspect: str) -> Figure:
         alt="Points of the mean |Favi-Score| of errors against sample accuracy, with what errors by a coin would give, "
         "for every way of combining.",
         spec=spec_of(favoured(empty_rows(), result).properties(width="container")),
-        table="combination.favoritism",
+        table="combine.favoritism",
         where=CHOSEN,
     )
 
 
 def _weights(result: Combine, of_aspect: str) -> Figure:
-    intervals = result.weights["low"].count() > 0
+    intervals = result.weights["weight_low"].count() > 0
     return Figure(
-        id="combination-weights",
+        id="combine-weights",
         title=f"What the combined metric is made of{of_aspect}",
         caption="Weights of ridge regression on all items: points of people’s scale from the lowest to the highest "
         "score of a metric, the others kept. Whisker: interval from refits on resampled items. Among near copies the "
@@ -132,7 +114,7 @@ def _weights(result: Combine, of_aspect: str) -> Figure:
 def _costs(result: Combine, of_aspect: str) -> Figure:
     drawn = costs(empty_rows(), log=wide(result.path), objective=objective_of(result))
     return Figure(
-        id="combination-costs",
+        id="combine-costs",
         title=f"What each further metric buys{of_aspect}",
         caption="Metrics join ridge regression in the order of gain per cost. Kendall τ-b at each budget is that of "
         "metrics chosen within it, without the held-out outputs. A metric costs 1 where the raters file names no "
@@ -148,7 +130,7 @@ def comparison_rows(result: Combine) -> pl.DataFrame:
     """The rows of `comparison`, best first, with the lead over the single metric, and the favoritism of each."""
     lead = result.comparison.select("target", "method").unique(maintain_order=True)
     leads = [_lead(result, *row) for row in lead.iter_rows()]
-    ends = {"lead": "difference", "lead_low": "low", "lead_high": "high"}
+    ends = {f"lead{end}": f"difference{end}" for end in ("", "_low", "_high")}
     lead = lead.with_columns(
         pl.Series(name, [own[field] if own else None for own in leads], dtype=pl.Float64)
         for name, field in ends.items()
@@ -157,7 +139,7 @@ def comparison_rows(result: Combine) -> pl.DataFrame:
     return (
         result.comparison.join(lead, on=["target", "method"], how="left", maintain_order="left")
         .join(result.favoritism, on=["target", "method"], how="left", maintain_order="left")
-        .with_columns(what=pl.col("method").replace(LABELS), aspect="target")
+        .with_columns(what=pl.col("method").replace({name: own.label for name, own in METHODS.items()}))
         .sort(place, pl.col("kendall"), descending=[False, True], nulls_last=True, maintain_order=True)
     )
 
@@ -169,8 +151,9 @@ def _lead(result: Combine, target: str, method: str) -> dict[str, Any] | None:
             return row
         if (row["method_a"], row["method_b"]) == (SINGLE, method) and row["difference"] is not None:
             turned = {"difference": -row["difference"]}
-            for end, other in (("low", "high"), ("high", "low")):
-                turned[end] = None if row[other] is None else -row[other]
+            for end, other in (("_low", "_high"), ("_high", "_low")):
+                ends = row[f"difference{other}"]
+                turned[f"difference{end}"] = None if ends is None else -ends
             return turned
     return None
 
@@ -185,8 +168,8 @@ def sentences(result: Combine) -> list[tuple[str, str]]:
 
 def _told(way: Mapping[str, Any], single: Mapping[str, Any]) -> str:
     scores = (
-        f"{way['what']} reaches τ-b {interval(way['kendall'], way['low'], way['high'])} with people on outputs it has"
-        f" not seen, the best single metric {interval(single['kendall'], single['low'], single['high'])}"
+        f"{way['what']} reaches τ-b {with_ends(way, 'kendall')} with people on outputs it has"
+        f" not seen, the best single metric {with_ends(single, 'kendall')}"
     )
     lead, low, high = (way[name] for name in ("lead", "lead_low", "lead_high"))
     if lead is None:
@@ -216,9 +199,7 @@ def errors(result: Combine) -> list[tuple[str, str]]:
         known = ("sample_accuracy", "mean_abs_favi", "mean_abs_favi_chance")
         if any(row[name] is None for row in (way, single) for name in known):
             continue
-        sizes = [
-            interval(row["mean_abs_favi"], row["mean_abs_favi_low"], row["mean_abs_favi_high"]) for row in (way, single)
-        ]
+        sizes = [with_ends(row, "mean_abs_favi") for row in (way, single)]
         told.append(
             (
                 target,
@@ -248,3 +229,16 @@ def _rivals(result: Combine) -> list[tuple[str, dict[str, Any], dict[str, Any], 
 
 def _opening(target: str) -> str:
     return f"On {target}, " if target else "Here "
+
+
+COMBINE = Section(
+    question="combine",
+    title="A better metric",
+    ask=_ask,
+    figures=_figures,
+    build=_build,
+    extra=lambda context: {
+        "weights": weight_rows(context.table("combine.weights")),
+        "costs": cost_rows(context.table("combine.path")),
+    },
+)

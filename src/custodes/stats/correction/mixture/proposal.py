@@ -22,20 +22,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from custodes.stats.correction.estimator import Counts, Floats
 
 _PILOT = 4000  # draws shared by the candidate members, 32 to 96 each
 _EM_STEPS = 12
 _DEFENSIVE = 0.25  # share of the member with bounded weights; a tenth leaves twice the weight on the heaviest draw
 _SMALLEST_SHARE = 0.02
-
-
-class Counts(NamedTuple):
-    """One table: paired (3, 3) [human, metric], metric-only (3,), human-only (3,), as floats."""
-
-    paired: Floats
-    metric_only: Floats
-    human_only: Floats
 
 
 class Draws(NamedTuple):

@@ -3,68 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from custodes.stats.correction.estimator import Estimate, Floats
 
 _BINS = 2048
 
 
 @dataclass(frozen=True, kw_only=True)
-class MixturePosterior:
+class MixturePosterior(Estimate):
     """Posterior of outcome shares p and mixture matrix mu of one table of counts (shape ()) or of many (shape (...)).
 
-    `theta` (...) is P(p_win > p_loss | data), `theta_error` its Monte Carlo standard error. `p_mean`, `p_low`, `p_high`
-    (..., 3) are win, tie, loss; `margin_low`, `margin_high` (...) bound p_win - p_loss; `mu_mean` (..., 3, 3) is
-    [metric, human], columns summing to 1. `effective_draws` is the number of independent draws worth as much (infinite
-    for a closed form; for a bound of a rare outcome it may be a sixth of that), `largest_weight` the share of the
-    heaviest draw, `r_hat` the split R-hat of the margin (NaN where no chain was run), `method` one of closed, exact,
-    gibbs, nuts.
+    Beside the estimate, whose `theta` is P(p_win > p_loss | data): `theta_error` (...), its Monte Carlo standard error;
+    `mu_mean` (..., 3, 3) [metric, human], columns summing to 1; `largest_weight`, the share of the heaviest draw;
+    `r_hat`, the split R-hat of the margin (NaN where no chain was run); `method`, one of closed, exact, gibbs, nuts.
+    For a bound of a rare outcome draws may be worth a sixth of `effective_draws`.
     """
 
-    theta: Floats
     theta_error: Floats
-    p_mean: Floats
-    p_low: Floats
-    p_high: Floats
-    margin_low: Floats
-    margin_high: Floats
     mu_mean: Floats
-    effective_draws: Floats
     largest_weight: Floats
     r_hat: Floats
     method: NDArray[np.str_]
 
     def swapped(self) -> MixturePosterior:
         """The posterior of the same data with the two systems of each pair exchanged."""
-        return MixturePosterior(
-            theta=1 - self.theta,
-            theta_error=self.theta_error,
-            p_mean=self.p_mean[..., ::-1],
+        return replace(
+            self,
+            p=self.p[..., ::-1],
             p_low=self.p_low[..., ::-1],
             p_high=self.p_high[..., ::-1],
+            margin=-self.margin,
             margin_low=-self.margin_high,
             margin_high=-self.margin_low,
+            theta=1 - self.theta,
             mu_mean=self.mu_mean[..., ::-1, ::-1],
-            effective_draws=self.effective_draws,
-            largest_weight=self.largest_weight,
-            r_hat=self.r_hat,
-            method=self.method,
         )
 
     def mirrored(self) -> MixturePosterior:
         """The mean of this posterior and its swap, for data that are their own mirror image: theta is 1/2, no error."""
         swapped = self.swapped()
-        means = {
-            name: (getattr(self, name) + getattr(swapped, name)) / 2
-            for name in ("theta", "p_mean", "p_low", "p_high", "margin_low", "margin_high", "mu_mean")
-        }
-        rest = {name: getattr(self, name) for name in ("effective_draws", "largest_weight", "r_hat", "method")}
-        return MixturePosterior(**means, theta_error=np.zeros_like(self.theta_error), **rest)
+        names = ("p", "p_low", "p_high", "margin", "margin_low", "margin_high", "theta", "mu_mean")
+        means = {name: (getattr(self, name) + getattr(swapped, name)) / 2 for name in names}
+        return replace(self, **means, theta_error=np.zeros_like(self.theta_error))
 
 
 def stack(posteriors: Sequence[MixturePosterior], shape: tuple[int, ...]) -> MixturePosterior:
@@ -72,7 +57,7 @@ def stack(posteriors: Sequence[MixturePosterior], shape: tuple[int, ...]) -> Mix
 
     def column(name: str) -> NDArray[Any]:
         if not posteriors:
-            empty = {"mu_mean": (3, 3), "p_mean": (3,), "p_low": (3,), "p_high": (3,)}.get(name, ())
+            empty = {"mu_mean": (3, 3), "p": (3,), "p_low": (3,), "p_high": (3,)}.get(name, ())
             return np.empty(shape + empty, dtype=np.str_ if name == "method" else np.float64)
         values = np.stack([getattr(posterior, name) for posterior in posteriors])
         return values.reshape(shape + values.shape[1:])
@@ -94,13 +79,15 @@ def summarise(
     """The posterior that draws p (3, n) with weights (n,) and the mean mu (3, 3) stand for."""
     total = weights.sum()
     tail = (1 - confidence) / 2
+    mean = p @ weights / total
     bounds = weighted_quantiles(np.vstack([p, p[0] - p[2]]), weights, (tail, 1 - tail))
     return MixturePosterior(
         theta=np.asarray(weights[p[0] > p[2]].sum() / total),
         theta_error=np.asarray(theta_error),
-        p_mean=p @ weights / total,
+        p=mean,
         p_low=bounds[:3, 0],
         p_high=bounds[:3, 1],
+        margin=np.asarray(mean[0] - mean[2]),
         margin_low=bounds[3, 0],
         margin_high=bounds[3, 1],
         mu_mean=mu_mean,

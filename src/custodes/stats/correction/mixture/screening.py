@@ -8,15 +8,12 @@ sample) the careful treatment of `mixture_posterior`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.correction.mixture import mixture_posterior
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from custodes.stats.correction.estimator import Counts, Floats
+from custodes.stats.correction.mixture.exact import mixture_posterior
 
 _STAGES = (256, 1024, 6144)  # draws a table; each stage for what the one before leaves open
 _PRECISION = 0.005  # Monte Carlo error of theta that is small enough wherever the thresholds are
@@ -31,7 +28,7 @@ _SMALLEST = np.float32(1e-30)
 @dataclass(frozen=True, kw_only=True)
 class Screened:
     """`theta` P(p_win > p_loss), posterior mean `p` (..., 3), `margin` p_win - p_loss with its `sd`, and the
-    `effective_draws` behind them (infinite in closed form)."""
+    `effective_draws` behind them (NaN in closed form)."""
 
     theta: Floats
     p: Floats
@@ -40,39 +37,30 @@ class Screened:
     effective_draws: Floats
 
 
-def screened(
-    paired: NDArray[Any],
-    metric_only: NDArray[Any],
-    human_only: NDArray[Any],
-    *,
-    tail: float,
-    rng: np.random.Generator,
-) -> Screened:
-    """Posteriors accurate enough to tell theta from `tail` and 1 - tail: paired (..., 3, 3), the others (..., 3).
+def screened(counts: Counts, *, tail: float, rng: np.random.Generator) -> Screened:
+    """Posteriors accurate enough to tell theta from `tail` and 1 - tail, of tables (...).
 
     Theta is at least four Monte Carlo errors away from both thresholds, or known to .005. The draws depend on what else
     is judged in the same call, so a theta next to a threshold may fall on either side of it: of 1,500 tables with 5 to
     59 paired items, two seeds decided 28 differently, all with theta within .015 of a threshold.
 
-    >>> tables = np.array([[[30, 5, 5], [5, 15, 5], [4, 6, 25]]])
-    >>> seen = screened(tables, np.array([[60, 20, 10]]), np.zeros((1, 3)), tail=0.025, rng=np.random.default_rng(0))
-    >>> bool(seen.theta[0] > 0.975)
+    >>> counts = Counts(np.array([[30, 5, 5], [5, 15, 5], [4, 6, 25]]), np.array([60, 20, 10]), np.zeros(3))
+    >>> seen = screened(counts, tail=0.025, rng=np.random.default_rng(0))
+    >>> bool(seen.theta > 0.975)
     True
 
     Source: the model is Deriu et al. 2023, Section 3.3; the proposal is the plain one of `proposal`.
     """
-    shape = paired.shape[:-2]
-    tables = paired.reshape(-1, 3, 3).astype(np.float64)
-    judged, asked = (counts.reshape(-1, 3).astype(np.float64) for counts in (metric_only, human_only))
-    theta, margin, sd, effective = np.full((4, len(tables)), np.nan)
-    p = np.full((len(tables), 3), np.nan)
-    rest = np.arange(len(tables))
+    shape, tables = counts.shape, Counts(*(part.astype(np.float64) for part in counts.flat))
+    theta, margin, sd, effective = np.full((4, len(tables.paired)), np.nan)
+    p = np.full((len(theta), 3), np.nan)
+    rest = np.arange(len(theta))
     for draws in _STAGES:
         step = max(1, _CHUNK // draws)
         still: list[NDArray[np.intp]] = []
         for start in range(0, len(rest), step):
             rows = rest[start : start + step]
-            sample = _sampled(tables[rows], judged[rows], asked[rows], draws, rng)
+            sample = _sampled(Counts(*(part[rows] for part in tables)), draws, rng)
             theta[rows], error, p[rows], margin[rows], sd[rows], effective[rows] = sample
             distance = np.minimum(np.abs(theta[rows] - tail), np.abs(theta[rows] - (1 - tail)))
             trusted = effective[rows] >= max(_ENOUGH, _SHARE * draws)
@@ -80,17 +68,15 @@ def screened(
         rest = np.concatenate(still) if still else rest
     if len(rest):
         careful = mixture_posterior(
-            tables[rest].astype(np.int64),
-            judged[rest].astype(np.int64),
-            asked[rest].astype(np.int64),
+            Counts(*(part[rest] for part in tables)),
             rng=rng,
             confidence=0.95,
             precision=_PRECISION,
             gamma=2 * tail,
             max_draws=_MOST_DRAWS,
         )
-        theta[rest], p[rest], effective[rest] = careful.theta, careful.p_mean, careful.effective_draws
-        margin[rest] = careful.p_mean[:, 0] - careful.p_mean[:, 2]
+        theta[rest], p[rest], effective[rest] = careful.theta, careful.p, careful.effective_draws
+        margin[rest] = careful.margin
         sd[rest] = (careful.margin_high - careful.margin_low) / (2 * 1.959963984540054)
     return Screened(
         theta=theta.reshape(shape),
@@ -102,9 +88,10 @@ def screened(
 
 
 def _sampled(
-    paired: Floats, metric_only: Floats, human_only: Floats, draws: int, rng: np.random.Generator
+    counts: Counts, draws: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats, Floats, Floats, Floats, Floats]:
     """Theta, its error, means of p and of the margin, sd of the margin, effective draws; of tables (t, 3, 3)."""
+    paired, metric_only, human_only = counts
     n = paired.sum(axis=2, keepdims=True)
     # As in `plain_proposal`: the largest pseudo-count whose weights have a finite fourth moment.
     kappa = np.where(n > 5, 1.0, np.where(n > 1, 0.6, 1 / 3))

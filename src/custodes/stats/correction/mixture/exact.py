@@ -1,17 +1,16 @@
-"""Which of two systems is better, from few human and many automatic ratings: the mixture model of Deriu et al. 2023."""
+"""The posterior of the mixture model by independent weighted draws, as many as a decision needs."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from custodes.stats.correction.dirichlet import human_posterior
-from custodes.stats.correction.gibbs import gibbs_chains
-from custodes.stats.correction.posterior import Floats, MixturePosterior, stack, summarise
-from custodes.stats.correction.proposal import (
-    Counts,
+from custodes.stats.correction.estimator import Counts, Floats
+from custodes.stats.correction.mixture.gibbs import gibbs_chains
+from custodes.stats.correction.mixture.posterior import MixturePosterior, stack, summarise
+from custodes.stats.correction.mixture.proposal import (
     Draws,
     Proposal,
     adapted_proposal,
@@ -36,9 +35,7 @@ class WeightedDraws(NamedTuple):
 
 
 def mixture_posterior(
-    paired: NDArray[Any],
-    metric_only: NDArray[Any],
-    human_only: NDArray[Any],
+    counts: Counts,
     *,
     rng: np.random.Generator,
     confidence: float,
@@ -46,18 +43,17 @@ def mixture_posterior(
     gamma: float | None,
     max_draws: int,
 ) -> MixturePosterior:
-    """Posterior of the mixture model: paired (..., 3, 3) [human, metric], metric_only and human_only (..., 3).
+    """Posterior of the mixture model, of tables (...).
 
     An item with both ratings belongs to `paired` alone. Draws are independent and weighted; they go on until the Monte
     Carlo error of theta is at most `precision` or, given `gamma`, theta is four errors away from both gamma / 2 and
-    1 - gamma / 2, and until 1000 effective draws, or
-    `max_draws` (4096 at least). A table that has fewer then goes to Gibbs sampling.
-    Without metric-only items everything is in closed form. Nothing is NaN but `r_hat`: without ratings the prior is
-    returned. Swapping the two systems gives the mirror image exactly; equal tables get equal results, which depend on
-    the seed and not on the other tables of the call.
+    1 - gamma / 2, and until 1000 effective draws, or `max_draws` (4096 at least). A table that has fewer then goes to
+    Gibbs sampling. Without metric-only items everything is in closed form, and `effective_draws` NaN, as `r_hat` is
+    without chains; nothing else is: without ratings the prior is returned. Swapping the two systems gives the mirror
+    image exactly; equal tables get equal results, which depend on the seed and not on the other tables of the call.
 
     >>> posterior = mixture_posterior(
-    ...     np.array([[30, 5, 5], [5, 15, 5], [4, 6, 25]]), np.array([400, 200, 400]), np.zeros(3, dtype=int),
+    ...     Counts(np.array([[30, 5, 5], [5, 15, 5], [4, 6, 25]]), np.array([400, 200, 400]), np.zeros(3)),
     ...     rng=np.random.default_rng(0), confidence=0.95, precision=0.005, gamma=None, max_draws=100_000,
     ... )
     >>> bool(0.65 < posterior.theta < 0.7), posterior.method.item()
@@ -65,28 +61,18 @@ def mixture_posterior(
 
     Source: Deriu et al. 2023, Section 3.3 and Algorithm 1 (posterior and theta); the sampler is ours.
     """
-    paired, metric_only, human_only = (np.asarray(counts) for counts in (paired, metric_only, human_only))
-    shape = paired.shape[:-2]
-    assert paired.shape[-2:] == (3, 3)
-    assert metric_only.shape == human_only.shape == (*shape, 3)
-    parts = (paired.reshape(-1, 9), metric_only.reshape(-1, 3), human_only.reshape(-1, 3))
-    tables = np.concatenate(parts, axis=1).astype(np.int64)
-    assert (tables >= 0).all()
     seed = rng.integers(2**32, size=4).tolist()
-
-    mirrors = np.concatenate([part[:, ::-1] for part in parts], axis=1).astype(np.int64)
-    swapped = _precedes(tables, mirrors)
-    canonical = np.where(swapped[:, np.newaxis], mirrors, tables)
-    distinct, where = np.unique(canonical, axis=0, return_inverse=True)
+    rows, where, swapped, _ = counts.distinct()
+    assert (rows >= 0).all()
     posteriors = []
-    for table in distinct:
+    for row in rows:
         # A stream that depends on the table and not on its place keeps results equal in any order or chunk.
-        stream = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=tuple(table.tolist()))))
-        counts = _counts(table)
-        is_mirror = all((part == np.flip(part)).all() for part in counts)
+        stream = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=tuple(row.tolist()))))
+        table = Counts.of_row(row)
+        is_mirror = all((part == np.flip(part)).all() for part in table)
         # theta of a mirror image is known to be 1/2, so no draws are spent on its precision
         posterior = _posterior(
-            counts,
+            table,
             stream,
             confidence=confidence,
             precision=np.inf if is_mirror else precision,
@@ -94,29 +80,20 @@ def mixture_posterior(
             max_draws=max_draws,
         )
         posteriors.append(posterior.mirrored() if is_mirror else posterior)
-    pairs = zip(where.reshape(-1).tolist(), swapped.tolist(), strict=True)
-    return stack([posteriors[k].swapped() if swap else posteriors[k] for k, swap in pairs], shape)
+    pairs = zip(where.tolist(), swapped.tolist(), strict=True)
+    return stack([posteriors[k].swapped() if swap else posteriors[k] for k, swap in pairs], counts.shape)
 
 
-def mixture_draws(
-    paired: NDArray[Any],
-    metric_only: NDArray[Any],
-    human_only: NDArray[Any],
-    *,
-    rng: np.random.Generator,
-    draws: int,
-) -> WeightedDraws:
-    """About `draws` weighted draws of one table's posterior, for pictures: paired (3, 3), the others (3,).
+def mixture_draws(counts: Counts, *, rng: np.random.Generator, draws: int) -> WeightedDraws:
+    """About `draws` weighted draws of one table's posterior, for pictures.
 
-    >>> drawn = mixture_draws(
-    ...     np.eye(3, dtype=int), np.array([5, 0, 3]), np.zeros(3, dtype=int), rng=np.random.default_rng(0), draws=1000
-    ... )
+    >>> counts = Counts(np.eye(3), np.array([5, 0, 3]), np.zeros(3))
+    >>> drawn = mixture_draws(counts, rng=np.random.default_rng(0), draws=1000)
     >>> drawn.pi.shape[:2], round(float(drawn.weights.sum()), 6)
     ((3, 3), 1.0)
 
     Source: as for `mixture_posterior`.
     """
-    counts = _counts(np.concatenate([np.ravel(paired), metric_only, human_only]))
     proposal = human_first_proposal(counts)
     if counts.metric_only.any():
         proposal = plain_proposal(counts)
@@ -125,18 +102,6 @@ def mixture_draws(
     drawn = proposal.draw(draws, rng)
     weights = _weights(drawn.log_weights)
     return WeightedDraws(drawn.p, drawn.pi, weights / weights.sum())
-
-
-def _counts(table: NDArray[Any]) -> Counts:
-    values = table.astype(np.float64)
-    return Counts(values[:9].reshape(3, 3), values[9:12], values[12:])
-
-
-def _precedes(tables: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether a row comes before the other's row in lexicographic order: (n, k), (n, k) -> (n,)."""
-    first = (tables != others).argmax(axis=1)[:, np.newaxis]
-    here, there = np.take_along_axis(tables, first, axis=1), np.take_along_axis(others, first, axis=1)
-    return np.asarray((here < there)[:, 0])
 
 
 def _posterior(
@@ -161,20 +126,18 @@ def _posterior(
     if sample.effective >= _ENOUGH:
         return posterior
     chains = gibbs_chains(
-        *counts, start=sample.resampled(_CHAINS), rng=rng, confidence=confidence, warmup=_WARMUP, draws=_SWEEPS
+        counts, start=sample.resampled(_CHAINS), rng=rng, confidence=confidence, warmup=_WARMUP, draws=_SWEEPS
     )
     return chains if chains.effective_draws > posterior.effective_draws else posterior
 
 
 def _closed(counts: Counts, *, confidence: float) -> MixturePosterior:
     """Without metric-only items p and mu are independent Dirichlets."""
-    human = human_posterior(counts.paired.sum(axis=1) + counts.human_only, confidence=confidence)
     mu = (counts.paired + 1) / (counts.paired.sum(axis=1, keepdims=True) + 3)
     return MixturePosterior(
-        **human._asdict(),
+        **vars(human_posterior(counts.human, confidence=confidence)),
         mu_mean=mu.T,
         theta_error=np.zeros(()),
-        effective_draws=np.asarray(np.inf),
         largest_weight=np.zeros(()),
         r_hat=np.asarray(np.nan),
         method=np.asarray("closed"),

@@ -7,25 +7,17 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from custodes.errors import MissingExtraError
-from custodes.stats.correction.gibbs import chain_posterior
-from custodes.stats.correction.posterior import MixturePosterior, stack
+from custodes.stats.correction.estimator import Counts
+from custodes.stats.correction.mixture.gibbs import chain_posterior
+from custodes.stats.correction.mixture.posterior import MixturePosterior, stack
 
 
 def nuts_posterior(
-    paired: NDArray[Any],
-    metric_only: NDArray[Any],
-    human_only: NDArray[Any],
-    *,
-    rng: np.random.Generator,
-    confidence: float,
-    chains: int,
-    warmup: int,
-    draws: int,
+    counts: Counts, *, rng: np.random.Generator, confidence: float, chains: int, warmup: int, draws: int
 ) -> MixturePosterior:
-    """Posterior of the mixture model by NUTS: paired (..., 3, 3) [human, metric], metric_only and human_only (..., 3).
+    """Posterior of the mixture model by NUTS, of tables (...).
 
     The paper runs 5 chains of 2,000 warm-up steps and 10,000 draws. Compiled once for a number of chains and draws,
     then run table by table in double precision. Look at `r_hat` and `effective_draws`: on tables with empty human
@@ -36,16 +28,11 @@ def nuts_posterior(
     run = _compiled(chains, warmup, draws)
     import jax
 
-    paired, metric_only, human_only = (np.asarray(counts) for counts in (paired, metric_only, human_only))
-    shape = paired.shape[:-2]
-    assert paired.shape[-2:] == (3, 3)
-    assert metric_only.shape == human_only.shape == (*shape, 3)
-    seeds = rng.integers(2**31, size=int(np.prod(shape)))
-    tables = zip(paired.reshape(-1, 3, 3), metric_only.reshape(-1, 3), human_only.reshape(-1, 3), seeds, strict=True)
+    seeds = rng.integers(2**31, size=int(np.prod(counts.shape)))
     posteriors = []
-    for n, m, a, seed in tables:
+    for seed, *table in zip(seeds, *counts.flat, strict=True):
         with jax.enable_x64(True):
-            p, mu = run(jax.random.key(int(seed)), *(np.asarray(counts, dtype=np.float64) for counts in (n, m, a)))
+            p, mu = run(jax.random.key(int(seed)), *(np.asarray(part, dtype=np.float64) for part in table))
         # (chains, draws, 3) -> (draws, chains, 3); mu is (chains, draws, human, metric)
         posteriors.append(
             chain_posterior(
@@ -55,7 +42,7 @@ def nuts_posterior(
                 method="nuts",
             )
         )
-    return stack(posteriors, shape)
+    return stack(posteriors, counts.shape)
 
 
 def sampler(chains: int, warmup: int, draws: int) -> Callable[..., tuple[Any, Any]]:

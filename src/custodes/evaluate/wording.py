@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 UNDEFINED = "–"
 
@@ -21,15 +23,13 @@ def number(value: float | None, *, digits: int = 2) -> str:
     return text.replace("-", "−")
 
 
-def interval(value: float | None, low: float | None, high: float | None, *, digits: int = 2) -> str:
-    """A number with its interval, where there is one.
+def with_ends(row: Mapping[str, Any], name: str, **how: Any) -> str:
+    """A number of a row with its interval, which stands in `x_low` and `x_high`; see `interval`.
 
-    >>> interval(0.431, 0.39, 0.47)
-    '0.43 [0.39, 0.47]'
+    >>> with_ends({"tau": 0.4, "tau_low": 0.3, "tau_high": 0.5}, "tau")
+    '0.40 [0.30, 0.50]'
     """
-    if value is None or low is None or high is None:
-        return number(value, digits=digits)
-    return f"{number(value, digits=digits)} [{number(low, digits=digits)}, {number(high, digits=digits)}]"
+    return interval(row[name], row[f"{name}_low"], row[f"{name}_high"], **how)
 
 
 def percent(value: float | None) -> str:
@@ -45,6 +45,25 @@ def percent(value: float | None) -> str:
     if 0.995 <= value < 1:
         return "over 99 %"
     return f"{100 * value:.0f} %"
+
+
+def interval(
+    value: float | None,
+    low: float | None,
+    high: float | None,
+    *,
+    digits: int = 2,
+    shown: Callable[[float | None], str] | None = None,
+) -> str:
+    """A number (or what `shown` makes of it) with its interval, where there is one.
+
+    >>> interval(0.431, 0.39, 0.47), interval(0.431, 0.39, 0.47, shown=percent)
+    ('0.43 [0.39, 0.47]', '43 % [39 %, 47 %]')
+    """
+    text = shown or partial(number, digits=digits)
+    if value is None or low is None or high is None:
+        return text(value)
+    return f"{text(value)} [{text(low)}, {text(high)}]"
 
 
 def names(labels: Sequence[str], *, limit: int = 6) -> str:

@@ -2,77 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from custodes.stats.correction.posterior import Floats, MixturePosterior, stack, summarise
-
-
-def gibbs_posterior(
-    paired: NDArray[Any],
-    metric_only: NDArray[Any],
-    human_only: NDArray[Any],
-    *,
-    rng: np.random.Generator,
-    confidence: float,
-    chains: int,
-    warmup: int,
-    draws: int,
-) -> MixturePosterior:
-    """Posterior of the mixture model by Gibbs sampling: paired (..., 3, 3) [human, metric], the others (..., 3).
-
-    Each sweep splits the metric-only items over the human classes (multinomials), then draws p and the columns of mu
-    from their Dirichlets. `draws` sweeps of each chain are kept after `warmup`; look at `r_hat` and `effective_draws`.
-    Chains run in step; tables one after the other, each with its own stream of random numbers.
-
-    >>> posterior = gibbs_posterior(
-    ...     np.array([[30, 5, 5], [5, 15, 5], [4, 6, 25]]), np.array([400, 200, 400]), np.zeros(3, dtype=int),
-    ...     rng=np.random.default_rng(0), confidence=0.95, chains=20, warmup=100, draws=400,
-    ... )
-    >>> bool(0.6 < posterior.theta < 0.75)
-    True
-
-    Source: the model of Deriu et al. 2023, Section 3.3; data augmentation is ours.
-    """
-    paired, metric_only, human_only = (np.asarray(counts) for counts in (paired, metric_only, human_only))
-    shape = paired.shape[:-2]
-    assert paired.shape[-2:] == (3, 3)
-    assert metric_only.shape == human_only.shape == (*shape, 3)
-    tables = zip(
-        paired.reshape(-1, 3, 3),
-        metric_only.reshape(-1, 3),
-        human_only.reshape(-1, 3),
-        rng.spawn(int(np.prod(shape))),
-        strict=True,
-    )
-    posteriors = []
-    for n, m, a, stream in tables:
-        start = _dirichlet(np.broadcast_to(n.ravel() + 1.0, (chains, 9)), stream).reshape(chains, 3, 3)
-        posteriors.append(
-            gibbs_chains(n, m, a, start=start, rng=stream, confidence=confidence, warmup=warmup, draws=draws)
-        )
-    return stack(posteriors, shape)
+from custodes.stats.correction.estimator import Counts, Floats
+from custodes.stats.correction.mixture.posterior import MixturePosterior, summarise
 
 
 def gibbs_chains(
-    paired: NDArray[Any],
-    metric_only: NDArray[Any],
-    human_only: NDArray[Any],
-    *,
-    start: Floats,
-    rng: np.random.Generator,
-    confidence: float,
-    warmup: int,
-    draws: int,
+    counts: Counts, *, start: Floats, rng: np.random.Generator, confidence: float, warmup: int, draws: int
 ) -> MixturePosterior:
-    """Posterior of one table from chains that start at joint tables pi (chains, 3, 3) [human, metric]."""
+    """Posterior of one table from chains that start at joint tables pi (chains, 3, 3) [human, metric].
+
+    Each sweep splits the metric-only items over the human classes (multinomials), then draws p and the columns of mu
+    from their Dirichlets. `draws` sweeps of each chain are kept after `warmup`; look at `r_hat` and `effective_draws`.
+
+    Source: the model of Deriu et al. 2023, Section 3.3; data augmentation is ours.
+    """
     chains = len(start)
     pi = start
-    metric_only = np.asarray(metric_only, dtype=np.int64)
+    paired, metric_only = counts.paired, np.asarray(counts.metric_only, dtype=np.int64)
     # The human-only items tell about p alone: with mu integrated out of them, no metric label need be imputed.
-    people: Floats = np.asarray(paired.sum(axis=1) + human_only + 1.0, dtype=np.float64)
+    people: Floats = np.asarray(counts.human + 1.0, dtype=np.float64)
     p_kept = np.empty((draws, chains, 3))
     mu_sum = np.zeros((3, 3))
     for sweep in range(warmup + draws):
