@@ -60,11 +60,11 @@ def test_finding_2_people_predict_people_better_than_all_metrics_do(summeval: cu
     made = cu.ceiling(summeval, human="expert*", model="ridge", resamples=100, steps=1)
     gaps = made.gaps.filter(pl.col("features_a") == "humans", pl.col("features_b") == "metrics")
     assert gaps["target"].to_list() == ["coherence", "consistency", "fluency", "relevance"]
-    assert (gaps["low"] > 0).all()
+    assert (gaps["difference_low"] > 0).all()
     best = made.information.group_by("target").agg(pl.all().sort_by("mse_both").first())
-    assert (best["high"] < 1).all()  # missing information
+    assert (best["mse_ratio_high"] < 1).all()  # missing information
     metrics = made.prediction.filter(pl.col("features") == "metrics")
-    assert (metrics["low"] > 0).all()
+    assert (metrics["kendall_low"] > 0).all()
     assert (made.people["attainable_low"] > 0).all()
     # Ties of people's means alone bound what a predictor without ties can reach: most summaries are fully consistent.
     attainable = dict(made.people.select("target", "attainable").iter_rows())

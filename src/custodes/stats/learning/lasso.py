@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import warnings
 from threading import Lock
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from custodes.errors import MissingExtraError
-from custodes.stats.learning.folds import splits
+from custodes.stats.learning.folds import Floats, Ints, splits
 from custodes.stats.learning.ridge import scaling, standardised
-
-Floats = NDArray[np.float64]
 
 ALPHAS = np.logspace(0, -3, 30)
 """Penalties from 1, where all weights are 0 (no correlation exceeds it), down to almost none."""
@@ -41,7 +37,7 @@ def lasso_weights(x: Floats, y: Floats, *, alphas: Floats) -> Floats:
     return _path(standardised(x, scaling(x)), y, alphas) / (_spread(y) or 1.0)
 
 
-def lasso_errors(x: Floats, y: Floats, fold: NDArray[np.integer[Any]], *, alphas: Floats) -> Floats:
+def lasso_errors(x: Floats, y: Floats, fold: Ints, *, alphas: Floats) -> Floats:
     """Squared errors on held-out rows at each penalty, in the squared units of y: fold (rows,) -> (alphas, rows).
 
     NaN in rows with fold -1, which are not trained on. Everything is standardised on the part trained on, so a penalty

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from custodes.stats.learning.folds import Floats, splits
 
 PENALTIES = np.logspace(2, -3, 21)
 """Ridge penalties, relative to the variance of a standardised column (1)."""
@@ -57,8 +57,7 @@ def scaling(x: Floats) -> Scaling:
     """
     mean, scale = _moments(x)
     reach = _LIMIT * np.nan_to_num(scale, nan=0.0)
-    low, high = mean - reach, mean + reach
-    return Scaling(low, high, *_moments(np.clip(x, low, high)))
+    return Scaling(mean - reach, mean + reach, *_moments(np.clip(x, mean - reach, mean + reach)))
 
 
 def standardised(x: Floats, by: Scaling) -> Floats:
@@ -120,15 +119,11 @@ def _moments(x: Floats) -> tuple[Floats, Floats]:
 def _chosen(x: Floats, y: Floats, groups: NDArray[Any], penalties: Floats) -> Floats:
     """The penalty (1,) with the least squared error over the inner folds; penalties in descending order."""
     group = np.unique(groups, return_inverse=True)[1]
-    n_folds = min(_INNER, int(group.max()) + 1)
-    if n_folds < 2:
+    if not group.any():
         return np.array([PENALTY])
-    fold = group % n_folds
     error = np.zeros(len(penalties))
-    for f in range(n_folds):
-        train, held = fold != f, fold == f
-        by = scaling(x[train])
-        mean = y[train].mean()
+    for train, held in splits(group % _INNER):
+        by, mean = scaling(x[train]), y[train].mean()
         path = _path(standardised(x[train], by), y[train] - mean, penalties)
         missed = (y[held] - mean)[:, np.newaxis] - standardised(x[held], by) @ path
         error += np.einsum("rk,rk->k", missed, missed)
