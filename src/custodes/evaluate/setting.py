@@ -73,6 +73,7 @@ HELP: Mapping[str, str] = {
     "gamma": "Decided beyond 1 - gamma/2.",
     "equivalence": "Margin that does not matter.",
     "stop": "decided, futility, equivalence, anytime, joined by +; repeatable.",
+    "stopping": "When a pair is decided; several give a row each.",
     "batch": "Annotations of a pair a round, or several: 5,10.",
     "looks": "Annotations of a pair at each look, 10,20,40, not a batch.",
     "budget": "Annotations in all, or several: 500,1000.",
