@@ -79,7 +79,7 @@ def question(example: str, /, **helps: str) -> Callable[[Callable[P, R]], Callab
         def answered(*args: P.args, **kwargs: P.kwargs) -> R:
             given: dict[str, Any] = dict(kwargs)
             given["rng"], seed = recorded(given["rng"])
-            answer = ask(*args, **given)
+            answer = ask(*args, **given)  # type: ignore[arg-type]
             (about,) = args
             study = about if isinstance(about, Study) else None
             origin = Provenance(
@@ -98,6 +98,11 @@ def question(example: str, /, **helps: str) -> Callable[[Callable[P, R]], Callab
     return made
 
 
+def _recorded(value: Any) -> Any:
+    """A value as a provenance keeps it: a path is text."""
+    return str(value) if isinstance(value, PurePath) else value
+
+
 def options_of(asked: Any) -> list[Option]:
     """The arguments of a question, but for what it is asked about and how it shows its progress."""
     hints = get_type_hints(asked)
@@ -106,11 +111,6 @@ def options_of(asked: Any) -> list[Option]:
     helps = {**HELP, **asked.helps}
     _, *own = asked.__signature__.parameters.values()
     return [Option(p.name, kinds[p.name], p.default, helps[p.name]) for p in own if p.name != "progress"]
-
-
-def _recorded(value: Any) -> Any:
-    """A value as a provenance keeps it: a path is text."""
-    return str(value) if isinstance(value, PurePath) else value
 
 
 def _explicit(ask: Callable[..., Any]) -> inspect.Signature:

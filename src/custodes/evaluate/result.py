@@ -112,6 +112,10 @@ class Result:
         """The notes as sentences for a reader."""
         return (note.message for note in self.notes)
 
+    def signed(self, provenance: Provenance) -> Self:
+        """The same with its provenance."""
+        return replace(self, provenance=provenance)
+
     @property
     def status(self) -> int:
         """The exit status of a command line: 0 where it is an answer, 1 where it names what is wrong."""
@@ -137,10 +141,6 @@ class Result:
         """The tables of all parts below each other, and each note once."""
         whole: dict[str, Any] = {name: pl.concat([part[name] for part in parts]) for name in cls.declared()}
         return cls(notes=tuple(dict.fromkeys(notes)), **whole, **more)
-
-    def signed(self, provenance: Provenance) -> Self:
-        """The same with its provenance."""
-        return replace(self, provenance=provenance)
 
     def to_markdown(self, table: str | None = None) -> str:
         """The essential tables (or the one that is named, whole) in Markdown: intervals in brackets, best in bold."""

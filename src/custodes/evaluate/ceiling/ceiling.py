@@ -165,7 +165,12 @@ class Ceiling(Result):
     )
 
 
-@question
+@question(
+    "custodes ceiling ratings.csv --human 'expert*' --in-use 'bleu,rouge*'",
+    folds="Hold out whole items, or outputs: leaks the item.",
+    model="What predicts.",
+    in_use="Metrics that you have: what does another add?",
+)
 def ceiling(
     study: Study,
     *,

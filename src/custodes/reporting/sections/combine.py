@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from custodes.combining.combine import LEFT_OUT, Combine, combine
-from custodes.combining.methods import METHODS
+from custodes.combining.methods import BEST, METHODS, QUICK
 from custodes.evaluate.tables import label, score
 from custodes.evaluate.wording import interval, names, number, percent, with_ends
 from custodes.plots.combine import cost_rows, costs, favoured, methods, objective_of, weight_rows, weights, wide
@@ -17,10 +17,7 @@ from custodes.reporting.section import Context, Figure, Section, empty_rows, spe
 from custodes.reporting.tables import table_html
 
 CHOSEN = {"target": "{aspect}"}
-SINGLE = "best"
-QUICK = ("ridge", "best", "equal", "pairwise")
-"""Ways of combining that take seconds; boosted trees take minutes."""
-
+SINGLE = BEST.name
 LEAD = "difference in τ-b from the best single metric, from the same resamples; not adjusted for their number"
 
 
