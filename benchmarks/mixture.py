@@ -20,7 +20,7 @@ import jax
 import numpy as np
 
 from custodes.stats.correction.estimator import Counts
-from custodes.stats.correction.mixture.exact import mixture_draws, mixture_posterior
+from custodes.stats.correction.mixture.exact import Sample, mixture_posterior
 from custodes.stats.correction.mixture.gibbs import effective_sample_size
 from custodes.stats.correction.mixture.nuts import sampler
 
@@ -117,7 +117,8 @@ def hard_tables() -> None:
     header(("hard table", "method", "theta", "error", "ms", "effective draws", "of all", "largest weight", "R-hat"))
     for name, table in HARD.items():
         posterior, seconds = timed(partial(exact, *table))
-        weights = mixture_draws(Counts(*map(np.array, table)), rng=np.random.default_rng(0), draws=50_000).weights
+        sample = Sample(Counts(*map(np.array, table)), np.random.default_rng(0))
+        sample.extend(50_000)
         row(
             name,
             posterior.method.item(),
@@ -125,7 +126,7 @@ def hard_tables() -> None:
             f"{posterior.theta_error:.4f}",
             f"{seconds * 1e3:.0f}",
             f"{posterior.effective_draws:.0f}",
-            f"{100 / (weights @ weights) / len(weights):.2g} %",
+            f"{100 * sample.effective / sample.size:.2g} %",
             f"{posterior.largest_weight:.2g}",
             "" if np.isnan(posterior.r_hat) else f"{posterior.r_hat:.3f}",
         )

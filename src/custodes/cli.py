@@ -7,23 +7,20 @@ import sys
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from importlib.metadata import version
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import polars as pl
 from cyclopts import App, CycloptsError, Parameter
 
 import custodes as cu
 from custodes.data.writing import check_suffix, long_tables, write_table
 from custodes.errors import CustodesError, CustodesWarning, OptionError, suggestion
-from custodes.evaluate.result import Result
 from custodes.files import check_writable, folder
-from custodes.options import Output, Reading, Telling
+from custodes.options import Model, Output, Reading
 from custodes.questions import QUESTIONS
-from custodes.verbs import READING, arguments_of, verb, with_options
+from custodes.verbs import OUTPUT, READING, arguments_of, verb, with_options
 
 app = App(
     name="custodes",
@@ -39,38 +36,6 @@ app.register_install_completion_command()
 
 ALIASES = {"ranking": "rank", "correction": "correct"}
 """What verbs were called before."""
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class Model(Telling):
-    """Options of where a combined metric goes; its tables go to standard output."""
-
-    model: Annotated[str, Parameter(name=["--output", "-o"], help="The model file.")] = "combination.json"
-    held_out: Annotated[
-        Path | None, Parameter(help="Also write ratings of what each method had not seen: .csv .jsonl .parquet.")
-    ] = None
-
-    def check(self) -> None:
-        """Refuse before the work what could not be written after it."""
-        if not self.model.endswith(".json"):
-            raise OptionError(f"-o {self.model}: the model file is JSON; name it .json (tables go to standard output)")
-        check_writable(self.model)
-        if self.held_out is not None:
-            check_writable(self.held_out)
-            check_suffix(self.held_out)
-
-    def write(self, result: Result, seconds: float) -> None:
-        """Save the model, then tell its tables."""
-        made: Any = result
-        made.to_frame(self.table)  # an unknown table leaves the model of before
-        if self.no_timing:
-            made = replace(made, comparison=made.comparison.with_columns(seconds=pl.lit(None, dtype=pl.Float64)))
-        made.model.save(self.model)
-        if self.held_out is not None:
-            write_table(made.held_out.frame.with_columns(kind=pl.lit("metric")), self.held_out)
-        super().write(made, seconds)
-        print(f"custodes: model written to {self.model}", file=sys.stderr)
 
 
 combine = App(
@@ -115,8 +80,8 @@ def report(
     *inputs: str,
     figures: Annotated[Path | None, Parameter(help="Also save every figure into this folder.")] = None,
     figure_format: Annotated[Literal["svg", "pdf", "png"], Parameter(help="Format of the figures.")] = "svg",
-    reading: Reading,
-    output: Output,
+    reading: Reading = READING,
+    output: Output = OUTPUT,
     **options: Any,
 ) -> None:
     """All of it in one self-contained HTML file (default: report.html); its path is printed.

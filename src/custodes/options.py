@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,7 +18,7 @@ from rich.console import Console
 from custodes.console import print_result
 from custodes.data.readers import read
 from custodes.data.study import Study
-from custodes.data.writing import write_table
+from custodes.data.writing import check_suffix, write_table
 from custodes.errors import OptionError, suggestion
 from custodes.evaluate.result import Result
 from custodes.files import check_writable, folder, write_atomically
@@ -91,11 +91,12 @@ class Telling:
                 write_table(_flat(table), target / f"{name}.csv")
             return
         if self.shape == "table":
+            if self.place is None:
+                print_result(result, Console(highlight=False), table=self.table)
+                return
             text = StringIO()
-            console = Console(highlight=False, **({} if self.place is None else {"file": text, "width": FILE_WIDTH}))
-            print_result(result, console, table=self.table)
-            if self.place is not None:
-                write_atomically(self.place, text.getvalue())
+            print_result(result, Console(file=text, highlight=False, width=FILE_WIDTH), table=self.table)
+            write_atomically(self.place, text.getvalue())
             return
         written = {
             "csv": lambda: _flat(frame).write_csv(),
@@ -169,6 +170,38 @@ class Output(Telling):
             )
         if self.format not in (None, self.shape):
             raise OptionError(f"-o {self.output}: the suffix says {self.shape} and --format {self.format}; say one")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Model(Telling):
+    """Options of where a combined metric goes; its tables go to standard output."""
+
+    model: Annotated[str, Parameter(name=["--output", "-o"], help="The model file.")] = "combination.json"
+    held_out: Annotated[
+        Path | None, Parameter(help="Also write ratings of what each method had not seen: .csv .jsonl .parquet.")
+    ] = None
+
+    def check(self) -> None:
+        """Refuse before the work what could not be written after it."""
+        if not self.model.endswith(".json"):
+            raise OptionError(f"-o {self.model}: the model file is JSON; name it .json (tables go to standard output)")
+        check_writable(self.model)
+        if self.held_out is not None:
+            check_writable(self.held_out)
+            check_suffix(self.held_out)
+
+    def write(self, result: Result, seconds: float) -> None:
+        """Save the model, then tell its tables."""
+        made: Any = result
+        made.to_frame(self.table)  # an unknown table leaves the model of before
+        if self.no_timing:
+            made = replace(made, comparison=made.comparison.with_columns(seconds=pl.lit(None, dtype=pl.Float64)))
+        made.model.save(self.model)
+        if self.held_out is not None:
+            write_table(made.held_out.frame.with_columns(kind=pl.lit("metric")), self.held_out)
+        super().write(made, seconds)
+        print(f"custodes: model written to {self.model}", file=sys.stderr)
 
 
 def _is_device(path: str) -> bool:

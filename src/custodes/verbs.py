@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from cyclopts import Parameter, Token
 from numpy.typing import ArrayLike
 
-from custodes.errors import InputError, OptionError, suggestion
+from custodes.errors import InputError, OptionError
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.evaluate.question import UNRECORDED, Option, options_of
 from custodes.evaluate.setting import HELP
@@ -27,7 +27,7 @@ def verb(asked: Any, output: Telling = OUTPUT) -> Callable[..., int]:
     """The command that asks a question of some inputs and writes its answer."""
     about, *_ = inspect.signature(asked).parameters.values()
 
-    def command(*inputs: str, reading: Reading, output: Any, **options: Any) -> int:
+    def command(*inputs: str, reading: Reading = READING, output: Any = output, **options: Any) -> int:
         output.check()
         named = inputs or options.pop(about.name, None)
         arguments = arguments_of(asked, options)
@@ -40,7 +40,7 @@ def verb(asked: Any, output: Telling = OUTPUT) -> Callable[..., int]:
 
     text = " ".join(inspect.getdoc(asked).split("\n\n")[0].split())  # type: ignore[union-attr]
     command.__name__, command.__doc__ = asked.__name__, f"{text}\n\nExample: `{asked.example}`"
-    made = with_options(command, asked, output)
+    made = with_options(command, asked)
     if about.default is None:  # it may be asked about nothing, so the study is an option
         own = inspect.signature(made)
         note = Parameter(help="A study to start from; repeatable.", negative="")
@@ -50,16 +50,11 @@ def verb(asked: Any, output: Telling = OUTPUT) -> Callable[..., int]:
     return made
 
 
-def with_options(
-    command: Callable[..., Any], asked: Callable[..., Any], output: Telling = OUTPUT
-) -> Callable[..., Any]:
-    """A command with the arguments of a function as its options, and those of what is read and written."""
+def with_options(command: Callable[..., Any], asked: Callable[..., Any]) -> Callable[..., Any]:
+    """A command with the arguments of a function as its options; a default that is a group of options is its type."""
     hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, Any] = {"reading": READING, "output": output}
     first, *own = (
-        p.replace(annotation=type(groups[p.name]), default=groups[p.name])
-        if p.name in groups
-        else p.replace(annotation=hints[p.name])
+        p.replace(annotation=type(p.default) if isinstance(p.default, Reading | Telling) else hints[p.name])
         for p in inspect.signature(command).parameters.values()
         if p.kind is not p.VAR_KEYWORD
     )
@@ -84,7 +79,7 @@ def _parameter(option: Option) -> inspect.Parameter:
     said = option.default in (None, False) or "default" in option.help
     text = option.help.removesuffix(".") + ("." if said else f" (default: {_shown(option.default)}).")
     if kind is bool:
-        note = Parameter(help=text, negative="")
+        note = Parameter(help=text, negative="", show_default=False)
         return inspect.Parameter(name, KEYWORD, default=False, annotation=Annotated[bool, note])
     more: dict[str, Any] = {"converter": whole} if kind is int else {"negative": ""} if kind == list[str] else {}
     return inspect.Parameter(
@@ -105,15 +100,13 @@ def _members(kind: Any) -> tuple[Any, ...]:
 
 def _flag(option: Option) -> Any:
     """The type of an option on the command line: a word that is read later, unless it is one simple thing."""
-    if option.name == "rng":
-        return int
+    simple = {"rng": int, "batch": str, "budget": str, "stop": list[str]}
     members = [member for member in _members(option.kind) if member is not type(None)]
-    if option.name in ("batch", "budget"):
-        return str
+    if option.name in simple:
+        return simple[option.name]
     if len(members) == 1 and (members[0] in (bool, int, float, str) or get_origin(members[0]) is Literal):
         return members[0]
-    repeated = [Sequence[str], tuple[str, ...]]
-    return list[str] if option.name == "stop" or any(member in repeated for member in members) else str
+    return list[str] if any(member in (Sequence[str], tuple[str, ...]) for member in members) else str
 
 
 def arguments_of(asked: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
@@ -135,10 +128,13 @@ def arguments_of(asked: Callable[..., Any], given: dict[str, Any]) -> dict[str, 
 def _stoppings(given: dict[str, Any]) -> list[Stopping]:
     """One for every combination of the batches, budgets and rules that were named."""
     hints = get_type_hints(Stopping)
-    lists = {name: wholes(f"--{name}", given.pop(name)) for name in ("batch", "budget") if name in given}
+    lists: dict[str, list[Any]] = {
+        name: wholes(f"--{name}", given.pop(name)) for name in ("batch", "budget") if name in given
+    }
     lists |= {"stop": given.pop("stop")} if "stop" in given else {}
     read = {name: _read(name, hints[name], value) for name, value in given.items()}
-    return [Stopping(**read, **dict(zip(lists, own, strict=True))) for own in product(*lists.values())]
+    ways: list[dict[str, Any]] = [dict(zip(lists, own, strict=True)) for own in product(*lists.values())]
+    return [Stopping(**read, **way) for way in ways]
 
 
 def _read(name: str, kind: Any, value: Any) -> Any:
@@ -155,14 +151,11 @@ def _read(name: str, kind: Any, value: Any) -> Any:
         return numbers(option, value)
     if Sequence[int] in members or tuple[int, ...] in members:
         return tuple(wholes(option, value))
-    words = [word for member in members if get_origin(member) is Literal for word in get_args(member)]
-    if float in members and value not in words:
+    if float in members:
         try:
             return float(value)
         except ValueError:
-            raise OptionError(
-                f"{option} {value!r}: allowed: {', '.join(words)}, or a number{suggestion(value, words)}"
-            ) from None
+            return value  # a word, which the question knows or refuses
     return value
 
 

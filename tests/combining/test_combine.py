@@ -75,7 +75,7 @@ def noise(seed: int, *, p: int = 12) -> Scores:
     return {("ann", ""): rng.normal(size=(12, 3))} | {(f"m{k:02}", ""): rng.normal(size=(12, 3)) for k in range(p)}
 
 
-@pytest.mark.parametrize(("names", "seeds"), [(QUICK, 8), (("auto",), 5), (("gp", "xgboost-pruned"), 6)])
+@pytest.mark.parametrize(("names", "seeds"), [(QUICK, 5), (("auto",), 4), (("gp", "xgboost-pruned"), 4)])
 def test_pure_noise_is_worth_nothing_to_any_method(names: tuple[str, ...], seeds: int) -> None:
     found = [asked(noise(100 + seed, p=12 if names == QUICK else 6), method=names).comparison for seed in range(seeds)]
     for name in names:
@@ -166,11 +166,11 @@ def test_every_choice_is_made_within_the_training_part(monkeypatch: pytest.Monke
 
 def test_the_best_metric_is_chosen_fold_by_fold() -> None:
     # Two noise metrics, each agreeing with people by chance somewhere: the choice must not see what it is scored on.
-    found = [asked(noise(seed, p=30), method="best").comparison["kendall"].item() for seed in range(10)]
+    found = [asked(noise(seed, p=20), method="best").comparison["kendall"].item() for seed in range(10)]
     assert abs(np.mean(found)) < 3 * np.std(found, ddof=1) / np.sqrt(10)
     best = []
     for seed in range(10):
-        scores = noise(seed, p=30)
+        scores = noise(seed, p=20)
         human = scores["ann", ""].ravel()
         best.append(
             max(stats.kendalltau(human, values.ravel()).statistic for key, values in scores.items() if key[0] != "ann")
@@ -506,10 +506,10 @@ def test_relabelling_items_and_systems_in_their_order_changes_nothing() -> None:
 def test_permuting_systems_changes_no_comparison() -> None:
     scores = planted()
     turned = {key: values[:, [2, 0, 3, 1]] for key, values in scores.items()}
-    for name in ("best", "equal", "ridge", "pairwise"):
-        first, second = asked(scores, method=name), asked(turned, method=name)
-        for statistic in ("kendall", "pearson", "accuracy"):
-            assert first.comparison[statistic].item() == pytest.approx(second.comparison[statistic].item())
+    names = ("best", "equal", "ridge", "pairwise")
+    first, second = asked(scores, method=names), asked(turned, method=names)
+    for statistic in ("kendall", "pearson", "accuracy"):
+        assert first.comparison[statistic].to_list() == pytest.approx(second.comparison[statistic].to_list())
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -101,6 +101,30 @@ def test_nuts_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not exact.equals(theta["human"])
 
 
+def test_a_view_sets_the_corrected_margin_beside_metric_and_people() -> None:
+    result = correction(simulated(), estimator=["ppi", "poststratified"])
+    made = list(result.views())
+    assert [view.title for view in made] == [
+        f"margins by {metric}, {name}" for metric in ("m0", "m1") for name in ("ppi", "poststratified")
+    ]
+    assert made[0].header == ("decision", "n", "naive", "human", "ppi", "theta")
+    naive, human, ppi, _ = result.pairs.head(4).rows(named=True)
+    margin = "{margin:.2f} [{margin_low:.2f}, {margin_high:.2f}]"
+    sign = {"+": ">", "=": "=", "-": "<"}[ppi["decision"]]
+    cells = (f"A {sign} B", "60", f"{naive['margin']:.2f}", margin.format(**human), margin.format(**ppi))
+    assert made[0].rows[0] == (*cells, f"{ppi['theta']:.2f}")
+    assert [bool(view.more) for view in made] == [False, False, False, True]
+    alone = list(correction(simulated(), estimator="human").views())
+    assert [view.header for view in alone] == [("decision", "n", "naive", "human", "theta")] * 2
+
+
+def test_what_looks_at_all_pairs_together_comes_last() -> None:
+    study = study_of(partly_annotated())
+    one, two = (correction(study, estimator=names).pairs for names in (["pooled", "ppi"], ["ppi", "pooled"]))
+    assert one["estimator"].head(4).to_list() == ["naive", "human", "ppi", "pooled"]
+    assert one.equals(two)
+
+
 def test_human_only_is_the_same_beside_every_metric() -> None:
     result = correction(study_of(partly_annotated()), estimator="ppi")
     people = result.pairs.filter(pl.col("estimator") == "human")

@@ -214,7 +214,7 @@ def test_an_aspect_without_a_combination_is_left_out_and_named() -> None:
         ~(pl.col("rater").str.starts_with("ann") & (pl.col("aspect") == "fluency")) | pl.col("item").is_in(few)
     )
     kinds = pl.when(pl.col("rater").str.starts_with("ann")).then(pl.lit("human")).otherwise(pl.lit("metric"))
-    report = cu.report(cu.read(kept.with_columns(kind=kinds)), resamples=20)
+    report = cu.report(cu.read(kept.with_columns(kind=kinds)), metrics="judge,overlap", resamples=20)
     fitted = report.results["combination"]
     assert fitted.tables()["comparison"]["target"].unique().to_list() == ["coherence"]
     assert "No combination of aspect &#39;fluency&#39;: " in report.html
@@ -232,6 +232,6 @@ def test_too_few_items_leave_no_combination() -> None:
     rows = study.ratings.frame
     kept = rows.filter(pl.col("item").is_in(rows["item"].unique().sort()[:4].implode()))
     kinds = pl.when(pl.col("rater").str.starts_with("ann")).then(pl.lit("human")).otherwise(pl.lit("metric"))
-    made = cu.report(cu.read(kept.with_columns(kind=kinds)), aspect="fluency", resamples=20)
+    made = cu.report(cu.read(kept.with_columns(kind=kinds)), aspect="fluency", metrics="judge,overlap", resamples=20)
     assert "combination" not in made.results
     assert "takes at least 5" in made.html

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from custodes.stats.correction.estimator import Counts
-from custodes.stats.correction.mixture.exact import mixture_draws
+from custodes.stats.correction.mixture.exact import Sample
 
 STUDIES, DRAWS = 1000, 2000
 DESIGNS = {
@@ -41,8 +41,9 @@ def probabilities(design: tuple[int, int, int], *, seed: int) -> NDArray[np.floa
         metric_only = rng.multinomial(n_metric, joint.sum(axis=0))
         human_only = rng.multinomial(n_human, p)
         if n_metric:
-            drawn = mixture_draws(Counts(paired, metric_only, human_only), rng=rng, draws=DRAWS)
-            margins, weights = drawn.p[0] - drawn.p[2], drawn.weights
+            sample = Sample(Counts(paired, metric_only, human_only), rng)
+            sample.extend(DRAWS)
+            margins, weights = sample.p[0] - sample.p[2], sample.weights / sample.weights.sum()
         else:
             own = rng.dirichlet(human_only + paired.sum(axis=1) + 1, size=DRAWS)
             margins, weights = own[:, 0] - own[:, 2], np.full(DRAWS, 1 / DRAWS)

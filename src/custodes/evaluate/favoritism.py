@@ -191,8 +191,7 @@ def _answer(
     ends = {"favi": scores, "favi_low": posterior.low, "favi_high": posterior.high}
     even = favi.even_handed_favi(paired)
     human, metric = paired.sum(axis=3), paired.sum(axis=2)
-    sides = [np.sign(own[..., 0] - own[..., 2]) for own in (human, metric)]
-    agrees = np.where(n > 0, sides[0] == sides[1], np.nan)
+    agrees = np.where(n > 0, np.equal(*(np.sign(own[..., 0] - own[..., 2]) for own in (human, metric))), np.nan)
     keys = {
         "metric": np.repeat(counts.metrics, len(counts.system_a)),
         "system_a": counts.system_a * len(counts.metrics),

@@ -79,7 +79,7 @@ def question(example: str, /, **helps: str) -> Callable[[Callable[P, R]], Callab
         def answered(*args: P.args, **kwargs: P.kwargs) -> R:
             given: dict[str, Any] = dict(kwargs)
             given["rng"], seed = recorded(given["rng"])
-            answer = ask(*args, **given)  # type: ignore[arg-type]
+            answer = ask(*args, **given)
             (about,) = args
             study = about if isinstance(about, Study) else None
             origin = Provenance(

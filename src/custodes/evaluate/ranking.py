@@ -163,15 +163,11 @@ def _answer(
     drawn = _resampled(part, outcomes, resamples, rng)
     human = next(drawn)
     human_decided = rule.decisions(human)
-    compared = [
-        (
-            outcome.error_types(human_decided, rule.decisions(own)),
-            mean_of_defined(outcome.outcome_kld(own, human, estimate=kld)),
-        )
-        for own in drawn
-    ]
-    kinds, divergence = (np.stack(own, axis=1) for own in zip(*compared, strict=True))
-    shares = [with_interval(name, kinds[..., i], confidence) for i, name in enumerate(ERRORS)]
+    shape = (len(human), len(counts.metrics))
+    kinds, divergence = np.empty((*shape, len(ERRORS))), np.empty(shape)
+    for m, own in enumerate(drawn):
+        kinds[:, m] = outcome.error_types(human_decided, rule.decisions(own))
+        divergence[:, m] = mean_of_defined(outcome.outcome_kld(own, human, estimate=kld))
     tables = Ranking.part(
         aspect,
         decisions={
@@ -184,10 +180,14 @@ def _answer(
         },
         errors={
             "metric": counts.metrics,
-            **{name: own for columns in shares for name, own in columns.items()},
+            **{
+                end: own
+                for i, name in enumerate(ERRORS)
+                for end, own in with_interval(name, kinds[..., i], confidence).items()
+            },
             **with_interval("kld", divergence, confidence),
         },
-        reversals=_reversals(counts, decided),
+        reversals=_reversals(counts, raters, decided),
         edges=dict(zip(("rater", "winner", "loser"), zip(*edges, strict=True), strict=False)),
         consensus=_consensus(part, raters, outcomes),
     )
@@ -200,9 +200,9 @@ def _answer(
         )
         notes.append(Note(rule="infinite-kld", message=message, count=len(infinite), aspect=aspect))
     if len(human) > 1:
-        own = outcome.error_types(human_decided[0], human_decided[1:])[:, 0]
+        again = outcome.error_types(human_decided[0], human_decided[1:])[:, 0]
         message = (
-            f"people's own decisions, redrawn on resampled items, agree with themselves on {np.mean(own):.0%} of"
+            f"people's own decisions, redrawn on resampled items, agree with themselves on {np.mean(again):.0%} of"
             f" pairs{label_of(aspect)}: read every 'correct' beside it"
         )
         notes.append(Note(rule="self-agreement", message=message, aspect=aspect))
@@ -224,15 +224,15 @@ def _resampled(
         yield np.moveaxis(resample.weighted_sums(times, per_unit), 1, 2)
 
 
-def _reversals(counts: PairCounts, decided: Floats) -> dict[str, Any]:
+def _reversals(counts: PairCounts, raters: tuple[str, ...], decided: Floats) -> dict[str, Any]:
     """Pairs that people and metrics decide in opposite directions, by how many metrics, then by the first of them."""
-    opposite = decided[1:] * decided[0] < 0
+    opposite = decided * decided[0] < 0
     pairs = np.lexsort((opposite.argmax(axis=0), -opposite.sum(axis=0)))[: opposite.any(axis=0).sum()]
     sides = [(counts.system_a[i], counts.system_b[i])[:: int(decided[0, i])] for i in pairs]
     return {
         "better": [better for better, _ in sides],
         "worse": [worse for _, worse in sides],
-        "metrics": [list(compress(counts.metrics, opposite[:, i])) for i in pairs],
+        "metrics": [list(compress(raters, opposite[:, i])) for i in pairs],
     }
 
 
@@ -252,7 +252,7 @@ def _consensus(part: Counted, raters: tuple[str, ...], outcomes: NDArray[np.int6
     # Scaled up where some opponents were never met, so that ranks stay between 1 and the number of systems.
     rank = 1 + mean_of_defined(wins, axis=1) * (len(systems) - 1)
     position = 1 + (rank[:, None] < rank[..., None] - 1e-9).sum(axis=2)
-    best = [kemeny(np.nan_to_num(own, nan=0.5)) for own in wins]
+    best = (kemeny(np.nan_to_num(own, nan=0.5)) for own in wins)
     place = np.array([np.where(own.exact, np.argsort(own.order) + 1, np.nan) for own in best])
     return {
         "rater": np.repeat(raters, len(systems)),

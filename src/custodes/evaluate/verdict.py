@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Unpack
 
@@ -116,7 +116,7 @@ class _Statement:
     p_value: float | None = None
 
 
-def _part(aspect: str, statements: Sequence[_Statement]) -> dict[str, pl.DataFrame]:
+def _part(aspect: str, statements: Iterable[_Statement]) -> dict[str, pl.DataFrame]:
     rows = [asdict(statement) for statement in statements]
     return Verdict.part(aspect, verdict={name: [row[name] for row in rows] for name in rows[0]} if rows else {})
 

@@ -49,8 +49,8 @@ def confusion_matrix(
     given = both.filter(system_a=system_a, system_b=system_b)
     if not given.height:
         raise OptionError(f"{who}: {system_a!r} and {system_b!r} are not a pair of the result; give two systems")
-    title = titled(f"People and {metric} on {system_a} against {system_b}", aspect)
-    return theme.themed(matrix(theme.inline(given)), dark=dark, title=title)
+    title = f"People and {metric} on {system_a} against {system_b}"
+    return theme.themed(matrix(theme.inline(given)), dark=dark, title=titled(title, aspect))
 
 
 def matrix(data: Any) -> Any:

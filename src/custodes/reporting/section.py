@@ -21,7 +21,6 @@ from custodes.evaluate.verdict import leaders
 from custodes.plots import theme
 
 if TYPE_CHECKING:
-    import altair as alt
     import jinja2
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -48,9 +47,8 @@ class Figure:
     fields: Mapping[str, str] = field(default_factory=dict)
     lines: tuple[str, ...] = ()
 
-    def drawn(self, context: Context, choice: Mapping[str, str], *, dark: bool = False) -> alt.TopLevelMixin | None:
+    def drawn(self, context: Context, choice: Mapping[str, str]) -> dict[str, Any] | None:
         """The picture with its rows, as the page shows it for a choice; None where there is nothing to draw."""
-        import altair as alt
 
         def filled(text: str) -> str:
             return text.format_map(choice)
@@ -59,17 +57,15 @@ class Figure:
         for columns, wanted in self.where.items():
             rows = rows.filter(pl.any_horizontal(pl.col(columns.split("|")) == filled(wanted)))
         if self.fields:
-            known = {to: filled(name) for to, name in self.fields.items() if filled(name) in rows.columns}
-            rows = rows.select(**{to: pl.col(name) for to, name in known.items()})
+            known = {to: filled(name) for to, name in self.fields.items()}
+            rows = rows.select(**{to: pl.col(name) for to, name in known.items() if name in rows.columns})
         if rows.is_empty():
             return None
-        label = STATISTICS[choice["statistic"]].label if "statistic" in choice else ""
-        spec = _replaced(self.spec, "{statistic}", label)
-        if spec.get("width") == "container":
-            spec["width"] = theme.PAGE_WIDTH
-        chart = alt.Chart.from_dict({**spec, "datasets": {"rows": rows.to_dicts()}}, validate=False)
-        title = self.title if choice.get("aspect", "") in self.title else f"{self.title} ({{aspect}})"
-        return theme.themed(chart, dark=dark, title=filled(title if choice.get("aspect") else self.title))
+        spec = _replaced(self.spec, "{statistic}", STATISTICS[choice["statistic"]].label)
+        named = self.title if "{aspect}" in self.title or not choice["aspect"] else f"{self.title} ({{aspect}})"
+        width = {"width": theme.PAGE_WIDTH} if spec.get("width") == "container" else {}
+        shown = {"config": theme.config(theme.LIGHT), "title": filled(named), "datasets": {"rows": rows.to_dicts()}}
+        return {**spec, **width, **shown}
 
 
 def _replaced(spec: Any, old: str, new: str) -> Any:

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 from scipy import stats
 
 from custodes.data.simulate import simulate_counts
-from custodes.stats.correction.estimator import Counts, Estimate, decide
+from custodes.stats.correction.estimator import Counts, Estimate, Evidence, decide
 from custodes.stats.correction.estimators import ESTIMATORS
 
 CHANNEL = np.array([[0.7, 0.1, 0.2], [0.3, 0.4, 0.3], [0.1, 0.1, 0.8]])  # [human, metric]
@@ -36,6 +36,28 @@ def test_decisions_are_those_of_algorithm_1():
 def test_names_and_their_order():
     assert tuple(ESTIMATORS) == ("mixture", "human", "ppi", "inversion", "poststratified", "naive", "pooled")
     assert all(own.name == name for name, own in ESTIMATORS.items())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_they_read_whom_they_say(name):
+    paired, metric_only, human_only = np.diag([9, 4, 5]) + 1, np.array([60, 20, 10]), np.array([3, 1, 8])
+    own, answer = ESTIMATORS[name], ask(name, paired, metric_only, human_only)
+    other_metric = ask(name, paired[:, [1, 2, 0]], metric_only[::-1], human_only)
+    assert (other_metric.theta == answer.theta) == (not own.uses_metric)
+    other_people = ask(name, paired[[1, 2, 0]], metric_only, human_only[::-1])
+    assert (other_people.theta == answer.theta) == (not own.uses_people)
+
+
+@pytest.mark.parametrize("name", [name for name, own in ESTIMATORS.items() if own.quick])
+def test_quick_evidence_is_that_of_the_estimate(name):
+    counts = Counts(np.diag([20, 10, 12]) + 2, np.array([300, 200, 300]), np.array([4, 1, 0]))
+    quick = ESTIMATORS[name].quick(counts, tail=0.025, rng=np.random.default_rng(0))
+    careful = Evidence.of(ask(name, *counts), gamma=0.05)
+    # a few hundred draws, far from .025 and .975, end with four errors to spare; the sd of a normal is its interval / 3.92
+    assert quick.theta == pytest.approx(careful.theta, abs=0.06)
+    assert quick.margin == pytest.approx(careful.margin, abs=0.02)
+    assert quick.sd == pytest.approx(careful.sd, rel=0.1)
+    assert np.isnan([quick.low, quick.high]).all()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -136,13 +158,12 @@ def test_only_the_mixture_has_draws():
 
 
 @pytest.mark.slow
-def test_the_papers_sampler_gives_the_same_posterior(monkeypatch):
+def test_the_papers_sampler_gives_the_same_posterior():
     pytest.importorskip("numpyro")
-    monkeypatch.setattr("custodes.stats.correction.mixture.mixture.NUTS", {"chains": 2, "warmup": 300, "draws": 2000})
     counts = np.diag([20, 10, 12]) + 2, np.array([300, 200, 300]), np.array([4, 1, 0])
     exact = ask("mixture", *counts)
     nuts = ESTIMATORS["mixture"].samplers["nuts"](
-        Counts(*counts), confidence=0.95, gamma=0.05, rng=np.random.default_rng(0)
+        Counts(*counts), confidence=0.95, rng=np.random.default_rng(0), chains=2, warmup=300, draws=2000
     )
     assert nuts.theta == pytest.approx(exact.theta, abs=0.06)
     np.testing.assert_allclose(nuts.p, exact.p, atol=0.02)

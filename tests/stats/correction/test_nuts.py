@@ -109,7 +109,7 @@ def test_nuts_misses_the_hard_table():
 
 def test_missing_numpyro_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "numpyro", None)
-    nuts._compiled.cache_clear()
+    nuts.sampler.cache_clear()
     with pytest.raises(MissingExtraError, match=r"custodes\[nuts\]"):
         nuts_posterior(
             Counts(np.eye(3), np.ones(3), np.ones(3)),

@@ -9,10 +9,19 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Lasso
 
 from custodes.errors import MissingExtraError
+from custodes.stats.learning import lasso
 from custodes.stats.learning.lasso import ALPHAS, lasso_errors, lasso_weights
 
 SEEDS = st.integers(0, 2**32 - 1)
 SOME = np.array([0.5, 0.1, 0.02])
+
+TOLERANCE = lasso._TOLERANCE
+
+
+@pytest.fixture(autouse=True)
+def precise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both searches go on to the same end: two that stop early may stop anywhere along a flat valley."""
+    monkeypatch.setattr(lasso, "_TOLERANCE", 1e-10)
 
 
 def study(seed: int, n: int = 40, p: int = 6) -> tuple[np.ndarray, np.ndarray]:
@@ -43,6 +52,23 @@ def test_weights_equal_scikit_learn_one_penalty_at_a_time(seed: int) -> None:
     expected = [Lasso(alpha=alpha, tol=1e-10, max_iter=100_000).fit(z, target).coef_ for alpha in SOME]
     np.testing.assert_allclose(weights, expected, atol=1e-3)
     assert np.all(weights[:, -1] == 0)
+
+
+@settings(deadline=None, max_examples=20)
+@given(seed=SEEDS)
+def test_what_is_minimised_is_within_the_tolerance_of_its_least(seed: int) -> None:
+    x, y = study(seed)
+    z, target = standard(x, x), scores(y)
+
+    def objective(weights: np.ndarray) -> np.ndarray:
+        return ((target - weights @ z.T) ** 2).mean(axis=1) / 2 + SOME * np.abs(weights).sum(axis=1)
+
+    least = objective(lasso_weights(x, y, alphas=SOME))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lasso, "_TOLERANCE", TOLERANCE)
+        found = objective(lasso_weights(x, y, alphas=SOME))
+    assert (found < least + TOLERANCE).all()
+    assert (found > least - 1e-9).all()
 
 
 @settings(deadline=None, max_examples=20)

@@ -10,7 +10,7 @@ import polars as pl
 from custodes.evaluate.complementarity.complementarity import Complementarity, complementarity
 from custodes.evaluate.complementarity.rater_space import SHARE
 from custodes.evaluate.tables import column
-from custodes.evaluate.wording import interval, number, percent, plural
+from custodes.evaluate.wording import number, percent, plural, with_ends
 from custodes.plots.complementarity import AVERAGES, averages, heat_map, places, variance_curve
 from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
 from custodes.reporting.tables import table_html
@@ -106,7 +106,7 @@ def sentences(result: Complementarity) -> list[str]:
             verdict = more if gap["difference_low"] > 0 else less if gap["difference_high"] < 0 else same
         told.append(
             f"{verdict} (complementarity {number(between)} between people and metrics, {number(mean[within])} between"
-            f" {AVERAGES[within]}; difference {interval(gap['difference'], gap['low'], gap['high'])})."
+            f" {AVERAGES[within]}; difference {with_ends(gap, 'difference')})."
         )
     told += [
         f"{plural(round(row['dimension']), 'direction')} hold{'s' if row['dimension'] == 1 else ''} {percent(SHARE)} of"

@@ -40,9 +40,10 @@ def _columns() -> tuple[Column, ...]:
 
 def _corrected_rows(context: Context) -> pl.DataFrame:
     """A row per aspect, metric and pair, with what the page shows and draws."""
-    rows = margin_rows(context.results["correction"]).with_columns(pl.lit(ALL).alias(ALL))
+    result: Any = context.results["correction"]
+    rows = margin_rows(result).with_columns(pl.lit(ALL).alias(ALL))
     shown = [name for own in _columns() for name in own.names]
-    return rows.select(dict.fromkeys(["aspect", "metric", "pair", *shown, *MARGINS, CHANGED, ALL]))
+    return rows.select(*dict.fromkeys(["aspect", "metric", "pair", *shown, *MARGINS, CHANGED, ALL]))
 
 
 def corrected_metrics(best: Sequence[str], leaders: Sequence[Sequence[str]]) -> list[str]:

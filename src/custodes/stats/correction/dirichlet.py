@@ -31,8 +31,7 @@ def human_posterior(counts: NDArray[Any], *, confidence: float) -> Estimate:
     counts = np.asarray(counts, dtype=np.float64)
     assert (counts >= 0).all()
     tables, where = np.unique(counts.reshape(-1, 3), axis=0, return_inverse=True)
-    shape = counts.shape[:-1]
-    where = where.reshape(shape)
+    where = where.reshape(counts.shape[:-1])
     total = tables.sum(axis=1, keepdims=True)
     tail = (1 - confidence) / 2
     p = ((tables + 1) / (total + 3))[where]
@@ -45,7 +44,7 @@ def human_posterior(counts: NDArray[Any], *, confidence: float) -> Estimate:
         # by the mirror image, so that a swap negates the interval to the last digit
         margin_high=-_margin_quantile(tables[:, ::-1], tail)[where],
         theta=human_theta(tables[:, 0], tables[:, 2])[where],
-        effective_draws=np.full(shape, np.nan),
+        effective_draws=np.full(where.shape, np.nan),
     )
 
 
@@ -108,8 +107,7 @@ def _margin_distribution(tables: Floats, x: Floats) -> tuple[Floats, Floats]:
     node, weight = np.polynomial.legendre.leggauss(_NODES)
     half = ((stop - start) / 2)[:, np.newaxis]
     u = start[:, np.newaxis] + half * (node + 1)
-    column = [values[:, np.newaxis] for values in (wins, losses, first, second, distance)]
-    wins, losses, first, second, distance = column
+    wins, losses, first, second, distance = (own[:, np.newaxis] for own in (wins, losses, first, second, distance))
     mass = half * weight * np.exp(xlogy(first - 1, u) + xlog1py(second - 1, -u) - betaln(first, second))
     b = np.maximum((1 - distance / u) / 2, 0.0)
     tail = (mass * betainc(wins + 1, losses + 1, b)).sum(axis=1)

@@ -33,8 +33,7 @@ class Counts(NamedTuple):
     @property
     def shape(self) -> tuple[int, ...]:
         """Of the tables."""
-        assert self.paired.shape[-2:] == (3, 3)
-        assert self.metric_only.shape == self.human_only.shape == self.paired.shape[:-1]
+        assert (*self.metric_only.shape, 3) == (*self.human_only.shape, 3) == self.paired.shape, self
         return self.paired.shape[:-2]
 
     @property
@@ -44,31 +43,26 @@ class Counts(NamedTuple):
 
     @classmethod
     def of_row(cls, row: NDArray[Any]) -> Counts:
-        """One table from a row of `Distinct`, as floats."""
+        """One table from nine paired, three metric-only and three human-only counts, as floats."""
         values = row.astype(np.float64)
         return cls(values[:9].reshape(3, 3), values[9:12], values[12:])
 
-    def distinct(self) -> Distinct:
-        """Every table once, so that equal ones get equal answers, and a swap of the systems the mirror image."""
+    def distinct(self) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64], NDArray[np.bool_]]:
+        """Every table once, so that equal ones get equal answers, and a swap of the systems the mirror image.
+
+        Rows (k, 15) as for `of_row`, none another's mirror image, and which are their own (k,); of every table (n,) its
+        place among them, and whether it is the mirror image of the row.
+        """
         parts = (self.paired.reshape(-1, 9), *self.flat[1:])
         tables, mirrors = (
             np.concatenate([part[:, ::step] for part in parts], axis=1).astype(np.int64) for step in (1, -1)
         )
-        first = (tables != mirrors).argmax(axis=1)[:, np.newaxis]
-        swapped = (np.take_along_axis(tables, first, axis=1) < np.take_along_axis(mirrors, first, axis=1))[:, 0]
-        rows, where = np.unique(np.where(swapped[:, np.newaxis], mirrors, tables), axis=0, return_inverse=True)
+        differ = (tables != mirrors).argmax(axis=1)[:, np.newaxis]
+        swapped = (np.take_along_axis(tables, differ, axis=1) < np.take_along_axis(mirrors, differ, axis=1))[:, 0]
+        lower = np.where(swapped[:, np.newaxis], mirrors, tables)
+        rows, first, where = np.unique(lower, axis=0, return_index=True, return_inverse=True)
         # NumPy 2.0 alone keeps a second axis
-        return Distinct(rows, where.reshape(-1), swapped, (tables == mirrors).all(axis=1))
-
-
-class Distinct(NamedTuple):
-    """`rows` (k, 15) of nine paired, three metric-only, three human-only counts, none another's mirror image; and of
-    every table (n,) `where` it is among them, whether `swapped`, and whether `even`: its own mirror image."""
-
-    rows: NDArray[np.int64]
-    where: NDArray[np.int64]
-    swapped: NDArray[np.bool_]
-    even: NDArray[np.bool_]
+        return rows, (tables == mirrors).all(axis=1)[first], where.reshape(-1), swapped
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,7 +34,7 @@ def inverted(counts: Counts, *, confidence: float, rng: np.random.Generator, **_
 
     Source: Deriu et al. 2023, Section 3.2 (the mixture p~ = mu p), solved for p; the interval is ours.
     """
-    tables, where, swapped, even = counts.distinct()
+    tables, even, where, swapped = counts.distinct()
     margin, low, high, theta = np.empty((4, len(tables)))
     step = max(1, _CHUNK // _DRAWS)
     for start in range(0, len(tables), step):
@@ -47,7 +47,7 @@ def inverted(counts: Counts, *, confidence: float, rng: np.random.Generator, **_
 
     unknown = tables[:, :9].sum(axis=1) + tables[:, 12:].sum(axis=1) == 0
     low[unknown], high[unknown], theta[unknown] = -1.0, 1.0, 0.5
-    margin, low, high, theta = margin[where], low[where], high[where], theta[where]
+    even, (margin, low, high, theta) = even[where], (own[where] for own in (margin, low, high, theta))
     # The two tails of a mirror image of itself estimate one number.
     ends = ([even, swapped], [-(high - low) / 2, -high], low), ([even, swapped], [(high - low) / 2, -low], high)
     answer = (

@@ -64,11 +64,9 @@ def pooled_margins(items: Items, *, flips: int, rng: np.random.Generator) -> Mar
     """
     signs, systems = items.human, items.systems
     n_units = int(items.units.max(initial=-1)) + 1
-    lead, rows = signs.shape[:-2], np.arange(len(systems))
-    flat = signs.reshape(-1, *signs.shape[-2:])
-    design = np.zeros((len(systems), int(systems.max(initial=-1)) + 1))
-    design[rows, systems[:, 0]] = 1
-    design[rows, systems[:, 1]] -= 1
+    lead, flat = signs.shape[:-2], signs.reshape(-1, *signs.shape[-2:])
+    contrasts = np.eye(int(systems.max(initial=-1)) + 1)
+    design = contrasts[systems[:, 0]] - contrasts[systems[:, 1]]
     turned = sign_flips(n_units, flips, rng).astype(np.float64)
     step = max(1, _CHUNK // max(1, len(systems) * max(n_units, flips)))
     blocks = [

@@ -20,12 +20,11 @@ def condensation(adjacency: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArra
     """
     reach = _closure(adjacency)
     mutual = (reach & reach.T) | np.eye(len(adjacency), dtype=bool)
-    members = np.unique(mutual, axis=0)
-    # each row of `members` is one component; by smallest member first, as the order of components in a layer
-    members = members[np.argsort(members.argmax(axis=1), kind="stable")]
-    between = _between(members, adjacency)
-    members = members[np.argsort(layers(between), kind="stable")]
-    return members.argmax(axis=0), _between(members, adjacency)
+    # each row is one component, backwards: by smallest member first, as the order of components in a layer
+    members = np.unique(mutual, axis=0)[::-1]
+    between = _product(_product(members, adjacency), members.T) & ~np.eye(len(members), dtype=bool)
+    order = np.argsort(layers(between), kind="stable")
+    return members[order].argmax(axis=0), between[np.ix_(order, order)]
 
 
 def transitive_reduction(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -55,11 +54,6 @@ def layers(component_adjacency: NDArray[np.bool_]) -> NDArray[np.intp]:
             return layer
         layer = below
     raise AssertionError("layers of a graph with a cycle")
-
-
-def _between(members: NDArray[np.bool_], adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Edges between components (k, n): whether any member of one beats any member of another."""
-    return _product(_product(members, adjacency), members.T) & ~np.eye(len(members), dtype=bool)
 
 
 def _closure(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:

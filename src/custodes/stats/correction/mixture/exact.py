@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from custodes.stats.correction.dirichlet import human_posterior
 from custodes.stats.correction.estimator import Counts, Floats
 from custodes.stats.correction.mixture.gibbs import gibbs_chains
 from custodes.stats.correction.mixture.posterior import MixturePosterior, stack, summarise
-from custodes.stats.correction.mixture.proposal import (
-    Draws,
-    Proposal,
-    adapted_proposal,
-    human_first_proposal,
-    plain_proposal,
-)
+from custodes.stats.correction.mixture.proposal import Proposal, adapted_proposal, plain_proposal
 
 _FIRST = 4096
 _CHUNK = 131_072  # draws at once: nine floats each, and about as much again for temporaries
@@ -24,14 +16,6 @@ _ENOUGH = 1000  # effective draws below which no interval is trusted
 _POOR = 0.5  # share of effective draws below which the proposal is adapted
 _SIGMAS = 4.0  # Monte Carlo errors between theta and a threshold that settle the decision
 _CHAINS, _WARMUP, _SWEEPS = 128, 500, 2000
-
-
-class WeightedDraws(NamedTuple):
-    """Independent draws of one table's posterior: p (3, n), pi (3, 3, n) [human, metric], weights (n,) summing to 1."""
-
-    p: Floats
-    pi: Floats
-    weights: Floats
 
 
 def mixture_posterior(
@@ -62,17 +46,15 @@ def mixture_posterior(
     Source: Deriu et al. 2023, Section 3.3 and Algorithm 1 (posterior and theta); the sampler is ours.
     """
     seed = rng.integers(2**32, size=4).tolist()
-    rows, where, swapped, _ = counts.distinct()
+    rows, even, where, swapped = counts.distinct()
     assert (rows >= 0).all()
     posteriors = []
-    for row in rows:
+    for row, is_mirror in zip(rows, even, strict=True):
         # A stream that depends on the table and not on its place keeps results equal in any order or chunk.
         stream = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=tuple(row.tolist()))))
-        table = Counts.of_row(row)
-        is_mirror = all((part == np.flip(part)).all() for part in table)
         # theta of a mirror image is known to be 1/2, so no draws are spent on its precision
         posterior = _posterior(
-            table,
+            Counts.of_row(row),
             stream,
             confidence=confidence,
             precision=np.inf if is_mirror else precision,
@@ -82,26 +64,6 @@ def mixture_posterior(
         posteriors.append(posterior.mirrored() if is_mirror else posterior)
     pairs = zip(where.tolist(), swapped.tolist(), strict=True)
     return stack([posteriors[k].swapped() if swap else posteriors[k] for k, swap in pairs], counts.shape)
-
-
-def mixture_draws(counts: Counts, *, rng: np.random.Generator, draws: int) -> WeightedDraws:
-    """About `draws` weighted draws of one table's posterior, for pictures.
-
-    >>> counts = Counts(np.eye(3), np.array([5, 0, 3]), np.zeros(3))
-    >>> drawn = mixture_draws(counts, rng=np.random.default_rng(0), draws=1000)
-    >>> drawn.pi.shape[:2], round(float(drawn.weights.sum()), 6)
-    ((3, 3), 1.0)
-
-    Source: as for `mixture_posterior`.
-    """
-    proposal = human_first_proposal(counts)
-    if counts.metric_only.any():
-        proposal = plain_proposal(counts)
-        if _effective(_weights(proposal.draw(_FIRST, rng).log_weights)) < _POOR * _FIRST:
-            proposal = adapted_proposal(counts, rng)
-    drawn = proposal.draw(draws, rng)
-    weights = _weights(drawn.log_weights)
-    return WeightedDraws(drawn.p, drawn.pi, weights / weights.sum())
 
 
 def _posterior(
@@ -116,8 +78,9 @@ def _posterior(
     """The posterior of one table, by the first method that serves."""
     if not counts.metric_only.any():
         return _closed(counts, confidence=confidence)
-    sample = _Sample(counts, rng)
-    while not sample.is_hopeless(max_draws):
+    sample = Sample(counts, rng)
+    # hopeless where even four times the draws allowed would be too few
+    while sample.size * _ENOUGH / sample.effective <= 4 * max_draws:
         wanted = sample.wanted(precision=precision, gamma=gamma)
         if wanted <= sample.size or sample.size >= max_draws:
             break
@@ -144,42 +107,36 @@ def _closed(counts: Counts, *, confidence: float) -> MixturePosterior:
     )
 
 
-class _Sample:
-    """Weighted draws of one table, made as needed."""
+class Sample:
+    """Weighted draws of one table, made as needed: `p` (3, n) and `weights` (n,), `effective` of `size` draws."""
 
     def __init__(self, counts: Counts, rng: np.random.Generator) -> None:
         self._rng = rng
-        self._proposal: Proposal = plain_proposal(counts)
-        self._restart()
+        self._start(plain_proposal(counts))
         if self.effective < _POOR * self.size:
-            self._proposal = adapted_proposal(counts, rng)
-            self._restart()
+            self._start(adapted_proposal(counts, rng))
 
-    def _restart(self) -> None:
-        self._p: list[Floats] = []
-        self._log_weights: list[Floats] = []
-        self._mu: list[tuple[float, float, Floats]] = []
+    def _start(self, proposal: Proposal) -> None:
+        self._proposal = proposal
+        # of each chunk: p, log weights, the largest of them, the sum of weights and the mean mu by that scale
+        self._chunks: list[tuple[Floats, Floats, float, float, Floats]] = []
         self.extend(_FIRST)
 
     def extend(self, n: int) -> None:
         """About n more draws."""
-        for size in [_CHUNK] * (n // _CHUNK) + [n % _CHUNK]:
-            if size:
-                self._last: Draws = self._proposal.draw(size, self._rng)
-                self._p.append(self._last.p)
-                self._log_weights.append(self._last.log_weights)
-                largest = float(self._last.log_weights.max())
-                weights = np.exp(self._last.log_weights - largest)
-                self._mu.append((largest, float(weights.sum()), self._last.mixture_matrix(weights)))
-        log_weights = np.concatenate(self._log_weights)
-        self.size = len(log_weights)
-        self._weights = _weights(log_weights)
-        self._draws = np.concatenate(self._p, axis=1)
-        self.effective = _effective(self._weights)
-        total = self._weights.sum()
-        better = self._draws[0] > self._draws[2]
-        self._theta = float(self._weights[better].sum() / total)
-        residual = self._weights * (better - self._theta)
+        for size in filter(None, [_CHUNK] * (n // _CHUNK) + [n % _CHUNK]):
+            self._last = self._proposal.draw(size, self._rng)
+            weights, top = _weights(self._last.log_weights), float(self._last.log_weights.max())
+            self._chunks.append(
+                (self._last.p, self._last.log_weights, top, weights.sum(), self._last.mixture_matrix(weights))
+            )
+        p, log_weights, *_ = zip(*self._chunks, strict=True)
+        self.p, self.weights = np.concatenate(p, axis=1), _weights(np.concatenate(log_weights))
+        self.size, total = len(self.weights), self.weights.sum()
+        self.effective = float(total**2 / (self.weights @ self.weights))  # Kish
+        better = self.p[0] > self.p[2]
+        self._theta = float(self.weights[better].sum() / total)
+        residual = self.weights * (better - self._theta)
         # The delta method, and never below one effective draw: what was not seen is not impossible.
         self._error = float(np.hypot(np.sqrt(residual @ residual) / total, 1 / self.effective))
 
@@ -190,23 +147,17 @@ class _Sample:
             distance = min(abs(self._theta - gamma / 2), abs(self._theta - (1 - gamma / 2)))
             shortfall = min(shortfall, (_SIGMAS * self._error / max(distance, 1e-12)) ** 2)
         shortfall = max(shortfall, _ENOUGH / self.effective)
-        if shortfall <= 1:
-            return self.size
         # a little more than needed, at least a quarter more, at most eight times as many before looking again
-        return int(self.size * min(max(1.05 * shortfall, 1.25), 8.0))
-
-    def is_hopeless(self, max_draws: int) -> bool:
-        """Whether even four times the draws allowed would be too few."""
-        return self.size * _ENOUGH / self.effective > 4 * max_draws
+        return int(self.size * (min(max(1.05 * shortfall, 1.25), 8.0) if shortfall > 1 else 1))
 
     def posterior(self, *, confidence: float) -> MixturePosterior:
-        top = max(largest for largest, _, _ in self._mu)
-        shares = np.array([np.exp(largest - top) * total for largest, total, _ in self._mu])
-        mu = np.tensordot(shares / shares.sum(), np.stack([mean for _, _, mean in self._mu]), axes=1)
+        """What the draws so far say."""
+        _, _, largest, totals, means = zip(*self._chunks, strict=True)
+        shares = np.exp(np.array(largest) - max(largest)) * totals
         return summarise(
-            self._draws,
-            mu,
-            self._weights,
+            self.p,
+            np.tensordot(shares / shares.sum(), np.stack(means), axes=1),
+            self.weights,
             confidence=confidence,
             theta_error=self._error,
             effective_draws=self.effective,
@@ -223,8 +174,3 @@ class _Sample:
 
 def _weights(log_weights: Floats) -> Floats:
     return np.asarray(np.exp(log_weights - log_weights.max()))
-
-
-def _effective(weights: Floats) -> float:
-    """Kish's effective sample size."""
-    return float(weights.sum() ** 2 / (weights @ weights))

@@ -15,7 +15,7 @@ from custodes.stats.correction.mixture.posterior import MixturePosterior, stack
 
 
 def nuts_posterior(
-    counts: Counts, *, rng: np.random.Generator, confidence: float, chains: int, warmup: int, draws: int
+    counts: Counts, *, rng: np.random.Generator, confidence: float, chains: int, warmup: int, draws: int, **_: object
 ) -> MixturePosterior:
     """Posterior of the mixture model by NUTS, of tables (...).
 
@@ -25,7 +25,7 @@ def nuts_posterior(
 
     Source: Deriu et al. 2023, Algorithm 1 and Appendix B.
     """
-    run = _compiled(chains, warmup, draws)
+    run = sampler(chains, warmup, draws)
     import jax
 
     seeds = rng.integers(2**31, size=int(np.prod(counts.shape)))
@@ -45,10 +45,14 @@ def nuts_posterior(
     return stack(posteriors, counts.shape)
 
 
+@cache
 def sampler(chains: int, warmup: int, draws: int) -> Callable[..., tuple[Any, Any]]:
-    """A function of (key, paired, metric_only, human_only) to p (chains, draws, 3) and mu (.., human, metric)."""
+    """A function of (key, paired, metric_only, human_only) to p (chains, draws, 3) and mu (.., human, metric).
+
+    Compiled when first called, and kept: else each table would be compiled again.
+    """
     try:
-        import jax.numpy as jnp
+        import jax
         import numpyro
         from numpyro import distributions as dist
         from numpyro.infer import MCMC, NUTS
@@ -70,18 +74,9 @@ def sampler(chains: int, warmup: int, draws: int) -> Callable[..., tuple[Any, An
             chain_method="vectorized",
             progress_bar=False,
         )
-        chain.run(key, *(jnp.asarray(counts) for counts in (paired, metric_only, human_only)))
+        chain.run(key, *(jax.numpy.asarray(counts) for counts in (paired, metric_only, human_only)))
         samples = chain.get_samples(group_by_chain=True)
         return samples["p"], samples["mu"]
-
-    return run
-
-
-@cache
-def _compiled(chains: int, warmup: int, draws: int) -> Callable[..., tuple[Any, Any]]:
-    """The sampler, compiled when first called: without this, each table is compiled again."""
-    run = sampler(chains, warmup, draws)
-    import jax
 
     compiled: Callable[..., tuple[Any, Any]] = jax.jit(run)
     return compiled

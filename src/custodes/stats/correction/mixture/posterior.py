@@ -54,15 +54,12 @@ class MixturePosterior(Estimate):
 
 def stack(posteriors: Sequence[MixturePosterior], shape: tuple[int, ...]) -> MixturePosterior:
     """One posterior of the given shape out of posteriors of shape (), in C order."""
-
-    def column(name: str) -> NDArray[Any]:
-        if not posteriors:
-            empty = {"mu_mean": (3, 3), "p": (3,), "p_low": (3,), "p_high": (3,)}.get(name, ())
-            return np.empty(shape + empty, dtype=np.str_ if name == "method" else np.float64)
-        values = np.stack([getattr(posterior, name) for posterior in posteriors])
-        return values.reshape(shape + values.shape[1:])
-
-    return MixturePosterior(**{field.name: column(field.name) for field in fields(MixturePosterior)})
+    ends = {"p": (3,), "p_low": (3,), "p_high": (3,), "mu_mean": (3, 3)}
+    columns = {own.name: [getattr(posterior, own.name) for posterior in posteriors] for own in fields(MixturePosterior)}
+    kinds: dict[str, Any] = dict.fromkeys(columns, np.float64) | {"method": np.str_}
+    return MixturePosterior(
+        **{name: np.array(own, dtype=kinds[name]).reshape(shape + ends.get(name, ())) for name, own in columns.items()}
+    )
 
 
 def summarise(

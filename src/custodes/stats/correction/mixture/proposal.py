@@ -90,44 +90,27 @@ class Proposal:
         """Log of each member's density over the posterior's (k, n)."""
         used = np.flatnonzero(np.any(self.excess != 0, axis=0))
         powers = np.empty((len(used), p.shape[1]))
-        for row, column in zip(powers, used.tolist(), strict=True):
-            if column < 9:
-                row[:] = pi[column // 3, column % 3]
-            elif column < 12:
-                row[:] = pi[0, column - 9] + pi[1, column - 9] + pi[2, column - 9]
-            else:
-                row[:] = p[column - 12]
+        for row, group, k in zip(powers, (used // 3).tolist(), (used % 3).tolist(), strict=True):
+            row[:] = pi[group, k] if group < 3 else pi[0, k] + pi[1, k] + pi[2, k] if group < 4 else p[k]
         np.log(np.maximum(powers, 1e-300, out=powers), out=powers)
         ratios = self.excess[:, used] @ powers + self.log_constant[:, np.newaxis]
-        for k in np.flatnonzero((self.rates != 1).any(axis=(1, 2))):
+        for k in np.flatnonzero((self.rates != 1).any(axis=(1, 2))).tolist():
             rates = self.rates[k, :, :, np.newaxis]
             scaled = rates[0] * pi[0] + rates[1] * pi[1] + rates[2] * pi[2]
             ratios[k] -= self.cells[k].sum(axis=0) @ np.log(scaled, out=scaled)
         return np.asarray(ratios)
 
-    def reweighted(self, shares: Floats) -> Proposal:
-        """The members with a share above 0."""
-        kept = shares > 0
-        return Proposal(
-            cells=self.cells[kept],
-            margins=self.margins[kept],
-            rates=self.rates[kept],
-            shares=shares[kept],
-            over_metric=self.over_metric[kept],
-            excess=self.excess[kept],
-            log_constant=self.log_constant[kept],
-        )
-
 
 def plain_proposal(counts: Counts) -> Proposal:
-    """One member, good where every human class holds a few paired items.
+    """One member, good where every human class holds a few paired items."""
+    return _proposal(counts, (counts.paired + pseudo_counts(counts.paired))[np.newaxis], human_first=False)
 
-    The pseudo-count kappa of a class with n paired items is the largest of 1, .6, 1/3 whose weights have a finite
-    fourth moment, n + 4 > 9 kappa, so that the effective sample size itself can be trusted.
-    """
-    n = counts.paired.sum(axis=1, keepdims=True)
-    kappa = np.where(n > 5, 1.0, np.where(n > 1, 0.6, 1 / 3))
-    return _proposal(counts, (counts.paired + kappa)[np.newaxis], human_first=False)
+
+def pseudo_counts(paired: Floats) -> Floats:
+    """(..., 3, 1): of a human class with n paired items the largest of 1, .6, 1/3 whose weights have a finite fourth
+    moment, n + 4 > 9 kappa, so that the effective sample size itself can be trusted."""
+    n = paired.sum(axis=-1, keepdims=True)
+    return np.where(n > 5, 1.0, np.where(n > 1, 0.6, 1 / 3))
 
 
 def adapted_proposal(counts: Counts, rng: np.random.Generator) -> Proposal:
@@ -145,13 +128,15 @@ def adapted_proposal(counts: Counts, rng: np.random.Generator) -> Proposal:
         imputed = counts.human_only[:, np.newaxis] * split
         cells += [counts.paired + kappa + part * imputed for kappa in (1 / 3, 1.0) for part in (0.1, 0.3, 1.0)]
     rates = _rates(counts)
-    candidates = _join(
+    groups = (
         _proposal(counts, np.stack(cells), human_first=False),
         _proposal(counts, np.broadcast_to(counts.paired + 1, rates.shape), human_first=False, rates=rates),
-        _proposal(counts, (counts.paired + 1)[np.newaxis], human_first=True),
+        human_first_proposal(counts),
     )
-    each = min(max(_PILOT // len(candidates.shares), 32), 96)
-    pilot = candidates.draw(each * len(candidates.shares), rng)
+    joined = {name: np.concatenate([getattr(group, name) for group in groups]) for name in vars(groups[0])}
+    members = len(joined["shares"])
+    candidates = Proposal(**joined | {"shares": np.full(members, 1 / members)})
+    pilot = candidates.draw(min(max(_PILOT // members, 32), 96) * members, rng)
     weights = np.exp(pilot.log_weights - pilot.log_weights.max())
     weights /= weights.sum()
     ratios = candidates.log_ratios(pilot.pi, pilot.p)
@@ -163,8 +148,8 @@ def adapted_proposal(counts: Counts, rng: np.random.Generator) -> Proposal:
         shares /= shares.sum()
     shares = (1 - _DEFENSIVE) * shares
     shares[0] += _DEFENSIVE
-    shares[shares < _SMALLEST_SHARE] = 0
-    return candidates.reweighted(shares / shares.sum())
+    kept = shares >= _SMALLEST_SHARE
+    return Proposal(**{name: own[kept] for name, own in joined.items()} | {"shares": shares[kept] / shares[kept].sum()})
 
 
 def human_first_proposal(counts: Counts) -> Proposal:
@@ -181,14 +166,9 @@ def _proposal(counts: Counts, cells: Floats, *, human_first: bool, rates: Floats
     paired, metric_only, human_only = counts
     axis = 2 if human_first else 1
     within = cells.sum(axis=axis)
-    if human_first:
-        margins = np.broadcast_to(paired.sum(axis=1) + human_only + 1, within.shape)
-    else:
-        margins = within + metric_only
-    excess = np.zeros((len(cells), 15))
-    excess[:, :9] = (cells - 1 - paired).reshape(-1, 9)
-    excess[:, 9:12] = -metric_only
-    excess[:, 12:] = 2 - human_only
+    margins = np.broadcast_to(counts.human + 1, within.shape) if human_first else within + metric_only
+    rest = np.broadcast_to([*-metric_only, *2 - human_only], (len(cells), 6))
+    excess = np.concatenate([(cells - 1 - paired).reshape(-1, 9), rest], axis=1)
     # dpi = prod q^2 dq dnu (or prod p^2 dp dmu) leaves the power margin - sum of cells on the margin drawn first.
     first = slice(12, 15) if human_first else slice(9, 12)
     excess[:, first] += margins - within
@@ -229,16 +209,6 @@ def _rates(counts: Counts) -> Floats:
     gammas = (counts.paired + 1).sum(axis=0)
     q = (gammas + counts.metric_only) / (gammas + counts.metric_only).sum()
     return np.asarray(1 + rates[:, :, np.newaxis] * (q / gammas))
-
-
-def _join(*proposals: Proposal) -> Proposal:
-    """The members of all, in equal shares."""
-    joined = {
-        name: np.concatenate([getattr(proposal, name) for proposal in proposals])
-        for name in ("cells", "margins", "rates", "over_metric", "excess", "log_constant")
-    }
-    members = len(joined["cells"])
-    return Proposal(**joined, shares=np.full(members, 1 / members))
 
 
 def _log_mean(ratios: Floats, shares: Floats) -> Floats:

@@ -7,13 +7,12 @@ sample) the careful treatment of `mixture_posterior`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.correction.estimator import Counts, Floats
+from custodes.stats.correction.estimator import Counts, Evidence, Floats
 from custodes.stats.correction.mixture.exact import mixture_posterior
+from custodes.stats.correction.mixture.proposal import pseudo_counts
 
 _STAGES = (256, 1024, 6144)  # draws a table; each stage for what the one before leaves open
 _PRECISION = 0.005  # Monte Carlo error of theta that is small enough wherever the thresholds are
@@ -25,19 +24,7 @@ _MOST_DRAWS = 1_000_000
 _SMALLEST = np.float32(1e-30)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Screened:
-    """`theta` P(p_win > p_loss), posterior mean `p` (..., 3), `margin` p_win - p_loss with its `sd`, and the
-    `effective_draws` behind them (NaN in closed form)."""
-
-    theta: Floats
-    p: Floats
-    margin: Floats
-    sd: Floats
-    effective_draws: Floats
-
-
-def screened(counts: Counts, *, tail: float, rng: np.random.Generator) -> Screened:
+def screened(counts: Counts, *, tail: float, rng: np.random.Generator) -> Evidence:
     """Posteriors accurate enough to tell theta from `tail` and 1 - tail, of tables (...).
 
     Theta is at least four Monte Carlo errors away from both thresholds, or known to .005. The draws depend on what else
@@ -51,19 +38,18 @@ def screened(counts: Counts, *, tail: float, rng: np.random.Generator) -> Screen
 
     Source: the model is Deriu et al. 2023, Section 3.3; the proposal is the plain one of `proposal`.
     """
-    shape, tables = counts.shape, Counts(*(part.astype(np.float64) for part in counts.flat))
-    theta, margin, sd, effective = np.full((4, len(tables.paired)), np.nan)
-    p = np.full((len(theta), 3), np.nan)
-    rest = np.arange(len(theta))
+    shape, tables = counts.shape, [part.astype(np.float64) for part in counts.flat]
+    answer = np.empty((len(tables[0]), 7))  # as in `_sampled`
+    rest = np.arange(len(answer))
     for draws in _STAGES:
         step = max(1, _CHUNK // draws)
         still: list[NDArray[np.intp]] = []
         for start in range(0, len(rest), step):
             rows = rest[start : start + step]
-            sample = _sampled(Counts(*(part[rows] for part in tables)), draws, rng)
-            theta[rows], error, p[rows], margin[rows], sd[rows], effective[rows] = sample
-            distance = np.minimum(np.abs(theta[rows] - tail), np.abs(theta[rows] - (1 - tail)))
-            trusted = effective[rows] >= max(_ENOUGH, _SHARE * draws)
+            answer[rows], error = _sampled(Counts(*(part[rows] for part in tables)), draws, rng)
+            theta, effective = answer[rows, 0], answer[rows, 6]
+            distance = np.minimum(np.abs(theta - tail), np.abs(theta - (1 - tail)))
+            trusted = effective >= max(_ENOUGH, _SHARE * draws)
             still.append(rows[~(trusted & ((distance > _SIGMAS * error) | (error <= _PRECISION)))])
         rest = np.concatenate(still) if still else rest
     if len(rest):
@@ -75,26 +61,17 @@ def screened(counts: Counts, *, tail: float, rng: np.random.Generator) -> Screen
             gamma=2 * tail,
             max_draws=_MOST_DRAWS,
         )
-        theta[rest], p[rest], effective[rest] = careful.theta, careful.p, careful.effective_draws
-        margin[rest] = careful.margin
-        sd[rest] = (careful.margin_high - careful.margin_low) / (2 * 1.959963984540054)
-    return Screened(
-        theta=theta.reshape(shape),
-        p=p.reshape(*shape, 3),
-        margin=margin.reshape(shape),
-        sd=sd.reshape(shape),
-        effective_draws=effective.reshape(shape),
-    )
+        sd = (careful.margin_high - careful.margin_low) / (2 * 1.959963984540054)
+        answer[rest] = np.column_stack([careful.theta, careful.p, careful.margin, sd, careful.effective_draws])
+    theta, margin, sd, effective = (answer[:, k].reshape(shape) for k in (0, 4, 5, 6))
+    return Evidence.quick(theta=theta, margin=margin, sd=sd, p=answer[:, 1:4].reshape(*shape, 3), draws=effective)
 
 
-def _sampled(
-    counts: Counts, draws: int, rng: np.random.Generator
-) -> tuple[Floats, Floats, Floats, Floats, Floats, Floats]:
-    """Theta, its error, means of p and of the margin, sd of the margin, effective draws; of tables (t, 3, 3)."""
+def _sampled(counts: Counts, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Of tables (t, 3, 3) theta, means of p and of the margin, sd of the margin, effective draws: (t, 7); and the error
+    of theta (t,)."""
     paired, metric_only, human_only = counts
-    n = paired.sum(axis=2, keepdims=True)
-    # As in `plain_proposal`: the largest pseudo-count whose weights have a finite fourth moment.
-    kappa = np.where(n > 5, 1.0, np.where(n > 1, 0.6, 1 / 3))
+    kappa = pseudo_counts(paired)
     cells = paired + kappa
     # Single precision resolves a share to 1e-7, far below the Monte Carlo error, and draws twice as fast.
     margins = cells.sum(axis=1) + metric_only
@@ -120,8 +97,8 @@ def _sampled(
     theta = (weights * better).sum(axis=1)
     # The delta method, and never below one effective draw: what was not seen is not impossible.
     error = np.hypot(np.sqrt(((weights * (better - theta[:, None])) ** 2).sum(axis=1)), 1 / effective)
-    mean = np.stack([(weights * part).sum(axis=1) for part in p], axis=1)
+    mean = [(weights * part).sum(axis=1) for part in p]
     difference = p[0] - p[2]
     margin = (weights * difference).sum(axis=1)
     sd = np.sqrt((weights * (difference - margin[:, None]) ** 2).sum(axis=1))
-    return theta, error, mean, margin, sd, effective
+    return np.column_stack([theta, *mean, margin, sd, effective]), error
