@@ -80,7 +80,7 @@ def test_a_table_as_csv_and_options_reach_the_question(custodes: Run, study: pl.
     given = made["options"]
     assert made["seed"] == 3
     expected = {"costs": "costs.csv", "folds": "system", "objective": "spearman", "metrics": "!noise"}
-    assert given.items() >= (expected | {"method": ["ridge"], "repeats": 3, "resamples": 10}).items()
+    assert given.items() >= (expected | {"method": "ridge", "repeats": 3, "resamples": 10}).items()
     path = custodes(*FIT, "--costs", "costs.csv", "--format", "csv", "--table", "path").out.splitlines()
     assert path[0].startswith("target,step,metric,cost,total_cost,score")
     assert len(path) == 4
@@ -186,7 +186,7 @@ def test_score_tells_what_it_filled_clipped_and_left_out(custodes: Run, study: p
         (("--repeats", "1.5"), ("--repeats", "whole number")),
         (("--top", "-1"), ("--top", "whole number")),
         (("--target", "style"), ("target='style'", "no aspects")),
-        (("--aspect", "style"), ("Unknown option", "--aspect")),
+        (("--aspect", "style"), ("aspect: the target says which aspect is meant",)),
         (("--metrics", "nois"), ("metrics='nois'", "did you mean 'noise'")),
         (("--systems", "A"), ("only 1 system",)),
         (("--costs", "nowhere.csv"), ("nowhere.csv", "no such file")),
