@@ -8,6 +8,10 @@ from custodes.combine.normalise import KNOWN, LEAST_USED, Normalisation, contrad
 from hypothesis import given
 from hypothesis import strategies as st
 
+<<<<<<< HEAD
+=======
+from custodes.combining.normalise import KNOWN, LEAST_USED, Normalisation, contradictions, known_scales, normalisation
+>>>>>>> hd
 from custodes.errors import OptionError
 
 seeds = st.integers(0, 2**32 - 1)
