@@ -9,15 +9,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-<<<<<<< HEAD:tests/combining/test_fitting.py
-from custodes.combine import methods, tables, validation
-from custodes.combine.fitting import CombineFit, combine_fit
-from custodes.combine.methods import AUTO, METHODS, Lesson
-from custodes.combine.task import outer_folds, task
-from scipy import stats
-
-import custodes as cu
-=======
 from scipy import stats
 
 import custodes as cu
@@ -25,7 +16,6 @@ from custodes.combining import tables, validation
 from custodes.combining.combine import LEFT_OUT, Combine, combine
 from custodes.combining.methods import METHODS, Lesson, gaussian_process
 from custodes.combining.task import outer_folds, task
->>>>>>> hd:tests/combining/test_combine.py
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 from custodes.stats.learning import boost

@@ -9,15 +9,11 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from custodes.combine import methods, tables
 
 import custodes as cu
 from custodes import cli
-<<<<<<< HEAD
-=======
 from custodes.combining import tables
 from custodes.combining.methods import gaussian_process
->>>>>>> hd
 from custodes.stats.learning import boost
 from tests.combining.test_task import planted, table_of_items
 from tests.evaluate.test_judges import rows_of

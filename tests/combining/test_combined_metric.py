@@ -12,22 +12,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-<<<<<<< HEAD:tests/combining/test_combination.py
-from custodes.combine import methods
-from custodes.combine.combination import VERSION, Combination
-from custodes.combine.methods import METHODS, Formula, Lesson
-from custodes.combine.normalise import Normalisation, normalisation
-from custodes.combine.task import Task, task
-
-import custodes as cu
-=======
 
 import custodes as cu
 from custodes.combining.combined_metric import VERSION, CombinedMetric
 from custodes.combining.methods import METHODS, Formula, Lesson, gaussian_process
 from custodes.combining.normalise import Normalisation, normalisation
 from custodes.combining.task import Task, task
->>>>>>> hd:tests/combining/test_combined_metric.py
 from custodes.errors import InputError, OptionError
 from custodes.stats.learning import boost
 from tests.combining.test_task import ITEMS, N_SYSTEMS, drawn, planted, table_of_items

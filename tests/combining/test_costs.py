@@ -8,19 +8,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-<<<<<<< HEAD
-from custodes.combine.costs import STEPS, cost_path, costs_of
-from custodes.combine.task import outer_folds
-from scipy import stats
-
-=======
 from scipy import stats
 
 from custodes.combining.combine import Combine
 from custodes.combining.costs import STEPS, costs_of, path_columns
 from custodes.combining.task import outer_folds
 from custodes.combining.validation import Terms, Trial
->>>>>>> hd
 from custodes.errors import CustodesError, InputError, OptionError
 from custodes.stats.learning.forward import nested_path
 from tests.combining.test_task import Task, drawn, made, planted, with_noise

@@ -8,16 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import xgboost
-from custodes.combine import methods
-from custodes.combine.methods import AUTO, METHODS, Formula, Lesson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-<<<<<<< HEAD
-=======
 from custodes.combining.methods import METHODS, Formula, Lesson, gaussian_process
->>>>>>> hd
 from custodes.stats.learning import boost, ridge
 from custodes.stats.learning.folds import splits
 

@@ -4,14 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from custodes.combine.normalise import KNOWN, LEAST_USED, Normalisation, contradictions, known_scales, normalisation
 from hypothesis import given
 from hypothesis import strategies as st
 
-<<<<<<< HEAD
-=======
 from custodes.combining.normalise import KNOWN, LEAST_USED, Normalisation, contradictions, known_scales, normalisation
->>>>>>> hd
 from custodes.errors import OptionError
 
 seeds = st.integers(0, 2**32 - 1)

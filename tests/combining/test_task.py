@@ -9,13 +9,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from custodes.combine.task import Task, outer_folds, task
 
 import custodes as cu
-<<<<<<< HEAD
-=======
 from custodes.combining.task import Task, outer_folds, task
->>>>>>> hd
 from custodes.errors import InputError, OptionError
 from tests.evaluate.test_judges import Scores, judged
 

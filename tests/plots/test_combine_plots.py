@@ -10,23 +10,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from custodes.combine.fitting import CombineFit
-from custodes.combine.methods import METHODS
-from custodes.plots.combination import MOST, SLANT, cost_rows, weight_rows, wide
 
 import custodes as cu
 from custodes import plots
-<<<<<<< HEAD
-from custodes.errors import InputError, OptionError
-from custodes.evaluate.result import stacked
-from custodes.plots import combination, labels, theme
-=======
 from custodes.combining.combine import Combine
 from custodes.combining.methods import METHODS
 from custodes.errors import InputError, OptionError
 from custodes.plots import combine, labels, theme
 from custodes.plots.combine import MOST, SLANT, cost_rows, weight_rows, wide
->>>>>>> hd
 from custodes.stats.learning.objective import OBJECTIVES, Objective
 
 
