@@ -153,13 +153,12 @@ def plan(
             raise OptionError(
                 f"estimator={own.name!r} needs the items of a whole study, which a plan does not draw; use human"
             )
-    others = [own for own in estimators if own is not HUMAN]
     first = min(rule.looks[0] if rule.looks else rule.batch for rule in rules)
     generator = np.random.default_rng(rng)
     made = []
     for world in progress(worlds, total=len(worlds), desc="plan"):
         drawn = _drawn(world, replications, items, metric_items, generator)
-        rows = _rows(world, drawn, rules, [HUMAN, *others], generator)
+        rows = _rows(world, drawn, rules, list(dict.fromkeys([HUMAN, *estimators])), generator)
         made += [Plan.part(world.aspect, plan=row) for row in rows]
         power = _power(world, items, rules[0].gamma)
         made.append(Plan.part(world.aspect, power=power, saving=_saving(world, 1 - first / (items + metric_items))))
