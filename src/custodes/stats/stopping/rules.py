@@ -7,11 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.correction.estimator import Counts, Estimator, Evidence, Items
+from custodes.stats.correction.estimator import Counts, Estimator, Evidence, Floats, Items
+from custodes.stats.stopping.allocation import Ints
 from custodes.stats.stopping.stops import Closing, Deciding, Look
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +18,7 @@ class Rule:
 
     `looks`: annotations of a pair at each look, increasing. `bounds`: the |z| that each look asks; theta decides where
     it is beyond the normal probability of that. `closings`: what else closes a pair, each with its limit. `seed` of the
-    draws of an estimator. `budget`: annotations of all pairs together.
+    draws of an estimator. `budget`: how many annotations may be made of all pairs together.
     """
 
     estimator: Estimator
@@ -30,12 +28,7 @@ class Rule:
     deciding: Deciding
     closings: tuple[tuple[Closing, float], ...]
     seed: int
-    budget: int | None
-
-    @property
-    def left(self) -> int:
-        """How many annotations may be made."""
-        return np.iinfo(np.int64).max if self.budget is None else self.budget
+    budget: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,11 +41,13 @@ class Ruling:
     p: Floats
 
 
-def rule_on(rule: Rule, counts: Counts, *, look: int, last: Ints, together: Evidence | None) -> Ruling:
+def rule_on(
+    rule: Rule, counts: Counts, *, look: int, last: Ints, items: Items | None, judged: NDArray[np.bool_]
+) -> Ruling:
     """Judge tables at a look.
 
-    `last` (...) is how many annotations each will have at its last look. `together`: what an estimator says of them
-    that needs items.
+    `last` (...) is how many annotations each will have at its last look. `items`: all that is annotated, for estimators
+    that need items, and which of their answers are `judged`.
     """
     from scipy.special import ndtr
 
@@ -60,7 +55,7 @@ def rule_on(rule: Rule, counts: Counts, *, look: int, last: Ints, together: Evid
     here = Look(
         human=counts.human,
         last=last,
-        seen=together or _evidence(rule, counts, tail),
+        seen=_evidence(rule, counts, tail) if items is None else _estimated(rule, items).where(judged),
         gamma=rule.gamma,
         tail=tail,
         bound=rule.bounds[-1],
@@ -72,17 +67,16 @@ def rule_on(rule: Rule, counts: Counts, *, look: int, last: Ints, together: Evid
     return Ruling(decision=decision, closed=closed, p=here.seen.p)
 
 
-def evidence_of(rule: Rule, about: Counts | Items) -> Evidence:
-    """What the estimator of a rule says."""
-    # One seed for all looks: these estimates depend on their table alone, not on what else is judged with it.
-    rng = np.random.default_rng(rule.seed)
-    estimate = rule.estimator.estimate(about, confidence=1 - rule.gamma, gamma=rule.gamma, rng=rng)
-    return Evidence.of(estimate, gamma=rule.gamma)
-
-
 def _evidence(rule: Rule, counts: Counts, tail: float) -> Evidence:
     """As precise as the decision needs, and without the interval where nothing asks for it: a replay judges very many
     tables."""
     if rule.estimator.quick and not any(closing.needs_interval for closing, _ in rule.closings):
         return rule.estimator.quick(counts, tail=tail, rng=np.random.default_rng(rule.seed))
-    return evidence_of(rule, counts)
+    return _estimated(rule, counts)
+
+
+def _estimated(rule: Rule, about: Counts | Items) -> Evidence:
+    # One seed for all looks: these estimates depend on their table alone, not on what else is judged with it.
+    rng = np.random.default_rng(rule.seed)
+    estimate = rule.estimator.estimate(about, confidence=1 - rule.gamma, gamma=rule.gamma, rng=rng)
+    return Evidence.of(estimate, gamma=rule.gamma)

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.correction.estimator import Evidence, decide
+from custodes.stats.correction.estimator import Evidence, Floats, decide
+from custodes.stats.stopping.allocation import Ints
 from custodes.stats.stopping.betting import betting_interval, log_wealth
 from custodes.stats.stopping.sequential import predictive_probability
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +34,6 @@ class Deciding:
     last look. `anytime`: valid however often one looks, by people's annotations alone."""
 
     name: str
-    doc: str
     decide: Callable[[Look], NDArray[np.int8]]
     interval: Callable[[Look], tuple[Floats, Floats]]
     bound: Callable[[Look], Floats | float]
@@ -48,12 +45,12 @@ class Closing:
     """What closes an undecided pair, by a limit that the option of its name gives."""
 
     name: str
-    doc: str
     closes: Callable[[Look, Deciding, float], NDArray[np.bool_]]
     needs_interval: bool
 
 
 def _by_wealth(look: Look) -> NDArray[np.int8]:
+    """Betting on people's annotations has refuted a tie."""
     refuted = log_wealth(look.human, margin=np.zeros(look.last.shape)) >= -np.log(look.gamma)
     return np.asarray(np.sign(look.human[..., 0] - look.human[..., 2]) * refuted, dtype=np.int8)
 
@@ -65,12 +62,14 @@ def _wealth_bound(look: Look) -> Floats:
 
 
 def _is_futile(look: Look, deciding: Deciding, limit: float) -> NDArray[np.bool_]:
+    """The chance of being decided by the last look is below the limit."""
     share = look.human.sum(axis=-1) / np.maximum(look.last, 1)
     chance = predictive_probability(look.seen.margin, look.seen.sd, share=share, bound=deciding.bound(look))
     return np.asarray(chance < limit)
 
 
 def _is_equivalent(look: Look, deciding: Deciding, limit: float) -> NDArray[np.bool_]:
+    """The interval of the margin lies within plus or minus the limit."""
     low, high = deciding.interval(look)
     return np.asarray((low > -limit) & (high < limit))
 
@@ -79,28 +78,16 @@ STOPS: dict[str, Deciding | Closing] = {
     own.name: own
     for own in (
         Deciding(
-            name="decided",
-            doc="theta is beyond what the look asks",
+            name="decided",  # theta is beyond what the look asks
             decide=lambda look: decide(look.seen.theta, gamma=2 * look.tail),
             interval=lambda look: (look.seen.low, look.seen.high),
             bound=lambda look: look.bound,
             anytime=False,
         ),
-        Closing(
-            name="futility",
-            doc="the chance of being decided by the last look is below `futility`",
-            closes=_is_futile,
-            needs_interval=False,
-        ),
-        Closing(
-            name="equivalence",
-            doc="the interval of the margin lies within +-`equivalence`",
-            closes=_is_equivalent,
-            needs_interval=True,
-        ),
+        Closing(name="futility", closes=_is_futile, needs_interval=False),
+        Closing(name="equivalence", closes=_is_equivalent, needs_interval=True),
         Deciding(
             name="anytime",
-            doc="betting on people's annotations decides: valid however often one looks, per pair",
             decide=_by_wealth,
             interval=lambda look: betting_interval(look.human, level=look.gamma),
             bound=_wealth_bound,
