@@ -28,7 +28,7 @@ PLANS = [cu.Stopping(batch=batch, budget=budget) for batch in (10, 20) for budge
 TOLERANCE = 1e-9
 
 STUDIES: dict[str, tuple[Callable[[], cu.Study], dict[str, Any], str | None]] = {
-    "demo": (lambda: cu.read("demo"), {}, "fluency"),
+    "demo": (lambda: cu.read("demo"), {"metrics": "!overlap-stem"}, "fluency"),
     "summeval": (
         lambda: cu.read(DATA / "summeval" / "ratings.csv.gz"),
         {"human": "expert*", "metrics": "bertscore*,BEwTE*,Me*"},
@@ -97,11 +97,8 @@ def compare(before: Path, after: Path, renamed: list[tuple[str, str]]) -> int:
             found = ["other notes"] if path.read_text() != other.read_text() else []
         else:
             _, question, table = told.split(".")
-            names = {
-                old.split(".")[-1]: new
-                for old, new in renamed
-                if fnmatch(f"{question}.{table}.x", f"{old.rpartition('.')[0]}.*")
-            }
+            here = ((*old.rsplit(".", 1), new) for old, new in renamed)
+            names = {old: new for where, old, new in here if fnmatch(f"{question}.{table}", where)}
             found = list(_differences(pl.read_parquet(path).rename(names, strict=False), pl.read_parquet(other)))
         differing += bool(found)
         for difference in found:
@@ -128,7 +125,8 @@ def _differences(old: pl.DataFrame, new: pl.DataFrame) -> Iterator[str]:
         else:
             other = pl.Series([a != b for a, b in zip(x.to_list(), y.to_list(), strict=True)], dtype=pl.Boolean)
         if other.any():
-            yield f"{name} differs in {other.sum()} of {old.height} rows: {x.filter(other)[0]} before, {y.filter(other)[0]} after"
+            places = f"{other.sum()} of {old.height} rows"
+            yield f"{name} differs in {places}: {x.filter(other)[0]} before, {y.filter(other)[0]} after"
 
 
 def main() -> int:
