@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -56,18 +55,15 @@ def remembered(monkeypatch: pytest.MonkeyPatch, answers: dict[tuple[object, ...]
 
     That the same question gets the same answer is a test of its own, which does not remember.
     """
-    from custodes import cli
+    from custodes import verbs
 
-    ask = cli._answer
+    ask = verbs.answered
 
-    def remembering(question: Callable[..., Any]) -> Callable[..., Any]:
-        def answer(study: Any, *, progress: Any, **options: Any) -> Any:
-            of = None if study is None else (study.name, study.fingerprint())
-            key = (question, of, repr(options))
-            if key not in answers:
-                answers[key] = question(study, progress=progress, **options)
-            return answers[key]
+    def remembering(question: Any, study: Any, output: Any, options: dict[str, Any]) -> Any:
+        of = None if study is None else (study.name, study.fingerprint())
+        key = (question, of, repr(options))
+        if key not in answers:
+            answers[key] = ask(question, study, output, options)
+        return answers[key]
 
-        return answer
-
-    monkeypatch.setattr(cli, "_answer", lambda verb, question, *rest: ask(verb, remembering(question), *rest))
+    monkeypatch.setattr(verbs, "answered", remembering)

@@ -18,9 +18,9 @@ BELOW = {
     "stats": {"errors"},
     "data": {"stats", "errors", "progress", "files"},
     "evaluate": {"data", "stats", "errors", "progress"},
-    "combine": {"evaluate", "data", "stats", "errors", "progress", "files"},
-    "plots": {"combine", "evaluate", "data", "stats", "errors", "files"},
-    "reporting": {"plots", "combine", "evaluate", "data", "stats", "errors", "progress", "files"},
+    "combining": {"evaluate", "data", "stats", "errors", "progress", "files"},
+    "plots": {"combining", "evaluate", "data", "stats", "errors", "files"},
+    "reporting": {"plots", "combining", "evaluate", "data", "stats", "errors", "progress", "files"},
     "console": {"evaluate"},
     "options": {"console", "evaluate", "data", "errors", "progress", "files"},
 }

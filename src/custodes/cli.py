@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -20,7 +19,7 @@ from custodes.errors import CustodesError, CustodesWarning, OptionError, suggest
 from custodes.files import check_writable, folder
 from custodes.options import Model, Output, Reading
 from custodes.questions import QUESTIONS
-from custodes.verbs import OUTPUT, READING, arguments_of, verb, with_options
+from custodes.verbs import OUTPUT, READING, answered, arguments_of, verb, with_options
 
 app = App(
     name="custodes",
@@ -90,26 +89,24 @@ def report(
 
     Example: `custodes report demo -o report.html --figures figures`
     """
+    if output.output is not None and output.output.endswith("/"):
+        raise OptionError(f"report: -o {output.output} is a folder; name one file (figures go to --figures DIR)")
     shape = "html" if output.output is None and output.format is None else output.shape
     if shape not in ("html", "json") or output.table is not None:
         raise OptionError(
             "report: tables come one by one from the verb of their question; here is html, or all as json"
         )
-    if output.output is not None and output.output.endswith("/"):
-        raise OptionError(f"report: -o {output.output} is a folder; name one file (figures go to --figures DIR)")
     output.check()
     study = reading.study(inputs)
     if figures is not None:
         folder(figures)
-    start = time.perf_counter()
-    with output.progress() as progress:
-        made = cu.report(study, progress=progress, **arguments_of(cu.report, options))
+    made, seconds = answered(cu.report, study, output, arguments_of(cu.report, options))
     if figures is not None:
         made.save_figures(figures, format=figure_format)
     if shape == "html":
         print(made.save(output.output or "report.html"))
     else:
-        output.send(output.timed(made.to_dict(), time.perf_counter() - start))
+        output.send(output.timed(made.to_dict(), seconds))
 
 
 app.command(with_options(report, cu.report), name="report")

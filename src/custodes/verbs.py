@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from cyclopts import Parameter, Token
 from numpy.typing import ArrayLike
 
+from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.evaluate.question import UNRECORDED, Option, options_of
@@ -32,10 +33,8 @@ def verb(asked: Any, output: Telling = OUTPUT) -> Callable[..., int]:
         named = inputs or options.pop(about.name, None)
         arguments = arguments_of(asked, options)
         study = reading.study(named or ()) if named or about.default is about.empty else None
-        start = time.perf_counter()
-        with output.progress() as progress:
-            result = asked(study, progress=progress, **arguments)
-        output.write(result, time.perf_counter() - start)
+        result, seconds = answered(asked, study, output, arguments)
+        output.write(result, seconds)
         return int(result.status)
 
     text = " ".join(inspect.getdoc(asked).split("\n\n")[0].split())  # type: ignore[union-attr]
@@ -48,6 +47,14 @@ def verb(asked: Any, output: Telling = OUTPUT) -> Callable[..., int]:
         named = inspect.Parameter(about.name, KEYWORD, default=None, annotation=Annotated[list[str] | None, note])
         made.__signature__ = own.replace(parameters=[named, *rest])  # type: ignore[attr-defined]
     return made
+
+
+def answered(asked: Any, study: Study | None, output: Telling, arguments: dict[str, Any]) -> tuple[Any, float]:
+    """The answer to a question, and the seconds that it took."""
+    start = time.perf_counter()
+    with output.progress() as progress:
+        made = asked(study, progress=progress, **arguments)
+    return made, time.perf_counter() - start
 
 
 def with_options(command: Callable[..., Any], asked: Callable[..., Any]) -> Callable[..., Any]:

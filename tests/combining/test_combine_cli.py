@@ -12,9 +12,10 @@ import pytest
 
 import custodes as cu
 from custodes import cli
-from custodes.combine import methods, tables
+from custodes.combining import tables
+from custodes.combining.methods import gaussian_process
 from custodes.stats.learning import boost
-from tests.combine.test_task import planted, table_of_items
+from tests.combining.test_task import planted, table_of_items
 from tests.evaluate.test_judges import rows_of
 from tests.test_cli import Run, custodes, refused
 
@@ -25,7 +26,7 @@ FIT = ("combine", "fit", "ratings.csv", "--resamples", "10", "--method", "ridge"
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(methods, "GP_ITERATIONS", 3)
+    monkeypatch.setattr(gaussian_process, "ITERATIONS", 3)
     monkeypatch.setattr(tables, "REFITS", 5)
     monkeypatch.setitem(boost.SETTINGS, "rounds", 8)
 
@@ -49,7 +50,7 @@ def test_fit_writes_the_model_and_tells_where(custodes: Run, study: pl.DataFrame
     assert ran.err == "custodes: model written to model.json\n"
     for word in ("comparison", "ridge", "best", "weights", "noise"):
         assert word in ran.out
-    assert cu.Combination.load("model.json").method == "ridge"
+    assert cu.CombinedMetric.load("model.json").method == "ridge"
     assert sorted(path.name for path in Path().iterdir()) == ["items.csv", "model.json", "raters.csv", "ratings.csv"]
     custodes(*FIT)
     assert Path("combination.json").exists()
@@ -58,14 +59,14 @@ def test_fit_writes_the_model_and_tells_where(custodes: Run, study: pl.DataFrame
 def test_json_is_what_python_says(custodes: Run, study: pl.DataFrame) -> None:
     ran = custodes(*FIT, "--method", "best", "--raters", "raters.csv", "--format", "json", "--no-timing")
     study_read = cu.read("ratings.csv", raters="raters.csv")
-    made = cu.combine_fit(study_read, method=["ridge", "best"], resamples=10)
+    made = cu.combine(study_read, method=["ridge", "best"], resamples=10)
     told = json.loads(ran.out)
     mine = json.loads(json.dumps(made.to_dict()))
     for row in mine["comparison"]:
         row["seconds"] = None
-    assert told == mine | {"question": "combine fit"}
-    assert list(told["comparison"][0])[:5] == ["target", "method", "kendall", "low", "high"]
-    assert cu.Combination.load("combination.json") == made.model
+    assert told == mine
+    assert list(told["comparison"][0])[:5] == ["target", "method", "kendall", "kendall_low", "kendall_high"]
+    assert cu.CombinedMetric.load("combination.json") == made.model
     seconds = json.loads(custodes(*FIT, "--format", "json").out)
     assert seconds["seconds"] > 0
     assert seconds["comparison"][0]["seconds"] > 0
@@ -79,7 +80,7 @@ def test_a_table_as_csv_and_options_reach_the_question(custodes: Run, study: pl.
     given = made["options"]
     assert made["seed"] == 3
     expected = {"costs": "costs.csv", "folds": "system", "objective": "spearman", "metrics": "!noise"}
-    assert given.items() >= (expected | {"method": ["ridge"], "repeats": 3, "resamples": 10}).items()
+    assert given.items() >= (expected | {"method": "ridge", "repeats": 3, "resamples": 10}).items()
     path = custodes(*FIT, "--costs", "costs.csv", "--format", "csv", "--table", "path").out.splitlines()
     assert path[0].startswith("target,step,metric,cost,total_cost,score")
     assert len(path) == 4
@@ -133,7 +134,7 @@ def test_directions_of_the_file_hold_where_no_raters_file_is_given(custodes: Run
     told = custodes("combine", "score", "model.json", "ratings.csv", "--raters", "raters.csv")
     plain = custodes("combine", "score", "model.json", "ratings.csv")
     assert told.out == plain.out
-    assert cu.Combination.load("model.json").columns[1].higher_is_better is False
+    assert cu.CombinedMetric.load("model.json").columns[1].higher_is_better is False
 
 
 def test_the_loop_closes(custodes: Run, study: pl.DataFrame) -> None:
@@ -185,7 +186,7 @@ def test_score_tells_what_it_filled_clipped_and_left_out(custodes: Run, study: p
         (("--repeats", "1.5"), ("--repeats", "whole number")),
         (("--top", "-1"), ("--top", "whole number")),
         (("--target", "style"), ("target='style'", "no aspects")),
-        (("--aspect", "style"), ("Unknown option", "--aspect")),
+        (("--aspect", "style"), ("aspect: the target says which aspect is meant",)),
         (("--metrics", "nois"), ("metrics='nois'", "did you mean 'noise'")),
         (("--systems", "A"), ("only 1 system",)),
         (("--costs", "nowhere.csv"), ("nowhere.csv", "no such file")),

@@ -10,12 +10,13 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from custodes.combine.costs import STEPS, cost_path, costs_of
-from custodes.combine.task import outer_folds
+from custodes.combining.combine import Combine
+from custodes.combining.costs import STEPS, costs_of, path_columns
+from custodes.combining.task import outer_folds
+from custodes.combining.validation import Terms, Trial
 from custodes.errors import CustodesError, InputError, OptionError
 from custodes.stats.learning.forward import nested_path
-from custodes.stats.resampling import resample
-from tests.combine.test_task import Task, drawn, made, planted, with_noise
+from tests.combining.test_task import Task, drawn, made, planted, with_noise
 
 RATERS = pl.DataFrame({"rater": ["a", "b", "noise"], "cost": [3.0, 1.5, 0.25]})
 
@@ -49,7 +50,7 @@ def test_a_cost_of_a_metric_is_that_of_each_of_its_aspects() -> None:
         ("m", ""): drawn(4),
     }
     of = made(scores, target="mean:x,y")
-    assert of.names == ("m", "j:x", "j:y")
+    assert of.metrics.names == ("m", "j:x", "j:y")
     assert costs_of(of, {"j": 4, "m": 1})[0].tolist() == [1, 4, 4]
     assert costs_of(of, {"j": 4, "m": 1, "j:y": 7})[0].tolist() == [1, 4, 7]
     raters = pl.DataFrame({"rater": ["j", "m"], "cost": [4, 1]})
@@ -80,7 +81,7 @@ def test_a_price_list_of_more_metrics_than_are_here_is_fine() -> None:
         ("metric,cost\na,1\nb,2\nnoise,\n", "noise|row 3|cost"),
         ("metric,cost\na,1\nb,2\nnoise,x\n", "costs.csv.*x"),
         ("metric,cost\na,1\nb,2\nnoise,-3\n", "costs.csv: the cost of noise is not positive"),
-        ("metric,cost\na,1\na,2\nb,2\nnoise,1\n", "costs.csv.*'a'.*one row a metric"),
+        ("metric,cost\na,1\na,2\nb,2\nnoise,1\n", "costs.csv.*'a'.*one row for each metric"),
         ("metric,price\na,1\n", "costs.csv.*cost"),
         ("metric,cost\n", "costs.csv: a header but no rows"),
     ],
@@ -112,10 +113,21 @@ def test_a_table_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 def path_of(of: Task, price: np.ndarray, *, resamples: int = 50) -> pl.DataFrame:
-    rng = np.random.default_rng(0)
-    (fold,) = outer_folds(of, "item", repeats=1, rng=rng)
-    weights = resample.with_point(resample.bootstrap_weights(of.n_units, resamples, rng))
-    return cost_path(of, price, fold, weights, "kendall", 0.95)
+    terms = Terms(
+        methods=(),
+        objective="kendall",
+        folds="item",
+        repeats=1,
+        top=None,
+        costs=None,
+        confidence=0.95,
+        resamples=resamples,
+    )
+    rng, none = np.random.default_rng(0), np.zeros(0)
+    folds = outer_folds(of, "item", repeats=1, rng=rng)
+    times = of.design.resampled(resamples, rng)
+    trial = Trial(of=of, terms=terms, folds=folds, predicted=none, seconds=none, used=none, times=times)
+    return Combine.declared()["path"].frame(path_columns(trial, price), of.target)
 
 
 def test_the_path_tells_what_each_further_metric_costs_and_buys() -> None:
@@ -127,8 +139,8 @@ def test_the_path_tells_what_each_further_metric_costs_and_buys() -> None:
     assert told["total_cost"].to_list() == [2, 5, 9]
     assert told["score"][1] > told["score"][0] + 0.05
     assert abs(told["score"][2] - told["score"][1]) < 0.05
-    assert (told["low"] < told["score"]).all()
-    assert (told["score"] < told["high"]).all()
+    assert (told["score_low"] < told["score"]).all()
+    assert (told["score"] < told["score_high"]).all()
     assert told["chosen"].to_list() == [1, 1, 1]
 
 
@@ -137,22 +149,22 @@ def test_kendall_of_the_path_is_that_of_scipy_by_fold() -> None:
     scores["ann", ""][4, :2] = np.nan
     of = made(scores)
     (fold,) = outer_folds(of, "item", repeats=1, rng=np.random.default_rng(0))
-    told = cost_path(of, np.ones(3), fold, np.ones((1, of.n_units)), "kendall", 0.95)
+    told = path_of(of, np.ones(3), resamples=0)
     rows = np.flatnonzero((fold >= 0).ravel())
-    x, y, flat = of.scores.reshape(3, -1)[:, rows].T, of.human.ravel()[rows], fold.ravel()[rows]
-    items = rows // len(of.systems)
+    x, y, flat = of.metrics.scores.reshape(3, -1)[:, rows].T, of.human.ravel()[rows], fold.ravel()[rows]
+    items = rows // len(of.design.systems)
     path = nested_path(x, y, flat, groups=items, given=np.arange(0), steps=STEPS)
     for k in range(3):
         taus = [stats.kendalltau(path.predicted[k + 1, flat == f], y[flat == f]).statistic for f in range(5)]
         assert told["score"][k] == pytest.approx(np.mean(taus))
-    assert told["low"].is_null().all()
+    assert told["score_low"].is_null().all()
 
 
 def test_a_cheap_metric_comes_before_its_expensive_twin() -> None:
     scores = planted()
     scores["twin", ""] = 3 * scores["a", ""] - 1
     of = made(scores)
-    assert of.names == ("a", "b", "noise", "twin")
+    assert of.metrics.names == ("a", "b", "noise", "twin")
     cheap = path_of(of, np.array([10.0, 1.0, 1.0, 1.0]), resamples=0)
     assert cheap["metric"].to_list()[0] == "twin"
     assert cheap["metric"].to_list().index("a") >= 2

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custodes.combine.normalise import KNOWN, LEAST_USED, Normalisation, contradictions, known_scales, normalisation
+from custodes.combining.normalise import KNOWN, LEAST_USED, Normalisation, contradictions, known_scales, normalisation
 from custodes.errors import OptionError
 
 seeds = st.integers(0, 2**32 - 1)

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.combine.task import Task, outer_folds, task
+from custodes.combining.task import Task, outer_folds, task
 from custodes.errors import InputError, OptionError
 from tests.evaluate.test_judges import Scores, judged
 
@@ -37,7 +37,7 @@ def table_of_items(n: int = ITEMS, **columns: Sequence[str]) -> pl.DataFrame:
 
 
 def made(scores: Scores, *, target: str | None = None, raters: Any = None, items: Any = None, **options: Any) -> Task:
-    return task(judged(scores).describe(raters=raters, items=items), target=target, **options)
+    return task(judged(scores).describe(raters=raters, items=items).select(**options), target=target)
 
 
 def rules(of: Task) -> dict[str, str]:
@@ -59,10 +59,10 @@ ASPECTS: Scores = {
 
 def test_one_aspect_is_predicted_by_its_metrics_and_by_those_without_aspect() -> None:
     of = made(ASPECTS, target="style")
-    assert (of.target, of.names) == ("style", ("bleu", "judge:style"))
-    assert (of.raters, of.aspects) == (("bleu", "judge"), ("", "style"))
+    assert (of.target, of.metrics.names) == ("style", ("bleu", "judge:style"))
+    assert (of.metrics.raters, of.metrics.rater_aspects) == (("bleu", "judge"), ("", "style"))
     np.testing.assert_allclose(of.human, (ASPECTS["ann", "style"] + ASPECTS["bob", "style"]) / 2)
-    np.testing.assert_array_equal(of.scores, [ASPECTS["bleu", ""], ASPECTS["judge", "style"]])
+    np.testing.assert_array_equal(of.metrics.scores, [ASPECTS["bleu", ""], ASPECTS["judge", "style"]])
     assert not of.verdicts
 
 
@@ -73,7 +73,7 @@ def test_the_mean_of_aspects_is_that_of_people_s_means_where_all_were_rated() ->
     style = (ASPECTS["ann", "style"] + ASPECTS["bob", "style"]) / 2
     np.testing.assert_allclose(of.human, (style + truth) / 2)
     assert of.target == "mean:style,truth"
-    assert of.names == ("bleu", "judge:style", "judge:truth")
+    assert of.metrics.names == ("bleu", "judge:style", "judge:truth")
     assert made(ASPECTS, target="mean:style").target == "style"
 
 
@@ -90,9 +90,9 @@ def test_metrics_are_turned_and_keep_their_declared_scale_and_cost() -> None:
     scores = planted()
     of = made(scores, raters=raters)
     assert of.directions.tolist() == [-1, 1, 1]
-    np.testing.assert_array_equal(of.scores[0], -scores["a", ""])
+    np.testing.assert_array_equal(of.metrics.scores[0], -scores["a", ""])
     assert of.declared == {"a": (-9, 9)}
-    np.testing.assert_array_equal(of.costs, [3, 1, np.nan])
+    assert of.study.raters.only(of.metrics.raters).frame["cost"].to_list() == [3, 1, None]
 
 
 def test_verdicts_become_the_share_of_wins_less_losses() -> None:
@@ -110,9 +110,9 @@ def test_verdicts_become_the_share_of_wins_less_losses() -> None:
         for name, sign in (("m", 1), ("n", -1))
     ]
     study = cu.read(pl.DataFrame(rows), battles.with_columns(kind=pl.lit("human")))
-    of = task(study, target=None)
+    of = task(study.select(), target=None)
     assert of.verdicts
-    assert of.items == tuple(f"i{k:03}" for k in range(8))
+    assert of.design.items == tuple(f"i{k:03}" for k in range(8))
     expected = np.full((8, 3), np.nan)
     expected[0] = [1, -0.5, -0.5]
     expected[1, :2] = [-1, 1]
@@ -125,7 +125,7 @@ def test_verdicts_become_the_share_of_wins_less_losses() -> None:
 
 def test_a_constant_metric_is_left_out_and_named() -> None:
     of = made({**planted(), ("flat", ""): np.ones((ITEMS, N_SYSTEMS))})
-    assert of.names == ("a", "b", "noise")
+    assert of.metrics.names == ("a", "b", "noise")
     assert "flat" in rules(of)["constant-rater"]
 
 
@@ -136,7 +136,7 @@ def test_a_metric_that_says_nothing_of_rated_outputs_is_left_out_and_named(value
     elsewhere = drawn(9)
     elsewhere[:, :3] = value
     of = made({**scores, ("elsewhere", ""): elsewhere})
-    assert of.names == ("a", "b", "noise")
+    assert of.metrics.names == ("a", "b", "noise")
     assert rules(of)["not-on-rated"].endswith(": elsewhere")
     with pytest.raises(InputError, match="no metric has scores of rated outputs that vary"):
         made({("ann", ""): scores["ann", ""], ("elsewhere", ""): elsewhere})
@@ -168,7 +168,6 @@ def test_more_metrics_than_rated_outputs_are_noted() -> None:
         ({"target": "mean:style,thruth"}, r"'thruth' is no aspect.*did you mean 'truth'"),
         ({"target": "mean:"}, r"target='mean:': '' is no aspect"),
         ({"target": "mean:style,style"}, "names an aspect twice"),
-        ({"target": "style", "aspect": "style"}, "aspect: the target says which"),
         ({"target": "style", "metrics": "bleue"}, "metrics='bleue' is no metric.*did you mean 'bleu'"),
     ],
 )
@@ -199,7 +198,7 @@ def test_people_who_always_say_the_same_teach_nothing() -> None:
 
 
 def test_fewer_items_or_clusters_than_folds_are_refused() -> None:
-    assert made(planted(items=5)).n_units == 5
+    assert made(planted(items=5)).design.n_units == 5
     with pytest.raises(InputError, match=r"people rated 4 items \(or clusters\).*at least 5"):
         made(planted(items=4))
     clusters = table_of_items(cluster=[f"c{k % 4}" for k in range(ITEMS)])
@@ -223,8 +222,8 @@ def test_folds_of_items_keep_clusters_whole_and_differ_between_repeats() -> None
     for fold in (first, second):
         np.testing.assert_array_equal(fold < 0, np.isnan(of.human))
         assert sorted(set(fold.ravel())) == [-1, 0, 1, 2, 3, 4]
-        for unit in range(of.n_units):
-            assert len(set(fold[of.units == unit].ravel()) - {-1}) == 1
+        for unit in range(of.design.n_units):
+            assert len(set(fold[of.design.units == unit].ravel()) - {-1}) == 1
     assert (first != second).any()
     np.testing.assert_array_equal(first, folds_of(of, "item", repeats=2)[0])
     assert (first != folds_of(of, "item", seed=1)[0]).any()

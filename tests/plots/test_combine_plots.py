@@ -13,15 +13,18 @@ import pytest
 
 import custodes as cu
 from custodes import plots
-from custodes.combine.fitting import CombineFit
-from custodes.combine.methods import METHODS
+from custodes.combining.combine import Combine
+from custodes.combining.methods import METHODS
 from custodes.errors import InputError, OptionError
-from custodes.evaluate.result import stacked
-from custodes.plots import combination, labels, theme
-from custodes.plots.combination import MOST, SLANT, cost_rows, weight_rows, wide
+from custodes.plots import combine, labels, theme
+from custodes.plots.combine import MOST, SLANT, cost_rows, weight_rows, wide
 from custodes.stats.learning.objective import OBJECTIVES, Objective
 
-NO_ENDS = {name: pl.lit(None, dtype=pl.Float64) for name in ("low", "high")}
+
+def no_ends(name: str) -> dict[str, pl.Expr]:
+    return {f"{name}_{end}": pl.lit(None, dtype=pl.Float64) for end in ("low", "high")}
+
+
 QUICK = ["ridge", "best", "equal", "pairwise"]
 PICTURES = [
     plots.method_comparison,
@@ -33,18 +36,18 @@ PICTURES = [
 
 
 @pytest.fixture(scope="module")
-def fitted() -> CombineFit:
-    made = cu.combine_fit(cu.read("demo"), target="fluency", method=QUICK, repeats=1, resamples=40)
+def fitted() -> Combine:
+    made = cu.combine(cu.read("demo"), target="fluency", method=QUICK, repeats=1, resamples=40)
     steps = {"step": [1, 2, 3], "metrics": [3, 2, 1], "removed": ["noise", "overlap", "learned"]}
     pruning = pl.DataFrame({"target": ["fluency"] * 3, **steps, "score": [0.55, 0.58, 0.58]})
     return replace(made, pruning=pruning)
 
 
 @pytest.fixture(scope="module")
-def both(fitted: CombineFit) -> CombineFit:
+def both(fitted: Combine) -> Combine:
     """As in the report: the tables of two targets below each other."""
     tables: dict[str, Any] = {
-        name: stacked([table, table.with_columns(target=pl.lit("coherence"))])
+        name: pl.concat([table, table.with_columns(target=pl.lit("coherence"))])
         for name, table in fitted.tables().items()
     }
     return replace(fitted, **tables)
@@ -61,7 +64,7 @@ def shown(chart: Any, path: Path, pattern: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_they_become_svg_with_their_labels(fitted: CombineFit, tmp_path: Path, dark: bool) -> None:
+def test_they_become_svg_with_their_labels(fitted: Combine, tmp_path: Path, dark: bool) -> None:
     charts = {
         "best single metric": plots.method_comparison(fitted, dark=dark),
         "judge:fluency": plots.combination_weights(fitted, dark=dark),
@@ -77,13 +80,13 @@ def test_they_become_svg_with_their_labels(fitted: CombineFit, tmp_path: Path, d
 
 
 def test_every_method_has_words_and_a_look_of_its_own() -> None:
-    assert list(combination.METHODS) == [name for name in combination.METHODS if name in METHODS]
-    assert set(combination.METHODS) == set(METHODS)
-    assert len(combination.COLOURS) * len(combination.SHAPES) >= len(METHODS)
+    assert list(combine.LABELS) == [name for name in combine.LABELS if name in METHODS]
+    assert set(combine.LABELS) == set(METHODS)
+    assert len(combine.COLOURS) * len(combine.SHAPES) >= len(METHODS)
 
 
 @pytest.mark.parametrize("picture", PICTURES)
-def test_of_several_targets_one_is_drawn(both: CombineFit, fitted: CombineFit, picture: Any) -> None:
+def test_of_several_targets_one_is_drawn(both: Combine, fitted: Combine, picture: Any) -> None:
     assert picture(both, target="fluency").to_dict() == picture(fitted).to_dict()
     assert picture(both, target="coherence").to_dict()["title"].endswith("(coherence)")
     with pytest.raises(OptionError, match="which target"):
@@ -92,34 +95,36 @@ def test_of_several_targets_one_is_drawn(both: CombineFit, fitted: CombineFit, p
         picture(both, target="fluence")
 
 
-def test_methods_stand_best_on_top(fitted: CombineFit, tmp_path: Path) -> None:
+def test_methods_stand_best_on_top(fitted: Combine, tmp_path: Path) -> None:
     chart = plots.method_comparison(fitted)
     assert rows_of(chart) == fitted.comparison.to_dicts()
-    drawn = shown(chart, tmp_path, r"method: ([\w-]+); kendall: ([\d.]+); low: ([\d.]+); high: ([\d.]+)")
-    wanted = fitted.comparison.select("method", "kendall", "low", "high").rows()
+    drawn = shown(
+        chart, tmp_path, r"method: ([\w-]+); kendall: ([\d.]+); kendall_low: ([\d.]+); kendall_high: ([\d.]+)"
+    )
+    wanted = fitted.comparison.select("method", "kendall", "kendall_low", "kendall_high").rows()
     assert drawn == [(name, *(f"{value:.3f}" for value in values)) for name, *values in wanted]
     text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
-    order = fitted.comparison.sort("kendall", descending=True)["method"].replace(combination.METHODS).to_list()
+    order = fitted.comparison.sort("kendall", descending=True)["method"].replace(combine.LABELS).to_list()
     places = [text.index(f">{name}<") for name in order]
     assert places == sorted(places)
 
 
-def test_the_single_metric_is_the_line(fitted: CombineFit, tmp_path: Path) -> None:
-    def lines(result: CombineFit) -> int:
+def test_the_single_metric_is_the_line(fitted: Combine, tmp_path: Path) -> None:
+    def lines(result: Combine) -> int:
         return len(shown(plots.method_comparison(result), tmp_path, "stroke-dasharray"))
 
     assert lines(fitted) == 1
     assert lines(replace(fitted, comparison=fitted.comparison.filter(pl.col("method") != "best"))) == 0
 
 
-def test_weights_go_from_the_largest_down(fitted: CombineFit, tmp_path: Path) -> None:
+def test_weights_go_from_the_largest_down(fitted: Combine, tmp_path: Path) -> None:
     chart = plots.combination_weights(fitted)
     rows = rows_of(chart)
     assert [abs(row["value"]) for row in rows] == sorted((abs(row["value"]) for row in rows), reverse=True)
     assert {row["metric"]: row["value"] for row in rows} == dict(fitted.weights.select("metric", "weight").iter_rows())
     fills = shown(chart, tmp_path, r'aria-roledescription="point"[^>]*fill="([^"]+)"')
-    clear = fitted.weights.select((pl.col("low") > 0) | (pl.col("high") < 0)).to_series()
-    assert fills == [theme.BLUE if own else combination.HOLLOW for own in clear]
+    clear = fitted.weights.select((pl.col("weight_low") > 0) | (pl.col("weight_high") < 0)).to_series()
+    assert fills == [theme.BLUE if own else combine.HOLLOW for own in clear]
 
 
 @pytest.mark.parametrize(
@@ -139,8 +144,8 @@ def test_small_weights_are_counted(sizes: np.ndarray, rest: tuple[str, str] | No
             "target": ["t"] * n,
             "metric": [f"m{i}" for i in range(n)],
             "weight": sizes,
-            "low": sizes - 0.1,
-            "high": sizes + 0.1,
+            "weight_low": sizes - 0.1,
+            "weight_high": sizes + 0.1,
         }
     )
     rows = weight_rows(table)
@@ -150,7 +155,7 @@ def test_small_weights_are_counted(sizes: np.ndarray, rest: tuple[str, str] | No
     assert rows.filter(pl.col("rest").is_not_null()).select("metric", "rest").rows() == ([rest] if rest else [])
 
 
-def test_importances_are_those_of_trees(fitted: CombineFit) -> None:
+def test_importances_are_those_of_trees(fitted: Combine) -> None:
     with pytest.raises(OptionError, match="did you mean 'weight'"):
         plots.combination_weights(fitted, statistic="weights")
     with pytest.raises(InputError, match="no boosted trees"):
@@ -160,48 +165,44 @@ def test_importances_are_those_of_trees(fitted: CombineFit) -> None:
     rows = rows_of(plots.combination_weights(blend, statistic="importance"))
     assert sum(row["value"] for row in rows) == pytest.approx(1)
     assert all(row["low"] is row["high"] is None for row in rows)
-    trees = replace(fitted, weights=blend.weights.with_columns(**NO_ENDS, weight="importance"))
+    trees = replace(fitted, weights=blend.weights.with_columns(**no_ends("weight"), weight="importance"))
     assert "Importance" in str(plots.combination_weights(trees).to_dict())
     assert "Importance" not in str(plots.combination_weights(blend).to_dict())
 
 
-def test_without_an_interval_points_say_nothing_of_chance(fitted: CombineFit, tmp_path: Path) -> None:
+def test_without_an_interval_points_say_nothing_of_chance(fitted: Combine, tmp_path: Path) -> None:
     share = pl.col("weight").abs() / pl.col("weight").abs().sum()
     blend = replace(fitted, weights=fitted.weights.with_columns(importance=share))
     plain = [
         plots.combination_weights(blend, statistic="importance"),
-        plots.combination_weights(replace(fitted, weights=fitted.weights.with_columns(**NO_ENDS))),
+        plots.combination_weights(replace(fitted, weights=fitted.weights.with_columns(**no_ends("weight")))),
     ]
     for chart in (*plain, plots.combination_weights(blend)):
         text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
-        assert all((f">{reading}<" in text) is (chart not in plain) for reading in combination.CLEAR)
+        assert all((f">{reading}<" in text) is (chart not in plain) for reading in combine.CLEAR)
         fills = set(re.findall(r'aria-roledescription="point"[^>]*fill="([^"]+)"', text))
-        assert fills == ({theme.BLUE} if chart in plain else {theme.BLUE, combination.HOLLOW})
-
-
-def test_every_objective_has_a_name() -> None:
-    assert set(combination.OBJECTIVES) == set(OBJECTIVES)
+        assert fills == ({theme.BLUE} if chart in plain else {theme.BLUE, combine.HOLLOW})
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_pictures_show_the_objective_of_the_fit_and_name_it(objective: Objective, tmp_path: Path) -> None:
     study = cu.read("demo")
     method = ["equal", "best"]
-    made = cu.combine_fit(study, target="fluency", method=method, objective=objective, repeats=1, resamples=20)
+    made = cu.combine(study, target="fluency", method=method, objective=objective, repeats=1, resamples=20)
     pruning = pl.DataFrame({"target": ["fluency"], "step": [1], "metrics": [3], "removed": ["noise"], "score": [0.5]})
     made = replace(made, pruning=pruning)
     for picture in (plots.method_comparison, plots.cost_curve, plots.pruning_curve):
         text = plots.save(picture(made), tmp_path / "x.svg").read_text(encoding="utf-8")
-        axes = [name for name, label in combination.OBJECTIVES.items() if f">{label}<" in text]
+        axes = [name for name in OBJECTIVES if f">{combine.axis_of(name)}<" in text]
         assert axes == [objective]
-    ends = ("low", "high") if objective == "kendall" else (f"{objective}_low", f"{objective}_high")
+    ends = (f"{objective}_low", f"{objective}_high")
     pattern = f"method: (\\w+); {objective}: ([\\d.]+); {ends[0]}: ([\\d.]+); {ends[1]}: ([\\d.]+);"
     drawn = shown(plots.method_comparison(made), tmp_path, pattern)
     wanted = made.comparison.select("method", objective, *ends).rows()
     assert drawn == [(name, *(f"{value:.3f}" for value in values)) for name, *values in wanted]
 
 
-def test_each_step_of_the_cost_curve_names_its_metric(fitted: CombineFit, tmp_path: Path) -> None:
+def test_each_step_of_the_cost_curve_names_its_metric(fitted: Combine, tmp_path: Path) -> None:
     chart = plots.cost_curve(fitted)
     assert [{name: row[name] for name in fitted.path.columns} for row in rows_of(chart)] == fitted.path.to_dicts()
     drawn = shown(chart, tmp_path, r"score: ([\d.]+); step: \d+; added: ([^;]+); cost: 1; total cost: (\d+)")
@@ -213,7 +214,7 @@ def test_each_step_of_the_cost_curve_names_its_metric(fitted: CombineFit, tmp_pa
 
 
 @pytest.mark.parametrize("cost", [[1.0] * 7, [1.0, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01], [0.001, 1, 1, 1, 1, 1, 9]])
-def test_names_of_steps_stand_apart_and_above(fitted: CombineFit, cost: list[float]) -> None:
+def test_names_of_steps_stand_apart_and_above(fitted: Combine, cost: list[float]) -> None:
     path = fitted.path.with_columns(cost=pl.Series(cost), total_cost=pl.Series(np.cumsum(cost)))
     log = wide(path)
     assert log is (cost[0] == 0.001)
@@ -222,21 +223,21 @@ def test_names_of_steps_stand_apart_and_above(fitted: CombineFit, cost: list[flo
     total = np.log10(np.cumsum(cost)) if log else np.cumsum(cost)
     span = float(total.max() - (total.min() if log else 0.0))
     assert (np.diff(at) >= span * SLANT * labels.LINE / theme.PAGE_WIDTH - 1e-9).all()
-    assert (rows["name_y"] > rows["high"].max()).all()
+    assert (rows["name_y"] > rows["score_high"].max()).all()
     drawn = plots.cost_curve(replace(fitted, path=path)).to_dict()
     assert drawn["layer"][-1]["encoding"]["x"]["scale"].get("type") == ("log" if log else None)
 
 
-def test_without_intervals_there_is_the_curve(fitted: CombineFit, tmp_path: Path) -> None:
-    path, comparison = (table.with_columns(**NO_ENDS) for table in (fitted.path, fitted.comparison))
-    bare = replace(fitted, path=path, comparison=comparison)
+def test_without_intervals_there_is_the_curve(fitted: Combine, tmp_path: Path) -> None:
+    path = fitted.path.with_columns(**no_ends("score"))
+    bare = replace(fitted, path=path, comparison=fitted.comparison.with_columns(**no_ends("kendall")))
     for chart in (plots.cost_curve(bare), plots.method_comparison(bare)):
         text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
         assert "NaN" not in text
         assert 'aria-roledescription="point"' in text
 
 
-def test_pruning_shows_the_number_kept(fitted: CombineFit, tmp_path: Path) -> None:
+def test_pruning_shows_the_number_kept(fitted: Combine, tmp_path: Path) -> None:
     chart = plots.pruning_curve(fitted)
     assert rows_of(chart) == fitted.pruning.to_dicts()
     marks = shown(chart, tmp_path, r"kept: ([^;]+); metrics: (\d); leaves next")
@@ -246,7 +247,7 @@ def test_pruning_shows_the_number_kept(fitted: CombineFit, tmp_path: Path) -> No
         plots.pruning_curve(replace(fitted, pruning=fitted.pruning.head(0)))
 
 
-def test_favoritism_stands_beside_accuracy(fitted: CombineFit, tmp_path: Path) -> None:
+def test_favoritism_stands_beside_accuracy(fitted: Combine, tmp_path: Path) -> None:
     chart = plots.accuracy_and_favoritism(fitted)
     assert rows_of(chart) == fitted.favoritism.to_dicts()
     pattern = r'method: (\w+); sample_accuracy: ([\d.]+)%; mean \|Favi-Score\|: ([\d.]+);[^"]*" role="graphics-symbol"'

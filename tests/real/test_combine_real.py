@@ -17,7 +17,7 @@ def hanna(shared_data: Path) -> cu.Study:
 
 
 def test_ridge_on_hanna_relevance_is_as_good_as_the_prototype(hanna: cu.Study, tmp_path: Path) -> None:
-    made = cu.combine_fit(
+    made = cu.combine(
         hanna, target="Relevance", method=["ridge", "best"], systems="!Human", metrics="@noaspect", resamples=0
     )
     ridge, best = made.comparison.iter_rows(named=True)
@@ -28,7 +28,7 @@ def test_ridge_on_hanna_relevance_is_as_good_as_the_prototype(hanna: cu.Study, t
     assert best["kendall"] == pytest.approx(0.27, abs=0.03)
     assert ridge["metrics_used"] == 72
     file = made.model.save(tmp_path / "relevance.json")
-    ratings, notes = cu.Combination.load(file).score(hanna)
+    ratings, notes = cu.CombinedMetric.load(file).score(hanna)
     assert ratings.height == 96 * 11  # with Human, whom it was not fitted on
     assert {note.rule for note in notes} <= {"clipped", "fitted-on"}
     assert set(ratings["aspect"]) == {"Relevance"}
@@ -38,7 +38,7 @@ def test_ridge_on_hanna_relevance_is_as_good_as_the_prototype(hanna: cu.Study, t
 
 def test_reward_models_are_weighed_by_what_people_prefer_in_other_subsets(shared_data: Path) -> None:
     study = cu.read(shared_data / "rewardbench" / "scores.tsv.gz", reader="rewardbench")
-    made = cu.combine_fit(
+    made = cu.combine(
         study,
         method=["pairwise", "best"],
         objective="accuracy",

@@ -8,14 +8,14 @@ from typing import Any
 
 import polars as pl
 import pytest
-
-import custodes as cu
 from custodes.combine.fitting import CombineFit
 from custodes.plots.combination import CLEAR
+from custodes.reporting.sections.combination import combination_section, comparison_rows, errors, sentences
+
+import custodes as cu
+from custodes.evaluate.wording import interval, number, percent
 from custodes.reporting import Report
 from custodes.reporting.section import Context
-from custodes.reporting.sections.combination import combination_section, comparison_rows, errors, sentences
-from custodes.evaluate.wording import interval, number, percent
 
 ASPECTS = ["coherence", "fluency"]
 RESAMPLES = 100  # as in the fixture

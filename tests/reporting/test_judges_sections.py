@@ -13,13 +13,13 @@ import custodes as cu
 from custodes.evaluate.ceiling.ceiling import Ceiling
 from custodes.evaluate.ceiling.halo import SOURCES
 from custodes.evaluate.complementarity.complementarity import Complementarity
+from custodes.evaluate.wording import interval
 from custodes.reporting import Report
 from custodes.reporting.section import Context
 from custodes.reporting.sections.ceiling import ceiling_section, halo_sentences, reached
 from custodes.reporting.sections.ceiling import sentences as said_of_ceiling
 from custodes.reporting.sections.complementarity import complementarity_section
 from custodes.reporting.sections.complementarity import sentences as said_of_judges
-from custodes.evaluate.wording import interval
 
 
 def section(made: Report, identity: str) -> str:

@@ -137,6 +137,7 @@ class Combine(Result):
     held_out: Ratings
 
     BY: ClassVar[str] = "target"
+    PICTURE: ClassVar[str] = "method_comparison"
 
     def signed(self, provenance: Provenance) -> Self:
         """The same with its provenance, which the model file tells, too."""
@@ -146,7 +147,7 @@ class Combine(Result):
 @question(
     "custodes combine fit ratings.csv --target coherence --method ridge -o coherence.json",
     target="ASPECT, or mean:A,B (default: the only one); repeatable.",
-    method="Ways of combining; comma list or repeated, the first is kept.",
+    method=f"{', '.join(METHODS)}; comma list or repeated, the first is kept.",
     objective="What is maximised.",
     folds="item, or leave one system, dataset or group out, or a FILE item, fold.",
     repeats="Repeats of the item folds.",
@@ -173,13 +174,13 @@ def combine(
 
     target: an aspect, or 'mean:A,B' (None: the only one), or several of these, of which those are left out, with a
     note, that nothing can be learnt of; where people gave verdicts, the share of wins less losses of each output.
-    method: one or several of 'auto' (the blend, unless another quick one is clearly better in inner folds), 'best'
-    (single metric), 'equal', 'ridge', 'pairwise' (logistic on preferences), 'xgboost', 'blend' (the mean of ridge and
-    xgboost), 'xgboost-pruned', 'gp' (Bayesian optimisation of weights of the `top` metrics); the first one is fitted on
-    everything and kept in `model`. objective: what 'best', 'gp', 'auto' and pruning maximise: 'kendall', 'spearman',
-    'pearson' (over outputs) or 'accuracy' (pairs of outputs of one item in people's order). folds: 'item' (five folds
-    of whole items or clusters, `repeats` times), or leave one 'system', 'dataset' or 'group' out, or a file `item,
-    fold`. costs: by metric, a table `metric, cost`, or the raters file's column.
+    method: one or several (a comma list, too) of 'auto' (the blend, unless another quick one is clearly better in inner
+    folds), 'best' (single metric), 'equal', 'ridge', 'pairwise' (logistic on preferences), 'xgboost', 'blend' (the mean
+    of ridge and xgboost), 'xgboost-pruned', 'gp' (Bayesian optimisation of weights of the `top` metrics); the first one
+    is fitted on everything and kept in `model`. objective: what 'best', 'gp', 'auto' and pruning maximise: 'kendall',
+    'spearman', 'pearson' (over outputs) or 'accuracy' (pairs of outputs of one item in people's order). folds: 'item'
+    (five folds of whole items or clusters, `repeats` times), or leave one 'system', 'dataset' or 'group' out, or a file
+    `item, fold`. costs: by metric, a table `metric, cost`, or the raters file's column.
 
     Scales, choices and weights are learnt in the training part alone. Scores are averages over held-out folds;
     intervals are percentiles over resampled clusters with the predictions kept. Raises `OptionError` for unknown names,
@@ -229,9 +230,10 @@ def combine(
 
 
 def _methods(given: str | Sequence[str], top: int | None) -> tuple[Method, ...]:
-    names = (given,) if isinstance(given, str) else tuple(dict.fromkeys(given))
-    if not names:
+    parts = ",".join([given] if isinstance(given, str) else given)
+    if not parts:
         raise OptionError(f"method is empty; allowed: {', '.join(METHODS)}")
+    names = tuple(dict.fromkeys(name.strip() for name in parts.split(",")))
     methods = tuple(METHODS[one_of("method", name, METHODS)] for name in names)
     if top is not None and not any(own.takes_top for own in methods):
         able = listed(own.name for own in METHODS.values() if own.takes_top)

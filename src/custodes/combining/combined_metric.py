@@ -97,11 +97,11 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         objective: str,
         validation: Mapping[str, Any],
     ) -> CombinedMetric:
-        """The combination of a formula learnt from a task; it keeps the metrics that matter to it."""
+        """The combination of a formula learnt from a task, unsigned; it keeps the metrics that matter to it."""
         n, span = len(of.metrics.names), scales.high - scales.low
         low, high = scales.low + formula.low * span, scales.low + formula.high * span
         importance = np.broadcast_to(formula.importance, n)
-        made = cls(
+        return cls(
             format=FORMAT,
             version=VERSION,
             name=NAME,
@@ -129,7 +129,6 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             provenance={"outputs": int(of.rated.sum()), "items": int(of.rated.any(axis=1).sum())},
             digest="",
         )
-        return msgspec.structs.replace(made, digest=made._computed_digest())
 
     def signed(self, digest: str, made: str) -> CombinedMetric:
         """The same, telling of which study it was made (by its digest), and how."""
@@ -194,8 +193,11 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     def predict(self, scores: Floats) -> Floats:
         """Ratings from scores (rows, columns) that are already turned so that higher is better; NaN = missing."""
-        source = tuple(column.scale for column in self.columns)
-        scales = Normalisation(low=self._numbers("low"), high=self._numbers("high"), source=source)
+        scales = Normalisation(
+            low=self._numbers("low"),
+            high=self._numbers("high"),
+            source=tuple(column.scale for column in self.columns),
+        )
         return self._formula().predict(scales.apply(scores))
 
     def _numbers(self, name: str) -> Floats:

@@ -35,7 +35,7 @@ def costs_of(of: Task, given: Costs | None) -> tuple[Floats, list[Note]]:
         useful = np.isfinite(declared) & (declared > 0)
         if useful.all():
             return declared, []
-        without = [name for name, own in zip(of.metrics.names, useful, strict=True) if not own]
+        without = [of.metrics.names[i] for i in np.flatnonzero(~useful)]
         message = f"costs of the raters file not used, as these have no positive one: {listed(without)}"
         return np.ones(len(useful)), [Note(rule="costs-not-used", message=message)] if useful.any() else []
     if isinstance(given, str):

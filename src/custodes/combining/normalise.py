@@ -165,10 +165,9 @@ def normalisation(
 
     Source: Winata et al. 2024 (MetaMetrics), section 3.2 and appendix B.2; the choice between scales is ours.
     """
-    columns = zip(x.T, names, directions, strict=True)
     limits = [
         _declared(name, declared[name], direction) if name in declared else _found(name, column[~np.isnan(column)])
-        for column, name, direction in columns
+        for column, name, direction in zip(x.T, names, directions, strict=True)
     ]
     return Normalisation(
         low=np.array([low for low, _, _ in limits], dtype=np.float64),
@@ -187,13 +186,13 @@ def contradictions(names: Sequence[str], directions: Sequence[float] | Floats, *
     >>> contradictions(["BLEU", "MetricX", "metricx-24"], [1, 1, 1], x=np.array([[30.0, 4.0, -4.0]]))
     ['MetricX']
     """
-    turned = np.zeros(len(names), dtype=bool) if x is None else _mirrored(x * np.asarray(directions), names)
-    found = []
-    for name, direction, mirrored in zip(names, directions, turned, strict=True):
-        known = known_scales(name)
-        if known and (direction > 0) != (known[0].higher_is_better != mirrored):
-            found.append(name)
-    return found
+    columns = np.zeros((len(names), 0)) if x is None else (x * np.asarray(directions)).T
+    return [
+        name
+        for name, direction, raw in zip(names, directions, columns, strict=True)
+        if (known := known_scales(name))
+        and (direction > 0) != (known[0].higher_is_better != _mirrored(known, raw[~np.isnan(raw)]))
+    ]
 
 
 def known_scales(name: str) -> tuple[KnownScale, ...]:
@@ -207,16 +206,12 @@ def known_scales(name: str) -> tuple[KnownScale, ...]:
     return tuple(scale for scale in rows if scale.pattern == rows[0].pattern)
 
 
-def _mirrored(raw: Floats, names: Sequence[str]) -> NDArray[np.bool_]:
-    """Whether the scores as the file gives them (rows, p) are those of a known scale times -1 (p,)."""
-    mirrored = np.zeros(len(names), dtype=bool)
-    for j, (column, name) in enumerate(zip(raw.T, names, strict=True)):
-        known, scores = known_scales(name), column[~np.isnan(column)]
-        if known and len(scores):
-            mean = float(scores.mean())
-            low, high = min(scale.low for scale in known), max(scale.high for scale in known)
-            mirrored[j] = not low <= mean <= high and low <= -mean <= high
-    return mirrored
+def _mirrored(known: Sequence[KnownScale], raw: Floats) -> bool:
+    """Whether the scores as the file gives them (no NaN) are those of a known scale times -1."""
+    if not len(raw):
+        return False
+    low, high, mean = min(scale.low for scale in known), max(scale.high for scale in known), float(raw.mean())
+    return not low <= mean <= high and low <= -mean <= high
 
 
 def _found(name: str, scores: Floats) -> _Limits:
@@ -227,8 +222,7 @@ def _found(name: str, scores: Floats) -> _Limits:
     for scale in known_scales(name):
         low, high = _turned(scale.low, scale.high, up=scale.higher_is_better)
         slack = _ROUNDING * (high - low)
-        inside = low - slack <= least and largest <= high + slack
-        if inside and largest - least >= LEAST_USED * (high - low):
+        if low - slack <= least and largest <= high + slack and largest - least >= LEAST_USED * (high - low):
             return low, high, "known"
     return least, largest, "fitted"
 

@@ -154,5 +154,12 @@ def tried(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) 
 
     told = np.array(list(each(answer, jobs, rng=rng, progress=progress, desc="combine", label=str)))
     seconds, used = told.mean(axis=0).T
-    times = of.design.resampled(terms.resamples, rng)
-    return Trial(of=of, terms=terms, folds=folds, predicted=predicted, seconds=seconds, used=used, times=times)
+    return Trial(
+        of=of,
+        terms=terms,
+        folds=folds,
+        predicted=predicted,
+        seconds=seconds,
+        used=used,
+        times=of.design.resampled(terms.resamples, rng),
+    )

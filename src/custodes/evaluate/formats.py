@@ -25,7 +25,7 @@ def markdown(views: Iterable[View]) -> str:
     """Tables of GitHub's Markdown, one below the other."""
     made = []
     for view in views:
-        lines = [(view.labels or view.header), tuple("---:" if number else "---" for number in view.numeric)]
+        lines = [view.labels, tuple("---:" if number else "---" for number in view.numeric)]
         lines += _bold(view, lambda text: text.replace("|", "\\|"), "**{}**")
         rows = [f"| {' | '.join(line)} |" for line in lines if line]
         made.append("\n".join(filter(None, [f"**{view.title}**\n", *rows, view.more and f"\n{view.more}"])))
@@ -37,8 +37,7 @@ def latex(views: Iterable[View]) -> str:
     made = []
     for view in views:
         lines = [
-            " & ".join(line) + r" \\"
-            for line in [tuple(map(_tex, (view.labels or view.header))), *_bold(view, _tex, r"\textbf{{{}}}")]
+            " & ".join(line) + r" \\" for line in [tuple(map(_tex, view.labels)), *_bold(view, _tex, r"\textbf{{{}}}")]
         ]
         columns = "".join("r" if number else "l" for number in view.numeric)
         body = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
@@ -51,9 +50,7 @@ def html(views: Iterable[View]) -> str:
     made = []
     for view in views:
         align = [' style="text-align:right"' if number else "" for number in view.numeric]
-        head = "".join(
-            f"<th{side}>{escape(name)}</th>" for name, side in zip((view.labels or view.header), align, strict=True)
-        )
+        head = "".join(f"<th{side}>{escape(name)}</th>" for name, side in zip(view.labels, align, strict=True))
         rows = (
             "".join(f"<td{side}>{text}</td>" for text, side in zip(line, align, strict=True))
             for line in _bold(view, escape, "<b>{}</b>")

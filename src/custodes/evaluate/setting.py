@@ -94,7 +94,8 @@ def settings(given: Setting) -> Setting:
     one_of("orders", full["orders"], ("mean", "consistent", "first"))
     ties = full["ties"]
     if isinstance(ties, str) and ties not in ("exact", "calibrated"):
-        raise OptionError(f"ties={ties!r}; allowed: exact, calibrated, or a number in the metric's own units")
+        close = suggestion(ties, ("exact", "calibrated"))
+        raise OptionError(f"ties={ties!r}; allowed: exact, calibrated, or a number in the metric's own units{close}")
     for name, number in (("ties", ties), ("human_ties", full["human_ties"])):
         if isinstance(number, (int, float)) and not (np.isfinite(number) and number >= 0):
             raise OptionError(f"{name}={number}: a tie threshold is a number of at least 0")

@@ -104,6 +104,10 @@ class View:
     best: frozenset[tuple[int, int]] = frozenset()
     more: str = ""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "numeric", self.numeric or (False,) * len(self.header))
+        object.__setattr__(self, "labels", self.labels or self.header)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Table:

@@ -88,8 +88,8 @@ def number(value: float | None, digits: int) -> str:
 
 
 def _kept(column: Column) -> bool:
-    """Labels and what has a better end are shown even where nothing is defined: their absence would be a silence."""
-    return not column.is_number or column.interval
+    """Labels and what has an interval or a better end are shown even where undefined: to leave them out is silence."""
+    return not column.is_number or column.interval or bool(column.best)
 
 
 def _best(rows: pl.DataFrame, shown: Sequence[Column]) -> Iterable[tuple[int, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,13 @@ if TYPE_CHECKING:
 
 FEATURES = {"metrics": "all metrics", "humans": "people's other aspects", "both": "both"}
 BOUNDS = {"split_half": "half of people by the other half", "attainable": "a perfect predictor"}
-WORDS = FEATURES | BOUNDS
-COLOURS = dict(zip(WORDS, (theme.ORANGE, theme.BLUE, theme.GREEN, theme.GREY, theme.VERMILION), strict=True))
+COLOURS = dict(
+    zip(
+        [*FEATURES.values(), *BOUNDS.values()],
+        (theme.ORANGE, theme.BLUE, theme.GREEN, theme.GREY, theme.VERMILION),
+        strict=True,
+    )
+)
 LANE = 14
 """Pixels of a bar of predictions."""
 HEIGHT = 260
@@ -48,25 +54,28 @@ def bars(data: Any, result: Ceiling) -> Any:
 
     known = [name for name in FEATURES if name in set(result.prediction["features"])]
     bounds = list(BOUNDS) if result.people.height else []
+    what = [*(FEATURES[name] for name in known), *(BOUNDS[name] for name in bounds)]
     colour = alt.Color(
         "what:N",
         title=None,
-        scale=alt.Scale(
-            domain=[WORDS[name] for name in known + bounds], range=[COLOURS[name] for name in known + bounds]
-        ),
+        scale=alt.Scale(domain=what, range=[COLOURS[words] for words in what]),
         legend=alt.Legend(columns=2, labelLimit=300, symbolOpacity=1),
     )
-    called = "{" + ", ".join(f'{name}: "{label}"' for name, label in FEATURES.items()) + "}"
     target = alt.Y("target:N", sort=None, scale=alt.Scale(paddingInner=0.25))
-    order = [FEATURES[name] for name in known]
-    lane = alt.YOffset("what:N", sort=order, scale=alt.Scale(domain=order))
+    lane = alt.YOffset("what:N", sort=what[: len(known)], scale=alt.Scale(domain=what[: len(known)]))
     base = (
-        alt.Chart(data).transform_filter("isValid(datum.kendall)").transform_calculate(what=f"{called}[datum.features]")
+        alt.Chart(data)
+        .transform_filter("isValid(datum.kendall)")
+        .transform_calculate(what=f"{json.dumps(FEATURES)}[datum.features]")
     )
     tables = result.declared()
-    ends = [end for name in bounds for end in tables["people"].column(name).names]
     beside = base.transform_filter(f"datum.features === '{known[0]}'").transform_lookup(
-        lookup="target", from_=alt.LookupData(data=theme.inline(result.people), key="target", fields=ends)
+        lookup="target",
+        from_=alt.LookupData(
+            data=theme.inline(result.people),
+            key="target",
+            fields=[end for name in bounds for end in tables["people"].column(name).names],
+        ),
     )
     return alt.layer(
         base.mark_bar(opacity=0.5).encode(
@@ -161,12 +170,8 @@ def release_history(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
     """
     if result.history.is_empty():
         raise InputError("release_history: fewer than two dates of release; say them in the raters file (date)")
-    rows = result.history.with_columns(pl.col("newest").list.join(", "))
-    return theme.themed(
-        released(theme.inline(rows), result).properties(width=width),
-        dark=dark,
-        title="What metrics released so far predict",
-    )
+    chart = released(theme.inline(result.history.with_columns(pl.col("newest").list.join(", "))), result)
+    return theme.themed(chart.properties(width=width), dark=dark, title="What metrics released so far predict")
 
 
 def released(data: Any, result: Ceiling) -> Any:

@@ -118,8 +118,9 @@ def combination_weights(
     means = "importance" if own["weight"].equals(own["importance"]) else statistic
     rows = weight_rows(own, statistic)
     drawn = weights(theme.inline(rows), intervals=rows["low"].count() > 0, label=WEIGHTS[means])
-    title = titled("What the combined metric is made of", target)
-    return theme.themed(drawn.properties(width=width), dark=dark, title=title)
+    return theme.themed(
+        drawn.properties(width=width), dark=dark, title=titled("What the combined metric is made of", target)
+    )
 
 
 def weights(data: Any, *, intervals: bool, label: str = WEIGHTS["weight"]) -> Any:
@@ -159,12 +160,11 @@ def weight_rows(table: pl.DataFrame, statistic: str = "weight") -> pl.DataFrame:
         others = own.height - shown.height
         parts.append(shown)
         if others:
-            least = abs(ordered["value"][shown.height])
-            told = f"{'at most ' if others > 1 else ''}{least:.2g} in size" if least else "no weight"
-            name = f"{others} other{'s' if others > 1 else ''}"
-            parts.append(pl.DataFrame({"target": [target], "metric": [name], "rest": [told]}))
-    made = pl.concat(parts, how="diagonal")
-    return made.with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64).over("target"))
+            least, many = abs(ordered["value"][shown.height]), others > 1
+            told = f"{'at most ' if many else ''}{least:.2g} in size" if least else "no weight"
+            row = {"target": [target], "metric": [f"{others} other{'s' if many else ''}"], "rest": [told]}
+            parts.append(pl.DataFrame(row))
+    return pl.concat(parts, how="diagonal").with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64).over("target"))
 
 
 def cost_curve(
@@ -196,8 +196,7 @@ def costs(data: Any, *, log: bool, objective: str) -> Any:
     )
     scale = alt.Scale(type="log", nice=False, padding=8) if log else alt.Scale(zero=True, nice=False, padding=8)
     x = alt.X("total_cost:Q", title="Budget: total cost", scale=scale, axis=alt.Axis(format="~g", grid=not log))
-    axis = alt.Axis(title=axis_of(objective), titleAngle=-90)
-    y = partial(alt.Y, scale=alt.Scale(zero=False), axis=axis)
+    y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title=axis_of(objective), titleAngle=-90))
     ends = {"y": y("score_low:Q"), "y2": "score_high:Q"}
     tooltip = [
         alt.Tooltip("step:Q"),
@@ -208,7 +207,6 @@ def costs(data: Any, *, log: bool, objective: str) -> Any:
         alt.Tooltip("chosen:Q", format=".0%", title="chosen so far in folds"),
     ]
     known = base.transform_filter("isValid(datum.score_low)")
-    names = alt.X("name_x:Q", scale=scale)
     return alt.layer(
         known.mark_area(opacity=0.15, interpolate="step-after", color=theme.BLUE).encode(x=x, **ends),
         known.mark_rule(opacity=0.35, color=theme.BLUE).encode(x=x, **ends),
@@ -216,7 +214,7 @@ def costs(data: Any, *, log: bool, objective: str) -> Any:
         base.mark_line(opacity=0.8, interpolate="step-after", color=theme.BLUE).encode(x=x, y=y("score:Q")),
         base.mark_point(opacity=1, size=35, color=theme.BLUE).encode(x=x, y=y("score:Q"), tooltip=tooltip),
         base.mark_text(align="left", angle=315, dx=3, dy=-2, limit=150).encode(
-            x=names, y=y("name_y:Q"), text="metric:N"
+            x=alt.X("name_x:Q", scale=scale), y=y("name_y:Q"), text="metric:N"
         ),
     ).properties(height=HEIGHT)
 
@@ -234,13 +232,12 @@ def cost_rows(path: pl.DataFrame) -> pl.DataFrame:
     for _, own in path.group_by("target", maintain_order=True):
         total = own["total_cost"].to_numpy()
         at = np.log10(total) if log else total
-        span = float(at.max() - (at.min() if log else 0.0))
-        spots = labels.apart(at, gap=span * SLANT * labels.LINE / theme.PAGE_WIDTH)
+        spots = labels.apart(at, gap=(at.max() - (at.min() if log else 0.0)) * SLANT * labels.LINE / theme.PAGE_WIDTH)
         heights = own.select("score", "score_low", "score_high").to_numpy()
         known = heights[np.isfinite(heights)]
         top = float(known.max() + 0.08 * np.ptp(known)) if known.size else None
-        placed = pl.Series(10.0**spots if log else spots)
-        parts.append(own.with_columns(name_x=placed, name_y=pl.lit(top, dtype=pl.Float64)))
+        name_x = pl.Series(10.0**spots if log else spots)
+        parts.append(own.with_columns(name_x=name_x, name_y=pl.lit(top, dtype=pl.Float64)))
     return pl.concat(parts)
 
 
@@ -282,11 +279,7 @@ def pruned(data: Any, *, objective: str) -> Any:
     )
     axis = alt.Axis(title=axis_of(objective), titleAngle=-90)
     y = alt.Y("score:Q", scale=alt.Scale(zero=False), axis=axis)
-    tooltip = [
-        alt.Tooltip("metrics:Q"),
-        alt.Tooltip("score:Q", format=".3f"),
-        alt.Tooltip("removed:N", title="leaves next"),
-    ]
+    tooltip = [alt.Tooltip("metrics:Q"), *_numbers(".3f", "score"), alt.Tooltip("removed:N", title="leaves next")]
     return alt.layer(
         base.mark_line(opacity=0.5, color=theme.BLUE).encode(x=x, y=y),
         base.mark_point(opacity=1, strokeWidth=1.4).encode(
@@ -319,11 +312,10 @@ def favoured(data: Any, result: Combine) -> Any:
     """Rows of `Combine.favoritism` of one target; which methods there are comes from the result."""
     import altair as alt
 
-    there = set(result.favoritism["method"])
     looks = [
         (label, COLOURS[k % len(COLOURS)], SHAPES[k // len(COLOURS)])
         for k, (name, label) in enumerate(LABELS.items())
-        if name in there
+        if name in result.favoritism["method"]
     ]
     domain, colours, shapes = (list(part) for part in zip(*looks, strict=True))
     legend = alt.Legend(columns=2, labelLimit=200, symbolOpacity=1)

@@ -38,9 +38,8 @@ def lasso_paths(
     >>> lasso_paths(result, "fluency").to_dict()["title"]
     'Who tells most of people (fluency)'
     """
-    rows = chosen(result.lasso, "target", target, who="lasso_paths")
     return theme.themed(
-        paths(theme.inline(rows), result).properties(width=width),
+        paths(theme.inline(chosen(result.lasso, "target", target, who="lasso_paths")), result).properties(width=width),
         dark=dark,
         title=titled("Who tells most of people", target),
     )
@@ -83,20 +82,24 @@ def paths(data: Any, result: Ceiling) -> Any:
 
 def path_names(result: Ceiling) -> pl.DataFrame:
     """Rows key (target, line break, rater) and name_y: where the names of the lasso's paths stand, apart enough."""
-    rows = result.lasso.drop_nulls("weight").with_columns(
-        size=pl.col("weight").abs().max().over("target", "rater"),
-        gap=(pl.col("weight").max() - pl.col("weight").min()).over("target")
-        * (1.25 * labels.LINE / HEIGHT),  # the axis is a little longer
+    ends = (
+        result.lasso.drop_nulls("weight")
+        .with_columns(
+            size=pl.col("weight").abs().max().over("target", "rater"),
+            gap=(pl.col("weight").max() - pl.col("weight").min()).over("target")
+            * (1.25 * labels.LINE / HEIGHT),  # the axis is a little longer
+        )
+        .filter(pl.col("alpha") == pl.col("alpha").min())
     )
-    ends = rows.filter(pl.col("alpha") == pl.col("alpha").min())
     rank = pl.col("size").rank("ordinal", descending=True).over("target", "kind")
     named = ends.filter((pl.col("size") > 0) & ((pl.col("kind") == "human") | (rank <= NAMED)))
     spots = [
         labels.apart(own["weight"].to_numpy(), gap=float(own["gap"][0]))
         for _, own in named.group_by("target", maintain_order=True)
     ]
-    placed = pl.Series(np.concatenate([*spots, np.empty(0)]))
-    return named.select(key=pl.format("{}\n{}", "target", "rater"), name_y=placed)
+    return named.select(
+        key=pl.format("{}\n{}", "target", "rater"), name_y=pl.Series(np.concatenate([*spots, np.empty(0)]))
+    )
 
 
 def forward_path(
@@ -112,9 +115,8 @@ def forward_path(
     >>> forward_path(result, "fluency").to_dict()["title"]
     'Which metric to add (fluency)'
     """
-    rows = chosen(result.forward, "target", target, who="forward_path")
     return theme.themed(
-        steps(theme.inline(rows)).properties(width=width),
+        steps(theme.inline(chosen(result.forward, "target", target, who="forward_path"))).properties(width=width),
         dark=dark,
         title=titled("Which metric to add", target),
     )

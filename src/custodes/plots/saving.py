@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +44,7 @@ def rendered(chart: alt.TopLevelMixin | Mapping[str, Any], kind: str) -> str | b
     import vl_convert
 
     spec: Any = chart if isinstance(chart, Mapping) else chart.to_dict()
-    drawn = {
+    drawn: Mapping[str, Callable[[], Any]] = {
         "json": lambda: json.dumps(spec, indent=1),
         "svg": lambda: vl_convert.vegalite_to_svg(spec),
         "pdf": lambda: vl_convert.vegalite_to_pdf(spec),

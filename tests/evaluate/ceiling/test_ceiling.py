@@ -18,7 +18,7 @@ import custodes as cu
 from custodes.errors import InputError, MissingExtraError, OptionError
 from custodes.evaluate.ceiling.ceiling import Ceiling, ceiling
 from custodes.evaluate.ceiling.metric_paths import backward_columns
-from custodes.evaluate.ceiling.prediction_target import FOLDS, MODELS, target_of
+from custodes.evaluate.ceiling.prediction_target import MODELS, target_of
 from custodes.evaluate.judges import judges
 from custodes.stats.learning import heldout
 from tests.evaluate.test_judges import judged, rows_of, study_from
@@ -223,7 +223,7 @@ def test_a_held_out_score_does_not_steer_its_own_prediction() -> None:
     # Whatever people said of the outputs of one fold, the predictions of that fold stay.
     scores = planted()
     study = judged(scores)
-    target = target_of(judges(study), 0, FOLDS["item"], 0, np.random.default_rng(0))
+    target = target_of(judges(study), 0, "item", 0, np.random.default_rng(0))
     assert sorted(set(target.fold.tolist())) == list(range(5))
     for model in MODELS.values():
         fit = partial(model, seed=0)
@@ -262,7 +262,7 @@ def test_taking_out_starts_with_what_is_least_missed() -> None:
 def test_each_step_out_is_that_of_least_squared_error(given: str | None) -> None:
     scores = planted(3)
     who = judges(judged(scores))
-    target = target_of(who, 0, FOLDS["item"], 0, np.random.default_rng(0))
+    target = target_of(who, 0, "item", 0, np.random.default_rng(0))
     metrics = who.of_kind("metric")
     used = np.array([], dtype=int) if given is None else np.array([who.names.index(n) for n in given.split(",")])
     told = backward_columns(target, np.flatnonzero(np.isin(metrics, used)), 9, 0.9)

@@ -11,7 +11,7 @@ import pytest
 import custodes as cu
 from custodes.evaluate.ceiling.ceiling import Ceiling
 from custodes.evaluate.ceiling.halo import _kendall, halo_columns
-from custodes.evaluate.ceiling.prediction_target import FOLDS, target_of
+from custodes.evaluate.ceiling.prediction_target import target_of
 from custodes.evaluate.judges import judges
 from custodes.evaluate.people import mean_over_people
 
@@ -116,7 +116,7 @@ def test_annotators_weigh_by_what_they_rated() -> None:
     few = table.filter((pl.col("rater") != "ann0") | (pl.col("item") < 30))
     halo = asked(few).halo.filter(target="aspect0")["kendall"].to_numpy()
     who = judges(cu.read(few))
-    target = target_of(who, 0, FOLDS["item"], 0, np.random.default_rng(0))
+    target = target_of(who, 0, "item", 0, np.random.default_rng(0))
     taus = []
     for person in range(3):
         rest = np.delete(np.arange(3), person)

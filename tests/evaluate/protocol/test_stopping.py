@@ -8,7 +8,7 @@ from scipy.stats import norm
 from custodes.errors import OptionError
 from custodes.evaluate.protocol.stopping import STOPPING, Stopping, asked_for
 from custodes.stats.correction.estimators import ESTIMATORS
-from custodes.stats.stopping.stops import STOPS
+from custodes.stats.stopping.rules import STOPS
 
 HUMAN = ESTIMATORS["human"]
 
@@ -52,10 +52,10 @@ def test_parts_of_a_rule() -> None:
     rule = Stopping(stop="futility+equivalence", futility=0.3, equivalence=0.1, budget=9).rule(HUMAN, most=9, seed=1)
     assert rule.deciding is STOPS["decided"]
     assert [(part.name, limit) for part, limit in rule.closings] == [("futility", 0.3), ("equivalence", 0.1)]
-    assert (rule.left, rule.seed) == (9, 1)
+    assert (rule.budget, rule.seed) == (9, 1)
     anytime = Stopping(stop="anytime", boundary=2.5).rule(HUMAN, most=20, seed=0)
     assert anytime.deciding is STOPS["anytime"]
-    assert (anytime.bounds, anytime.closings, anytime.left > 1e18) == ((2.5, 2.5), (), True)
+    assert (anytime.bounds, anytime.closings, anytime.budget > 1e18) == ((2.5, 2.5), (), True)
     pocock = Stopping(looks=(10, 20, 30), boundary="pocock").rule(HUMAN, most=30, seed=0)
     assert [round(z, 2) for z in pocock.bounds] == [2.29, 2.29, 2.29]
 

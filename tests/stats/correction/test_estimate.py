@@ -53,7 +53,7 @@ def test_quick_evidence_is_that_of_the_estimate(name):
     counts = Counts(np.diag([20, 10, 12]) + 2, np.array([300, 200, 300]), np.array([4, 1, 0]))
     quick = ESTIMATORS[name].quick(counts, tail=0.025, rng=np.random.default_rng(0))
     careful = Evidence.of(ask(name, *counts), gamma=0.05)
-    # a few hundred draws, far from .025 and .975, end with four errors to spare; the sd of a normal is its interval / 3.92
+    # a few hundred draws do, far from .025 and .975; the sd of a normal is its interval / 3.92
     assert quick.theta == pytest.approx(careful.theta, abs=0.06)
     assert quick.margin == pytest.approx(careful.margin, abs=0.02)
     assert quick.sd == pytest.approx(careful.sd, rel=0.1)

@@ -6,12 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from custodes.stats.agreement.correlation import pooled_pearson, pooled_spearman
+from custodes.stats.agreement.correlation import pooled_pearson, pooled_spearman, weighted_item_mean, within_item
 from custodes.stats.agreement.kendall import pooled_kendall
 from custodes.stats.learning.heldout import (
     cross_predicted,
     heldout,
-    heldout_item_kendall,
     ordering_accuracy,
 )
 
@@ -61,7 +60,7 @@ def test_kendall_by_fold_equals_scipy_on_repeated_data(seed: int) -> None:
 @given(seed=SEEDS)
 def test_kendall_by_item_equals_scipy_on_repeated_data(seed: int) -> None:
     target, predictions, _, units, weights = study(seed)
-    found = heldout_item_kendall(target, predictions, units=units, weights=weights)
+    found = weighted_item_mean(within_item(target, predictions, kind="kendall"), units=units, weights=weights)
     for row, values in zip(weights, found, strict=True):
         items = np.repeat(np.arange(len(target)), row[units].astype(int))
         expected = [mean([tau(target[i], p[i]) for i in items]) for p in predictions]

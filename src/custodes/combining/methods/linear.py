@@ -6,7 +6,7 @@ import numpy as np
 
 from custodes.combining.methods.method import Formula, Lesson, Method
 from custodes.stats.learning import ridge
-from custodes.stats.learning.pairwise import PENALTIES, pairwise_logistic
+from custodes.stats.learning.pairwise import pairwise_logistic
 
 
 def best(lesson: Lesson) -> Formula:
@@ -39,11 +39,7 @@ def linear(lesson: Lesson) -> Formula:
 
 def pairwise(lesson: Lesson) -> Formula:
     """Logistic regression on people's preferences between outputs of one item."""
-    # With one group (a resample of few can be such) nothing can choose.
-    penalties = PENALTIES if len(np.unique(lesson.groups)) > 1 else np.array([ridge.PENALTY])
-    return lesson.calibrated(
-        pairwise_logistic(lesson.x, lesson.y, items=lesson.items, groups=lesson.groups, penalties=penalties)
-    )
+    return lesson.calibrated(pairwise_logistic(lesson.x, lesson.y, items=lesson.items, groups=lesson.groups))
 
 
 BEST = Method(

@@ -28,6 +28,7 @@ from custodes.evaluate.setting import Selection, at_least, between, one_of
 from custodes.evaluate.tables import count, label, labels, score, share, table, with_interval
 from custodes.progress import Progress, silent
 from custodes.stats.agreement import reliability
+from custodes.stats.agreement.correlation import weighted_item_mean, within_item
 from custodes.stats.learning import heldout
 
 GAPS = (("humans", "metrics"), ("both", "metrics"), ("both", "humans"))
@@ -210,24 +211,25 @@ def ceiling(
     between("confidence", confidence, 0, 1)
     at_least("resamples", resamples, 0)
     at_least("steps", steps, 1)
-    who = judges(study, **selection)
-    if not len(who.of_kind(METRIC)):
-        raise InputError(f"{study.name}: every metric is constant or has no scores ({listed(who.names)})")
-    if who.design.n_units < 2:
-        raise InputError(f"{study.name}: one item or cluster only; holding items out takes two")
-    who, given = _without_lone_items(who), _in_use(who, in_use)
-    targets = who.of_kind("human").tolist()
-    if not targets:
-        raise InputError(
-            f"{study.name}: nothing to predict: people gave verdicts only, constant ratings, or ratings of one item or"
-            " cluster only"
-        )
+    who = _without_lone_items(judges(study, **selection))
+    targets, metrics = who.of_kind("human").tolist(), who.of_kind(METRIC)
+    for wanting, message in (
+        (not len(metrics), f"every metric is constant or has no scores ({listed(who.names)})"),
+        (who.design.n_units < 2, "one item or cluster only; holding items out takes two"),
+        (
+            not targets,
+            "nothing to predict: people gave verdicts only, constant ratings, or ratings of one item or cluster only",
+        ),
+    ):
+        if wanting:
+            raise InputError(f"{study.name}: {message}")
+    given = metrics[:0] if in_use is None else _in_use(who, in_use)
 
     def answer(me: int, rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[int]]:
-        target = target_of(who, me, FOLDS[folds], resamples, rng)
+        target = target_of(who, me, folds, resamples, rng)
         fit = partial(MODELS[model], seed=int(rng.integers(2**31)))
         halo, apart = halo_columns(target, confidence)
-        tables = Ceiling.part(
+        return Ceiling.part(
             target.aspect,
             **_prediction_columns(target, fit, confidence),
             people=_people_columns(target, rng, confidence),
@@ -238,8 +240,7 @@ def ceiling(
             backward=backward_columns(target, given, steps, confidence),
             next=next_columns(target, given, confidence),
             history=_history_columns(target, fit, confidence),
-        )
-        return tables, apart
+        ), apart
 
     answers = each(
         answer,
@@ -250,10 +251,10 @@ def ceiling(
         label=who.rater_aspects.__getitem__,
     )
     parts, apart = zip(*answers, strict=True)
-    made = Ceiling.of([*parts, Ceiling.part(left_out=who.left_out_columns())], who.notes)
-    notes = [*_notes(who), *few_clusters_notes(who.design.n_units, resamples)]
+    notes = [*who.notes, *few_clusters_notes(who.design.n_units, resamples)]
+    made = Ceiling.of([*parts, Ceiling.part(left_out=who.left_out_columns())], notes)
     strangers = [who.people[i] for i in sorted(set().union(*apart))]
-    return replace(made, notes=tuple(dict.fromkeys([*made.notes, *notes, *_people_notes(made, strangers)])))
+    return replace(made, notes=(*made.notes, *_notes(made, who, strangers)))
 
 
 def _without_lone_items(who: Judges) -> Judges:
@@ -279,7 +280,7 @@ def _in_use(who: Judges, patterns: Patterns) -> NDArray[np.intp]:
     """The positions among the metrics of those that patterns name; a rater of several aspects stands for each."""
     named = [(who.names[i], who.raters[i]) for i in who.of_kind(METRIC)]
     known = list(dict.fromkeys(name for side in zip(*named, strict=True) for name in side))
-    chosen = () if patterns is None else select_labels(patterns, known, option="in_use", what="metric")
+    chosen = select_labels(patterns, known, option="in_use", what="metric")
     return np.flatnonzero([not {*names}.isdisjoint(chosen) for names in named])
 
 
@@ -290,8 +291,8 @@ def _prediction_columns(target: Target, fit: heldout.Fit, confidence: float) -> 
     draws = target.kendall(predicted)
     within = np.full_like(draws, np.nan)
     if target.whole:  # else the outputs of an item are predicted by different models
-        y, grids = target.grid(target.y), target.grid(predicted)
-        within = heldout.heldout_item_kendall(y, grids, units=target.who.design.units, weights=target.times)
+        by_item = within_item(target.grid(target.y), target.grid(predicted), kind="kendall")
+        within = weighted_item_mean(by_item, units=target.who.design.units, weights=target.times)
     gaps = [(a, b) for a, b in GAPS if {a, b} <= {*names}]
     first, second = ([names.index(pair[side]) for pair in gaps] for side in (0, 1))
     return {
@@ -337,59 +338,27 @@ def _people_columns(target: Target, rng: np.random.Generator, confidence: float)
 
 def _history_columns(target: Target, fit: heldout.Fit, confidence: float) -> dict[str, Any]:
     """The prediction from all metrics that were out by each date of release (the paper's figure 1)."""
-    who = target.who
-    dated = [(date, i) for i in target.columns["metrics"] if (date := who.dates[i]) is not None]
+    dated = [(date, i) for i in target.columns["metrics"] if (date := target.who.dates[i]) is not None]
     dates = sorted({date for date, _ in dated})
     if len(dates) < 2:
         return {}
     sets = [[i for date, i in dated if date <= last] for last in dates]
-    draws = target.kendall(target.predicted((target.x[:, own] for own in sets), fit))
+    predicted = target.predicted((target.x[:, own] for own in sets), fit)
     return {
         "date": dates,
-        "newest": [[who.names[i] for date, i in dated if date == last] for last in dates],
+        "newest": [[target.who.names[i] for date, i in dated if date == last] for last in dates],
         "columns": [len(own) for own in sets],
-        **with_interval("kendall", draws, confidence),
+        **with_interval("kendall", target.kendall(predicted), confidence),
     }
 
 
-def _notes(who: Judges) -> list[Note]:
-    """What the design of the study does not let be said, or makes say less."""
+def _notes(made: Ceiling, who: Judges, strangers: Sequence[str]) -> list[Note]:
+    """What the design of the study does not let be said, where people cannot be compared with each other, and where
+    something predicts them better than annotators with independent errors would allow; `strangers` have no part in the
+    halo."""
     humans, metrics = who.of_kind("human"), who.of_kind(METRIC)
     rows = int(np.isfinite(who.scores[humans]).any(axis=0).sum())
     undated = sum(who.dates[i] is None for i in metrics)
-    told = (
-        (
-            "one-aspect",
-            len(humans) < 2,
-            "people rated one aspect only: nothing to say of other aspects (humans, both, information)",
-            0,
-        ),
-        (
-            "more-features-than-rows",
-            len(metrics) >= rows,
-            f"{len(metrics)} metrics and {rows} rated outputs: more features than data; expect predictions near 0",
-            len(metrics),
-        ),
-        (
-            "undated-metrics",
-            0 < undated < len(metrics),
-            f"{undated} metrics have no date of release, so the history leaves them out",
-            undated,
-        ),
-        (
-            "two-clusters",
-            min(_clusters(who, k) for k in humans) == 2,
-            "people rated two items or clusters only: no forward path can be chosen without the held-out one",
-            0,
-        ),
-        ("weights-unused", who.design.item_weights is not None, "item weights do not act on predictions", 0),
-    )
-    return [Note(rule=rule, message=message, count=count) for rule, true, message, count in told if true]
-
-
-def _people_notes(made: Ceiling, strangers: Sequence[str]) -> list[Note]:
-    """Where people cannot be compared with each other, and where something predicts them better than annotators with
-    independent errors would allow; `strangers` have no part in the halo."""
     targets = made.prediction["target"].unique(maintain_order=True)
     alone = targets.filter(~targets.is_in(made.people["target"].to_list()))
     where = "" if len(alone) == len(targets) else f" of {listed(map(repr, alone))}"
@@ -397,23 +366,56 @@ def _people_notes(made: Ceiling, strangers: Sequence[str]) -> list[Note]:
     both = made.prediction.join(made.people, on="target", maintain_order="left")
     beyond = both.filter(pl.col("kendall_low") > pl.col("attainable_high"))["target"].unique(maintain_order=True)
     told = (
-        ("one-annotator", alone, f"ratings{where} by one annotator: nothing to say of how people agree (people, halo)"),
+        (
+            "one-aspect",
+            len(humans) < 2,
+            0,
+            "people rated one aspect only: nothing to say of other aspects (humans, both, information)",
+        ),
+        (
+            "more-features-than-rows",
+            len(metrics) >= rows,
+            len(metrics),
+            f"{len(metrics)} metrics and {rows} rated outputs: more features than data; expect predictions near 0",
+        ),
+        (
+            "undated-metrics",
+            0 < undated < len(metrics),
+            undated,
+            f"{undated} metrics have no date of release, so the history leaves them out",
+        ),
+        (
+            "two-clusters",
+            min(_clusters(who, k) for k in humans) == 2,
+            0,
+            "people rated two items or clusters only: no forward path can be chosen without the held-out one",
+        ),
+        ("weights-unused", who.design.item_weights is not None, 0, "item weights do not act on predictions"),
+        (
+            "one-annotator",
+            len(alone),
+            len(alone),
+            f"ratings{where} by one annotator: nothing to say of how people agree (people, halo)",
+        ),
         (
             "no-split-half",
-            apart,
+            len(apart),
+            len(apart),
             f"annotators cannot be split in halves that rated the same outputs: {listed(map(repr, apart))}",
         ),
         (
             "halo-annotators",
-            strangers,
+            len(strangers),
+            len(strangers),
             "no part in the halo of an aspect, as they rated too little, or nothing that others did:"
             f" {listed(strangers)}",
         ),
         (
             "attainable-exceeded",
-            beyond,
+            len(beyond),
+            len(beyond),
             f"predictions beyond what annotators' agreement allows: {listed(beyond)}; their errors are not independent"
             " there (or slots mix persons), so 'attainable' is no bound",
         ),
     )
-    return [Note(rule=rule, message=message, count=len(who)) for rule, who, message in told if len(who)]
+    return [Note(rule=rule, message=message, count=count) for rule, holds, count, message in told if holds]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from custodes.data.panel import Floats
-from custodes.evaluate.ceiling.prediction_target import Target, by_ridge
+from custodes.evaluate.ceiling.prediction_target import MODELS, Target
 from custodes.evaluate.people import mean_over_people
 from custodes.evaluate.tables import with_interval
 
@@ -28,10 +29,9 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
     others = np.delete(who.annotators, who.aspects.index(target.aspect), axis=0).swapaxes(0, 1)
     if not others.size or len(persons) < 2:
         return {}, []
-    metrics, draws = who.scores[target.columns["metrics"]], np.empty((len(persons), len(target.times), len(SOURCES)))
-    for own, (person, rating) in zip(draws, persons.items(), strict=True):
-        elsewhere = mean_over_people(np.delete(others, person, axis=0))
-        own[:] = _kendall(target, rating, (others[person], elsewhere, metrics))
+    metrics = who.scores[target.columns["metrics"]]
+    sources = ((others[person], mean_over_people(np.delete(others, person, axis=0)), metrics) for person in persons)
+    draws = np.stack([_kendall(target, *both) for both in zip(persons.values(), sources, strict=True)])
     told = np.asarray(np.isfinite(draws[:, 0]).all(axis=1))
     rated = np.array([[np.isfinite(rating).sum()] for rating in persons.values()])
     weight = np.where(np.isfinite(draws).all(axis=2), rated, 0.0)[told, :, np.newaxis]
@@ -39,12 +39,9 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
         mean = np.where(weight > 0, weight * draws[told], 0.0).sum(axis=0) / weight.sum(axis=0)
     lead = mean - mean[:, [REFERENCE]]
     lead[:, REFERENCE] = np.nan
-    columns = {
-        "source": SOURCES,
-        **with_interval("kendall", mean, confidence),
-        **with_interval("lead", lead, confidence),
-    }
-    return columns if told.any() else {}, [person for person, own in zip(persons, told, strict=True) if not own]
+    numbers = with_interval("kendall", mean, confidence) | with_interval("lead", lead, confidence)
+    columns = {"source": SOURCES, **numbers} if told.any() else {}
+    return columns, [person for person, own in zip(persons, told, strict=True) if not own]
 
 
 def _kendall(target: Target, rating: Floats, sources: tuple[Floats, ...]) -> Floats:
@@ -54,4 +51,4 @@ def _kendall(target: Target, rating: Floats, sources: tuple[Floats, ...]) -> Flo
     own = replace(target, y=y, fold=np.where(np.isfinite(y), target.fold, -1))
     if len(np.unique(own.fold[own.fold >= 0])) < 2:
         return np.full((len(target.times), len(sources)), np.nan)
-    return own.kendall(own.predicted(map(target.rows, sources), by_ridge))
+    return own.kendall(own.predicted(map(target.rows, sources), partial(MODELS["ridge"], seed=0)))

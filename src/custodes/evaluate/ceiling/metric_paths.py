@@ -27,13 +27,12 @@ def forward_columns(target: Target, given: NDArray[np.intp], steps: int, confide
     if len(np.unique(target.fold)) == 2:  # nothing is left to choose a path by
         path.predicted[1:], path.chosen[:] = np.nan, np.nan
     draws = target.kendall(path.predicted)
-    gain = np.diff(draws, axis=1, prepend=np.nan)
     first = 0 if len(given) else 1
     return {
         "step": np.arange(first, len(path.predicted)),
         "metric": [listed(names[given], limit=2), *names[path.order]][first:],
         **with_interval("kendall", draws[:, first:], confidence),
-        **with_interval("gain", gain[:, first:], confidence),
+        **with_interval("gain", np.diff(draws, axis=1, prepend=np.nan)[:, first:], confidence),
         "chosen": np.append(np.nan, path.chosen)[first:],
     }
 
@@ -65,8 +64,8 @@ def next_columns(target: Target, given: NDArray[np.intp], confidence: float) -> 
     """What each metric would add to those in use (none said: alone), and what taking it out would cost; the metric that
     adds most first."""
     x, names = _metrics(target)
-    everyone = np.arange(len(names))
-    used, more = given if len(given) else everyone, np.setdiff1d(everyone, given)
+    used = given if len(given) else np.arange(len(names))
+    more = np.setdiff1d(np.arange(len(names)), given)
     subsets = [given, used, *(np.append(given, i) for i in more), *(used[used != i] for i in used)]
     draws = target.kendall(_predicted(target, x, subsets))
     draws[:, [not len(own) for own in subsets]] = 0.0  # a constant ranks nothing: no agreement, rather than undefined

@@ -21,8 +21,9 @@ def information_columns(target: Target, confidence: float) -> dict[str, Any]:
     def error(features: str) -> Floats:
         """Summed over outputs in every resample: (1 + B, alphas)."""
         squared = lasso_errors(target.x[:, target.columns[features]], target.y, target.fold, alphas=ALPHAS)
-        by_unit = resample.unit_sums(squared, units=target.groups, n_units=target.who.design.n_units)
-        return resample.weighted_sums(target.times, by_unit)
+        return resample.weighted_sums(
+            target.times, resample.unit_sums(squared, units=target.groups, n_units=target.who.design.n_units)
+        )
 
     metrics, both = error("metrics"), error("both")
     with np.errstate(invalid="ignore", divide="ignore"):  # a resample without an output that people rated

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,27 +21,19 @@ Model = Literal["xgboost", "ridge"]
 N_FOLDS = 5
 
 
-class Dealing(NamedTuple):
-    """`deal` gives outputs to folds by the cluster of each; `whole`: one model predicts all outputs of an item."""
+FOLDS: Mapping[Folds, tuple[Callable[..., NDArray[np.intp]], bool]] = {
+    "item": (grouped_folds, True),
+    "plain": (plain_folds, False),
+}
+"""What deals outputs to folds by the cluster of each, and whether all outputs of an item are predicted by one model."""
 
-    deal: Callable[..., NDArray[np.intp]]
-    whole: bool
-
-
-FOLDS: Mapping[Folds, Dealing] = {"item": Dealing(grouped_folds, True), "plain": Dealing(plain_folds, False)}
-
-
-def by_trees(x: Floats, y: Floats, groups: NDArray[Any], *, seed: int) -> heldout.Predictor:
-    """Learn by boosted trees from a training part."""
-    return partial(boost.predict_boosted, boost.boosted(x, y, seed=seed, **boost.SETTINGS))
-
-
-def by_ridge(x: Floats, y: Floats, groups: NDArray[Any], *, seed: int = 0) -> heldout.Predictor:
-    """Learn by ridge regression from a training part; nothing is random."""
-    return partial(ridge.predict, ridge.ridge(x, y, groups=groups))
-
-
-MODELS: Mapping[Model, Callable[..., heldout.Predictor]] = {"xgboost": by_trees, "ridge": by_ridge}
+MODELS: Mapping[Model, Callable[..., heldout.Predictor]] = {
+    "xgboost": lambda x, y, groups, *, seed: partial(
+        boost.predict_boosted, boost.boosted(x, y, seed=seed, **boost.SETTINGS)
+    ),
+    "ridge": lambda x, y, groups, *, seed: partial(ridge.predict, ridge.ridge(x, y, groups=groups)),
+}
+"""What learns from a training part."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +73,7 @@ class Target:
     def persons(self) -> dict[int, Floats]:
         """The positions among people of those who rated it, with what they said (items, systems)."""
         everyone = self.who.annotators[self.who.aspects.index(self.aspect)]
-        return {k: own for k, own in enumerate(everyone) if np.isfinite(own).any()}
+        return {person: own for person, own in enumerate(everyone) if np.isfinite(own).any()}
 
     def rows(self, scores: Floats) -> Floats:
         """(..., items, systems) -> (rows, ...)."""
@@ -89,10 +81,9 @@ class Target:
 
     def grid(self, values: Floats) -> Floats:
         """(..., rows) -> (..., items, systems), NaN elsewhere."""
-        shape = self.who.scores.shape[1:]
-        made = np.full((*values.shape[:-1], shape[0] * shape[1]), np.nan)
-        made[..., self.row] = values
-        return made.reshape(*values.shape[:-1], *shape)
+        made = np.full((*values.shape[:-1], *self.who.scores.shape[1:]), np.nan)
+        made.reshape(*values.shape[:-1], -1)[..., self.row] = values
+        return made
 
     def predicted(self, features: Iterable[Floats], fit: heldout.Fit) -> Floats:
         """(m, rows): what m sets of features (rows, p) say of each row, by a model that has not seen its fold."""
@@ -100,24 +91,29 @@ class Target:
 
     def kendall(self, predictions: Floats) -> Floats:
         """Held-out tau-b of predictions (m, rows) in every resample -> (1 + B, m)."""
-        y, own, fold = self.y[:, np.newaxis], predictions[..., np.newaxis], self.fold[:, np.newaxis]
-        return heldout.heldout(pooled_kendall, y, own, fold, units=self.groups, weights=self.times)
+        return heldout.heldout(
+            pooled_kendall,
+            self.y[:, np.newaxis],  # every output an item of its own with one system: all are pooled
+            predictions[..., np.newaxis],
+            self.fold[:, np.newaxis],
+            units=self.groups,
+            weights=self.times,
+        )
 
 
-def target_of(who: Judges, me: int, dealing: Dealing, resamples: int, rng: np.random.Generator) -> Target:
+def target_of(who: Judges, me: int, folds: Folds, resamples: int, rng: np.random.Generator) -> Target:
     """The target of one aspect that people rated on two items or clusters at least."""
     y = who.scores[me].ravel()
     row = np.flatnonzero(np.isfinite(y))
     groups = who.design.units[row // who.scores.shape[2]]
-    n_folds = min(N_FOLDS, len(np.unique(groups)))
-    assert n_folds >= 2
+    deal, whole = FOLDS[folds]
     return Target(
         who=who,
         me=me,
         row=row,
         y=y[row],
         groups=groups,
-        fold=dealing.deal(groups, n_folds=n_folds, rng=rng),
-        whole=dealing.whole,
+        fold=deal(groups, n_folds=min(N_FOLDS, len(np.unique(groups))), rng=rng),
+        whole=whole,
         times=who.design.resampled(resamples, rng),
     )

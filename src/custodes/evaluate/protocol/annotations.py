@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from custodes.data.pairs import Signs
 from custodes.data.panel import Floats
 from custodes.data.patterns import Patterns
 from custodes.data.study import Study
@@ -17,11 +17,8 @@ from custodes.evaluate.setting import Setting
 from custodes.stats import ABSENT
 from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.estimator import Items, decide
-from custodes.stats.stopping.allocation import annotation_order, kinds_of
+from custodes.stats.stopping.allocation import Ints, annotation_order, kinds_of
 from custodes.stats.stopping.replay import Answers
-
-Signs = NDArray[np.int8]
-Ints = NDArray[np.int64]
 
 NONE = "none"
 """The metric of a row that uses people alone."""
@@ -33,15 +30,12 @@ IDEAL_MIXTURE = np.array([[0.8, 0.25, 0.1], [0.1, 0.5, 0.1], [0.1, 0.25, 0.8]])
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """Pairs that people rated: `human` and `metric` (pairs, items), `ABSENT` where silent; `metric_more` (pairs, 3)
-    counts of the metric on further items; `systems` (pairs, 2); `units` (items,)."""
+class Asked(Items):
+    """Pairs that people rated, beside a `metric` (pairs, items), `ABSENT` where it is silent, and `metric_more`
+    (pairs, 3), its counts on further items."""
 
-    human: Signs
     metric: Signs
     metric_more: Ints
-    systems: Ints
-    units: Ints
 
     @property
     def outcome(self) -> Ints:
@@ -139,9 +133,9 @@ def in_order(asked: Sequence[Asked], seeds: Sequence[int]) -> Answers:
 
 def comparisons_of(study: Study, setting: Setting) -> tuple[Comparison, ...]:
     """People against the metrics, or against nobody: then the only metric of a comparison is called 'none'."""
-    if setting["metrics"] not in (None, NONE):
-        return compare(study, **setting)
-    return compare(_people_alone(study, setting["human"]), **{**setting, "metrics": None})
+    if setting["metrics"] in (None, NONE):
+        study, setting = _people_alone(study, setting["human"]), {**setting, "metrics": None}
+    return compare(study, **setting)
 
 
 def _people_alone(study: Study, human: Patterns) -> Study:

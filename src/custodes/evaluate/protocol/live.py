@@ -6,22 +6,22 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
+from itertools import combinations, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from custodes.data.pairs import PairPreferences, pairs_of
+from custodes.data.pairs import PairPreferences, Signs, pairs_of
 from custodes.errors import InputError, OptionError, listed, suggestion
-from custodes.evaluate.protocol.annotations import Ints, outcome_of
+from custodes.evaluate.protocol.annotations import outcome_of
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, asked_for
 from custodes.evaluate.setting import at_least
 from custodes.stats import ABSENT
 from custodes.stats.correction.estimator import Items
 from custodes.stats.correction.estimators import ESTIMATORS
-from custodes.stats.stopping.allocation import annotation_order, counted, granted, kinds_of, tables
-from custodes.stats.stopping.rules import Rule, evidence_of, rule_on
+from custodes.stats.stopping.allocation import KINDS, Ints, annotation_order, granted, kinds_of, tables
+from custodes.stats.stopping.rules import Rule, rule_on
 
 
 class Annotation(NamedTuple):
@@ -48,10 +48,10 @@ class Decision(NamedTuple):
 class State:
     """All there is to know of a running protocol; plain values, so that it is a file between two sessions.
 
-    `answers` (pairs): item position to preference of the pair's first system (1, 0, -1, or -128: could not be made, so
-    another item is asked), in the order of `pairs_of(systems)`. `asked` (pairs): how many usable answers the present
-    look wants of each. `seed` makes the orders and an estimator's draws. `metric` (pairs, items) preferences, empty
-    without a metric; `units` the cluster of each item.
+    `answers` (pairs): item to preference of the pair's first system (1, 0, -1, or -128: could not be made, so another
+    item is asked), in the order of `pairs`. `asked` (pairs): how many usable answers the present look wants of each.
+    `seed` makes the orders and an estimator's draws. `metric` (pairs, items) preferences, empty without a metric;
+    `units` the cluster of each item.
     """
 
     systems: tuple[str, ...]
@@ -62,26 +62,30 @@ class State:
     stopping: Stopping
     seed: int
     look: int
-    answers: tuple[dict[int, int], ...]
+    answers: tuple[dict[str, int], ...]
     asked: tuple[int, ...]
     is_open: tuple[bool, ...]
     decision: tuple[int, ...]
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The two systems of every pair."""
+        return list(combinations(self.systems, 2))
 
     @cached_property
     def rule(self) -> Rule:
         """What the stopping means for these items."""
         return self.stopping.rule(ESTIMATORS[self.estimator], most=len(self.items), seed=self.seed)
 
-    @property
-    def usable(self) -> Ints:
-        """(pairs,): answers so far, without those that could not be made."""
-        return np.array([sum(value != ABSENT for value in own.values()) for own in self.answers])
+    @cached_property
+    def seen(self) -> Signs:
+        """(pairs, items): the answers so far."""
+        return np.array([[own.get(item, ABSENT) for item in self.items] for own in self.answers], dtype=np.int8)
 
     @property
-    def orders(self) -> Ints:
-        """(pairs, items): the order in which items are asked."""
-        available = np.ones((len(self.answers), len(self.items)), dtype=bool)
-        return annotation_order(available, np.random.default_rng(self.seed))
+    def usable(self) -> Ints:
+        """(pairs,): how many answers there are, without those that could not be made."""
+        return np.asarray((self.seen != ABSENT).sum(axis=1))
 
     @property
     def last(self) -> Ints:
@@ -166,13 +170,14 @@ def next_annotations(state: State) -> list[Annotation]:
     >>> next_annotations(start(["B", "A"], ["i1"]))
     [Annotation(item='i1', system_a='A', system_b='B')]
     """
-    wanted = []
-    rows = zip(*pairs_of(state.systems), state.answers, state.asked - state.usable, state.orders, strict=True)
-    for first, second, answers, lacking, order in rows:
-        fresh = (item for item in order.tolist() if item not in answers)
-        for item in islice(fresh, max(0, lacking)):
-            wanted.append(Annotation(state.items[item], state.systems[first], state.systems[second]))
-    return wanted
+    available = np.ones((len(state.answers), len(state.items)), dtype=bool)
+    orders = annotation_order(available, np.random.default_rng(state.seed)).tolist()
+    rows = zip(state.pairs, state.answers, (state.asked - state.usable).tolist(), orders, strict=True)
+    return [
+        Annotation(item, *pair)
+        for pair, answers, lacking, order in rows
+        for item in islice((state.items[i] for i in order if state.items[i] not in answers), max(0, lacking))
+    ]
 
 
 def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -> State:
@@ -186,26 +191,24 @@ def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -
     >>> decisions(state)[0].annotations, next_annotations(state)
     (1, [])
     """
-    place = {"item": _places(state.items), "system": _places(state.systems)}
-    pair_place = _places(zip(*pairs_of(state.systems), strict=True))
-    answers = [dict(own) for own in state.answers]
+    known = {"item": set(state.items), "system": set(state.systems)}
+    answers = dict(zip(state.pairs, map(dict, state.answers), strict=True))
     asked = set(next_annotations(state))
     for item, a, b, preference in verdicts:
         for what, name in (("item", item), ("system", a), ("system", b)):
-            if name not in place[what]:
-                raise InputError(f"no {what} {name!r} in this protocol{suggestion(name, place[what])}")
+            if name not in known[what]:
+                raise InputError(f"no {what} {name!r} in this protocol{suggestion(name, sorted(known[what]))}")
         if preference not in (1, 0, -1, None):
             raise InputError(f"preference {preference!r} for {item!r}: allowed are 1, 0, -1, or None where impossible")
         if a == b:
             raise InputError(f"{item!r}: {a!r} is compared with itself")
         low, high = sorted((a, b))
         value = ABSENT if preference is None else preference if a == low else -preference
-        own, here = answers[pair_place[place["system"][low], place["system"][high]]], place["item"][item]
-        if here not in own and Annotation(item, low, high) not in asked:
+        if item not in answers[low, high] and Annotation(item, low, high) not in asked:
             raise InputError(f"{low!r} against {high!r} on {item!r} is not asked now; see next_annotations")
-        if own.setdefault(here, value) != value:
+        if answers[low, high].setdefault(item, value) != value:
             raise InputError(f"{low!r} against {high!r} on {item!r} is already answered, and differently")
-    state = replace(state, answers=tuple(answers))
+    state = replace(state, answers=tuple(answers.values()))
     while any(state.asked) and not next_annotations(state):
         state = _next_look(_judged(state))
     return state
@@ -213,21 +216,14 @@ def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -
 
 def decisions(state: State) -> list[Decision]:
     """What is known of every pair so far."""
-    rows = zip(*pairs_of(state.systems), state.decision, state.usable.tolist(), state.is_open, strict=True)
-    return [
-        Decision(state.systems[a], state.systems[b], "=+-"[decision], n, is_open, n > 0)
-        for a, b, decision, n, is_open in rows
-    ]
-
-
-def _places(names: Iterable[Any]) -> dict[Any, int]:
-    return {name: i for i, name in enumerate(names)}
+    rows = zip(state.pairs, state.decision, state.usable.tolist(), state.is_open, strict=True)
+    return [Decision(*pair, "=+-"[decision], n, is_open, n > 0) for pair, decision, n, is_open in rows]
 
 
 def _next_look(state: State) -> State:
     """Ask for the annotations of the next look that lacks any, as far as the budget goes."""
     n, last = state.usable, state.last
-    left = np.array(max(0, state.rule.left - int(n.sum())))
+    left = np.array(max(0, state.rule.budget - int(n.sum())))
     is_open = np.array(state.is_open) & (n < last) & (left > 0)
     look, given = state.look, np.zeros(len(n), dtype=np.int64)
     while is_open.any() and not given.any():
@@ -240,22 +236,18 @@ def _next_look(state: State) -> State:
 
 def _judged(state: State) -> State:
     """Decide and close pairs by the answers of a complete round."""
-    rule, seen = state.rule, np.full((len(state.answers), len(state.items)), ABSENT, dtype=np.int8)
-    for own, answers in zip(seen, state.answers, strict=True):
-        own[list(answers)] = list(answers.values())
-    metric = np.array(state.metric, dtype=np.int8) if state.metric else np.full_like(seen, ABSENT)
+    metric = np.array(state.metric, dtype=np.int8) if state.metric else np.full_like(state.seen, ABSENT)
     # A pair whose items were all skipped has nothing to be judged by.
     judged = (np.array(state.asked) > 0) & (state.usable > 0)
-    together = None
-    if rule.estimator.needs_items:
-        items = Items(human=seen, systems=np.stack(pairs_of(state.systems), axis=1), units=np.array(state.units))
-        together = evidence_of(rule, items).where(judged)
-    kinds = kinds_of(seen, metric)[judged]
-    start = np.zeros(len(kinds), dtype=np.int64)
-    known = tables(counted(kinds, start, start + len(state.items)), outcome_of(metric)[judged])
-    ruling = rule_on(rule, known, look=state.look, last=state.last[judged], together=together)
+    kinds = kinds_of(state.seen, metric)
+    counts = np.stack([(kinds == kind).sum(axis=1) for kind in range(KINDS)], axis=1)
+    systems, units = np.stack(pairs_of(state.systems), axis=1), np.array(state.units)
+    items = Items(human=state.seen, systems=systems, units=units) if state.rule.estimator.needs_items else None
+    known = tables(counts[judged], outcome_of(metric)[judged])
     decision, is_open = np.array(state.decision), np.array(state.is_open)
-    decision[judged], is_open[judged] = ruling.decision, ~ruling.closed
+    decision[judged], is_open[judged], _ = rule_on(
+        state.rule, known, look=state.look, last=state.last[judged], items=items, judged=judged
+    )
     return replace(state, decision=tuple(decision.tolist()), is_open=tuple(is_open.tolist()))
 
 
@@ -265,16 +257,9 @@ def _metric_rows(
     """(pairs, items) preferences of the one rater, in the order of the state."""
     if len(metric.raters) != 1:
         raise OptionError(f"metric: preferences of {len(metric.raters)} raters ({listed(metric.raters)}); give one")
-    rows = {(a, b): own for a, b, own in zip(metric.system_a, metric.system_b, metric.signs[:, 0], strict=True)}
-    place = {name: i for i, name in enumerate(metric.items)}
-    missing = [item for item in items if item not in place]
-    first, second = pairs_of(systems)
-    made = np.full((len(first), len(items)), ABSENT, dtype=np.int8)
-    columns = [k for k, item in enumerate(items) if item in place]
-    for own, a, b in zip(made, first, second, strict=True):
-        pair = (systems[a], systems[b])
-        if pair in rows:
-            own[columns] = rows[pair][[place[items[k]] for k in columns]]
-    if len(missing) == len(items) or (made == ABSENT).all():
+    named = zip(metric.system_a, metric.system_b, metric.signs[:, 0].tolist(), strict=True)
+    rows = {(a, b): dict(zip(metric.items, own, strict=True)) for a, b, own in named}
+    made = tuple(tuple(rows.get(pair, {}).get(item, ABSENT) for item in items) for pair in combinations(systems, 2))
+    if {sign for own in made for sign in own} == {ABSENT}:
         raise InputError(f"metric: no pair and item in common with this protocol (items {listed(items, limit=3)})")
-    return tuple(tuple(own.tolist()) for own in made)
+    return made

@@ -137,35 +137,31 @@ def plan(
     >>> result.power.filter(pl.col("margin") == 0.5)["power"].is_between(0.2, 1).all()
     True
     """
-    sizes = {"items": items, "metric_items": metric_items}
-    for name, value, least in (
-        ("replications", replications, 1),
-        ("items", items, 1),
-        ("metric_items", metric_items, 0),
-    ):
-        at_least(name, value, least)
-    assumed: dict[str, Any] = {"margins": margins, "tie_rate": tie_rate, "channel": channel}
+    for name, n, least in (("replications", replications, 1), ("items", items, 1), ("metric_items", metric_items, 0)):
+        at_least(name, n, least)
+    assumed = {"margins": margins, "tie_rate": tie_rate, "channel": channel}
     for name, value in assumed.items() if pilot is not None else ():
         if value is not None:
             raise OptionError(f"{name} and a pilot study contradict each other; give one of them")
-    for name, value in setting.items() if pilot is None else ():
-        if value != DEFAULTS[name]:  # type: ignore[literal-required]
+    for name, option in setting.items() if pilot is None else ():
+        if option != DEFAULTS[name]:  # type: ignore[literal-required]
             raise OptionError(f"{name} selects from a pilot study, and there is none")
-    worlds = [_assumed(**assumed, **sizes)] if pilot is None else list(_piloted(pilot, setting, **sizes))
+    worlds = [_assumed(margins, tie_rate, channel)] if pilot is None else list(_piloted(pilot, setting))
     estimators, rules = asked_for(estimator, stopping, alone=worlds[0].channel is None)
     for own in estimators:
         if own.needs_items:
             raise OptionError(
                 f"estimator={own.name!r} needs the items of a whole study, which a plan does not draw; use human"
             )
-    others = [own for own in estimators if own is not HUMAN]
+    first = min(rule.looks[0] if rule.looks else rule.batch for rule in rules)
     generator = np.random.default_rng(rng)
     made = []
     for world in progress(worlds, total=len(worlds), desc="plan"):
-        rows = _rows(world, [HUMAN, *others], rules, replications, generator)
+        drawn = _drawn(world, replications, items, metric_items, generator)
+        rows = _rows(world, drawn, rules, list(dict.fromkeys([HUMAN, *estimators])), generator)
         made += [Plan.part(world.aspect, plan=row) for row in rows]
-        first = min(rule.looks[0] if rule.looks else rule.batch for rule in rules)
-        made.append(Plan.part(world.aspect, power=_power(world, rules[0].gamma), saving=_saving(world, first)))
+        power = _power(world, items, rules[0].gamma)
+        made.append(Plan.part(world.aspect, power=power, saving=_saving(world, 1 - first / (items + metric_items))))
     message = (
         "a metric saves at most the square of its correlation with people; a judge no better than the systems it judges"
         " can at most halve the annotations (Dorner et al. 2025)"
@@ -176,19 +172,17 @@ def plan(
 @dataclass(frozen=True, kw_only=True)
 class _World:
     """What is assumed: `counts` (pairs, 3) of a pilot, or else known `shares` (pairs, 3); `channel` (3, 3) [human,
-    metric], rows summing to 1; `items` to annotate, and `metric_items` that the metric rates beside them."""
+    metric], rows summing to 1."""
 
     aspect: str
     metric: str
     counts: NDArray[np.int64] | None
     shares: Floats
     channel: Floats | None
-    items: int
-    metric_items: int
 
 
 def _assumed(
-    margins: Sequence[float] | None, tie_rate: float | None, channel: ArrayLike | Literal["ideal"] | None, **sizes: int
+    margins: Sequence[float] | None, tie_rate: float | None, channel: ArrayLike | Literal["ideal"] | None
 ) -> _World:
     ties = TIE_RATE if tie_rate is None else tie_rate
     if not 0 <= ties < 1:
@@ -198,7 +192,7 @@ def _assumed(
         raise OptionError(f"margins={margins}: with {ties:g} ties a margin lies between -{1 - ties:g} and {1 - ties:g}")
     shares = np.stack([(1 - ties + given) / 2, np.full(len(given), ties), (1 - ties - given) / 2], axis=1)
     name, answers = (NONE, None) if channel is None else _channel_of(channel)
-    return _World(aspect="", metric=name, counts=None, shares=np.clip(shares, 0, 1), channel=answers, **sizes)
+    return _World(aspect="", metric=name, counts=None, shares=np.clip(shares, 0, 1), channel=answers)
 
 
 def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
@@ -215,13 +209,13 @@ def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
     return "channel", given / given.sum(axis=1, keepdims=True)
 
 
-def _piloted(pilot: Study, setting: Setting, **sizes: int) -> Iterator[_World]:
+def _piloted(pilot: Study, setting: Setting) -> Iterator[_World]:
     for comparison in comparisons_of(pilot, setting):
         for metric in comparison.metrics:
             asked = asked_of(comparison, metric)
             channel = None if metric == NONE else _answered(asked)
-            known = {"counts": asked.outcome, "shares": asked.truth, "channel": channel}
-            yield _World(aspect=comparison.aspect, metric=metric, **known, **sizes)
+            counts, shares = asked.outcome, asked.truth
+            yield _World(aspect=comparison.aspect, metric=metric, counts=counts, shares=shares, channel=channel)
 
 
 def _answered(asked: Asked) -> Floats:
@@ -232,7 +226,9 @@ def _answered(asked: Asked) -> Floats:
     return _channel_of(counts + counts[::-1, ::-1] + 1)[1]
 
 
-def _drawn(world: _World, replications: int, rng: np.random.Generator) -> tuple[Answers, Floats]:
+def _drawn(
+    world: _World, replications: int, items: int, metric_items: int, rng: np.random.Generator
+) -> tuple[Answers, Floats]:
     """Answers of simulated studies, and the true shares (replications, pairs, 3) behind them."""
     shape = (replications, len(world.shares))
     if world.counts is None:
@@ -241,7 +237,7 @@ def _drawn(world: _World, replications: int, rng: np.random.Generator) -> tuple[
         gammas = rng.standard_gamma(world.counts + 1.0, size=(*shape, 3))
         shares = gammas / gammas.sum(axis=-1, keepdims=True)
     edges = np.cumsum(shares, axis=-1)[..., np.newaxis, :2]
-    human = (rng.random((*shape, world.items, 1)) > edges).sum(axis=-1)
+    human = (rng.random((*shape, items, 1)) > edges).sum(axis=-1)
     metric = np.full(human.shape, 3)
     total = np.zeros((*shape, 3), dtype=np.int64)
     if world.channel is not None:
@@ -249,32 +245,33 @@ def _drawn(world: _World, replications: int, rng: np.random.Generator) -> tuple[
         metric = (rng.random((*human.shape, 1)) > limits).sum(axis=-1)
         total = np.stack([(metric == kind).sum(axis=-1) for kind in range(3)], axis=-1)
         answered = shares @ world.channel
-        total += rng.multinomial(world.metric_items, answered / answered.sum(axis=-1, keepdims=True))
-    kinds, available = (4 * human + metric).astype(np.int8), np.full(shape, world.items, dtype=np.int64)
-    return Answers(kinds=kinds, available=available, metric=total), np.asarray(shares)
+        total += rng.multinomial(metric_items, answered / answered.sum(axis=-1, keepdims=True))
+    available = np.full(shape, items, dtype=np.int64)
+    return Answers(kinds=(4 * human + metric).astype(np.int8), available=available, metric=total), np.asarray(shares)
 
 
 def _rows(
     world: _World,
-    estimators: Iterable[Estimator],
+    drawn: tuple[Answers, Floats],
     rules: Iterable[Stopping],
-    replications: int,
+    estimators: Sequence[Estimator],
     rng: np.random.Generator,
 ) -> Iterator[dict[str, Any]]:
     """Rows of the table `plan`, under each rule people alone first: they are what the others save against."""
-    answers, shares = _drawn(world, replications, rng)
+    answers, shares = drawn
     reference = np.sign(shares[..., 0] - shares[..., 2]).astype(np.int8)
     for stopping in rules:
-        alone = None
+        alone = np.nan
         for estimator in estimators:
-            rule = stopping.rule(estimator, most=world.items, seed=int(rng.integers(2**63)))
+            rule = stopping.rule(estimator, most=answers.kinds.shape[-1], seed=int(rng.integers(2**63)))
             end = replay(answers, rule, reference=reference, truth=shares)
             n = end.n.mean(axis=1)
-            alone = n.mean() if alone is None else alone
-            width = margin_width(shares, end.n, gamma=rule.gamma)
+            helped = np.zeros(end.n.shape)
             if estimator.uses_metric and world.channel is not None:
-                unseen = 1 - end.n / (world.items + world.metric_items)
-                width = width * np.sqrt(1 - preference_correlation(shares, world.channel) ** 2 * unseen)
+                helped = preference_correlation(shares, world.channel) ** 2 * (1 - end.n / answers.metric.sum(axis=-1))
+            else:
+                alone = n.mean()
+            width = margin_width(shares, end.n, gamma=rule.gamma) * np.sqrt(1 - helped)
             yield {
                 "metric": world.metric if estimator.uses_metric else NONE,
                 "estimator": estimator.name,
@@ -288,9 +285,9 @@ def _rows(
             }
 
 
-def _power(world: _World, gamma: float) -> dict[str, Any]:
+def _power(world: _World, items: int, gamma: float) -> dict[str, Any]:
     """Exact, for people alone; of a pilot one row a pair."""
-    places = np.array([n for n in CURVE if n < world.items] + [world.items])
+    places = np.array([n for n in CURVE if n < items] + [items])
     n_pairs = len(world.shares)
     shares, n = np.repeat(world.shares, len(places), axis=0), np.tile(places, n_pairs)
     margin = np.round(shares[:, 0] - shares[:, 2], 12)  # an assumed .3 comes back as .3
@@ -306,9 +303,9 @@ def _power(world: _World, gamma: float) -> dict[str, Any]:
     }
 
 
-def _saving(world: _World, first: int) -> dict[str, Any]:
-    """Closed form: the variance of the margin falls by correlation^2, as far as there are more metric ratings than the
-    `first` look has annotations."""
+def _saving(world: _World, unseen: float) -> dict[str, Any]:
+    """Closed form: the variance of the margin falls by correlation^2, as far as the metric rated what is `unseen` by
+    people at the first look."""
     if world.channel is None:
         return {}
     correlation = preference_correlation(world.shares, world.channel)
@@ -318,5 +315,5 @@ def _saving(world: _World, first: int) -> dict[str, Any]:
         "margin": world.shares[:, 0] - world.shares[:, 2],
         "correlation": correlation,
         "saving_most": correlation**2,
-        "saving": correlation**2 * max(0.0, 1 - first / (world.items + world.metric_items)),
+        "saving": correlation**2 * max(0.0, unseen),
     }

@@ -6,7 +6,6 @@ import os
 import zlib
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -38,11 +37,7 @@ from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.estimator import Estimator, decide
 from custodes.stats.decisions.outcome import error_types
 from custodes.stats.resampling import resample
-from custodes.stats.stopping.replay import Replayed, mean_kld, replay
-from custodes.stats.stopping.rules import Rule
-from custodes.stats.stopping.sequential import BOUNDARIES
-
-Part = dict[str, pl.DataFrame]
+from custodes.stats.stopping.replay import Answers, mean_kld, replay
 
 ERRORS = ("correct", "inversion", "omission", "insertion")
 """Kinds of decisions, in the order of `error_types`."""
@@ -172,134 +167,96 @@ def protocol(
     >>> result.protocol["share"].is_between(0, 1).all()
     True
     """
+    threads = os.cpu_count() or 1 if workers is None else at_least("workers", workers, 1)
     for name, value, least in (("replications", replications, 1), ("resamples", resamples, 0), ("ideal", ideal, 0)):
         at_least(name, value, least)
-    if workers is not None:
-        at_least("workers", workers, 1)
     alone = setting["metrics"] in (None, NONE) and not ideal
     estimators, rules = asked_for(estimator, stopping, alone=alone)
     root = int(np.random.default_rng(rng).integers(2**63))
     comparisons = comparisons_of(study, setting)
     tasks = [
-        _Task.of(comparison, metric, fitting, ideal, root)
+        (comparison, metric, fitting)
         for comparison in comparisons
         for metric in (NONE, *(name for name in comparison.metrics if name != NONE), *[IDEAL] * (ideal > 0))
         if (fitting := [own for own in estimators if own.uses_metric == (metric != NONE)])
     ]
 
-    def answer(task: _Task) -> list[Part]:
-        return list(_replayed(task, rules, replications, null))
-
-    with ThreadPoolExecutor(max_workers=workers or os.cpu_count() or 1) as pool:
-        parts = [own for made in progress(pool.map(answer, tasks), total=len(tasks), desc="protocol") for own in made]
-    # one task of each aspect, as the reference is of people alone
-    parts += [_reference(task, rules[0].gamma, resamples) for task in {task.aspect: task for task in tasks}.values()]
-    own_notes = [note for comparison in comparisons for note in _study_notes(comparison)]
-    n_pairs = max(len(comparison.design.pairs) for comparison in comparisons)
-    return Protocol.of(parts, [*own_notes, *_notes(estimators, rules, n_pairs)])
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Task:
-    """One aspect and metric ('none', a metric, or 'ideal'): people beside it, and the estimators that make use of both.
-
-    Everything random comes from `seed`, so that neither the other tasks nor the threads change an answer.
-    """
-
-    aspect: str
-    metric: str
-    estimators: Sequence[Estimator]
-    asked: Asked
-    seed: tuple[int, int]
-
-    @classmethod
-    def of(cls, comparison: Comparison, metric: str, estimators: Sequence[Estimator], ideal: int, root: int) -> _Task:
-        """Of one metric, or of a simulated one on `ideal` more items."""
+    def answer(task: tuple[Comparison, str, list[Estimator]]) -> list[dict[str, pl.DataFrame]]:
+        comparison, metric, fitting = task
         asked = asked_of(comparison, NONE if metric == IDEAL else metric)
-        seed = (root, zlib.crc32(comparison.aspect.encode()))
-        made = cls(aspect=comparison.aspect, metric=metric, estimators=estimators, asked=asked, seed=seed)
-        return replace(made, asked=with_ideal(asked, ideal, made.rng(3))) if metric == IDEAL else made
+        if metric == IDEAL:
+            asked = with_ideal(asked, ideal, _rng(root, comparison, 3))
+        # One seed a replication: more replications begin with the same ones, and all rows share their orders.
+        seeds = _rng(root, comparison, 0).integers(2**63, size=replications).tolist()
+        worlds = [[asked] * replications, *[[permuted(asked, np.random.default_rng([s, 1])) for s in seeds]] * null]
+        replayed = [in_order(world, seeds) for world in worlds]
+        seed = int(_rng(root, comparison, 1).integers(2**63))
+        rows = [_row(metric, own, rule, seed, asked, replayed) for own in fitting for rule in rules]
+        rows.append({"naive": {} if metric == NONE else _naive(metric, asked, rules[0].gamma)})
+        return [Protocol.part(comparison.aspect, **row) for row in rows]
 
-    def rng(self, purpose: int) -> np.random.Generator:
-        """A generator of this aspect's own for one purpose."""
-        return np.random.default_rng([*self.seed, purpose])
-
-
-def _replayed(task: _Task, rules: Sequence[Stopping], replications: int, null: bool) -> Iterable[Part]:
-    """The tables of all replications, and of the metric taken at its word."""
-    asked, gamma = task.asked, rules[0].gamma
-    # One seed a replication: more replications begin with the same ones, and all rows share their orders.
-    seeds = task.rng(0).integers(2**63, size=replications).tolist()
-    worlds = [in_order([asked] * replications, seeds)]
-    if null:
-        worlds.append(in_order([permuted(asked, np.random.default_rng([seed, 1])) for seed in seeds], seeds))
-    most = max(int(world.available.max()) for world in worlds)
-    reference, truth = asked.reference(gamma), asked.truth
-    for estimator in task.estimators:
-        for stopping in rules:
-            rule = stopping.rule(estimator, most=most, seed=int(task.rng(1).integers(2**63)))
-            ends = [replay(world, rule, reference=reference, truth=truth) for world in worlds]
-            keys = {"metric": task.metric, "estimator": estimator.name, **stopping.columns}
-            yield Protocol.part(
-                task.aspect,
-                protocol=keys | _row(ends, worlds[0].available, reference),
-                curve=_curve(keys, rule, ends[0], int(worlds[0].available[0].sum())),
-            )
-    if task.metric != NONE:
-        outcome = asked.metric_outcome
-        decision = decide(human_theta(outcome[:, 0], outcome[:, 2]), gamma=gamma)
-        errors = errors_of(reference, np.where(outcome.sum(axis=1), decision, np.nan))
-        naive = {"metric": task.metric, "n": int(outcome.sum()), **errors, "kld": mean_kld(shares_of(outcome), truth)}
-        yield Protocol.part(task.aspect, naive=naive)
+    with ThreadPoolExecutor(max_workers=threads) as pool:
+        parts = [own for made in progress(pool.map(answer, tasks), total=len(tasks), desc="protocol") for own in made]
+    parts += [_reference(comparison, root, rules[0].gamma, resamples) for comparison in comparisons]
+    notes = [note for comparison in comparisons for note in _study_notes(comparison)]
+    n_pairs = max(len(comparison.design.pairs) for comparison in comparisons)
+    return Protocol.of(parts, [*notes, *_notes(estimators, rules, n_pairs)])
 
 
-def _row(ends: Sequence[Replayed], available: NDArray[np.int64], reference: NDArray[np.int8]) -> dict[str, Any]:
-    """Means over replications, and their standard deviations; the second end is of pairs that do not differ."""
-    end = ends[0]
-    null_error = (ends[1].decision != 0).mean(axis=1) if len(ends) > 1 else np.full(len(end.n), np.nan)
+def _rng(root: int, comparison: Comparison, purpose: int) -> np.random.Generator:
+    """A generator of an aspect's own for one purpose: neither other aspects nor threads change an answer."""
+    return np.random.default_rng([root, zlib.crc32(comparison.aspect.encode()), purpose])
+
+
+def _row(
+    metric: str, estimator: Estimator, stopping: Stopping, seed: int, asked: Asked, worlds: Sequence[Answers]
+) -> dict[str, dict[str, Any]]:
+    """One row of `protocol` and its curve; in the second of the `worlds` no pair differs."""
+    reference, available = asked.reference(stopping.gamma), worlds[0].available
+    rule = stopping.rule(estimator, most=max(int(world.available.max()) for world in worlds), seed=seed)
+    ends = [replay(world, rule, reference=reference, truth=asked.truth) for world in worlds]
+    end, keys = ends[0], {"metric": metric, "estimator": estimator.name, **stopping.columns}
     values = {
         "annotations": end.n.sum(axis=1),
         "share": (end.n / available).mean(axis=1),
         **errors_of(reference, end.decision),
         "kld": end.kld[-1],
-        "null_error": null_error,
+        "null_error": (ends[1].decision != 0).mean(axis=1) if len(ends) > 1 else np.full(len(end.n), np.nan),
     }
     means = [with_sd(name, own) for name, own in values.items()]
-    return {"replications": len(end.n), **{name: own for pair in means for name, own in pair.items()}}
-
-
-def _curve(keys: dict[str, Any], rule: Rule, end: Replayed, available: int) -> dict[str, Any]:
-    """What has been reached after each round, means over replications."""
     annotations = end.annotations.mean(axis=1)
-    return {
-        **{name: keys[name] for name in ("metric", "estimator", "stopping", "stop")},
+    curve = {
         "round": np.arange(1, len(rule.looks) + 1),
         "look": rule.looks,
         "annotations": annotations,
-        "share": annotations / available,
+        "share": annotations / available[0].sum(),
         **{name: getattr(end, name).mean(axis=1) for name in ("decided", "correct", "kld")},
+    }
+    return {
+        "protocol": {**keys, "replications": len(end.n), **{name: own for pair in means for name, own in pair.items()}},
+        "curve": {name: keys[name] for name in ("metric", "estimator", "stopping", "stop")} | curve,
     }
 
 
-def _reference(task: _Task, gamma: float, resamples: int) -> Part:
+def _naive(metric: str, asked: Asked, gamma: float) -> dict[str, Any]:
+    """The metric taken at its word on all items that it rated (the paper's Table 4)."""
+    outcome = asked.metric_outcome
+    decision = decide(human_theta(outcome[:, 0], outcome[:, 2]), gamma=gamma)
+    errors = errors_of(asked.reference(gamma), np.where(outcome.sum(axis=1), decision, np.nan))
+    return {"metric": metric, "n": int(outcome.sum()), **errors, "kld": mean_kld(shares_of(outcome), asked.truth)}
+
+
+def _reference(comparison: Comparison, root: int, gamma: float, resamples: int) -> dict[str, pl.DataFrame]:
     """How often people's own decisions come back on resampled clusters: what "correct" can reach at most."""
-    asked, reference = task.asked, task.asked.reference(gamma)
-    n_units = int(asked.units.max()) + 1
+    asked, design = asked_of(comparison, NONE), comparison.design
+    reference = asked.reference(gamma)
     hot = np.stack([asked.human == kind for kind in (1, -1)], axis=1).astype(np.float64)
-    per_unit = resample.unit_sums(hot, units=asked.units, n_units=n_units)
-    times = resample.bootstrap_weights(n_units, resamples if n_units > 1 else 0, task.rng(2))
-    drawn = resample.weighted_sums(times, per_unit)
+    times = design.resampled(resamples, _rng(root, comparison, 2))[1:]
+    drawn = resample.weighted_sums(times, resample.unit_sums(hot, units=design.units, n_units=design.n_units))
     decision = decide(human_theta(drawn[..., 0], drawn[..., 1]), gamma=gamma)
     agreement = errors_of(reference, decision)["correct"] if len(times) else np.full(2, np.nan)
-    return Protocol.part(
-        task.aspect,
-        reference={
-            "pairs": len(reference),
-            "annotations": int(asked.outcome.sum()),
-            "decided": (reference != 0).mean(),
-            **with_sd("self_agreement", agreement),
-        },
-    )
+    columns = {"pairs": len(reference), "annotations": int(asked.outcome.sum()), "decided": (reference != 0).mean()}
+    return Protocol.part(comparison.aspect, reference={**columns, **with_sd("self_agreement", agreement)})
 
 
 def _study_notes(comparison: Comparison) -> list[Note]:
@@ -316,7 +273,7 @@ def _study_notes(comparison: Comparison) -> list[Note]:
 def _notes(estimators: Sequence[Estimator], rules: Sequence[Stopping], n_pairs: int) -> Iterable[Note]:
     """What a reader must know before trusting the error rates."""
     gamma = rules[0].gamma
-    if any(rule.boundary == next(iter(BOUNDARIES)) and not rule.deciding.anytime for rule in rules):
+    if any(rule.boundary == USUAL.boundary and not rule.deciding.anytime for rule in rules):
         message = (
             f"every look decides at gamma={gamma:g} as if it were the only one, so false decisions are more"
             " frequent than that (null=True counts them); boundary='pocock' keeps the level"

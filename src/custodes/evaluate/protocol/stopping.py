@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
@@ -12,9 +13,8 @@ from custodes.evaluate.setting import at_least, between, one_of
 from custodes.evaluate.tables import count, label
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.correction.estimators import ESTIMATORS
-from custodes.stats.stopping.rules import Rule
+from custodes.stats.stopping.rules import STOPS, Closing, Deciding, Rule
 from custodes.stats.stopping.sequential import BOUNDARIES, group_sequential_bounds
-from custodes.stats.stopping.stops import STOPS, Closing, Deciding
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -45,8 +45,7 @@ class Stopping:
         between("gamma", self.gamma, 0, 1)
         between("futility", self.futility, 0, 1)
         at_least("batch", self.batch, 1)
-        if self.budget is not None:
-            at_least("budget", self.budget, 1)
+        at_least("budget", 1 if self.budget is None else self.budget, 1)
         parts = [part.strip() for part in self.stop.split("+")]
         for part in parts:
             if part not in STOPS:
@@ -79,8 +78,7 @@ class Stopping:
     @property
     def given(self) -> dict[str, Any]:
         """What is not as by default."""
-        own = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
-        return {name: value for name, (value, default) in own.items() if value != default}
+        return {own.name: vars(self)[own.name] for own in fields(self) if vars(self)[own.name] != own.default}
 
     def __repr__(self) -> str:
         return f"Stopping({', '.join(f'{name}={value!r}' for name, value in self.given.items())})"
@@ -116,7 +114,7 @@ class Stopping:
         wanted = self.looks or (*range(self.batch, most, self.batch), most)
         looks = tuple(dict.fromkeys(min(n, most) for n in wanted))
         if isinstance(self.boundary, str):
-            bounds = group_sequential_bounds(looks, boundary=BOUNDARIES[self.boundary], level=self.gamma).tolist()
+            bounds = group_sequential_bounds(looks, shape=BOUNDARIES[self.boundary], level=self.gamma).tolist()
         else:
             bounds = [float(self.boundary)] * len(looks)
         return Rule(
@@ -127,7 +125,7 @@ class Stopping:
             deciding=self.deciding,
             closings=tuple((part, getattr(self, part.name)) for part in self.parts if isinstance(part, Closing)),
             seed=seed,
-            budget=self.budget,
+            budget=self.budget or sys.maxsize,
         )
 
 

@@ -133,6 +133,8 @@ def _untied(values: Floats, bounds: NDArray[np.intp], weights: Floats) -> Floats
     group, unit = np.unique(values, return_inverse=True)[1], np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
     members = csr_array((np.ones(len(values)), (group, unit)), shape=(group.max() + 1, weights.shape[1]))
     present = np.ascontiguousarray(weights.T)
-    squares = sum((np.asarray(members[part] @ present) ** 2).sum(axis=0) for part in chunks(members.shape[0], len(weights)))
+    squares = sum(
+        (np.asarray(members[part] @ present) ** 2).sum(axis=0) for part in chunks(members.shape[0], len(weights))
+    )
     pairs = (weights @ np.diff(bounds)) ** 2
     return np.where(pairs - squares > _CONSTANT * pairs, pairs - squares, np.nan)

@@ -13,10 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.learning.folds import Floats, Ints, splits
+from custodes.stats.learning.folds import Floats, Ints, inner_folds, splits
 from custodes.stats.learning.ridge import PENALTY, predict, ridge, scaling, standardised
 
-_INNER = 5  # folds of groups, where the folds given leave none to choose by
 _TIE = 1e-10  # of the total squared error; copies of a column differ by less, through rounding
 
 
@@ -56,18 +55,17 @@ def forward_path(
     for column in given:
         parts = [_swept(part, column) for part in parts]
     free[given] = False
-    n, total = np.count_nonzero(fold >= 0), _squared(parts)
-    errors = [total / n]
+    errors = [_squared(parts)]
     order: list[int] = []
     while free.any() and len(order) < steps:
         change = np.where(free, sum(_changes(part) for part in parts), np.inf)
         per = np.where(change < 0, costs, 1.0)
-        best = int(np.argmax(change / per <= (change / per).min() + _TIE * total / per))
+        best = int(np.argmax(change / per <= (change / per).min() + _TIE * errors[0] / per))
         parts = [_swept(part, best) for part in parts]
         free[best] = False
         order.append(best)
-        errors.append(_squared(parts) / n)
-    return np.array(order, dtype=np.intp), np.array(errors)
+        errors.append(_squared(parts))
+    return np.array(order, dtype=np.intp), np.array(errors) / np.count_nonzero(fold >= 0)
 
 
 class Path(NamedTuple):
@@ -104,7 +102,7 @@ def nested_path(
     predicted, chosen = np.full((len(budgets), len(y)), np.nan), np.zeros(len(order))
     most = int(budgets[-1] / costs.min() + 1)
     for train, held in (parts := splits(fold)):
-        inner = _choosing(fold[train], groups[train])
+        inner = fold[train] if np.ptp(fold[train]) else inner_folds(groups[train])
         own = path(x[train], y[train], inner, steps=most)[0] if np.ptp(inner) else order[:0]
         lengths = np.searchsorted(np.cumsum(costs[own]), budgets * (1 + _TIE), side="right")
         chosen += [column in own[:length] for column, length in zip(order, lengths[1:], strict=True)]
@@ -113,11 +111,6 @@ def nested_path(
             learnt = ridge(x[np.ix_(train, subset)], y[train], groups=groups[train])
             predicted[k, held] = predict(learnt, x[np.ix_(held, subset)])
     return Path(order, predicted, chosen / len(parts))
-
-
-def _choosing(fold: Ints, groups: Ints) -> Ints:
-    """Folds to choose by within a part trained on: those it has or, where it has one only, folds of its groups."""
-    return fold if np.ptp(fold) else np.unique(groups, return_inverse=True)[1] % _INNER
 
 
 def subset_predictions(x: Floats, y: Floats, fold: Ints, *, subsets: Sequence[Ints]) -> Floats:
@@ -151,12 +144,11 @@ def _parts(x: Floats, y: Floats, fold: Ints) -> list[_Part]:
 
 def _weights(part: _Part, subsets: Sequence[Ints]) -> Floats:
     """Standardised weights from each subset, 0 outside it: (subsets, p); large ones by what they leave out."""
-    p = len(part.products)
     inverse = np.linalg.inv(part.gram)
     full = inverse @ part.products
-    weights = np.zeros((len(subsets), p))
+    weights = np.zeros((len(subsets), len(full)))
     for row, subset in zip(weights, subsets, strict=True):
-        out = np.setdiff1d(np.arange(p), subset)
+        out = np.setdiff1d(np.arange(len(full)), subset)
         if len(out) < len(subset):
             row[:] = full - inverse[:, out] @ np.linalg.solve(inverse[np.ix_(out, out)], full[out])
             row[out] = 0.0

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.agreement.correlation import weighted_item_mean, within_item
 from custodes.stats.learning.folds import Floats, Ints, splits
 from custodes.stats.resampling.resample import unit_sums, weighted_sums
 
@@ -101,19 +100,3 @@ def ordering_accuracy(human: Floats, metrics: Floats, *, units: Ints, weights: N
     sums = weighted_sums(weights, unit_sums(np.stack([right, decided]), units=units, n_units=weights.shape[1]))
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(sums[:, 0] / sums[:, 1])
-
-
-def heldout_item_kendall(target: Floats, predictions: Floats, *, units: Ints, weights: NDArray[Any]) -> Floats:
-    """Give tau-b over the systems of each item, averaged over the items where it is defined -> (B, m).
-
-    For predictions whose folds keep items whole: the outputs of an item then come from one model. NaN where no item is
-    defined.
-
-    >>> target = np.array([[1.0, 2.0, 3.0], [1.0, 1.0, 1.0]])
-    >>> predictions = np.array([[[1.0, 3.0, 2.0], [1.0, 2.0, 3.0]]])
-    >>> heldout_item_kendall(target, predictions, units=np.arange(2), weights=np.ones((1, 2))).round(3).tolist()
-    [[0.333]]
-
-    Source: Kendall 1945.
-    """
-    return weighted_item_mean(within_item(target, predictions, kind="kendall"), units=units, weights=weights)

@@ -9,13 +9,12 @@ import numpy as np
 
 from custodes.errors import MissingExtraError
 from custodes.stats.learning.folds import Floats, Ints, splits
-from custodes.stats.learning.ridge import scaling, standardised
+from custodes.stats.learning.ridge import CONSTANT, scaling, standardised
 
 ALPHAS = np.logspace(0, -3, 30)
 """Penalties from 1, where all weights are 0 (no correlation exceeds it), down to almost none."""
 
 _SWEEPS = 10_000  # of coordinate descent; a path that is not at its optimum by then is close enough
-_CONSTANT = 1e-12  # a spread below this share of the size is rounding
 _FILTERS = Lock()  # all threads share the filters of warnings
 _TOLERANCE = 1e-5  # duality gap, relative to the variance of the target
 
@@ -74,11 +73,11 @@ def _path(z: Floats, y: Floats, alphas: Floats) -> Floats:
     products = {"precompute": z.T @ z, "Xy": z.T @ target} if z.shape[1] <= len(z) else {}
     with _FILTERS, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        path = lasso_path(z, target, alphas=alphas, max_iter=_SWEEPS, tol=_TOLERANCE, **products)[1]
-    return np.asarray(path.T * spread)
+        path = lasso_path(z, target, alphas=alphas, max_iter=_SWEEPS, tol=_TOLERANCE, **products)
+        return np.asarray(path[1].T * spread)
 
 
 def _spread(y: Floats) -> float:
     """The standard deviation of y, 0 where only rounding varies."""
     spread = float(y.std())
-    return spread if spread > _CONSTANT * float(np.abs(y).max()) else 0.0
+    return spread if spread > CONSTANT * float(np.abs(y).max()) else 0.0

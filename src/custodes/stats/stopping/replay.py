@@ -8,13 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.correction.estimator import Items
+from custodes.stats.correction.estimator import Floats, Items
 from custodes.stats.decisions.outcome import error_types
-from custodes.stats.stopping.allocation import KINDS, counted, granted, tables
-from custodes.stats.stopping.rules import Rule, evidence_of, rule_on
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from custodes.stats.stopping.allocation import KINDS, Ints, counted, granted, tables
+from custodes.stats.stopping.rules import Rule, rule_on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +55,7 @@ def replay(answers: Answers, rule: Rule, *, reference: NDArray[np.int8], truth: 
     shape = answers.available.shape
     n, counts = np.zeros(shape, dtype=np.int64), np.zeros((*shape, KINDS), dtype=np.int64)
     decision, p = np.zeros(shape, dtype=np.int8), np.full((*shape, 3), 1 / 3)
-    left = np.full(shape[0], rule.left)
+    left = np.full(shape[0], rule.budget)
     last = np.minimum(answers.available, rule.looks[-1])
     is_open = last > 0
     rounds: list[tuple[Ints, Floats, Floats, Floats]] = []
@@ -68,13 +65,11 @@ def replay(answers: Answers, rule: Rule, *, reference: NDArray[np.int8], truth: 
         n, left = n + given, left - given.sum(axis=1)
         judged = given > 0
         if judged.any():
-            together = None
-            if rule.estimator.needs_items:
-                assert answers.items is not None
-                together = evidence_of(rule, answers.items(n)).where(judged)
+            items = answers.items(n) if answers.items and rule.estimator.needs_items else None
             known = tables(counts[judged], answers.metric[judged])
-            ruling = rule_on(rule, known, look=look, last=last[judged], together=together)
-            decision[judged], p[judged], is_open[judged] = ruling.decision, ruling.p, ~ruling.closed
+            decision[judged], is_open[judged], p[judged] = rule_on(
+                rule, known, look=look, last=last[judged], items=items, judged=judged
+            )
         is_open &= (n < last) & (left > 0)[:, np.newaxis]
         correct = error_types(reference, decision)[..., 0]
         rounds.append((n.sum(axis=1), (decision != 0).mean(axis=1), correct, mean_kld(p, truth)))

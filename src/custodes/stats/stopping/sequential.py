@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,40 +14,26 @@ _NODES = 32  # Gauss-Legendre nodes at least
 _NODES_A_SD = 2  # more for each standard deviation of a step that fits between the bounds
 
 
-@dataclass(frozen=True, kw_only=True)
-class Boundary:
-    """How much repeated looks ask: `shape` gives the |z| of each relative to the others from its share of the last
-    look's information; without one every look decides as if it were the only one."""
+Shape = Callable[[Floats], Floats]
 
-    name: str
-    doc: str
-    shape: Callable[[Floats], Floats] | None
-
-
-BOUNDARIES = {
-    own.name: own
-    for own in (
-        Boundary(name="none", doc="every look decides as if it were the only one, as in the paper", shape=None),
-        Boundary(name="pocock", doc="the same, larger |z| of every look", shape=np.ones_like),
-        Boundary(
-            name="obrien-fleming",
-            doc="very much of early looks, little more than usual of the last",
-            shape=lambda share: 1 / np.sqrt(share),
-        ),
-    )
+BOUNDARIES: dict[str, Shape | None] = {
+    "none": None,
+    "pocock": np.ones_like,
+    "obrien-fleming": lambda share: 1 / np.sqrt(share),
 }
-"""Boundaries by name; the first is the default."""
+"""Boundary to the |z| that looks ask relative to each other, from their shares of the last look's information; None:
+each decides as if it were the only one. The first is the default."""
 
 
-def group_sequential_bounds(information: Sequence[float] | Floats, *, boundary: Boundary, level: float) -> Floats:
+def group_sequential_bounds(information: Sequence[float] | Floats, *, shape: Shape | None, level: float) -> Floats:
     """Critical |z| at each look, so that without a difference the chance of ever crossing is `level`: (looks,) -> same.
 
-    `information` is what each look knows in any unit (number of annotations), increasing. A boundary without a shape
-    keeps the level of each look alone.
+    `information` is what each look knows in any unit (number of annotations), increasing. Without a `shape` each
+    look keeps the level by itself.
 
-    >>> group_sequential_bounds([1, 2, 3], boundary=BOUNDARIES["pocock"], level=0.05).round(3).tolist()
+    >>> group_sequential_bounds([1, 2, 3], shape=BOUNDARIES["pocock"], level=0.05).round(3).tolist()
     [2.289, 2.289, 2.289]
-    >>> group_sequential_bounds([1, 2, 3, 4, 5], boundary=BOUNDARIES["obrien-fleming"], level=0.05).round(2).tolist()
+    >>> group_sequential_bounds([1, 2, 3, 4, 5], shape=BOUNDARIES["obrien-fleming"], level=0.05).round(2).tolist()
     [4.56, 3.23, 2.63, 2.28, 2.04]
 
     Source: Pocock 1977; O'Brien and Fleming 1979; the recursion of Armitage, McPherson and Rowe 1969.
@@ -63,11 +48,11 @@ def group_sequential_bounds(information: Sequence[float] | Floats, *, boundary: 
     share = share / share[-1]
     # Not less than a single look, not more than as many independent looks.
     least, most = -ndtri(level / 2), -ndtri(level / 2 / len(share))
-    if boundary.shape is None or len(share) == 1:
+    if shape is None or len(share) == 1:
         return np.full(len(share), least)
-    shape = boundary.shape(share)
-    constant = brentq(lambda c: crossing_probability(c * shape, share) - level, least * 0.999, most * 1.001, xtol=1e-9)
-    return np.asarray(constant * shape)
+    ratio = shape(share)
+    constant = brentq(lambda c: crossing_probability(c * ratio, share) - level, least * 0.999, most * 1.001, xtol=1e-9)
+    return np.asarray(constant * ratio)
 
 
 def crossing_probability(bounds: Floats, information: Floats) -> float:

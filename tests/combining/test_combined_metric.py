@@ -14,20 +14,19 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.combine import methods
-from custodes.combine.combination import VERSION, Combination
-from custodes.combine.methods import METHODS, Formula, Lesson
-from custodes.combine.normalise import Normalisation, normalisation
-from custodes.combine.task import Task, task
+from custodes.combining.combined_metric import VERSION, CombinedMetric
+from custodes.combining.methods import METHODS, Formula, Lesson, gaussian_process
+from custodes.combining.normalise import Normalisation, normalisation
+from custodes.combining.task import Task, task
 from custodes.errors import InputError, OptionError
 from custodes.stats.learning import boost
-from tests.combine.test_task import ITEMS, N_SYSTEMS, drawn, planted, table_of_items
+from tests.combining.test_task import ITEMS, N_SYSTEMS, drawn, planted, table_of_items
 from tests.evaluate.test_judges import Scores, judged
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(methods, "GP_ITERATIONS", 3)
+    monkeypatch.setattr(gaussian_process, "ITERATIONS", 3)
     monkeypatch.setitem(boost.SETTINGS, "rounds", 15)
 
 
@@ -45,10 +44,14 @@ def scores(seed: int = 0) -> dict[tuple[str, str], np.ndarray]:
     return made
 
 
+def chosen(given: Scores) -> cu.Study:
+    return judged(given).describe(raters=RATERS).select()
+
+
 def learnt(name: str, of: Task) -> tuple[Formula, Normalisation]:
-    x = of.scores.reshape(len(of.scores), -1).T
-    scales = normalisation(x, names=of.names, directions=of.directions, declared=of.declared)
-    item = np.repeat(np.arange(len(of.items)), len(of.systems))
+    x = of.metrics.scores.reshape(len(of.metrics.scores), -1).T
+    scales = normalisation(x, names=of.metrics.names, directions=of.directions, declared=of.declared)
+    item = np.repeat(np.arange(len(of.design.items)), len(of.design.systems))
     lesson = Lesson(
         x=scales.apply(x),
         y=of.human.ravel(),
@@ -58,15 +61,16 @@ def learnt(name: str, of: Task) -> tuple[Formula, Normalisation]:
         top=None,
         rng=np.random.default_rng(0),
     )
-    return METHODS[name](lesson), scales
+    return METHODS[name].fit(lesson), scales
 
 
-def model_of(name: str, given: Scores | None = None) -> Combination:
-    of = task(judged(given or scores()).describe(raters=RATERS), target=None)
+def model_of(name: str, given: Scores | None = None) -> CombinedMetric:
+    of = task(chosen(given or scores()), target=None)
     formula, scales = learnt(name, of)
-    return Combination.make(
-        formula, of=of, scales=scales, method=name, objective="kendall", validation={"kendall": None}, provenance={}
+    made = CombinedMetric.make(
+        formula, of=of, scales=scales, method=name, objective="kendall", validation={"kendall": None}
     )
+    return made.signed("", "")
 
 
 # --- what is predicted ---------------------------------------------------------------------------------------------
@@ -74,10 +78,10 @@ def model_of(name: str, given: Scores | None = None) -> Combination:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_the_file_predicts_what_the_formula_predicts_of_normalised_scores(name: str) -> None:
-    of = task(judged(scores()).describe(raters=RATERS), target=None)
+    of = task(chosen(scores()), target=None)
     formula, scales = learnt(name, of)
     made = model_of(name)
-    used = [of.names.index(column.metric) for column in made.columns]
+    used = [of.metrics.names.index(column.metric) for column in made.columns]
     new = 5 * np.random.default_rng(1).normal(size=(300, 3))  # far beyond every scale, too
     new[::7, 1] = np.nan
     expected = formula.predict(scales.apply(new))
@@ -111,7 +115,7 @@ def test_the_metrics_that_do_not_matter_are_not_kept() -> None:
 ELSEWHERE = """
 import sys
 import custodes as cu
-made = cu.Combination.load(sys.argv[1])
+made = cu.CombinedMetric.load(sys.argv[1])
 ratings, _ = made.score(cu.read(sys.argv[2], raters=sys.argv[3]))
 sys.stdout.buffer.write(ratings.write_csv().encode())
 """
@@ -125,7 +129,7 @@ def test_another_process_gives_the_same_bytes(name: str, tmp_path: Path) -> None
     study = judged(scores(3))
     study.ratings.frame.select("item", "system", "rater", "score").write_csv(data)
     RATERS.write_csv(raters)
-    here, _ = Combination.load(file).score(cu.read(data, raters=raters))
+    here, _ = CombinedMetric.load(file).score(cu.read(data, raters=raters))
     there = subprocess.run([sys.executable, "-c", ELSEWHERE, file, data, raters], capture_output=True, check=True)
     assert there.stdout == here.write_csv().encode()
     assert here.equals(made.score(study.describe(raters=RATERS))[0])
@@ -135,9 +139,9 @@ def test_another_process_gives_the_same_bytes(name: str, tmp_path: Path) -> None
 def test_a_saved_model_is_read_back_as_it_was(name: str, tmp_path: Path) -> None:
     made = model_of(name)
     file = made.save(tmp_path / "model.json")
-    assert Combination.load(file) == made
+    assert CombinedMetric.load(file) == made
     again = file.read_bytes()
-    Combination.load(file).save(file)
+    CombinedMetric.load(file).save(file)
     assert file.read_bytes() == again
     assert all(math.isfinite(number) for number in _numbers(json.loads(again)))
 
@@ -156,7 +160,7 @@ def test_extremes_are_read_back(tmp_path: Path) -> None:
     values["noise", ""] = values["noise", ""] * 1e150
     for name in ("ridge", "equal", "pairwise"):
         made = model_of(name, values)
-        assert Combination.load(made.save(tmp_path / "model.json")) == made
+        assert CombinedMetric.load(made.save(tmp_path / "model.json")) == made
 
 
 # --- what is refused -----------------------------------------------------------------------------------------------
@@ -230,7 +234,7 @@ def without(*path: Any) -> Any:
 def test_a_file_that_was_changed_is_refused_with_the_reason(tmp_path: Path, change: Any, reason: str) -> None:
     file, _ = written(tmp_path, change)
     with pytest.raises(InputError, match=rf"^model\.json: .*{reason}") as problem:
-        Combination.load(file)
+        CombinedMetric.load(file)
     assert "\n" not in str(problem.value)
 
 
@@ -240,7 +244,7 @@ def test_numbers_that_are_not_finite_are_refused(tmp_path: Path, number: str, fi
     file, _ = written(tmp_path, top(intercept=12345.0) if field == "intercept" else first(weight=12345.0))
     file.write_text(file.read_text().replace("12345.0", number))
     with pytest.raises(InputError, match=r"^model\.json: "):
-        Combination.load(file)
+        CombinedMetric.load(file)
 
 
 @pytest.mark.parametrize(
@@ -265,7 +269,7 @@ def test_what_is_no_model_at_all_is_refused(tmp_path: Path, content: bytes) -> N
     file = tmp_path / "model.json"
     file.write_bytes(content)
     with pytest.raises(InputError, match=r"^model\.json: ") as problem:
-        Combination.load(file)
+        CombinedMetric.load(file)
     assert "\n" not in str(problem.value)
 
 
@@ -275,17 +279,17 @@ def test_a_truncated_file_is_refused_wherever_it_ends(tmp_path: Path) -> None:
     for end in range(0, len(whole) - 2, 97):
         file.write_bytes(whole[:end])
         with pytest.raises(InputError):
-            Combination.load(file)
+            CombinedMetric.load(file)
 
 
 def test_a_file_that_is_not_there_and_a_folder_are_refused(tmp_path: Path) -> None:
     file, _ = written(tmp_path)
     with pytest.raises(InputError, match="modle.json: no such file.*did you mean 'model.json'"):
-        Combination.load(tmp_path / "modle.json")
+        CombinedMetric.load(tmp_path / "modle.json")
     file.unlink()
     file.mkdir()
     with pytest.raises(InputError, match="model.json: cannot be read"):
-        Combination.load(file)
+        CombinedMetric.load(file)
     with pytest.raises(OptionError, match="it is a folder"):
         model_of("best").save(file)
 
@@ -293,7 +297,7 @@ def test_a_file_that_is_not_there_and_a_folder_are_refused(tmp_path: Path) -> No
 def test_the_name_may_be_edited(tmp_path: Path) -> None:
     file, content = written(tmp_path, top(name="coherence-metric"))
     study = judged(scores()).describe(raters=RATERS)
-    ratings, _ = Combination.load(file).score(study)
+    ratings, _ = CombinedMetric.load(file).score(study)
     assert ratings["score"].to_list() == model_of("ridge").score(study)[0]["score"].to_list()
     assert set(ratings["rater"]) == {content["name"]}
 
@@ -301,7 +305,7 @@ def test_the_name_may_be_edited(tmp_path: Path) -> None:
 def test_a_metric_needs_a_name(tmp_path: Path) -> None:
     file, _ = written(tmp_path, top(name=""))
     with pytest.raises(InputError, match="name"):
-        Combination.load(file)
+        CombinedMetric.load(file)
 
 
 # --- scoring -------------------------------------------------------------------------------------------------------
@@ -392,7 +396,7 @@ def test_scores_beyond_the_bounds_are_clipped_counted_and_named() -> None:
 
 def test_the_rater_is_called_as_asked_and_rates_the_target() -> None:
     values = {("ann", "style") if key[0] == "ann" else key: value for key, value in scores().items()}
-    made = cu.combine_fit(judged(values), method="best", repeats=1, resamples=0).model
+    made = cu.combine(judged(values), method="best", repeats=1, resamples=0).model
     ratings, _ = made.score(judged(values), name="mine")
     assert ratings.select("rater", "aspect").unique().rows() == [("mine", "style")]
 
@@ -402,7 +406,7 @@ def test_the_loop_closes() -> None:
     values = {("ann", "style") if key[0] == "ann" else key: value for key, value in planted().items()}
     values["ann", "truth"] = np.round(2 * rng.normal(size=(ITEMS, N_SYSTEMS)))
     study = judged(values).describe(items=table_of_items(group=["x", "y"] * (ITEMS // 2)))
-    made = cu.combine_fit(study, target="style", method="ridge", repeats=1, resamples=0).model
+    made = cu.combine(study, target="style", method="ridge", repeats=1, resamples=0).model
     people = study.ratings.frame.select("item", "system", "rater", "aspect", "score")
     kinds = pl.when(pl.col("rater") == "ann").then(pl.lit("human")).otherwise(pl.lit("metric"))
     ratings, _ = made.score(study)
@@ -417,6 +421,6 @@ def test_the_loop_closes() -> None:
     assert cu.correction(joined, estimator="ppi", **options).to_frame().height > 0
     assert cu.protocol(joined, estimator="ppi", replications=2, **options).to_frame().height > 0
     together = cu.complementarity(joined, resamples=0)
-    assert "combined:style" in set(together.raters["metric"])
+    assert "combined:style" in set(together.raters["rater"])
     with pytest.raises(InputError, match="no chosen metric rated anything for aspect 'truth'"):
         cu.agreement(joined, resamples=0, metrics="combined", aspect="truth")

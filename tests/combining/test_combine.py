@@ -1,7 +1,8 @@
-"""The question `combine_fit`: nothing leaks, the comparison is honest, and the symmetries hold."""
+"""The question `combine`: nothing leaks, the comparison is honest, and the symmetries hold."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,14 @@ import pytest
 from scipy import stats
 
 import custodes as cu
-from custodes.combine import methods, tables, validation
-from custodes.combine.fitting import CombineFit, combine_fit
-from custodes.combine.methods import AUTO, METHODS, Lesson
-from custodes.combine.task import outer_folds, task
+from custodes.combining import tables, validation
+from custodes.combining.combine import LEFT_OUT, Combine, combine
+from custodes.combining.methods import METHODS, Lesson, gaussian_process
+from custodes.combining.task import outer_folds, task
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 from custodes.stats.learning import boost
-from tests.combine.test_task import ITEMS, N_SYSTEMS, drawn, planted, table_of_items
+from tests.combining.test_task import ITEMS, N_SYSTEMS, drawn, planted, table_of_items
 from tests.evaluate.test_judges import Scores, judged, rows_of, study_from
 
 QUICK = ("best", "equal", "ridge", "pairwise", "xgboost", "blend")
@@ -28,35 +29,35 @@ EVERY = (*QUICK, "gp")
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(methods, "GP_ITERATIONS", 4)
+    monkeypatch.setattr(gaussian_process, "ITERATIONS", 4)
     monkeypatch.setattr(tables, "REFITS", 10)
     monkeypatch.setitem(boost.SETTINGS, "rounds", 5)
 
 
-def content(model: cu.Combination) -> tuple[object, ...]:
+def content(model: cu.CombinedMetric) -> tuple[object, ...]:
     """All that a prediction depends on."""
     return model.columns, model.intercept, model.trees, model.share
 
 
-def asked(study: Study | Scores, **options: Any) -> CombineFit:
+def asked(study: Study | Scores, **options: Any) -> Combine:
     given = study if isinstance(study, Study) else judged(study)
-    return combine_fit(given, **{"method": "ridge", "repeats": 1, "resamples": 0, **options})
+    return combine(given, **{"method": "ridge", "repeats": 1, "resamples": 0, **options})
 
 
 def column(table: pl.DataFrame, name: str, key: str = "method") -> dict[str, Any]:
     return dict(table.select(key, name).iter_rows())
 
 
-def unseconded(made: CombineFit) -> dict[str, Any]:
+def unseconded(made: Combine) -> dict[str, Any]:
     told = made.to_dict()
     return told | {"comparison": [{**row, "seconds": None} for row in told["comparison"]]}
 
 
-def rules(made: CombineFit) -> dict[str, str]:
+def rules(made: Combine) -> dict[str, str]:
     return {note.rule: note.message for note in made.notes}
 
 
-def held(made: CombineFit, method: str, *, items: int = ITEMS, systems: int = N_SYSTEMS) -> np.ndarray:
+def held(made: Combine, method: str, *, items: int = ITEMS, systems: int = N_SYSTEMS) -> np.ndarray:
     """The held-out predictions (items, systems), NaN where there is none."""
     grid = np.full((items, systems), np.nan)
     own = made.held_out.frame.filter(rater=method)
@@ -111,16 +112,16 @@ def test_fingerprints_of_items_do_not_tell_what_people_say_of_other_items() -> N
     assert (mean < 3 * sd / np.sqrt(len(found))).all()
 
 
-def lessons(scores: Scores, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[list[Lesson], CombineFit]:
+def lessons(scores: Scores, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[list[Lesson], Combine]:
     """What every fit learnt from: of the five folds, then of everything."""
     seen: list[Lesson] = []
 
     def spy(lesson: Lesson) -> Any:
         seen.append(lesson)
-        return METHODS["ridge"](lesson)
+        return METHODS["ridge"].fit(lesson)
 
     with monkeypatch.context() as patch:
-        patch.setitem(methods.METHODS, "best", spy)
+        patch.setitem(METHODS, "best", replace(METHODS["best"], fit=spy))
         patch.setattr(validation, "each", lambda answer, jobs, rng, **rest: [answer(job, rng) for job in jobs])
         made = asked(scores, method="best", **options)
     return seen, made
@@ -128,7 +129,7 @@ def lessons(scores: Scores, monkeypatch: pytest.MonkeyPatch, **options: Any) -> 
 
 def test_what_is_held_out_changes_neither_the_fit_nor_the_scale(monkeypatch: pytest.MonkeyPatch) -> None:
     scores = planted()
-    (fold,) = outer_folds(task(judged(scores), target=None), "item", repeats=1, rng=_generator())
+    (fold,) = outer_folds(task(judged(scores).select(), target=None), "item", repeats=1, rng=_generator())
     out = fold[:, 0] == 2
     changed = {key: values.copy() for key, values in scores.items()}
     changed["ann", ""][out] = np.random.default_rng(5).normal(size=(out.sum(), N_SYSTEMS)) * 50
@@ -188,7 +189,7 @@ REFERENCES = {
 
 def folds_used(study: Study, by: str = "item", **options: Any) -> list[np.ndarray]:
     """The outer folds of seed 0."""
-    return outer_folds(task(study, target=None), by, **{"repeats": 1, "rng": _generator(), **options})
+    return outer_folds(task(study.select(), target=None), by, **{"repeats": 1, "rng": _generator(), **options})
 
 
 def accuracy(y: np.ndarray, p: np.ndarray) -> float:
@@ -211,7 +212,7 @@ def test_scores_are_those_of_scipy_on_what_was_held_out() -> None:
         values = [accuracy(human[fold[:, 0] == f], predicted[fold[:, 0] == f]) for f in range(5)]
         assert row["accuracy"] == pytest.approx(np.mean(values), abs=1e-9)
         assert row["spread"] is None
-        assert row["low"] is row["high"] is None
+        assert row["kendall_low"] is row["kendall_high"] is None
         assert row["seconds"] > 0
     assert column(made.comparison, "metrics_used").items() >= {"ridge": 3.0, "best": 1.0}.items()
     assert 1 <= column(made.comparison, "metrics_used")["xgboost"] <= 3  # trees need not split on noise
@@ -235,18 +236,18 @@ def test_intervals_hold_the_point_and_widen_with_confidence() -> None:
     made = asked(planted(), method=QUICK, resamples=200)
     wide = asked(planted(), method=QUICK, resamples=200, confidence=0.99)
     for table, wider, low, high in (
-        (made.comparison, wide.comparison, "low", "high"),
+        (made.comparison, wide.comparison, "kendall_low", "kendall_high"),
         (made.comparison, wide.comparison, "accuracy_low", "accuracy_high"),
-        (made.differences, wide.differences, "low", "high"),
-        (made.path, wide.path, "low", "high"),
-        (made.weights, wide.weights, "low", "high"),
+        (made.differences, wide.differences, "difference_low", "difference_high"),
+        (made.path, wide.path, "score_low", "score_high"),
+        (made.weights, wide.weights, "weight_low", "weight_high"),
     ):
         assert (table[low] < table[high]).any()
         assert (table[low] <= table[high]).all()
         assert (wider[low] <= table[low]).all()
         assert (table[high] <= wider[high]).all()
-    assert (made.comparison["low"] < made.comparison["kendall"]).all()
-    assert (made.comparison["kendall"] < made.comparison["high"]).all()
+    assert (made.comparison["kendall_low"] < made.comparison["kendall"]).all()
+    assert (made.comparison["kendall"] < made.comparison["kendall_high"]).all()
 
 
 @pytest.mark.parametrize("objective", ["kendall", "accuracy"])
@@ -287,7 +288,8 @@ def test_the_validation_in_the_model_is_that_of_the_comparison() -> None:
     row = made.comparison.row(0, named=True)
     kept = made.model.validation
     assert {name: kept[name] for name in REFERENCES} == {name: row[name] for name in REFERENCES}
-    assert (kept["low"], kept["high"], kept["folds"], kept["repeats"]) == (row["low"], row["high"], "item", 1)
+    ends = ("kendall_low", "kendall_high")
+    assert [kept[name] for name in (*ends, "folds", "repeats")] == [*(row[name] for name in ends), "item", 1]
     assert (made.model.provenance["outputs"], made.model.provenance["items"]) == (ITEMS * N_SYSTEMS, ITEMS)
     assert asked(planted(), folds="system", repeats=3).model.validation["repeats"] == 1
     assert "digest=" in made.model.provenance["made"]
@@ -357,7 +359,7 @@ def test_groups_show_where_a_combination_fails() -> None:
     assert told["ridge", "good"]["score"] > 0.5
     assert abs(told["ridge", "bad"]["score"]) < 0.3
     assert (told["ridge", "good"]["items"], told["ridge", "bad"]["items"]) == (30, 10)
-    assert told["ridge", "good"]["low"] < told["ridge", "good"]["score"] < told["ridge", "good"]["high"]
+    assert told["ridge", "good"]["score_low"] < told["ridge", "good"]["score"] < told["ridge", "good"]["score_high"]
     (fold,) = folds_used(study)
     predicted, human = held(made, "ridge", items=40), scores["ann", ""]
     inside = np.array(labels) == "bad"
@@ -426,7 +428,7 @@ def test_no_favoritism_without_two_ratings_of_an_item() -> None:
 
 def test_auto_names_what_it_chose() -> None:
     made = asked(planted(), method="auto")
-    assert made.model.method in AUTO
+    assert METHODS[made.model.method].in_auto
     assert rules(made)["auto"] == f"auto chose {made.model.method} on everything"
     assert made.comparison["method"].to_list() == ["auto"]
     assert content(made.model) == content(asked(planted(), method=made.model.method).model)
@@ -472,7 +474,7 @@ def test_verdicts_on_two_outputs_an_item() -> None:
 # --- symmetries ----------------------------------------------------------------------------------------------------
 
 
-def same(a: CombineFit, b: CombineFit, *, atol: float = 1e-9, but: tuple[str, ...] = ("seconds",)) -> None:
+def same(a: Combine, b: Combine, *, atol: float = 1e-9, but: tuple[str, ...] = ("seconds",)) -> None:
     for name in ("comparison", "differences", "groups", "path", "weights"):
         left, right = (table.drop(but, strict=False) for table in (a.tables()[name], b.tables()[name]))
         assert left.columns == right.columns
@@ -582,6 +584,61 @@ def test_a_mean_of_aspects_replays_too() -> None:
     assert set(asked(study, target="y").held_out.frame["aspect"]) == {"y"}
 
 
+TWO = {"method": ("ridge", "best"), "resamples": 10}
+
+
+def two_targets() -> dict[tuple[str, str], np.ndarray]:
+    scores = planted()
+    people = scores.pop(("ann", ""))
+    noise = np.round(2 * np.random.default_rng(0).normal(size=people.shape))
+    return scores | {("ann", "x"): people, ("ann", "y"): people + noise}
+
+
+def test_several_targets_are_answered_each_as_if_it_were_asked_alone() -> None:
+    study = judged(two_targets())
+    targets = ["y", "x", "mean:x,y"]
+    made = asked(study, target=targets, **TWO)
+    alone = [asked(study, target=target, **TWO) for target in targets]
+    for name, table in made.tables().items():
+        whole = pl.concat([own.tables()[name] for own in alone])
+        assert table.drop("seconds", strict=False).equals(whole.drop("seconds", strict=False)), name
+    assert content(made.model) == content(alone[0].model)
+    assert made.held_out.frame.equals(alone[0].held_out.frame)
+    assert {note.message for note in made.notes} == {note.message for own in alone for note in own.notes}
+    assert unseconded(made.provenance.replay(study)) == unseconded(made)
+
+
+def test_targets_of_which_nothing_can_be_learnt_are_left_out_unless_none_can() -> None:
+    scores = two_targets() | {("ann", "flat"): np.full((ITEMS, N_SYSTEMS), 3.0)}
+    study = judged(scores)
+    made = asked(study, target=["flat", "x"], **TWO)
+    assert set(made.comparison["target"]) == {"x"}
+    (note,) = (note for note in made.notes if note.rule == LEFT_OUT)
+    assert "'flat'" in note.message
+    assert "all the same" in note.message
+    assert note.aspect == "flat"
+    with pytest.raises(InputError, match="all the same"):
+        asked(study, target=["flat"])
+    with pytest.raises(OptionError, match="'z' is no aspect"):  # a slip is no lack of data
+        asked(study, target=["x", "z"])
+    with pytest.raises(OptionError, match="target is empty"):
+        asked(study, target=[])
+
+
+def test_a_comma_list_of_methods_is_a_list() -> None:
+    first, second = asked(planted(), method="best, ridge"), asked(planted(), method=["best", "ridge"])
+    same(first, second)
+
+
+def test_a_method_that_is_registered_gets_its_own_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    forest = replace(METHODS["xgboost"], name="forest", label="a forest")
+    monkeypatch.setitem(METHODS, "forest", forest)
+    made = asked(planted(), method="forest", resamples=20)
+    assert made.weights["weight"].sum() == pytest.approx(1)
+    assert made.weights["weight_low"].is_null().all()
+    assert made.weights.drop("target").equals(asked(planted(), method="xgboost").weights.drop("target"))
+
+
 # --- what is refused, and what is told -----------------------------------------------------------------------------
 
 
@@ -655,10 +712,10 @@ def test_weights_are_those_of_the_file_with_intervals_from_refits() -> None:
     for part in made.model.columns:
         assert weights[part.metric]["weight"] == part.weight
     assert list(weights) == sorted(weights, key=lambda name: -abs(weights[name]["weight"]))
-    assert weights["a"]["low"] > weights["noise"]["high"]
-    assert weights["noise"]["low"] < 0.3
+    assert weights["a"]["weight_low"] > weights["noise"]["weight_high"]
+    assert weights["noise"]["weight_low"] < 0.3
     none = asked(planted(), resamples=0).weights
-    assert none["low"].is_null().all()
+    assert none["weight_low"].is_null().all()
     assert none["importance"].is_null().all()
     trees = asked(planted(), method="xgboost", resamples=20).weights
     assert trees["weight"].sum() == pytest.approx(1)
@@ -711,7 +768,7 @@ def test_systems_left_out_are_not_compared_by_different_models() -> None:
 
 def test_scores_beyond_declared_bounds_are_told() -> None:
     raters = pl.DataFrame({"rater": ["a"], "low": [0.0], "high": [0.1]})
-    made = combine_fit(judged(planted()).describe(raters=raters), method="ridge", repeats=1, resamples=0)
+    made = combine(judged(planted()).describe(raters=raters), method="ridge", repeats=1, resamples=0)
     assert "a (" in rules(made)["beyond-declared"]
 
 
@@ -722,7 +779,7 @@ def test_top_is_for_gp_alone() -> None:
 
 def test_scoring_what_was_fitted_on_is_told() -> None:
     study = judged(planted())
-    made = combine_fit(study, method="ridge", repeats=1, resamples=0)
+    made = combine(study, method="ridge", repeats=1, resamples=0)
     _, notes = made.model.score(study)
     assert "fitted-on" in {note.rule for note in notes}
     _, notes = made.model.score(judged(planted(seed=99)))
