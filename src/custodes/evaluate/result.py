@@ -162,6 +162,8 @@ class Result:
 
     def plot(self, **options: Any) -> Any:
         """The main picture, an Altair chart; `options` as the function of `custodes.plots` takes that draws it."""
+        if not self.PICTURE:
+            raise OptionError(f"{self.provenance.question} has no main picture; see custodes.plots for others")
         draw = getattr(importlib.import_module("custodes.plots"), self.PICTURE)
         return draw(self, **options)
 
