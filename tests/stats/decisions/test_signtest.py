@@ -120,3 +120,13 @@ def test_decision_threshold():
     wins, losses = np.array([60, 59, 40]), np.array([40, 41, 60])
     assert decisions(wins, losses, alpha=0.05, test="asymptotic", correction="none").tolist() == [1, 0, -1]
     assert decisions(wins, losses, alpha=0.05, test="exact", correction="none").tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("correction", CORRECTIONS)
+def test_a_p_value_of_exactly_alpha_decides(correction):
+    # eight wins to none: p = 2 * .5^8 = 2/256; a pair alone needs no correction, and neither do two with equal p by bh
+    alpha, wins, losses = 2 / 256, np.array([8]), np.array([0])
+    assert decisions(wins, losses, alpha=alpha, test="exact", correction=correction).tolist() == [1]
+    assert decisions(losses, wins, alpha=alpha, test="exact", correction=correction).tolist() == [-1]
+    below = np.nextafter(alpha, 0)
+    assert decisions(wins, losses, alpha=below, test="exact", correction=correction).tolist() == [0]
