@@ -1,0 +1,183 @@
+"""The replay against Algorithm 2 as a plain loop, one replication and one pair at a time."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import entropy, norm
+
+from custodes.stats.correction.dirichlet import human_theta
+from custodes.stats.correction.poststratified import poststratified_moments
+from custodes.stats.stopping.allocation import kinds_of
+from custodes.stats.stopping.replay import Answers, mean_kld, replay
+from custodes.stats.stopping.rules import Evidence, Rule
+
+ABSENT = -128
+RULE = Rule(
+    estimator="human",
+    gamma=0.05,
+    looks=(4, 9, 15),
+    bounds=(2.4, 2.2, 1.96),
+    anytime=False,
+    futility=None,
+    equivalence=None,
+    seed=0,
+)
+
+
+def answers_of(seed: int, *, replications: int = 6, pairs: int = 5, items: int = 20) -> tuple[np.ndarray, np.ndarray]:
+    """People's and a metric's preferences (replications, pairs, items); people rated the first ones of each pair."""
+    rng = np.random.default_rng(seed)
+    shape = (replications, pairs, items)
+    lean = np.linspace(0.1, 0.9, pairs)[:, np.newaxis]
+    human = np.where(rng.random(shape) < 0.2, 0, np.where(rng.random(shape) < lean, 1, -1))
+    metric = np.where(rng.random(shape) < 0.7, human, rng.integers(-1, 2, shape))
+    available = rng.integers(0, items + 1, shape[:2])
+    available[:, :2] = items
+    human[np.arange(items) >= available[..., np.newaxis]] = ABSENT
+    return human.astype(np.int8), metric.astype(np.int8)
+
+
+def made(human: np.ndarray, metric: np.ndarray) -> Answers:
+    return Answers(
+        kinds=kinds_of(human, metric),
+        available=(human != ABSENT).sum(axis=-1),
+        metric=np.stack([(metric == kind).sum(axis=-1) for kind in (1, 0, -1)], axis=-1),
+    )
+
+
+def counts_of(signs: np.ndarray) -> np.ndarray:
+    return np.array([(signs == kind).sum() for kind in (1, 0, -1)])
+
+
+def by_hand(human: np.ndarray, budget: int | None, rule: Rule) -> tuple[np.ndarray, np.ndarray, list[tuple]]:
+    """One replication: annotations and decisions (pairs,), and after each round the sum of annotations, and decisions.
+
+    A budget too small for a round gives all open pairs the same number, the first ones one more.
+    """
+    pairs = len(human)
+    n, decision = np.zeros(pairs, dtype=int), np.zeros(pairs, dtype=int)
+    last = [min(int((own != ABSENT).sum()), rule.looks[-1]) for own in human]
+    open_ = [most > 0 for most in last]
+    left = np.inf if budget is None else budget
+    rounds = []
+    for look, target in enumerate(rule.looks):
+        wanted = [min(target, last[k]) - n[k] if open_[k] else 0 for k in range(pairs)]
+        if sum(wanted) > left:
+            asking = [k for k in range(pairs) if wanted[k] > 0]
+            share, rest = divmod(int(left), len(asking))
+            for place, k in enumerate(asking):
+                wanted[k] = min(wanted[k], share + (place < rest))
+        left -= sum(wanted)
+        tail = norm.sf(rule.bounds[look])
+        for k in range(pairs):
+            if wanted[k]:
+                n[k] += wanted[k]
+                win, _, loss = counts_of(human[k, : n[k]])
+                theta = human_theta(np.array(win), np.array(loss))
+                decision[k] = 1 if theta > 1 - tail else -1 if theta < tail else 0
+                open_[k] = decision[k] == 0
+            open_[k] = open_[k] and n[k] < last[k] and left > 0
+        rounds.append((n.sum(), decision.copy(), n.copy()))
+    return n, decision, rounds
+
+
+@pytest.mark.parametrize("budget", [None, 3, 12, 30, 45])
+def test_replay_is_algorithm_2(budget: int | None) -> None:
+    human, metric = answers_of(0)
+    reference = np.array([-1, -1, 0, 1, 1], dtype=np.int8)
+    truth = np.random.default_rng(1).dirichlet([2, 2, 2], 5)
+    end = replay(made(human, metric), RULE, budget=budget, reference=reference, truth=truth, together=None)
+    for r in range(len(human)):
+        n, decision, rounds = by_hand(human[r], budget, RULE)
+        assert end.n[r].tolist() == n.tolist()
+        assert end.decision[r].tolist() == decision.tolist()
+        if budget is not None:
+            assert end.n[r].sum() <= budget
+        for look, (spent, then, far) in enumerate(rounds):
+            assert end.annotations[look, r] == spent
+            assert end.decided[look, r] == pytest.approx((then != 0).mean())
+            assert end.correct[look, r] == pytest.approx((then == reference).mean())
+            shares = np.array([counts_of(own[:k]) + 1 for own, k in zip(human[r], far, strict=True)])
+            shares = shares / shares.sum(axis=1, keepdims=True)
+            kld = np.mean([entropy(own, true) for own, true in zip(shares, truth, strict=True)])
+            assert end.kld[look, r] == pytest.approx(kld)
+        np.testing.assert_allclose(end.p[r], shares)
+    if budget is None or budget > 12:
+        assert {-1, 0, 1} == set(end.decision.ravel().tolist())
+
+
+def test_the_metrics_answers_beyond_the_annotations_count() -> None:
+    # An estimator that uses the metric sees the paired annotations so far, and all the rest as the metric's alone.
+    human, metric = answers_of(2, replications=1, pairs=3)
+    human[:] = np.where(human == ABSENT, 0, human)
+    rule = replace(RULE, estimator="poststratified", looks=(6,), bounds=(1.96,))
+    end = replay(
+        made(human, metric),
+        rule,
+        budget=None,
+        reference=np.zeros(3, np.int8),
+        truth=np.full((3, 3), 1 / 3),
+        together=None,
+    )
+    for k in range(3):
+        paired = np.array(
+            [[((human[0, k, :6] == h) & (metric[0, k, :6] == m)).sum() for m in (1, 0, -1)] for h in (1, 0, -1)]
+        )
+        more = counts_of(metric[0, k, 6:])
+        mean, _ = poststratified_moments(paired, more, np.zeros(3))
+        np.testing.assert_allclose(end.p[0, k], mean[:3])
+
+
+def test_what_looks_at_all_pairs_is_asked_only_about_those_annotated_now() -> None:
+    human, metric = answers_of(3, replications=2)
+    seen = []
+
+    def together(n: np.ndarray, judged: np.ndarray) -> Evidence:
+        seen.append((n.copy(), judged.copy()))
+        # the first pair of each replication is decided at once, nothing else ever
+        theta = np.full(n.shape, 0.5)
+        theta[:, 0] = 1.0
+        rest = {name: np.zeros(n.shape) for name in ("margin", "sd", "low", "high")}
+        return Evidence(theta=theta, p=np.full((*n.shape, 3), 1 / 3), **rest).where(judged)
+
+    end = replay(
+        made(human, metric),
+        RULE,
+        budget=None,
+        reference=np.zeros(5, np.int8),
+        truth=np.full((5, 3), 1 / 3),
+        together=together,
+    )
+    assert end.decision.tolist() == [[1, 0, 0, 0, 0]] * 2
+    assert end.n[:, 0].tolist() == [4, 4]
+    last = np.minimum((human != ABSENT).sum(axis=-1), 15)
+    np.testing.assert_array_equal(end.n[:, 1:], last[:, 1:])
+    for look, (n, judged) in enumerate(seen):
+        before = seen[look - 1][0] if look else np.zeros_like(n)
+        np.testing.assert_array_equal(judged, n > before)
+    assert end.kld == pytest.approx(0)
+
+
+def test_nothing_to_ask() -> None:
+    human = np.full((1, 2, 3), ABSENT, dtype=np.int8)
+    metric = np.ones_like(human)
+    end = replay(
+        made(human, metric),
+        RULE,
+        budget=5,
+        reference=np.array([1, 0], np.int8),
+        truth=np.full((2, 3), 1 / 3),
+        together=None,
+    )
+    assert (end.n.tolist(), end.decision.tolist(), end.correct.tolist()) == ([[0, 0]], [[0, 0]], [[0.5]] * 3)
+    assert (end.p == 1 / 3).all()
+
+
+def test_mean_kld_is_the_mean_of_entropies() -> None:
+    rng = np.random.default_rng(0)
+    p, truth = rng.dirichlet([1, 1, 1], (4, 5)), rng.dirichlet([1, 1, 1], 5)
+    expected = [np.mean([entropy(a, b) for a, b in zip(own, truth, strict=True)]) for own in p]
+    np.testing.assert_allclose(mean_kld(p, truth), expected)
+    p[2, 1] = np.nan
+    assert np.isnan(mean_kld(p, truth)).tolist() == [False, False, True, False]
