@@ -156,3 +156,11 @@ def test_intervals_by_t_are_clipped_and_open_without_an_error():
     np.testing.assert_allclose(estimate.margin_low, [0.2 - reach, 0.95 - stats.norm.ppf(0.95) * 0.1, -1, 0])
     np.testing.assert_allclose(estimate.margin_high, [0.2 + reach, 1, 1, 0])
     np.testing.assert_allclose(estimate.theta, [stats.t.cdf(2, 9), stats.norm.cdf(9.5), 0.5, 0.5])
+
+
+def test_the_naive_estimate_is_the_posterior_of_all_the_metrics_labels():
+    # wins 4 + 1 + 0 and 6 more, losses 0 + 0 + 1 and 2 more
+    estimate = ask("naive", [[4, 1, 0], [1, 1, 0], [0, 1, 1]], (6, 1, 2), (50, 0, 0))
+    assert estimate.theta == pytest.approx(stats.beta.sf(0.5, 11 + 1, 3 + 1))
+    np.testing.assert_allclose(estimate.p, np.array([12, 5, 4]) / 21)
+    np.testing.assert_allclose(estimate.p_low, [stats.beta.ppf(0.025, a, 21 - a) for a in (12, 5, 4)])

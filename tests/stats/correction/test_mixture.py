@@ -266,3 +266,19 @@ def test_intervals_cover_and_theta_is_calibrated():
     assert abs(excess.mean()) < 4 * np.sqrt((got.theta * (1 - got.theta)).mean() / studies)
     unsure = (got.theta > 0.1) & (got.theta < 0.9)
     assert abs(excess[unsure].mean()) < 4 * 0.5 / np.sqrt(unsure.sum())
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_draws_go_on_until_theta_is_clear_of_either_threshold(mirrored):
+    # theta is .967 (mirrored: .033), where 4096 draws leave an error of .003: too near .975
+    paired, metric_only = np.array([[14, 2, 2], [2, 7, 3], [2, 2, 9]]), np.array([58, 15, 22])
+    weights, parameters = exact_sum(paired, metric_only, NONE)
+    theta = weights @ betainc(parameters[:, 2], parameters[:, 0], 0.5)
+    assert 0.965 < theta < 0.969
+    if mirrored:
+        paired, metric_only, theta = paired[::-1, ::-1], metric_only[::-1], 1 - theta
+    got = posterior(paired, metric_only, NONE, precision=1e-6, gamma=0.05, max_draws=10**6)
+    distance = min(abs(got.theta - 0.025), abs(got.theta - 0.975))
+    assert distance > 4 * got.theta_error
+    assert abs(got.theta - theta) < 4.5 * got.theta_error
+    assert 4096 < got.effective_draws < 500_000
