@@ -47,6 +47,11 @@ def test_known_values():
     assert sign_test(np.array(8), np.array(0), test="exact") == 2 / 256
 
 
+def test_one_comparison_decides_little():
+    assert sign_test(np.array(1), np.array(0), test="asymptotic") == pytest.approx(2 * norm.sf(1))
+    assert sign_test(np.array(0), np.array(1), test="exact") == 1
+
+
 @pytest.mark.parametrize("test", TESTS)
 def test_nothing_but_ties_is_no_difference(test):
     nothing = np.zeros(3, dtype=np.uint32)

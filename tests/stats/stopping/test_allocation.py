@@ -84,6 +84,7 @@ def test_every_order_of_what_is_available_is_as_likely() -> None:
 def test_nothing_is_counted_between_two_equal_places_or_beyond_the_end() -> None:
     kinds = np.array([[0, 3, 3, 12], [11, 5, 5, 5]], dtype=np.int8)
     assert not counted(kinds, np.array([2, 4]), np.array([2, 4])).any()
-    counts = counted(kinds, np.array([1, 0]), np.array([4, 1]))
-    assert [np.flatnonzero(own).tolist() for own in counts] == [[3], [11]]
-    assert counts.max(axis=1).tolist() == [2, 1]  # nobody rated the last item of the first pair
+    counts = counted(kinds, np.array([2, 0]), np.array([4, 3]))
+    assert [np.flatnonzero(own).tolist() for own in counts] == [[3], [5, 11]]
+    assert counts.sum(axis=1).tolist() == [1, 3]  # nobody rated the last item of the first pair
+    np.testing.assert_array_equal(counted(kinds[None], np.array([[2, 0]]), np.array([[4, 3]])), counts[None])
