@@ -7,7 +7,6 @@ from typing import Any
 
 import polars as pl
 import pytest
-
 from custodes.reporting.verdict import Verdict, chance_accuracy, favoured, inversions, standing_of, verdict
 
 
