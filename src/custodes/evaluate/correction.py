@@ -79,6 +79,8 @@ def _margin(row: Mapping[str, Any]) -> str:
 class Correction(Result):
     """Who is better, corrected by people's annotations. See `correction`."""
 
+    PICTURE = "correction_margins"
+
     pairs: pl.DataFrame = table(
         "One row a metric, a pair of systems and an estimator.",
         label("metric", "the metric that helps"),
@@ -115,7 +117,7 @@ class Correction(Result):
 
 @question(
     "custodes correction partly_annotated.csv --metrics judge --format csv",
-    estimator="mixture, human, ppi, inversion, poststratified, naive or pooled; repeatable.",
+    estimator=f"{', '.join(ESTIMATORS)}; repeatable.",
     sampler="Sampler of the mixture model.",
     equivalence="Mark pairs whose margin is surely smaller.",
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import polars as pl
@@ -34,14 +34,14 @@ SPA_PERMUTATIONS = 1000
 class Agreement(Result):
     """How well each metric agrees with people. See `agreement`."""
 
-    PICTURE: ClassVar[str] = "agreement_intervals"
+    PICTURE = "agreement_intervals"
 
     metrics: pl.DataFrame = table(
         "One row a metric: every statistic with its interval.",
         label("metric", "its name"),
         count("n", "comparisons (item × pair of systems) that people and metric both have", "n", essential=False),
         *(statistic.column for statistic in STATISTICS.values()),
-        score("sample_accuracy_chance", "`sample_accuracy` of guessing with as many ties", essential=False),
+        *(own.chance_column for own in STATISTICS.values() if own.chance_column),
         label("group", "`a`: the best by the statistic of `standing`, and who is not clearly worse; null: not tested"),
         order="sample_accuracy",
     )
@@ -140,7 +140,7 @@ def _answer(
     metrics: dict[str, Any] = {"metric": list(comparison.metrics), "n": comparison.rated.sum(axis=(1, 2))}
     for name, values in draws.items():
         metrics |= with_interval(name, values, confidence)
-    metrics["sample_accuracy_chance"] = STATISTICS["sample_accuracy"].chance_of(comparison)
+    metrics |= {own.chance_column.name: own.chance_of(comparison) for own in STATISTICS.values() if own.chance_column}
     standing = standing_columns(sample, draws, p_values, pairs, confidence=confidence, alpha=alpha)
     level = dict(zip(standing["metric"], standing["level_with_best"], strict=True))
     tested = any(own is not None for own in level.values())

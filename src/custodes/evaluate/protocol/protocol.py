@@ -68,6 +68,8 @@ ESTIMATOR = label("estimator", "how theta is computed")
 class Protocol(Result):
     """The protocol replayed. See `protocol`."""
 
+    PICTURE = "budget_curve"
+
     protocol: pl.DataFrame = table(
         "One row a metric, estimator and `Stopping`: means over replications, and their standard deviations.",
         label("metric", "the metric that helps, `none`, or `ideal`"),

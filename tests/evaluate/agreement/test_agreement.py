@@ -64,7 +64,7 @@ def test_intervals_hold_most_points_and_a_perfect_metric_is_at_the_top() -> None
     assert by_statistic["pearson_global"] < 0.05
     difference = result.comparisons.filter(pl.col("statistic") == "pearson_global").row(0, named=True)
     assert difference["difference"] == pytest.approx(1 - other["pearson_global"])
-    assert difference["low"] < difference["difference"] < difference["high"]
+    assert difference["difference_low"] < difference["difference"] < difference["difference_high"]
 
 
 def test_clusters_are_resampled_whole() -> None:
