@@ -89,5 +89,5 @@ def test_what_lies_near_a_threshold_gets_more_draws(mirrored) -> None:
         paired, metric_only = np.array([[14, 2, 2], [2, 7, 3], [2, 2, 9]]), np.array([wins, 15, 80 - wins])
         if mirrored:
             paired, metric_only = paired[::-1, ::-1], metric_only[::-1]
-        for seed in range(5):
-            assert (one((paired, metric_only, np.zeros(3)), seed)[1] > 256) == more
+        draws = [one((paired, metric_only, np.zeros(3)), seed)[1] for seed in range(9)]
+        assert (np.median(draws) > 256) == more
