@@ -123,9 +123,8 @@ def test_a_metric_narrows_the_interval_by_the_variance_it_saves() -> None:
         channel=channel,
         items=100,
         metric_items=200,
-        looks=[40],
         estimator="ppi",
-        gamma=0.1,
+        stopping=Stopping(looks=[40], gamma=0.1),
         replications=2,
     )
     alone, helped = [], []
