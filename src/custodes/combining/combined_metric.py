@@ -212,6 +212,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             share=self.share,
             intercept=self.intercept,
             trees=None if self.trees is None else self.trees.encode(),
+            pool=METHODS[self.method].pool,
         )
 
     def score(self, study: Study, *, name: str | None = None) -> tuple[pl.DataFrame, tuple[Note, ...]]:

@@ -117,7 +117,7 @@ class Correction(Result):
 
 @question(
     "custodes correction partly_annotated.csv --metrics judge --format csv",
-    estimator="mixture, human, ppi, inversion, poststratified, naive or pooled; repeatable.",
+    estimator=f"{', '.join(ESTIMATORS)}; repeatable.",
     sampler="Sampler of the mixture model.",
     equivalence="Mark pairs whose margin is surely smaller.",
 )

@@ -15,13 +15,13 @@ from custodes.reporting.tables import columnar, packed, plain
 
 def page(context: Context, verdict: Verdict, sections: Sequence[Section]) -> str:
     """The whole HTML page."""
-    drawn = [section.drawn(context) for section in sections]
+    drawn = [(section, *section.drawn(context)) for section in sections]
     own = [f"{question}.{name}" for question, result in context.results.items() for name in result.declared()]
     data = {
         "tables": {name: columnar(context.table(name)) for name in (*own, *context.extra)},
         "downloads": own,
-        "figures": [asdict(figure) for figures, _ in drawn for figure in figures],
-        "chosen": [{**asdict(table), "columns": plain(table.columns)} for _, tables in drawn for table in tables],
+        "figures": [asdict(figure) for _, figures, _ in drawn for figure in figures],
+        "chosen": [{**asdict(table), "columns": plain(table.columns)} for _, _, tables in drawn for table in tables],
         "labels": {name: statistic.label for name, statistic in STATISTICS.items()},
         "config": theme.config(theme.PAGE_INK),
         "provenance": {question: str(result.provenance) for question, result in context.results.items()},
@@ -31,7 +31,7 @@ def page(context: Context, verdict: Verdict, sections: Sequence[Section]) -> str
         study=context.study.name,
         verdict=verdict.verdict.to_dicts(),
         headings=HEADINGS,
-        sections=[(section, section.html(context)) for section in sections],
+        sections=[(section, section.html(context, figures, tables)) for section, figures, tables in drawn],
         aspects=context.aspects,
         metrics=context.metrics,
         best=context.best,

@@ -168,7 +168,8 @@ def nothing(context: Context) -> Sequence[Any]:
 @dataclass(frozen=True, kw_only=True)
 class Section:
     """One section, named after its question (or '' for none): `ask` answers it, `figures` and `tables` are what the
-    page draws in it, `build` gives what its template `QUESTION.html` needs beyond those.
+    page draws in it, `build` gives what its template `QUESTION.html` needs beyond those; a section with a `text` needs
+    no template: the page shows the text, the pictures, and the `table` that it builds.
 
     `extra` makes tables that only pictures need. Where `compares_systems`, it says nothing of sides.
     """
@@ -176,6 +177,7 @@ class Section:
     question: str
     title: str
     build: Callable[[Context], Mapping[str, Any]]
+    text: str = ""
     ask: Callable[[Context], Result] | None = None
     figures: Callable[[Context], Sequence[Figure]] = nothing
     tables: Callable[[Context], Sequence[ChosenTable]] = nothing
@@ -203,14 +205,14 @@ class Section:
         told = self.question not in context.absent
         return (self.figures(context), self.tables(context)) if told else ((), ())
 
-    def html(self, context: Context) -> str:
-        """Prose, pictures and tables."""
+    def html(self, context: Context, figures: Sequence[Figure], tables: Sequence[ChosenTable]) -> str:
+        """Prose, with the pictures and tables that are `drawn`."""
         if self.question in context.absent:
             return render("absent.html", reason=context.absent[self.question])
-        figures, tables = self.drawn(context)
         result = context.results.get(self.question)
         return render(
-            f"{self.question}.html",
+            "section.html" if self.text else f"{self.question}.html",
+            text=self.text,
             one_sided=context.one_sided,
             options=result.provenance.options if result else {},
             figures={figure.id: figure for figure in figures},

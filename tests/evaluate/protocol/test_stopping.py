@@ -8,7 +8,7 @@ from scipy.stats import norm
 from custodes.errors import OptionError
 from custodes.evaluate.protocol.stopping import STOPPING, Stopping, asked_for
 from custodes.stats.correction.estimators import ESTIMATORS
-from custodes.stats.stopping.stops import STOPS
+from custodes.stats.stopping.rules import STOPS
 
 HUMAN = ESTIMATORS["human"]
 

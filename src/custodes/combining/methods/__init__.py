@@ -1,24 +1,18 @@
-"""The ways of combining metrics, each a value in a file of its own or of its family."""
+# ruff: noqa: I001, F401
+"""Every way of combining metrics, in the order of the tables; a new one is a file here and a line below."""
 
 from custodes.combining.methods.auto import automatic
-from custodes.combining.methods.gaussian_process import GP
-from custodes.combining.methods.linear import BEST, EQUAL, PAIRWISE, RIDGE
 from custodes.combining.methods.method import Formula, Lesson, Method
-from custodes.combining.methods.trees import BLEND, XGBOOST, XGBOOST_PRUNED
+from custodes.registry import members
 
-_LEARNERS = (
-    BEST,
-    EQUAL,
-    RIDGE,
-    PAIRWISE,
-    XGBOOST,
-    BLEND,
-    XGBOOST_PRUNED,
-    GP,
-)
+from custodes.combining.methods.linear import BEST, EQUAL, RIDGE, PAIRWISE
+from custodes.combining.methods.trees import XGBOOST, BLEND, XGBOOST_PRUNED
+from custodes.combining.methods.gaussian_process import GP
+
+_LEARNERS = members(globals(), Method)
 _AUTO = automatic(_LEARNERS)
 
-METHODS: dict[str, Method] = {own.name: own for own in (*_LEARNERS, _AUTO)}
+METHODS = {own.name: own for own in (*_LEARNERS, _AUTO)}
 """Every way of combining by its name."""
 
 # The first one is kept and judged.

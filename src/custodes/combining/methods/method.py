@@ -15,13 +15,22 @@ from custodes.stats.learning import boost, folds
 from custodes.stats.learning.objective import Objective, objective
 from custodes.stats.learning.prune import Step
 
+Pool = Callable[[Floats], Floats]
+"""How the terms of the metrics (rows, metrics) become one number a row; twice the terms give twice the number."""
+
+
+def total(terms: Floats) -> Floats:
+    """The sum of the terms: what most formulas are."""
+    return np.asarray(terms.sum(axis=1))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Formula:
     """What a method learnt. Normalised metrics are clipped to `low` and `high` (metrics,) and scaled to [0, 1] again;
-    the prediction is their weighted sum (`intercept`, `weights` (metrics,), `fill` (metrics,) where a score is missing)
-    plus `share` times that of `trees` (XGBoost's JSON, fitted on the metrics of `used`), of which each metric has its
-    `importance` (metrics,). `pruned` are the steps of pruning; `chosen` is the method behind `auto`."""
+    the prediction is their weighted sum (`intercept`, `weights` (metrics,), `fill` (metrics,) where a score is missing;
+    or what else `pool` makes of the weighted metrics) plus `share` times that of `trees` (XGBoost's JSON, fitted on the
+    metrics of `used`), of which each metric has its `importance` (metrics,). `pruned` are the steps of pruning;
+    `chosen` is the method behind `auto`."""
 
     weights: Floats
     fill: Floats
@@ -33,6 +42,7 @@ class Formula:
     share: float = 0.0
     pruned: tuple[Step, ...] = ()
     chosen: str = ""
+    pool: Pool = total
 
     @property
     def used(self) -> NDArray[np.intp]:
@@ -42,12 +52,17 @@ class Formula:
     def predict(self, x: Floats) -> Floats:
         """(rows, metrics) in [0, 1], NaN = missing -> (rows,). The same row gives the same bits beside any others."""
         scaled = narrowed(x, self.low, self.high)
-        terms = np.where(np.isfinite(scaled), scaled, self.fill) * self.weights
-        # The order of a sum follows the layout in memory, which must not matter.
-        total = np.asarray(np.ascontiguousarray(terms).sum(axis=1) + self.intercept)
+        line = pooled(np.where(np.isfinite(scaled), scaled, self.fill), self.weights, self.pool) + self.intercept
         if self.trees is None:
-            return total
-        return np.asarray(total + self.share * boost.predict_boosted(self.trees, scaled[:, self.used]))
+            return line
+        return np.asarray(line + self.share * boost.predict_boosted(self.trees, scaled[:, self.used]))
+
+
+def pooled(x: Floats, weights: Floats, pool: Pool) -> Floats:
+    """What `pool` makes of x (rows, metrics) times weights (metrics,); 0 where none has a weight."""
+    kept = np.flatnonzero(weights)
+    # The order of a sum follows the layout in memory, which must not matter.
+    return pool(np.ascontiguousarray(x[:, kept] * weights[kept])) if len(kept) else np.zeros(len(x))
 
 
 def narrowed(x: Floats, low: Floats | float, high: Floats | float) -> Floats:
@@ -115,15 +130,15 @@ class Lesson:
         """The objective of out-of-fold predictions (rows,) on each fold -> (folds,)."""
         return np.array([self.part(held).score(predicted[held][np.newaxis])[0] for _, held in folds.splits(fold)])
 
-    def calibrated(self, weights: Floats) -> Formula:
-        """Weights whose sum is put on people's scale by least squares; its order never turns."""
+    def calibrated(self, weights: Floats, pool: Pool = total) -> Formula:
+        """Weights whose sum (or `pool`) is put on people's scale by least squares; its order never turns."""
         x, fill = self.filled
-        score, mean = x @ weights, self.y.mean()
+        score, mean = pooled(x, weights, pool), self.y.mean()
         spread = float(score.var())
         slope = float(((score - score.mean()) * (self.y - mean)).mean()) / spread if spread > 0 else 0.0
         # Where the sum runs against people it keeps its direction, shrunk to next to nothing.
         slope = slope if slope > 0 else 1e-6
-        return Formula(weights=slope * weights, fill=fill, intercept=float(mean - slope * score.mean()))
+        return Formula(weights=slope * weights, fill=fill, intercept=float(mean - slope * score.mean()), pool=pool)
 
 
 Family = Literal["weights", "importances", "both"]
@@ -134,16 +149,17 @@ Fit = Callable[[Lesson], Formula]
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """`fit` learns a formula. `refits` learns its weights again, on resampled data, for their intervals (None: they
-    have none). `mean_of` are the methods whose predictions it averages. `in_auto`: `auto` tries it; `quick`: it takes
-    seconds; `by_default`: it is fitted unless others are named; `takes_top`: it weighs the best so many metrics
-    alone."""
+    """`fit` learns a formula, with this `pool`: a model file holds numbers alone. `refits` learns its weights again,
+    on resampled data, for their intervals (None: they have none). `mean_of` are the methods whose predictions it
+    averages. `in_auto`: `auto` tries it; `quick`: it takes seconds; `by_default`: it is fitted unless others are named;
+    `takes_top`: it weighs the best so many metrics alone."""
 
     name: str
     label: str
     doc: str
     family: Family
     fit: Fit
+    pool: Pool = total
     refits: Fit | None = None
     mean_of: tuple[Method, ...] = ()
     in_auto: bool = False

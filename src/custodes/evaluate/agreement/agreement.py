@@ -41,7 +41,7 @@ class Agreement(Result):
         label("metric", "its name"),
         count("n", "comparisons (item × pair of systems) that people and metric both have", "n", essential=False),
         *(statistic.column for statistic in STATISTICS.values()),
-        score("sample_accuracy_chance", "`sample_accuracy` of guessing with as many ties", essential=False),
+        *(own.chance_column for own in STATISTICS.values() if own.chance_column),
         label("group", "`a`: the best by the statistic of `standing`, and who is not clearly worse; null: not tested"),
         order="sample_accuracy",
     )
@@ -140,7 +140,7 @@ def _answer(
     metrics: dict[str, Any] = {"metric": list(comparison.metrics), "n": comparison.rated.sum(axis=(1, 2))}
     for name, values in draws.items():
         metrics |= with_interval(name, values, confidence)
-    metrics["sample_accuracy_chance"] = STATISTICS["sample_accuracy"].chance_of(comparison)
+    metrics |= {own.chance_column.name: own.chance_of(comparison) for own in STATISTICS.values() if own.chance_column}
     standing = standing_columns(sample, draws, p_values, pairs, confidence=confidence, alpha=alpha)
     level = dict(zip(standing["metric"], standing["level_with_best"], strict=True))
     tested = any(own is not None for own in level.values())

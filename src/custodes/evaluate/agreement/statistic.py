@@ -70,8 +70,7 @@ class Swaps:
 class Statistic:
     """`compute` gives (1 + B, metrics) of a sample. `chance` is what a metric that knows nothing gets, also (metrics,)
     of a comparison where that depends on ties (None: not said). `swap` gives p-values (pairs,) of 'both agree equally
-    well' (None: not tested). `essential` statistics are
-    shown first, `best` is their better end."""
+    well' (None: not tested). `essential` statistics are shown first, `best` is their better end."""
 
     name: str
     label: str
@@ -87,6 +86,12 @@ class Statistic:
     def column(self) -> Column:
         """The column that it fills."""
         return score(self.name, self.doc, self.label, interval=True, essential=self.essential, best=self.best)
+
+    @property
+    def chance_column(self) -> Column | None:
+        """The column of what guessing gets, where that is not one number for all."""
+        doc = f"`{self.name}` of guessing with as many ties"
+        return score(f"{self.name}_chance", doc, essential=False) if callable(self.chance) else None
 
     def chance_of(self, comparison: Comparison) -> Floats:
         """(metrics,): what guessing gets, NaN where that is not said."""

@@ -23,6 +23,8 @@ from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.allocation import KINDS, Ints, annotation_order, granted, kinds_of, tables
 from custodes.stats.stopping.rules import Rule, rule_on
 
+__all__ = ["Annotation", "Decision", "State", "decisions", "next_annotations", "record", "start"]
+
 
 class Annotation(NamedTuple):
     """One question to people: which system's output for this item is better?"""
@@ -244,9 +246,10 @@ def _judged(state: State) -> State:
     systems, units = np.stack(pairs_of(state.systems), axis=1), np.array(state.units)
     items = Items(human=state.seen, systems=systems, units=units) if state.rule.estimator.needs_items else None
     known = tables(counts[judged], outcome_of(metric)[judged])
-    ruling = rule_on(state.rule, known, look=state.look, last=state.last[judged], items=items, judged=judged)
     decision, is_open = np.array(state.decision), np.array(state.is_open)
-    decision[judged], is_open[judged] = ruling.decision, ~ruling.closed
+    decision[judged], is_open[judged], _ = rule_on(
+        state.rule, known, look=state.look, last=state.last[judged], items=items, judged=judged
+    )
     return replace(state, decision=tuple(decision.tolist()), is_open=tuple(is_open.tolist()))
 
 

@@ -13,9 +13,8 @@ from custodes.evaluate.setting import at_least, between, one_of
 from custodes.evaluate.tables import count, label
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.correction.estimators import ESTIMATORS
-from custodes.stats.stopping.rules import Rule
+from custodes.stats.stopping.rules import STOPS, Closing, Deciding, Rule
 from custodes.stats.stopping.sequential import BOUNDARIES, group_sequential_bounds
-from custodes.stats.stopping.stops import STOPS, Closing, Deciding
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -1,30 +1,20 @@
+# ruff: noqa: I001, F401
 """The sections of the report, in the order a reader meets them; a new one is a file here and a line below."""
 
+from custodes.registry import members
 from custodes.reporting.section import Section
-from custodes.reporting.sections.agreement import AGREEMENT
-from custodes.reporting.sections.ceiling import CEILING
-from custodes.reporting.sections.check import CHECK
-from custodes.reporting.sections.combine import COMBINE
-from custodes.reporting.sections.complementarity import COMPLEMENTARITY
-from custodes.reporting.sections.confusion import CONFUSION
-from custodes.reporting.sections.correction import CORRECTION
-from custodes.reporting.sections.favoritism import FAVORITISM
-from custodes.reporting.sections.method import METHOD
-from custodes.reporting.sections.plan import PLAN
-from custodes.reporting.sections.protocol import PROTOCOL
-from custodes.reporting.sections.ranking import RANKING
 
-SECTIONS: tuple[Section, ...] = (
-    CHECK,
-    AGREEMENT,
-    FAVORITISM,
-    RANKING,
-    CONFUSION,
-    COMPLEMENTARITY,
-    CEILING,
-    COMBINE,
-    CORRECTION,
-    PROTOCOL,
-    PLAN,
-    METHOD,
-)
+from custodes.reporting.sections.check import CHECK
+from custodes.reporting.sections.agreement import AGREEMENT
+from custodes.reporting.sections.favoritism import FAVORITISM
+from custodes.reporting.sections.ranking import RANKING
+from custodes.reporting.sections.confusion import CONFUSION
+from custodes.reporting.sections.complementarity import COMPLEMENTARITY
+from custodes.reporting.sections.ceiling import CEILING
+from custodes.reporting.sections.combine import COMBINE
+from custodes.reporting.sections.correction import CORRECTION
+from custodes.reporting.sections.protocol import PROTOCOL
+from custodes.reporting.sections.plan import PLAN
+from custodes.reporting.sections.method import METHOD
+
+SECTIONS = tuple(members(globals(), Section))

@@ -27,6 +27,8 @@ def _power(context: Context) -> list[Figure]:
 PLAN = Section(
     question="plan",
     title="Plan of the next study",
+    text="Simulated from what this study leaves possible: pairs of systems that differ as much as these do, annotated "
+    "by people alone under the looks of the section before. Correct is measured against the simulated truth.",
     ask=lambda context: context.ask(plan, metrics="none", stopping=STOPPING),
     figures=_power,
     build=lambda context: {

@@ -67,8 +67,9 @@ def replay(answers: Answers, rule: Rule, *, reference: NDArray[np.int8], truth: 
         if judged.any():
             items = answers.items(n) if answers.items and rule.estimator.needs_items else None
             known = tables(counts[judged], answers.metric[judged])
-            ruling = rule_on(rule, known, look=look, last=last[judged], items=items, judged=judged)
-            decision[judged], p[judged], is_open[judged] = ruling.decision, ruling.p, ~ruling.closed
+            decision[judged], is_open[judged], p[judged] = rule_on(
+                rule, known, look=look, last=last[judged], items=items, judged=judged
+            )
         is_open &= (n < last) & (left > 0)[:, np.newaxis]
         correct = error_types(reference, decision)[..., 0]
         rounds.append((n.sum(axis=1), (decision != 0).mean(axis=1), correct, mean_kld(p, truth)))

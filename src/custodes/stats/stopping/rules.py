@@ -1,15 +1,101 @@
-"""A stopping rule at work: an estimator, looks and what each asks, what closes a pair."""
+"""A stopping rule: an estimator, looks and what each asks, what closes a pair. A new way to close is one more value."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.correction.estimator import Counts, Estimator, Evidence, Floats, Items
+from custodes.stats.correction.estimator import Counts, Estimator, Evidence, Floats, Items, decide
 from custodes.stats.stopping.allocation import Ints
-from custodes.stats.stopping.stops import Closing, Deciding, Look
+from custodes.stats.stopping.betting import betting_interval, log_wealth
+from custodes.stats.stopping.sequential import predictive_probability
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """Tables (...) at a look: people's outcomes `human` (..., 3), how many annotations each will have at its `last`
+    look, and what the estimator says. `gamma` is the level, `tail` what this look makes of it, `bound` the |z| that the
+    last look asks."""
+
+    human: Ints
+    last: Ints
+    seen: Evidence
+    gamma: float
+    tail: float
+    bound: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deciding:
+    """How a pair is decided: 1, 0 or -1 of each table, the interval of its margin, and the |z| that will decide at the
+    last look. `anytime`: valid however often one looks, by people's annotations alone."""
+
+    name: str
+    decide: Callable[[Look], NDArray[np.int8]]
+    interval: Callable[[Look], tuple[Floats, Floats]]
+    bound: Callable[[Look], Floats | float]
+    anytime: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Closing:
+    """What closes an undecided pair, by a limit that the option of its name gives."""
+
+    name: str
+    closes: Callable[[Look, Deciding, float], NDArray[np.bool_]]
+    needs_interval: bool
+
+
+def _by_wealth(look: Look) -> NDArray[np.int8]:
+    """Betting on people's annotations has refuted a tie."""
+    refuted = log_wealth(look.human, margin=np.zeros(look.last.shape)) >= -np.log(look.gamma)
+    return np.asarray(np.sign(look.human[..., 0] - look.human[..., 2]) * refuted, dtype=np.int8)
+
+
+def _wealth_bound(look: Look) -> Floats:
+    """Betting will decide at this |z|: its wealth is (2 pi / V)^.5 / 2 exp(z^2 / 2), V untied annotations."""
+    untied = look.last * (look.human[..., 0] + look.human[..., 2] + 2) / (look.human.sum(axis=-1) + 3)
+    return np.asarray(np.sqrt(2 * np.log(np.maximum(np.sqrt(2 * untied / np.pi), 1.0) / look.gamma)))
+
+
+def _is_futile(look: Look, deciding: Deciding, limit: float) -> NDArray[np.bool_]:
+    """The chance of being decided by the last look is below the limit."""
+    share = look.human.sum(axis=-1) / np.maximum(look.last, 1)
+    chance = predictive_probability(look.seen.margin, look.seen.sd, share=share, bound=deciding.bound(look))
+    return np.asarray(chance < limit)
+
+
+def _is_equivalent(look: Look, deciding: Deciding, limit: float) -> NDArray[np.bool_]:
+    """The interval of the margin lies within plus or minus the limit."""
+    low, high = deciding.interval(look)
+    return np.asarray((low > -limit) & (high < limit))
+
+
+STOPS: dict[str, Deciding | Closing] = {
+    own.name: own
+    for own in (
+        Deciding(
+            name="decided",  # theta is beyond what the look asks
+            decide=lambda look: decide(look.seen.theta, gamma=2 * look.tail),
+            interval=lambda look: (look.seen.low, look.seen.high),
+            bound=lambda look: look.bound,
+            anytime=False,
+        ),
+        Closing(name="futility", closes=_is_futile, needs_interval=False),
+        Closing(name="equivalence", closes=_is_equivalent, needs_interval=True),
+        Deciding(
+            name="anytime",
+            decide=_by_wealth,
+            interval=lambda look: betting_interval(look.human, level=look.gamma),
+            bound=_wealth_bound,
+            anytime=True,
+        ),
+    )
+}
+"""Parts of a stopping rule by name; the first is on unless another one decides."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,20 +117,11 @@ class Rule:
     budget: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ruling:
-    """Of each table: `decision` 1, 0 or -1, `closed` (ask no more), outcome shares `p` (..., 3), NaN for estimators of
-    the margin alone."""
-
-    decision: NDArray[np.int8]
-    closed: NDArray[np.bool_]
-    p: Floats
-
-
 def rule_on(
     rule: Rule, counts: Counts, *, look: int, last: Ints, items: Items | None, judged: NDArray[np.bool_]
-) -> Ruling:
-    """Judge tables at a look.
+) -> tuple[NDArray[np.int8], NDArray[np.bool_], Floats]:
+    """Judge tables at a look: decisions 1, 0 or -1, whether to go on asking, and outcome shares (..., 3), NaN for
+    estimators of the margin alone.
 
     `last` (...) is how many annotations each will have at its last look. `items`: all that is annotated, for estimators
     that need items, and which of their answers are `judged`.
@@ -64,7 +141,7 @@ def rule_on(
     closed = decision != 0
     for closing, limit in rule.closings:
         closed |= closing.closes(here, rule.deciding, limit)
-    return Ruling(decision=decision, closed=closed, p=here.seen.p)
+    return decision, ~closed, here.seen.p
 
 
 def _evidence(rule: Rule, counts: Counts, tail: float) -> Evidence:
