@@ -16,7 +16,7 @@ import pytest
 
 import custodes as cu
 from custodes import cli
-from custodes.evaluate.agreement import STATISTICS
+from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.favoritism import CELLS
 
 RESULTS = Path(__file__).parents[1] / "docs" / "reference" / "results.md"

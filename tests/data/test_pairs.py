@@ -65,6 +65,13 @@ def test_verdicts_fill_where_there_are_no_scores() -> None:
     assert signs[:, 0].tolist() == [[ABSENT, ABSENT], [ABSENT, 1], [-1, ABSENT]]
 
 
+def test_a_persons_verdict_counts_only_where_there_are_no_scores() -> None:
+    # one pair and three items: scores and a contrary verdict, a verdict alone, neither
+    values = np.array([[[2.0, 1.0], [np.nan, 1.0], [np.nan, np.nan]]])
+    verdicts = np.array([[[-1, -1, ABSENT]]], dtype=np.int8)
+    assert people_signs(values, verdicts, aggregate="vote", ties=None).tolist() == [[1, -1, ABSENT]]
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_counts_by_definition_and_swap(seed: int) -> None:

@@ -20,6 +20,12 @@ DA = Scale(low=0, high=100, n=400)
         (Scale(low=4, high=5, n=400), Scale(low=1, high=5, n=400), True),
         (Scale(low=1, high=5, n=400), DA, False),
         (Scale(low=0, high=1, n=400), Scale(low=1, high=5, n=400), False),
+        # exactly a fifth shared, which is enough, and a little less
+        (Scale(low=4, high=5, n=400), Scale(low=0, high=5, n=400), True),
+        (Scale(low=4, high=5, n=400), Scale(low=-0.01, high=5, n=400), False),
+        # a constant rater at the end of the other's range: it may well be the same scale
+        (Scale(low=1, high=1, n=400), Scale(low=1, high=5, n=400), True),
+        (Scale(low=5, high=5, n=400), Scale(low=1, high=5, n=400), True),
         # a constant rater inside, and outside the other's range
         (Scale(low=3, high=3, n=400), Scale(low=1, high=5, n=400), True),
         (Scale(low=50, high=50, n=400), Scale(low=1, high=5, n=400), False),

@@ -4,12 +4,14 @@ import numpy as np
 import polars as pl
 import pytest
 
+import custodes as cu
 from custodes.data.preferences import Preferences
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.comparison import compare
+from custodes.evaluate.favoritism import CELLS
 from custodes.stats import ABSENT
 from tests.evaluate.test_favoritism import study_of
 
@@ -74,6 +76,56 @@ def test_calibrated_ties_are_fitted_on_other_items() -> None:
     turned[7] = 9 - 3 * turned[7]
     (other,) = compare(study_of(np.stack([turned, metric])), ties="calibrated")
     np.testing.assert_array_equal(other.metric_signs[:, :, 7], made.metric_signs[:, :, 7])
+
+
+def test_no_item_has_a_part_in_its_own_tie_threshold() -> None:
+    # Two items, so each threshold is fitted on the other item alone. People tie on the first, where the metric differs
+    # by .5; on the second, where it differs by .3, they agree with it. The threshold for the first is therefore 0 and
+    # that for the second .5: wrong on both. Thresholds that knew their own item would be right on both.
+    study = study_of(np.array([[[1.0, 1.0], [2.0, 1.0]], [[0.5, 0.0], [0.3, 0.0]]]))
+    row = cu.agreement(study, ties="calibrated", resamples=0).metrics.row(0, named=True)
+    assert (row["n"], row["sample_accuracy"]) == (2, 0.0)
+
+
+def test_calibrated_signs_are_those_of_thresholds_searched_on_the_other_folds() -> None:
+    rng = np.random.default_rng(3)
+    human = rng.integers(0, 3, (23, 3)).astype(float)
+    metric = human + rng.normal(size=human.shape)
+    a, b = np.triu_indices(3, 1)
+    truth, apart = np.sign(human[:, a] - human[:, b]), metric[:, a] - metric[:, b]
+
+    def signs(apart: np.ndarray, epsilon: float) -> np.ndarray:
+        return np.where(np.abs(apart) <= epsilon, 0, np.sign(apart))
+
+    right = []
+    for item in range(23):
+        others = np.arange(23) % 5 != item % 5
+        candidates = [0.0, *np.sort(np.abs(apart[others]).ravel())]
+        accuracy = [(signs(apart[others], epsilon) == truth[others]).mean() for epsilon in candidates]
+        right.append(signs(apart[item], candidates[int(np.argmax(accuracy))]) == truth[item])
+    row = cu.agreement(study_of(np.stack([human, metric])), ties="calibrated", resamples=0).metrics.row(0, named=True)
+    assert row["sample_accuracy"] == pytest.approx(np.mean(right))
+
+
+def test_a_verdict_counts_only_where_there_are_no_scores() -> None:
+    # The metric's scores say A twice and nothing of z; its verdicts say B of x and A of z.
+    scores = [
+        (item, system, rater, score)
+        for item in "xy"
+        for system, score in (("A", 2.0), ("B", 1.0))
+        for rater in ("ann", "m")
+    ]
+    scores += [("z", "A", "ann", 2.0), ("z", "B", "ann", 1.0)]
+    frame = pl.DataFrame(scores, schema=["item", "system", "rater", "score"], orient="row")
+    said = [("x", "A", "B", "m", -1), ("z", "A", "B", "m", 1)]
+    names = ["item", "system_a", "system_b", "rater", "preference"]
+    study = Study(
+        ratings=Ratings.make(frame)[0],
+        preferences=Preferences.make(pl.DataFrame(said, schema=names, orient="row"))[0],
+        raters=Raters.infer({"ann": "human", "m": "metric"}),
+    )
+    row = cu.favoritism(study, resamples=0).confusion.row(0, named=True)
+    assert {name: row[name] for name in CELLS if row[name]} == {"win_win": 3}
 
 
 def verdicts(rows: list[tuple]) -> Study:

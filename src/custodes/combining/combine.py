@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, Self, Unpack
+from typing import Self, Unpack
 
 import numpy as np
 import polars as pl
@@ -50,6 +50,8 @@ class Combine(Result):
     """Ways of combining metrics. `model` is the combination, fitted on everything by the first method, and `held_out`
     the ratings of every method for outputs that it had not seen (of the first repeat), both of the first target. See
     `combine`."""
+
+    BY, PICTURE = "target", "method_comparison"
 
     comparison: pl.DataFrame = table(
         "Each method's agreement with people on outputs that it had not seen.",
@@ -135,9 +137,6 @@ class Combine(Result):
     )
     model: CombinedMetric
     held_out: Ratings
-
-    BY: ClassVar[str] = "target"
-    PICTURE: ClassVar[str] = "method_comparison"
 
     def signed(self, provenance: Provenance) -> Self:
         """The same with its provenance, which the model file tells, too."""

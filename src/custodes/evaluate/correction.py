@@ -79,6 +79,8 @@ def _margin(row: Mapping[str, Any]) -> str:
 class Correction(Result):
     """Who is better, corrected by people's annotations. See `correction`."""
 
+    PICTURE = "correction_margins"
+
     pairs: pl.DataFrame = table(
         "One row a metric, a pair of systems and an estimator.",
         label("metric", "the metric that helps"),

@@ -75,6 +75,8 @@ def _matrices(frame: pl.DataFrame) -> Iterable[View]:
 class Favoritism(Result):
     """Whom each metric's errors favour. See `favoritism`."""
 
+    PICTURE = "favoritism_and_accuracy"
+
     metrics: pl.DataFrame = table(
         "One row a metric: how one-sided its errors are, over all pairs of systems.",
         label("metric", "its name"),

@@ -52,6 +52,8 @@ def _graphs(edges: pl.DataFrame) -> Iterable[View]:
 class Ranking(Result):
     """Who is better by people and by metrics, and how these differ. See `ranking`."""
 
+    PICTURE = "error_types"
+
     decisions: pl.DataFrame = table(
         "One row a rater and a pair of systems.",
         label("rater", "`human` (people taken together) or a metric"),

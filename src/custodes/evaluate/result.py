@@ -161,9 +161,12 @@ class Result:
         return self.to_html()
 
     def plot(self, **options: Any) -> Any:
-        """The main picture, an Altair chart; `options` as the function of `custodes.plots` takes that draws it."""
+        """The main picture, an Altair chart; `options` as the function of `custodes.plots` takes that draws it.
+
+        Raises `OptionError` where a result has no picture.
+        """
         if not self.PICTURE:
-            raise OptionError(f"{self.provenance.question} has no main picture; see custodes.plots for others")
+            raise OptionError(f"{self.provenance.question} has no picture; its tables: {', '.join(self.declared())}")
         draw = getattr(importlib.import_module("custodes.plots"), self.PICTURE)
         return draw(self, **options)
 

@@ -51,7 +51,7 @@ class Verdict(Result):
             interval=True,
             essential=False,
         ),
-        p_value("p_value", "of the test behind it; null where an interval decides", essential=False),
+        p_value("p_value", "the largest of the tests behind it; null where intervals decide", essential=False),
     )
 
     def lines(self) -> Iterator[str]:
@@ -141,6 +141,8 @@ class _View:
         )
         self.ordered = bool(self.standing) and self.standing[0]["statistic"] == ORDERING
         self.tested = len(self.standing) < 2 or any(row["level_with_best"] is not None for row in self.standing[1:])
+        self.tests = agreement.comparisons.filter(aspect=aspect)
+        self.leaders = leaders(agreement).get(aspect, [])
         self.favi = {name: frame.filter(aspect=aspect) for name, frame in favoritism.tables().items()}
         self.decided = {name: frame.filter(aspect=aspect) for name, frame in ranking.tables().items()}
         self.people = self.decided["decisions"].filter(pl.col("decision").is_not_null(), rater=HUMAN)
@@ -154,20 +156,6 @@ class _View:
     def bounded(self) -> bool:
         """Whether there are intervals."""
         return any(row["value_low"] is not None for row in self.standing)
-
-    @property
-    def level(self) -> list[str]:
-        """The metrics above chance that the best one is not told apart from."""
-        return [
-            row["metric"]
-            for row in self.standing[1:]
-            if row["side"] == "above" and (row["level_with_best"] or not self.tested)
-        ]
-
-    @property
-    def leaders(self) -> list[str]:
-        """The best metric and those that cannot be told apart from it, if any is better than chance at all."""
-        return [self.standing[0]["metric"], *self.level] if self.side("above") else []
 
     @property
     def favoured(self) -> list[Row]:
@@ -217,11 +205,18 @@ def _trust(view: _View) -> Iterator[_Statement]:
     text += "."
     if not view.tested:
         text += " Whether it is better than the next ones was not tested."
-    elif view.level:
-        text += f" It cannot be told apart from {names(view.level)}."
+    elif view.leaders[1:]:
+        text += f" It cannot be told apart from {names(view.leaders[1:])}."
     elif len(view.standing) > 1:
         text += f" It is clearly better than {'the other one' if len(view.standing) == 2 else 'all others'}."
-    yield _Statement(kind="trust", text=text, rater=best["metric"], **numbers)
+    tested = pl.any_horizontal(pl.col("metric_a", "metric_b") == best["metric"])
+    p_value = _largest_p(view.tests.filter(tested, statistic=best["statistic"]))
+    yield _Statement(kind="trust", text=text, rater=best["metric"], p_value=p_value, **numbers)
+
+
+def _largest_p(tests: pl.DataFrame) -> float | None:
+    found: float | None = tests.select(pl.max("p_value")).item()
+    return found
 
 
 def _score(view: _View, row: Row) -> str:
@@ -304,7 +299,10 @@ def _flips(view: _View) -> Iterator[_Statement]:
             f"People find {row['better']} better than {row['worse']}; {names(row['metrics'])}"
             f" {'says' if len(row['metrics']) == 1 else 'say'} the opposite."
         )
-        yield _Statement(kind="flips", text=text, rater=_only(row["metrics"]), system=row["better"])
+        pair = pl.all_horizontal(pl.col("system_a", "system_b").is_in([row["better"], row["worse"]]))
+        p_value = _largest_p(view.decided["decisions"].filter(pair, pl.col("rater").is_in([HUMAN, *row["metrics"]])))
+        rater, system = _only(row["metrics"]), row["better"]
+        yield _Statement(kind="flips", text=text, rater=rater, system=system, p_value=p_value)
     if flips.height > MOST_NAMED:
         text = f"In all, {plural(flips.height, 'pair')} are reversed by some metric."
         yield _Statement(kind="flips", text=text)
@@ -324,7 +322,7 @@ def _uncertain(view: _View) -> Iterator[_Statement]:
         )
     if view.standing and not view.bounded:
         texts.append("There are no intervals, so no difference here is known to be more than chance.")
-    elif view.level:
+    elif view.leaders[1:]:
         texts.append(f"Which of {names(view.leaders)} is best.")
     texts += [_sentence(note.message) for note in view.again if not view.sided]
     return (_Statement(kind="uncertain", text=text) for text in texts)

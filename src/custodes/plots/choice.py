@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from custodes.errors import OptionError, listed, suggestion
+from custodes.evaluate.views import titled as titled
 
 
 def of_aspect(frame: pl.DataFrame, aspect: str | None, *, who: str, by: str = "aspect") -> tuple[pl.DataFrame, str]:
@@ -27,8 +28,3 @@ def chosen(frame: pl.DataFrame, column: str, value: str, *, who: str, what: str 
             f"{who}: {name}={value!r} is not in the result; known: {listed(known)}{suggestion(value, known)}"
         )
     return rows
-
-
-def titled(title: str, aspect: str) -> str:
-    """A title that names the aspect, where there is one."""
-    return f"{title} ({aspect})" if aspect else title

@@ -34,7 +34,7 @@ OUTCOMES = ("p_win", "p_tie", "p_loss")
 
 def correction_margins(
     result: Correction,
-    metric: str,
+    metric: str | None = None,
     *,
     aspect: str | None = None,
     estimator: str | None = None,
@@ -45,8 +45,9 @@ def correction_margins(
     """Three dots and whiskers per pair of systems: the margin by the metric alone, by people alone, and corrected.
 
     The margin is the share of items where the first system of a pair is better, less that where the second is; pairs
-    with the largest corrected margin stand on top. `estimator` is one of the result's (default: the first that is
-    neither naive nor human). `changed` shows only pairs whose corrected decision is not that of the metric alone.
+    with the largest corrected margin stand on top. `metric` is needed where several are corrected. `estimator` is one
+    of the result's (default: the first that is neither naive nor human). `changed` shows only pairs whose corrected
+    decision is not that of the metric alone.
     Raises `OptionError` for an unknown aspect, metric or estimator.
 
     >>> import custodes as cu
@@ -56,7 +57,7 @@ def correction_margins(
     """
     who = "correction_margins"
     rows, aspect = of_aspect(margin_rows(result, estimator=estimator, who=who), aspect, who=who)
-    rows = chosen(rows, "metric", metric, who=who)
+    rows, metric = of_aspect(rows, metric, who=who, by="metric")
     if changed:
         rows = rows.filter(pl.col("changed") == CHANGED)
     chart = margins(theme.inline(rows)).properties(width=width)

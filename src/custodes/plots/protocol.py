@@ -36,8 +36,8 @@ def budget_curve(
     import altair as alt
 
     rows, aspect = of_aspect(result.curve, aspect, who="budget_curve")
-    charts = (curve(theme.inline(rows), measure, lines=line_names(rows)) for measure in MEASURES)
-    chart = alt.vconcat(*(own.properties(width=width) for own in charts))
+    data, lines = theme.inline(rows), line_names(rows)
+    chart = alt.vconcat(*(curve(data, measure, lines=lines).properties(width=width) for measure in MEASURES))
     return theme.themed(chart, dark=dark, title=titled("What annotations buy", aspect))
 
 

@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import polars as pl
 import pytest
+from scipy.stats import norm
 
 from custodes.errors import OptionError
 from custodes.evaluate.protocol.plan import MARGINS, plan
@@ -82,6 +83,59 @@ def test_pilot_foretells_its_own_protocol() -> None:
     with_metric = plan(study, metrics="m1", items=150, metric_items=1000, estimator="poststratified", replications=50)
     assert with_metric.saving["metric"].to_list() == ["m1"] * 6
     assert with_metric.plan["saving"].drop_nulls().item() > 0
+
+
+def correlation_of(joint: np.ndarray) -> float:
+    """Of preferences 1, 0, -1 with the joint chances (3, 3) [human, metric]."""
+    values = np.array([1.0, 0.0, -1.0])
+    human, metric = values[:, None] - values @ joint.sum(axis=1), values[None, :] - values @ joint.sum(axis=0)
+    moments = [(joint * power).sum() for power in (human * metric, human**2, metric**2)]
+    return float(moments[0] / np.sqrt(moments[1] * moments[2]))
+
+
+def test_a_pilots_metric_answers_alike_in_both_orders_of_a_pair() -> None:
+    scores = scores_of(3, items=60, systems=3, strength=1.5)
+    a, b = np.triu_indices(3, 1)
+    human, metric = (np.sign(own[:, a] - own[:, b]).astype(int) for own in scores)
+    table = np.ones((3, 3))  # one of each for the prior, then every answer, and every answer the other way round
+    for h, m in zip(human.ravel(), metric.ravel(), strict=True):
+        table[1 - h, 1 - m] += 1
+        table[1 + h, 1 + m] += 1
+    channel = table / table.sum(axis=1, keepdims=True)
+    counts = np.stack([(human == kind).sum(axis=0) for kind in (1, 0, -1)], axis=1)
+    shares = (counts + 1) / 63
+    expected = [correlation_of(own[:, None] * channel) for own in shares]
+    saving = plan(study_of(scores), metrics="m1", replications=2, estimator="ppi").saving
+    assert saving["correlation"].to_list() == pytest.approx(expected)
+    assert saving["saving_most"].to_list() == pytest.approx(np.square(expected))
+    assert np.abs(saving["margin"]).max() > 0.3
+    renamed = plan(study_of(scores, ["C", "B", "A"]), metrics="m1", replications=2, estimator="ppi").saving
+    assert sorted(renamed["correlation"]) == pytest.approx(sorted(expected))
+
+
+def test_a_metric_narrows_the_interval_by_the_variance_it_saves() -> None:
+    # One look at 40 of 100 items, of 300 that the metric rates in all: nobody stops before. The variance of a mean of
+    # 1, 0, -1 falls by correlation^2, as far as the metric rates what people do not (Angelopoulos et al. 2023).
+    margins, ties, channel = [0.1, 0.5], 0.2, np.array([[0.8, 0.1, 0.1], [0.2, 0.6, 0.2], [0.05, 0.15, 0.8]])
+    made = plan(
+        margins=margins,
+        tie_rate=ties,
+        channel=channel,
+        items=100,
+        metric_items=200,
+        estimator="ppi",
+        stopping=Stopping(looks=[40], gamma=0.1),
+        replications=2,
+    )
+    alone, helped = [], []
+    for margin in margins:
+        shares = np.array([(1 - ties + margin) / 2, ties, (1 - ties - margin) / 2])
+        width = 2 * norm.isf(0.05) * np.sqrt((1 - ties - margin**2) / (40 + 4))
+        saved = correlation_of(shares[:, None] * channel) ** 2 * (1 - 40 / 300)
+        alone.append(width)
+        helped.append(width * np.sqrt(1 - saved))
+    widths = dict(made.plan.select("estimator", "interval_width").rows())
+    assert widths == pytest.approx({"human": np.mean(alone), "ppi": np.mean(helped)})
 
 
 def test_seeds_and_tables() -> None:

@@ -143,6 +143,18 @@ def test_null_permutes_systems_within_items() -> None:
     assert np.abs(asked.human.mean(axis=1)).max() > 0.5
 
 
+def test_null_has_no_winner_on_the_metrics_further_items_either() -> None:
+    (comparison,) = compare(study_of(scores_of(6, strength=3.0)))
+    asked = with_ideal(asked_of(comparison, "m1"), 500, np.random.default_rng(0))
+    total = asked.metric_more.sum(axis=0)
+    assert abs(total[0] - total[2]) > 0.5 * total.sum()
+    more = np.array([permuted(asked, np.random.default_rng(seed)).metric_more for seed in range(100)])
+    assert (more.sum(axis=2) == 500).all()
+    # wins and losses change places at random, ties stay: shares of 300,000 answers have an sd below .001
+    even = np.array([(total[0] + total[2]) / 2, total[1], (total[0] + total[2]) / 2]) / total.sum()
+    np.testing.assert_allclose(more.sum(axis=(0, 1)) / more.sum(), even, atol=0.005)
+
+
 def test_boundary_lowers_false_decisions() -> None:
     study = study_of(scores_of(7, items=60))
     rules = [Stopping(), Stopping(boundary="pocock")]

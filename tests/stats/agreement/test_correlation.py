@@ -182,3 +182,13 @@ def test_item_means_are_weighted() -> None:
         item_weights=np.array([1.0, 3.0, 5.0]),
     )
     np.testing.assert_allclose(means[:, 0], [10 / 4, 11 / 5, np.nan])
+
+
+@pytest.mark.parametrize("scale", [1e-170, 1e170])
+def test_the_size_of_scores_does_not_matter(scale: float) -> None:
+    # squares of such scores are 0 or infinite in floating point
+    human, metrics, units, weights = study(7)
+    plain = pooled_pearson(human, metrics, units=units, weights=weights)
+    assert np.isfinite(plain).any()
+    np.testing.assert_allclose(pooled_pearson(human * scale, metrics, units=units, weights=weights), plain, atol=1e-9)
+    np.testing.assert_allclose(pooled_pearson(human, metrics * scale, units=units, weights=weights), plain, atol=1e-9)

@@ -189,3 +189,8 @@ def test_related_raters_fill_fewer_dimensions_than_the_null() -> None:
 
 def test_constant_raters_have_no_null() -> None:
     assert np.isnan(null_explained(np.ones((3, 4)), n_draws=2, rng=np.random.default_rng(0))).all()
+
+
+def test_raters_at_the_origin_have_no_components() -> None:
+    assert np.isnan(explained_variance(np.zeros((2, 3, 4)))).all()
+    assert not coordinates(np.zeros((3, 4))).any()

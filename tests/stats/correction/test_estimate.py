@@ -181,3 +181,50 @@ def test_intervals_by_t_are_clipped_and_open_without_an_error():
     np.testing.assert_allclose(estimate.margin_low, [0.2 - reach, 0.95 - stats.norm.ppf(0.95) * 0.1, -1, 0])
     np.testing.assert_allclose(estimate.margin_high, [0.2 + reach, 1, 1, 0])
     np.testing.assert_allclose(estimate.theta, [stats.t.cdf(2, 9), stats.norm.cdf(9.5), 0.5, 0.5])
+
+
+def test_the_naive_estimate_is_the_posterior_of_all_the_metrics_labels():
+    # wins 4 + 1 + 0 and 6 more, losses 0 + 0 + 1 and 2 more
+    estimate = ask("naive", [[4, 1, 0], [1, 1, 0], [0, 1, 1]], (6, 1, 2), (50, 0, 0))
+    assert estimate.theta == pytest.approx(stats.beta.sf(0.5, 11 + 1, 3 + 1))
+    np.testing.assert_allclose(estimate.p, np.array([12, 5, 4]) / 21)
+    np.testing.assert_allclose(estimate.p_low, [stats.beta.ppf(0.025, a, 21 - a) for a in (12, 5, 4)])
+
+
+def drawn(theta: list[float], draws: float) -> Estimate:
+    n = len(theta)
+    p = np.tile([0.5, 0.2, 0.3], (n, 1))
+    return Estimate(
+        p=p,
+        p_low=p - 0.1,
+        p_high=p + 0.1,
+        margin=np.full(n, 0.2),
+        margin_low=np.full(n, -0.1),
+        margin_high=np.full(n, 0.6),
+        theta=np.array(theta),
+        effective_draws=np.full(n, draws),
+    )
+
+
+def test_draws_resolve_no_more_than_their_number():
+    # 98 draws, all on one side, and one on either side of a uniform prior: 99/100
+    seen = Evidence.of(drawn([0.0, 0.004, 0.5, 1.0], 98.0), gamma=0.1)
+    assert seen.theta.tolist() == pytest.approx([0.01, 0.01, 0.5, 0.99])
+    closed = Evidence.of(drawn([0.0, 1e-9, 1.0], np.nan), gamma=0.1)
+    assert closed.theta.tolist() == [0, 1e-9, 1]
+    assert seen.sd == pytest.approx(np.full(4, 0.7 / (2 * stats.norm.isf(0.05))))
+    assert (seen.margin[0], seen.low[0], seen.high[0], seen.p[0].tolist()) == (0.2, -0.1, 0.6, [0.5, 0.2, 0.3])
+
+
+def test_quick_evidence_resolves_no_more_either():
+    made = {"margin": np.zeros(3), "sd": np.ones(3), "p": np.full((3, 3), 1 / 3)}
+    theta = np.array([0.0, 0.5, 1.0])
+    assert Evidence.quick(theta=theta, draws=np.full(3, 98.0), **made).theta.tolist() == pytest.approx(
+        [0.01, 0.5, 0.99]
+    )
+    closed = Evidence.quick(theta=theta, **made)
+    assert closed.theta.tolist() == [0, 0.5, 1]
+    assert np.isnan([closed.low, closed.high]).all()
+    some = closed.where(np.array([True, False, True]))
+    assert some.theta.tolist() == [0, 1]
+    assert some.p.shape == (2, 3)

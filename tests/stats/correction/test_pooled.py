@@ -14,6 +14,7 @@ from custodes.stats import ABSENT
 from custodes.stats.correction.dirichlet import human_posterior
 from custodes.stats.correction.estimator import Items
 from custodes.stats.correction.pooled import FEWEST_CLUSTERS, Pooled, pooled, pooled_margins
+from custodes.stats.resampling.resample import sign_flips
 
 
 def pairs(n_systems: int) -> np.ndarray:
@@ -173,3 +174,34 @@ def test_a_circle_is_not_additive_and_falls_back_to_each_pair():
     assert np.isnan(answer.p[1]).all()
     fit = fitted(signs, pairs(3), np.arange(80))
     np.testing.assert_allclose(answer.margin[1], fit.margin[1])
+
+
+@pytest.mark.parametrize(("seed", "n_items"), [(0, 12), (1, 30), (2, 60)])
+def test_the_test_of_additivity_by_its_definition(seed, n_items):
+    # A pair's own mean minus its pooled margin, times the root of its annotations, is a sum over clusters: of what the
+    # cluster puts on the pair's own residuals, and less what it puts on the pooled margin (its influence). The null
+    # turns the signs of whole clusters.
+    rng = np.random.default_rng(seed)
+    systems, units = pairs(3), np.arange(n_items) // 2
+    signs = additive(rng.uniform(-0.3, 0.3, 3), (n_items,), rng)
+    signs[rng.random(signs.shape) < 0.4] = ABSENT
+    fit = fitted(signs, systems, units, flips=199, seed=seed)
+    contrast = np.zeros((3, 3))
+    contrast[np.arange(3), systems[:, 0]], contrast[np.arange(3), systems[:, 1]] = 1, -1
+    pair, item = np.nonzero(signs != ABSENT)
+    design, y = contrast[pair], signs[pair, item].astype(float)
+    inverse = np.linalg.pinv(design.T @ design)
+    margin = contrast @ inverse @ design.T @ y
+    residual = y - margin[pair]
+    gap = np.zeros((3, units.max() + 1))
+    for p in range(3):
+        n = (pair == p).sum()
+        for row, (own, i) in enumerate(zip(pair, item, strict=True)):
+            pull = contrast[p] @ inverse @ design[row]
+            gap[p, units[i]] += residual[row] * np.sqrt(n) * ((own == p) / n - pull)
+    flips = sign_flips(units.max() + 1, 199, np.random.default_rng(seed))
+    largest = np.abs(gap.sum(axis=1)).max()
+    beyond = sum(np.abs(gap @ turn).max() >= largest - 1e-9 for turn in flips)
+    np.testing.assert_allclose(fit.margin, margin, atol=1e-9)
+    assert fit.additivity_p == pytest.approx((beyond + 1) / 200)
+    assert np.isfinite(fitted(signs, systems, units, flips=1).additivity_p)

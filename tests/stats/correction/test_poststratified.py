@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy import stats
 
 from custodes.stats.correction.estimator import Counts
 from custodes.stats.correction.poststratified import POSTSTRATIFIED, STRATUM_PRIOR, poststratified_moments
@@ -82,3 +83,20 @@ def test_swapping_the_systems_mirrors_it(table):
     mirror = poststratified_moments(Counts(table[8::-1].reshape(3, 3), table[11:8:-1], table[:11:-1]))
     np.testing.assert_allclose(mirror.mean, mean[[2, 1, 0, 3]] * [1, 1, 1, -1], atol=1e-12)
     np.testing.assert_allclose(mirror.variance, variance[[2, 1, 0, 3]], atol=1e-12)
+
+
+@given(hnp.arrays(np.int64, 15, elements=st.integers(0, 30)))
+def test_variance_is_that_of_products_of_independent_dirichlets(table):
+    paired, metric_only, human_only = table[:9].reshape(3, 3), table[9:12], table[12:]
+    answers = np.array([*paired.T, human_only])
+    sizes = answers.sum(axis=1) + np.append((metric_only if paired.any() else NOTHING) + STRATUM_PRIOR, 0.0)
+    kept = sizes > 0  # the stratum of silence, where people rated nothing without the metric, has no share
+    q = stats.dirichlet(sizes[kept])
+    nu = [stats.dirichlet(own + STRATUM_PRIOR) for own in answers[kept]]
+    mean, variance = poststratified_moments(Counts(paired, metric_only, human_only))
+    for k, function in enumerate(np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, -1]])):
+        own = np.array([one.mean() @ function for one in nu])
+        spread = np.array([function @ one.cov() @ function for one in nu])
+        assert mean[k] == pytest.approx(q.mean() @ own)
+        # law of total variance: E[q_r^2] = its variance and the square of its mean
+        assert variance[k] == pytest.approx(own @ q.cov() @ own + (q.var() + q.mean() ** 2) @ spread)

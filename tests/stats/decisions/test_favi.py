@@ -11,6 +11,7 @@ from hypothesis.extra import numpy as hnp
 from custodes.stats.decisions.favi import (
     ERROR_COST,
     errors,
+    even_handed_favi,
     favi_posterior,
     favi_score,
     sample_accuracy,
@@ -145,6 +146,7 @@ REFERENCE_TABLES = np.array(
         [[10, 1, 0], [2, 3, 0], [0, 0, 9]],
         [[2000, 30, 5], [12, 700, 40], [9, 60, 1990]],
         [[0, 0, 0], [0, 0, 0], [3, 0, 0]],
+        [[90, 3, 10], [1, 100, 1], [10, 3, 90]],  # its own mirror image
     ]
 )
 
@@ -189,9 +191,42 @@ def test_same_seed_same_numbers(seed):
 
 
 def test_leading_axes_are_kept():
-    counts = np.broadcast_to(REFERENCE_TABLES, (2, 5, 3, 3))
+    counts = np.broadcast_to(REFERENCE_TABLES, (2, 6, 3, 3))
     result = posterior(counts)
-    assert favi_score(counts).shape == result.low.shape == result.flip_probability.shape == (2, 5)
+    assert favi_score(counts).shape == result.low.shape == result.flip_probability.shape == (2, 6)
     # equal tables get equal results
     np.testing.assert_array_equal(result.low[0], result.low[1])
-    assert posterior(counts[:0]).low.shape == (0, 5)
+    assert posterior(counts[:0]).low.shape == (0, 6)
+
+
+def test_without_draws_the_posterior_is_undefined():
+    for undefined in posterior(REFERENCE_TABLES, draws=0):
+        assert undefined.shape == (6,)
+        assert np.isnan(undefined).all()
+
+
+@given(tables)
+def test_an_even_handed_metric_by_its_definition(counts):
+    # the metric's answers given people's, over all pairs, each pair seen from both sides
+    channel = np.zeros((3, 3))
+    for table in counts:
+        for h in range(3):
+            for m in range(3):
+                channel[h, m] += table[h, m]
+                channel[2 - h, 2 - m] += table[h, m]
+    for table, favi in zip(counts, even_handed_favi(counts), strict=True):
+        expected = np.zeros((3, 3))
+        for h in range(3):
+            if channel[h].any():
+                expected[h] = table[h].sum() * channel[h] / channel[h].sum()
+        wrong = expected * (ERROR_COST != 0)
+        if not wrong.any():
+            assert np.isnan(favi)
+        else:
+            assert favi == pytest.approx((expected * ERROR_COST).sum() / wrong.sum(), abs=1e-12)
+    np.testing.assert_allclose(even_handed_favi(swap(counts)), -even_handed_favi(counts), atol=1e-12)
+
+
+def test_the_cost_of_an_error_cannot_be_changed():
+    with pytest.raises(ValueError, match="read-only"):
+        ERROR_COST[0, 0] = 1

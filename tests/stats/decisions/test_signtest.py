@@ -52,6 +52,11 @@ def test_known_values():
     assert sign_test(np.array(8), np.array(0), test="exact") == 2 / 256
 
 
+def test_one_comparison_decides_little():
+    assert sign_test(np.array(1), np.array(0), test="asymptotic") == pytest.approx(2 * norm.sf(1))
+    assert sign_test(np.array(0), np.array(1), test="exact") == 1
+
+
 @pytest.mark.parametrize("test", TESTS)
 def test_nothing_but_ties_is_no_difference(test):
     nothing = np.zeros(3, dtype=np.uint32)
@@ -125,3 +130,13 @@ def test_decision_threshold():
     wins, losses = np.array([60, 59, 40]), np.array([40, 41, 60])
     assert decisions(wins, losses, alpha=0.05, test="asymptotic", correction="none").tolist() == [1, 0, -1]
     assert decisions(wins, losses, alpha=0.05, test="exact", correction="none").tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("correction", CORRECTIONS)
+def test_a_p_value_of_exactly_alpha_decides(correction):
+    # eight wins to none: p = 2 * .5^8 = 2/256; a pair alone needs no correction, and neither do two with equal p by bh
+    alpha, wins, losses = 2 / 256, np.array([8]), np.array([0])
+    assert decisions(wins, losses, alpha=alpha, test="exact", correction=correction).tolist() == [1]
+    assert decisions(losses, wins, alpha=alpha, test="exact", correction=correction).tolist() == [-1]
+    below = np.nextafter(alpha, 0)
+    assert decisions(wins, losses, alpha=below, test="exact", correction=correction).tolist() == [0]

@@ -23,6 +23,13 @@ def test_groups_stay_whole_and_folds_are_balanced(seed: int, n_folds: int) -> No
     assert np.ptp(sizes) <= np.unique(groups, return_counts=True)[1].max()
 
 
+def test_the_largest_groups_are_dealt_first() -> None:
+    # four and four; the other way round the last one would make it two and six
+    for seed in range(10):
+        fold = grouped_folds(np.array([0, 1, 2, 3, 4, 4, 4, 4]), n_folds=2, rng=np.random.default_rng(seed))
+        assert np.bincount(fold).tolist() == [4, 4]
+
+
 def test_equal_groups_are_dealt_evenly() -> None:
     fold = grouped_folds(np.repeat(np.arange(96), 11), n_folds=5, rng=np.random.default_rng(0))
     assert sorted(np.bincount(fold) // 11) == [19, 19, 19, 19, 20]
@@ -53,6 +60,7 @@ def test_plain_folds_are_equal_in_size(seed: int, n: int, n_folds: int) -> None:
     n = max(n, n_folds)
     fold = plain_folds(np.zeros(n), n_folds=n_folds, rng=np.random.default_rng(seed))
     sizes = np.bincount(fold, minlength=n_folds)
+    assert len(sizes) == n_folds
     assert sizes.sum() == n
     assert np.ptp(sizes) <= 1
 

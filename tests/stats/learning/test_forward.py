@@ -107,6 +107,29 @@ def test_between_copies_the_first_is_taken() -> None:
     assert order.tolist() == [1]
 
 
+def test_a_constant_column_is_never_chosen_even_where_nothing_is_to_gain() -> None:
+    x = np.column_stack([np.ones(12), np.random.default_rng(0).normal(size=(12, 2))])
+    order, errors = forward_path(x, np.zeros(12), np.arange(12) % 3, given=NONE, steps=9)
+    assert order.tolist() == [1, 2]
+    assert errors.tolist() == [0, 0, 0]
+
+
+def test_with_three_folds_two_are_enough_to_choose_in() -> None:
+    # each fold's path is chosen with the folds of the other two as they are, not with their groups dealt anew
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(60, 5))
+    y = x[:, 3] + 0.5 * x[:, 1] + 0.5 * rng.normal(size=60)
+    fold = np.arange(60) % 3
+    path = nested_path(x, y, fold, groups=np.zeros(60, dtype=int), given=NONE, steps=2)
+    assert path.order.tolist() == [3, 1]
+    for f in range(3):
+        train, held = fold != f, fold == f
+        own, _ = forward_path(x[train], y[train], fold[train], given=NONE, steps=2)
+        learnt = ridge(x[train][:, own], y[train], groups=np.zeros(40, dtype=int))
+        np.testing.assert_allclose(path.predicted[2, held], predict(learnt, x[held][:, own]))
+    assert path.chosen[0] == 1
+
+
 def test_nothing_to_choose_from() -> None:
     y, fold = np.array([1.0, 2.0, 3.0, 6.0]), np.array([0, 1, 0, 1])
     x = np.column_stack([np.ones(4), np.full(4, np.nan)])

@@ -88,8 +88,9 @@ def test_between_equal_scores_the_fewest_columns_and_an_undefined_one_never() ->
     options = {"settings": SETTINGS, "seed": 0}
     same = pruned(x, x[:, 2], fold, score=lambda predicted, fold: 1.0, **options)
     assert same.best.tolist() == [2]
-    scores = iter([0.1, 0.5, np.nan, np.nan])
-    assert len(pruned(x, x[:, 2], fold, score=lambda predicted, fold: next(scores), **options).best) == 3
+    for told in ([0.1, 0.5, np.nan, np.nan], [-0.5, -0.1, np.nan, np.nan]):
+        scores = iter(told)
+        assert len(pruned(x, x[:, 2], fold, score=lambda predicted, fold, left=scores: next(left), **options).best) == 3
 
 
 def test_rows_without_a_fold_are_not_used() -> None:

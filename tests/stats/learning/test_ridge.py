@@ -161,3 +161,10 @@ def test_hanna(shared_data: Path) -> None:
         found[aspect] = np.mean(taus)
     assert found == pytest.approx(expected, abs=0.02)  # one seed
     assert np.mean(list(found.values())) == pytest.approx(0.271, abs=0.007)
+
+
+def test_a_column_with_one_value_is_constant() -> None:
+    by = scaling(np.array([[np.nan, 1.0], [7.0, 2.0], [np.nan, 3.0]]))
+    assert (by.mean[0], by.low[0], by.high[0]) == (7, 7, 7)
+    assert np.isnan(by.scale).tolist() == [True, False]
+    assert ridge(np.array([[np.nan], [7.0]]), np.arange(2.0), groups=np.arange(2)).fill.tolist() == [7.0]

@@ -14,6 +14,7 @@ def made(seed: int, n_items: int = 14, n_systems: int = 4, missing: float = 0.0)
     metrics = human + rng.normal(size=(3, n_items, n_systems)) * np.array([0.5, 1.0, 3.0])[:, None, None]
     metrics[1] = 100 * metrics[1] + 7
     human[rng.random(human.shape) < missing] = np.nan
+    metrics[rng.random(metrics.shape) < missing / 2] = np.nan
     return human, metrics
 
 
@@ -86,3 +87,23 @@ def test_constant_metric_is_undefined() -> None:
     found = swap_pearson(human, metrics, units=np.arange(14), item_weights=None, flips=flips, **pair)
     assert np.isnan(found[0])
     assert np.isfinite(found[1])
+
+
+@pytest.mark.parametrize("test", [swap_pearson, swap_pairwise_accuracy], ids=["pearson", "pairwise"])
+def test_units_of_scores_and_weights_do_not_matter(test) -> None:
+    human, metrics = made(4, missing=0.1)
+    weights = np.random.default_rng(4).integers(1, 5, 14).astype(float)
+    options = {"units": np.arange(14), "flips": sign_flips(14, 200, np.random.default_rng(0))}
+    options |= {"first": np.array([0, 0, 1]), "second": np.array([1, 2, 2])}
+    plain = test(human, metrics, item_weights=weights, **options)
+    np.testing.assert_allclose(test(human, metrics, item_weights=weights / 1000, **options), plain)
+    np.testing.assert_allclose(test(human / 1000 + 5, metrics, item_weights=weights, **options), plain)
+    np.testing.assert_allclose(test(human, metrics / 1000 - 5, item_weights=weights, **options), plain)
+
+
+def test_a_metric_that_is_never_right_is_not_undefined() -> None:
+    over, under = np.array([[0.0] * 6, [1.0] * 6]), np.ones((2, 6))
+    flips = sign_flips(6, 500, np.random.default_rng(0))
+    (p,) = swap_mean(over, under, units=np.arange(6), flips=flips, first=np.array([0]), second=np.array([1]))
+    extreme = (np.abs(flips.sum(axis=1)) == 6).sum()
+    assert p == pytest.approx((extreme + 1) / 501)

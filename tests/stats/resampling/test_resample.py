@@ -114,3 +114,11 @@ def test_permutation_p_treats_float_noise_as_a_tie() -> None:
 
 def test_permutation_p_of_nothing_is_undefined() -> None:
     assert np.isnan(permutation_p(np.array([np.nan, 1.0]), np.array([[1.0, np.nan]]))).all()
+
+
+def test_permutation_p_measures_noise_by_the_largest_value_there_is() -> None:
+    # an observed value that is mere rounding is 0: every draw is at least as far
+    assert permutation_p(np.array(1e-16), np.array([0.0, 0.0, 1.0])).item() == 1
+    assert permutation_p(np.array(1e-16), np.array([0.0, 0.0, 1e-16])).item() == 2 / 4
+    assert permutation_p(np.array(1e-16), np.array([0.0, 0.0, 1e-16, np.nan])).item() == 2 / 4
+    assert np.isnan(permutation_p(np.ones(2), np.empty((0, 2)))).all()

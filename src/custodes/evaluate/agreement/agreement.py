@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import polars as pl
@@ -34,7 +34,7 @@ SPA_PERMUTATIONS = 1000
 class Agreement(Result):
     """How well each metric agrees with people. See `agreement`."""
 
-    PICTURE: ClassVar[str] = "agreement_intervals"
+    PICTURE = "agreement_intervals"
 
     metrics: pl.DataFrame = table(
         "One row a metric: every statistic with its interval.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import polars as pl
@@ -42,7 +42,7 @@ class Ceiling(Result):
     """How much of people's judgement metrics predict. `metric` is a metric, `rater` also an aspect of people
     (`human:fluency`). See `ceiling`."""
 
-    BY: ClassVar[str] = "target"
+    BY, PICTURE = "target", "prediction_bars"
 
     prediction: pl.DataFrame = table(
         "How well each target, an aspect that people rated, is predicted on held-out outputs.",

@@ -63,7 +63,7 @@ def _rater(end: str = "") -> tuple[Column, Column]:
 class Complementarity(Result):
     """How differently people and metrics rank. See `complementarity`."""
 
-    BY = ""
+    BY, PICTURE = "", "complementarity_averages"
 
     pairs: pl.DataFrame = table(
         "Two raters.",

@@ -51,6 +51,8 @@ def _powers(frame: pl.DataFrame) -> Iterator[View]:
 class Plan(Result):
     """What the protocol will cost and how often it will err. See `plan`."""
 
+    PICTURE = "power_curve"
+
     plan: pl.DataFrame = table(
         "One row a `Stopping`, by people alone and with the metric: means over simulated studies.",
         label("metric", "the metric that helps: `none`, `ideal`, `channel` (assumed), or one of the pilot"),

@@ -68,6 +68,8 @@ ESTIMATOR = label("estimator", "how theta is computed")
 class Protocol(Result):
     """The protocol replayed. See `protocol`."""
 
+    PICTURE = "budget_curve"
+
     protocol: pl.DataFrame = table(
         "One row a metric, estimator and `Stopping`: means over replications, and their standard deviations.",
         label("metric", "the metric that helps, `none`, or `ideal`"),
@@ -78,13 +80,7 @@ class Protocol(Result):
         share("share", "of the annotations there are, mean over pairs", sd=True, best="low"),
         *error_columns(*MEANINGS, sd=True),
         score("kld", KLD, "KLD (nats)", sd=True, best="low"),
-        share(
-            "null_error",
-            "false decisions a pair where no pair differs; null unless asked for",
-            "False",
-            sd=True,
-            best="low",
-        ),
+        share("null_error", "false decisions a pair where no pair differs; null unless asked for", "False", sd=True),
     )
     reference: pl.DataFrame = table(
         "The decisions on all annotations.",

@@ -105,6 +105,11 @@ class _Model(msgspec.Struct):
     learner: _Learner
 
 
+# Made here and not on first use: types looked up by several threads at once can crash the process.
+_MODEL = msgspec.json.Decoder(_Model)
+_BASE_SCORE = msgspec.json.Decoder(float | tuple[float])
+
+
 def boosted(
     x: Floats, y: Floats, *, rounds: int, depth: int, rate: float, subsample: float, seed: int, threads: int = 1
 ) -> bytes:
@@ -151,9 +156,9 @@ def trees_of(model: bytes, *, p: int) -> Trees:
     Source: XGBoost's "Introduction to Model IO".
     """
     try:
-        learner = msgspec.json.decode(model, type=_Model).learner
+        learner = _MODEL.decode(model).learner
         # XGBoost writes the base score as text: 5E-1, since 3.1 [5E-1].
-        base = msgspec.json.decode(learner.learner_model_param.base_score, type=float | tuple[float])
+        base = _BASE_SCORE.decode(learner.learner_model_param.base_score)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as problem:
         reason = "".join(filter(str.isprintable, str(problem)))[:_REASON]  # it may quote the file
         raise ValueError(f"not the JSON of boosted regression trees ({reason})") from None

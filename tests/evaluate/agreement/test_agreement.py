@@ -1,5 +1,7 @@
 """Agreement: every statistic against its definition on a small study, intervals, comparisons, undefined cases."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -8,9 +10,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from custodes.data.items import Items
+from custodes.data.ratings import Ratings
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
-from custodes.evaluate.agreement import COMPARED, STATISTICS, agreement
+from custodes.evaluate.agreement.agreement import COMPARED, agreement
+from custodes.evaluate.agreement.statistics import STATISTICS
 from tests.evaluate.test_favoritism import study_of
 
 
@@ -60,7 +64,7 @@ def test_intervals_hold_most_points_and_a_perfect_metric_is_at_the_top() -> None
     assert by_statistic["pearson_global"] < 0.05
     difference = result.comparisons.filter(pl.col("statistic") == "pearson_global").row(0, named=True)
     assert difference["difference"] == pytest.approx(1 - other["pearson_global"])
-    assert difference["low"] < difference["difference"] < difference["high"]
+    assert difference["difference_low"] < difference["difference"] < difference["difference_high"]
 
 
 def test_clusters_are_resampled_whole() -> None:
@@ -91,6 +95,50 @@ def test_item_weights_equal_repeated_items() -> None:
     two = agreement(repeated, resamples=0).metrics.row(0, named=True)
     for name in ("pearson_global", "spearman_global", "kendall_global", "kendall_item", "pearson_system", "acc_eq"):
         assert one[name] == pytest.approx(two[name]), name
+
+
+def test_system_scores_of_the_file_move_with_the_items() -> None:
+    # They are resampled by the shift of the mean over items. Where they are those means and a constant, nothing that
+    # looks at differences between systems can change, intervals included.
+    scores = scores_of(8, items=12)
+    scores[0] += np.random.default_rng(0).normal(size=scores[0].shape)  # without ties, which rounding would break
+    study = study_of(scores)
+    for rater, name in ((0, "ann"), (1, "m1")):
+        means = scores[rater].mean(axis=0) + 3
+        whole = [{"item": "", "system": f"S{k}", "rater": name, "score": mean} for k, mean in enumerate(means)]
+        rows = pl.concat([study.ratings.frame.select("item", "system", "rater", "score"), pl.DataFrame(whole)])
+        given = replace(study, ratings=Ratings.make(rows)[0])
+        with_scores, without = (agreement(s, resamples=200, compare_by=()).metrics for s in (given, study))
+        names = [f"{kind}_system{end}" for kind in ("pearson", "spearman", "kendall") for end in ("", "_low", "_high")]
+        names += ["pairwise_accuracy", "pairwise_accuracy_low", "pairwise_accuracy_high"]
+        np.testing.assert_allclose(with_scores.select(names).to_numpy(), without.select(names).to_numpy(), atol=1e-9)
+        assert (without["pearson_system_low"] < without["pearson_system_high"] - 0.01).all()
+
+
+def test_p_values_weigh_items_as_if_they_were_repeated() -> None:
+    # An item of weight 3 is an item three times in its cluster: the same clusters are swapped. Each item has the same
+    # six scores in its own order, so that the scores standardised for the swap do not depend on the weights.
+    rng = np.random.default_rng(10)
+    values = np.array([-5.0, -3.0, -1.0, 1.0, 3.0, 5.0])
+    strength = np.array([0.3, 0.3, 0.1])[:, None, None]
+    quality = rng.normal(size=(3, 16, 6)) + strength * np.arange(6)
+    scores = values[quality.argsort(axis=2).argsort(axis=2)]
+    scores[2, [3, 8]] = np.nan  # so that the metrics do not share their weights
+    weight = rng.permutation([1, 5] * 8)
+    items, times = [f"i{k}" for k in range(16)], np.repeat(np.arange(16), weight)
+    table = pl.DataFrame({"item": items, "cluster": items, "weight": weight.astype(float)})
+    weighted = study_of(scores).describe(items=table)
+    copies = pl.DataFrame({"item": [f"i{k}" for k in range(len(times))], "cluster": [items[k] for k in times]})
+    repeated = study_of(scores[:, times]).describe(items=copies)
+    plain = study_of(scores)
+
+    def p_values(study: Study) -> dict[str, float]:
+        return dict(agreement(study, resamples=300).comparisons.select("statistic", "p_value").rows())
+
+    one, two, unweighted = p_values(weighted), p_values(repeated), p_values(plain)
+    for name in ("pearson_global", "pairwise_accuracy", "kendall_item", "acc_eq"):
+        assert one[name] == pytest.approx(two[name]), name
+        assert one[name] != pytest.approx(unweighted[name]), name
 
 
 def test_undefined_is_null_with_a_note() -> None:

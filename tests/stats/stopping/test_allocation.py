@@ -1,0 +1,90 @@
+"""Which annotation is next: orders, budgets and counts along an order, against plain loops."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from custodes.stats.stopping.allocation import annotation_order, counted, granted, kinds_of, tables
+
+
+def test_orders_are_fresh_and_available_first() -> None:
+    available = np.random.default_rng(0).random((40, 30)) < 0.7
+    order = annotation_order(available, np.random.default_rng(3))
+    assert (np.sort(order, axis=1) == np.arange(30)).all()
+    ranked = np.take_along_axis(available, order, axis=1)
+    assert (np.diff(ranked.astype(int), axis=1) <= 0).all()
+    assert len({tuple(row) for row in order.tolist()}) == 40
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=8), st.integers(0, 60))
+@settings(max_examples=60, deadline=None)
+def test_grants_stay_within_the_budget_and_are_even(wanted: list[int], left: int) -> None:
+    given_ = granted(np.array(wanted), np.array(left))
+    assert (given_ >= 0).all()
+    assert (given_ <= wanted).all()
+    assert given_.sum() <= left
+    if sum(wanted) <= left:
+        assert given_.tolist() == wanted
+    elif (asking := given_[np.array(wanted) > 9]).size:
+        assert np.ptp(asking) <= 1
+
+
+def test_counting_along_an_order_is_counting() -> None:
+    rng = np.random.default_rng(4)
+    human = rng.choice(np.array([1, 0, -1, -128], dtype=np.int8), size=(5, 40))
+    metric = rng.choice(np.array([1, 0, -1, -128], dtype=np.int8), size=(5, 40))
+    order = annotation_order(human != -128, rng)
+    kinds = np.take_along_axis(kinds_of(human, metric), order, axis=1)
+    start, stop = np.array([0, 3, 5, 9, 2]), np.array([7, 3, 20, 12, 9])
+    counts = counted(kinds, start, stop)
+    total = np.stack([(metric == kind).sum(axis=1) for kind in (1, 0, -1)], axis=1)
+    paired, metric_only, human_only = tables(counts, total)
+    for pair in range(5):
+        chosen = order[pair, start[pair] : stop[pair]]
+        for i, h in enumerate((1, 0, -1)):
+            here = human[pair, chosen] == h
+            assert human_only[pair, i] == (here & (metric[pair, chosen] == -128)).sum()
+            for j, m in enumerate((1, 0, -1)):
+                assert paired[pair, i, j] == (here & (metric[pair, chosen] == m)).sum()
+        assert (metric_only[pair] == total[pair] - paired[pair].sum(axis=0)).all()
+
+
+@given(st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=3), min_size=1, max_size=4), st.integers(0, 30))
+@settings(max_examples=60, deadline=None)
+def test_a_short_budget_is_shared_in_order(wanted: list[list[int]], left: int) -> None:
+    given_ = granted(np.array(wanted), np.full(len(wanted), left))
+    for own, made in zip(wanted, given_.tolist(), strict=True):
+        asking = [k for k in range(3) if own[k]]
+        if sum(own) <= left:
+            assert made == own
+            continue
+        share, rest = divmod(left, len(asking))
+        expected = [0, 0, 0]
+        for place, k in enumerate(asking):
+            expected[k] = min(own[k], share + 1 if place < rest else share)
+        assert made == expected
+
+
+def test_kinds_are_people_by_metric() -> None:
+    signs = np.array([1, 0, -1, -128], dtype=np.int8)
+    human, metric = np.repeat(signs, 4), np.tile(signs, 4)
+    assert kinds_of(human, metric).tolist() == [*range(12), 12, 12, 12, 12]
+
+
+def test_every_order_of_what_is_available_is_as_likely() -> None:
+    available = np.tile([True, False, True, True], (24_000, 1))
+    order = annotation_order(available, np.random.default_rng(0))
+    assert (order[:, 3] == 1).all()
+    _, times = np.unique(order, axis=0, return_counts=True)
+    # six orders: 4000 each, sd 58
+    assert len(times) == 6
+    assert np.abs(times - 4000).max() < 300
+
+
+def test_nothing_is_counted_between_two_equal_places_or_beyond_the_end() -> None:
+    kinds = np.array([[0, 3, 3, 12], [11, 5, 5, 5]], dtype=np.int8)
+    assert not counted(kinds, np.array([2, 4]), np.array([2, 4])).any()
+    counts = counted(kinds, np.array([2, 0]), np.array([4, 3]))
+    assert [np.flatnonzero(own).tolist() for own in counts] == [[3], [5, 11]]
+    assert counts.sum(axis=1).tolist() == [1, 3]  # nobody rated the last item of the first pair
+    np.testing.assert_array_equal(counted(kinds[None], np.array([[2, 0]]), np.array([[4, 3]])), counts[None])

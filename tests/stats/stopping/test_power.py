@@ -1,0 +1,78 @@
+"""Power by brute force over all outcomes, width and correlation by sampling."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.stats import binom, multinomial, norm
+
+from custodes.stats.correction.dirichlet import human_theta
+from custodes.stats.stopping.power import human_power, margin_width, preference_correlation
+
+
+def test_power_is_exact() -> None:
+    shares, n = (
+        np.array([[0.45, 0.35, 0.2], [0.5, 0.0, 0.5], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]),
+        np.array([13, 9, 4, 6]),
+    )
+    better, worse = human_power(shares, n, gamma=0.1)
+    for k, (p, size) in enumerate(zip(shares, n, strict=True)):
+        outcomes = np.array([c for c in product(range(size + 1), repeat=3) if sum(c) == size])
+        theta = human_theta(outcomes[:, 0], outcomes[:, 2])
+        chance = multinomial.pmf(outcomes, size, p)
+        assert better[k] == pytest.approx(chance[theta > 0.95].sum(), abs=1e-9)
+        assert worse[k] == pytest.approx(chance[theta < 0.05].sum(), abs=1e-9)
+    # Without ties: a binomial tail. theta(35, 15) is beyond .975 and theta(32, 18) is not.
+    wins = next(w for w in range(51) if human_theta(np.array(w), np.array(50 - w)) > 0.975)
+    assert human_power(np.array([[0.7, 0, 0.3]]), np.array([50]), gamma=0.05)[0][0] == pytest.approx(
+        binom.sf(wins - 1, 50, 0.7)
+    )
+
+
+def test_correlation_and_width_by_sampling() -> None:
+    rng = np.random.default_rng(5)
+    p, channel = np.array([0.5, 0.2, 0.3]), np.array([[0.7, 0.1, 0.2], [0.3, 0.4, 0.3], [0.1, 0.2, 0.7]])
+    human = rng.choice(3, p=p, size=400_000)
+    metric = (rng.random((400_000, 1)) > channel.cumsum(axis=1)[human]).sum(axis=1)
+    assert preference_correlation(p, channel) == pytest.approx(np.corrcoef(human, metric)[0, 1], abs=0.005)
+    assert preference_correlation(np.array([0.0, 1.0, 0.0]), channel) == 0
+    width = 2 * norm.isf(0.025) * np.std(1 - human) / np.sqrt(100)
+    assert margin_width(p, np.array(96), gamma=0.05) == pytest.approx(width, rel=0.01)
+
+
+def test_the_second_system_has_the_power_of_the_first_the_other_way_round() -> None:
+    shares = np.random.default_rng(0).dirichlet([2, 1, 2], 6)
+    n = np.array([0, 1, 7, 30, 30, 200])
+    better, worse = human_power(shares, n, gamma=0.05)
+    mirrored = human_power(shares[:, ::-1], n, gamma=0.05)
+    np.testing.assert_allclose((worse, better), mirrored, rtol=1e-12)
+    assert (better[:2], worse[:2]) == (pytest.approx([0, 0]), pytest.approx([0, 0]))  # too few to decide anything
+    assert (better + worse <= 1).all()
+    nothing = human_power(np.empty((0, 3)), np.empty(0, dtype=int), gamma=0.05)
+    assert [len(own) for own in nothing] == [0, 0]
+
+
+def test_width_by_definition() -> None:
+    shares, n = np.array([[0.5, 0.2, 0.3], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.2, 0.0, 0.8]]), np.array([0, 5, 9, 46])
+    variance = [0.8 - 0.04, 0.0, 0.0, 1 - 0.36]
+    expected = 2 * norm.isf(0.1) * np.sqrt(np.array(variance) / (n + 4))
+    np.testing.assert_allclose(margin_width(shares, n, gamma=0.2), expected, atol=1e-12)
+
+
+def test_correlation_by_enumerating_both_preferences() -> None:
+    rng = np.random.default_rng(1)
+    shares, channel = rng.dirichlet([1, 1, 1], 20), rng.dirichlet([1, 1, 1], 3)
+    found = preference_correlation(shares, channel)
+    value = np.array([1, 0, -1])
+    for own, r in zip(shares, found, strict=True):
+        joint = own[:, None] * channel
+        mean_h, mean_m = value @ joint.sum(axis=1), value @ joint.sum(axis=0)
+        covariance = sum(
+            joint[h, m] * (value[h] - mean_h) * (value[m] - mean_m) for h, m in product(range(3), repeat=2)
+        )
+        var_h = sum(own[h] * (value[h] - mean_h) ** 2 for h in range(3))
+        var_m = sum(joint[:, m].sum() * (value[m] - mean_m) ** 2 for m in range(3))
+        assert r == pytest.approx(covariance / np.sqrt(var_h * var_m))
+    assert preference_correlation(np.array([0.3, 0.4, 0.3]), np.eye(3)[::-1]) == pytest.approx(-1)
+    silent = np.tile([0.0, 1.0, 0.0], (3, 1))  # the metric always ties
+    assert preference_correlation(shares, silent).tolist() == [0] * 20

@@ -1,0 +1,195 @@
+"""The replay against Algorithm 2 as a plain loop, one replication and one pair at a time."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import entropy, norm
+
+from custodes.stats import ABSENT
+from custodes.stats.correction.dirichlet import human_theta
+from custodes.stats.correction.estimator import Counts, Estimate, Estimator, Items
+from custodes.stats.correction.estimators import ESTIMATORS
+from custodes.stats.correction.poststratified import poststratified_moments
+from custodes.stats.stopping.allocation import kinds_of
+from custodes.stats.stopping.replay import Answers, mean_kld, replay
+from custodes.stats.stopping.rules import STOPS, Rule
+
+ENDLESS = 10**6
+RULE = Rule(
+    estimator=ESTIMATORS["human"],
+    gamma=0.05,
+    looks=(4, 9, 15),
+    bounds=(2.4, 2.2, 1.96),
+    deciding=STOPS["decided"],
+    closings=(),
+    seed=0,
+    budget=ENDLESS,
+)
+
+
+def answers_of(seed: int, *, replications: int = 6, pairs: int = 5, items: int = 20) -> tuple[np.ndarray, np.ndarray]:
+    """People's and a metric's preferences (replications, pairs, items); people rated the first ones of each pair."""
+    rng = np.random.default_rng(seed)
+    shape = (replications, pairs, items)
+    lean = np.linspace(0.1, 0.9, pairs)[:, np.newaxis]
+    human = np.where(rng.random(shape) < 0.2, 0, np.where(rng.random(shape) < lean, 1, -1))
+    metric = np.where(rng.random(shape) < 0.7, human, rng.integers(-1, 2, shape))
+    available = rng.integers(0, items + 1, shape[:2])
+    available[:, :2] = items
+    human[np.arange(items) >= available[..., np.newaxis]] = ABSENT
+    return human.astype(np.int8), metric.astype(np.int8)
+
+
+def made(human: np.ndarray, metric: np.ndarray) -> Answers:
+    return Answers(
+        kinds=kinds_of(human, metric),
+        available=(human != ABSENT).sum(axis=-1),
+        metric=np.stack([(metric == kind).sum(axis=-1) for kind in (1, 0, -1)], axis=-1),
+    )
+
+
+def counts_of(signs: np.ndarray) -> np.ndarray:
+    return np.array([(signs == kind).sum() for kind in (1, 0, -1)])
+
+
+def by_hand(human: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray, list[tuple]]:
+    """One replication: annotations and decisions (pairs,), and after each round the sum of annotations, and decisions.
+
+    A budget too small for a round gives all open pairs the same number, the first ones one more.
+    """
+    pairs = len(human)
+    n, decision = np.zeros(pairs, dtype=int), np.zeros(pairs, dtype=int)
+    last = [min(int((own != ABSENT).sum()), rule.looks[-1]) for own in human]
+    open_ = [most > 0 for most in last]
+    left = rule.budget
+    rounds = []
+    for look, target in enumerate(rule.looks):
+        wanted = [min(target, last[k]) - n[k] if open_[k] else 0 for k in range(pairs)]
+        if sum(wanted) > left:
+            asking = [k for k in range(pairs) if wanted[k] > 0]
+            share, rest = divmod(left, len(asking))
+            for place, k in enumerate(asking):
+                wanted[k] = min(wanted[k], share + (place < rest))
+        left -= sum(wanted)
+        tail = norm.sf(rule.bounds[look])
+        for k in range(pairs):
+            if wanted[k]:
+                n[k] += wanted[k]
+                win, _, loss = counts_of(human[k, : n[k]])
+                theta = human_theta(np.array(win), np.array(loss))
+                decision[k] = 1 if theta > 1 - tail else -1 if theta < tail else 0
+                open_[k] = decision[k] == 0
+            open_[k] = open_[k] and n[k] < last[k] and left > 0
+        rounds.append((n.sum(), decision.copy(), n.copy()))
+    return n, decision, rounds
+
+
+@pytest.mark.parametrize("budget", [ENDLESS, 3, 12, 30, 45])
+def test_replay_is_algorithm_2(budget: int) -> None:
+    human, metric = answers_of(0)
+    reference = np.array([-1, -1, 0, 1, 1], dtype=np.int8)
+    truth = np.random.default_rng(1).dirichlet([2, 2, 2], 5)
+    rule = replace(RULE, budget=budget)
+    end = replay(made(human, metric), rule, reference=reference, truth=truth)
+    for r in range(len(human)):
+        n, decision, rounds = by_hand(human[r], rule)
+        assert end.n[r].tolist() == n.tolist()
+        assert end.decision[r].tolist() == decision.tolist()
+        assert end.n[r].sum() <= budget
+        for look, (spent, then, far) in enumerate(rounds):
+            assert end.annotations[look, r] == spent
+            assert end.decided[look, r] == pytest.approx((then != 0).mean())
+            assert end.correct[look, r] == pytest.approx((then == reference).mean())
+            shares = np.array([counts_of(own[:k]) + 1 for own, k in zip(human[r], far, strict=True)])
+            shares = shares / shares.sum(axis=1, keepdims=True)
+            kld = np.mean([entropy(own, true) for own, true in zip(shares, truth, strict=True)])
+            assert end.kld[look, r] == pytest.approx(kld)
+    if budget > 12:
+        assert {-1, 0, 1} == set(end.decision.ravel().tolist())
+
+
+def test_the_metrics_answers_beyond_the_annotations_count() -> None:
+    # An estimator that uses the metric sees the paired annotations so far, and all the rest as the metric's alone.
+    human, metric = answers_of(2, replications=1, pairs=3)
+    human[:] = np.where(human == ABSENT, 0, human)
+    rule = replace(RULE, estimator=ESTIMATORS["poststratified"], looks=(6,), bounds=(1.96,))
+    shares = []
+    for k in range(3):
+        paired = np.array(
+            [[((human[0, k, :6] == h) & (metric[0, k, :6] == m)).sum() for m in (1, 0, -1)] for h in (1, 0, -1)]
+        )
+        more = counts_of(metric[0, k, 6:])
+        shares.append(poststratified_moments(Counts(paired, more, np.zeros(3))).mean[:3])
+    for truth in np.random.default_rng(4).dirichlet([2, 2, 2], (5, 3)):
+        end = replay(made(human, metric), rule, reference=np.zeros(3, np.int8), truth=truth)
+        kld = np.mean([entropy(own, true) for own, true in zip(shares, truth, strict=True)])
+        assert end.kld.tolist() == [[pytest.approx(kld)]]
+
+
+def test_what_looks_at_all_pairs_is_believed_only_about_those_annotated_now() -> None:
+    human, metric = answers_of(3, replications=2)
+    seen = [np.zeros((2, 5), dtype=int)]
+
+    def items(n: np.ndarray) -> Items:
+        seen.append(n.copy())
+        return Items(human=human, systems=np.tile(np.arange(2), (5, 1)), units=np.arange(20))
+
+    def answer(about: Items, **_: object) -> Estimate:
+        assert about.human is human
+        # the first pair of each replication is decided at once, nothing else ever; what got no annotation in this
+        # round has an answer, too, and one that must not count
+        theta = np.where(seen[-1] > seen[-2], 0.5, 0.0)
+        if len(seen) == 2:
+            theta[:, 0] = 1.0
+        margin = np.zeros(theta.shape)
+        made = Estimate.of_margin(margin, margin, margin, theta)
+        return replace(made, p=np.full((*theta.shape, 3), 1 / 3))
+
+    together = Estimator(name="all", label="All", doc="", estimate=answer, needs_items=True)
+    end = replay(
+        replace(made(human, metric), items=items),
+        replace(RULE, estimator=together),
+        reference=np.zeros(5, np.int8),
+        truth=np.full((5, 3), 1 / 3),
+    )
+    assert end.decision.tolist() == [[1, 0, 0, 0, 0]] * 2
+    assert end.n[:, 0].tolist() == [4, 4]
+    last = np.minimum((human != ABSENT).sum(axis=-1), 15)
+    assert (last < 15).any()
+    np.testing.assert_array_equal(end.n[:, 1:], last[:, 1:])
+    assert len(seen) == 4
+    np.testing.assert_array_equal(seen[-1], end.n)
+    assert end.kld == pytest.approx(0)
+
+
+def test_items_are_not_made_for_what_reads_counts() -> None:
+    human, metric = answers_of(3, replications=1)
+
+    def items(n: np.ndarray) -> Items:
+        raise AssertionError
+
+    asked = replace(made(human, metric), items=items)
+    truth = np.full((5, 3), 1 / 3)
+    one, other = (
+        replay(own, RULE, reference=np.zeros(5, np.int8), truth=truth) for own in (asked, made(human, metric))
+    )
+    assert one.decision.tolist() == other.decision.tolist()
+
+
+def test_nothing_to_ask() -> None:
+    human = np.full((1, 2, 3), ABSENT, dtype=np.int8)
+    metric = np.ones_like(human)
+    rule = replace(RULE, budget=5)
+    end = replay(made(human, metric), rule, reference=np.array([1, 0], np.int8), truth=np.full((2, 3), 1 / 3))
+    assert (end.n.tolist(), end.decision.tolist(), end.correct.tolist()) == ([[0, 0]], [[0, 0]], [[0.5]] * 3)
+    assert (end.kld == 0).all()
+
+
+def test_mean_kld_is_the_mean_of_entropies() -> None:
+    rng = np.random.default_rng(0)
+    p, truth = rng.dirichlet([1, 1, 1], (4, 5)), rng.dirichlet([1, 1, 1], 5)
+    expected = [np.mean([entropy(a, b) for a, b in zip(own, truth, strict=True)]) for own in p]
+    np.testing.assert_allclose(mean_kld(p, truth), expected)
+    p[2, 1] = np.nan
+    assert np.isnan(mean_kld(p, truth)).tolist() == [False, False, True, False]
