@@ -49,6 +49,7 @@ _HOMES = {
     "custodes.data.readers": ("read", "READERS"),
     "custodes.data.study": ("Study",),
     "custodes.data.simulate": ("simulate", "SimulatedMetric", "demo_study"),
+    "custodes.questions": (),
     "custodes.evaluate.protocol.stopping": ("Stopping",),
     "custodes.combining.combined_metric": ("CombinedMetric",),
     "custodes.data.counting": ("count_pairs",),
@@ -56,6 +57,7 @@ _HOMES = {
     "custodes.reporting": ("report", "Report"),
     "custodes.errors": ("CustodesError", "CustodesWarning", "InputError", "MissingExtraError", "OptionError"),
 }
+"""Where public names live, in the order of the story; the questions name their own."""
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = {"plots": "custodes.plots", "live": "custodes.evaluate.protocol.live"}
 
@@ -66,16 +68,18 @@ def __getattr__(name: str) -> Any:
         return import_module(_MODULES[name])
     if name.startswith("__") and name != "__all__":
         raise AttributeError(f"module 'custodes' has no attribute {name!r}")
-    questions = import_module("custodes.questions") if name not in _HOME else None
-    if questions is None:
+    if name in _HOME:
         value = getattr(import_module(_HOME[name]), name)
-    elif name == "__all__":
-        results = [result.__name__ for result in questions.RESULTS.values()]
-        value = [*questions.QUESTIONS, *results, *_HOME, *_MODULES]
-    elif name in questions.QUESTIONS or name.lower() in questions.RESULTS:
-        value = getattr(questions, name)
     else:
-        raise AttributeError(f"module 'custodes' has no attribute {name!r}")
+        questions = import_module("custodes.questions")
+        asked, results = list(questions.QUESTIONS), [result.__name__ for result in questions.RESULTS.values()]
+        if name == "__all__":
+            told = [own for home, names in _HOMES.items() for own in (names if names else asked)]
+            value = [*told, *results, *_MODULES]
+        elif name in (*asked, *results):
+            value = getattr(questions, name)
+        else:
+            raise AttributeError(f"module 'custodes' has no attribute {name!r}")
     globals()[name] = value
     return value
 

@@ -24,6 +24,8 @@ from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.allocation import KINDS, annotation_order, granted, kinds_of, tables
 from custodes.stats.stopping.rules import Rule, rule_on
 
+__all__ = ["Annotation", "Decision", "State", "decisions", "next_annotations", "record", "start"]
+
 
 class Annotation(NamedTuple):
     """One question to people: which system's output for this item is better?"""
