@@ -20,9 +20,11 @@ BELOW = {
     "data": {"stats", "errors", "progress", "files", "registry"},
     "evaluate": {"data", "stats", "errors", "progress", "registry"},
     "combining": {"evaluate", "data", "stats", "errors", "progress", "files", "registry"},
+    "questions": {"combining", "evaluate"},
     "plots": {"combining", "evaluate", "data", "stats", "errors", "files"},
     "reporting": {"plots", "combining", "evaluate", "data", "stats", "errors", "progress", "files", "registry"},
     "console": {"evaluate"},
+    "verbs": {"options", "evaluate", "data", "errors"},
     "options": {"console", "evaluate", "data", "errors", "progress", "files"},
 }
 HEAVY = {"jax", "torch", "xgboost", "sklearn", "matplotlib", "starlette", "scipy", "altair", "vl_convert", "jinja2"}
