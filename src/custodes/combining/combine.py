@@ -27,7 +27,6 @@ from custodes.combining.tables import (
 from custodes.combining.task import Task, aspect_of, aspects_of, task
 from custodes.combining.validation import STATISTICS, Terms, Trial, lesson_of, tried
 from custodes.data.notes import Note
-from custodes.data.panel import Floats
 from custodes.data.ratings import Ratings
 from custodes.data.scale import BEYOND
 from custodes.data.study import Study
@@ -39,6 +38,7 @@ from custodes.evaluate.result import Provenance, Result, result
 from custodes.evaluate.setting import Selection, one_of
 from custodes.evaluate.tables import count, label, score, share, table
 from custodes.progress import Progress, silent
+from custodes.stats.arrays import Floats
 from custodes.stats.learning.objective import Objective
 
 LEFT_OUT = "no-combination"

@@ -16,12 +16,13 @@ from custodes.combining.methods import METHODS, Formula
 from custodes.combining.normalise import Normalisation, Source
 from custodes.combining.task import Task, aspect_of
 from custodes.data.notes import Note
-from custodes.data.panel import Floats, Panel
+from custodes.data.panel import Panel
 from custodes.data.readers.tables import check_exists, file_bytes
 from custodes.data.study import Study
 from custodes.errors import InputError, listed, suggestion
 from custodes.evaluate.judges import METRIC, name_of
 from custodes.files import write_atomically
+from custodes.stats.arrays import Floats
 from custodes.stats.learning import boost
 
 FORMAT = "custodes-combination"

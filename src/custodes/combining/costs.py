@@ -12,10 +12,10 @@ import polars as pl
 from custodes.combining.task import Task, keyed
 from custodes.combining.validation import Trial
 from custodes.data.notes import Note
-from custodes.data.panel import Floats
 from custodes.data.table import number_column
 from custodes.errors import InputError, OptionError, listed, suggestion
 from custodes.evaluate.tables import with_interval
+from custodes.stats.arrays import Floats
 from custodes.stats.learning import forward
 
 STEPS = 15

@@ -10,11 +10,10 @@ from math import inf, pi
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from custodes.errors import OptionError
+from custodes.stats.arrays import Floats
 
-Floats = NDArray[np.float64]
 Source = Literal["declared", "known", "fitted"]
 _Limits = tuple[float, float, Source]
 

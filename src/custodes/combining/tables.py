@@ -13,7 +13,6 @@ from custodes.combining.methods import Formula, Lesson, Method
 from custodes.combining.task import Task, aspect_of
 from custodes.combining.validation import STATISTICS, Trial
 from custodes.data.notes import Note
-from custodes.data.panel import Floats
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
@@ -21,6 +20,7 @@ from custodes.evaluate.comparison import HUMAN
 from custodes.evaluate.favoritism import favoritism
 from custodes.evaluate.judges import METRIC
 from custodes.evaluate.tables import with_interval
+from custodes.stats.arrays import Floats
 
 REFITS = 100
 """Bootstrap refits behind the intervals of weights."""

@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from custodes.data.notes import Note
-from custodes.data.panel import Floats, label_codes
+from custodes.data.panel import label_codes
 from custodes.data.readers.tables import load_table
 from custodes.data.scale import Scale
 from custodes.data.study import Study
@@ -23,6 +23,7 @@ from custodes.evaluate.design import Design
 from custodes.evaluate.judges import METRIC, Judges, judged
 from custodes.evaluate.people import mean_over_people, snapped
 from custodes.stats import ABSENT
+from custodes.stats.arrays import Floats
 from custodes.stats.learning.folds import grouped_folds
 
 FOLDS = ("item", "system", "dataset", "group")

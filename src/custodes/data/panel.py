@@ -10,8 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from custodes.data.study import Study, of_aspect
-
-Floats = NDArray[np.float64]
+from custodes.stats.arrays import Floats
 
 
 @dataclass(frozen=True, kw_only=True)

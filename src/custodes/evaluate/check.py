@@ -8,7 +8,6 @@ from typing import Any, Literal, NamedTuple, Unpack
 import numpy as np
 import polars as pl
 
-from custodes.data.panel import Floats
 from custodes.data.scale import BEYOND
 from custodes.data.study import Study
 from custodes.errors import listed
@@ -21,6 +20,7 @@ from custodes.evaluate.tables import count, label, labels, score, share, table
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
 from custodes.stats.agreement import correlation, kendall
+from custodes.stats.arrays import Floats
 from custodes.stats.resampling import resample
 
 FEW_ITEMS = 30

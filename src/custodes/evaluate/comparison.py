@@ -13,16 +13,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from custodes.data.notes import Note
-from custodes.data.pairs import (
-    PairCounts,
-    PairPreferences,
-    Signs,
-    people_signs,
-    people_tie,
-    score_signs,
-    verdict_signs,
-)
-from custodes.data.panel import Floats, Panel
+from custodes.data.pairs import PairCounts, PairPreferences, people_signs, people_tie, score_signs, verdict_signs
+from custodes.data.panel import Panel
 from custodes.data.study import Study, of_aspect
 from custodes.errors import InputError, OptionError, listed
 from custodes.evaluate.design import Design
@@ -30,6 +22,7 @@ from custodes.evaluate.people import check_same_scale, mean_over_people
 from custodes.evaluate.setting import DEFAULTS, Setting, Ties, selection_of, settings
 from custodes.stats import ABSENT
 from custodes.stats.agreement import accuracy
+from custodes.stats.arrays import Floats, Signs
 from custodes.stats.resampling.resample import with_point
 
 HUMAN = "human"

@@ -10,8 +10,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from custodes.data.pairs import pairs_of
-from custodes.data.panel import Floats, label_codes
+from custodes.data.panel import label_codes
 from custodes.data.study import Study
+from custodes.stats.arrays import Floats
 from custodes.stats.resampling import resample
 
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from custodes.data.notes import Note
 from custodes.data.pairs import PairCounts
-from custodes.data.panel import Floats
 from custodes.errors import listed
 from custodes.evaluate.comparison import label_of
 from custodes.evaluate.tables import label
+from custodes.stats.arrays import Floats
 from custodes.stats.decisions import graph
 
 DECISION = {1: "+", 0: "=", -1: "-"}

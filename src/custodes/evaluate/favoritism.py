@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from custodes.data.notes import Note
 from custodes.data.pairs import PairCounts
-from custodes.data.panel import Floats
 from custodes.data.study import Study
 from custodes.evaluate.comparison import Counted, counted, label_of
 from custodes.evaluate.edges import PAIR, crossed, written
@@ -25,6 +24,7 @@ from custodes.evaluate.tables import View, count, flag, label, probability, scor
 from custodes.evaluate.views import UNDEFINED, parts, titled, views
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
+from custodes.stats.arrays import Floats
 from custodes.stats.decisions import favi
 from custodes.stats.decisions.signtest import SignTest
 from custodes.stats.ratios import mean_of_defined, ratio

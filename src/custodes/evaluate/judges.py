@@ -14,13 +14,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from custodes.data.notes import Note
-from custodes.data.panel import Floats, Panel
+from custodes.data.panel import Panel
 from custodes.data.study import Study
 from custodes.errors import InputError, listed
 from custodes.evaluate.comparison import HUMAN, label_of
 from custodes.evaluate.design import Design
 from custodes.evaluate.people import check_same_scale, mean_over_people, snapped
 from custodes.evaluate.setting import Selection, one_of
+from custodes.stats.arrays import Floats
 
 People = Literal["aspects", "annotators"]
 PEOPLE: tuple[People, ...] = ("aspects", "annotators")

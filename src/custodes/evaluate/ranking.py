@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from custodes.data.notes import Note
 from custodes.data.pairs import PairCounts
-from custodes.data.panel import Floats
 from custodes.data.study import Study
 from custodes.errors import listed
 from custodes.evaluate.comparison import HUMAN, Counted, counted, label_of
@@ -26,6 +25,7 @@ from custodes.evaluate.tables import View, count, label, labels, p_value, score,
 from custodes.evaluate.views import parts, titled
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
+from custodes.stats.arrays import Floats
 from custodes.stats.decisions import outcome
 from custodes.stats.decisions.consensus import kemeny
 from custodes.stats.decisions.outcome import ERRORS, Kld

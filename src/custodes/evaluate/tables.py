@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from custodes.data.panel import Floats
+from custodes.stats.arrays import Floats
 from custodes.stats.resampling import resample
 
 Kind = Literal["label", "labels", "flag", "count", "share", "score", "p", "probability"]

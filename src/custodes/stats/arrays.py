@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]
 Bools = NDArray[np.bool_]
-
+Signs = NDArray[np.int8]
 
 CHUNK = 1_000_000
 """Elements of a temporary array."""

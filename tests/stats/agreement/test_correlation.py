@@ -192,3 +192,10 @@ def test_the_size_of_scores_does_not_matter(scale: float) -> None:
     assert np.isfinite(plain).any()
     np.testing.assert_allclose(pooled_pearson(human * scale, metrics, units=units, weights=weights), plain, atol=1e-9)
     np.testing.assert_allclose(pooled_pearson(human, metrics * scale, units=units, weights=weights), plain, atol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_means_keep_their_digits_whatever_the_size_of_scores(scale: float) -> None:
+    _, metrics, units, weights = study(7)
+    plain = system_means(metrics, units=units, weights=weights)
+    np.testing.assert_allclose(system_means(metrics * scale, units=units, weights=weights), plain * scale, rtol=1e-9)

@@ -114,3 +114,10 @@ def test_a_ranking_of_one_thing_says_nothing() -> None:
     # (rank - 1/2) * 3/2 + 1/2, over one of two units: twice 1.25 and 2.75
     assert found[0, 0].tolist() == pytest.approx([2.5, 5.5, np.nan], nan_ok=True)
     assert np.isnan(found[1]).all()
+
+
+def test_ordinal_ranks_put_the_earlier_of_two_ties_first_in_every_row() -> None:
+    values = np.array([[[5.0, 7.0, 5.0, np.nan], [1.0, 1.0, 1.0, 0.0]]])
+    assert ordinal_ranks(values)[0, 0, :3].tolist() == [1, 3, 2]
+    assert np.isnan(ordinal_ranks(values)[0, 0, 3])
+    assert ordinal_ranks(values)[0, 1].tolist() == [2, 3, 4, 1]

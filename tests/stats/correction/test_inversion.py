@@ -104,3 +104,26 @@ def test_equal_tables_get_equal_results():
     result = answer(paired, np.tile([50, 20, 30], (2, 1)), np.zeros((2, 3), dtype=int))
     assert result.margin_low[0] == result.margin_low[1]
     assert result.theta[0] == result.theta[1]
+
+
+def test_a_table_without_annotations_stays_unknown_among_others():
+    paired = np.stack([np.zeros((3, 3), dtype=int), np.diag([9, 2, 4])])
+    result = answer(paired, [[30, 5, 10]] * 2, [[0, 0, 0], [3, 0, 1]])
+    assert np.isnan(result.margin).tolist() == [True, False]
+    assert (result.margin_low[0], result.margin_high[0], result.theta[0]) == (-1, 1, 0.5)
+    assert -1 < result.margin_low[1] < result.margin_high[1] < 1
+
+
+def test_one_annotation_counts():
+    none = np.zeros((3, 3), dtype=int)
+    assert answer(none, NOTHING, [1, 0, 0]).margin == 1
+    assert answer(none, NOTHING, [0, 0, 1]).margin == -1
+    assert answer(np.diag([0, 0, 1]), NOTHING).margin == -1
+
+
+def test_a_margin_at_the_end_of_the_range_is_no_tie():
+    # a metric that turns people round and then says win of everything: many draws lie beyond -1, all below 0
+    result = answer([[3, 0, 30], [0, 5, 0], [40, 0, 2]], [500, 0, 0])
+    assert result.margin_low == -1
+    assert result.margin < -0.9
+    assert result.theta < 0.01

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.data.panel import Floats
+from custodes.stats.arrays import Floats
 from custodes.stats.learning import boost, folds
 from custodes.stats.learning.objective import Objective, objective
 from custodes.stats.learning.prune import Step

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from custodes.combining.methods.linear import RIDGE, linear
 from custodes.combining.methods.method import Formula, Lesson, Method, narrowed
-from custodes.data.panel import Floats
+from custodes.stats.arrays import Floats
 from custodes.stats.learning import boost, prune
 
 SEED = 0

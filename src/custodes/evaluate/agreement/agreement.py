@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 
 from custodes.data.notes import Note
-from custodes.data.panel import Floats
 from custodes.data.study import Study
 from custodes.evaluate.agreement.standing import standing_columns
 from custodes.evaluate.agreement.statistic import Sample, Swaps
@@ -22,6 +21,7 @@ from custodes.evaluate.setting import Setting, at_least, between, one_of
 from custodes.evaluate.tables import count, flag, label, p_value, score, share, table, with_interval
 from custodes.progress import Progress, silent
 from custodes.stats.agreement import correlation
+from custodes.stats.arrays import Floats
 from custodes.stats.resampling import resample
 
 COMPARED = tuple(name for name, statistic in STATISTICS.items() if statistic.swap is not None)

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.data.panel import Floats
 from custodes.evaluate.agreement.statistic import Sample
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.tables import with_interval
+from custodes.stats.arrays import Floats
 
 ORDERING, CHOOSING = "kendall_item", "sample_accuracy"
 """Metrics are ranked by the first, and by the second where that is undefined, or says no more than a sign."""

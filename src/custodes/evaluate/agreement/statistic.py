@@ -10,10 +10,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.data.panel import Floats
 from custodes.evaluate.comparison import Comparison
 from custodes.evaluate.tables import Column, score
 from custodes.stats.agreement import accuracy, correlation
+from custodes.stats.arrays import Floats
 
 Level = Literal["comparison", "system", "item", "output"]
 """What is counted once: a comparison of two outputs, a system, an item, an output."""

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from custodes.data.panel import Floats
 from custodes.evaluate.ceiling.prediction_target import MODELS, Target
 from custodes.evaluate.people import mean_over_people
 from custodes.evaluate.tables import with_interval
+from custodes.stats.arrays import Floats
 
 SOURCES = ("same annotator", "other annotators", "metrics")
 REFERENCE = SOURCES.index("other annotators")

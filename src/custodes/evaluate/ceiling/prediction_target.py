@@ -10,9 +10,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.data.panel import Floats
 from custodes.evaluate.judges import METRIC, Judges
 from custodes.stats.agreement.kendall import pooled_kendall
+from custodes.stats.arrays import Floats
 from custodes.stats.learning import boost, heldout, ridge
 from custodes.stats.learning.folds import grouped_folds, plain_folds
 

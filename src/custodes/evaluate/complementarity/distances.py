@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.data.notes import Note
-from custodes.data.panel import Floats
 from custodes.errors import listed
 from custodes.evaluate.judges import METRIC, Judges
 from custodes.evaluate.tables import with_interval
 from custodes.progress import Progress
 from custodes.stats.agreement import correlation
+from custodes.stats.arrays import Floats
 from custodes.stats.complementarity import rank_distance
 from custodes.stats.resampling import resample
 

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.data.notes import Note
-from custodes.data.panel import Floats
 from custodes.evaluate.complementarity.distances import Distances, Rankings
 from custodes.evaluate.judges import Judges
 from custodes.evaluate.tables import with_interval
 from custodes.stats.agreement import ranks
+from custodes.stats.arrays import Floats
 from custodes.stats.complementarity import communities, components
 
 SHARE = 0.8

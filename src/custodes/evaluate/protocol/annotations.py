@@ -8,16 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from custodes.data.pairs import Signs
-from custodes.data.panel import Floats
 from custodes.data.patterns import Patterns
 from custodes.data.study import Study
 from custodes.evaluate.comparison import Comparison, compare
 from custodes.evaluate.setting import Setting
 from custodes.stats import ABSENT
+from custodes.stats.arrays import Floats, Ints, Signs
 from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.estimator import Items, decide
-from custodes.stats.stopping.allocation import Ints, annotation_order, kinds_of
+from custodes.stats.stopping.allocation import annotation_order, kinds_of
 from custodes.stats.stopping.replay import Answers
 
 NONE = "none"

@@ -12,15 +12,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from custodes.data.pairs import PairPreferences, Signs, pairs_of
+from custodes.data.pairs import PairPreferences, pairs_of
 from custodes.errors import InputError, OptionError, listed, suggestion
 from custodes.evaluate.protocol.annotations import outcome_of
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, asked_for
 from custodes.evaluate.setting import at_least
 from custodes.stats import ABSENT
+from custodes.stats.arrays import Ints, Signs
 from custodes.stats.correction.estimator import Items
 from custodes.stats.correction.estimators import ESTIMATORS
-from custodes.stats.stopping.allocation import KINDS, Ints, annotation_order, granted, kinds_of, tables
+from custodes.stats.stopping.allocation import KINDS, annotation_order, granted, kinds_of, tables
 from custodes.stats.stopping.rules import Rule, rule_on
 
 __all__ = ["Annotation", "Decision", "State", "decisions", "next_annotations", "record", "start"]
@@ -217,7 +218,11 @@ def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -
 
 
 def decisions(state: State) -> list[Decision]:
-    """What is known of every pair so far."""
+    """What is known of every pair so far.
+
+    >>> [(pair.decision, pair.is_open) for pair in decisions(start(["A", "B"], ["i1"]))]
+    [('=', True)]
+    """
     rows = zip(state.pairs, state.decision, state.usable.tolist(), state.is_open, strict=True)
     return [Decision(*pair, "=+-"[decision], n, is_open, n > 0) for pair, decision, n, is_open in rows]
 
@@ -227,7 +232,8 @@ def _next_look(state: State) -> State:
     n, last = state.usable, state.last
     left = np.array(max(0, state.rule.budget - int(n.sum())))
     is_open = np.array(state.is_open) & (n < last) & (left > 0)
-    look, given = state.look, np.zeros(len(n), dtype=np.int64)
+    look = state.look
+    given: Ints = np.zeros(len(n), dtype=np.int64)
     while is_open.any() and not given.any():
         look += 1
         target = np.minimum(state.rule.looks[look], last)

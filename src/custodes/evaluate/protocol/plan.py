@@ -8,10 +8,9 @@ from typing import Any, Literal, Unpack
 
 import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from custodes.data.notes import Note
-from custodes.data.panel import Floats
 from custodes.data.study import Study
 from custodes.errors import OptionError
 from custodes.evaluate.protocol.annotations import IDEAL, IDEAL_MIXTURE, NONE, Asked, asked_of, comparisons_of
@@ -24,6 +23,7 @@ from custodes.evaluate.tables import View, count, label, probability, score, sha
 from custodes.evaluate.views import parts, titled
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
+from custodes.stats.arrays import Floats, Ints
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.correction.human import HUMAN
 from custodes.stats.stopping.power import human_power, margin_width, preference_correlation
@@ -178,7 +178,7 @@ class _World:
 
     aspect: str
     metric: str
-    counts: NDArray[np.int64] | None
+    counts: Ints | None
     shares: Floats
     channel: Floats | None
 

@@ -13,11 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Bools, Floats, Ints, chunks
+from custodes.stats.arrays import Bools, Floats, Ints, Signs, chunks
 from custodes.stats.ratios import ratio
 from custodes.stats.resampling.resample import same_outputs, unit_sums, weighted_sums
-
-Signs = NDArray[np.int8]
 
 _EXACT = 2**24  # single precision holds whole numbers up to here
 _SAME = 1e-12  # relative: the same number computed in another way

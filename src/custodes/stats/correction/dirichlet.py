@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.correction.estimator import Estimate, Floats
+from custodes.stats.arrays import Floats
+from custodes.stats.correction.estimator import Estimate
 
 _NODES = 32  # of the quadrature; 256 change no bound by more than 1e-8 of its standard deviation
 _TOLERANCE = 1e-8  # of a bound, in standard deviations; Newton's last step is far closer

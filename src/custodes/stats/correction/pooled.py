@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats import ABSENT
+from custodes.stats.arrays import Floats
 from custodes.stats.correction.dirichlet import human_posterior
-from custodes.stats.correction.estimator import Estimate, Estimator, Floats, Items, Remark
+from custodes.stats.correction.estimator import Estimate, Estimator, Items, Remark
 from custodes.stats.resampling.resample import sign_flips, unit_sums
 
 FEWEST_CLUSTERS = 20

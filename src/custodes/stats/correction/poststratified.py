@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from custodes.stats.correction.estimator import Counts, Estimate, Estimator, Floats
+from custodes.stats.arrays import Floats
+from custodes.stats.correction.estimator import Counts, Estimate, Estimator
 
 STRATUM_PRIOR = 1 / 3
 """Pseudo-annotations of each answer of people in each stratum (an answer of the metric, or its silence)."""

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from custodes.stats.correction.estimator import Counts, Estimate, Estimator, Floats
+from custodes.stats.arrays import Floats
+from custodes.stats.correction.estimator import Counts, Estimate, Estimator
 
 _SIGN = np.array([1, 0, -1])  # win, tie, loss
 _NORMAL_FROM = 50  # labels from which normal quantiles serve

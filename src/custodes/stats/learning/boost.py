@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.errors import MissingExtraError
-
-Floats = NDArray[np.float64]
+from custodes.stats.arrays import Floats
 
 _CELLS = 1 << 17  # rows x trees at a time, which stay in the processor's cache
 _TREES = 10_000  # far above what is ever fitted, low enough to bound the time of a crafted model

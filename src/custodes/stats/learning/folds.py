@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.integer[Any]]
+from custodes.stats.arrays import Ints
 
 _INNER = 5
 

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.learning.folds import Floats, Ints, inner_folds, splits
+from custodes.stats.arrays import Floats, Ints
+from custodes.stats.learning.folds import inner_folds, splits
 from custodes.stats.learning.ridge import PENALTY, predict, ridge, scaling, standardised
 
 _TIE = 1e-10  # of the total squared error; copies of a column differ by less, through rounding

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.learning.folds import Floats, Ints, splits
+from custodes.stats.arrays import Floats, Ints
+from custodes.stats.learning.folds import splits
 from custodes.stats.resampling.resample import unit_sums, weighted_sums
 
 Predictor = Callable[[Floats], Floats]

@@ -8,7 +8,8 @@ from threading import Lock
 import numpy as np
 
 from custodes.errors import MissingExtraError
-from custodes.stats.learning.folds import Floats, Ints, splits
+from custodes.stats.arrays import Floats, Ints
+from custodes.stats.learning.folds import splits
 from custodes.stats.learning.ridge import CONSTANT, scaling, standardised
 
 ALPHAS = np.logspace(0, -3, 30)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from custodes.errors import OptionError
 from custodes.stats.agreement.correlation import pearson
 from custodes.stats.agreement.ranks import mid_ranks
+from custodes.stats.arrays import Floats, Ints
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.integer[Any]]
 Objective = Literal["kendall", "spearman", "pearson", "accuracy"]
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 

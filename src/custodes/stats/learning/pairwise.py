@@ -7,12 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.stats.arrays import Floats, Ints
 from custodes.stats.learning.folds import splits
 from custodes.stats.learning.ridge import PENALTY
 from custodes.stats.resampling.resample import unit_sums
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.integer[Any]]
 
 PENALTIES = np.logspace(1, -4, 11)
 """Penalties, relative to a column whose standard deviation within items is 1."""

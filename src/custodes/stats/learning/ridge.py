@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.learning.folds import Floats, inner_folds, splits
+from custodes.stats.arrays import Floats
+from custodes.stats.learning.folds import inner_folds, splits
 
 PENALTIES = np.logspace(2, -3, 21)
 """Ridge penalties, relative to the variance of a standardised column (1)."""

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.stats.arrays import Ints
 from custodes.stats.correction.estimator import Counts
-
-Ints = NDArray[np.int64]
 
 KINDS = 12
 """What one annotation can add: three human preferences times the metric's win, tie, loss or silence."""

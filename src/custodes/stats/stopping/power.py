@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.stats.arrays import Floats
 from custodes.stats.correction.dirichlet import human_theta
-
-Floats = NDArray[np.float64]
 
 _SIGNS = np.array([1.0, 0.0, -1.0])
 

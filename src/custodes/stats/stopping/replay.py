@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.correction.estimator import Floats, Items
+from custodes.stats.arrays import Floats, Ints
+from custodes.stats.correction.estimator import Items
 from custodes.stats.decisions.outcome import error_types
-from custodes.stats.stopping.allocation import KINDS, Ints, counted, granted, tables
+from custodes.stats.stopping.allocation import KINDS, counted, granted, tables
 from custodes.stats.stopping.rules import Rule, rule_on
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.correction.estimator import Counts, Estimator, Evidence, Floats, Items, decide
-from custodes.stats.stopping.allocation import Ints
+from custodes.stats.arrays import Floats, Ints
+from custodes.stats.correction.estimator import Counts, Estimator, Evidence, Items, decide
 from custodes.stats.stopping.betting import betting_interval, log_wealth
 from custodes.stats.stopping.sequential import predictive_probability
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from custodes.stats.arrays import Floats
 
 _NODES = 32  # Gauss-Legendre nodes at least
 _NODES_A_SD = 2  # more for each standard deviation of a step that fits between the bounds

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from custodes.data.panel import Floats
 from custodes.evaluate.agreement.statistic import Sample, Statistic, Swaps
 from custodes.evaluate.comparison import Comparison
 from custodes.stats.agreement import accuracy
+from custodes.stats.arrays import Floats
 from custodes.stats.resampling import permutation
 
 

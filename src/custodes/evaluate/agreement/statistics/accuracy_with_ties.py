@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from custodes.data.panel import Floats
 from custodes.evaluate.agreement.statistic import Sample, Statistic, Swaps
 from custodes.evaluate.agreement.statistics.correlations import swap_items
 from custodes.stats.agreement import accuracy
+from custodes.stats.arrays import Floats
 
 
 def _swap(sample: Sample, swaps: Swaps) -> Floats:

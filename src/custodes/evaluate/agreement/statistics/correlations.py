@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from custodes.data.panel import Floats
 from custodes.evaluate.agreement.statistic import Level, Sample, Statistic, Swaps
 from custodes.stats.agreement import correlation, kendall
+from custodes.stats.arrays import Floats
 from custodes.stats.resampling import permutation
 
 KINDS: dict[str, tuple[str, Callable[..., Floats], Callable[..., Floats]]] = {

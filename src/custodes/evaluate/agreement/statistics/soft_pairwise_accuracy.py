@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from custodes.data.panel import Floats
 from custodes.evaluate.agreement.statistic import Sample, Statistic
 from custodes.stats.agreement import accuracy
+from custodes.stats.arrays import Floats
 
 
 def _spa(sample: Sample) -> Floats:

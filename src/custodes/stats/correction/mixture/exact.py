@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from custodes.stats.arrays import Floats
 from custodes.stats.correction.dirichlet import human_posterior
-from custodes.stats.correction.estimator import Counts, Floats
+from custodes.stats.correction.estimator import Counts
 from custodes.stats.correction.mixture.gibbs import gibbs_chains
 from custodes.stats.correction.mixture.posterior import MixturePosterior, stack, summarise
 from custodes.stats.correction.mixture.proposal import Proposal, adapted_proposal, plain_proposal

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from custodes.stats.correction.estimator import Counts, Floats
+from custodes.stats.arrays import Floats
+from custodes.stats.correction.estimator import Counts
 from custodes.stats.correction.mixture.posterior import MixturePosterior, summarise
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.correction.estimator import Estimate, Floats
+from custodes.stats.arrays import Floats
+from custodes.stats.correction.estimator import Estimate
 
 _BINS = 2048
 

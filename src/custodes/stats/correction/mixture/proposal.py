@@ -22,7 +22,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.correction.estimator import Counts, Floats
+from custodes.stats.arrays import Floats
+from custodes.stats.correction.estimator import Counts
 
 _PILOT = 4000  # draws shared by the candidate members, 32 to 96 each
 _EM_STEPS = 12

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.correction.estimator import Counts, Evidence, Floats
+from custodes.stats.arrays import Floats
+from custodes.stats.correction.estimator import Counts, Evidence
 from custodes.stats.correction.mixture.exact import mixture_posterior
 from custodes.stats.correction.mixture.proposal import pseudo_counts
 

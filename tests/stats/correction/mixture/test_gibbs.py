@@ -8,7 +8,7 @@ import pytest
 from custodes.stats.correction.dirichlet import human_posterior
 from custodes.stats.correction.estimator import Counts
 from custodes.stats.correction.mixture.exact import mixture_posterior
-from custodes.stats.correction.mixture.gibbs import effective_sample_size, gibbs_chains, split_r_hat
+from custodes.stats.correction.mixture.gibbs import chain_posterior, effective_sample_size, gibbs_chains, split_r_hat
 from custodes.stats.correction.mixture.posterior import stack
 
 TABLES = [
@@ -104,3 +104,14 @@ def test_diagnostics_equal_numpyro():
         halves = np.concatenate([mixed[:half], mixed[half : 2 * half]], axis=1)
         expected = float(diagnostics.effective_sample_size(halves.T))
         assert effective_sample_size(mixed) == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_error_of_theta_is_that_of_a_share_of_the_draws():
+    # independent draws, so the binomial formula
+    p = np.random.default_rng(0).dirichlet([8, 6, 4], (2000, 5))
+    got = chain_posterior(p, np.eye(3), confidence=0.95, method="gibbs")
+    share = (p[..., 0] > p[..., 2]).mean()
+    assert got.theta == pytest.approx(share)
+    assert 0.8 < share < 0.95
+    assert got.theta_error == pytest.approx(np.sqrt(share * (1 - share) / 10_000), rel=0.1)
+    assert got.effective_draws == pytest.approx(10_000, rel=0.1)

@@ -10,7 +10,7 @@ from custodes.data.simulate import simulate_counts
 from custodes.stats.correction.estimator import Counts, Evidence
 from custodes.stats.correction.mixture.exact import mixture_posterior
 from custodes.stats.correction.mixture.screening import screened
-from tests.stats.correction.test_mixture import TABLES, exact_sum
+from tests.stats.correction.mixture.test_exact import TABLES, exact_sum
 
 CHANNEL = np.array([[0.8, 0.1, 0.1], [0.25, 0.5, 0.25], [0.1, 0.1, 0.8]])  # Appendix E of the paper, [human, metric]
 

@@ -17,7 +17,7 @@ from custodes.stats.correction.mixture.proposal import (
     human_first_proposal,
     plain_proposal,
 )
-from tests.stats.correction.test_mixture import TABLES, exact_sum
+from tests.stats.correction.mixture.test_exact import TABLES, exact_sum
 
 NONE = np.zeros(3)
 
