@@ -1,16 +1,18 @@
-"""The contract of the command line: every verb's JSON holds the tables and fields of docs/reference/results.md."""
+"""The contract of results: tables and fields are declared once; pages, JSON and CSV hold exactly these."""
 
 from __future__ import annotations
 
+import ast
 import csv
 import io
 import json
 import math
 import re
 import tempfile
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -18,158 +20,221 @@ import custodes as cu
 from custodes import cli
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.favoritism import CELLS
+from custodes.evaluate.protocol.stopping import Stopping
+from custodes.evaluate.tables import Column, Kind
+from custodes.questions import QUESTIONS, RESULTS
 
-RESULTS = Path(__file__).parents[1] / "docs" / "reference" / "results.md"
-
-
-def documented() -> dict[str, dict[str, tuple[str, ...]]]:
-    """Verb to table to fields, read from the page; `x`, `_low` stands for x and x_low."""
-    contract: dict[str, dict[str, tuple[str, ...]]] = {}
-    verb = table = ""
-    for line in RESULTS.read_text(encoding="utf-8").splitlines():
-        if heading := re.fullmatch(r"(##|###) `([\w ]+)`", line):
-            if heading[1] == "##":
-                verb, table = heading[2], ""
-            else:
-                table = heading[2]
-                contract.setdefault(verb, {})[table] = ()
-        elif line.startswith("| `") and table:
-            fields = re.findall(r"`(\w+)`", line.split("|")[1])
-            whole = [field if not field.startswith("_") else fields[0] + field for field in fields]
-            contract[verb][table] += tuple(whole)
-    return contract
-
-
-CONTRACT = documented()
-VERBS = tuple(CONTRACT)
-
-
-def test_the_page_documents_every_question() -> None:
-    expected = ("check", "agreement", "favoritism", "rank", "correct", "protocol", "plan", "complementarity", "ceiling")
-    assert (*expected, "combine fit") == VERBS
-    assert all(fields for tables in CONTRACT.values() for fields in tables.values())
-
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "results.md"
+SOURCE = Path(cu.__file__).parent
+DECLARED = {
+    question: {name: tuple(table.schema) for name, table in result.declared().items()}
+    for question, result in RESULTS.items()
+}
+"""Question to table to fields."""
 
 MODEL = str(Path(tempfile.gettempdir()) / "custodes-contract.json")
 QUICK = {
     "check": ("demo",),
-    "correct": ("demo", "--metrics", "learned,distance"),
+    "correction": ("demo", "--metrics", "learned,distance"),
     "protocol": ("demo", "--replications", "2"),
     "plan": ("--pilot", "demo", "--metrics", "judge", "--estimator", "ppi", "--replications", "2", "--items", "30"),
     "ceiling": ("demo", "--resamples", "20", "--model", "ridge", "--steps", "2"),
-    "combine fit": (
+    "combine": (
         *("demo", "--target", "fluency", "--method", "ridge", "--method", "best"),
         *("--repeats", "2", "--resamples", "20", "-o", MODEL),
     ),
 }
-"""What a verb is asked where nothing depends on how much it computes."""
-
-TOGETHER = ("complementarity", "ceiling", "combine fit")
-"""Verbs that take all aspects at once, or one as a target: their rows have no column `aspect`."""
+"""What a question is asked where nothing depends on how much it computes."""
 
 EMPTY = {
     ("check", "problems"),
     ("protocol", "naive"),
     ("ceiling", "history"),
-    ("combine fit", "pruning"),
-    *((verb, "left_out") for verb in TOGETHER),
+    ("combine", "pruning"),
+    *((question, "left_out") for question in ("complementarity", "ceiling", "combine")),
 }
 """Tables that may have no row on the demo."""
 
-
-def asked(verb: str) -> tuple[str, ...]:
-    return QUICK.get(verb, ("demo", "--resamples", "20"))
+every_question = pytest.mark.parametrize("question", QUESTIONS)
 
 
-def header(verb: str, fields: tuple[str, ...]) -> list[str]:
-    return [*fields] if verb in TOGETHER else ["aspect", *fields]
+def asked(question: str, *options: str) -> list[str]:
+    """Its command line."""
+    verb = ("combine", "fit") if question == "combine" else (question,)
+    return [*verb, *QUICK.get(question, ("demo", "--resamples", "20")), *options]
 
 
-def answer(verb: str, *options: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    assert cli.run([*verb.split(), *asked(verb), "--format", "json", *options]) in (0, 1)
+def answer(question: str, *options: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    assert cli.run(asked(question, "--format", "json", *options)) in (0, 1)
     return json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("verb", VERBS)
+def documented() -> dict[str, dict[str, tuple[str, ...]]]:
+    """Question to table to fields, read from the page; `x`, `_low` stands for x and x_low."""
+    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    question = table = ""
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        if heading := re.fullmatch(r"(##|###) `(\w+)`", line):
+            if heading[1] == "##":
+                question, table = heading[2], ""
+            else:
+                table = heading[2]
+                found.setdefault(question, {})[table] = ()
+        elif line.startswith("| `") and table:
+            fields = re.findall(r"`(\w+)`", line.split("|")[1])
+            found[question][table] += tuple(own if own[0] != "_" else fields[0] + own for own in fields)
+    return found
+
+
+def test_the_page_is_made_from_what_is_declared() -> None:
+    assert "<!-- Made by docs/generate.py; do not edit. -->" in PAGE.read_text(encoding="utf-8")
+    assert documented() == DECLARED
+
+
+def columns() -> Iterator[tuple[str, str, Column]]:
+    for question, result in RESULTS.items():
+        for name, table in result.declared().items():
+            yield from ((question, name, own) for own in table.columns)
+
+
+def test_every_field_is_explained_and_named_alike() -> None:
+    for question, table, own in columns():
+        where = (question, table, own.name)
+        assert len(own.doc) >= 3, where
+        assert own.label, where
+        assert re.fullmatch(r"[a-z][a-z0-9_]*", own.name), where
+        assert not (own.interval and own.sd), where
+        # ends of intervals bear the name of their estimate; a rater who gave scores has a lowest and a highest
+        assert own.name not in ("low", "high") or where[:2] == ("check", "raters"), where
+        assert not own.best or own.is_number, where
+    for question, result in RESULTS.items():
+        for name, table in result.declared().items():
+            fields = [field for own in table.columns for field in own.names]
+            assert len({*fields, table.by}) == len(fields) + 1, (question, name)
+            assert table.doc.endswith((".", "?")), (question, name)
+            assert not table.order or table.order in table.schema, (question, name)
+
+
+@every_question
 @pytest.mark.usefixtures("remembered")
-def test_json_has_the_documented_fields(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
-    made = answer(verb, "--seed", "5", capsys=capsys)
-    assert made["question"] == verb
-    assert list(made) == ["question", "provenance", "notes", *CONTRACT[verb], "seconds"]
+def test_json_has_the_declared_fields(question: str, capsys: pytest.CaptureFixture[str]) -> None:
+    made = answer(question, "--seed", "5", capsys=capsys)
+    assert made["question"] == question
+    assert list(made) == ["question", "provenance", "notes", *DECLARED[question], "seconds"]
     provenance = made["provenance"]
-    assert set(provenance) >= {"study", "digest", "options", "seed", "versions", "dropped"}
+    assert list(provenance) == ["study", "digest", "options", "seed", "versions", "dropped"]
     assert provenance["seed"] == 5
     assert provenance["study"] == "demo"
     assert len(provenance["digest"]) == 16
-    assert set(provenance["versions"]) >= {"custodes", "numpy", "polars", "python"}
+    assert set(provenance["versions"]) == {"custodes", "numpy", "polars", "python"}
     assert provenance["versions"]["custodes"] == version("custodes")
-    choice = {"complementarity": {"level", "people"}, "ceiling": {"folds"}, "combine fit": {"folds"}, "plan": set()}
-    assert choice.get(verb, {"ties", "orders"}) <= set(provenance["options"])
+    choice = {"complementarity": {"level", "people"}, "ceiling": {"folds"}, "combine": {"folds"}, "plan": set()}
+    assert choice.get(question, {"ties", "orders"}) <= set(provenance["options"])
     for note in [*made["notes"], *provenance["dropped"]]:
-        assert set(note) == {"rule", "message", "count"}
-    for table, fields in CONTRACT[verb].items():
-        assert made[table] or (verb, table) in EMPTY, table
+        assert list(note) == ["rule", "message", "count", "aspect"]
+        assert note["aspect"] in ("", "coherence", "fluency")
+    for table, fields in DECLARED[question].items():
+        assert made[table] or (question, table) in EMPTY, table
         for row in made[table]:
-            assert list(row) == header(verb, fields), table
-            assert {row[name] for name in ("aspect", "target") if name in row} <= {"coherence", "fluency"}
+            assert tuple(row) == fields, table
+            assert {row[name] for name in ("aspect", "target") if name in row} <= {"coherence", "fluency", ""}
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@every_question
 @pytest.mark.usefixtures("remembered")
-def test_csv_has_the_same_columns(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for table, fields in CONTRACT[verb].items():
-        cli.run([*verb.split(), *asked(verb), "--seed", "5", "--format", "csv", "--table", table])
-        columns = next(csv.reader(io.StringIO(capsys.readouterr().out)))
-        assert columns == header(verb, fields), table
+def test_csv_has_the_same_columns(question: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for table, fields in DECLARED[question].items():
+        cli.run(asked(question, "--seed", "5", "--format", "csv", "--table", table))
+        assert tuple(next(csv.reader(io.StringIO(capsys.readouterr().out)))) == fields, table
+
+
+@every_question
+@pytest.mark.usefixtures("remembered")
+def test_values_are_what_their_kind_says(question: str, capsys: pytest.CaptureFixture[str]) -> None:
+    made = answer(question, "--seed", "5", capsys=capsys)
+    for _, table, own in (found for found in columns() if found[0] == question):
+        for row in made[table]:
+            value, where = row[own.name], (table, own.name, row)
+            if value is None:
+                assert [row[name] for name in own.names] == [None] * len(own.names), where
+                continue
+            if own.interval and row[f"{own.name}_low"] is not None:
+                assert row[f"{own.name}_low"] <= row[f"{own.name}_high"], where
+            if own.kind in ("share", "p", "probability"):
+                assert -1e-12 <= value <= 1 + 1e-12, where
+            if own.kind == "count":
+                assert value >= 0, where
+            if own.name == "metric":  # people are raters, not metrics
+                assert not value.startswith(("human", "ann")), where
+            if own.name == "p_value":
+                assert own.kind == "p", where
+
+
+def strings(path: Path) -> Iterator[tuple[ast.AST, str]]:
+    """Every text in the code of a file that is no docstring, with the call that it is the first argument of."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    called = {id(node.args[0]): node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args}
+    said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
+            yield called.get(id(node), node), node.value
+
+
+def test_no_column_is_named_again_where_its_declaration_serves() -> None:
+    # What shows every result of every question knows none of their columns.
+    fields = {field for tables in DECLARED.values() for names in tables.values() for field in names}
+    fields -= {*get_args(Kind), "aspect", "high", "low"}  # words of declarations, and of a reader's choice
+    for name in ("console.py", "evaluate/views.py", "evaluate/formats.py", "evaluate/result.py"):
+        written = {text for _, text in strings(SOURCE / name)}
+        assert not written & fields, name
+    # A section of the report declares no column that its question has declared.
+    for path in (SOURCE / "reporting" / "sections").glob("*.py"):
+        known = {own.name for question, _, own in columns() if question == path.stem}
+        for call, text in strings(path):
+            function = call.func if isinstance(call, ast.Call) else None
+            if isinstance(function, ast.Name) and function.id in ("label", "labels", "score", "share", "column"):
+                assert text not in known, f"{path.name} declares {text}"
 
 
 def test_agreement_has_every_statistic_with_its_interval() -> None:
-    fields = CONTRACT["agreement"]["metrics"]
+    fields = DECLARED["agreement"]["metrics"]
     for statistic in STATISTICS:
         for name in (statistic, f"{statistic}_low", f"{statistic}_high"):
             assert name in fields
     for kind in ("pearson", "spearman", "kendall"):
         for level in ("system", "item", "global"):
             assert f"{kind}_{level}" in STATISTICS
-    assert CONTRACT["favoritism"]["confusion"][-9:] == CELLS
+    assert DECLARED["favoritism"]["confusion"][-9:] == CELLS
 
 
-def test_python_and_command_line_give_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    study = cu.read("demo")
-    for verb, question in (("agreement", cu.agreement), ("favoritism", cu.favoritism), ("rank", cu.ranking)):
-        made = answer(verb, "--no-timing", capsys=capsys)
-        mine = json.loads(json.dumps(question(study, resamples=20).to_dict()))
-        mine["question"] = verb
-        assert made == mine
-    study_options = {"metrics": "learned,distance"}
-    mine = json.loads(json.dumps(cu.correction(study, **study_options).to_dict()))  # type: ignore[arg-type]
-    assert answer("correct", "--no-timing", capsys=capsys) == mine | {"question": "correct"}
-    mine = json.loads(json.dumps(cu.protocol(study, replications=2).to_dict()))
-    assert answer("protocol", "--no-timing", capsys=capsys) == mine
-    mine = json.loads(
-        json.dumps(cu.plan(study, metrics="judge", estimator=["ppi"], replications=2, items=30).to_dict())
-    )
-    assert answer("plan", "--no-timing", capsys=capsys) == mine
-    mine = json.loads(json.dumps(cu.complementarity(study, resamples=20).to_dict()))
-    assert answer("complementarity", "--no-timing", capsys=capsys) == mine
-    mine = json.loads(json.dumps(cu.ceiling(study, model="ridge", steps=2, resamples=20).to_dict()))
-    assert answer("ceiling", "--no-timing", capsys=capsys) == mine
-    fitted = cu.combine(study, target="fluency", method=["ridge", "best"], repeats=2, resamples=20)
-    mine = json.loads(json.dumps(fitted.to_dict()))
-    for row in mine["comparison"]:
+IN_PYTHON: dict[str, dict[str, Any]] = {
+    "check": {},
+    "correction": {"metrics": "learned,distance"},
+    "protocol": {"replications": 2},
+    "plan": {"metrics": "judge", "estimator": "ppi", "replications": 2, "items": 30},
+    "ceiling": {"model": "ridge", "steps": 2, "resamples": 20},
+    "combine": {"target": "fluency", "method": ["ridge", "best"], "repeats": 2, "resamples": 20},
+}
+"""What `QUICK` asks."""
+
+
+@every_question
+def test_python_and_command_line_give_the_same(question: str, capsys: pytest.CaptureFixture[str]) -> None:
+    made = QUESTIONS[question](cu.read("demo"), **IN_PYTHON.get(question, {"resamples": 20})).to_dict()
+    mine = json.loads(json.dumps(made))
+    for row in mine["comparison"] if question == "combine" else ():
         row["seconds"] = None
-    assert answer("combine fit", "--no-timing", capsys=capsys) == mine
+    assert answer(question, "--no-timing", capsys=capsys) == mine
 
 
 def test_provenance_replays_the_result() -> None:
     study = cu.read("demo")
-    first = cu.favoritism(study, resamples=50, metrics="judge", ties=0.5, rng=9)
-    again = first.provenance.replay(study)
-    assert again.to_dict() == first.to_dict()
+    rules = [Stopping(stop="decided"), Stopping(stop="futility")]
     results = (
+        cu.favoritism(study, resamples=50, metrics="judge", ties=0.5, rng=9),
         cu.correction(study, metrics="learned", estimator=["ppi", "pooled"], equivalence=0.2, rng=9),
-        cu.protocol(study, metrics="learned", estimator="ppi", replications=2, stop=["decided", "futility"], rng=9),
-        cu.plan(study, metrics="learned", estimator="ppi", replications=2, budget=[100, 200], rng=9),
+        cu.protocol(study, metrics="learned", estimator="ppi", replications=2, stopping=rules, rng=9),
+        cu.plan(study, metrics="learned", estimator="ppi", replications=2, stopping=Stopping(budget=100), rng=9),
         cu.complementarity(study, level="utterance", distance="half", people="annotators", resamples=20, rng=9),
         cu.ceiling(study, metrics="judge,learned", model="ridge", in_use="judge:fluency", resamples=20, rng=9),
     )
@@ -189,7 +254,8 @@ def test_undefined_is_null_with_a_note(tmp_path: Path, capsys: pytest.CaptureFix
     def told(verb: str, table: str) -> tuple[dict[str, dict[str, Any]], set[str]]:
         assert cli.run([verb, str(path), "--resamples", "50", "--format", "json"]) == 0
         made = json.loads(capsys.readouterr().out)
-        return {row["metric"]: row for row in made[table]}, {note["rule"] for note in made["notes"]}
+        name = "rater" if table == "raters" else "metric"
+        return {row[name]: row for row in made[table]}, {note["rule"] for note in made["notes"]}
 
     metrics, rules = told("agreement", "metrics")
     assert metrics["flat"]["kendall_global"] is None
@@ -216,5 +282,5 @@ def test_numbers_are_finite_in_json(capsys: pytest.CaptureFixture[str]) -> None:
             return all(map(finite, value))
         return not isinstance(value, float) or math.isfinite(value)
 
-    for verb in VERBS:
-        assert finite(answer(verb, "--seed", "5", capsys=capsys))
+    for question in QUESTIONS:
+        assert finite(answer(question, "--seed", "5", capsys=capsys))

@@ -8,39 +8,66 @@ from pathlib import Path
 import pytest
 
 import custodes
+from custodes.questions import QUESTIONS
 
 SOURCE = Path(custodes.__file__).parent
 # Each part may import from itself and from the parts named here.
 BELOW = {
     "errors": set(),
     "progress": set(),
+    "registry": set(),
     "files": {"errors"},
-    "stats": {"errors"},
-    "data": {"stats", "errors", "progress", "files"},
-    "evaluate": {"data", "stats", "errors", "progress"},
-    "combining": {"evaluate", "data", "stats", "errors", "progress", "files"},
+    "stats": {"errors", "registry"},
+    "data": {"stats", "errors", "progress", "files", "registry"},
+    "evaluate": {"data", "stats", "errors", "progress", "registry"},
+    "combining": {"evaluate", "data", "stats", "errors", "progress", "files", "registry"},
+    "questions": {"evaluate", "combining"},
     "plots": {"combining", "evaluate", "data", "stats", "errors", "files"},
-    "reporting": {"plots", "combining", "evaluate", "data", "stats", "errors", "progress", "files"},
+    "reporting": {"plots", "combining", "evaluate", "data", "stats", "errors", "progress", "files", "registry"},
     "console": {"evaluate"},
     "options": {"console", "evaluate", "data", "errors", "progress", "files"},
+    "verbs": {"options", "evaluate", "data", "errors"},
+    "cli": {"verbs", "questions", "options", "data", "errors", "files", "public"},
+    "__main__": {"cli"},
 }
+"""`public` is the package itself, `import custodes`."""
+
+TOGETHER = {"verdict": {"check", "agreement", "favoritism", "ranking"}, "plan": {"protocol"}}
+"""Questions that are made from others; all others know nothing of each other."""
+
 HEAVY = {"jax", "torch", "xgboost", "sklearn", "matplotlib", "starlette", "scipy", "altair", "vl_convert", "jinja2"}
+
+
+def imported(path: Path) -> list[str]:
+    """What a file imports from this package, with dots, without its name."""
+    names: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+    return [name.removeprefix("custodes").removeprefix(".") for name in names if name.split(".")[0] == "custodes"]
 
 
 def test_imports_go_down_only() -> None:
     for path in SOURCE.rglob("*.py"):
         part = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-        if part not in BELOW:
-            assert part in ("__init__", "__main__", "cli"), f"{path}: say in BELOW what {part} may import"
+        if part == "__init__":  # public names, which are loaded on their first use
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = [f"{node.module}.{alias.name}" for alias in node.names] if isinstance(node, ast.ImportFrom) else []
-            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            for name in names:
-                root, _, rest = name.partition(".")
-                if root == "custodes":
-                    other = rest.partition(".")[0]
-                    assert other in BELOW[part] | {part}, f"{path.relative_to(SOURCE)} imports {name}"
+        assert part in BELOW, f"{path}: say in BELOW what {part} may import"
+        for name in imported(path):
+            other = name.partition(".")[0] or "public"
+            assert other in BELOW[part] | {part}, f"{path.relative_to(SOURCE)} imports {name or 'custodes'}"
+    assert {path.name.removesuffix(".py") for path in SOURCE.iterdir()} >= BELOW.keys()
+
+
+def test_questions_know_nothing_of_each_other() -> None:
+    homes = {asked.__module__.removeprefix("custodes."): question for question, asked in QUESTIONS.items()}
+    assert len(homes) == len(QUESTIONS)
+    for path in SOURCE.glob("evaluate/**/*.py"):
+        own = homes.get(".".join(path.relative_to(SOURCE).with_suffix("").parts), "")
+        others = {homes[name.rpartition(".")[0]] for name in imported(path) if name.rpartition(".")[0] in homes}
+        assert others <= TOGETHER.get(own, set()), f"{path.relative_to(SOURCE)} imports {others}"
 
 
 def loaded_by(code: str) -> set[str]:

@@ -1,8 +1,6 @@
-"""Results to report on: the embedded demo, asked with few resamples."""
+"""A report to look at: the embedded demo, asked with few resamples."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 
@@ -24,9 +22,3 @@ def made() -> Report:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(boost.SETTINGS, "rounds", ROUNDS)
         return cu.report(cu.read("demo"), resamples=100)
-
-
-@pytest.fixture(scope="session")
-def results(made: Report) -> dict[str, Any]:
-    """What the verdict is made from."""
-    return {name: made.results[name] for name in ("check", "agreement", "favoritism", "ranking")}

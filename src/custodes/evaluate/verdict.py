@@ -19,7 +19,7 @@ from custodes.evaluate.ranking import Ranking, ranking
 from custodes.evaluate.result import Result, result
 from custodes.evaluate.setting import Setting
 from custodes.evaluate.tables import label, p_value, score, table
-from custodes.evaluate.wording import names, number, percent, plural, with_ends
+from custodes.evaluate.wording import names, number, percent, plural, sentence, with_ends
 from custodes.progress import Progress, silent
 
 Kind = Literal["design", "trust", "chance", "favours", "flips", "uncertain"]
@@ -181,7 +181,7 @@ def _told(view: _View) -> list[_Statement]:
 
 def _design(view: _View) -> Iterator[_Statement]:
     serious = view.problems.filter(pl.col("severity") != "info", pl.col("rule") != "against-people")
-    return (_Statement(kind="design", text=_sentence(message)) for message in serious["message"])
+    return (_Statement(kind="design", text=sentence(message)) for message in serious["message"])
 
 
 def _trust(view: _View) -> Iterator[_Statement]:
@@ -324,7 +324,7 @@ def _uncertain(view: _View) -> Iterator[_Statement]:
         texts.append("There are no intervals, so no difference here is known to be more than chance.")
     elif view.leaders[1:]:
         texts.append(f"Which of {names(view.leaders)} is best.")
-    texts += [_sentence(note.message) for note in view.again if not view.sided]
+    texts += [sentence(note.message) for note in view.again if not view.sided]
     return (_Statement(kind="uncertain", text=text) for text in texts)
 
 
@@ -360,8 +360,3 @@ def _overall(views: Sequence[_View]) -> Iterator[_Statement]:
 
 def _all(aspects: int) -> str:
     return "both aspects" if aspects == 2 else f"all {aspects} aspects"
-
-
-def _sentence(message: str) -> str:
-    text = message[:1].upper() + message[1:]
-    return text if text.endswith((".", "?", "!")) else f"{text}."

@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 
 from custodes.evaluate.tables import Column, Table, View
+from custodes.evaluate.wording import UNDEFINED
 
-UNDEFINED = "–"
 TINY, NARROW, HUGE = 0.001, 0.1, 1e6
 
 

@@ -84,3 +84,13 @@ def plural(count: int, one: str, many: str | None = None) -> str:
     ('1 pair', '3 pairs')
     """
     return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def sentence(message: str) -> str:
+    """A message as a sentence of a text.
+
+    >>> sentence("two systems only"), sentence("Is it a distance?")
+    ('Two systems only.', 'Is it a distance?')
+    """
+    text = message[:1].upper() + message[1:]
+    return text if text.endswith((".", "?", "!")) else f"{text}."

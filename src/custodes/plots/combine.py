@@ -64,7 +64,7 @@ def objective_of(result: Combine) -> str:
 
 def axis_of(objective: str) -> str:
     """What an axis of scores is called."""
-    return f"{Combine.declared()['comparison'].column(objective).label} on held-out outputs"
+    return f"{Combine.declared()['comparison'].column(objective).label} with people, held out"
 
 
 def methods(data: Any, *, objective: str) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, Unpack
 import polars as pl
 
 from custodes.data.study import Study
+from custodes.evaluate.agreement.standing import CHOOSING, ORDERING
 from custodes.evaluate.question import Rng, documented, recorded
 from custodes.evaluate.result import Result
 from custodes.evaluate.setting import Setting, one_of
@@ -21,7 +22,7 @@ from custodes.reporting.page import page
 from custodes.reporting.section import Context
 from custodes.reporting.sections import SECTIONS
 
-STATISTICS = ("sample_accuracy", "kendall_item")
+STATISTICS = (CHOOSING, ORDERING)
 """What pictures of agreement show when they are saved."""
 
 

@@ -218,7 +218,11 @@ def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -
 
 
 def decisions(state: State) -> list[Decision]:
-    """What is known of every pair so far."""
+    """What is known of every pair so far.
+
+    >>> [(pair.decision, pair.is_open) for pair in decisions(start(["A", "B"], ["i1"]))]
+    [('=', True)]
+    """
     rows = zip(state.pairs, state.decision, state.usable.tolist(), state.is_open, strict=True)
     return [Decision(*pair, "=+-"[decision], n, is_open, n > 0) for pair, decision, n, is_open in rows]
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from custodes.evaluate.agreement.agreement import agreement
+from custodes.evaluate.agreement.standing import CHOOSING
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.plots.agreement import intervals, with_chance
 from custodes.reporting.section import ChosenTable, Context, Figure, Section, empty_rows, spec_of
@@ -47,7 +48,7 @@ def _build(context: Context) -> Mapping[str, Any]:
     """A statistic of the reader's choice with intervals, the whole table, and who can be told apart."""
     metrics = context.table("agreement.metrics")
     compared = context.table("agreement.comparisons")["statistic"].unique(maintain_order=True).to_list()
-    default = str(context.table("agreement.standing")["statistic"].mode().first() or "sample_accuracy")
+    default = str(context.table("agreement.standing")["statistic"].mode().first() or CHOOSING)
     return {
         "statistics": [(name, own.label) for name, own in STATISTICS.items() if metrics[name].is_not_null().any()],
         "default": default,

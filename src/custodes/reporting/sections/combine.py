@@ -11,7 +11,7 @@ import polars as pl
 from custodes.combining.combine import LEFT_OUT, Combine, combine
 from custodes.combining.methods import BEST, METHODS, QUICK
 from custodes.evaluate.tables import label, score
-from custodes.evaluate.wording import interval, names, number, percent, with_ends
+from custodes.evaluate.wording import interval, names, number, percent, sentence, with_ends
 from custodes.plots.combine import cost_rows, costs, favoured, methods, objective_of, weight_rows, weights, wide
 from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
 from custodes.reporting.tables import table_html
@@ -43,7 +43,7 @@ def _build(context: Context) -> Mapping[str, Any]:
     lead = score("lead", LEAD, "Over the single metric", interval=True)
     return {
         "first": METHODS[first_of(result)].label,
-        "left_out": left_out,
+        "left_out": [sentence(message) for message in left_out],
         "sentences": sentences(result),
         "errors": errors(result),
         "table": table_html(
