@@ -14,6 +14,9 @@ from custodes.stats.learning.lasso import ALPHAS, lasso_errors, lasso_weights
 
 SEEDS = st.integers(0, 2**32 - 1)
 SOME = np.array([0.5, 0.1, 0.02])
+# A duality gap of 1e-5 leaves weights off by up to sqrt(2e-5 / curvature), and the curvature may be well below
+# 1: rarely, at the kink of a weight, by more than .002.
+CLOSE = 1e-2
 
 TOLERANCE = lasso._TOLERANCE
 
@@ -50,7 +53,7 @@ def test_weights_equal_scikit_learn_one_penalty_at_a_time(seed: int) -> None:
     weights = lasso_weights(x, y, alphas=SOME)
     z, target = standard(x, x), scores(y)
     expected = [Lasso(alpha=alpha, tol=1e-10, max_iter=100_000).fit(z, target).coef_ for alpha in SOME]
-    np.testing.assert_allclose(weights, expected, atol=1e-3)
+    np.testing.assert_allclose(weights, expected, atol=CLOSE)
     assert np.all(weights[:, -1] == 0)
 
 
@@ -103,8 +106,8 @@ def test_units_and_order_do_not_matter_and_a_turned_column_turns_its_weight(seed
     x, y = study(seed)
     weights = lasso_weights(x, y, alphas=SOME)
     sign = np.where(np.arange(x.shape[1]) % 2, -1, 1)
-    np.testing.assert_allclose(lasso_weights(7 * sign * x - 1, 100 * y, alphas=SOME), sign * weights, atol=2e-3)
-    np.testing.assert_allclose(lasso_weights(x[:, ::-1], y, alphas=SOME), weights[:, ::-1], atol=2e-3)
+    np.testing.assert_allclose(lasso_weights(7 * sign * x - 1, 100 * y, alphas=SOME), sign * weights, atol=CLOSE)
+    np.testing.assert_allclose(lasso_weights(x[:, ::-1], y, alphas=SOME), weights[:, ::-1], atol=CLOSE)
 
 
 def test_more_columns_than_rows_and_copies_raise_no_warning() -> None:
@@ -135,6 +138,7 @@ def test_nothing_to_explain_gives_zero_weights_and_no_penalties_an_empty_answer(
     assert np.all(lasso_weights(x, np.full(4, 0.1), alphas=SOME) == 0)
     assert lasso_errors(x, np.full(4, 0.1), np.arange(4) % 2, alphas=SOME).max() < 1e-30
     assert lasso_errors(x, np.arange(4.0), np.arange(4) % 2, alphas=ALPHAS[:0]).shape == (0, 4)
+    assert lasso_weights(x[:, :0], np.arange(4.0), alphas=SOME).shape == (3, 0)
     with pytest.raises(AssertionError):
         lasso_weights(x, np.arange(4.0), alphas=SOME[::-1])
 
