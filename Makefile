@@ -8,11 +8,14 @@ BIN := $(VENV)/bin
 report: $(VENV)/.installed
 	$(BIN)/custodes report demo -o report.html
 
+# Neighbours stay on one worker, so that most of what tests share is made once.
 test: lint
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
+# What takes long, then the property tests on examples that no run has seen.
 test-slow: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n auto -m slow
+	$(BIN)/python -m pytest -n auto --dist worksteal -m slow
+	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n auto --dist worksteal -m 'hypothesis and not slow'
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .

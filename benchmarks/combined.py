@@ -37,7 +37,7 @@ def summaries(name: str, repeats: int) -> None:
     print(f"| {name} | " + " | ".join(METHODS) + " |\n|---|" + "---|" * len(METHODS))
     seconds = []
     for target in study.select(**chosen).aspects:
-        made = cu.combine_fit(study, target=target, method=METHODS, repeats=repeats, resamples=0, **chosen).comparison
+        made = cu.combine(study, target=target, method=METHODS, repeats=repeats, resamples=0, **chosen).comparison
         cells = [f"{tau:.3f} ± {sd or 0:.3f}" for tau, sd in made.select("kendall", "spread").iter_rows()]
         seconds.append(made["seconds"])
         print(f"| {target} | " + " | ".join(cells) + " |", flush=True)
@@ -73,7 +73,7 @@ def rewardbench() -> None:
     for model in scores["rater"].unique(maintain_order=True):
         row(model, scores.filter(rater=model))
     for folds, label in (("item", "five folds of pairs"), ("group", "each subset left out")):
-        made = cu.combine_fit(
+        made = cu.combine(
             study,
             method=METHODS,
             objective="accuracy",

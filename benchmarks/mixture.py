@@ -19,9 +19,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import jax
 import numpy as np
 
-from custodes.stats.correction.gibbs import effective_sample_size
-from custodes.stats.correction.mixture import mixture_draws, mixture_posterior
-from custodes.stats.correction.nuts import sampler
+from custodes.stats.correction.estimator import Counts
+from custodes.stats.correction.mixture.exact import Sample, mixture_posterior
+from custodes.stats.correction.mixture.gibbs import effective_sample_size
+from custodes.stats.correction.mixture.nuts import sampler
 
 NONE = [0, 0, 0]
 USUAL = {
@@ -116,7 +117,8 @@ def hard_tables() -> None:
     header(("hard table", "method", "theta", "error", "ms", "effective draws", "of all", "largest weight", "R-hat"))
     for name, table in HARD.items():
         posterior, seconds = timed(partial(exact, *table))
-        weights = mixture_draws(*map(np.array, table), rng=np.random.default_rng(0), draws=50_000).weights
+        sample = Sample(Counts(*map(np.array, table)), np.random.default_rng(0))
+        sample.extend(50_000)
         row(
             name,
             posterior.method.item(),
@@ -124,7 +126,7 @@ def hard_tables() -> None:
             f"{posterior.theta_error:.4f}",
             f"{seconds * 1e3:.0f}",
             f"{posterior.effective_draws:.0f}",
-            f"{100 / (weights @ weights) / len(weights):.2g} %",
+            f"{100 * sample.effective / sample.size:.2g} %",
             f"{posterior.largest_weight:.2g}",
             "" if np.isnan(posterior.r_hat) else f"{posterior.r_hat:.3f}",
         )
@@ -132,9 +134,7 @@ def hard_tables() -> None:
 
 def exact(paired: Any, metric_only: Any, human_only: Any) -> Any:
     return mixture_posterior(
-        np.array(paired),
-        np.array(metric_only),
-        np.array(human_only),
+        Counts(np.array(paired), np.array(metric_only), np.array(human_only)),
         rng=np.random.default_rng(0),
         confidence=0.95,
         precision=0.005,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -28,15 +29,15 @@ PAPER = {"coherence": (0.42, 0.97), "consistency": (0.53, 0.93), "fluency": (0.6
 """Share and correct, human only (Deriu et al. 2023, Table 5)."""
 
 RULES = (
-    # what, options
-    ("paper, N = 10", {"batch": 10}),
-    ("paper, N = 5", {"batch": 5}),
-    ("N = 10, Pocock", {"batch": 10, "boundary": "pocock"}),
-    ("10,20,40, Pocock", {"looks": (10, 20, 40), "boundary": "pocock"}),
-    ("10,20,40, z 2.289", {"looks": (10, 20, 40), "boundary": 2.289}),
-    ("10,20,40, O'Brien-Fleming", {"looks": (10, 20, 40), "boundary": "obrien-fleming"}),
-    ("10,15,25,40, O'Brien-Fleming", {"looks": (10, 15, 25, 40), "boundary": "obrien-fleming"}),
-    ("10 to 40 by 5, O'Brien-Fleming", {"looks": tuple(range(10, 41, 5)), "boundary": "obrien-fleming"}),
+    # what, how it stops
+    ("paper, N = 10", cu.Stopping(batch=10)),
+    ("paper, N = 5", cu.Stopping(batch=5)),
+    ("N = 10, Pocock", cu.Stopping(batch=10, boundary="pocock")),
+    ("10,20,40, Pocock", cu.Stopping(looks=(10, 20, 40), boundary="pocock")),
+    ("10,20,40, z 2.289", cu.Stopping(looks=(10, 20, 40), boundary=2.289)),
+    ("10,20,40, O'Brien-Fleming", cu.Stopping(looks=(10, 20, 40), boundary="obrien-fleming")),
+    ("10,15,25,40, O'Brien-Fleming", cu.Stopping(looks=(10, 15, 25, 40), boundary="obrien-fleming")),
+    ("10 to 40 by 5, O'Brien-Fleming", cu.Stopping(looks=tuple(range(10, 41, 5)), boundary="obrien-fleming")),
 )
 STOPS = ("decided", "futility")
 FIGURES = ("share", "correct", "inversion", "omission", "insertion", "kld", "null_error")
@@ -61,20 +62,20 @@ def markdown(table: pl.DataFrame) -> str:
 def rules_table(study: Study, human: str | None, replications: int) -> pl.DataFrame:
     """People alone: every estimator under every rule."""
     frames = []
-    for name, options in RULES:
+    for name, stopping in RULES:
         made = protocol(
             study,
             human=human,
             estimator=["human", "pooled"],
-            stop=STOPS,
+            stopping=[replace(stopping, stop=stop) for stop in STOPS],
             null=True,
             replications=replications,
             resamples=0,
-            **options,
         )
         frames.append(averaged(made, name))
     for name, stop in (("every 5", "anytime"), ("every 5", "anytime+futility")):
-        made = protocol(study, human=human, batch=5, stop=stop, null=True, replications=replications, resamples=0)
+        stopping = cu.Stopping(batch=5, stop=stop)
+        made = protocol(study, human=human, stopping=stopping, null=True, replications=replications, resamples=0)
         frames.append(averaged(made, name))
     return pl.concat(frames).sort("estimator", "rule", "stop", maintain_order=True)
 
@@ -82,18 +83,17 @@ def rules_table(study: Study, human: str | None, replications: int) -> pl.DataFr
 def metric_table(study: Study, name: str, human: str | None, replications: int) -> pl.DataFrame:
     """With one metric: the closed-form estimators under the paper's rule and a boundary."""
     frames = []
-    for rule, options in (RULES[0], RULES[3]):
+    for rule, stopping in (RULES[0], RULES[3]):
         made = protocol(
             study,
             human=human,
             metrics=METRICS[name],
             estimator=["ppi", "poststratified"],
-            stop=STOPS,
+            stopping=[replace(stopping, stop=stop) for stop in STOPS],
             ideal=10_000,
             null=True,
             replications=replications,
             resamples=0,
-            **options,
         )
         frames.append(averaged(made, rule))
     return pl.concat(frames)
@@ -126,7 +126,7 @@ def main() -> None:
         page += ["", f"## {name}", "", f"People alone, the paper's rule, batch 10 ({took:.1f} s with the null):", ""]
         page.append(markdown(own))
         began = time.perf_counter()
-        protocol(study, human=human, batch=5, replications=given.replications, resamples=0)
+        protocol(study, human=human, stopping=cu.Stopping(batch=5), replications=given.replications, resamples=0)
         page += [
             "",
             f"Replay with batch 5: {time.perf_counter() - began:.1f} s.",

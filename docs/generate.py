@@ -1,4 +1,4 @@
-"""Makes the reference pages from the code: reference/cli.md and reference/api.md. Run by `make docs`."""
+"""Makes the reference pages (cli.md, api.md, results.md) from the code. Run by `make docs`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 
 import custodes as cu
 from custodes import cli
-from custodes.evaluate.comparison import Setting
+from custodes.evaluate.setting import Setting
+from custodes.questions import RESULTS
 
 DOCS = Path(__file__).parent
 MADE = "<!-- Made by docs/generate.py; do not edit. -->\n"
@@ -79,6 +80,42 @@ def python() -> str:
     return "\n".join(lines) + "\n"
 
 
+def results() -> str:
+    """Every table of every question with its fields, as they are declared."""
+    lines = [
+        "# Results: every table and field",
+        "",
+        MADE,
+        "What the verbs write with `--format json` and `csv`, and what the results hold in Python (as Polars frames:",
+        '`result.metrics`, or `result.to_frame("metrics").to_pandas()`).',
+        "",
+        "JSON is one object: `question`, `provenance`, `notes`, then each table as a list of rows, then `seconds` (not",
+        "with `--no-timing`).",
+        "",
+        "- `provenance`: `study` (the input), `digest` (of its bytes), `options`, `seed`, `versions`, `dropped` (notes",
+        "  that carry a count).",
+        "- `notes`: `rule`, `message`, `count`, `aspect`. Everything left out, inferred or undefined is named here.",
+        "- An undefined value is null in JSON and an empty cell in CSV; a note or the column `note` says why. It is",
+        "  never 0.",
+        "- Rows start with `aspect` (or `target`, an aspect or `mean:A,B`), which is empty where ratings have none.",
+        "  `complementarity` and `ceiling` take all aspects at once: a rater's name holds its aspect",
+        "  (`human:coherence`, `judge:coherence`).",
+        "- `x_low` and `x_high` are the ends of the interval of `x` at the level `confidence`; `x_sd` is its standard",
+        "  deviation over replications.",
+        "",
+    ]
+    for question, result in RESULTS.items():
+        lines += [f"## `{question}`", ""]
+        for name, table in result.declared().items():
+            lines += [f"### `{name}`", table.doc, "", "| field | kind | meaning |", "|---|---|---|"]
+            lines += [f"| `{table.by}` | label | what the row is about |"] if table.by else []
+            for column in table.columns:
+                ends = "".join(f", `{own.removeprefix(column.name)}`" for own in column.names[1:])
+                lines.append(f"| `{column.name}`{ends} | {column.kind} | {_cell(column.doc)} |")
+            lines.append("")
+    return "\n".join(lines)
+
+
 def _entry(name: str, value: Any) -> list[str]:
     if inspect.ismodule(value):
         lines = [f"## `{name}`", "", *_doc(value), ""]
@@ -141,8 +178,9 @@ def _doc(value: Any) -> list[str]:
 
 def pages() -> dict[Path, str]:
     """Path to content of every generated page."""
-    made = {DOCS / "reference" / "cli.md": command_line(), DOCS / "reference" / "api.md": python()}
-    return {path: re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n" for path, text in made.items()}
+    made = {"cli": command_line(), "api": python(), "results": results()}
+    folder = DOCS / "reference"
+    return {folder / f"{name}.md": re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n" for name, text in made.items()}
 
 
 def picture() -> Path:

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
-# A busy machine is not a failure: no test measures time.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+# Every core has a worker of pytest; matrix products on threads of their own would fight these for the cores.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# A busy machine is not a failure: no test measures time. Nor is bad luck: every run has the same examples, except that
+# `make test-slow` draws new ones and prints how to get back those that fail.
+settings.register_profile("fixed", deadline=None, database=None, derandomize=True)
+settings.register_profile("random", deadline=None, database=None, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+
+def pytest_collection_finish() -> None:
+    """What is there before the first test stays: each collection of garbage would look through all of it again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # else extensions call what is left at the end a leak
 
 
 @pytest.fixture(scope="session")
@@ -23,3 +41,29 @@ def shared_data() -> Path:
             pytest.fail(reason)
         pytest.skip(reason)
     return folder
+
+
+@pytest.fixture(scope="session")
+def answers() -> dict[tuple[object, ...], Any]:
+    """What questions have answered, for `remembered`."""
+    return {}
+
+
+@pytest.fixture
+def remembered(monkeypatch: pytest.MonkeyPatch, answers: dict[tuple[object, ...], Any]) -> None:
+    """The command line gives what it answered before to the same question: for tests of what it makes of an answer.
+
+    That the same question gets the same answer is a test of its own, which does not remember.
+    """
+    from custodes import verbs
+
+    ask = verbs.answered
+
+    def remembering(question: Any, study: Any, output: Any, options: dict[str, Any]) -> Any:
+        of = None if study is None else (study.name, study.fingerprint())
+        key = (question, of, repr(options))
+        if key not in answers:
+            answers[key] = ask(question, study, output, options)
+        return answers[key]
+
+    monkeypatch.setattr(verbs, "answered", remembering)

@@ -9,42 +9,22 @@ import inspect
 import io
 import pkgutil
 import re
-import shlex
-from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 import custodes as cu
-from custodes import cli
+from tests.pages import FENCE, run, steps, try_out
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
-FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 GENERATED = {"api.md"}
 """Its examples are those of the docstrings, which run as such."""
 
 
 def ident(value: object) -> str | None:
     return value.relative_to(ROOT).as_posix() if isinstance(value, Path) else None
-
-
-def blocks(page: Path, *languages: str) -> Iterator[tuple[str, str]]:
-    for fence in FENCE.finditer(page.read_text(encoding="utf-8")):
-        if fence[2] in languages:
-            yield fence[2], fence[3]
-
-
-def run(line: str) -> tuple[int, str, str]:
-    """A `custodes ...` line in this process."""
-    words = shlex.split(line, comments=True)
-    out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
-        status = cli.run(words[1:])
-        out.flush()
-    return status, out.buffer.getvalue().decode(), err.getvalue()  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="session")
@@ -64,35 +44,9 @@ def beside_the_demo(demo_files: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     return tmp_path
 
 
-def same(expected: str, given: str) -> bool:
-    """Equal up to blanks at line ends; a line of `...` stands for any lines."""
-    lines = [line.rstrip() for line in expected.strip("\n").splitlines()]
-    pattern = "".join(r"(?:.*\n)*?" if line == "..." else re.escape(line) + r"\n" for line in lines)
-    return re.fullmatch(pattern, "".join(line.rstrip() + "\n" for line in given.splitlines())) is not None
-
-
-@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in GENERATED], ids=ident)
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in GENERATED and not steps(page)], ids=ident)
 def test_code_of_a_page_runs_in_order(page: Path, beside_the_demo: Path) -> None:
-    names: dict[str, object] = {}
-    for language, code in blocks(page, "python", "console", "sh"):
-        if language == "python" and ">>>" in code:
-            example = doctest.DocTestParser().get_doctest(code, names, page.name, str(page), 0)
-            told = io.StringIO()
-            failed, _ = doctest.DocTestRunner().run(example, out=told.write, clear_globs=False)
-            names = example.globs
-            assert not failed, told.getvalue()
-        elif language == "python":
-            exec(compile(code, str(page), "exec"), names)
-        elif language == "sh":
-            for line in code.splitlines():
-                if line.startswith("custodes "):
-                    status, _, err = run(line)
-                    assert status in ((0, 1) if line.startswith("custodes check") else (0,)), (line, err)
-        else:
-            for command in re.split(r"^\$ ", code, flags=re.MULTILINE)[1:]:
-                line, _, expected = command.partition("\n")
-                _, out, err = run(line)
-                assert same(expected, out + err), f"{line}\n{out}{err}"
+    try_out(page)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=ident)

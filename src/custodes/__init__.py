@@ -10,12 +10,13 @@ whom it favours, and what the ranking of the systems really is.
     cu.agreement(study).metrics             # who agrees with people, with intervals
     cu.favoritism(study).systems            # whom each metric favours
     cu.ranking(study).errors                # which decisions it gets wrong
+    cu.verdict(study)                       # all of that in plain words
     cu.correction(study).pairs              # who is better, corrected by some human annotations
     cu.protocol(study).protocol             # how few annotations would have done
     cu.plan(margins=[0.0, 0.2]).plan        # and how many it will take
     cu.complementarity(study).averages      # how alike metrics are, and people
     cu.ceiling(study).prediction            # how much of people's judgement all metrics predict
-    cu.combine_fit(study, target="fluency") # a better metric from those you have, honestly validated
+    cu.combine(study, target="fluency")     # a better metric from those you have, honestly validated
     cu.report(study).save("report.html")    # all of it, in one page
 """
 
@@ -23,82 +24,65 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from custodes import plots
-    from custodes.combine.combination import Combination
-    from custodes.combine.fitting import combine_fit
-    from custodes.data.counting import count_pairs
-    from custodes.data.pairs import PairCounts
-    from custodes.data.readers import READERS, read
-    from custodes.data.simulate import SimulatedMetric, demo_study, simulate
-    from custodes.data.study import Study
-    from custodes.errors import CustodesError, CustodesWarning, InputError, MissingExtraError, OptionError
-    from custodes.evaluate.agreement import agreement
-    from custodes.evaluate.ceiling.ceiling import ceiling
-    from custodes.evaluate.check import check
-    from custodes.evaluate.complementarity.complementarity import complementarity
-    from custodes.evaluate.correction import correction
-    from custodes.evaluate.favoritism import favoritism
-    from custodes.evaluate.protocol.plan import plan
-    from custodes.evaluate.protocol.protocol import protocol
-    from custodes.evaluate.ranking import ranking
-    from custodes.reporting import report
-
-__all__ = [  # noqa: RUF022 - in the order of the story
-    "read",
-    "READERS",
-    "Study",
-    "simulate",
-    "SimulatedMetric",
-    "demo_study",
-    "check",
-    "agreement",
-    "favoritism",
-    "ranking",
-    "correction",
-    "protocol",
-    "plan",
-    "complementarity",
-    "ceiling",
-    "combine_fit",
-    "Combination",
-    "count_pairs",
-    "PairCounts",
-    "report",
-    "plots",
-    "CustodesError",
-    "CustodesWarning",
-    "InputError",
-    "MissingExtraError",
-    "OptionError",
-]
+    from custodes import plots as plots
+    from custodes.combining.combined_metric import CombinedMetric as CombinedMetric
+    from custodes.data.counting import count_pairs as count_pairs
+    from custodes.data.pairs import PairCounts as PairCounts
+    from custodes.data.readers import READERS as READERS
+    from custodes.data.readers import read as read
+    from custodes.data.simulate import SimulatedMetric as SimulatedMetric
+    from custodes.data.simulate import demo_study as demo_study
+    from custodes.data.simulate import simulate as simulate
+    from custodes.data.study import Study as Study
+    from custodes.errors import CustodesError as CustodesError
+    from custodes.errors import CustodesWarning as CustodesWarning
+    from custodes.errors import InputError as InputError
+    from custodes.errors import MissingExtraError as MissingExtraError
+    from custodes.errors import OptionError as OptionError
+    from custodes.evaluate.protocol import live as live
+    from custodes.evaluate.protocol.stopping import Stopping as Stopping
+    from custodes.questions import *  # noqa: F403
+    from custodes.reporting import Report as Report
+    from custodes.reporting import report as report
 
 _HOMES = {
-    "custodes.combine.combination": ("Combination",),
-    "custodes.combine.fitting": ("combine_fit",),
+    "custodes.data.readers": ("read", "READERS"),
+    "custodes.data.study": ("Study",),
+    "custodes.data.simulate": ("simulate", "SimulatedMetric", "demo_study"),
+    "custodes.questions": (),
+    "custodes.evaluate.protocol.stopping": ("Stopping",),
+    "custodes.combining.combined_metric": ("CombinedMetric",),
     "custodes.data.counting": ("count_pairs",),
     "custodes.data.pairs": ("PairCounts",),
-    "custodes.data.readers": ("READERS", "read"),
-    "custodes.data.simulate": ("SimulatedMetric", "demo_study", "simulate"),
-    "custodes.data.study": ("Study",),
+    "custodes.reporting": ("report", "Report"),
     "custodes.errors": ("CustodesError", "CustodesWarning", "InputError", "MissingExtraError", "OptionError"),
-    **{f"custodes.evaluate.{name}": (name,) for name in ("agreement", "check", "correction", "favoritism", "ranking")},
-    **{f"custodes.evaluate.{name}.{name}": (name,) for name in ("ceiling", "complementarity", "protocol")},
-    "custodes.evaluate.protocol.plan": ("plan",),
-    "custodes.reporting": ("report",),
 }
+"""Where public names live, in the order of the story; the questions name their own."""
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
+_MODULES = {"plots": "custodes.plots", "live": "custodes.evaluate.protocol.live"}
 
 
 def __getattr__(name: str) -> Any:
     """A public name is loaded on its first use, so that importing custodes stays light."""
-    if name == "plots":
-        return import_module("custodes.plots")
-    if name not in _HOME:
+    if name in _MODULES:
+        return import_module(_MODULES[name])
+    if name.startswith("__") and name != "__all__":
         raise AttributeError(f"module 'custodes' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
+    if name in _HOME:
+        value = getattr(import_module(_HOME[name]), name)
+    else:
+        questions = import_module("custodes.questions")
+        asked, results = list(questions.QUESTIONS), [result.__name__ for result in questions.RESULTS.values()]
+        if name == "__all__":
+            told = [own for home, names in _HOMES.items() for own in (names if names else asked)]
+            value = [*told, *results, *_MODULES]
+        elif name in (*asked, *results):
+            value = getattr(questions, name)
+        else:
+            raise AttributeError(f"module 'custodes' has no attribute {name!r}")
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__getattr__("__all__")})

@@ -14,7 +14,8 @@ from custodes.data.simulate import simulate_counts
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.correction import BESIDE, correction
 from custodes.evaluate.ranking import ranking
-from custodes.stats.correction.estimate import ESTIMATORS, Estimate
+from custodes.stats.correction.estimator import Counts, Estimate
+from custodes.stats.correction.estimators import ESTIMATORS
 from tests.evaluate.test_favoritism import study_of
 
 FIELDS = [
@@ -72,8 +73,8 @@ def test_fields_and_order() -> None:
 def test_rows_are_the_estimates(name: str) -> None:
     counts = simulated()
     rng = np.random.default_rng(0)
-    paired = counts.paired, counts.metric_only, counts.human_only
-    expected = ESTIMATORS[name](*paired, confidence=0.95, gamma=0.05, rng=rng)
+    tables = Counts(counts.paired, counts.metric_only, counts.human_only)
+    expected = ESTIMATORS[name].estimate(tables, confidence=0.95, gamma=0.05, rng=rng)
     rows = correction(counts, estimator=name, rng=1).pairs.filter(pl.col("estimator") == name)
     np.testing.assert_allclose(rows["margin"], expected.margin.T.ravel())
     # 1,000 draws of another seed leave a sd of at most .016 in theta, and much in a bound near a singular channel
@@ -91,12 +92,37 @@ def test_rows_are_the_estimates(name: str) -> None:
 
 
 def test_nuts_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("custodes.evaluate.correction.mixture_by_nuts", ESTIMATORS["human"])
+    other = replace(ESTIMATORS["mixture"], samplers={"nuts": ESTIMATORS["human"].estimate})
+    monkeypatch.setitem(ESTIMATORS, "mixture", other)
     rows = correction(simulated(), sampler="nuts").pairs
     theta = {name: rows.filter(pl.col("estimator") == name)["theta"] for name in ("human", "mixture")}
     assert theta["mixture"].equals(theta["human"], check_names=False)
     exact = correction(simulated(), sampler="exact").pairs.filter(pl.col("estimator") == "mixture")["theta"]
     assert not exact.equals(theta["human"])
+
+
+def test_a_view_sets_the_corrected_margin_beside_metric_and_people() -> None:
+    result = correction(simulated(), estimator=["ppi", "poststratified"])
+    made = list(result.views())
+    assert [view.title for view in made] == [
+        f"margins by {metric}, {name}" for metric in ("m0", "m1") for name in ("ppi", "poststratified")
+    ]
+    assert made[0].header == ("decision", "n", "naive", "human", "ppi", "theta")
+    naive, human, ppi, _ = result.pairs.head(4).rows(named=True)
+    margin = "{margin:.2f} [{margin_low:.2f}, {margin_high:.2f}]"
+    sign = {"+": ">", "=": "=", "-": "<"}[ppi["decision"]]
+    cells = (f"A {sign} B", "60", f"{naive['margin']:.2f}", margin.format(**human), margin.format(**ppi))
+    assert made[0].rows[0] == (*cells, f"{ppi['theta']:.2f}")
+    assert [bool(view.more) for view in made] == [False, False, False, True]
+    alone = list(correction(simulated(), estimator="human").views())
+    assert [view.header for view in alone] == [("decision", "n", "naive", "human", "theta")] * 2
+
+
+def test_what_looks_at_all_pairs_together_comes_last() -> None:
+    study = study_of(partly_annotated())
+    one, two = (correction(study, estimator=names).pairs for names in (["pooled", "ppi"], ["ppi", "pooled"]))
+    assert one["estimator"].head(4).to_list() == ["naive", "human", "ppi", "pooled"]
+    assert one.equals(two)
 
 
 def test_human_only_is_the_same_beside_every_metric() -> None:
@@ -157,10 +183,11 @@ def test_a_pair_never_annotated_is_answered_and_marked() -> None:
     counts = simulated()
     paired = counts.paired.copy()
     paired[1] = 0
-    result = correction(replace(counts, paired=paired), estimator=list(ESTIMATORS))
+    asked = [name for name, own in ESTIMATORS.items() if not own.needs_items]
+    result = correction(replace(counts, paired=paired), estimator=asked)
     rows = result.pairs.filter(pl.col("system_a") == "A", pl.col("system_b") == "C", pl.col("metric") == "m0")
     assert dict(zip(rows["estimator"], rows["note"], strict=True)) == {
-        name: "" if name == "naive" else "never annotated" for name in ESTIMATORS
+        name: "" if name == "naive" else "never annotated" for name in asked
     }
     assert set(rows.filter(pl.col("estimator") != "naive")["decision"]) == {"="}
     assert rows.filter(pl.col("estimator") == "naive")["decision"].item() == "+"
@@ -178,11 +205,11 @@ def test_few_annotations_are_marked() -> None:
 
 
 def test_few_effective_draws_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    def sampled(*counts: np.ndarray, **options: object) -> Estimate:
-        answer = ESTIMATORS["human"](*counts, **options)  # type: ignore[arg-type]
+    def sampled(counts: Counts, **options: float) -> Estimate:
+        answer = ESTIMATORS["human"].estimate(counts, **options)
         return replace(answer, effective_draws=np.where(np.arange(2) == 0, 999.0, 1000.0) * np.ones((3, 1)))
 
-    monkeypatch.setitem(ESTIMATORS, "mixture", sampled)
+    monkeypatch.setitem(ESTIMATORS, "mixture", replace(ESTIMATORS["mixture"], estimate=sampled))
     notes = correction(simulated()).notes
     assert [(note.rule, note.count) for note in notes] == [("few-draws", 3)]
 
@@ -212,7 +239,7 @@ def test_pooled_says_when_it_cannot_answer() -> None:
         ({"estimator": []}, "name at least one of mixture"),
         ({"estimator": "pooled"}, "needs the items behind the counts"),
         ({"sampler": "gibbs"}, "allowed: exact, nuts"),
-        ({"ties": "exact"}, "counts are already selected"),
+        ({"ties": "calibrated"}, "counts are already selected"),
     ],
 )
 def test_bad_options(options: dict[str, object], says: str) -> None:

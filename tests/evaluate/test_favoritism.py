@@ -79,6 +79,39 @@ def test_system_table_is_one_against_all() -> None:
     assert (row["favi"], row["favi_min"], row["favi_max"]) == pytest.approx((np.mean(versus), min(versus), max(versus)))
 
 
+def test_favoured_by_most_against_none_and_beyond_even_handedness() -> None:
+    rng = np.random.default_rng(2)
+    human = np.array([1.0, 0.6, 0.3, 0.0]) + rng.normal(size=(60, 4))
+    partial = human + 2 * rng.normal(size=human.shape) + np.array([0.0, 2.5, 0.0, 0.0])
+    result = favoritism(study_of(np.stack([human, partial, human])), resamples=200)
+    own, clearly = result.pairs.filter(metric="m1"), {}
+    for system in ("S0", "S1", "S2", "S3"):
+        ends = [
+            (low, high) if a == system else (-high, -low)
+            for a, b, low, high, errors in own.select("system_a", "system_b", "favi_low", "favi_high", "errors").rows()
+            if system in (a, b) and errors >= 5
+        ]
+        clearly[system] = (sum(low > 0 for low, _ in ends), sum(high < 0 for _, high in ends))
+    rows = {row["system"]: row for row in result.systems.filter(metric="m1").to_dicts()}
+    assert {system: (row["up"], row["down"]) for system, row in rows.items()} == clearly
+    assert {row["opponents"] for row in rows.values()} == {3}
+    assert [system for system, row in rows.items() if row["favoured"]] == ["S1"]
+    # m2 is people themselves: without errors nothing can be said
+    assert result.systems.filter(metric="m2").select("opponents", "favoured").unique().rows() == [(0, None)]
+    (matrix,) = (view for view in result.views() if view.header[0] == "metric" and "S1" in view.header)
+    texts = {row[0]: row[1:] for row in matrix.rows}
+    assert [text.endswith("*") for text in texts["m1"]] == [False, True, False, False]
+    assert texts["m2"] == ("–",) * 4
+    assert "favi_even" in matrix.more
+
+
+def test_many_systems_are_rows_not_columns() -> None:
+    scores = np.random.default_rng(0).integers(0, 4, (2, 12, 17)).astype(float)
+    last = list(favoritism(study_of(scores), resamples=0).views())[-1]
+    assert last.header == ("metric", "system", "favi", "favi_min", "favi_max", "favoured")
+    assert len(last.rows) == 17
+
+
 def test_chance_level_is_what_coin_flips_give() -> None:
     # Brute force: every error of the paper's Figure 3 falls to either side by a coin.
     table = np.array(GOLDEN[4][0])

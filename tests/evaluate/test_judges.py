@@ -66,7 +66,7 @@ def test_people_are_averaged_by_aspect_and_a_metric_is_a_rater_for_each_of_its_a
     assert who.annotators.shape == (2, 2, 6, 3)
     assert np.isnan(who.annotators[1, 1]).all()  # bob did not rate truth
     assert who.left_out == ()
-    assert who.weights is None
+    assert who.design.item_weights is None
     assert who.dates == (None,) * 5
 
 
@@ -114,9 +114,8 @@ def test_who_cannot_take_part_is_named_with_the_reason() -> None:
     assert [note.message for note in who.notes if note.rule == "constant-rater"] == [
         "constant, so they rank nothing and are left out: flat"
     ]
-    table = who.left_out_table([("bleu", "too few")])
-    assert table.columns == ["metric", "reason"]
-    assert table.row(-1) == ("bleu", "too few")
+    columns = who.left_out_columns([("bleu", "too few")])
+    assert {name: values[-1] for name, values in columns.items()} == {"rater": "bleu", "reason": "too few"}
 
 
 def test_missing_scores_are_counted_and_clusters_and_weights_follow_their_items() -> None:
@@ -129,10 +128,9 @@ def test_missing_scores_are_counted_and_clusters_and_weights_follow_their_items(
     assert [note.message for note in who.notes if note.rule == "missing-scores"] == [
         "2 of 90 scores of raters are missing"
     ]
-    assert who.n_units == 3
-    assert who.units.tolist() == [0, 0, 1, 1, 2, 2]
-    assert who.weights is not None
-    assert who.weights.tolist() == [6, 5, 4, 3, 2, 1]
+    assert who.design.n_units == 3
+    assert who.design.units.tolist() == [0, 0, 1, 1, 2, 2]
+    assert who.design.weights.tolist() == [6, 5, 4, 3, 2, 1]
 
 
 def test_the_order_of_rows_changes_no_array() -> None:
@@ -141,7 +139,7 @@ def test_the_order_of_rows_changes_no_array() -> None:
     one, other = judges(study_from(rows)), judges(study_from(mixed))
     place = [one.names.index(name) for name in other.names]
     assert sorted(place) == list(range(5))
-    assert one.items == other.items
+    assert one.design.items == other.design.items
     np.testing.assert_array_equal(one.scores[place], other.scores)
 
 

@@ -22,7 +22,7 @@ def test_equal_means_are_ties_whatever_the_order_of_their_sums() -> None:
     same = np.tile([0.0, 0.0, 1.0, 1.0], (6, 1))
     study = judged({**people, ("same", ""): same, ("other", ""): np.tile([0.1, 0.0, 1.0, 1.0], (6, 1))})
     pairs = cu.complementarity(study, resamples=0).pairs
-    apart = dict(pairs.filter(pl.col("kind_a") == "human").select("metric_b", "complementarity").rows())
+    apart = dict(pairs.filter(pl.col("kind_a") == "human").select("rater_b", "complementarity").rows())
     # tau-b of 4 concordant pairs, where one of 5 untied pairs of the other metric is tied by people
     assert apart["same"] == pytest.approx(0, abs=1e-12)
     assert apart["other"] == pytest.approx((1 - 4 / np.sqrt(4 * 5)) / 2)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest, rankdata
 
-from custodes.evaluate.ranking import ALL_METRICS, ranking
+from custodes.evaluate.ranking import ALL_METRICS, MOST_REVERSED, ranking
 from tests.evaluate.test_favoritism import counts_of, study_of
 
 
@@ -60,9 +60,33 @@ def test_errors_against_people() -> None:
         system_b=tuple(b for _, b in names),
         metrics=("m",),
     )
-    row = ranking(counts, resamples=0).errors.row(0, named=True)
+    result = ranking(counts, resamples=0)
+    assert result.reversals.rows() == [("", *names[1], ["m"])]
+    row = result.errors.row(0, named=True)
     assert (row["correct"], row["inversion"], row["omission"], row["insertion"]) == pytest.approx((0.4, 0.2, 0.2, 0.2))
     assert row["correct_low"] is None
+
+
+def test_reversals_by_definition() -> None:
+    rng = np.random.default_rng(7)
+    scores = np.array([1.0, 0.7, 0.4, 0.2, 0.0]) * rng.choice([-1, 1], (5, 1, 5)) + rng.normal(size=(5, 80, 5))
+    result = ranking(study_of(scores), resamples=0)
+    decided = {
+        (a, b, rater): decision
+        for rater, a, b, decision in result.decisions.select("rater", "system_a", "system_b", "decision").rows()
+    }
+    expected = {}
+    for (a, b, rater), decision in decided.items():
+        people = decided[a, b, "human"]
+        if {people, decision} == {"+", "-"}:
+            better = (a, b) if people == "+" else (b, a)
+            expected.setdefault(better, []).append(rater)
+    assert expected
+    assert {(better, worse): metrics for _, better, worse, metrics in result.reversals.rows()} == expected
+    sizes = [len(metrics) for metrics in result.reversals["metrics"]]
+    assert sizes == sorted(sizes, reverse=True)
+    (view,) = (view for view in result.views() if view.title == "reversals")
+    assert (len(view.rows), bool(view.more)) == (min(MOST_REVERSED, len(expected)), len(expected) > MOST_REVERSED)
 
 
 def test_a_circle_of_wins_is_one_node_and_noted() -> None:
@@ -73,6 +97,8 @@ def test_a_circle_of_wins_is_one_node_and_noted() -> None:
     human = result.edges.filter(pl.col("rater") == "human")
     assert human.rows() == [("", "human", "A ~ B ~ C", "D")]
     assert any(note.rule == "cycle" for note in result.notes)
+    (graph,) = (view for view in result.views() if view.header == ("winner", "losers"))
+    assert graph.rows == (("A ~ B ~ C", "D"),)
 
 
 def test_intervals_hold_the_point_and_kld_is_zero_for_people_themselves() -> None:

@@ -56,15 +56,16 @@ def test_they_become_svg_with_their_labels(predicted: Ceiling, tmp_path: Path, d
 def test_bars_and_ticks_are_predictions_and_people(predicted: Ceiling, tmp_path: Path) -> None:
     chart = plots.prediction_bars(predicted)
     assert rows_of(chart) == predicted.prediction.to_dicts()
-    drawn = shown(chart, tmp_path, r"target: (\w+); what: [^;]+; predicted from: [^;]+; τ-b, held out: (-?[\d.]+)")
-    assert drawn == [
-        (target, f"{value:.3f}") for target, value in predicted.prediction.select("target", "kendall").iter_rows()
+    drawn = shown(chart, tmp_path, r"target: (\w+); what: [^;]+; Predicted from: [^;]+; τ-b: (-?[\d.]+)")
+    wanted = predicted.prediction.select("target", "kendall").rows()
+    assert [(target, float(value)) for target, value in drawn] == [
+        (target, float(f"{value:.3g}")) for target, value in wanted
     ]
     for name, label in (
         ("split_half", "half of people by the other half"),
         ("attainable", "a perfect predictor"),
     ):
-        ticks = shown(chart, tmp_path, rf"{name}: ([\d.]+); target: (\w+); what: {label}; bound")
+        ticks = shown(chart, tmp_path, rf"{name}: ([\d.]+); target: (\w+); what: {label}; Bound")
         wanted = predicted.people.select(name, "target").rows()
         assert [(float(value), target) for value, target in ticks] == [(pytest.approx(v), t) for v, t in wanted]
 
@@ -81,8 +82,10 @@ def test_one_annotator_leaves_no_ticks_and_one_aspect_no_ratio() -> None:
 def test_the_ratio_stands_beside_one(predicted: Ceiling, tmp_path: Path) -> None:
     chart = plots.information_ratio(predicted)
     assert rows_of(chart) == predicted.information.to_dicts()
-    drawn = shown(chart, tmp_path, r'; ratio: ([\d.]+);[^"]*" role="graphics-symbol" aria-roledescription="point"')
-    assert drawn == [f"{value:.3f}" for value in predicted.information["mse_ratio"]]
+    drawn = shown(
+        chart, tmp_path, r'; Ratio of errors: ([\d.]+);[^"]*" role="graphics-symbol" aria-roledescription="point"'
+    )
+    assert list(map(float, drawn)) == [float(f"{value:.3g}") for value in predicted.information["mse_ratio"]]
     spec = chart.to_dict()
     assert spec["layer"][0]["encoding"]["y"]["datum"] == 1
     assert spec["layer"][-1]["encoding"]["x"]["scale"]["type"] == "log"
@@ -93,15 +96,13 @@ def test_paths_name_people_and_the_heaviest_metrics_apart(predicted: Ceiling, ta
     own = predicted.lasso.filter(target=target)
     chart = plots.lasso_paths(predicted, target)
     assert rows_of(chart) == own.to_dicts()
-    names = path_names(predicted).with_columns(
-        pl.col("key").str.split("\n").list.to_struct(fields=["target", "metric"])
-    )
+    names = path_names(predicted).with_columns(pl.col("key").str.split("\n").list.to_struct(fields=["target", "rater"]))
     names = names.unnest("key").filter(target=target)
-    size = own.group_by("metric", "kind").agg(pl.col("weight").abs().max()).sort("weight", descending=True)
+    size = own.group_by("rater", "kind").agg(pl.col("weight").abs().max()).sort("weight", descending=True)
     other = "human:coherence" if target == "fluency" else "human:fluency"
-    assert set(names["metric"]) == {other, *size.filter(kind="metric")["metric"].head(NAMED)}
+    assert set(names["rater"]) == {other, *size.filter(kind="metric")["rater"].head(NAMED)}
     text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
-    assert all(f">{name}<" in text for name in names["metric"])
+    assert all(f">{name}<" in text for name in names["rater"])
     span = float(np.ptp(own["weight"].to_numpy()))
     assert (np.diff(np.sort(names["name_y"].to_numpy())) >= span * labels.LINE / HEIGHT).all()
 
@@ -110,9 +111,9 @@ def test_the_path_goes_from_those_in_use(predicted: Ceiling, tmp_path: Path) -> 
     chart = plots.forward_path(predicted, "fluency")
     own = predicted.forward.filter(target="fluency")
     assert rows_of(chart) == own.to_dicts()
-    drawn = shown(chart, tmp_path, r"kendall: (-?[\d.]+); clear: [^;]+; step: (\d+); metric: ([^;]+);")
-    wanted = own.select("kendall", "step", "metric").rows()
-    assert [(float(v), int(k), name) for v, k, name in drawn] == [(pytest.approx(v), k, name) for v, k, name in wanted]
+    drawn = shown(chart, tmp_path, r"Metric added: ([^;]+); kendall: (-?[\d.]+); clear: [^;]+; Step: (\d+);")
+    wanted = own.select("metric", "kendall", "step").rows()
+    assert [(name, float(v), int(k)) for name, v, k in drawn] == [(name, pytest.approx(v), k) for name, v, k in wanted]
     used = cu.ceiling(cu.read("demo"), model="ridge", steps=1, resamples=0, in_use="overlap*")
     text = plots.save(plots.forward_path(used, "fluency"), tmp_path / "x.svg").read_text(encoding="utf-8")
     assert ">in use<" in text
@@ -140,7 +141,13 @@ def test_the_fill_of_a_point_is_where_the_interval_of_its_gain_lies(
     frame = predicted.forward.filter(target="fluency").head(1)
     frame = frame.with_columns(
         pl.lit(value, dtype=pl.Float64).alias(name)
-        for name, value in (("gain", gain), ("gain_low", low), ("gain_high", high), ("low", 0.4), ("high", 0.5))
+        for name, value in (
+            ("gain", gain),
+            ("gain_low", low),
+            ("gain_high", high),
+            ("kendall_low", 0.4),
+            ("kendall_high", 0.5),
+        )
     )
     chart = plots.forward_path(replace(predicted, forward=frame), "fluency")
     assert shown(chart, tmp_path, r'clear: ([^;]+);[^>]*aria-roledescription="point"[^>]*fill="([^"]+)"') == [

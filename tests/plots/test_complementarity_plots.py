@@ -34,7 +34,7 @@ def many(result: Complementarity, copies: int) -> Complementarity:
     tables = {}
     for name in ("pairs", "raters", "coordinates", "clusters"):
         frame = pl.concat([getattr(result, name).with_columns(copy=pl.lit(k)) for k in range(copies)])
-        own = [column for column in ("metric", "metric_a", "metric_b") if column in frame.columns]
+        own = [column for column in ("rater", "rater_a", "rater_b") if column in frame.columns]
         frame = frame.with_columns(pl.format("{}-{}", column, "copy").alias(column) for column in own)
         tables[name] = frame.with_columns(position=order) if name == "raters" else frame
     return replace(result, **tables)
@@ -64,11 +64,11 @@ def test_the_map_has_every_pair_once_below_the_diagonal(alike: Complementarity, 
     chart = plots.complementarity_map(alike)
     assert chart.to_dict()["data"]["values"] == alike.pairs.to_dicts()
     cells = shown(chart, tmp_path, r"column: (\S+); row: (\S+); [^:]*: [^:]*: ?([\d.]+)")
-    place = dict(alike.raters.select("metric", "position").iter_rows())
+    place = dict(alike.raters.select("rater", "position").iter_rows())
     assert all(place[column] < place[row] for column, row, _ in cells)
     expected = {
         frozenset((a, b)): value
-        for a, b, value in alike.pairs.select("metric_a", "metric_b", "complementarity").iter_rows()
+        for a, b, value in alike.pairs.select("rater_a", "rater_b", "complementarity").iter_rows()
     }
     assert len(cells) == len(expected) == 45  # ten raters
     for column, row, value in cells:
@@ -78,7 +78,7 @@ def test_the_map_has_every_pair_once_below_the_diagonal(alike: Complementarity, 
 def test_people_stand_first_and_apart(alike: Complementarity) -> None:
     encoding = plots.complementarity_map(alike).to_dict()["encoding"]
     across, up = encoding["x"]["scale"]["domain"], encoding["y"]["scale"]["domain"]
-    ordered = alike.raters.sort("position")["metric"].to_list()
+    ordered = alike.raters.sort("position")["rater"].to_list()
     assert [across[0], *up] == [*ordered[:2], GAP, *ordered[2:]]
     assert across[1:] == up[:-1]
     assert {"human:coherence", "human:fluency"} == set(ordered[:2])
@@ -96,7 +96,7 @@ def test_raters_without_a_ranking_have_no_row(tmp_path: Path) -> None:
         }
     )
     result = cu.complementarity(cu.read(rows), human="ann", resamples=0)
-    assert "stuck" in result.raters["metric"].to_list()
+    assert "stuck" in result.raters["rater"].to_list()
     text = plots.save(plots.complementarity_map(result), tmp_path / "x.svg").read_text(encoding="utf-8")
     assert "rouge" in text
     assert "stuck" not in text
@@ -139,7 +139,7 @@ def test_the_map_of_places_has_one_unit_for_both_axes(alike: Complementarity) ->
 def test_few_raters_are_all_named_many_by_people_alone(alike: Complementarity, copies: int, named: int) -> None:
     result = many(alike, copies)
     assert (result.coordinates.height <= NAMED) == (copies == 1)
-    names = [row["metric"] for row in plots.judges_map(result).to_dict()["layer"][-1]["data"]["values"]]
+    names = [row["rater"] for row in plots.judges_map(result).to_dict()["layer"][-1]["data"]["values"]]
     assert len(names) == named
     assert all(name.startswith("human:") for name in names) == (copies == 3)
 

@@ -14,6 +14,7 @@ from custodes.errors import OptionError
 from custodes.evaluate.correction import Correction, correction
 from custodes.evaluate.protocol.plan import plan
 from custodes.evaluate.protocol.protocol import Protocol, protocol
+from custodes.evaluate.protocol.stopping import Stopping
 from custodes.plots.correction import PAIR_ROW, margin_rows
 
 
@@ -25,7 +26,9 @@ def corrected() -> Correction:
 @pytest.fixture(scope="module")
 def replayed() -> Protocol:
     study = cu.read("demo")
-    return protocol(study, estimator=["human", "pooled"], looks=(10, 20, 40), replications=2, resamples=0)
+    return protocol(
+        study, estimator=["human", "pooled"], stopping=Stopping(looks=(10, 20, 40)), replications=2, resamples=0
+    )
 
 
 def rows_of(chart: Any) -> list[dict[str, Any]]:

@@ -38,7 +38,7 @@ def test_people_alone_as_published(summeval: cu.Study) -> None:
     # About 19 % false decisions at N = 10 (section 7); fewer where nearly everything ties (.14 consistency).
     assert rows["relevance"]["null_error"] == pytest.approx(0.19, abs=0.03)
     assert rows["coherence"]["null_error"] == pytest.approx(0.19, abs=0.03)
-    again = protocol(summeval, human="expert*", aspect="coherence", batch=5, null=True)
+    again = protocol(summeval, human="expert*", aspect="coherence", stopping=cu.Stopping(batch=5), null=True)
     # 24 % at N = 5
     assert again.protocol["null_error"][0] == pytest.approx(0.24, abs=0.035)
 
@@ -48,8 +48,7 @@ def test_pooling_with_a_boundary_reaches_the_target(summeval: cu.Study) -> None:
         summeval,
         human="expert*",
         estimator=["human", "pooled"],
-        looks=(10, 20, 40),
-        boundary="pocock",
+        stopping=cu.Stopping(looks=(10, 20, 40), boundary="pocock"),
         null=True,
         resamples=0,
     )

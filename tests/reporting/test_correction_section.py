@@ -1,4 +1,4 @@
-"""The sections on correction and the protocol: what they show, and what they say where they have nothing to show."""
+"""The sections on correction, protocol and plan: what they show, and what they say where there is nothing to show."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from custodes.evaluate.correction import correction
 from custodes.evaluate.protocol.plan import plan
 from custodes.evaluate.protocol.protocol import protocol
 from custodes.reporting import Report
-from custodes.reporting.assembly import MOST_CORRECTED, _corrected
+from custodes.reporting.sections.correction import MOST_CORRECTED, corrected_metrics
+from custodes.reporting.sections.protocol import STOPPING
 
 
 def section(made: Report, identity: str) -> str:
@@ -43,12 +44,12 @@ def test_results_are_those_of_the_questions(made: Report) -> None:
     assert list(made.results)[-3:] == ["correction", "protocol", "plan"]
     assert set(made.to_dict()) >= {"correction", "protocol", "plan"}
     own = made.results["correction"].provenance.options
-    assert set(made.verdict.best.values()) <= set(own["metrics"])
+    assert set(made.context.best.values()) <= set(own["metrics"])
     again = correction(cu.read("demo"), metrics=own["metrics"])
     assert made.tables()["correction.pairs"].equals(again.pairs)
-    replayed = protocol(cu.read("demo"), looks=(10, 20, 40), boundary="pocock", null=True)
+    replayed = protocol(cu.read("demo"), metrics="none", stopping=STOPPING, null=True)
     assert made.tables()["protocol.protocol"].equals(replayed.protocol)
-    planned = plan(cu.read("demo"), metrics="none", looks=(10, 20, 40), boundary="pocock")
+    planned = plan(cu.read("demo"), metrics="none", stopping=STOPPING)
     assert made.tables()["plan.plan"].equals(planned.plan)
 
 
@@ -64,20 +65,25 @@ def test_the_page_names_what_was_corrected_and_left_out(made: Report) -> None:
 
 def test_the_protocol_stands_beside_peoples_own_agreement(made: Report) -> None:
     text = section(made, "protocol")
-    assert text.count("<tr data-aspect=") == 4  # where the protocol ends and the plan, two aspects each
-    for value in made.tables()["plan.plan"]["annotations"]:
-        assert f'data-value="{value}"' in text
+    assert text.count("<tr data-aspect=") == 2
     for name in ("correct", "self_agreement"):
         table = "reference" if name == "self_agreement" else "protocol"
         for value in made.tables()[f"protocol.{table}"][name]:
             assert f'data-value="{value}"' in text
 
 
+def test_the_plan_has_a_row_an_aspect(made: Report) -> None:
+    text = section(made, "plan")
+    assert text.count("<tr data-aspect=") == 2
+    for value in made.tables()["plan.plan"]["annotations"]:
+        assert f'data-value="{value}"' in text
+
+
 def test_metrics_are_taken_by_rank_and_never_without_the_best() -> None:
-    assert _corrected(["a", "b"], [["a", "c", "d"], ["b", "e", "f"]]) == ["a", "b", "c"]
-    assert _corrected(["a"], [["a"]]) == ["a"]
+    assert corrected_metrics(["a", "b"], [["a", "c", "d"], ["b", "e", "f"]]) == ["a", "b", "c"]
+    assert corrected_metrics(["a"], [["a"]]) == ["a"]
     many = [str(i) for i in range(MOST_CORRECTED + 2)]
-    assert _corrected(many, [[name] for name in many]) == many
+    assert corrected_metrics(many, [[name] for name in many]) == many
 
 
 def test_partly_annotated_studies_are_corrected_from_metric_only_items() -> None:

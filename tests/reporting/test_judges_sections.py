@@ -13,13 +13,13 @@ import custodes as cu
 from custodes.evaluate.ceiling.ceiling import Ceiling
 from custodes.evaluate.ceiling.halo import SOURCES
 from custodes.evaluate.complementarity.complementarity import Complementarity
+from custodes.evaluate.wording import with_ends
 from custodes.reporting import Report
-from custodes.reporting.section import Context
-from custodes.reporting.sections.ceiling import ceiling_section, halo_sentences, reached
+from custodes.reporting.section import Context, Figure
+from custodes.reporting.sections.ceiling import ADDED, ADDED_IN_USE, CEILING, halo_sentences, reached
 from custodes.reporting.sections.ceiling import sentences as said_of_ceiling
-from custodes.reporting.sections.complementarity import complementarity_section
+from custodes.reporting.sections.complementarity import COMPLEMENTARITY
 from custodes.reporting.sections.complementarity import sentences as said_of_judges
-from custodes.reporting.wording import interval
 
 
 def section(made: Report, identity: str) -> str:
@@ -43,17 +43,12 @@ def predicted(made: Report) -> Ceiling:
 
 
 def context(made: Report, **changed: Any) -> Context:
-    results = {**made.results, **{name: value for name, value in changed.items() if name != "absent"}}
-    return Context(
-        study="demo",
-        results=results,
-        verdict=made.verdict,
-        aspects=("coherence", "fluency"),
-        metrics=("judge",),
-        pairs=(),
-        extra={},
-        absent=changed.get("absent", {}),
-    )
+    absent = changed.pop("absent", {})
+    return replace(made.context, results={**made.results, **changed}, absent=absent)
+
+
+def figures_of(made: Report, result: Ceiling) -> list[Figure]:
+    return [*CEILING.drawn(context(made, ceiling=result))[0]]
 
 
 def test_both_stand_between_the_ranking_and_the_correction(made: Report) -> None:
@@ -65,11 +60,11 @@ def test_both_stand_between_the_ranking_and_the_correction(made: Report) -> None
 def test_every_rater_and_every_tie_rule_has_a_row(made: Report, alike: Complementarity) -> None:
     text = section(made, "complementarity")
     for row in alike.raters.iter_rows(named=True):
-        assert f'data-value="{row["metric"]}"' in text
-        assert interval(row["with_humans"], row["with_humans_low"], row["with_humans_high"]) in text
+        assert f'data-value="{row["rater"]}"' in text
+        assert with_ends(row, "with_humans") in text
     for value in alike.rules["complementarity"]:
         assert f'data-value="{value}"' in text
-    closest = alike.raters.sort("with_humans")["metric"][0]
+    closest = alike.raters.sort("with_humans")["rater"][0]
     first = re.search(r'id="table-complementarity-raters".*?<tbody>.*?data-value="([^"]+)"', text, re.DOTALL)
     assert first is not None
     assert first[1] == closest
@@ -77,36 +72,37 @@ def test_every_rater_and_every_tie_rule_has_a_row(made: Report, alike: Complemen
 
 
 def test_whoever_is_left_out_is_named(made: Report, alike: Complementarity) -> None:
-    gone = pl.DataFrame({"metric": ["stuck"], "reason": ["constant: it ranks nothing"]})
-    html = complementarity_section(context(made, complementarity=replace(alike, left_out=gone))).html
+    gone = pl.DataFrame({"rater": ["stuck"], "reason": ["constant: it ranks nothing"]})
+    html = COMPLEMENTARITY.html(context(made, complementarity=replace(alike, left_out=gone)))
+    assert "stuck" in html
     assert "constant: it ranks nothing" in html
 
 
 def test_few_raters_have_no_map_and_no_clusters(made: Report, alike: Complementarity) -> None:
     few = replace(alike, coordinates=alike.coordinates.head(0), clusters=alike.clusters.head(0))
-    shown = complementarity_section(context(made, complementarity=few))
+    shown = context(made, complementarity=few)
     names = ["complementarity-averages", "complementarity-map", "complementarity-variance"]
-    assert [figure.id for figure in shown.charts] == names
-    assert "Cluster" not in shown.html
-    none = complementarity_section(context(made, complementarity=replace(few, components=alike.components.head(0))))
-    assert [figure.id for figure in none.charts] == names[:2]
+    assert [figure.id for figure in COMPLEMENTARITY.drawn(shown)[0]] == names
+    assert "Cluster" not in COMPLEMENTARITY.html(shown)
+    assert "Cluster" in COMPLEMENTARITY.html(made.context)
+    none = context(made, complementarity=replace(few, components=alike.components.head(0)))
+    assert [figure.id for figure in COMPLEMENTARITY.drawn(none)[0]] == names[:2]
 
 
 def test_predictions_and_bounds_stand_in_one_table(made: Report, predicted: Ceiling) -> None:
     text = section(made, "ceiling")
     table = text[text.index('id="table-ceiling-prediction"') :]
     wanted = [
-        *(interval(*row) for row in predicted.prediction.select("kendall", "low", "high").iter_rows()),
-        *(interval(*row) for row in predicted.people.select("^attainable.*$").iter_rows()),
-        *(interval(*row) for row in predicted.people.select("^split_half.*$").iter_rows()),
+        *(with_ends(row, "kendall") for row in predicted.prediction.to_dicts()),
+        *(with_ends(row, name) for row in predicted.people.to_dicts() for name in ("attainable", "split_half")),
     ]
     assert all(value in table for value in wanted)
     assert table.count("<tr>") == 1 + len(wanted)
 
 
 def test_pictures_draw_tables_that_the_page_holds(made: Report) -> None:
-    for make in (complementarity_section, ceiling_section):
-        for figure in make(context(made)).charts:
+    for section in (COMPLEMENTARITY, CEILING):
+        for figure in section.drawn(made.context)[0]:
             question, _, name = figure.table.partition(".")
             table = made.results[question].tables()[name]
             assert table.height
@@ -116,34 +112,44 @@ def test_pictures_draw_tables_that_the_page_holds(made: Report) -> None:
 
 
 def test_what_depends_on_the_aspect_is_drawn_for_the_chosen_one(made: Report) -> None:
-    made_section = ceiling_section(context(made))
-    chosen = {figure.id: figure.where for figure in made_section.charts if figure.where}
+    figures, tables = CEILING.drawn(made.context)
+    chosen = {figure.id: figure.where for figure in figures if figure.where}
     assert chosen == {name: {"target": "{aspect}"} for name in ("ceiling-lasso", "ceiling-forward")}
-    assert [table.id for table in made_section.tables] == ["ceiling-halo", "ceiling-next", "ceiling-backward"]
-    assert all(table.where == {"target": "{aspect}"} for table in made_section.tables)
+    assert [table.id for table in tables] == ["ceiling-halo", "ceiling-next", "ceiling-backward"]
+    assert all(table.where == {"target": "{aspect}"} for table in tables)
 
 
 def test_tables_of_the_chosen_aspect_have_the_columns_they_show(made: Report) -> None:
-    for table in ceiling_section(context(made)).tables:
+    for table in CEILING.drawn(made.context)[1]:
         known = set(made.results["ceiling"].tables()[table.table.removeprefix("ceiling.")].columns)
-        assert {name for column in table.columns for name in (column.field, column.low, column.high) if name} <= known
+        assert {name for column in table.columns for name in column.names} <= known
+
+
+def test_gains_are_called_what_they_are(made: Report, predicted: Ceiling) -> None:
+    def called(result: Ceiling) -> dict[str, tuple[str, str]]:
+        (table,) = (own for own in CEILING.drawn(context(made, ceiling=result))[1] if own.id == "ceiling-next")
+        return {own.name: (own.label, own.doc) for own in table.columns if own.name in ADDED}
+
+    assert called(predicted) == ADDED
+    options = {**predicted.provenance.options, "in_use": "judge"}
+    assert called(replace(predicted, provenance=replace(predicted.provenance, options=options))) == ADDED_IN_USE
 
 
 def test_copies_are_not_both_taken_out(made: Report, predicted: Ceiling) -> None:
-    shown = ceiling_section(context(made))
-    assert "take out one, and ask again; the next table does that." in " ".join(shown.html.split())
-    assert 'id="table-ceiling-backward"' in shown.html
-    alone = ceiling_section(context(made, ceiling=replace(predicted, backward=predicted.backward.head(0))))
-    assert "take out one, and ask again." in " ".join(alone.html.split())
-    assert "ceiling-backward" not in {table.id for table in alone.tables}
+    html = CEILING.html(made.context)
+    assert "take out one, and ask again; the next table does that." in " ".join(html.split())
+    assert 'id="table-ceiling-backward"' in html
+    alone = context(made, ceiling=replace(predicted, backward=predicted.backward.head(0)))
+    assert "take out one, and ask again." in " ".join(CEILING.html(alone).split())
+    assert "ceiling-backward" not in {table.id for table in CEILING.drawn(alone)[1]}
 
 
 def test_history_is_drawn_where_there_is_one(made: Report, predicted: Ceiling) -> None:
-    assert "ceiling-history" not in {figure.id for figure in ceiling_section(context(made)).charts}
+    assert "ceiling-history" not in {figure.id for figure in figures_of(made, predicted)}
     dated = predicted.prediction.filter(features="metrics").select(
-        "target", "columns", "kendall", "low", "high", date=pl.lit("2020"), newest=pl.lit(["learned"])
+        "target", "columns", "^kendall(_low|_high)?$", date=pl.lit("2020"), newest=pl.lit(["learned"])
     )
-    charts = ceiling_section(context(made, ceiling=replace(predicted, history=dated))).charts
+    charts = figures_of(made, replace(predicted, history=dated))
     assert [figure.table for figure in charts][-1] == "ceiling.history"
 
 
@@ -165,7 +171,8 @@ def test_one_aspect_has_nothing_beside_metrics() -> None:
 def test_the_sentence_follows_the_interval(
     alike: Complementarity, low: float | None, high: float | None, phrase: str
 ) -> None:
-    gap = alike.gaps.with_columns(low=pl.lit(low, dtype=pl.Float64), high=pl.lit(high, dtype=pl.Float64))
+    ends = {"difference_low": pl.lit(low, dtype=pl.Float64), "difference_high": pl.lit(high, dtype=pl.Float64)}
+    gap = alike.gaps.with_columns(**ends)
     told = said_of_judges(replace(alike, gaps=gap))
     assert told[0].startswith(phrase)
 
@@ -186,8 +193,8 @@ def test_the_dimension_is_told(alike: Complementarity) -> None:
 
 def test_the_ceiling_is_told_by_aspect(predicted: Ceiling) -> None:
     gaps = predicted.gaps.with_columns(
-        low=pl.when(target="coherence").then(0.1).otherwise(-0.1),
-        high=pl.lit(0.3),
+        difference_low=pl.when(target="coherence").then(0.1).otherwise(-0.1),
+        difference_high=pl.lit(0.3),
         difference=pl.lit(0.2),
     )
     told = said_of_ceiling(replace(predicted, gaps=gaps))
@@ -201,7 +208,9 @@ def test_the_ceiling_is_told_by_aspect(predicted: Ceiling) -> None:
 
 
 def test_a_gap_the_other_way_round_is_turned(predicted: Ceiling) -> None:
-    gaps = predicted.gaps.with_columns(low=pl.lit(-0.3), high=pl.lit(-0.1), difference=pl.lit(-0.2))
+    gaps = predicted.gaps.with_columns(
+        difference_low=pl.lit(-0.3), difference_high=pl.lit(-0.1), difference=pl.lit(-0.2)
+    )
     told = said_of_ceiling(replace(predicted, gaps=gaps))
     assert told[0].endswith(
         "better than people’s other aspects do: coherence (by 0.20 [0.10, 0.30]) and fluency (by 0.20 [0.10, 0.30])."
@@ -211,7 +220,9 @@ def test_a_gap_the_other_way_round_is_turned(predicted: Ceiling) -> None:
 def test_predictions_beyond_the_bound_say_what_that_means(predicted: Ceiling) -> None:
     def told(**limit: float) -> str:
         bound = predicted.people.with_columns(attainable_high=pl.lit(limit["high"]))
-        rows = predicted.prediction.with_columns(low=pl.when(features="humans").then(limit["humans"]).otherwise(0.5))
+        rows = predicted.prediction.with_columns(
+            kendall_low=pl.when(features="humans").then(limit["humans"]).otherwise(0.5)
+        )
         return reached(replace(predicted, people=bound, prediction=rows))[0][1]
 
     assert told(high=0.8, humans=0.5).endswith("annotators whose errors are independent.")
@@ -221,10 +232,10 @@ def test_predictions_beyond_the_bound_say_what_that_means(predicted: Ceiling) ->
 
 @pytest.mark.parametrize("question", ["complementarity", "ceiling"])
 def test_where_it_was_not_asked_the_section_says_why(made: Report, question: str) -> None:
-    make = {"complementarity": complementarity_section, "ceiling": ceiling_section}[question]
-    found = make(context(made, absent={question: "demo: only verdicts here"}))
-    assert "Not asked of this study: demo: only verdicts here" in found.html
-    assert found.charts == ()
+    section = {"complementarity": COMPLEMENTARITY, "ceiling": CEILING}[question]
+    shown = context(made, absent={question: "demo: only verdicts here"})
+    assert "Not asked of this study: demo: only verdicts here" in section.html(shown)
+    assert section.drawn(shown) == ((), ())
 
 
 def halo(same: float | None, other: float, metrics: float, *, width: float | None = 0.02) -> Ceiling:

@@ -14,7 +14,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from custodes.stats.correction.mixture import mixture_draws
+from custodes.stats.correction.estimator import Counts
+from custodes.stats.correction.mixture.exact import Sample
 
 STUDIES, DRAWS = 1000, 2000
 DESIGNS = {
@@ -29,7 +30,7 @@ DESIGNS = {
 
 def probabilities(design: tuple[int, int, int], *, seed: int) -> NDArray[np.float64]:
     """P(margin <= true margin | data) of `STUDIES` studies with truth from the prior."""
-    rng = np.random.default_rng(seed)
+    rng, own_rng = np.random.default_rng(seed).spawn(2)  # studies do not depend on how many draws the sampler takes
     n_paired, n_metric, n_human = design
     found = np.empty(STUDIES)
     for study in range(STUDIES):
@@ -40,10 +41,11 @@ def probabilities(design: tuple[int, int, int], *, seed: int) -> NDArray[np.floa
         metric_only = rng.multinomial(n_metric, joint.sum(axis=0))
         human_only = rng.multinomial(n_human, p)
         if n_metric:
-            drawn = mixture_draws(paired, metric_only, human_only, rng=rng, draws=DRAWS)
-            margins, weights = drawn.p[0] - drawn.p[2], drawn.weights
+            sample = Sample(Counts(paired, metric_only, human_only), own_rng)
+            sample.extend(DRAWS)
+            margins, weights = sample.p[0] - sample.p[2], sample.weights / sample.weights.sum()
         else:
-            own = rng.dirichlet(human_only + paired.sum(axis=1) + 1, size=DRAWS)
+            own = own_rng.dirichlet(human_only + paired.sum(axis=1) + 1, size=DRAWS)
             margins, weights = own[:, 0] - own[:, 2], np.full(DRAWS, 1 / DRAWS)
         found[study] = weights[margins <= p[0] - p[2]].sum()
     return found

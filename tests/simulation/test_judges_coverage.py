@@ -43,8 +43,10 @@ def test_averages_and_gaps_are_covered(level: str) -> None:
     held = np.zeros(6)
     for seed in range(STUDIES):
         made = cu.complementarity(cu.read(draws(ITEMS, np.random.default_rng(seed))), rng=seed, **options)
-        held[:3] += (made.averages["low"].to_numpy() <= values) & (values <= made.averages["high"].to_numpy())
-        held[3:] += (made.gaps["low"].to_numpy() <= gaps) & (gaps <= made.gaps["high"].to_numpy())
+        low, high = made.averages.select("complementarity_low", "complementarity_high").to_numpy().T
+        held[:3] += (low <= values) & (values <= high)
+        low, high = made.gaps.select("difference_low", "difference_high").to_numpy().T
+        held[3:] += (low <= gaps) & (gaps <= high)
     # Three standard errors of 300 studies at 95 % are .038; percentiles of 60 items are a little narrow.
     assert (held / STUDIES > 0.90).all(), held / STUDIES
     assert (held / STUDIES < 0.99).all(), held / STUDIES

@@ -5,27 +5,27 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from custodes.evaluate.protocol.annotations import Asked, in_order, pooling
-from custodes.evaluate.protocol.stopping import rule_of
+from custodes.evaluate.protocol.annotations import Asked, in_order
+from custodes.evaluate.protocol.stopping import Stopping
+from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.replay import replay
 
 PAIRS, ITEMS = 1000, 100
-OPTIONS = {"batch": 10, "looks": None, "boundary": "none", "stop": "decided", "futility": 0.2, "equivalence": None}
 
-# rule, options, the largest share of false decisions that is in order (a boundary keeps .05; the posterior's theta is a
+# rule, the largest share of false decisions that is in order (a boundary keeps .05; the posterior's theta is a
 # little stricter than the normal |z|, most where few annotations are untied)
 RULES = {
-    "paper, every 10": ({}, (0.12, 0.22)),
-    "paper, every 5": ({"batch": 5}, (0.15, 0.28)),
-    "pocock, every 10": ({"boundary": "pocock"}, (0.01, 0.057)),
-    "pocock at 10, 20, 40": ({"looks": (10, 20, 40), "boundary": "pocock"}, (0.01, 0.057)),
-    "obrien-fleming, every 10": ({"boundary": "obrien-fleming"}, (0.02, 0.06)),
-    "futility": ({"boundary": "pocock", "stop": "futility"}, (0.005, 0.057)),
-    "anytime, every 1": ({"batch": 1, "stop": "anytime"}, (0.0, 0.05)),
+    "paper, every 10": (Stopping(), (0.12, 0.22)),
+    "paper, every 5": (Stopping(batch=5), (0.15, 0.28)),
+    "pocock, every 10": (Stopping(boundary="pocock"), (0.01, 0.057)),
+    "pocock at 10, 20, 40": (Stopping(looks=(10, 20, 40), boundary="pocock"), (0.01, 0.057)),
+    "obrien-fleming, every 10": (Stopping(boundary="obrien-fleming"), (0.02, 0.06)),
+    "futility": (Stopping(boundary="pocock", stop="futility"), (0.005, 0.057)),
+    "anytime, every 1": (Stopping(batch=1, stop="anytime"), (0.0, 0.05)),
 }
 
 
-def outcome(rule: dict, p: list[float], seed: int) -> tuple[float, float]:
+def outcome(stopping: Stopping, p: list[float], seed: int) -> tuple[float, float]:
     """Share of pairs decided, and mean annotations, of strangers with outcome shares p."""
     rng = np.random.default_rng([seed, 1])  # not that of the orders
     human = rng.choice(np.array([1, 0, -1], dtype=np.int8), p=p, size=(PAIRS, ITEMS))
@@ -36,9 +36,8 @@ def outcome(rule: dict, p: list[float], seed: int) -> tuple[float, float]:
         systems=np.stack([np.arange(PAIRS), np.arange(PAIRS) + 1], axis=1),
         units=np.arange(ITEMS),
     )
-    made = rule_of(estimator="human", most=ITEMS, gamma=0.05, seed=0, **{**OPTIONS, **rule})
-    answers, _ = in_order([asked], [seed])
-    end = replay(answers, made, budget=None, reference=asked.reference(0.05), truth=asked.truth, together=None)
+    rule = stopping.rule(ESTIMATORS["human"], most=ITEMS, seed=0)
+    end = replay(in_order([asked], [seed]), rule, reference=asked.reference(0.05), truth=asked.truth)
     return float((end.decision != 0).mean()), float(end.n.mean())
 
 
@@ -60,8 +59,7 @@ def test_pooling_with_a_boundary_keeps_its_level() -> None:
     # Ten systems, none better, each item with its own taste: all pairs of one item are dependent.
     rng = np.random.default_rng(0)
     first, second = np.triu_indices(10, 1)
-    options = {**OPTIONS, "looks": (10, 20, 40), "boundary": "pocock"}
-    rule = rule_of(estimator="pooled", most=100, gamma=0.05, seed=0, **options)
+    stopping = Stopping(looks=(10, 20, 40), boundary="pocock")
     false = []
     for study in range(60):
         scores = np.round(1.5 * rng.normal(size=(10, 100)))
@@ -73,9 +71,8 @@ def test_pooling_with_a_boundary_keeps_its_level() -> None:
             systems=np.stack([first, second], axis=1),
             units=np.arange(100),
         )
-        answers, place = in_order([asked], [study])
-        together = pooling([asked], place, gamma=0.05, seed=study)
-        end = replay(answers, rule, budget=None, reference=asked.reference(0.05), truth=asked.truth, together=together)
+        rule = stopping.rule(ESTIMATORS["pooled"], most=100, seed=study)
+        end = replay(in_order([asked], [study]), rule, reference=asked.reference(0.05), truth=asked.truth)
         false.append((end.decision != 0).mean())
     print(f"pooled, Pocock at 10, 20, 40: {np.mean(false):.4f} false")
     # The pairs of a study stand and fall together: sd of a study's share about .06, of the mean of 60 about .008

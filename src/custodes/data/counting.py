@@ -19,9 +19,9 @@ from custodes.progress import Progress, silent
 BATCH_ROWS = 5_000_000
 """Ratings counted at a time where the engine does not spill: about 0.5 GiB with a handful of raters."""
 
-WIN, TIE, LOSS, ABSENT = range(4)
+WIN, TIE, LOSS, SILENT = range(4)
 CELLS = 15
-"""Outcomes of (human, metric) as 4 * human + metric; the sixteenth, both absent, is no count."""
+"""Outcomes of (human, metric) as 4 * human + metric; the sixteenth, both silent, is no count."""
 
 
 def count_pairs(
@@ -167,7 +167,7 @@ class _Plan:
             wins = _total([_indicator(nw.col(column) > self.human_epsilon) for column in columns])
             losses = _total([_indicator(nw.col(column) < -self.human_epsilon) for column in columns])
             preferred = nw.when(wins > losses).then(nw.lit(WIN)).otherwise(_otherwise(wins < losses, LOSS, TIE))
-            return nw.when(present > 0).then(preferred).otherwise(nw.lit(ABSENT))
+            return nw.when(present > 0).then(preferred).otherwise(nw.lit(SILENT))
         total = _total([nw.col(column).fill_null(0.0) for column in columns])
         mean = nw.when(present > 0).then(total / present)
         return _outcome(mean, self.human_epsilon)
@@ -175,7 +175,7 @@ class _Plan:
 
 def _outcome(difference: nw.Expr, epsilon: float) -> nw.Expr:
     decided = nw.when(difference > epsilon).then(nw.lit(WIN)).otherwise(_otherwise(difference < -epsilon, LOSS, TIE))
-    return nw.when(~difference.is_null()).then(decided).otherwise(nw.lit(ABSENT))
+    return nw.when(~difference.is_null()).then(decided).otherwise(nw.lit(SILENT))
 
 
 def _otherwise(condition: nw.Expr, value: int, other: int) -> nw.Expr:

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from custodes.data.panel import label_codes
 from custodes.stats import ABSENT
+from custodes.stats.arrays import Floats, Signs
 
-Floats = NDArray[np.float64]
-Signs = NDArray[np.int8]
 Counts = NDArray[np.int64]
 Aggregate = Literal["mean", "vote"]
 

@@ -9,9 +9,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from custodes.data.study import Study
-
-Floats = NDArray[np.float64]
+from custodes.data.study import Study, of_aspect
+from custodes.stats.arrays import Floats
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,10 +37,7 @@ class Panel:
         cls, study: Study, *, raters: Sequence[str], aspect: str, items: Sequence[str], systems: Sequence[str]
     ) -> Panel:
         """The scores of these raters for one aspect; a rater without rows for it by its rows without aspect."""
-        rows = study.ratings.frame.filter(
-            pl.col("rater").is_in(list(raters)) & pl.col("aspect").is_in([aspect, ""])
-        ).with_columns(specific=pl.col("aspect") == aspect)
-        rows = rows.filter(pl.col("specific") == pl.col("specific").max().over("rater"))
+        rows = of_aspect(study.ratings.frame.filter(pl.col("rater").is_in(list(raters))), aspect)
         means = rows.group_by("rater", "item", "system").agg(pl.col("score").mean())
         direction = np.array([study.raters.direction[rater] for rater in raters])
         single = means.filter(pl.col("item") != "")

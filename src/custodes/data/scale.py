@@ -14,6 +14,9 @@ LEAST_OVERLAP = 0.2
 """Two ranges that share less of their union than this are taken for two scales (a 1-5 rater who never went under 4
 shares .25 with one who used it all; MQM penalties and 0-100 direct assessments share 0)."""
 
+BEYOND = 0.05
+"""Share of scores beyond declared bounds that is worth a warning."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:

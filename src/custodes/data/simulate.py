@@ -19,8 +19,8 @@ from custodes.data.ratings import SCHEMA as RATINGS_SCHEMA
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
 from custodes.errors import OptionError, listed, suggestion
+from custodes.stats.arrays import Floats
 
-Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 LIKERT = 5

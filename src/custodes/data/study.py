@@ -198,6 +198,13 @@ class Study:
         return _digest(*(frame.write_csv() for frame in frames))
 
 
+def of_aspect(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
+    """Each rater's rows of this aspect, or where it has none, its rows without aspect."""
+    rows = rows.filter(pl.col("aspect").is_in([aspect, ""]))
+    specific = pl.col("aspect") == aspect
+    return rows.filter(specific == specific.max().over("rater"))
+
+
 def join(studies: Sequence[Study]) -> Study:
     """One study from several: rows united, what the inputs share by item and system checked and reported.
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, Unpack
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple, Unpack
 
 import numpy as np
 import polars as pl
 
-from custodes.data.panel import Floats
+from custodes.data.scale import BEYOND
 from custodes.data.study import Study
 from custodes.errors import listed
-from custodes.evaluate.comparison import Comparison, Setting, compare, settings
+from custodes.evaluate.comparison import Comparison, compare
 from custodes.evaluate.parallel import each
-from custodes.evaluate.result import Result, Rng, columns, provenance, seeded, stacked
+from custodes.evaluate.question import Rng, question
+from custodes.evaluate.result import Result, result
+from custodes.evaluate.setting import Setting
+from custodes.evaluate.tables import count, label, labels, score, share, table
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
 from custodes.stats.agreement import correlation, kendall
+from custodes.stats.arrays import Floats
 from custodes.stats.resampling import resample
 
 FEW_ITEMS = 30
@@ -24,26 +28,62 @@ DUPLICATE_CORRELATION = 0.999
 RESAMPLES = 1000
 AGAINST_CONFIDENCE = 0.99
 """Many metrics are looked at, so one of pure noise should rarely be called reversed."""
-Severity = Literal["error", "warning", "info"]
-BEYOND = 0.05
-"""Share of scores beyond declared bounds that is worth a warning."""
 
 SERIOUS_NOTES = ("constant-metric", "no-overlap", "all-ties", "one-item")
-PROBLEMS_SCHEMA: dict[str, pl.DataType] = {
-    **{name: pl.String() for name in ("aspect", "severity", "rule", "message")},
-    "examples": pl.List(pl.String()),
-}
 
 
-@dataclass(frozen=True, kw_only=True)
+@result
 class Check(Result):
-    """`summary` (one row an aspect), `raters` (one row a rater and aspect), `problems`. See `check`."""
+    """What a study holds and what would fool its reader. See `check`."""
 
-    summary: pl.DataFrame
-    raters: pl.DataFrame
-    problems: pl.DataFrame
+    summary: pl.DataFrame = table(
+        "One row an aspect.",
+        count("items", "items that anybody chosen rated"),
+        count("clusters", "groups of items (documents or the like) that are resampled together"),
+        count("systems", "systems compared"),
+        count("raters", "people and metrics together", essential=False),
+        count("people", "people"),
+        count("metrics", "metrics and judges"),
+        count("ratings", "scores"),
+        count("verdicts", "pairwise verdicts"),
+        share("coverage", "share of item × system × rater cells with a score"),
+        count("missing", "cells without one", essential=False),
+        share("ties", "share of comparisons on which people, taken together, tie", "People tie"),
+    )
+    raters: pl.DataFrame = table(
+        "One row a rater and aspect.",
+        label("rater", "its name"),
+        label("kind", "human or metric"),
+        count("items", "of the whole study", essential=False),
+        count("systems", "of the whole study", essential=False),
+        count("ratings", "scores given"),
+        count("verdicts", "pairwise verdicts given"),
+        share("coverage", "share of item × system cells that it rated"),
+        count("missing", "cells that it did not rate"),
+        share("ties", "share of its comparisons that tie; null for one of several people"),
+        score("low", "lowest score given", "Lowest"),
+        score("high", "highest score given", "Highest"),
+        essential=False,
+    )
+    problems: pl.DataFrame = table(
+        "What would fool a reader.",
+        label("severity", "error, warning or info"),
+        label("rule", "a short stable name, see the page of the question"),
+        label("message", "what was found and the way out", "What"),
+        labels("examples", "names concerned", essential=False),
+    )
+
+    def told(self) -> Iterator[str]:
+        """Only that there is none: `problems` holds the notes."""
+        return iter(() if self.problems.height else ("no problems found",))
+
+    @property
+    def status(self) -> int:
+        """1 with warnings or errors."""
+        return int(not {"warning", "error"}.isdisjoint(self.problems["severity"]))
 
 
+@question("custodes check ratings.csv --human 'expert*'")
 def check(study: Study, *, rng: Rng = 0, progress: Progress = silent, **setting: Unpack[Setting]) -> Check:
     """What the study holds and what would fool its reader.
 
@@ -56,78 +96,69 @@ def check(study: Study, *, rng: Rng = 0, progress: Progress = silent, **setting:
     >>> cu.check(cu.read("demo")).summary["systems"].to_list()[0] > 1
     True
     """
-    generator, seed = seeded(rng)
     comparisons = compare(study, **setting)
-    raters = [_rater_table(study, comparison) for comparison in comparisons]
-    summaries = [_summary(comparison, table) for comparison, table in zip(comparisons, raters, strict=True)]
-    found = list(each(_problems, comparisons, rng=generator, progress=progress, desc="check"))
-    problems = [problem for own in found for problem in own]
     chosen = {name for comparison in comparisons for name in (*comparison.people, *comparison.metrics)}
-    problems += _beyond_declared(study, chosen)
-    notes = tuple(dict.fromkeys(note for comparison in comparisons for note in comparison.notes))
-    seen = [("", "info", n.rule, n.message, list[str]()) for n in notes if n.rule not in SERIOUS_NOTES]
-    return Check(
-        provenance=provenance("check", study, options=dict(settings(setting)), seed=seed, notes=notes),
-        notes=notes,
-        summary=stacked(summaries),
-        raters=stacked(raters),
-        problems=pl.DataFrame([*problems, *seen], schema=PROBLEMS_SCHEMA, orient="row"),
-    )
+    notes = dict.fromkeys(note for comparison in comparisons for note in comparison.notes)
+    generator = np.random.default_rng(rng)
+    found = list(each(_problems, comparisons, rng=generator, progress=progress, desc="check"))
+    everywhere = _beyond_declared(study, chosen) + [
+        _Problem("info", note.rule, note.message) for note in notes if note.rule not in SERIOUS_NOTES
+    ]
+    parts = [
+        Check.part(comparison.aspect, summary=_summary(comparison, raters), raters=raters, problems=_columns(own))
+        for comparison, own in zip(comparisons, found, strict=True)
+        for raters in [_raters(study, comparison)]
+    ]
+    return Check.of([*parts, Check.part(problems=_columns(everywhere))], notes)
 
 
-def _rater_table(study: Study, comparison: Comparison) -> pl.DataFrame:
-    """One row per person, per metric, and for the aggregated people."""
+class _Problem(NamedTuple):
+    severity: Literal["error", "warning", "info"]
+    rule: str
+    message: str
+    examples: Sequence[str] = ()
+
+
+def _columns(problems: Sequence[_Problem]) -> dict[str, list[Any]]:
+    return {name: [getattr(own, name) for own in problems] for name in _Problem._fields}
+
+
+def _raters(study: Study, comparison: Comparison) -> dict[str, Any]:
+    """One row per person and per metric."""
+    ours = pl.col("aspect").is_in([comparison.aspect, ""])
+    systems = list(comparison.systems)
     rows = study.ratings.frame.filter(
-        pl.col("aspect").is_in([comparison.aspect, ""]) & pl.col("item").is_in(list(comparison.items))
-    ).filter(pl.col("system").is_in(list(comparison.systems)))
-    by_score = rows.group_by("rater").agg(
-        pl.len().alias("ratings"),
-        pl.col("score").min().alias("low"),
-        pl.col("score").max().alias("high"),
+        ours & pl.col("item").is_in(list(comparison.items)) & pl.col("system").is_in(systems)
     )
     verdicts = study.preferences.frame.filter(
-        pl.col("aspect").is_in([comparison.aspect, ""])
-        & pl.col("system_a").is_in(list(comparison.systems))
-        & pl.col("system_b").is_in(list(comparison.systems))
+        ours & pl.col("system_a").is_in(systems) & pl.col("system_b").is_in(systems)
     )
-    by_verdict = verdicts.group_by("rater").agg(pl.len().alias("verdicts"))
     # A cell is an output of an item; a verdict rates two of them.
     outputs = [rows.select("rater", "item", "system")]
     outputs += [verdicts.select("rater", "item", system=side) for side in ("system_a", "system_b")]
-    covered = pl.concat(outputs).unique().group_by("rater").agg(pl.len().alias("cells"))
-    order = pl.DataFrame(
-        {
-            "rater": [*comparison.people, *comparison.metrics],
-            "kind": ["human"] * len(comparison.people) + ["metric"] * len(comparison.metrics),
-        }
-    )
-    table = order.join(by_score, on="rater", how="left", maintain_order="left").join(
-        by_verdict, on="rater", how="left", maintain_order="left"
-    )
-    table = table.join(covered, on="rater", how="left", maintain_order="left")
-    cells = len(comparison.items) * len(comparison.systems)
-    ties = {name: _tie_share(signs) for name, signs in zip(comparison.metrics, comparison.metric_signs, strict=True)}
-    person_ties = _tie_share(comparison.human_signs)
-    return table.select(
-        pl.lit(comparison.aspect).alias("aspect"),
-        "rater",
-        "kind",
-        pl.lit(len(comparison.items)).alias("items"),
-        pl.lit(len(comparison.systems)).alias("systems"),
-        pl.col("ratings", "verdicts").fill_null(0),
-        (pl.col("cells").fill_null(0) / cells).alias("coverage"),
-        (cells - pl.col("cells").fill_null(0)).alias("missing"),
-        pl.Series(
-            "ties",
-            [
-                person_ties if len(comparison.people) == 1 and name in comparison.people else ties.get(name)
-                for name in order["rater"]
-            ],
-            dtype=pl.Float64,
-        ),
-        "low",
-        "high",
-    )
+    told = pl.DataFrame({"rater": [*comparison.people, *comparison.metrics]})
+    for counted in (
+        rows.group_by("rater").agg(pl.len().alias("ratings"), low=pl.col("score").min(), high=pl.col("score").max()),
+        verdicts.group_by("rater").agg(pl.len().alias("verdicts")),
+        pl.concat(outputs).unique().group_by("rater").agg(pl.len().alias("cells")),
+    ):
+        told = told.join(counted, on="rater", how="left", maintain_order="left")
+    cells = len(comparison.items) * len(systems)
+    seen = told["cells"].fill_null(0)
+    alone = [_tie_share(comparison.human_signs)] if len(comparison.people) == 1 else [None] * len(comparison.people)
+    return {
+        "rater": told["rater"],
+        "kind": ["human"] * len(comparison.people) + ["metric"] * len(comparison.metrics),
+        "items": len(comparison.items),
+        "systems": len(systems),
+        "ratings": told["ratings"].fill_null(0),
+        "verdicts": told["verdicts"].fill_null(0),
+        "coverage": seen / cells,
+        "missing": cells - seen,
+        "ties": [*alone, *map(_tie_share, comparison.metric_signs)],
+        "low": told["low"],
+        "high": told["high"],
+    }
 
 
 def _tie_share(signs: np.ndarray) -> float | None:
@@ -135,40 +166,36 @@ def _tie_share(signs: np.ndarray) -> float | None:
     return float((signs[rated] == 0).mean()) if rated.any() else None
 
 
-def _summary(comparison: Comparison, raters: pl.DataFrame) -> pl.DataFrame:
-    cells = len(comparison.items) * len(comparison.systems) * raters.height
-    missing = int(raters["missing"].sum())
-    return columns(
-        {
-            "aspect": [comparison.aspect],
-            "items": [len(comparison.items)],
-            "clusters": [len(comparison.clusters)],
-            "systems": [len(comparison.systems)],
-            "raters": [raters.height],
-            "people": [len(comparison.people)],
-            "metrics": [len(comparison.metrics)],
-            "ratings": [int(raters["ratings"].sum())],
-            "verdicts": [int(raters["verdicts"].sum())],
-            "coverage": [1 - missing / cells],
-            "missing": [missing],
-            "ties": [_tie_share(comparison.human_signs)],
-        }
-    )
+def _summary(comparison: Comparison, raters: dict[str, Any]) -> dict[str, Any]:
+    missing, n = int(raters["missing"].sum()), len(raters["rater"])
+    return {
+        "items": len(comparison.items),
+        "clusters": comparison.design.n_units,
+        "systems": len(comparison.systems),
+        "raters": n,
+        "people": len(comparison.people),
+        "metrics": len(comparison.metrics),
+        "ratings": int(raters["ratings"].sum()),
+        "verdicts": int(raters["verdicts"].sum()),
+        "coverage": 1 - missing / (len(comparison.items) * len(comparison.systems) * n),
+        "missing": missing,
+        "ties": _tie_share(comparison.human_signs),
+    }
 
 
-def _problems(comparison: Comparison, rng: np.random.Generator) -> list[tuple[str, Severity, str, str, list[str]]]:
-    found: list[tuple[Severity, str, str, list[str]]] = []
+def _problems(comparison: Comparison, rng: np.random.Generator) -> list[_Problem]:
+    found = []
     n_items = int((comparison.human_signs != ABSENT).any(axis=0).sum())
     if n_items < FEW_ITEMS:
         message = f"people compared outputs of only {n_items} items; intervals under {FEW_ITEMS} items are rough"
-        found.append(("warning", "few-items", message, []))
+        found.append(_Problem("warning", "few-items", message))
     against = _against_people(comparison, rng)
     if against:
         message = (
             f"against people run (Kendall below 0 with its whole {AGAINST_CONFIDENCE:.0%} interval): {listed(against)};"
             " are they distances? Say higher_is_better = false in a raters file"
         )
-        found.append(("warning", "against-people", message, against))
+        found.append(_Problem("warning", "against-people", message, against))
     rated = comparison.human_signs != ABSENT
     decided = comparison.human_signs[rated]
     if len(comparison.systems) == 2 and len(set(decided[decided != 0].tolist())) == 1:
@@ -177,19 +204,16 @@ def _problems(comparison: Comparison, rng: np.random.Generator) -> list[tuple[st
             f"people never prefer the other side to {better!r}: if these are sides (chosen, rejected) and not systems,"
             " sample accuracy is the number to read; favoritism and rankings say nothing then"
         )
-        found.append(("warning", "one-sided-people", message, []))
-    constant = [
-        note for note in comparison.notes if note.rule in ("constant-metric", "no-overlap", "all-ties", "one-item")
-    ]
-    found += [("warning", note.rule, note.message, []) for note in constant]
+        found.append(_Problem("warning", "one-sided-people", message))
+    found += [_Problem("warning", n.rule, n.message) for n in comparison.notes if n.rule in SERIOUS_NOTES]
     twins = _duplicates(comparison)
     if twins:
         message = f"metrics that are all but the same (correlation over {DUPLICATE_CORRELATION}): {listed(twins)}"
-        found.append(("info", "near-duplicates", message, twins))
-    return [(comparison.aspect, *problem) for problem in found]
+        found.append(_Problem("info", "near-duplicates", message, twins))
+    return found
 
 
-def _beyond_declared(study: Study, chosen: set[str]) -> list[tuple[str, Severity, str, str, list[str]]]:
+def _beyond_declared(study: Study, chosen: set[str]) -> list[_Problem]:
     """Raters whose scores often lie beyond the bounds that the raters file declares: the bounds may be wrong."""
     shares = (
         study.ratings.frame.join(study.raters.frame.drop_nulls(["low", "high"]), on="rater")
@@ -203,17 +227,16 @@ def _beyond_declared(study: Study, chosen: set[str]) -> list[tuple[str, Severity
     names = shares["rater"].to_list()
     told = [f"{name} ({share:.0%})" for name, share in shares.iter_rows()]
     message = f"scores beyond the low and high of the raters file: {listed(told)}; combinations clip them to the bounds"
-    return [("", "warning", "beyond-declared", message, names)]
+    return [_Problem("warning", "beyond-declared", message, names)]
 
 
 def _against_people(comparison: Comparison, rng: np.random.Generator) -> list[str]:
-    n_units = len(comparison.clusters)
-    if n_units < 2:
+    if comparison.design.n_units < 2:
         return []
-    times = resample.bootstrap_weights(n_units, RESAMPLES, rng)
+    times = comparison.design.resampled(RESAMPLES, rng)[1:]
     if np.isfinite(comparison.human).any():
         drawn = kendall.pooled_kendall(
-            comparison.human, comparison.metric_scores, units=comparison.units, weights=times
+            comparison.human, comparison.metric_scores, units=comparison.design.units, weights=times
         )
         _, high = resample.percentile_interval(drawn, confidence=AGAINST_CONFIDENCE)
         return [name for name, bound in zip(comparison.metrics, high, strict=True) if bound < 0]

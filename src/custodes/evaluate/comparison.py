@@ -5,33 +5,24 @@ Every question starts here: it selects, averages people, makes preferences by th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, TypedDict, Unpack
+from dataclasses import dataclass, replace
+from typing import Unpack
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from custodes.data.notes import Note
-from custodes.data.pairs import (
-    Aggregate,
-    PairCounts,
-    PairPreferences,
-    Signs,
-    pairs_of,
-    people_signs,
-    people_tie,
-    score_signs,
-    verdict_signs,
-)
-from custodes.data.panel import Floats, Panel, label_codes
-from custodes.data.patterns import Patterns
-from custodes.data.preferences import Orders
-from custodes.data.study import Study
-from custodes.errors import InputError, OptionError, listed, suggestion
+from custodes.data.pairs import PairCounts, PairPreferences, people_signs, people_tie, score_signs, verdict_signs
+from custodes.data.panel import Panel
+from custodes.data.study import Study, of_aspect
+from custodes.errors import InputError, OptionError, listed
+from custodes.evaluate.design import Design
 from custodes.evaluate.people import check_same_scale, mean_over_people
+from custodes.evaluate.setting import DEFAULTS, Setting, Ties, selection_of, settings
 from custodes.stats import ABSENT
 from custodes.stats.agreement import accuracy
+from custodes.stats.arrays import Floats, Signs
 from custodes.stats.resampling.resample import with_point
 
 HUMAN = "human"
@@ -41,74 +32,36 @@ CALIBRATION_FOLDS = 5
 MOST_CELLS = 4_000_000_000
 """Signs (pairs x raters x items, a byte each) above which the dense bridge would not fit a common machine."""
 
-Ties = float | Literal["exact", "calibrated"]
-
-
-class Selection(TypedDict, total=False):
-    """The arguments that every question takes: what is compared.
-
-    human, metrics, systems, aspect, group: comma lists of globs, `!` excludes (default: everything; people are the
-    raters of kind human).
-    """
-
-    human: Patterns
-    metrics: Patterns
-    systems: Patterns
-    aspect: Patterns
-    group: Patterns
-
-
-class Setting(Selection, total=False):
-    """The arguments of questions about preferences: a `Selection`, and how scores become preferences.
-
-    aggregate: several people by 'mean' (of score differences) or 'vote'. human_ties: people
-    tie up to this difference (default: exactly). ties: metrics tie 'exact', up to a number, or 'calibrated'.
-    orders: verdicts of both presentation orders by 'mean', 'consistent' ones only, or the 'first'.
-    """
-
-    aggregate: Aggregate
-    human_ties: float | None
-    ties: Ties
-    orders: Orders
-
-
-DEFAULTS: Setting = {
-    "human": None,
-    "metrics": None,
-    "systems": None,
-    "aspect": None,
-    "group": None,
-    "aggregate": "mean",
-    "human_ties": None,
-    "ties": "exact",
-    "orders": "mean",
-}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
     """One aspect: `human` (items, systems) and `metric_scores` (metrics, items, systems), NaN where there is no score;
-    `preferences` with people first, then the metrics; `units` (items,) the cluster of each item; `weights` (items,);
-    `human_system` (systems,) and `metric_system` (metrics, systems) where the file gives system-level scores;
-    `human_tie` the score difference up to which people tie in `acc_eq`; `epsilon` (metrics,) the tie threshold of each
-    metric (NaN: verdicts, which carry their own ties)."""
+    `preferences` with people first, then the metrics; `human_system` (systems,) and `metric_system` (metrics, systems)
+    where the file gives system-level scores; `human_tie` the score difference up to which people tie in `acc_eq`;
+    `epsilon` (metrics,) the tie threshold of each metric (NaN: verdicts, which carry their own ties)."""
 
     aspect: str
+    design: Design
     people: tuple[str, ...]
     metrics: tuple[str, ...]
-    systems: tuple[str, ...]
-    items: tuple[str, ...]
-    clusters: tuple[str, ...]
     human: Floats
     metric_scores: Floats
     human_system: Floats
     metric_system: Floats
     preferences: PairPreferences
-    units: NDArray[np.int64]
-    weights: Floats
     human_tie: float
     epsilon: Floats
     notes: tuple[Note, ...]
+
+    @property
+    def items(self) -> tuple[str, ...]:
+        """The items of the design."""
+        return self.design.items
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """The systems of the design."""
+        return self.design.systems
 
     @property
     def human_signs(self) -> Signs:
@@ -120,26 +73,10 @@ class Comparison:
         """(metrics, pairs, items)."""
         return np.moveaxis(self.preferences.signs[:, 1:], 1, 0)
 
-
-def settings(given: Setting) -> Setting:
-    """The setting with defaults filled in and values checked."""
-    unknown = [name for name in given if name not in DEFAULTS]
-    if unknown:
-        raise TypeError(
-            f"unknown argument {unknown[0]!r}{suggestion(unknown[0], DEFAULTS)}; arguments: {', '.join(DEFAULTS)}"
-        )
-    full: Setting = {**DEFAULTS, **given}
-    for name, allowed in (("aggregate", ("mean", "vote")), ("orders", ("mean", "consistent", "first"))):
-        value: Any = full.get(name)
-        if value not in allowed:
-            raise OptionError(f"{name}={value!r}; allowed: {', '.join(allowed)}{suggestion(str(value), allowed)}")
-    ties = full["ties"]
-    if isinstance(ties, str) and ties not in ("exact", "calibrated"):
-        raise OptionError(f"ties={ties!r}; allowed: exact, calibrated, or a number in the metric's own units")
-    for name, number in (("ties", ties), ("human_ties", full["human_ties"])):
-        if isinstance(number, (int, float)) and not (np.isfinite(number) and number >= 0):
-            raise OptionError(f"{name}={number}: a tie threshold is a number of at least 0")
-    return full
+    @property
+    def rated(self) -> NDArray[np.bool_]:
+        """(metrics, pairs, items): whether people and the metric both have a preference."""
+        return np.asarray((self.human_signs != ABSENT) & (self.metric_signs != ABSENT))
 
 
 def compare(study: Study, **setting: Unpack[Setting]) -> tuple[Comparison, ...]:
@@ -147,11 +84,15 @@ def compare(study: Study, **setting: Unpack[Setting]) -> tuple[Comparison, ...]:
 
     Raises `OptionError` for unknown names, `InputError` where nothing can be compared (one system, no shared output).
     """
+    return compared(study.select(**selection_of(setting)), setting)
+
+
+def compared(chosen: Study, setting: Setting) -> tuple[Comparison, ...]:
+    """The same of a study that is selected already."""
     full = settings(setting)
-    chosen = study.select(**{name: full[name] for name in ("human", "metrics", "systems", "aspect", "group")})
     if len(chosen.systems) < 2:
         raise InputError(
-            f"{study.name}: only {len(chosen.systems)} system ({listed(chosen.systems)}); a comparison needs two"
+            f"{chosen.name}: only {len(chosen.systems)} system ({listed(chosen.systems)}); a comparison needs two"
         )
     return tuple(_compare_aspect(chosen, aspect, full) for aspect in chosen.aspects)
 
@@ -170,16 +111,16 @@ class Counted:
         return self.comparison.notes if self.comparison else ()
 
 
-def counted(study: Study | PairCounts, setting: Setting) -> tuple[Study | None, dict[str, Any], list[Counted]]:
-    """The study (None: counts were given), the options to record, and the counts of every aspect."""
+def counted(study: Study | PairCounts, setting: Setting) -> list[Counted]:
+    """The counts of every aspect of a study, or those that were given, which are selected and tied already."""
     if not isinstance(study, PairCounts):
-        parts = [
+        return [
             Counted(aspect=c.aspect, counts=c.preferences.counts(), comparison=c) for c in compare(study, **setting)
         ]
-        return study, dict(settings(setting)), parts
-    if setting:
-        raise OptionError(f"{next(iter(setting))}: counts are already selected and tied; give it when counting")
-    return None, {}, [Counted(aspect="", counts=study, comparison=None)]
+    for name, value in setting.items():
+        if value != DEFAULTS[name]:  # type: ignore[literal-required]
+            raise OptionError(f"{name}: counts are already selected and tied; give it when counting")
+    return [Counted(aspect="", counts=study, comparison=None)]
 
 
 def label_of(aspect: str) -> str:
@@ -210,14 +151,11 @@ def _compare_aspect(study: Study, aspect: str, full: Setting) -> Comparison:
     persons = panel.values[: len(people)]
     scores = panel.values[len(people) :]
     check_same_scale(study, people, persons, label)
-    frame = study.items.for_items(pl.Series("item", items, dtype=pl.String))
-    clusters = tuple(cluster or item for cluster, item in zip(frame["cluster"].to_list(), items, strict=True))
-    cluster_names = tuple(dict.fromkeys(clusters))
-    units = label_codes(pl.Series(clusters, dtype=pl.String), cluster_names)
+    design = Design.of(study, items=items, systems=systems)
 
     settled, order_notes = study.preferences.settled(full["orders"])
     notes += order_notes
-    settled = _for_aspect(settled, aspect)
+    settled = of_aspect(settled, aspect)
     by_score = np.asarray(np.isfinite(panel.values).any(axis=(1, 2)))
     verdicts = verdict_signs(settled, raters=panel.raters, items=items, systems=systems) if settled.height else None
     people_verdicts = None if verdicts is None else verdicts[:, : len(people)]
@@ -230,12 +168,14 @@ def _compare_aspect(study: Study, aspect: str, full: Setting) -> Comparison:
     human = mean_over_people(persons)
 
     human_tie = people_tie(persons, full["human_ties"])
-    epsilon, per_item = _tie_thresholds(full["ties"], human=human, human_tie=human_tie, scores=scores, units=units)
+    epsilon, per_item = _tie_thresholds(
+        full["ties"], human=human, human_tie=human_tie, scores=scores, units=design.units
+    )
     metric_signs = score_signs(scores, epsilon=per_item)
     if verdicts is not None:
         metric_signs = np.where(metric_signs == ABSENT, verdicts[:, len(people) :], metric_signs)
     epsilon = np.where(by_score[len(people) :], epsilon, np.nan)
-    first, second = pairs_of(systems)
+    first, second = design.pairs.T
     preferences = PairPreferences(
         signs=np.concatenate([human_signs[:, None], metric_signs], axis=1),
         system_a=tuple(systems[i] for i in first),
@@ -243,35 +183,24 @@ def _compare_aspect(study: Study, aspect: str, full: Setting) -> Comparison:
         raters=(HUMAN, *metrics),
         items=items,
     )
-    weights = frame["weight"].fill_null(1.0).to_numpy()
     system_scores = panel.system_scores
     comparison = Comparison(
         aspect=aspect,
+        design=design,
         people=people,
         metrics=metrics,
-        systems=systems,
-        items=items,
-        clusters=cluster_names,
         human=human,
         metric_scores=scores,
         human_system=mean_over_people(system_scores[: len(people), None])[0],
         metric_system=system_scores[len(people) :],
         preferences=preferences,
-        units=units,
-        weights=weights,
         # One person's scores are compared as they stand in acc_eq, as in its publication; a mean carries float noise.
         human_tie=0.0 if len(people) == 1 and full["human_ties"] is None else human_tie,
         epsilon=epsilon,
         notes=(),
     )
-    notes += _design_notes(comparison, label)
-    return Comparison(**{**vars(comparison), "notes": tuple(notes)})
-
-
-def _for_aspect(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
-    """A rater's rows of this aspect, or where it has none, its rows without aspect."""
-    rows = rows.filter(pl.col("aspect").is_in([aspect, ""])).with_columns(specific=pl.col("aspect") == aspect)
-    return rows.filter(pl.col("specific") == pl.col("specific").max().over("rater"))
+    notes += [replace(note, aspect=aspect) for note in _design_notes(comparison, label)]
+    return replace(comparison, notes=tuple(notes))
 
 
 def _tie_thresholds(
@@ -324,7 +253,7 @@ def _design_notes(comparison: Comparison, label: str) -> list[Note]:
     if not (human[rated] != 0).any():
         message = f"people tie on every pair{label}: correlations with them and decisions are undefined"
         notes.append(Note(rule="all-ties", message=message, count=int(rated.sum())))
-    if len(comparison.clusters) < 2:
+    if comparison.design.n_units < 2:
         message = f"one item or cluster only{label}: nothing to resample, so no intervals"
         notes.append(Note(rule="one-item", message=message, count=1))
     scoreless = [

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Literal, Unpack
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, Unpack, get_args
 
 import numpy as np
 import polars as pl
@@ -12,22 +13,23 @@ from numpy.typing import NDArray
 
 from custodes.data.notes import Note
 from custodes.data.pairs import PairCounts
-from custodes.data.panel import Floats
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError, listed, suggestion
-from custodes.evaluate.comparison import Comparison, Counted, Setting, counted, label_of
-from custodes.evaluate.edges import cycle_notes, ranking_edges
-from custodes.evaluate.favoritism import DECISION
+from custodes.errors import InputError, OptionError, listed
+from custodes.evaluate.comparison import Counted, counted, label_of
+from custodes.evaluate.edges import PAIR, cycle_notes, ranking_edges, written
 from custodes.evaluate.parallel import each
-from custodes.evaluate.result import Result, Rng, between, columns, provenance, seeded, stacked
+from custodes.evaluate.question import Rng, question
+from custodes.evaluate.result import Result, result
+from custodes.evaluate.setting import Setting, between, one_of
+from custodes.evaluate.tables import View, count, flag, label, probability, score, share, table
+from custodes.evaluate.views import bounds, number, parts, titled
 from custodes.progress import Progress, silent
-from custodes.stats.correction.estimate import ESTIMATORS, Estimate, Estimator, decide, mixture_by_nuts
-from custodes.stats.correction.pooled import ADDITIVITY_LEVEL, FEWEST_CLUSTERS, Pooled, pooled
+from custodes.stats.correction.estimator import Counts, Estimate, Estimator, Items, Remark, decide
+from custodes.stats.correction.estimators import ESTIMATORS
+from custodes.stats.correction.human import HUMAN
+from custodes.stats.correction.naive import NAIVE
 
-POOLED = "pooled"
-"""The estimator that needs items and not only counts."""
-
-BESIDE = ("naive", "human")
+BESIDE = (NAIVE.name, HUMAN.name)
 """What every correction is shown beside: the metric at its word, and people alone."""
 
 FEW_ANNOTATIONS = 30
@@ -36,22 +38,93 @@ FEW_ANNOTATIONS = 30
 FEW_DRAWS = 1000
 """With fewer effective draws no Monte Carlo interval is to be trusted."""
 
+SIGNS = {"+": ">", "=": "=", "-": "<"}
+
+CORRECTED = "margin: share of wins minus share of losses of the first system; n: annotations; theta: P(margin > 0)"
+
 Sampler = Literal["exact", "nuts"]
 
 
-@dataclass(frozen=True, kw_only=True)
+def _side_by_side(pairs: pl.DataFrame) -> Iterable[View]:
+    """For each metric and estimator: a pair's decision and corrected margin beside the naive and the human one."""
+    made = []
+    for (aspect, metric), rows in pairs.group_by("aspect", "metric", maintain_order=True):
+        known = {name: own.rows(named=True) for name, own in parts(rows, "estimator")}
+        for name in [name for name in known if name not in BESIDE] or [HUMAN.name]:
+            answer = known[name]
+            cells = {
+                "decision": [f"{row['system_a']} {SIGNS[row['decision']]} {row['system_b']}" for row in answer],
+                "n": [str(row["n_paired"] + row["n_human_only"]) for row in answer],
+                NAIVE.name: [number(row["margin"], 2) for row in known[NAIVE.name]],
+                HUMAN.name: [_margin(row) for row in known[HUMAN.name]],
+                name: [_margin(row) for row in answer],
+                "theta": [number(row["theta"], 2) for row in answer],
+            }
+            made.append(
+                View(
+                    title=titled(f"margins by {metric}, {name}", str(aspect)),
+                    header=tuple(cells),
+                    rows=tuple(zip(*cells.values(), strict=True)),
+                    numeric=(False, *[True] * (len(cells) - 1)),
+                )
+            )
+    return [*made[:-1], *(replace(last, more=CORRECTED) for last in made[-1:])]
+
+
+def _margin(row: Mapping[str, Any]) -> str:
+    return number(row["margin"], 2) + bounds(row["margin_low"], row["margin_high"])
+
+
+@result
 class Correction(Result):
-    """`pairs` (metric x pair x estimator) and `edges` (metric x estimator: winner -> loser after transitive reduction).
-    See `correction`."""
+    """Who is better, corrected by people's annotations. See `correction`."""
 
-    pairs: pl.DataFrame
-    edges: pl.DataFrame
+    PICTURE = "correction_margins"
+
+    pairs: pl.DataFrame = table(
+        "One row a metric, a pair of systems and an estimator.",
+        label("metric", "the metric that helps"),
+        label("estimator", f"`{BESIDE[0]}` and `{BESIDE[1]}` always, then those asked for"),
+        *PAIR,
+        count("n_paired", "items that people and the metric rated", "Both"),
+        count("n_metric", "items that the metric alone rated", "Metric only"),
+        count("n_human_only", "items that people alone rated", "People only"),
+        share(
+            "p_win",
+            "share of wins of system_a as people see it; null for estimators of the margin alone",
+            "A better",
+            interval=True,
+        ),
+        share("p_tie", "of ties", "Tie", interval=True),
+        share("p_loss", "of losses", "B better", interval=True),
+        score("margin", "p_win − p_loss, from −1 to 1", interval=True),
+        probability("theta", "probability that p_win > p_loss", "P(A ahead)"),
+        label("decision", "`+` where theta > 1 − gamma/2, `-` where theta < gamma/2, else `=`"),
+        score("effective_draws", "what the Monte Carlo draws are worth; null where there are none"),
+        flag("equivalent", "the margin's interval lies within ± `--equivalence`; null unless asked"),
+        label("note", "empty, `few annotations`, `never annotated`, or `never rated by the metric`"),
+        view=_side_by_side,
+    )
+    edges: pl.DataFrame = table(
+        "The ranking graph that the decisions make: one row an edge that does not follow from others.",
+        label("metric", "the metric that helps"),
+        label("estimator", "its name"),
+        label("winner", "a system; `A ~ B` are in a circle of wins"),
+        label("loser", "another one"),
+        essential=False,
+    )
 
 
+@question(
+    "custodes correction partly_annotated.csv --metrics judge --format csv",
+    estimator=f"{', '.join(ESTIMATORS)}; repeatable.",
+    sampler="Sampler of the mixture model.",
+    equivalence="Mark pairs whose margin is surely smaller.",
+)
 def correction(
     study: Study | PairCounts,
     *,
-    estimator: str | Sequence[str] = "mixture",
+    estimator: str | Sequence[str] = next(iter(ESTIMATORS)),
     sampler: Sampler = "exact",
     gamma: float = 0.05,
     equivalence: float | None = None,
@@ -78,7 +151,7 @@ def correction(
     Source: correction paper, Algorithm 1; PPI++: Angelopoulos et al. 2023; the rest is ours.
 
     >>> import custodes as cu
-    >>> result = correction(cu.read("demo"), estimator="ppi", metrics="learned", aspect="fluency")
+    >>> result = cu.correction(cu.read("demo"), estimator="ppi", metrics="learned", aspect="fluency")
     >>> result.pairs["estimator"].unique().sort().to_list()
     ['human', 'naive', 'ppi']
     """
@@ -86,70 +159,41 @@ def correction(
     between("confidence", confidence, 0, 1)
     if equivalence is not None:
         between("equivalence", equivalence, 0, 1)
-    if sampler not in ("exact", "nuts"):
-        raise OptionError(f"sampler={sampler!r}; allowed: exact, nuts{suggestion(sampler, ('exact', 'nuts'))}")
-    asked = _asked(estimator)
-    generator, seed = seeded(rng)
+    one_of("sampler", sampler, get_args(Sampler))
+    asked = [estimator] if isinstance(estimator, str) else estimator
+    if not asked:
+        raise OptionError(f"estimator: name at least one of {', '.join(ESTIMATORS)}")
+    chosen = [ESTIMATORS[one_of("estimator", name, ESTIMATORS)] for name in dict.fromkeys((*BESIDE, *asked))]
     if isinstance(study, PairCounts):
-        _check_counts(study, asked)
-    source, options, parts = counted(study, setting)
-    names = (*BESIDE, *(name for name in asked if name not in BESIDE))
-    rule = _Rule(estimators=names, sampler=sampler, gamma=gamma, equivalence=equivalence, confidence=confidence)
-
-    def answer(part: Counted, rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-        return _tables(part, rule, rng)
-
-    answers = list(each(answer, parts, rng=generator, progress=progress, desc="correct"))
-    notes = tuple(dict.fromkeys(note for _, own in answers for note in own))
-    options |= {
-        "estimator": asked,
-        "sampler": sampler,
-        "gamma": gamma,
-        "equivalence": equivalence,
-        "confidence": confidence,
-    }
-    return Correction(
-        provenance=provenance("correction", source, options=options, seed=seed, notes=notes),
-        notes=notes,
-        **{name: stacked([tables[name] for tables, _ in answers]) for name in answers[0][0]},
-    )
+        _check_counts(study, chosen)
+    # what looks at all pairs together comes last
+    order = tuple(sorted(chosen, key=lambda own: own.needs_items))
+    rule = _Rule(estimators=order, sampler=sampler, gamma=gamma, equivalence=equivalence, confidence=confidence)
+    answer, generator = partial(_answer, rule=rule), np.random.default_rng(rng)
+    answers = list(each(answer, counted(study, setting), rng=generator, progress=progress, desc="correct"))
+    return Correction.of([tables for tables, _ in answers], [note for _, notes in answers for note in notes])
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Rule:
-    estimators: tuple[str, ...]
+    estimators: tuple[Estimator, ...]
     sampler: Sampler
     gamma: float
     equivalence: float | None
     confidence: float
 
-    def estimate(self, name: str, counts: PairCounts, rng: np.random.Generator) -> Estimate:
-        """Of all pairs and metrics: (pairs, metrics)."""
-        method: Estimator = ESTIMATORS[name]
-        if name == "mixture" and self.sampler == "nuts":
-            method = mixture_by_nuts
-        return method(
-            counts.paired,
-            counts.metric_only,
-            counts.human_only,
-            confidence=self.confidence,
-            gamma=self.gamma,
-            rng=rng,
-        )
+    def estimate(self, own: Estimator, part: Counted, rng: np.random.Generator) -> Estimate:
+        """Of all pairs and metrics, (pairs, metrics); of all pairs, (pairs,), where it looks at them together."""
+        options = {"confidence": self.confidence, "gamma": self.gamma, "rng": rng}
+        if own.needs_items and part.comparison is not None:
+            design = part.comparison.design
+            items = Items(human=part.comparison.human_signs, systems=design.pairs, units=design.units)
+            return own.estimate(items, **options)
+        counts = Counts(part.counts.paired, part.counts.metric_only, part.counts.human_only)
+        return own.samplers.get(self.sampler, own.estimate)(counts, **options)
 
 
-def _asked(estimator: str | Sequence[str]) -> list[str]:
-    allowed = (*ESTIMATORS, POOLED)
-    asked = list(dict.fromkeys([estimator] if isinstance(estimator, str) else estimator))
-    for name in asked:
-        if name not in allowed:
-            raise OptionError(f"estimator={name!r}; allowed: {', '.join(allowed)}{suggestion(name, allowed)}")
-    if not asked:
-        raise OptionError(f"estimator: name at least one of {', '.join(allowed)}")
-    return asked
-
-
-def _check_counts(counts: PairCounts, asked: Sequence[str]) -> None:
+def _check_counts(counts: PairCounts, estimators: Iterable[Estimator]) -> None:
     for name in ("paired", "metric_only", "human_only"):
         values = getattr(counts, name)
         wrong = ~np.isfinite(values) | (values < 0) | (values != np.rint(values))
@@ -160,163 +204,97 @@ def _check_counts(counts: PairCounts, asked: Sequence[str]) -> None:
             f"people and metrics ({listed(counts.metrics, limit=3)}) have no item in common, so no metric can be"
             " corrected; count items that both rated"
         )
-    if POOLED in asked:
-        raise OptionError("estimator='pooled' needs the items behind the counts; give the study instead of counts")
+    if items := next((own.name for own in estimators if own.needs_items), None):
+        raise OptionError(f"estimator={items!r} needs the items behind the counts; give the study instead of counts")
 
 
-def _tables(part: Counted, rule: _Rule, rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-    counts = part.counts
-    estimates = {name: rule.estimate(name, counts, rng) for name in rule.estimators if name != POOLED}
-    notes = [*part.notes, *_annotation_notes(part)]
-    if POOLED in rule.estimators:
-        assert part.comparison is not None
-        estimates[POOLED], fit = _pooled(part.comparison, rule, rng)
-        notes += _pooled_notes(part, fit)
-    notes += _draw_notes(part, estimates)
-    # (metrics, pairs, estimators, ...): what is to be compared lies side by side
-    everything = {
-        field.name: np.stack([np.swapaxes(getattr(e, field.name), 0, 1) for e in estimates.values()], axis=2)
-        for field in fields(Estimate)
+def _answer(part: Counted, rng: np.random.Generator, *, rule: _Rule) -> tuple[dict[str, pl.DataFrame], Sequence[Note]]:
+    counts, names = part.counts, [own.name for own in rule.estimators]
+    estimates = {own: rule.estimate(own, part, rng) for own in rule.estimators}
+
+    def beside(name: str) -> NDArray[Any]:
+        """(metrics, pairs, estimators, ...): what is to be compared lies side by side."""
+        made = [(own, getattr(estimate, name)) for own, estimate in estimates.items()]
+        of_metrics = (
+            np.broadcast_to(values, (len(counts.metrics), *values.shape)) if own.needs_items else values.swapaxes(0, 1)
+            for own, values in made
+        )
+        return np.stack(list(of_metrics), axis=2)
+
+    low, high, limit = beside("margin_low"), beside("margin_high"), rule.equivalence
+    theta = beside("theta")
+    decided = decide(theta, gamma=rule.gamma)
+    metric, pair, estimator = np.indices(decided.shape).reshape(3, -1)
+    people, annotated = np.array([own.uses_people for own in estimates])[estimator], counts.human.sum(axis=1)[pair]
+    judged = counts.metric.sum(axis=2)[pair, metric]
+    marks = {
+        "": ~people & (judged > 0),
+        "never rated by the metric": ~people,
+        "never annotated": annotated == 0,
+        "few annotations": annotated < FEW_ANNOTATIONS,
     }
-    decided = decide(everything["theta"], gamma=rule.gamma)
-    edges, cyclic = _edge_table(part, tuple(estimates), decided)
-    return {"pairs": _pair_table(part, tuple(estimates), everything, decided, rule), "edges": edges}, [*notes, *cyclic]
-
-
-def _pooled(comparison: Comparison, rule: _Rule, rng: np.random.Generator) -> tuple[Estimate, Pooled]:
-    """One answer for all metrics, as it does not look at them: (pairs, metrics)."""
-    preferences = comparison.preferences
-    position = {name: i for i, name in enumerate(comparison.systems)}
-    sides = (preferences.system_a, preferences.system_b)
-    systems = np.array([[position[name] for name in side] for side in sides], dtype=np.int64).T
-    estimate, fit = pooled(
-        comparison.human_signs,
-        systems=systems,
-        units=comparison.units,
-        confidence=rule.confidence,
-        rng=rng,
-        fallback=True,
+    edges, cyclic = [], []
+    for m, e in np.ndindex(len(counts.metrics), len(names)):
+        found, circle = ranking_edges(counts, decided[m, :, e])
+        edges += [(counts.metrics[m], names[e], *edge) for edge in found]
+        cyclic += [f"{counts.metrics[m]} ({names[e]})"] * circle
+    tables = Correction.part(
+        part.aspect,
+        pairs={
+            "metric": np.take(counts.metrics, metric),
+            "estimator": np.take(names, estimator),
+            "system_a": np.take(counts.system_a, pair),
+            "system_b": np.take(counts.system_b, pair),
+            "n_paired": counts.paired.sum(axis=(2, 3))[pair, metric],
+            "n_metric": counts.metric_only.sum(axis=2)[pair, metric],
+            "n_human_only": counts.human_only.sum(axis=2)[pair, metric],
+            **{
+                f"p_{kind}{end}": beside(f"p{end}")[..., i]
+                for i, kind in enumerate(("win", "tie", "loss"))
+                for end in ("", "_low", "_high")
+            },
+            "margin": beside("margin"),
+            "margin_low": low,
+            "margin_high": high,
+            "theta": theta,
+            "decision": written(decided),
+            "effective_draws": beside("effective_draws"),
+            "equivalent": None if limit is None else (low > -limit) & (high < limit),
+            "note": np.select(list(marks.values()), list(marks), ""),
+        },
+        edges=dict(zip(("metric", "estimator", "winner", "loser"), zip(*edges, strict=True), strict=False)),
     )
-    n_metrics = len(comparison.metrics)
-    repeated = {f.name: np.repeat(getattr(estimate, f.name)[:, None], n_metrics, axis=1) for f in fields(Estimate)}
-    return Estimate(**repeated), fit
+    remarks = [*_annotation_remarks(part), *_estimate_remarks(estimates, label_of(part.aspect))]
+    notes = [Note(**vars(remark), aspect=part.aspect) for remark in remarks]
+    return tables, [*part.notes, *notes, *cycle_notes(part.aspect, cyclic)]
 
 
-def _pair_table(
-    part: Counted, estimators: tuple[str, ...], values: dict[str, Floats], decided: NDArray[np.int8], rule: _Rule
-) -> pl.DataFrame:
-    counts = part.counts
-    n_metrics, n_pairs, n_estimators = decided.shape
-
-    def each_estimator(per_metric_pair: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.repeat(per_metric_pair.T.ravel(), n_estimators)
-
-    annotated, judged = counts.human.sum(axis=1), counts.metric.sum(axis=2)
-    equivalent = pl.Series([None] * decided.size, dtype=pl.Boolean)
-    if rule.equivalence is not None:
-        inside = (values["margin_low"] > -rule.equivalence) & (values["margin_high"] < rule.equivalence)
-        equivalent = pl.Series(inside.ravel())
-    shares = {
-        f"p_{kind}{end}": values[f"p{end}"][..., i]
-        for i, kind in enumerate(("win", "tie", "loss"))
-        for end in ("", "_low", "_high")
-    }
-    return columns(
-        {
-            "aspect": [part.aspect] * decided.size,
-            "metric": list(np.repeat(counts.metrics, n_pairs * n_estimators)),
-            "estimator": list(estimators) * (n_metrics * n_pairs),
-            "system_a": list(np.repeat(counts.system_a, n_estimators)) * n_metrics,
-            "system_b": list(np.repeat(counts.system_b, n_estimators)) * n_metrics,
-            "n_paired": each_estimator(counts.paired.sum(axis=(2, 3))),
-            "n_metric": each_estimator(counts.metric_only.sum(axis=2)),
-            "n_human_only": each_estimator(counts.human_only.sum(axis=2)),
-            **shares,
-            **{name: values[name] for name in ("margin", "margin_low", "margin_high", "theta")},
-            "decision": [DECISION[int(sign)] for sign in decided.ravel()],
-            "effective_draws": values["effective_draws"],
-            "equivalent": equivalent,
-            "note": [
-                _row_note(int(annotated[pair]), int(judged[pair, metric]), name)
-                for metric in range(n_metrics)
-                for pair in range(n_pairs)
-                for name in estimators
-            ],
-        }
-    )
-
-
-def _row_note(annotated: int, judged: int, estimator: str) -> str:
-    if estimator == "naive":
-        return "" if judged else "never rated by the metric"
-    if not annotated:
-        return "never annotated"
-    return "few annotations" if annotated < FEW_ANNOTATIONS else ""
-
-
-def _edge_table(
-    part: Counted, estimators: tuple[str, ...], decided: NDArray[np.int8]
-) -> tuple[pl.DataFrame, list[Note]]:
-    rows, cyclic = [], []
-    for m, metric in enumerate(part.counts.metrics):
-        for e, name in enumerate(estimators):
-            edges, circle = ranking_edges(part.counts, decided[m, :, e])
-            rows += [(part.aspect, metric, name, winner, loser) for winner, loser in edges]
-            if circle:
-                cyclic.append(f"{metric} ({name})")
-    schema = dict.fromkeys(("aspect", "metric", "estimator", "winner", "loser"), pl.String)
-    return pl.DataFrame(rows, schema=schema, orient="row"), cycle_notes(part.aspect, cyclic)
-
-
-def _annotation_notes(part: Counted) -> list[Note]:
-    counts, label = part.counts, label_of(part.aspect)
+def _annotation_remarks(part: Counted) -> Iterator[Remark]:
+    counts, where = part.counts, label_of(part.aspect)
     annotated = counts.human.sum(axis=1)
-    names = [f"{a} - {b}" for a, b in zip(counts.system_a, counts.system_b, strict=True)]
-    notes = []
-    never = [name for name, n in zip(names, annotated, strict=True) if not n]
-    if never:
-        message = f"never annotated{label}, so answered from the metric and the prior alone: {listed(never)}"
-        notes.append(Note(rule="never-annotated", message=message, count=len(never)))
-    few = int(((annotated > 0) & (annotated < FEW_ANNOTATIONS)).sum())
-    if few:
+    pairs = zip(counts.system_a, counts.system_b, annotated, strict=True)
+    if never := [f"{a} - {b}" for a, b, n in pairs if not n]:
+        message = f"never annotated{where}, so answered from the metric and the prior alone: {listed(never)}"
+        yield Remark("never-annotated", message, len(never))
+    if few := int(((annotated > 0) & (annotated < FEW_ANNOTATIONS)).sum()):
         message = (
-            f"{few} of {len(names)} pairs have fewer than {FEW_ANNOTATIONS} human annotations{label}: their intervals"
-            " may hold the truth less often than they say (95 % intervals with 10 annotations in simulations: ppi"
-            " 87 %, the others at least 90 %)"
+            f"{few} of {len(annotated)} pairs have fewer than {FEW_ANNOTATIONS} human annotations{where}: their"
+            " intervals may hold the truth less often than they say (95 % intervals with 10 annotations in simulations:"
+            " ppi 87 %, the others at least 90 %)"
         )
-        notes.append(Note(rule="few-annotations", message=message, count=few))
-    alone = [name for name, n in zip(counts.metrics, counts.paired.sum(axis=(0, 2, 3)), strict=True) if not n]
+        yield Remark("few-annotations", message, few)
+    shared = counts.paired.sum(axis=(0, 2, 3))
+    alone = [name for name, n in zip(counts.metrics, shared, strict=True) if not n]
     if alone and part.comparison is None:
-        message = f"no item shared with people, so nothing to correct by: {listed(alone)}"
-        notes.append(Note(rule="no-overlap", message=message, count=len(alone)))
-    return notes
+        yield Remark("no-overlap", f"no item shared with people, so nothing to correct by: {listed(alone)}", len(alone))
 
 
-def _pooled_notes(part: Counted, fit: Pooled) -> list[Note]:
-    label = label_of(part.aspect)
-    if fit.clusters < FEWEST_CLUSTERS:
-        message = (
-            f"pooled decides nothing{label}: {int(fit.clusters)} annotated items or clusters, and it takes"
-            f" {FEWEST_CLUSTERS}"
-        )
-        return [Note(rule="few-clusters", message=message, count=int(fit.clusters))]
-    if fit.additivity_p > ADDITIVITY_LEVEL or np.isnan(fit.additivity_p):
-        return []
-    message = (
-        f"margins are not differences of system levels{label} (p = {float(fit.additivity_p):.3f}): the rows of pooled"
-        " are each pair's own human-only answer"
-    )
-    return [Note(rule="not-additive", message=message)]
-
-
-def _draw_notes(part: Counted, estimates: dict[str, Estimate]) -> list[Note]:
-    notes = []
-    for name, estimate in estimates.items():
-        low = int((estimate.effective_draws < FEW_DRAWS).sum())
-        if low:
+def _estimate_remarks(estimates: Mapping[Estimator, Estimate], where: str) -> Iterator[Remark]:
+    for own, estimate in estimates.items():
+        yield from own.remarks(estimate, where)
+        if low := int((estimate.effective_draws < FEW_DRAWS).sum()):
             message = (
-                f"{name}: {low} of {estimate.theta.size} tables have fewer than {FEW_DRAWS} effective"
-                f" draws{label_of(part.aspect)}: read their intervals with care"
+                f"{own.name}: {low} of {estimate.theta.size} tables have fewer than {FEW_DRAWS} effective draws{where}:"
+                " read their intervals with care"
             )
-            notes.append(Note(rule="few-draws", message=message, count=low))
-    return notes
+            yield Remark("few-draws", message, low)

@@ -1,8 +1,10 @@
-"""The ranking graph of decisions between systems."""
+"""Decisions between pairs of systems, as a table writes them, and the ranking graph that they make."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,38 +13,64 @@ from custodes.data.notes import Note
 from custodes.data.pairs import PairCounts
 from custodes.errors import listed
 from custodes.evaluate.comparison import label_of
+from custodes.evaluate.tables import label
+from custodes.stats.arrays import Floats
 from custodes.stats.decisions import graph
 
+DECISION = {1: "+", 0: "=", -1: "-"}
+"""How a decision is written: the first system is better, neither, the second."""
 
-def systems_of(counts: PairCounts) -> tuple[str, ...]:
-    """The systems of all pairs, sorted."""
-    return tuple(sorted({*counts.system_a, *counts.system_b}))
+PAIR = (label("system_a", "a system", "System A"), label("system_b", "another one", "System B"))
+"""The columns that name a pair of systems."""
 
 
-def ranking_edges(counts: PairCounts, decided: NDArray[np.generic]) -> tuple[list[tuple[str, str]], bool]:
-    """Winner and loser of each edge after transitive reduction, and whether wins form a circle.
+def written(decided: NDArray[Any]) -> list[str | None]:
+    """Decisions 1, 0 and -1 as a column of '+', '=' and '-'; None for NaN."""
+    return [DECISION.get(sign) for sign in decided.ravel().tolist()]
 
-    `decided` (pairs,) is 1, 0 or -1; NaN is no decision. Systems in a circle are condensed and share a label joined by
-    ' ~ '.
+
+def crossed(
+    system_a: Sequence[str], system_b: Sequence[str], first: NDArray[Any], second: NDArray[Any]
+) -> tuple[list[str], Floats]:
+    """The systems of all pairs, sorted, and what is said of each against every other one (..., systems, systems).
+
+    `first` (..., pairs) is said of the first system of a pair, `second` of the other one; NaN where they never met.
+
+    >>> crossed(["A"], ["B"], np.array([2]), np.array([-2]))[1].tolist()
+    [[nan, 2.0], [-2.0, nan]]
     """
-    systems = systems_of(counts)
-    position = {name: i for i, name in enumerate(systems)}
-    first = np.array([position[name] for name in counts.system_a])
-    second = np.array([position[name] for name in counts.system_b])
-    beats = np.zeros((len(systems),) * 2, dtype=bool)
-    beats[first[decided == 1], second[decided == 1]] = True
-    beats[second[decided == -1], first[decided == -1]] = True
-    component, _ = graph.condensation(beats)
-    members = [
-        " ~ ".join(name for name, c in zip(systems, component, strict=True) if c == k)
-        for k in range(int(component.max()) + 1)
-    ]
-    return [(members[a], members[b]) for a, b in graph.reduced_edges(beats)], len(members) < len(systems)
+    systems, places = np.unique([system_a, system_b], return_inverse=True)
+    a, b = places.reshape(2, -1)
+    square = np.full((*first.shape[:-1], len(systems), len(systems)), np.nan)
+    square[..., a, b], square[..., b, a] = first, second
+    return systems.tolist(), square
+
+
+def ranking_graph(
+    systems: Sequence[str], beats: NDArray[np.bool_]
+) -> tuple[list[str], NDArray[np.bool_], NDArray[np.bool_], list[tuple[int, int]]]:
+    """The graph of who beats whom (systems, systems): names, members, who is above whom, edges.
+
+    Systems that beat each other in a circle share a node: the names (nodes) joined by ' ~ ', the members (nodes,
+    systems), which node beats which (nodes, nodes), winner and loser of each edge after transitive reduction.
+    """
+    component, between = graph.condensation(beats)
+    members = component == np.arange(len(between))[:, None]
+    edges = [(int(a), int(b)) for a, b in np.argwhere(graph.transitive_reduction(between))]
+    return [" ~ ".join(compress(systems, node)) for node in members], members, between, edges
+
+
+def ranking_edges(counts: PairCounts, decided: NDArray[Any]) -> tuple[list[tuple[str, str]], bool]:
+    """Winner and loser of each edge of the ranking graph, and whether wins form a circle.
+
+    `decided` (pairs,) is 1, 0 or -1; NaN is no decision.
+    """
+    systems, signs = crossed(counts.system_a, counts.system_b, decided, -decided)
+    names, _, _, edges = ranking_graph(systems, signs == 1)
+    return [(names[a], names[b]) for a, b in edges], len(names) < len(systems)
 
 
 def cycle_notes(aspect: str, cyclic: Sequence[str]) -> list[Note]:
     """What a reader must know where wins form circles (for these raters); nothing where none does."""
-    if not cyclic:
-        return []
     message = f"significant wins form a circle{label_of(aspect)}, shown as one node, for: {listed(cyclic)}"
-    return [Note(rule="cycle", message=message, count=len(cyclic))]
+    return [Note(rule="cycle", message=message, count=len(cyclic), aspect=aspect)] if cyclic else []

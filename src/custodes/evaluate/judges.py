@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Unpack
 
@@ -13,12 +14,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from custodes.data.notes import Note
-from custodes.data.panel import Floats, Panel, label_codes
+from custodes.data.panel import Panel
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError, listed, suggestion
-from custodes.evaluate.comparison import HUMAN, Selection, label_of
+from custodes.errors import InputError, listed
+from custodes.evaluate.comparison import HUMAN, label_of
+from custodes.evaluate.design import Design
 from custodes.evaluate.people import check_same_scale, mean_over_people, snapped
-from custodes.evaluate.result import columns
+from custodes.evaluate.setting import Selection, one_of
+from custodes.stats.arrays import Floats
 
 People = Literal["aspects", "annotators"]
 PEOPLE: tuple[People, ...] = ("aspects", "annotators")
@@ -31,10 +34,10 @@ FEW = 30
 @dataclass(frozen=True, kw_only=True)
 class Judges:
     """Everyone who judged, people first: `scores` (raters, items, systems), higher is better, NaN where not rated or
-    where the rater is constant; `annotators` (aspects of `aspects`, people, items, systems) before averaging; `units`
-    (items,) the cluster of each item of `n_units`; `weights` (items,); `dates` of release (None: not said); `constant`
-    the raters that never vary."""
+    where the rater is constant; `annotators` (aspects of `aspects`, people, items, systems) before averaging; `dates`
+    of release (None: not said); `constant` the raters that never vary."""
 
+    design: Design
     names: tuple[str, ...]
     raters: tuple[str, ...]
     kinds: tuple[str, ...]
@@ -42,27 +45,25 @@ class Judges:
     scores: Floats
     aspects: tuple[str, ...]
     annotators: Floats
-    items: tuple[str, ...]
-    systems: tuple[str, ...]
-    units: NDArray[np.int64]
-    n_units: int
-    weights: Floats | None
+    people: tuple[str, ...]
     dates: tuple[str | None, ...]
     constant: tuple[str, ...]
     left_out: tuple[tuple[str, str], ...]
     notes: tuple[Note, ...]
 
+    @property
+    def varies(self) -> NDArray[np.bool_]:
+        """(raters,): whether each is not constant."""
+        return np.isin(self.names, self.constant, invert=True)
+
     def of_kind(self, kind: str) -> NDArray[np.intp]:
         """The positions of people ('human') or metrics that vary."""
-        wanted = [own == kind and name not in self.constant for name, own in zip(self.names, self.kinds, strict=True)]
-        return np.flatnonzero(wanted)
+        return np.flatnonzero(self.varies & (np.array(self.kinds) == kind))
 
-    def left_out_table(self, more: list[tuple[str, str]]) -> pl.DataFrame:
+    def left_out_columns(self, more: Sequence[tuple[str, str]] = ()) -> dict[str, list[str]]:
         """Who is left out and why."""
         rows = [*self.left_out, *more]
-        return columns({"metric": pl.Series([name for name, _ in rows], dtype=pl.String)}).with_columns(
-            pl.Series("reason", [reason for _, reason in rows], dtype=pl.String)
-        )
+        return {"rater": [name for name, _ in rows], "reason": [reason for _, reason in rows]}
 
 
 def name_of(rater: str, aspect: str) -> str:
@@ -81,11 +82,14 @@ def judges(study: Study, *, people: People = "aspects", **selection: Unpack[Sele
     A metric that rated several aspects is a rater for each. Raises `OptionError` for unknown names, `InputError` where
     nobody gave scores, or with fewer than two raters, systems or items.
     """
-    if people not in PEOPLE:
-        raise OptionError(f"people={people!r}; allowed: {', '.join(PEOPLE)}{suggestion(people, PEOPLE)}")
-    chosen = study.select(**selection)
+    one_of("people", people, PEOPLE)
+    return judged(study, study.select(**selection), people)
+
+
+def judged(study: Study, chosen: Study, people: People) -> Judges:
+    """The same of a study and the part of it that is chosen already."""
     scored = chosen.ratings.frame.filter(pl.col("item") != "")
-    _check_enough(study, scored)
+    _check_enough(chosen, scored)
     items = tuple(sorted(scored["item"].unique()))  # folds and resamples do not depend on the order of rows
     systems = tuple(sorted(scored["system"].unique()))
     by_rater = scored.select("rater", "aspect").unique(maintain_order=True)
@@ -110,7 +114,7 @@ def judges(study: Study, *, people: People = "aspects", **selection: Unpack[Sele
         names = [name for name in chosen.metrics if name in theirs]
         panel = Panel.from_study(chosen, raters=names, aspect=aspect, items=items, systems=systems)
         parts += [(name, METRIC, aspect, values) for name, values in zip(names, panel.values, strict=True)]
-    return _assembled(study, chosen, parts, aspects, annotators, items, systems)
+    return _assembled(study, chosen, parts, aspects, annotators, Design.of(chosen, items=items, systems=systems))
 
 
 def _check_enough(study: Study, scored: pl.DataFrame) -> None:
@@ -128,15 +132,14 @@ def _assembled(
     parts: list[tuple[str, str, str, Floats]],
     aspects: tuple[str, ...],
     annotators: Floats,
-    items: tuple[str, ...],
-    systems: tuple[str, ...],
+    design: Design,
 ) -> Judges:
     names = tuple(name_of(rater, aspect) for rater, _, aspect, _ in parts)
     if len(names) < 2:
-        raise InputError(f"{study.name}: only {len(names)} rater gave scores ({listed(names)}); two are needed")
+        raise InputError(f"{chosen.name}: only {len(names)} rater gave scores ({listed(names)}); two are needed")
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
-        raise InputError(f"{study.name}: two raters are called {listed(map(repr, doubled))} here; rename the metric")
+        raise InputError(f"{chosen.name}: two raters are called {listed(map(repr, doubled))} here; rename the metric")
     scores = np.stack([values for *_, values in parts])
     with np.errstate(invalid="ignore"):
         flat = scores.reshape(len(scores), -1)
@@ -153,12 +156,9 @@ def _assembled(
     if missing:
         message = f"{missing} of {rated[~constant].size} scores of raters are missing"
         notes.append(Note(rule="missing-scores", message=message, count=missing))
-    described = chosen.items.for_items(pl.Series("item", items, dtype=pl.String))
-    clusters = [cluster or item for cluster, item in zip(described["cluster"].to_list(), items, strict=True)]
-    known = tuple(dict.fromkeys(clusters))
     dates = dict(zip(chosen.raters.frame["rater"], chosen.raters.frame["date"], strict=True))
-    weights = described["weight"].fill_null(1.0).to_numpy()
     return Judges(
+        design=design,
         names=names,
         raters=tuple(rater for rater, *_ in parts),
         kinds=tuple(kind for _, kind, _, _ in parts),
@@ -166,11 +166,7 @@ def _assembled(
         scores=scores,
         aspects=aspects,
         annotators=annotators,
-        items=items,
-        systems=systems,
-        units=label_codes(pl.Series(clusters, dtype=pl.String), known),
-        n_units=len(known),
-        weights=None if (weights == 1).all() else weights,
+        people=chosen.humans,
         dates=tuple(dates.get(rater) for rater, *_ in parts),
         constant=stuck,
         left_out=tuple(left_out),

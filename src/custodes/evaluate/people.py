@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from custodes.data.panel import Floats
 from custodes.data.scale import Scale
 from custodes.data.study import Study
 from custodes.errors import OptionError
+from custodes.stats.arrays import Floats
 
 TIE = 1e-9
 """Of the range: people tie up to this difference (design, section 1)."""

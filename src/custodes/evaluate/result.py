@@ -1,23 +1,22 @@
-"""Results tell how they were made: tables with labels, notes on what is undefined or left out, a provenance."""
+"""Results tell how they were made: declared tables, notes on what is undefined or left out, a provenance."""
 
 from __future__ import annotations
 
 import importlib
-import platform
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from importlib.metadata import version
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from html import escape
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
 import polars as pl
 
 from custodes.data.notes import Note
-from custodes.data.study import Study
 from custodes.errors import OptionError, suggestion
-
-Rng = int | np.random.Generator | None
-"""A seed, a generator, or None for a fresh seed that is recorded; 0 is a seed like any other."""
+from custodes.evaluate import formats
+from custodes.evaluate.tables import TABLE, Table, View, table
+from custodes.evaluate.views import views
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,23 +38,54 @@ class Provenance:
         parts += [f"seed={self.seed}", *(f"{name}={number}" for name, number in self.versions.items())]
         return " | ".join(parts)
 
-    def replay(self, study: Study) -> Any:
-        """Ask the same question of a study again, with the same options and seed."""
+    def replay(self, study: Any = None) -> Any:
+        """Ask the same question of the same study (or counts) again, with the same options and seed.
+
+        Raises `OptionError` where the caller's own generator made the result: nobody can draw from it again.
+        """
+        if self.seed is None:
+            raise OptionError(
+                f"{self.question}: a result drawn from your own generator cannot be made again; ask with rng=SEED"
+            )
         question = getattr(importlib.import_module("custodes"), self.question)
-        return question(study, **self.options, rng=self.seed)
+        return question(*([] if study is None else [study]), **self.options, rng=self.seed)
 
 
-@dataclass(frozen=True, kw_only=True)
+UNASKED = Provenance(question="", study="", digest="", options={}, seed=None, versions={})
+
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(table,))
+def result(cls: type[T]) -> type[T]:
+    """Make a class of declared tables a result: frozen, its fields given by name."""
+    return dataclass(frozen=True, kw_only=True, repr=False)(cls)
+
+
+@result
 class Result:
-    """What every question returns: its tables are the fields that hold a frame, the first one is the main table."""
+    """What every question returns: its tables are the fields that are declared as one, the first is the main table."""
 
-    provenance: Provenance
-    notes: tuple[Note, ...]
+    provenance: Provenance = field(default=UNASKED)
+    notes: tuple[Note, ...] = ()
+
+    PICTURE: ClassVar[str] = ""
+    """The function of `custodes.plots` that draws the main picture."""
+
+    BY: ClassVar[str] = "aspect"
+    """The column of labels that the rows of its tables start with, where a table does not say otherwise."""
+
+    @classmethod
+    @cache
+    def declared(cls) -> dict[str, Table]:
+        """Table name to its declaration, in the order of the documentation."""
+        found = {own.name: own.metadata[TABLE] for own in fields(cls) if TABLE in own.metadata}
+        return {name: own if own.by is not None else replace(own, by=cls.BY) for name, own in found.items()}
 
     def tables(self) -> dict[str, pl.DataFrame]:
         """Table name to Polars frame, in the order of the documentation."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in values.items() if isinstance(value, pl.DataFrame)}
+        return {name: getattr(self, name) for name in self.declared()}
 
     def to_frame(self, table: str | None = None) -> pl.DataFrame:
         """One table, by default the main one, as a Polars frame (`.to_pandas()` makes it pandas)."""
@@ -68,82 +98,93 @@ class Result:
             )
         return tables[name]
 
+    def views(self, table: str | None = None) -> Iterator[View]:
+        """The essential tables as text, or every column of the one that is named."""
+        for name, own in self.declared().items() if table is None else [(table, self.declared()[table])]:
+            frame = self.to_frame(name)
+            if table is not None:
+                yield from views(own, frame, name, every=True)
+            elif own.essential and not frame.is_empty():
+                shown = own.rows(self) if own.rows else frame
+                yield from views(own, shown, name, left_out=frame.height - shown.height)
+
+    def told(self) -> Iterator[str]:
+        """The notes as sentences for a reader."""
+        return (note.message for note in self.notes)
+
+    def signed(self, provenance: Provenance) -> Self:
+        """The same with its provenance."""
+        return replace(self, provenance=provenance)
+
+    @property
+    def status(self) -> int:
+        """The exit status of a command line: 0 where it is an answer, 1 where it names what is wrong."""
+        return 0
+
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, as the command line writes it: provenance, notes, tables as lists of rows."""
         made = self.provenance
         return {
             "question": made.question,
-            "provenance": {
-                "study": made.study,
-                "digest": made.digest,
-                "options": dict(made.options),
-                "seed": made.seed,
-                "versions": dict(made.versions),
-                "dropped": [_note(note) for note in made.dropped],
-            },
-            "notes": [_note(note) for note in self.notes],
+            "provenance": {**_plain(made), "dropped": [_plain(note) for note in made.dropped]},
+            "notes": [_plain(note) for note in self.notes],
             **{name: table.to_dicts() for name, table in self.tables().items()},
         }
 
+    @classmethod
+    def part(cls, label: str = "", **data: Mapping[str, Any]) -> dict[str, pl.DataFrame]:
+        """The tables of one aspect (or target) from the columns of each; a table of which nothing is said is empty."""
+        return {name: own.frame(data.get(name, {}), label) for name, own in cls.declared().items()}
 
-def _note(note: Note) -> dict[str, Any]:
-    return {"rule": note.rule, "message": note.message, "count": note.count}
+    @classmethod
+    def of(cls, parts: Sequence[Mapping[str, pl.DataFrame]], notes: Iterable[Note], **more: Any) -> Self:
+        """The tables of all parts below each other, and each note once."""
+        whole: dict[str, Any] = {name: pl.concat([part[name] for part in parts]) for name in cls.declared()}
+        return cls(notes=tuple(dict.fromkeys(notes)), **whole, **more)
 
+    def to_markdown(self, table: str | None = None) -> str:
+        """The essential tables (or the one that is named, whole) in Markdown: intervals in brackets, best in bold."""
+        return formats.markdown(self.views(table))
 
-def seeded(rng: Rng) -> tuple[np.random.Generator, int | None]:
-    """A generator and the seed to record (None where the caller's own generator cannot be replayed)."""
-    if isinstance(rng, np.random.Generator):
-        return rng, None
-    seed = int(np.random.SeedSequence().generate_state(1)[0]) if rng is None else int(rng)
-    return np.random.default_rng(seed), seed
+    def to_latex(self, table: str | None = None) -> str:
+        """The same for LaTeX with the package booktabs."""
+        return formats.latex(self.views(table))
 
+    def to_html(self, table: str | None = None) -> str:
+        """The same as a small page, with the notes and how the result was made."""
+        said = "".join(f"<li>{escape(note)}</li>" for note in self.told())
+        made = escape(str(self.provenance))
+        return f"{formats.html(self.views(table))}\n<ul>{said}</ul>\n<p><small>{made}</small></p>\n"
 
-def provenance(
-    question: str, study: Study | None, *, options: Mapping[str, Any], seed: int | None, notes: Sequence[Note]
-) -> Provenance:
-    """The provenance of a result on a study (None: made from counts)."""
-    return Provenance(
-        question=question,
-        study="counts" if study is None else study.name,
-        digest="" if study is None else study.fingerprint(),
-        options=dict(options),
-        seed=seed,
-        versions={
-            "custodes": version("custodes"),
-            "numpy": np.__version__,
-            "polars": pl.__version__,
-            "python": platform.python_version(),
-        },
-        dropped=tuple(note for note in notes if note.count),
-    )
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return self.to_html()
 
+    def plot(self, **options: Any) -> Any:
+        """The main picture, an Altair chart; `options` as the function of `custodes.plots` takes that draws it.
 
-def columns(data: Mapping[str, Any]) -> pl.DataFrame:
-    """A frame from flat sequences and arrays; NaN in an array of numbers becomes null (undefined)."""
-    made = []
-    for name, values in data.items():
-        if isinstance(values, np.ndarray):
-            series = pl.Series(name, np.ascontiguousarray(values).ravel())
-            made.append(series.fill_nan(None) if series.dtype.is_float() else series)
-        else:
-            made.append(pl.Series(name, values))
-    return pl.DataFrame(made)
+        Raises `OptionError` where a result has no picture.
+        """
+        if not self.PICTURE:
+            raise OptionError(f"{self.provenance.question} has no picture; its tables: {', '.join(self.declared())}")
+        draw = getattr(importlib.import_module("custodes.plots"), self.PICTURE)
+        return draw(self, **options)
 
-
-def stacked(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """The tables of all aspects below each other."""
-    return pl.concat(frames, how="vertical_relaxed")
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name} ({frame.height} rows)" for name, frame in self.tables().items())
+        return f"<{type(self).__name__} of {self.provenance.study}: {sizes}>"
 
 
-def between(name: str, value: float, low: float, high: float) -> float:
-    """An option that must lie strictly between two numbers."""
-    if not low < value < high:
-        raise OptionError(f"{name}={value}: must lie between {low:g} and {high:g}, both excluded")
-    return value
+def _plain(value: Any) -> dict[str, Any]:
+    """A record as plain values."""
+    return {own.name: _plain_value(getattr(value, own.name)) for own in fields(value) if own.name != "question"}
 
 
-def at_least(name: str, value: int, least: int) -> int:
-    """An option that must be an integer of at least some size."""
-    if value != int(value) or value < least:
-        raise OptionError(f"{name}={value}: must be a whole number of at least {least}")
-    return int(value)
+def _plain_value(value: Any) -> Any:
+    if hasattr(value, "__dataclass_fields__"):
+        return _plain(value)
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {name: _plain_value(own) for name, own in value.items()}
+    return [_plain_value(own) for own in value] if isinstance(value, tuple | list) else value

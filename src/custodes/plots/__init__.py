@@ -9,7 +9,7 @@ Altair is loaded by the first picture, not by this import.
 
 from custodes.plots.agreement import agreement_intervals
 from custodes.plots.ceiling import information_ratio, prediction_bars, release_history
-from custodes.plots.combination import (
+from custodes.plots.combine import (
     accuracy_and_favoritism,
     combination_weights,
     cost_curve,

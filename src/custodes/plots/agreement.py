@@ -6,37 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from custodes.errors import OptionError, suggestion
-from custodes.evaluate.agreement import STATISTICS, Agreement
+from custodes.evaluate.agreement.agreement import Agreement
+from custodes.evaluate.agreement.statistics import STATISTICS
+from custodes.evaluate.setting import one_of
 from custodes.plots import theme
 from custodes.plots.choice import of_aspect, titled
 
 if TYPE_CHECKING:
     import altair as alt
 
-LABELS = {
-    "sample_accuracy": "Sample accuracy",
-    "system_accuracy": "System accuracy (signs of margins)",
-    "pairwise_accuracy": "Pairwise accuracy of system means",
-    **{
-        f"{kind}_{level}": f"{name} {where}"
-        for kind, name in (("pearson", "Pearson r"), ("spearman", "Spearman ρ"), ("kendall", "Kendall τ-b"))
-        for level, where in (("system", "over systems"), ("item", "within items"), ("global", "over all outputs"))
-    },
-    "acc_eq": "Pairwise accuracy with ties (acc_eq)",
-    "acc_eq_epsilon": "Tie threshold of acc_eq (metric's units)",
-    "spa": "Soft pairwise accuracy",
-}
-"""What a reader sees instead of the field's name."""
 
-HALF = ("system_accuracy", "pairwise_accuracy", "spa")
-
-
-def chance_level(statistic: str) -> float | None:
-    """What a metric that knows nothing gets, where that does not depend on the data."""
-    if statistic.startswith(("pearson", "spearman", "kendall")):
-        return 0.0
-    return 0.5 if statistic in HALF else None
+def with_chance(metrics: pl.DataFrame) -> pl.DataFrame:
+    """The table `metrics` with what guessing gets beside every statistic (`x_chance`), null where that is not said."""
+    level = {
+        f"{own.name}_chance": pl.lit(own.chance if isinstance(own.chance, float) else None, dtype=pl.Float64)
+        for own in STATISTICS.values()
+    }
+    return metrics.with_columns(**{name: value for name, value in level.items() if name not in metrics.columns})
 
 
 def agreement_intervals(
@@ -58,16 +44,12 @@ def agreement_intervals(
     'Kendall τ-b within items (fluency)'
     """
     who = "agreement_intervals"
-    if statistic not in STATISTICS:
-        raise OptionError(
-            f"{who}: statistic={statistic!r}; statistics: {', '.join(STATISTICS)}{suggestion(statistic, STATISTICS)}"
-        )
-    rows, aspect = of_aspect(result.metrics, aspect, who=who)
-    data = rows.select("metric", value=statistic, low=f"{statistic}_low", high=f"{statistic}_high").with_columns(
-        chance=pl.lit(chance_level(statistic), dtype=pl.Float64)
-    )
-    chart = intervals(theme.inline(data), label=LABELS[statistic]).properties(width=width)
-    return theme.themed(chart, dark=dark, title=titled(LABELS[statistic], aspect))
+    label = STATISTICS[one_of(f"{who}: statistic", statistic, STATISTICS)].label
+    rows, aspect = of_aspect(with_chance(result.metrics), aspect, who=who)
+    ends = {"value": "", "low": "_low", "high": "_high", "chance": "_chance"}
+    data = rows.select("metric", **{name: f"{statistic}{end}" for name, end in ends.items()})
+    chart = intervals(theme.inline(data), label=label).properties(width=width)
+    return theme.themed(chart, dark=dark, title=titled(label, aspect))
 
 
 def intervals(data: Any, *, label: str) -> Any:

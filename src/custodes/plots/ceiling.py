@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -15,9 +17,14 @@ if TYPE_CHECKING:
     import altair as alt
 
 FEATURES = {"metrics": "all metrics", "humans": "people's other aspects", "both": "both"}
-COLOURS = (theme.ORANGE, theme.BLUE, theme.GREEN)
 BOUNDS = {"split_half": "half of people by the other half", "attainable": "a perfect predictor"}
-BOUND_COLOURS = (theme.GREY, theme.VERMILION)
+COLOURS = dict(
+    zip(
+        [*FEATURES.values(), *BOUNDS.values()],
+        (theme.ORANGE, theme.BLUE, theme.GREEN, theme.GREY, theme.VERMILION),
+        strict=True,
+    )
+)
 LANE = 14
 """Pixels of a bar of predictions."""
 HEIGHT = 260
@@ -34,8 +41,11 @@ def prediction_bars(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
     >>> prediction_bars(result).to_dict()["title"]
     'How well people are predicted'
     """
-    chart = bars(theme.inline(result.prediction), result).properties(width=width)
-    return theme.themed(chart, dark=dark, title="How well people are predicted")
+    return theme.themed(
+        bars(theme.inline(result.prediction), result).properties(width=width),
+        dark=dark,
+        title="How well people are predicted",
+    )
 
 
 def bars(data: Any, result: Ceiling) -> Any:
@@ -44,46 +54,45 @@ def bars(data: Any, result: Ceiling) -> Any:
 
     known = [name for name in FEATURES if name in set(result.prediction["features"])]
     bounds = list(BOUNDS) if result.people.height else []
-    names = [*(FEATURES[name] for name in known), *(BOUNDS[name] for name in bounds)]
-    colours = [COLOURS[list(FEATURES).index(name)] for name in known] + list(BOUND_COLOURS[: len(bounds)])
+    what = [*(FEATURES[name] for name in known), *(BOUNDS[name] for name in bounds)]
     colour = alt.Color(
         "what:N",
         title=None,
-        scale=alt.Scale(domain=names, range=colours),
+        scale=alt.Scale(domain=what, range=[COLOURS[words] for words in what]),
         legend=alt.Legend(columns=2, labelLimit=300, symbolOpacity=1),
     )
-    called = "{" + ", ".join(f'{name}: "{label}"' for name, label in FEATURES.items()) + "}"
     target = alt.Y("target:N", sort=None, scale=alt.Scale(paddingInner=0.25))
-    lane = alt.YOffset("what:N", sort=names[: len(known)], scale=alt.Scale(domain=names[: len(known)]))
+    lane = alt.YOffset("what:N", sort=what[: len(known)], scale=alt.Scale(domain=what[: len(known)]))
     base = (
-        alt.Chart(data).transform_filter("isValid(datum.kendall)").transform_calculate(what=f"{called}[datum.features]")
+        alt.Chart(data)
+        .transform_filter("isValid(datum.kendall)")
+        .transform_calculate(what=f"{json.dumps(FEATURES)}[datum.features]")
     )
-    tooltip = [
-        alt.Tooltip("target:N"),
-        alt.Tooltip("what:N", title="predicted from"),
-        alt.Tooltip("kendall:Q", format=".3f", title="τ-b, held out"),
-        alt.Tooltip("low:Q", format=".3f"),
-        alt.Tooltip("high:Q", format=".3f"),
-        alt.Tooltip("columns:Q", title="raters used"),
-    ]
-    layers = [
+    tables = result.declared()
+    beside = base.transform_filter(f"datum.features === '{known[0]}'").transform_lookup(
+        lookup="target",
+        from_=alt.LookupData(
+            data=theme.inline(result.people),
+            key="target",
+            fields=[end for name in bounds for end in tables["people"].column(name).names],
+        ),
+    )
+    return alt.layer(
         base.mark_bar(opacity=0.5).encode(
             x=alt.X("kendall:Q", title="Kendall τ-b with people, on held-out outputs"),
             y=target,
             yOffset=lane,
             color=colour,
-            tooltip=tooltip,
+            tooltip=[
+                alt.Tooltip("target:N"),
+                alt.Tooltip("what:N", title="Predicted from"),
+                *theme.tips(tables["prediction"], "kendall", "columns"),
+            ],
         ),
-        base.transform_filter("isValid(datum.low)")
+        base.transform_filter("isValid(datum.kendall_low)")
         .mark_rule(strokeWidth=2)
-        .encode(x=alt.X("low:Q"), x2="high:Q", y=target, yOffset=lane, color=colour),
-    ]
-    if bounds:
-        ends = [f"{name}{end}" for name in bounds for end in ("", "_low", "_high")]
-        beside = base.transform_filter(f"datum.features === '{known[0]}'").transform_lookup(
-            lookup="target", from_=alt.LookupData(data=theme.inline(result.people), key="target", fields=ends)
-        )
-        layers += [
+        .encode(x=alt.X("kendall_low:Q"), x2="kendall_high:Q", y=target, yOffset=lane, color=colour),
+        *(
             beside.transform_filter(f"isValid(datum.{name})")
             .transform_calculate(what=f"'{BOUNDS[name]}'")
             .mark_tick(thickness=2.5, size=LANE * len(known), opacity=1)
@@ -93,13 +102,13 @@ def bars(data: Any, result: Ceiling) -> Any:
                 color=colour,
                 tooltip=[
                     alt.Tooltip("target:N"),
-                    alt.Tooltip("what:N", title="bound"),
-                    *(alt.Tooltip(f"{name}{end}:Q", format=".3f") for end in ("", "_low", "_high")),
+                    alt.Tooltip("what:N", title="Bound"),
+                    *theme.tips(tables["people"], name),
                 ],
             )
             for name in bounds
-        ]
-    return alt.layer(*layers).properties(height=alt.Step(LANE * (len(known) + 1), **{"for": "position"}))
+        ),
+    ).properties(height=alt.Step(LANE * (len(known) + 1), **{"for": "position"}))
 
 
 def information_ratio(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: bool = False) -> alt.TopLevelMixin:
@@ -115,8 +124,11 @@ def information_ratio(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: b
     """
     if result.information.is_empty():
         raise InputError("information_ratio: people rated one aspect only, so there are no other aspects to add")
-    chart = ratio_curve(theme.inline(result.information)).properties(width=width)
-    return theme.themed(chart, dark=dark, title="What people know and metrics do not")
+    return theme.themed(
+        ratio_curve(theme.inline(result.information)).properties(width=width),
+        dark=dark,
+        title="What people know and metrics do not",
+    )
 
 
 def ratio_curve(data: Any) -> Any:
@@ -125,26 +137,21 @@ def ratio_curve(data: Any) -> Any:
 
     base = alt.Chart(data).transform_filter("isValid(datum.mse_ratio)")
     x = alt.X("alpha:Q", title=PENALTY, scale=alt.Scale(type="log", reverse=True, nice=False), axis=powers())
-    scale = alt.Scale(zero=False)
     axis = alt.Axis(title="Error with people's other aspects, over without", titleAngle=-90)
+    y = partial(alt.Y, scale=alt.Scale(zero=False), axis=axis)
     colour = alt.Color("target:N", title=None, legend=alt.Legend(symbolOpacity=1))
     return alt.layer(
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(y=alt.datum(1)),
-        base.transform_filter("isValid(datum.low)")
+        base.transform_filter("isValid(datum.mse_ratio_low)")
         .mark_area(opacity=0.15)
-        .encode(x=x, y=alt.Y("low:Q", scale=scale, axis=axis), y2="high:Q", color=colour),
+        .encode(x=x, y=y("mse_ratio_low:Q"), y2="mse_ratio_high:Q", color=colour),
         base.mark_line(point={"opacity": 1, "size": 25}).encode(
             x=x,
-            y=alt.Y("mse_ratio:Q", scale=scale, axis=axis),
+            y=y("mse_ratio:Q"),
             color=colour,
             tooltip=[
                 alt.Tooltip("target:N"),
-                alt.Tooltip("alpha:Q", format=".3~g"),
-                alt.Tooltip("mse_ratio:Q", format=".3f", title="ratio"),
-                alt.Tooltip("low:Q", format=".3f"),
-                alt.Tooltip("high:Q", format=".3f"),
-                alt.Tooltip("mse_metrics:Q", format=".3~g", title="error, metrics"),
-                alt.Tooltip("mse_both:Q", format=".3~g", title="error, both"),
+                *theme.tips(Ceiling.declared()["information"], "alpha", "mse_ratio", "mse_metrics", "mse_both"),
             ],
         ),
     ).properties(height=HEIGHT)
@@ -163,9 +170,8 @@ def release_history(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
     """
     if result.history.is_empty():
         raise InputError("release_history: fewer than two dates of release; say them in the raters file (date)")
-    rows = result.history.with_columns(pl.col("newest").list.join(", "))
-    chart = released(theme.inline(rows), result).properties(width=width)
-    return theme.themed(chart, dark=dark, title="What metrics released so far predict")
+    chart = released(theme.inline(result.history.with_columns(pl.col("newest").list.join(", "))), result)
+    return theme.themed(chart.properties(width=width), dark=dark, title="What metrics released so far predict")
 
 
 def released(data: Any, result: Ceiling) -> Any:
@@ -174,24 +180,21 @@ def released(data: Any, result: Ceiling) -> Any:
 
     dates = result.history["date"].str.contains(r"^\d{4}(-\d\d){0,2}$").all()
     x = alt.X("date:T", title=None, scale=alt.Scale(type="utc", padding=12)) if dates else alt.X("date:O", title=None)
-    axis = alt.Axis(title="Kendall τ-b, held out", titleAngle=-90)
-    scale = alt.Scale(zero=False)
+    y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title="Kendall τ-b, held out", titleAngle=-90))
     colour = alt.Color("target:N", title=None, legend=alt.Legend(symbolOpacity=1))
     base = alt.Chart(data).transform_filter("isValid(datum.kendall)")
     return alt.layer(
-        base.transform_filter("isValid(datum.low)")
+        base.transform_filter("isValid(datum.kendall_low)")
         .mark_rule(strokeWidth=1.5, opacity=0.4)
-        .encode(x=x, y=alt.Y("low:Q", scale=scale, axis=axis), y2="high:Q", color=colour),
+        .encode(x=x, y=y("kendall_low:Q"), y2="kendall_high:Q", color=colour),
         base.mark_line(point={"opacity": 1, "size": 40}, opacity=0.85).encode(
             x=x,
-            y=alt.Y("kendall:Q", scale=scale, axis=axis),
+            y=y("kendall:Q"),
             color=colour,
             tooltip=[
                 alt.Tooltip("target:N"),
                 alt.Tooltip(x.shorthand, title="until"),
-                alt.Tooltip("newest:N", title="new"),
-                alt.Tooltip("columns:Q", title="metrics"),
-                *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("kendall", "low", "high")),
+                *theme.tips(result.declared()["history"], "newest", "columns", "kendall"),
             ],
         ),
     ).properties(height=HEIGHT)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import polars as pl
 
 from custodes.errors import OptionError, listed, suggestion
+from custodes.evaluate.views import titled as titled
 
 
-def of_aspect(frame: pl.DataFrame, aspect: str | None, *, who: str) -> tuple[pl.DataFrame, str]:
-    """The rows of one aspect and its name; with None there must be only one."""
-    known = frame["aspect"].unique(maintain_order=True).to_list()
+def of_aspect(frame: pl.DataFrame, aspect: str | None, *, who: str, by: str = "aspect") -> tuple[pl.DataFrame, str]:
+    """The rows of one aspect (or target, as `by` says) and its name; with None there must be only one."""
+    known = frame[by].unique(maintain_order=True).to_list()
     if aspect is None:
         if len(known) != 1:
-            raise OptionError(f"{who}: which aspect? say aspect=...; aspects: {listed(known)}")
+            raise OptionError(f"{who}: which {by}? say {by}=...; {by}s: {listed(known)}")
         aspect = str(known[0])
-    return chosen(frame, "aspect", aspect, who=who), aspect
+    return chosen(frame, by, aspect, who=who), aspect
 
 
 def chosen(frame: pl.DataFrame, column: str, value: str, *, who: str, what: str | None = None) -> pl.DataFrame:
@@ -27,8 +28,3 @@ def chosen(frame: pl.DataFrame, column: str, value: str, *, who: str, what: str 
             f"{who}: {name}={value!r} is not in the result; known: {listed(known)}{suggestion(value, known)}"
         )
     return rows
-
-
-def titled(title: str, aspect: str) -> str:
-    """A title that names the aspect, where there is one."""
-    return f"{title} ({aspect})" if aspect else title

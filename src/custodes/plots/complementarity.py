@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,8 +57,8 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
     import altair as alt
 
     ordered = result.raters.drop_nulls("position").sort("position")
-    place = theme.inline(ordered.select("metric", "position"))
-    people, metrics = (ordered.filter(kind=kind)["metric"].to_list() for kind in KINDS)
+    place = alt.LookupData(data=theme.inline(ordered.select("rater", "position")), key="rater", fields=["position"])
+    people, metrics = (ordered.filter(kind=kind)["rater"].to_list() for kind in KINDS)
     names = [*people, *([GAP] if people and metrics else []), *metrics]
     cell = min(CELL_MAX, max(CELL_MIN, width / max(1, len(names) - 1)))
     axis: dict[str, Any] = {
@@ -69,18 +68,15 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
         "labelFontSize": min(11.0, 0.9 * cell),
         "labelOverlap": False,
     }
-    base = alt.Chart(data).transform_filter("isValid(datum.complementarity)")
-    for end in ("a", "b"):
-        base = base.transform_lookup(
-            lookup=f"metric_{end}",
-            from_=alt.LookupData(data=place, key="metric", fields=["position"]),
-            as_=[f"place_{end}"],
-        )
     first = "datum.place_a < datum.place_b"
     return (
-        base.transform_filter("isValid(datum.place_a) && isValid(datum.place_b)")
+        alt.Chart(data)
+        .transform_filter("isValid(datum.complementarity)")
+        .transform_lookup(lookup="rater_a", from_=place, as_=["place_a"])
+        .transform_lookup(lookup="rater_b", from_=place, as_=["place_b"])
+        .transform_filter("isValid(datum.place_a) && isValid(datum.place_b)")
         .transform_calculate(
-            row=f"{first} ? datum.metric_b : datum.metric_a", column=f"{first} ? datum.metric_a : datum.metric_b"
+            row=f"{first} ? datum.rater_b : datum.rater_a", column=f"{first} ? datum.rater_a : datum.rater_b"
         )
         .mark_rect(aria=cell > CELL_MIN)  # twenty thousand spoken labels help nobody
         .encode(
@@ -97,9 +93,7 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
             tooltip=[
                 alt.Tooltip("row:N", title="rater"),
                 alt.Tooltip("column:N", title="and"),
-                alt.Tooltip("complementarity:Q", format=".3f"),
-                alt.Tooltip("low:Q", format=".3f"),
-                alt.Tooltip("high:Q", format=".3f"),
+                *_interval("complementarity", ".3f"),
                 alt.Tooltip("n:Q", title="rankings"),
             ],
         )
@@ -146,21 +140,18 @@ def variance_curve(data: Any) -> Any:
     scale, axis = alt.Scale(domain=[0, 1]), alt.Axis(title="Variance explained", format="%", titleAngle=-90)
     tooltip = [
         alt.Tooltip("component:Q"),
-        alt.Tooltip("explained_variance:Q", format=".1%", title="share"),
-        alt.Tooltip("low:Q", format=".1%"),
-        alt.Tooltip("high:Q", format=".1%"),
+        *_interval("explained_variance", ".1%", title="share"),
         alt.Tooltip("cumulative:Q", format=".1%", title="together"),
         alt.Tooltip("null_cumulative:Q", format=".1%", title="random rankings together"),
     ]
-    share = alt.Chart(data).mark_rule(color=theme.GREY).encode(y=alt.datum(SHARE))
     layers = [
         base.transform_calculate(line=f"'{lines[2]}'")
         .mark_bar(width={"band": 0.6}, opacity=0.7)
         .encode(x=x, y=alt.Y("explained_variance:Q", scale=scale, axis=axis), color=colour, tooltip=tooltip),
-        base.transform_filter("isValid(datum.low)")
+        base.transform_filter("isValid(datum.explained_variance_low)")
         .mark_rule(strokeWidth=1.5, color=theme.BLUE, opacity=0.7)
-        .encode(x=x, y=alt.Y("low:Q", scale=scale, axis=axis), y2="high:Q"),
-        share,
+        .encode(x=x, y=alt.Y("explained_variance_low:Q", scale=scale, axis=axis), y2="explained_variance_high:Q"),
+        alt.Chart(data).mark_rule(color=theme.GREY).encode(y=alt.datum(SHARE)),
         base.transform_calculate(line=f"'{lines[1]}'")
         .mark_line(strokeDash=[5, 4])
         .encode(x=x, y="null_cumulative:Q", color=colour),
@@ -192,11 +183,8 @@ def places(data: Any, result: Complementarity, *, width: float) -> Any:
     import altair as alt
 
     frame = result.coordinates
-    centre, unit, height = _scaled(frame, width)
-    scales = [
-        alt.Scale(domain=[middle - side * unit / 2, middle + side * unit / 2], nice=False, zero=False)
-        for middle, side in zip(centre, (width, height), strict=True)
-    ]
+    names, ends, height = _laid_out(frame, width)
+    scales = [alt.Scale(domain=domain, nice=False, zero=False) for domain in ends]
     shares = [*result.components["explained_variance"], 0.0][:2]  # two systems differ in one direction
     axes = [
         alt.Axis(
@@ -209,10 +197,10 @@ def places(data: Any, result: Complementarity, *, width: float) -> Any:
         for k, share in enumerate(shares)
     ]
     kinds = "{" + ", ".join(f"{kind}: '{name}'" for kind, name in KINDS.items()) + "}"
-    found = alt.LookupData(data=theme.inline(result.clusters), key="metric", fields=["cluster", "stability"])
+    found = alt.LookupData(data=theme.inline(result.clusters), key="rater", fields=["cluster", "stability"])
     base = (
         alt.Chart(data)
-        .transform_lookup(lookup="metric", from_=found)
+        .transform_lookup(lookup="rater", from_=found)
         .transform_calculate(who=f"{kinds}[datum.kind]")
         .encode(
             x=alt.X("x:Q", scale=scales[0], axis=axes[0]),
@@ -225,7 +213,7 @@ def places(data: Any, result: Complementarity, *, width: float) -> Any:
                 legend=alt.Legend(symbolFillColor=theme.GREY, symbolStrokeColor=theme.GREY, symbolOpacity=1),
             ),
             tooltip=[
-                alt.Tooltip("metric:N", title="rater"),
+                alt.Tooltip("rater:N"),
                 alt.Tooltip("cluster:N"),
                 alt.Tooltip("stability:Q", format=".0%", title="of its cluster with it in resamples"),
             ],
@@ -233,8 +221,9 @@ def places(data: Any, result: Complementarity, *, width: float) -> Any:
     )
     few = frame.height <= NAMED
     metrics, people = (base.transform_filter(f"datum.kind === '{kind}'") for kind in ("metric", "human"))
-    names = alt.Chart(theme.inline(_names(frame, centre, unit, width, height)))
-    text = names.encode(x=alt.X("x:Q", scale=scales[0]), y=alt.Y("y:Q", scale=scales[1]), text="metric:N")
+    text = alt.Chart(theme.inline(names)).encode(
+        x=alt.X("x:Q", scale=scales[0]), y=alt.Y("y:Q", scale=scales[1]), text="rater:N"
+    )
     return alt.layer(
         metrics.mark_point(opacity=0.85 if few else 0.6, size=70 if few else 40),
         people.mark_point(opacity=1, size=130),
@@ -243,29 +232,19 @@ def places(data: Any, result: Complementarity, *, width: float) -> Any:
     ).properties(width=width, height=height)
 
 
-def _scaled(frame: pl.DataFrame, width: float) -> tuple[list[float], float, float]:
-    """The centre of the points, the length of a pixel in their units, and the height that shows them all."""
-    ends = frame.select(pl.col("x", "y").min().name.suffix("_low"), pl.col("x", "y").max().name.suffix("_high")).row(
-        0, named=True
-    )
-    across, up = (ends[f"{name}_high"] - ends[f"{name}_low"] for name in ("x", "y"))
-    unit = max(across / (width - 2 * MARGIN), up / (width - 2 * MARGIN)) or 1.0
-    centre = [(ends[f"{name}_high"] + ends[f"{name}_low"]) / 2 for name in ("x", "y")]
-    return centre, unit, max(width / 3, up / unit + 2 * MARGIN)
-
-
-def _names(frame: pl.DataFrame, centre: Sequence[float], unit: float, width: float, height: float) -> pl.DataFrame:
-    """Rows metric, x, y: where the name of each named rater stands."""
-    pixels = np.array([width, height]) / 2 + (frame.select("x", "y").to_numpy() - centre) / unit * [1, -1]
-    everyone = frame.height <= NAMED
-    named = [i for i, kind in enumerate(frame["kind"]) if everyone or kind == "human"]
-    texts = [frame["metric"][i] for i in named]
-    spots = labels.placed(pixels, named, texts, width=width)
-    back = centre + (spots - np.array([width, height]) / 2) * unit * [1, -1]
-    return pl.DataFrame(
-        {"metric": texts, "x": back[:, 0], "y": back[:, 1]},
-        schema={"metric": pl.String, "x": pl.Float64, "y": pl.Float64},
-    )
+def _laid_out(frame: pl.DataFrame, width: float) -> tuple[pl.DataFrame, list[list[float]], float]:
+    """Rows rater, x, y, where the name of each named rater stands; the ends of both axes; the height that shows all."""
+    points = frame.select("x", "y").to_numpy()
+    low, high = points.min(axis=0), points.max(axis=0)
+    unit = (high - low).max() / (width - 2 * MARGIN) or 1.0  # of a pixel
+    size = np.array([width, max(width / 3, (high - low)[1] / unit + 2 * MARGIN)])
+    down = unit * np.array([1, -1])  # pixels are counted from the upper left corner
+    corner = (low + high - size * down) / 2
+    named = [i for i, kind in enumerate(frame["kind"]) if frame.height <= NAMED or kind == "human"]
+    texts = [frame["rater"][i] for i in named]
+    x, y = (corner + labels.placed((points - corner) / down, named, texts, width=width) * down).T
+    ends = np.sort([corner, corner + size * down], axis=0).T.tolist()
+    return pl.DataFrame({"rater": texts, "x": x, "y": y}), ends, float(size[1])
 
 
 def complementarity_averages(
@@ -295,9 +274,9 @@ def averages(data: Any) -> Any:
     who = alt.Y("between:N", sort=list(AVERAGES.values()))
     return alt.layer(
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0.5)),
-        base.transform_filter("isValid(datum.low)")
+        base.transform_filter("isValid(datum.complementarity_low)")
         .mark_rule(strokeWidth=2, opacity=0.6, color=theme.BLUE)
-        .encode(x=alt.X("low:Q"), x2="high:Q", y=who),
+        .encode(x=alt.X("complementarity_low:Q"), x2="complementarity_high:Q", y=who),
         base.mark_point(color=theme.BLUE, opacity=1).encode(
             x=alt.X(
                 "complementarity:Q",
@@ -307,13 +286,19 @@ def averages(data: Any) -> Any:
             y=who,
             tooltip=[
                 alt.Tooltip("between:N"),
-                alt.Tooltip("complementarity:Q", format=".3f"),
-                alt.Tooltip("low:Q", format=".3f"),
-                alt.Tooltip("high:Q", format=".3f"),
+                *_interval("complementarity", ".3f"),
                 alt.Tooltip("pairs:Q"),
             ],
         ),
     ).properties(height=alt.Step(theme.ROW))
+
+
+def _interval(field: str, form: str, title: str | None = None) -> list[alt.Tooltip]:
+    """What a mark says of an estimate and the ends of its interval."""
+    import altair as alt
+
+    told = {field: title or field, f"{field}_low": "low", f"{field}_high": "high"}
+    return [alt.Tooltip(f"{name}:Q", format=form, title=words) for name, words in told.items()]
 
 
 def _some(frame: pl.DataFrame, otherwise: str) -> None:

@@ -6,15 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from custodes.errors import OptionError, suggestion
-from custodes.evaluate.favoritism import CELLS, Favoritism
+from custodes.errors import OptionError
+from custodes.evaluate.favoritism import CELLS, OUTCOMES, Favoritism
+from custodes.evaluate.setting import one_of
 from custodes.plots import theme
 from custodes.plots.choice import chosen, of_aspect, titled
 
 if TYPE_CHECKING:
     import altair as alt
 
-OUTCOMES = ("win", "tie", "loss")
+_TURNED = {cell: "_".join(OUTCOMES[-1 - OUTCOMES.index(word)] for word in cell.split("_")) for cell in CELLS} | {
+    "system_a": "system_b",
+    "system_b": "system_a",
+}
+"""The columns of a pair, by what they hold when its systems change places."""
 
 
 def confusion_matrix(
@@ -39,22 +44,13 @@ def confusion_matrix(
     rows = chosen(rows, "metric", metric, who=who)
     systems = pl.concat([rows["system_a"], rows["system_b"]]).unique(maintain_order=True).to_list()
     for name in (system_a, system_b):
-        if name not in systems:
-            raise OptionError(
-                f"{who}: system {name!r} is not in the result; systems: {', '.join(systems)}{suggestion(name, systems)}"
-            )
-    given = rows.filter((pl.col("system_a") == system_a) & (pl.col("system_b") == system_b))
-    if not given.height:
-        turned = {f"{h}_{m}": f"{_TURN[h]}_{_TURN[m]}" for h in OUTCOMES for m in OUTCOMES}
-        other = rows.filter((pl.col("system_a") == system_b) & (pl.col("system_b") == system_a))
-        given = other.rename({**turned, "system_a": "system_b", "system_b": "system_a"})
+        one_of(f"{who}: system", name, systems)
+    both = pl.concat([rows, rows.rename(_TURNED).select(rows.columns)])
+    given = both.filter(system_a=system_a, system_b=system_b)
     if not given.height:
         raise OptionError(f"{who}: {system_a!r} and {system_b!r} are not a pair of the result; give two systems")
-    title = titled(f"People and {metric} on {system_a} against {system_b}", aspect)
-    return theme.themed(matrix(theme.inline(given)), dark=dark, title=title)
-
-
-_TURN = {"win": "loss", "tie": "tie", "loss": "win"}
+    title = f"People and {metric} on {system_a} against {system_b}"
+    return theme.themed(matrix(theme.inline(given)), dark=dark, title=titled(title, aspect))
 
 
 def matrix(data: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from custodes.errors import OptionError, suggestion
+from custodes.errors import OptionError
 from custodes.evaluate.correction import BESIDE, Correction
 from custodes.plots import theme
 from custodes.plots.choice import chosen, of_aspect, titled
@@ -18,7 +18,9 @@ CHANGED = "changed"
 """What the column of that name holds where the corrected decision is not the naive one; null elsewhere."""
 
 KEYS = ("aspect", "metric", "system_a", "system_b")
-LABELS = {"naive": "metric", "human": "people", "corrected": "corrected"}
+LABELS = {"_naive": "metric", "_human": "people", "": "corrected"}
+"""The ending of the columns of `margin_rows`, and who speaks in them."""
+
 COLOURS = (theme.ORANGE, theme.BLUE, theme.GREEN)
 SHAPES = ("square", "triangle-up", "circle")
 """Beside the colours, for readers who see none."""
@@ -27,12 +29,12 @@ PAIR_ROW = 26
 """Pixels of a pair: three whiskers, 7 apart."""
 APART = 7
 
-OUTCOMES = {"p_win": "A better", "p_tie": "tie", "p_loss": "B better"}
+OUTCOMES = ("p_win", "p_tie", "p_loss")
 
 
 def correction_margins(
     result: Correction,
-    metric: str,
+    metric: str | None = None,
     *,
     aspect: str | None = None,
     estimator: str | None = None,
@@ -43,19 +45,19 @@ def correction_margins(
     """Three dots and whiskers per pair of systems: the margin by the metric alone, by people alone, and corrected.
 
     The margin is the share of items where the first system of a pair is better, less that where the second is; pairs
-    with the largest corrected margin stand on top. `estimator` is one of the result's (default: the first that is
-    neither naive nor human). `changed` shows only pairs whose corrected decision is not that of the metric alone.
+    with the largest corrected margin stand on top. `metric` is needed where several are corrected. `estimator` is one
+    of the result's (default: the first that is neither naive nor human). `changed` shows only pairs whose corrected
+    decision is not that of the metric alone.
     Raises `OptionError` for an unknown aspect, metric or estimator.
 
     >>> import custodes as cu
-    >>> from custodes.evaluate.correction import correction
-    >>> result = correction(cu.read("demo"), estimator="ppi", metrics="learned", aspect="fluency")
+    >>> result = cu.correction(cu.read("demo"), estimator="ppi", metrics="learned", aspect="fluency")
     >>> len(correction_margins(result, "learned").to_dict()["layer"])
     7
     """
     who = "correction_margins"
     rows, aspect = of_aspect(margin_rows(result, estimator=estimator, who=who), aspect, who=who)
-    rows = chosen(rows, "metric", metric, who=who)
+    rows, metric = of_aspect(rows, metric, who=who, by="metric")
     if changed:
         rows = rows.filter(pl.col("changed") == CHANGED)
     chart = margins(theme.inline(rows)).properties(width=width)
@@ -66,24 +68,15 @@ def margin_rows(result: Correction, *, estimator: str | None = None, who: str = 
     """A row per aspect, metric and pair: the columns of `Correction.pairs` for one estimator, and margins and decisions
     of naive and human beside; `changed` where the decision is not the naive one."""
     known = result.pairs["estimator"].unique(maintain_order=True).to_list()
-    if estimator is None:
-        estimator = next((name for name in known if name not in BESIDE), BESIDE[-1])
-    if estimator not in known:
-        raise OptionError(
-            f"{who}: estimator={estimator!r} is not in the result; known: {', '.join(known)}"
-            f"{suggestion(estimator, known)}"
-        )
-    rows = result.pairs.filter(pl.col("estimator") == estimator)
+    asked = estimator or next((name for name in known if name not in BESIDE), BESIDE[-1])
+    rows = chosen(result.pairs, "estimator", asked, who=who)
     for name in BESIDE:
-        own = result.pairs.filter(pl.col("estimator") == name).select(
-            *KEYS,
-            pl.col("margin", "margin_low", "margin_high", "decision").name.suffix(f"_{name}"),
-        )
+        said = pl.col("margin", "margin_low", "margin_high", "decision").name.suffix(f"_{name}")
+        own = result.pairs.filter(estimator=name).select(*KEYS, said)
         rows = rows.join(own, on=KEYS, how="left", maintain_order="left")
-    differs = pl.col("decision") != pl.col("decision_naive")
     return rows.with_columns(
         pair=pl.format("{} – {}", "system_a", "system_b"),
-        changed=pl.when(differs).then(pl.lit(CHANGED)),
+        changed=pl.when(pl.col("decision") != pl.col("decision_naive")).then(pl.lit(CHANGED)),
     )
 
 
@@ -91,32 +84,19 @@ def margins(data: Any) -> Any:
     """Rows of `margin_rows`."""
     import altair as alt
 
-    scale = alt.Scale(domain=list(LABELS.values()), range=list(COLOURS))
-    colour = alt.Color("by:N", scale=scale, title=None)
+    colour = alt.Color("by:N", scale=alt.Scale(domain=list(LABELS.values()), range=list(COLOURS)), title=None)
     shapes = alt.Scale(domain=list(LABELS.values()), range=list(SHAPES))
     y = alt.Y("pair:N", sort=alt.EncodingSortField(field="margin", op="max", order="descending"))
     base = alt.Chart(data).transform_filter("isValid(datum.margin) || isValid(datum.margin_naive)")
-    zero = alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0))
-    layers = [zero]
-    for place, (name, label) in enumerate(LABELS.items()):
-        field = "margin" if name == "corrected" else f"margin_{name}"
-        ends = [f"margin_{end}" if name == "corrected" else f"margin_{end}_{name}" for end in ("low", "high")]
-        decision = "decision" if name == "corrected" else f"decision_{name}"
-        shift = APART * (place - 1)
-        own = base.transform_calculate(by=f"'{label}'")
-        layers.append(
-            own.transform_filter(f"isValid(datum.{ends[0]})")
-            .mark_rule(strokeWidth=2, opacity=0.6, yOffset=shift)
-            .encode(
-                x=alt.X(f"{ends[0]}:Q", title="Margin of the first system"),
-                x2=f"{ends[1]}:Q",
-                y=y,
-                color=colour,
-            )
-        )
-        layers.append(
+    layers = [alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0))]
+    for place, (ending, label) in enumerate(LABELS.items()):
+        margin, low, high = (f"{name}{ending}" for name in ("margin", "margin_low", "margin_high"))
+        shift, own = APART * (place - 1), base.transform_calculate(by=f"'{label}'")
+        whisker = own.transform_filter(f"isValid(datum.{low})").mark_rule(strokeWidth=2, opacity=0.6, yOffset=shift)
+        layers += [
+            whisker.encode(x=alt.X(f"{low}:Q", title="Margin of the first system"), x2=f"{high}:Q", y=y, color=colour),
             own.mark_point(opacity=1, size=34, yOffset=shift).encode(
-                x=alt.X(f"{field}:Q"),
+                x=alt.X(f"{margin}:Q"),
                 y=y,
                 color=colour,
                 shape=alt.Shape("by:N", scale=shapes, title=None),
@@ -124,12 +104,12 @@ def margins(data: Any) -> Any:
                     alt.Tooltip("pair:N"),
                     *(
                         alt.Tooltip(f"{column}:Q", format=".3f", title=title)
-                        for column, title in ((field, f"margin ({label})"), (ends[0], "low"), (ends[1], "high"))
+                        for column, title in ((margin, f"margin ({label})"), (low, "low"), (high, "high"))
                     ),
-                    alt.Tooltip(f"{decision}:N", title="decision"),
+                    alt.Tooltip(f"decision{ending}:N", title="decision"),
                 ],
-            )
-        )
+            ),
+        ]
     return alt.layer(*layers).properties(height=alt.Step(PAIR_ROW))
 
 
@@ -149,8 +129,7 @@ def pair_outcome(
     know only the margin have no row. Systems can be named in either order. Raises `OptionError` for unknown names.
 
     >>> import custodes as cu
-    >>> from custodes.evaluate.correction import correction
-    >>> result = correction(cu.read("demo"), metrics="learned", aspect="fluency")
+    >>> result = cu.correction(cu.read("demo"), metrics="learned", aspect="fluency")
     >>> pair_outcome(result, "learned", "Fir", "Elm").to_dict()["title"]
     'Fir against Elm by people and learned (fluency)'
     """
@@ -164,29 +143,15 @@ def pair_outcome(
 
 def _facing(rows: pl.DataFrame, system_a: str, system_b: str, *, who: str) -> pl.DataFrame:
     """Rows estimator, outcome, share, low, high of one pair, told from the side of `system_a`."""
-    known = list(dict.fromkeys([*rows["system_a"], *rows["system_b"]]))
+    known = pl.DataFrame({"system": list(dict.fromkeys([*rows["system_a"], *rows["system_b"]]))})
     for name in (system_a, system_b):
-        if name not in known:
-            raise OptionError(
-                f"{who}: system {name!r} is not in the result; known: {', '.join(known)}{suggestion(name, known)}"
-            )
-    for first, second, names in (
-        (system_a, system_b, ("p_win", "p_tie", "p_loss")),
-        (system_b, system_a, ("p_loss", "p_tie", "p_win")),
-    ):
-        found = rows.filter((pl.col("system_a") == first) & (pl.col("system_b") == second))
+        chosen(known, "system", name, who=who)
+    for first, second, names in ((system_a, system_b, OUTCOMES), (system_b, system_a, OUTCOMES[::-1])):
+        found = rows.filter(system_a=first, system_b=second)
         if found.height:
             return pl.concat(
-                [
-                    found.select(
-                        "estimator",
-                        outcome=pl.lit(outcome),
-                        share=name,
-                        low=f"{name}_low",
-                        high=f"{name}_high",
-                    )
-                    for outcome, name in zip(OUTCOMES, names, strict=True)
-                ]
+                found.select("estimator", outcome=pl.lit(own), share=name, low=f"{name}_low", high=f"{name}_high")
+                for own, name in zip(OUTCOMES, names, strict=True)
             )
     raise OptionError(f"{who}: {system_a!r} and {system_b!r} are not a pair")
 
@@ -195,17 +160,13 @@ def outcomes(data: Any, system_a: str, system_b: str) -> Any:
     """Rows estimator, outcome, share, low, high."""
     import altair as alt
 
-    told = {"p_win": f"{system_a} better", "p_tie": "tie", "p_loss": f"{system_b} better"}
+    told = dict(zip(OUTCOMES, (f"{system_a} better", "tie", f"{system_b} better"), strict=True))
+    order = list(told.values())
     label = "".join(f"datum.outcome == '{name}' ? {_quoted(text)} : " for name, text in told.items()) + "''"
-    colour = alt.Color(
-        "told:N",
-        title=None,
-        sort=list(told.values()),
-        scale=alt.Scale(domain=list(told.values()), range=[theme.BLUE, theme.GREY, theme.ORANGE]),
-    )
+    hues = alt.Scale(domain=order, range=[theme.BLUE, theme.GREY, theme.ORANGE])
+    colour = alt.Color("told:N", title=None, sort=order, scale=hues)
     base = alt.Chart(data).transform_calculate(told=label)
-    row = alt.Y("estimator:N", sort=None)
-    lane = alt.YOffset("told:N", sort=list(told.values()))
+    row, lane = alt.Y("estimator:N", sort=None), alt.YOffset("told:N", sort=order)
     whisker = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=2, opacity=0.6)
     x = alt.X("share:Q", title="Share of items", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"))
     return alt.layer(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from custodes.evaluate.ranking import ERRORS, Ranking
+from custodes.evaluate.ranking import Ranking
 from custodes.plots import theme
 from custodes.plots.choice import of_aspect, titled
 
@@ -33,12 +33,12 @@ def stacked_errors(data: Any) -> Any:
     """Rows of `Ranking.errors`."""
     import altair as alt
 
-    kinds = list(COLOURS)
+    kinds: Any = list(COLOURS)
     return (
         alt.Chart(data)
         .transform_filter("isValid(datum.correct)")
         .transform_calculate(right="datum.correct")
-        .transform_fold(list(ERRORS), as_=["kind", "share"])
+        .transform_fold(kinds, as_=["kind", "share"])
         .transform_calculate(place=f"indexof({kinds}, datum.kind)")
         .mark_bar(size=theme.ROW - 5)
         .encode(

@@ -35,9 +35,10 @@ def favoritism_by_system(
     'Whom the errors of selfeval favour (fluency)'
     """
     rows, aspect = of_aspect(result.pairs, aspect, who="favoritism_by_system")
-    rows = chosen(rows, "metric", metric, who="favoritism_by_system")
-    chart = by_system(theme.inline(rows)).properties(width=width)
-    return theme.themed(chart, dark=dark, title=titled(f"Whom the errors of {metric} favour", aspect))
+    chart = by_system(theme.inline(chosen(rows, "metric", metric, who="favoritism_by_system")))
+    return theme.themed(
+        chart.properties(width=width), dark=dark, title=titled(f"Whom the errors of {metric} favour", aspect)
+    )
 
 
 def by_system(data: Any) -> Any:
@@ -67,17 +68,14 @@ def by_system(data: Any) -> Any:
     once = sides.transform_window(row="row_number()", groupby=["system"]).transform_filter("datum.row === 1")
     system = alt.Y("system:N", sort=alt.EncodingSortField(field="centre", op="max", order="descending"))
     scale = alt.Scale(domain=[-2, 2])
-    axis = alt.Axis(title=AXIS, values=[-2, -1, 0, 1, 2])
     points = sides.mark_point(size=34, strokeWidth=1.4, opacity=0.95).encode(
-        x=alt.X("favi_turned:Q", scale=scale, axis=axis),
+        x=alt.X("favi_turned:Q", scale=scale, axis=alt.Axis(title=AXIS, values=[-2, -1, 0, 1, 2])),
         y=system,
         stroke=alt.value(theme.BLUE),
         fill=alt.Fill(
             "clear:N",
             title=None,
-            scale=alt.Scale(
-                domain=["interval excludes 0", "may be chance"], range=[theme.BLUE, "rgba(0,114,178,0.08)"]
-            ),
+            scale=alt.Scale(domain=list(CLEAR), range=list(CLEAR.values())),
             legend=alt.Legend(symbolStrokeColor=theme.BLUE, symbolOpacity=1),
         ),
         tooltip=[
@@ -89,13 +87,9 @@ def by_system(data: Any) -> Any:
             alt.Tooltip("note:N"),
         ],
     )
-    zero = (
-        alt.Chart(theme.inline(pl.DataFrame({"zero": [0]})))
-        .mark_rule(color=theme.GREY, strokeDash=[3, 3])
-        .encode(x="zero:Q")
-    )
+    zero = alt.Chart(theme.inline(pl.DataFrame({"zero": [0]}))).encode(x="zero:Q")
     return alt.layer(
-        zero,
+        zero.mark_rule(color=theme.GREY, strokeDash=[3, 3]),
         once.mark_rule(color=theme.GREY, opacity=0.8).encode(x=alt.X("least:Q", scale=scale), x2="most:Q", y=system),
         once.mark_bar(color=theme.GREY, opacity=0.3, size=12).encode(x=alt.X("q1:Q", scale=scale), x2="q3:Q", y=system),
         once.mark_tick(color=theme.ORANGE, thickness=3, size=13, opacity=1).encode(
@@ -169,8 +163,8 @@ def favoritism_and_accuracy(
     >>> chart = favoritism_and_accuracy(result, aspect="fluency")
     """
     rows, aspect = of_aspect(result.metrics, aspect, who="favoritism_and_accuracy")
-    chart = accuracy_scatter(theme.inline(rows)).properties(width=width)
-    return theme.themed(chart, dark=dark, title=titled("Favoritism beside accuracy", aspect))
+    chart = accuracy_scatter(theme.inline(rows))
+    return theme.themed(chart.properties(width=width), dark=dark, title=titled("Favoritism beside accuracy", aspect))
 
 
 def accuracy_scatter(data: Any) -> Any:

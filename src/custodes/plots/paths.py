@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
 from custodes.evaluate.ceiling.ceiling import Ceiling
@@ -36,9 +38,11 @@ def lasso_paths(
     >>> lasso_paths(result, "fluency").to_dict()["title"]
     'Who tells most of people (fluency)'
     """
-    rows = chosen(result.lasso, "target", target, who="lasso_paths")
-    chart = paths(theme.inline(rows), result).properties(width=width)
-    return theme.themed(chart, dark=dark, title=titled("Who tells most of people", target))
+    return theme.themed(
+        paths(theme.inline(chosen(result.lasso, "target", target, who="lasso_paths")), result).properties(width=width),
+        dark=dark,
+        title=titled("Who tells most of people", target),
+    )
 
 
 def paths(data: Any, result: Ceiling) -> Any:
@@ -49,17 +53,12 @@ def paths(data: Any, result: Ceiling) -> Any:
     end = least / (most / least) ** (ROOM / (1 - ROOM))
     x = alt.X("alpha:Q", title=PENALTY, scale=alt.Scale(type="log", domain=[most, end], nice=False), axis=powers(least))
     weight = alt.Y("weight:Q", title="Standardised weight", axis=alt.Axis(titleAngle=-90))
-    colour = alt.Color("metric:N", legend=None)
-    line = alt.Detail("metric:N")
-    tooltip = [
-        alt.Tooltip("metric:N", title="rater"),
-        alt.Tooltip("alpha:Q", format=".3~g"),
-        alt.Tooltip("weight:Q", format=".3f"),
-    ]
+    colour = alt.Color("rater:N", legend=None)
+    tooltip = theme.tips(result.declared()["lasso"], "rater", "alpha", "weight")
     base = alt.Chart(data)
-    metrics, people = (base.transform_filter(f"datum.kind === '{kind}'") for kind in ("metric", "human"))
+    metrics, people = (f"datum.kind === '{kind}'" for kind in ("metric", "human"))
     named = (
-        base.transform_calculate(key="datum.target + '\\n' + datum.metric")
+        base.transform_calculate(key="datum.target + '\\n' + datum.rater")
         .transform_joinaggregate(least="min(alpha)")
         .transform_filter("datum.alpha === datum.least")
         .transform_lookup(
@@ -69,38 +68,38 @@ def paths(data: Any, result: Ceiling) -> Any:
         .transform_filter("isValid(datum.name_y)")
         .transform_calculate(name_x=f"{least * (end / least) ** 0.1}")
     )
-    from_people = named.transform_filter("datum.kind === 'human'")
-    text = alt.Y("name_y:Q")
+    spot = {"x": alt.X("name_x:Q"), "y": alt.Y("name_y:Q"), "text": alt.Text("rater:N")}
     return alt.layer(
-        metrics.mark_line(color=theme.GREY, opacity=0.6, strokeWidth=1).encode(
-            x=x, y=weight, detail=line, tooltip=tooltip
-        ),
-        people.mark_line(strokeWidth=2.5).encode(x=x, y=weight, color=colour, tooltip=tooltip),
+        base.transform_filter(metrics)
+        .mark_line(color=theme.GREY, opacity=0.6, strokeWidth=1)
+        .encode(x=x, y=weight, detail="rater:N", tooltip=tooltip),
+        base.transform_filter(people).mark_line(strokeWidth=2.5).encode(x=x, y=weight, color=colour, tooltip=tooltip),
         named.mark_rule(color=theme.GREY, opacity=0.5).encode(x=x, x2="name_x:Q", y=weight, y2="name_y:Q"),
-        named.transform_filter("datum.kind === 'metric'")
-        .mark_text(align="left", dx=3)
-        .encode(x=alt.X("name_x:Q"), y=text, text="metric:N"),
-        from_people.mark_text(align="left", dx=3, fontWeight="bold").encode(
-            x=alt.X("name_x:Q"), y=text, text="metric:N", color=colour
-        ),
+        named.transform_filter(metrics).mark_text(align="left", dx=3).encode(**spot),
+        named.transform_filter(people).mark_text(align="left", dx=3, fontWeight="bold").encode(**spot, color=colour),
     ).properties(height=HEIGHT)
 
 
 def path_names(result: Ceiling) -> pl.DataFrame:
     """Rows key (target, line break, rater) and name_y: where the names of the lasso's paths stand, apart enough."""
-    rows = result.lasso.drop_nulls("weight").with_columns(
-        size=pl.col("weight").abs().max().over("target", "metric"),
-        gap=(pl.col("weight").max() - pl.col("weight").min()).over("target")
-        * (1.25 * labels.LINE / HEIGHT),  # the axis is a little longer
+    ends = (
+        result.lasso.drop_nulls("weight")
+        .with_columns(
+            size=pl.col("weight").abs().max().over("target", "rater"),
+            gap=(pl.col("weight").max() - pl.col("weight").min()).over("target")
+            * (1.25 * labels.LINE / HEIGHT),  # the axis is a little longer
+        )
+        .filter(pl.col("alpha") == pl.col("alpha").min())
     )
-    ends = rows.filter(pl.col("alpha") == pl.col("alpha").min())
     rank = pl.col("size").rank("ordinal", descending=True).over("target", "kind")
     named = ends.filter((pl.col("size") > 0) & ((pl.col("kind") == "human") | (rank <= NAMED)))
-    parts = []
-    for (target,), own in named.group_by("target", maintain_order=True):
-        spots = labels.apart(own["weight"].to_numpy(), gap=float(own["gap"][0]))
-        parts.append(own.select(key=pl.format("{}\n{}", pl.lit(target), "metric"), name_y=pl.Series(spots)))
-    return pl.concat(parts) if parts else pl.DataFrame(schema={"key": pl.String, "name_y": pl.Float64})
+    spots = [
+        labels.apart(own["weight"].to_numpy(), gap=float(own["gap"][0]))
+        for _, own in named.group_by("target", maintain_order=True)
+    ]
+    return named.select(
+        key=pl.format("{}\n{}", "target", "rater"), name_y=pl.Series(np.concatenate([*spots, np.empty(0)]))
+    )
 
 
 def forward_path(
@@ -116,16 +115,18 @@ def forward_path(
     >>> forward_path(result, "fluency").to_dict()["title"]
     'Which metric to add (fluency)'
     """
-    rows = chosen(result.forward, "target", target, who="forward_path")
-    chart = steps(theme.inline(rows)).properties(width=width)
-    return theme.themed(chart, dark=dark, title=titled("Which metric to add", target))
+    return theme.themed(
+        steps(theme.inline(chosen(result.forward, "target", target, who="forward_path"))).properties(width=width),
+        dark=dark,
+        title=titled("Which metric to add", target),
+    )
 
 
 def steps(data: Any) -> Any:
     """Rows of `Ceiling.forward` of one target."""
     import altair as alt
 
-    low, high = (f"(isValid(datum.gain) ? datum.gain_{end} : datum.{end})" for end in ("low", "high"))
+    low, high = (f"(isValid(datum.gain) ? datum.gain_{end} : datum.kendall_{end})" for end in ("low", "high"))
     kind = f"!isValid({low}) ? 1 : {low} > 0 ? 0 : {high} < 0 ? 2 : 1"
     base = (
         alt.Chart(data)
@@ -141,17 +142,8 @@ def steps(data: Any) -> Any:
         title="Metric added",
         axis=alt.Axis(labelAngle=-40, labelOverlap=False, labelLimit=140),
     )
-    axis = alt.Axis(title="Kendall τ-b, held out", titleAngle=-90)
-    y = alt.Y("kendall:Q", scale=alt.Scale(zero=False), axis=axis)
-    tooltip = [
-        alt.Tooltip("step:Q"),
-        alt.Tooltip("metric:N"),
-        *(
-            alt.Tooltip(f"{name}:Q", format=".3f")
-            for name in ("kendall", "low", "high", "gain", "gain_low", "gain_high")
-        ),
-        alt.Tooltip("chosen:Q", format=".0%", title="chosen so far in folds"),
-    ]
+    y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title="Kendall τ-b, held out", titleAngle=-90))
+    tooltip = theme.tips(Ceiling.declared()["forward"], "step", "metric", "kendall", "gain", "chosen")
     fill, stroke = (
         channel(
             "clear:N",
@@ -162,11 +154,13 @@ def steps(data: Any) -> Any:
         for channel, colours in ((alt.Fill, FILLS), (alt.Stroke, STROKES))
     )
     return alt.layer(
-        base.mark_line(opacity=0.5, color=theme.BLUE).encode(x=x, y=y),
-        base.transform_filter("isValid(datum.low)")
+        base.mark_line(opacity=0.5, color=theme.BLUE).encode(x=x, y=y("kendall:Q")),
+        base.transform_filter("isValid(datum.kendall_low)")
         .mark_rule(strokeWidth=2, opacity=0.6, color=theme.BLUE)
-        .encode(x=x, y=alt.Y("low:Q", scale=alt.Scale(zero=False), axis=axis), y2="high:Q"),
-        base.mark_point(opacity=1, strokeWidth=1.4).encode(x=x, y=y, stroke=stroke, fill=fill, tooltip=tooltip),
+        .encode(x=x, y=y("kendall_low:Q"), y2="kendall_high:Q"),
+        base.mark_point(opacity=1, strokeWidth=1.4).encode(
+            x=x, y=y("kendall:Q"), stroke=stroke, fill=fill, tooltip=tooltip
+        ),
     ).properties(height=HEIGHT)
 
 

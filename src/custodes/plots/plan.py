@@ -23,8 +23,7 @@ def power_curve(
     once and for all. Raises `OptionError` for an unknown aspect.
 
     >>> import custodes as cu
-    >>> from custodes.evaluate.protocol.plan import plan
-    >>> chart = power_curve(plan(margins=[0.1, 0.3], replications=2))
+    >>> chart = power_curve(cu.plan(margins=[0.1, 0.3], replications=2))
     >>> len(chart.to_dict()["layer"])
     2
     """

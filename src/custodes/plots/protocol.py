@@ -29,8 +29,7 @@ def budget_curve(
     margin alone have no KLD. Raises `OptionError` for an unknown aspect.
 
     >>> import custodes as cu
-    >>> from custodes.evaluate.protocol.protocol import protocol
-    >>> result = protocol(cu.read("demo"), aspect="fluency", replications=2, resamples=0)
+    >>> result = cu.protocol(cu.read("demo"), aspect="fluency", replications=2, resamples=0)
     >>> len(budget_curve(result).to_dict()["vconcat"])
     2
     """
@@ -44,11 +43,10 @@ def budget_curve(
 
 def line_names(rows: pl.DataFrame) -> list[str]:
     """What the lines of `Protocol.curve` are called: metric, estimator and stopping rule."""
-    who = pl.when(pl.col("metric") == NONE).then(pl.lit(ALONE)).otherwise("metric")
+    who = pl.col("metric").replace(NONE, ALONE)
     return (
-        rows.select(pl.format("{} · {} · {}", who, "estimator", "stop"))
+        rows.select(pl.format("{} · {} · {}", who, "estimator", "stopping").unique(maintain_order=True))
         .to_series()
-        .unique(maintain_order=True)
         .to_list()
     )
 
@@ -57,7 +55,7 @@ def curve(data: Any, measure: str, *, lines: Sequence[str]) -> Any:
     """Rows of `Protocol.curve`; `measure` is one of `MEASURES`, `lines` are `line_names`; one line needs no legend."""
     import altair as alt
 
-    name = f"(datum.metric == '{NONE}' ? '{ALONE}' : datum.metric) + ' · ' + datum.estimator + ' · ' + datum.stop"
+    name = f"(datum.metric == '{NONE}' ? '{ALONE}' : datum.metric) + ' · ' + datum.estimator + ' · ' + datum.stopping"
     base = alt.Chart(data).transform_filter(f"isValid(datum.{measure})").transform_calculate(line=name)
     legend = alt.Legend(columns=1, labelLimit=400) if len(lines) > 1 else None
     told: dict[str, Any] = {"title": None, "legend": legend, "scale": alt.Scale(domain=list(lines))}

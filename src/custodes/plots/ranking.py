@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from custodes.evaluate.comparison import HUMAN
+from custodes.evaluate.edges import DECISION, crossed, ranking_graph
 from custodes.evaluate.ranking import Ranking
 from custodes.plots import theme
 from custodes.plots.choice import chosen, of_aspect, titled
 from custodes.plots.layout import layered
-from custodes.stats.decisions import graph
 
 if TYPE_CHECKING:
     import altair as alt
@@ -45,9 +47,8 @@ def ranking_graphs(
     """
     import altair as alt
 
-    who = "ranking_graphs"
-    rows, aspect = of_aspect(result.decisions, aspect, who=who)
-    chosen(rows, "rater", metric, who=who, what="metric")
+    rows, aspect = of_aspect(result.decisions, aspect, who="ranking_graphs")
+    chosen(rows, "rater", metric, who="ranking_graphs", what="metric")
     drawn = graph_rows(rows)
     panels = [
         picture(theme.inline(drawn.filter(pl.col("rater") == rater))).properties(width=(width - 30) // 2, title=title)
@@ -58,53 +59,37 @@ def ranking_graphs(
 
 def graph_rows(decisions: pl.DataFrame) -> pl.DataFrame:
     """Nodes and edge points of every rater's graph, from `Ranking.decisions`."""
-    rows: list[tuple[str, str, str, str, str, str, float, float, float]] = []
+    rows: list[tuple[Any, ...]] = []
     for (aspect,), of_one in decisions.group_by("aspect", maintain_order=True):
-        systems = sorted({*of_one["system_a"], *of_one["system_b"]})
-        people = _beats(of_one.filter(pl.col("rater") == HUMAN), systems)
+        _, people = _beats(of_one.filter(rater=HUMAN))
         for (rater,), own in of_one.group_by("rater", maintain_order=True):
-            drawn = _graph(_beats(own, systems), people, systems)
-            rows += [(str(aspect), str(rater), *row) for row in drawn]
+            rows += [(aspect, rater, *row) for row in _graph(*_beats(own), people)]
     return pl.DataFrame(rows, schema=GRAPH_SCHEMA, orient="row")
 
 
-def _beats(decisions: pl.DataFrame, systems: list[str]) -> np.ndarray:
-    """(systems, systems): whether one significantly beats the other."""
-    position = {name: i for i, name in enumerate(systems)}
-    beats = np.zeros((len(systems),) * 2, dtype=bool)
-    for a, b, decision in decisions.select("system_a", "system_b", "decision").iter_rows():
-        if decision == "+":
-            beats[position[a], position[b]] = True
-        elif decision == "-":
-            beats[position[b], position[a]] = True
-    return beats
+def _beats(decisions: pl.DataFrame) -> tuple[list[str], NDArray[np.bool_]]:
+    """The systems, and (systems, systems): whether one significantly beats the other."""
+    won, lost = (decisions["decision"].eq_missing(DECISION[sign]).to_numpy() for sign in (1, -1))
+    systems, beats = crossed(decisions["system_a"].to_list(), decisions["system_b"].to_list(), won, lost)
+    return systems, beats == 1
 
 
-def _graph(
-    beats: np.ndarray, people: np.ndarray, systems: list[str]
-) -> list[tuple[str, str, str, str, float, float, float]]:
-    component, between = graph.condensation(beats)
-    edges = graph.reduced_edges(beats)
+def _graph(systems: list[str], beats: NDArray[np.bool_], people: NDArray[np.bool_]) -> Iterable[tuple[Any, ...]]:
+    """What the columns of `GRAPH_SCHEMA` after the first two hold."""
+    names, members, between, edges = ranking_graph(systems, beats)
     layout = layered(between, edges)
-    members = [np.flatnonzero(component == k) for k in range(len(between))]
-    labels = [" ~ ".join(systems[i] for i in group) for group in members]
     half = max(1.0, float(np.abs(layout.x).max(initial=0)) + 0.5)
-    rows: list[tuple[str, str, str, str, float, float, float]] = []
-    height = np.empty(len(labels))
-    for k in np.unique(layout.layer):
-        inside = np.flatnonzero(layout.layer == k)
-        inside = inside[np.argsort(layout.x[inside])]
-        height[inside] = 2.0 * k + (np.arange(len(inside)) % 2 if len(inside) > STAGGER_OVER else 0)
-    for node, label in enumerate(labels):
-        rows.append(("node", label, "", "", float(layout.x[node] / half), float(height[node]), 0.0))
+    beside = layout.layer[:, None] == layout.layer
+    place = (beside & (layout.x < layout.x[:, None])).sum(axis=1)
+    height = 2.0 * layout.layer + np.where(beside.sum(axis=1) > STAGGER_OVER, place % 2, 0)
+    for name, x, y in zip(names, layout.x / half, height, strict=True):
+        yield ("node", name, "", "", float(x), float(y), 0.0)
     for (winner, loser), line in zip(edges, layout.lines, strict=True):
-        here, there = np.ix_(members[winner], members[loser]), np.ix_(members[loser], members[winner])
-        reading = "agree" if people[here].any() else "invert" if people[there].any() else "insert"
-        name = f"{labels[winner]} > {labels[loser]}"
-        ends = {0: height[winner], len(line) - 1: height[loser]}
-        for step, (x, layer) in enumerate(line):
-            rows.append(("edge", "", name, reading, x / half, float(ends.get(step, 2.0 * layer)), float(step)))
-    return rows
+        here, there = (people[np.ix_(members[a], members[b])].any() for a, b in ((winner, loser), (loser, winner)))
+        reading = "agree" if here else "invert" if there else "insert"
+        heights = [height[winner], *(2.0 * layer for _, layer in line[1:-1]), height[loser]]
+        for step, ((x, _), y) in enumerate(zip(line, heights, strict=True)):
+            yield ("edge", "", f"{names[winner]} > {names[loser]}", reading, x / half, float(y), float(step))
 
 
 def picture(data: Any) -> Any:

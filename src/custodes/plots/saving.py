@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from custodes.errors import OptionError, suggestion
 from custodes.files import write_atomically
@@ -15,8 +17,9 @@ FORMATS = ("svg", "pdf", "png", "html", "json")
 PNG_SCALE = 3
 
 
-def save(chart: alt.TopLevelMixin, path: str | Path) -> Path:
-    """Write a chart as .svg, .pdf, .png, .html (self-contained) or .json (Vega-Lite), whole or not at all.
+def save(chart: alt.TopLevelMixin | Mapping[str, Any], path: str | Path) -> Path:
+    """Write a chart (or its Vega-Lite specification) as .svg, .pdf, .png, .html (self-contained) or .json, whole or not
+    at all.
 
     Raises `OptionError` for another suffix and where the path cannot be written.
 
@@ -36,20 +39,17 @@ def save(chart: alt.TopLevelMixin, path: str | Path) -> Path:
     return write_atomically(target, rendered(chart, kind))
 
 
-def rendered(chart: alt.TopLevelMixin, kind: str) -> str | bytes:
+def rendered(chart: alt.TopLevelMixin | Mapping[str, Any], kind: str) -> str | bytes:
     """The content of a file of one of `FORMATS`."""
     import vl_convert
 
-    if kind == "json":
-        return str(chart.to_json(indent=1))
-    spec = chart.to_dict()
-    content: str | bytes
-    if kind == "svg":
-        content = vl_convert.vegalite_to_svg(spec)
-    elif kind == "pdf":
-        content = vl_convert.vegalite_to_pdf(spec)
-    elif kind == "png":
-        content = vl_convert.vegalite_to_png(spec, scale=PNG_SCALE)
-    else:
-        content = vl_convert.vegalite_to_html(spec, bundle=True)
+    spec: Any = chart if isinstance(chart, Mapping) else chart.to_dict()
+    drawn: Mapping[str, Callable[[], Any]] = {
+        "json": lambda: json.dumps(spec, indent=1),
+        "svg": lambda: vl_convert.vegalite_to_svg(spec),
+        "pdf": lambda: vl_convert.vegalite_to_pdf(spec),
+        "png": lambda: vl_convert.vegalite_to_png(spec, scale=PNG_SCALE),
+        "html": lambda: vl_convert.vegalite_to_html(spec, bundle=True),
+    }
+    content: str | bytes = drawn[kind]()
     return content

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from custodes.evaluate.tables import Table
+
 if TYPE_CHECKING:
     import altair as alt
 
@@ -96,3 +98,18 @@ def inline(frame: pl.DataFrame) -> alt.Data:
     import altair as alt
 
     return alt.Data(values=frame.to_dicts())  # type: ignore[no-untyped-call]
+
+
+def tips(table: Table, *names: str) -> list[alt.Tooltip]:
+    """What a mark says of itself: columns of a declared table by their labels, an estimate with its interval."""
+    import altair as alt
+
+    return [
+        alt.Tooltip(
+            f"{name}:{'Q' if own.is_number else 'N'}",
+            title=own.label + name.removeprefix(own.name).replace("_", " "),
+            format={"score": ".3~g", "share": ".0%"}.get(own.kind, ""),
+        )
+        for own in map(table.column, names)
+        for name in own.names
+    ]

@@ -1,23 +1,31 @@
-"""What a section of the report is made of: prose and tables as HTML, pictures as specifications."""
+"""What a section of the report is made of: how its question is asked, its pictures, its tables, and its prose."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from custodes.data.study import Study
+from custodes.errors import CustodesError, InputError
+from custodes.evaluate import wording
+from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.result import Result
-from custodes.reporting import wording
-from custodes.reporting.verdict import Verdict
+from custodes.evaluate.tables import Column, Table
+from custodes.evaluate.verdict import leaders
+from custodes.plots import theme
 
 if TYPE_CHECKING:
     import jinja2
 
 TEMPLATES = Path(__file__).parent / "templates"
+
+ONE_SIDED = "people always prefer the same side of the pair, so sides are compared and not systems."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,23 +47,39 @@ class Figure:
     fields: Mapping[str, str] = field(default_factory=dict)
     lines: tuple[str, ...] = ()
 
+    def drawn(self, context: Context, choice: Mapping[str, str]) -> dict[str, Any] | None:
+        """The picture with its rows, as the page shows it for a choice; None where there is nothing to draw."""
 
-@dataclass(frozen=True, kw_only=True)
-class Column:
-    """A column of a table: `kind` is text, int, number, percent or p; `low` and `high` make it an interval."""
+        def filled(text: str) -> str:
+            return text.format_map(choice)
 
-    field: str
-    label: str
-    kind: str = "text"
-    low: str = ""
-    high: str = ""
-    title: str = ""
-    more: bool = False
+        rows = context.table(self.table)
+        for columns, wanted in self.where.items():
+            rows = rows.filter(pl.any_horizontal(pl.col(columns.split("|")) == filled(wanted)))
+        if self.fields:
+            known = {to: filled(name) for to, name in self.fields.items()}
+            rows = rows.select(**{to: pl.col(name) for to, name in known.items() if name in rows.columns})
+        if rows.is_empty():
+            return None
+        spec = _replaced(self.spec, "{statistic}", STATISTICS[choice["statistic"]].label)
+        named = self.title if "{aspect}" in self.title or not choice["aspect"] else f"{self.title} ({{aspect}})"
+        width = {"width": theme.PAGE_WIDTH} if spec.get("width") == "container" else {}
+        shown = {"config": theme.config(theme.LIGHT), "title": filled(named), "datasets": {"rows": rows.to_dicts()}}
+        return {**spec, **width, **shown}
+
+
+def _replaced(spec: Any, old: str, new: str) -> Any:
+    if isinstance(spec, Mapping):
+        return {name: _replaced(part, old, new) for name, part in spec.items()}
+    return [_replaced(part, old, new) for part in spec] if isinstance(spec, list) else new if spec == old else spec
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChosenTable:
-    """A table too long to show whole: the page shows the rows that fit the reader's choices."""
+    """A table too long to show whole: the page shows the rows that fit the reader's choices.
+
+    `columns` are shown; by default the essential ones of the table as it is declared.
+    """
 
     id: str
     caption: str
@@ -64,49 +88,137 @@ class ChosenTable:
     where: Mapping[str, str]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Section:
-    """One section: its prose and tables, and what the page draws in it."""
-
-    id: str
-    title: str
-    html: str
-    charts: tuple[Figure, ...] = ()
-    tables: tuple[ChosenTable, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Context:
-    """What sections are made from: results by question, the verdict, names, and tables beyond those of results.
+    """What sections are made from: a study and the answers to what is asked of it, each asked once.
 
-    `absent` says why a question that not every study allows was not asked.
+    `options` are those of the report, which reach every question that has an argument of their name; `best` is the
+    best metric of each aspect, `extra` holds tables beyond those of results, `absent` says why a question was not
+    answered.
     """
 
-    study: str
-    results: Mapping[str, Result]
-    verdict: Verdict
-    aspects: tuple[str, ...]
-    metrics: tuple[str, ...]
-    pairs: tuple[tuple[str, str], ...]
-    extra: Mapping[str, pl.DataFrame]
-    absent: Mapping[str, str]
+    study: Study
+    options: Mapping[str, Any]
+    results: dict[str, Result] = field(default_factory=dict)
+    extra: dict[str, pl.DataFrame] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
+
+    def ask(self, question: Callable[..., Any], **more: Any) -> Any:
+        """The answer of this study to a question, with the options of the report that it knows."""
+        known = inspect.signature(question).parameters
+        return question(self.study, **{name: own for name, own in self.options.items() if name in known} | more)
 
     def table(self, name: str) -> pl.DataFrame:
         """A table by its full name, `question.table`."""
         if name in self.extra:
             return self.extra[name]
         question, _, table = name.partition(".")
-        return self.results[question].tables()[table]
+        return self.results[question].to_frame(table)
+
+    def declared(self, name: str) -> Table:
+        """How a table is declared, by its full name."""
+        question, _, table = name.partition(".")
+        return self.results[question].declared()[table]
+
+    def notes(self, question: str, *rules: str) -> list[tuple[str | None, str]]:
+        """The notes of a result, of rules that begin like one of these (none: of all), with their aspect."""
+        told = self.results[question].notes
+        return [(note.aspect or None, note.message) for note in told if not rules or note.rule.startswith(rules)]
+
+    @cached_property
+    def aspects(self) -> tuple[str, ...]:
+        """The aspects that people rated."""
+        return tuple(self.table("agreement.metrics")["aspect"].unique(maintain_order=True))
+
+    @cached_property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics, in the order of the study."""
+        return tuple(self.table("agreement.metrics")["metric"].unique(maintain_order=True))
+
+    @cached_property
+    def best(self) -> dict[str, str]:
+        """The metric of each aspect that agrees best with people."""
+        first = self.table("agreement.standing").unique("aspect", keep="first", maintain_order=True)
+        return dict(first.select("aspect", "metric").iter_rows())
+
+    @cached_property
+    def leaders(self) -> dict[str, list[str]]:
+        """The best metrics of each aspect, which are not told apart."""
+        agreed: Any = self.results["agreement"]
+        return leaders(agreed)
+
+    def choice(self, aspect: str, metric: str, statistic: str) -> dict[str, str]:
+        """What a reader would have chosen to see this: the first pair of systems, all pairs of a correction."""
+        first = self.table("favoritism.pairs").row(0, named=True)
+        pair = {name: first[name] for name in ("system_a", "system_b")}
+        return {"aspect": aspect, "metric": metric, "corrected": metric, "statistic": statistic, "which": "all", **pair}
 
     @property
     def one_sided(self) -> list[str]:
         """Aspects where people always prefer the same side, so that sides and not systems are compared."""
-        problems = self.table("check.problems")
-        rows = problems.filter(pl.col("rule") == "one-sided-people")
+        rows = self.table("check.problems").filter(rule="one-sided-people")
         return [str(aspect) for aspect in rows["aspect"].unique(maintain_order=True)]
 
 
-SectionMaker = Callable[[Context], Section]
+def nothing(context: Context) -> Sequence[Any]:
+    """No pictures, or no tables."""
+    return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """One section, named after its question (or '' for none): `ask` answers it, `figures` and `tables` are what the
+    page draws in it, `build` gives what its template `QUESTION.html` needs beyond those; a section with a `text` needs
+    no template: the page shows the text, the pictures, and the `table` that it builds.
+
+    `extra` makes tables that only pictures need. Where `compares_systems`, it says nothing of sides.
+    """
+
+    question: str
+    title: str
+    build: Callable[[Context], Mapping[str, Any]]
+    text: str = ""
+    ask: Callable[[Context], Result] | None = None
+    figures: Callable[[Context], Sequence[Figure]] = nothing
+    tables: Callable[[Context], Sequence[ChosenTable]] = nothing
+    extra: Callable[[Context], Mapping[str, pl.DataFrame]] | None = None
+    compares_systems: bool = True
+    required: bool = False
+
+    def answer(self, context: Context) -> None:
+        """Ask the question, or keep why it cannot be answered; raises where no page makes sense without it."""
+        if self.ask is None:
+            return
+        try:
+            if self.compares_systems and not self.required and set(context.one_sided) >= set(context.aspects):
+                raise InputError(ONE_SIDED)
+            context.results[self.question] = self.ask(context)
+        except CustodesError as error:
+            if self.required:
+                raise
+            context.absent[self.question] = str(error)
+        else:
+            context.extra |= self.extra(context) if self.extra else {}
+
+    def drawn(self, context: Context) -> tuple[Sequence[Figure], Sequence[ChosenTable]]:
+        """The pictures and tables of chosen rows, none of a question without an answer."""
+        told = self.question not in context.absent
+        return (self.figures(context), self.tables(context)) if told else ((), ())
+
+    def html(self, context: Context, figures: Sequence[Figure], tables: Sequence[ChosenTable]) -> str:
+        """Prose, with the pictures and tables that are `drawn`."""
+        if self.question in context.absent:
+            return render("absent.html", reason=context.absent[self.question])
+        result = context.results.get(self.question)
+        return render(
+            "section.html" if self.text else f"{self.question}.html",
+            text=self.text,
+            one_sided=context.one_sided,
+            options=result.provenance.options if result else {},
+            figures={figure.id: figure for figure in figures},
+            chosen={table.id: table for table in tables},
+            **self.build(context),
+        )
 
 
 @cache

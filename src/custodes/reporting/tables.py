@@ -7,16 +7,26 @@ import json
 import math
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
-from custodes.reporting.section import Column, render
-from custodes.reporting.wording import UNDEFINED, interval, percent
+from custodes.evaluate.tables import Column, Kind
+from custodes.evaluate.wording import UNDEFINED, interval, percent
+from custodes.reporting.section import ChosenTable, Context, render
 
 DIGITS = 5
 """Significant digits of embedded numbers: more than any interval here supports."""
+
+SHOWN: Mapping[Kind, str] = {"count": "int", "share": "percent", "probability": "percent", "score": "number", "p": "p"}
+"""How the page shows a kind of value: text, unless it is a number."""
+
+
+@dataclass(frozen=True)
+class _Cell:
+    text: str
+    value: Any
 
 
 def table_html(
@@ -25,39 +35,58 @@ def table_html(
     *,
     id: str,
     caption: str,
-    notes: Iterable[str] = (),
-    switched: bool = True,
+    notes: Iterable[tuple[str | None, str]] = (),
+    by: str | None = "aspect",
 ) -> str:
-    """A frame as a table, written out; where `switched`, the page shows the rows of one aspect at a time."""
+    """A frame as a table, written out; the page shows the rows of one aspect at a time, which the column `by` names
+    (None: all rows). `notes` have the aspect that they speak of (None: all)."""
     rows = [
-        {"aspect": row["aspect"] if switched else None, "cells": [_cell(row, column) for column in columns]}
+        {"aspect": row[by] if by else None, "cells": [_cell(row, column) for column in columns]}
         for row in frame.iter_rows(named=True)
     ]
-    return render("table.html", id=id, caption=caption, columns=columns, rows=rows, notes=_told(frame, notes))
+    told = list(dict.fromkeys(notes))
+    return render("table.html", id=id, caption=caption, columns=plain(columns), rows=rows, notes=told)
 
 
-def _told(frame: pl.DataFrame, notes: Iterable[str]) -> list[tuple[str | None, str]]:
-    """Notes once each, with the aspect that they speak of (None: of all)."""
-    aspects = frame["aspect"].unique(maintain_order=True).to_list()
-    about = {note: [aspect for aspect in aspects if f"aspect {aspect!r}" in note] for note in notes}
-    return [(found[0] if found else None, note) for note, found in about.items()]
+def chosen_table(context: Context, id: str, caption: str, table: str, where: Mapping[str, str]) -> ChosenTable:
+    """The essential columns of a declared table, less those that have one value for a reader's choice."""
+    declared = context.declared(table).columns
+    columns = tuple(own for own in declared if own.essential and own.name not in where)
+    return ChosenTable(id=id, caption=caption, table=table, columns=columns, where=where)
 
 
-def _cell(row: Mapping[str, Any], column: Column) -> dict[str, Any]:
-    value = row[column.field]
-    if column.kind == "text":
+def _cell(row: Mapping[str, Any], column: Column) -> _Cell:
+    value = row[column.name]
+    if not column.is_number:
         text = ", ".join(value) if isinstance(value, list) else "" if value is None else str(value)
-        return {"text": text, "value": text, "number": False}
+        return _Cell(text, text)
     if value is None:
-        return {"text": UNDEFINED, "value": "", "number": True}
-    low, high = row.get(column.low), row.get(column.high)
-    if column.kind == "int":
-        text = f"{value:,}".replace(",", "\u202f")
-    elif column.kind == "percent":
-        text = percent(value) if low is None or high is None else f"{percent(value)} [{percent(low)}, {percent(high)}]"
-    else:
-        text = interval(value, low, high, digits=3 if column.kind == "p" else 2)
-    return {"text": text, "value": value, "number": True}
+        return _Cell(UNDEFINED, "")
+    kind = SHOWN[column.kind]
+    if kind == "int":
+        return _Cell(f"{value:,}".replace(",", "\u202f"), value)
+    low, high = (row[f"{column.name}{end}"] if column.interval else None for end in ("_low", "_high"))
+    digits = 3 if kind == "p" else 2
+    text = interval(value, low, high, digits=digits, shown=percent if kind == "percent" else None)
+    if column.sd and (sd := row[f"{column.name}_sd"]) is not None:
+        text += f" ± {interval(sd, None, None, digits=digits, shown=percent if kind == 'percent' else None)}"
+    return _Cell(text, value)
+
+
+def plain(columns: Sequence[Column]) -> list[dict[str, Any]]:
+    """Columns as the page's script and templates take them."""
+    return [
+        {
+            "field": own.name,
+            "label": own.label,
+            "title": own.doc,
+            "kind": SHOWN.get(own.kind, "text"),
+            "interval": own.interval,
+            "sd": own.sd,
+            "more": not own.essential,
+        }
+        for own in columns
+    ]
 
 
 def columnar(frame: pl.DataFrame) -> dict[str, Any]:
@@ -89,8 +118,3 @@ def packed(value: Any) -> str:
     """JSON, deflated and in base 64: a quarter of the size, and nothing in it can end the element it stands in."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return base64.b64encode(zlib.compress(text.encode(), level=9)).decode()
-
-
-def plain(columns: Sequence[Column]) -> list[dict[str, Any]]:
-    """Columns for the page's script."""
-    return [asdict(column) for column in columns]

@@ -9,8 +9,9 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.evaluate.ceiling.halo import _kendall, halo_table
-from custodes.evaluate.ceiling.prediction_target import Part, target_of
+from custodes.evaluate.ceiling.ceiling import Ceiling
+from custodes.evaluate.ceiling.halo import _kendall, halo_columns
+from custodes.evaluate.ceiling.prediction_target import target_of
 from custodes.evaluate.judges import judges
 from custodes.evaluate.people import mean_over_people
 
@@ -40,11 +41,11 @@ def ratings(halo: float, *, annotators: int = 3, aspects: int = 3) -> pl.DataFra
     return pl.concat(frames)
 
 
-def asked(table: pl.DataFrame, **options: Any) -> cu.Ceiling:
+def asked(table: pl.DataFrame, **options: Any) -> Ceiling:
     return cu.ceiling(cu.read(table), model="ridge", steps=1, **{"resamples": 0, **options})
 
 
-def noted(made: cu.Ceiling, rule: str) -> list[str]:
+def noted(made: Ceiling, rule: str) -> list[str]:
     return [note.message for note in made.notes if note.rule == rule]
 
 
@@ -72,7 +73,11 @@ def test_halo_is_what_only_the_same_annotator_knows() -> None:
 def test_nothing_to_tell_apart_gives_no_rows(design: dict[str, int]) -> None:
     made = cu.ceiling(study(0.5, **design), model="ridge", resamples=0, steps=1)
     assert made.halo.is_empty()
-    assert made.halo.columns == ["target", "source", "kendall", "low", "high", "lead", "lead_low", "lead_high"]
+    assert made.halo.columns == [
+        "target",
+        "source",
+        *(f"{name}{end}" for name in ("kendall", "lead") for end in ("", "_low", "_high")),
+    ]
 
 
 def test_the_lead_over_other_annotators_is_paired() -> None:
@@ -87,7 +92,7 @@ def test_the_lead_over_other_annotators_is_paired() -> None:
     assert other["lead_low"] is other["lead_high"] is None
     metrics = halo.row(by_predicate=pl.col("source") == "metrics", named=True)
     # Both sources predict the same ratings, so the difference varies less than if they were independent.
-    apart = np.hypot(metrics["high"] - metrics["low"], other["high"] - other["low"])
+    apart = np.hypot(*(row["kendall_high"] - row["kendall_low"] for row in (metrics, other)))
     assert metrics["lead_high"] - metrics["lead_low"] < 0.95 * apart
 
 
@@ -111,16 +116,16 @@ def test_annotators_weigh_by_what_they_rated() -> None:
     few = table.filter((pl.col("rater") != "ann0") | (pl.col("item") < 30))
     halo = asked(few).halo.filter(target="aspect0")["kendall"].to_numpy()
     who = judges(cu.read(few))
-    target = target_of(who, Part(aspect="aspect0", me=0), "item", 0, np.random.default_rng(0))
+    target = target_of(who, 0, "item", 0, np.random.default_rng(0))
     taus = []
     for person in range(3):
         rest = np.delete(np.arange(3), person)
         elsewhere = np.stack([mean_over_people(who.annotators[k, rest]) for k in (1, 2)])
         own = (who.annotators[1:, person], elsewhere, who.scores[target.columns["metrics"]])
         taus.append(_kendall(target, who.annotators[0, person], own)[0])
-    table_now, _ = halo_table(target, 0.95)
-    np.testing.assert_allclose(table_now["kendall"], np.average(taus, axis=0, weights=[150, 300, 300]))
-    assert halo == pytest.approx(table_now["kendall"].to_numpy(), abs=0.05)  # other folds
+    now, _ = halo_columns(target, 0.95)
+    np.testing.assert_allclose(now["kendall"], np.average(taus, axis=0, weights=[150, 300, 300]))
+    assert halo == pytest.approx(now["kendall"], abs=0.05)  # other folds
 
 
 def test_sparse_designs_and_annotators_who_share_nothing() -> None:
@@ -129,7 +134,7 @@ def test_sparse_designs_and_annotators_who_share_nothing() -> None:
     pair = pl.col("item") % 2 == pl.col("rater").is_in(["ann2", "ann3"]).cast(int)
     made = asked(table.filter((pl.col("kind") == "metric") | pair), resamples=50)
     assert made.halo.height == 9
-    assert made.halo["low"].null_count() == 0
+    assert made.halo["kendall_low"].null_count() == 0
     own = pl.col("item") % 4 == pl.col("rater").replace({"metric": "0"}).str.tail(1).cast(int)
     apart = asked(table.filter((pl.col("kind") == "metric") | own), resamples=50)
     assert apart.halo.is_empty()

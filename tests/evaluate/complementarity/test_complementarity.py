@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 from scipy import stats
 
 import custodes as cu
@@ -99,9 +100,7 @@ def kinds(a: str, b: str) -> str:
 
 
 def found(made: Complementarity) -> dict[tuple[str, str], float]:
-    return {
-        tuple(sorted(row[:2])): row[2] for row in made.pairs.select("metric_a", "metric_b", "complementarity").rows()
-    }
+    return {tuple(sorted(row[:2])): row[2] for row in made.pairs.select("rater_a", "rater_b", "complementarity").rows()}
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -113,11 +112,11 @@ def test_every_average_against_scipy_and_the_definition(rule: str, level: str, r
     expected = distances_by_definition(scores, rule, level)
     mean = {pair: np.nanmean(own) for pair, own in expected.items()}
     for row in made.pairs.iter_rows(named=True):
-        pair = row["metric_a"], row["metric_b"]
+        pair = row["rater_a"], row["rater_b"]
         assert row["complementarity"] == pytest.approx(mean[pair], abs=1e-12)
         assert row["n"] == np.isfinite(expected[pair]).sum()
         assert f"{row['kind_a']}-{row['kind_b']}" == kinds(*pair)
-        assert row["low"] is row["high"] is None
+        assert row["complementarity_low"] is row["complementarity_high"] is None
     assert made.pairs.height == len(mean) == 15
     average = {}
     for row in made.averages.iter_rows(named=True):
@@ -129,8 +128,8 @@ def test_every_average_against_scipy_and_the_definition(rule: str, level: str, r
         assert row["difference"] == pytest.approx(average[row["kinds_a"]] - average[row["kinds_b"]], abs=1e-12)
     for row in made.raters.iter_rows(named=True):  # equation 4: the mean over the others of that kind
         for column, kind in (("with_humans", "human"), ("with_metrics", "metric")):
-            others = [n for n in NAMES.values() if n != row["metric"] and n.startswith("human") == (kind == "human")]
-            own = [mean[pair] for pair in mean if row["metric"] in pair and (set(pair) - {row["metric"]}) & set(others)]
+            others = [n for n in NAMES.values() if n != row["rater"] and n.startswith("human") == (kind == "human")]
+            own = [mean[pair] for pair in mean if row["rater"] in pair and (set(pair) - {row["rater"]}) & set(others)]
             assert len(own) == len(others)
             assert row[column] == pytest.approx(np.mean(own), abs=1e-12)
     lost = sum(np.isnan(own).sum() for own in expected.values())
@@ -164,19 +163,19 @@ def test_intervals_at_the_system_level_are_those_of_a_brute_force_bootstrap() ->
             for pair, own in distances.items()
         }
         for row in made.pairs.iter_rows(named=True):
-            ends = np.nanquantile(drawn[row["metric_a"], row["metric_b"]], [0.05, 0.95])
-            np.testing.assert_allclose([row["low"], row["high"]], ends, atol=1e-12)
+            ends = np.nanquantile(drawn[row["rater_a"], row["rater_b"]], [0.05, 0.95])
+            np.testing.assert_allclose([row["complementarity_low"], row["complementarity_high"]], ends, atol=1e-12)
         average = {
             kind: np.nanmean([draws for pair, draws in drawn.items() if kinds(*pair) == kind], axis=0)
             for kind in made.averages["kinds"]
         }
         for row in made.averages.iter_rows(named=True):
             ends = np.nanquantile(average[row["kinds"]], [0.05, 0.95])
-            np.testing.assert_allclose([row["low"], row["high"]], ends, atol=1e-12)
+            np.testing.assert_allclose([row["complementarity_low"], row["complementarity_high"]], ends, atol=1e-12)
         for row in made.gaps.iter_rows(named=True):
             ends = np.nanquantile(average[row["kinds_a"]] - average[row["kinds_b"]], [0.05, 0.95])
-            np.testing.assert_allclose([row["low"], row["high"]], ends, atol=1e-12)
-        bleu = made.raters.row(by_predicate=pl.col("metric") == "bleu", named=True)
+            np.testing.assert_allclose([row["difference_low"], row["difference_high"]], ends, atol=1e-12)
+        bleu = made.raters.row(by_predicate=pl.col("rater") == "bleu", named=True)
         own = np.nanmean([draws for pair, draws in drawn.items() if "bleu" in pair and pair[0][:5] == "human"], axis=0)
         ends = np.nanquantile(own, [0.05, 0.95])
         np.testing.assert_allclose([bleu["with_humans_low"], bleu["with_humans_high"]], ends, atol=1e-12)
@@ -200,14 +199,12 @@ def test_intervals_at_the_utterance_level_are_close_to_those_of_resampled_items(
             return float(np.mean(told))
 
         draws = np.array([resampled(w) for w in weights])
-        row = made.pairs.row(
-            by_predicate=(pl.col("metric_a") == NAMES[a]) & (pl.col("metric_b") == NAMES[b]), named=True
-        )
+        row = made.pairs.row(by_predicate=(pl.col("rater_a") == NAMES[a]) & (pl.col("rater_b") == NAMES[b]), named=True)
         assert row["complementarity"] == pytest.approx(resampled(np.ones(60, dtype=int)), abs=1e-12)
         low, high = np.quantile(draws, [0.025, 0.975])
-        assert row["low"] == pytest.approx(low, abs=0.1 * (high - low))
-        assert row["high"] == pytest.approx(high, abs=0.1 * (high - low))
-        assert row["low"] < row["complementarity"] < row["high"]
+        assert row["complementarity_low"] == pytest.approx(low, abs=0.1 * (high - low))
+        assert row["complementarity_high"] == pytest.approx(high, abs=0.1 * (high - low))
+        assert row["complementarity_low"] < row["complementarity"] < row["complementarity_high"]
 
 
 def by_definition_between_items(x: np.ndarray, y: np.ndarray, item: np.ndarray) -> float:
@@ -226,7 +223,9 @@ def same(one: Complementarity, other: Complementarity, rename: dict[str, str] | 
     rename = rename or {}
 
     def keyed(made: Complementarity, names: dict[str, str]) -> dict[tuple[str, ...], tuple[float, ...]]:
-        rows = made.pairs.select("metric_a", "metric_b", "complementarity", "low", "high").rows()
+        rows = made.pairs.select(
+            "rater_a", "rater_b", "complementarity", "complementarity_low", "complementarity_high"
+        ).rows()
         return {tuple(sorted(names.get(name, name) for name in row[:2])): row[2:] for row in rows}
 
     ours, theirs = keyed(one, rename), keyed(other, {})
@@ -243,7 +242,7 @@ ASKED = st.sampled_from([(level, rule) for level in LEVELS for rule in RULES])
 
 @settings(max_examples=6, deadline=None)
 @given(seed=st.integers(0, 10**6), asked=ASKED, power=st.sampled_from([3.0, 1 / 3]))
-def test_distances_are_those_of_ranks_symmetric_and_within_0_and_1(seed: int, asked: Any, power: float) -> None:
+def test_distances_are_those_of_ranks_symrater_and_within_0_and_1(seed: int, asked: Any, power: float) -> None:
     scores = small(seed)
     level, rule = asked
     ask: dict[str, Any] = {"level": level, "distance": rule, "resamples": 10}
@@ -336,7 +335,9 @@ def test_clusters_are_resampled_whole() -> None:
     clustered = complementarity(judged(copied).describe(items=documents), resamples=200)
     loose = complementarity(judged(copied), resamples=200)
     same(clustered, plain)
-    widths = [made.averages["high"] - made.averages["low"] for made in (loose, clustered)]
+    widths = [
+        made.averages["complementarity_high"] - made.averages["complementarity_low"] for made in (loose, clustered)
+    ]
     assert (widths[0] < 0.7 * widths[1]).all()
 
 
@@ -362,7 +363,7 @@ def test_annotators_are_compared_one_by_one_on_demand() -> None:
     scores = small(6)
     scores["bob", "style"] = drawn(1, 7, 5).round()
     made = complementarity(judged(scores), people="annotators", resamples=0)
-    assert [n for n in made.raters["metric"] if n.startswith(("ann", "bob"))] == ["ann:style", "bob:style", "ann:truth"]
+    assert [n for n in made.raters["rater"] if n.startswith(("ann", "bob"))] == ["ann:style", "bob:style", "ann:truth"]
     expected = np.nanmean(
         [by_definition(x, y, "tau-b") for x, y in zip(scores["ann", "style"], scores["bob", "style"], strict=True)]
     )
@@ -386,15 +387,16 @@ def test_a_rater_that_ranks_nothing_is_null_named_and_outside_every_average(rule
     more = {**scores, ("flat", ""): np.full((7, 5), 3.0), ("stuck", ""): stuck}
     made = complementarity(judged(more), distance=rule, level=level, resamples=30)
     without = complementarity(judged(scores), distance=rule, level=level, resamples=30)
-    idle = pl.col("metric_a").is_in(["flat", "stuck"]) | pl.col("metric_b").is_in(["flat", "stuck"])
+    idle = pl.col("rater_a").is_in(["flat", "stuck"]) | pl.col("rater_b").is_in(["flat", "stuck"])
     null = made.pairs.filter(idle)
     assert null.height == 6 + 6 + 1
-    assert null.select(pl.col("complementarity", "low", "high").null_count()).row(0) == (13, 13, 13)
+    told = null.select("complementarity", "complementarity_low", "complementarity_high")
+    assert told.null_count().row(0) == (13, 13, 13)
     assert null["n"].sum() == 0
     assert made.pairs.filter(~idle).equals(without.pairs)
     for name in ("averages", "gaps", "rules", "components", "coordinates", "clusters"):
-        assert made.to_frame(name).equals(without.to_frame(name)), name
-    row = made.raters.row(by_predicate=pl.col("metric") == "stuck", named=True)
+        assert_frame_equal(made.to_frame(name), without.to_frame(name), abs_tol=1e-12)
+    row = made.raters.row(by_predicate=pl.col("rater") == "stuck", named=True)
     assert row["with_humans"] is row["with_metrics"] is row["position"] is None
     what = "systems of an item" if level == "system" else "items of a system"
     assert dict(made.left_out.rows()) == {"flat": "constant: it ranks nothing", "stuck": f"never tells {what} apart"}
@@ -407,7 +409,7 @@ def test_items_where_one_ties_all_are_left_out_and_counted() -> None:
     scores = small(9, missing=False, ties=False)
     scores["bleu", ""][2] = 1.0
     made = complementarity(judged(scores), resamples=0)
-    n = made.pairs.select(pl.col("n").filter((pl.col("metric_a") == "bleu") | (pl.col("metric_b") == "bleu")))
+    n = made.pairs.select(pl.col("n").filter((pl.col("rater_a") == "bleu") | (pl.col("rater_b") == "bleu")))
     assert n["n"].to_list() == [6] * 5
     note = next(note for note in made.notes if note.rule == "undefined-distances")
     assert note.count == 5
@@ -431,9 +433,9 @@ def test_the_space_is_that_of_what_every_rater_ranked(level: Any) -> None:
         f"components and coordinates are about {what}: some rater ranked none of the others"
     ]
     assert made.summary["ranked"].to_list() == [4 if level == "system" else 6]
-    place = {name: point for name, *point in made.coordinates.select("metric", "x", "y").rows()}
+    place = {name: point for name, *point in made.coordinates.select("rater", "x", "y").rows()}
     assert place["partial"] == pytest.approx(place["bleu"])  # on what both ranked they are one
-    assert set(made.clusters["metric"]) == {*NAMES.values(), "partial"}
+    assert set(made.clusters["rater"]) == {*NAMES.values(), "partial"}
     # The space is that of a study of these things alone.
     kept = {key: np.delete(values, 2, axis=level == "system") for key, values in copied.items()}
     alone = complementarity(judged(kept), level=level, resamples=0)
@@ -451,8 +453,8 @@ def test_where_too_little_is_shared_raters_with_gaps_have_no_place(level: Any) -
     made = complementarity(judged(scores), level=level, resamples=20)
     what = "system" if level == "system" else "item"
     assert dict(made.left_out.rows()) == {"partial": f"did not rate every {what}: in no component or coordinate"}
-    assert set(made.coordinates["metric"]) == set(NAMES.values())
-    assert set(made.clusters["metric"]) == {*NAMES.values(), "partial"}
+    assert set(made.coordinates["rater"]) == set(NAMES.values())
+    assert set(made.clusters["rater"]) == {*NAMES.values(), "partial"}
     assert made.summary["raters"].to_list() == [6]
     assert not noted(made, "partial-representation")
 
@@ -479,13 +481,13 @@ def test_raters_without_a_common_item_are_not_taken_for_opposites() -> None:
     assert noted(made, "unconnected-raters") == [
         "16 pairs of raters ranked nothing in common; for the clusters they are as similar as the average"
     ]
-    people = dict(made.clusters.filter(kind="human").select("metric", "cluster").rows())
+    people = dict(made.clusters.filter(kind="human").select("rater", "cluster").rows())
     halves = [{people[f"h{k}:x"] for k in range(start, 8, 2)} for start in (0, 1)]
     assert halves[0] == halves[1]  # as similar as the average: no reason to part those that agree
     # By definition: Louvain on similarities whose gaps hold the mean of the others.
-    names = made.raters["metric"].to_list()
+    names = made.raters["rater"].to_list()
     similarity = np.full((10, 10), np.nan)
-    for one, other, value in made.pairs.select("metric_a", "metric_b", "complementarity").rows():
+    for one, other, value in made.pairs.select("rater_a", "rater_b", "complementarity").rows():
         i, j = names.index(one), names.index(other)
         similarity[i, j] = similarity[j, i] = np.nan if value is None else 1 - value
     mean = np.nanmean(similarity)
@@ -501,7 +503,7 @@ def test_a_rater_at_no_distance_of_anybody_is_in_no_cluster() -> None:
     more = {key: np.vstack([values, np.full((1, 5), np.nan)]) for key, values in scores.items()}
     made = complementarity(judged({**more, ("lonely", ""): lonely}), resamples=10)
     assert dict(made.left_out.rows()) == {"lonely": "ranked nothing that others did: in no cluster"}
-    assert set(made.clusters["metric"]) == set(NAMES.values())
+    assert set(made.clusters["rater"]) == set(NAMES.values())
     assert not noted(made, "unconnected-raters")
 
 
@@ -579,7 +581,7 @@ def test_one_cluster_answers_without_intervals() -> None:
     items = pl.DataFrame({"item": [f"i{i:03}" for i in range(7)], "cluster": ["d"] * 7})
     made = complementarity(judged(small(1)).describe(items=items))
     assert made.averages["complementarity"].null_count() == 0
-    assert made.averages["low"].null_count() == 3
+    assert made.averages["complementarity_low"].null_count() == 3
     assert "one-item" in [note.rule for note in made.notes]
 
 
@@ -612,7 +614,7 @@ def test_two_families_are_two_clusters_in_one_dimension() -> None:
         scores[f"like{k}", ""] = one + 0.2 * rng.normal(size=one.shape)
         scores[f"unlike{k}", ""] = -one + 0.2 * rng.normal(size=one.shape)
     made = complementarity(judged(scores), resamples=20)
-    assert dict(made.clusters.select("metric", "cluster").rows()) == {
+    assert dict(made.clusters.select("rater", "cluster").rows()) == {
         "human:style": 1,
         **{f"like{k}": 1 for k in range(3)},
         **{f"unlike{k}": 2 for k in range(3)},
@@ -623,10 +625,10 @@ def test_two_families_are_two_clusters_in_one_dimension() -> None:
     assert (summary["dimension"], summary["clusters"], summary["clusters_agreement"]) == (1, 2, 1)
     assert summary["dimension_low"] <= summary["dimension"] <= summary["dimension_high"] < summary["dimension_null"]
     assert made.components["explained_variance"].sum() == pytest.approx(1)
-    x = dict(made.coordinates.select("metric", "x").rows())
+    x = dict(made.coordinates.select("rater", "x").rows())
     assert np.sign(x["like0"]) == np.sign(x["human:style"]) == -np.sign(x["unlike0"])
     # The heat map: people first, then metrics, each family together.
-    order = made.raters.sort("position")["metric"].to_list()
+    order = made.raters.sort("position")["rater"].to_list()
     assert order[0] == "human:style"
     assert len({name[:4] for name in order[1:4]}) == 1
 
@@ -661,6 +663,6 @@ def test_same_seed_same_answer_whatever_the_order_of_items(level: Any) -> None:
 
 def test_the_demo_is_answered_as_documented() -> None:
     made = cu.complementarity(cu.read("demo"), resamples=20)
-    rows = dict(made.raters.select("metric", "with_humans").rows())
+    rows = dict(made.raters.select("rater", "with_humans").rows())
     assert min(rows, key=rows.__getitem__) == "learned"
     assert rows["noise"] == max(rows.values()) > 0.45

@@ -6,7 +6,8 @@ import pytest
 from custodes.data.pairs import PairPreferences, pairs_of
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.protocol import live
-from custodes.evaluate.protocol.annotations import Asked, in_order, pooling
+from custodes.evaluate.protocol.annotations import Asked, in_order
+from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.stopping.replay import replay
 
 SYSTEMS = ("A", "B", "C", "D")
@@ -35,26 +36,30 @@ def driven(state: live.State, signs: np.ndarray, *, swap: bool = False) -> live.
 
 @pytest.mark.parametrize("budget", [None, 47, 100])
 @pytest.mark.parametrize(
-    "options",
+    ("estimator", "options"),
     [
-        {"batch": 4},
-        {"looks": [5, 12, 20], "boundary": "pocock", "stop": "futility"},
-        {"batch": 7, "stop": "equivalence", "equivalence": 0.3},
-        {"batch": 3, "stop": "anytime+futility"},
-        {"batch": 10, "estimator": "pooled", "boundary": "obrien-fleming"},
-        {"batch": 10, "estimator": "ppi"},
-        {"batch": 10, "estimator": "poststratified"},
+        (None, {"batch": 4}),
+        (None, {"looks": [5, 12, 20], "boundary": "pocock", "stop": "futility"}),
+        (None, {"batch": 7, "stop": "equivalence", "equivalence": 0.3}),
+        (None, {"batch": 3, "stop": "anytime+futility"}),
+        (None, {"batch": 3, "stop": "anytime+equivalence", "equivalence": 0.4}),
+        ("pooled", {"batch": 10, "boundary": "obrien-fleming"}),
+        ("ppi", {"batch": 10}),
+        ("poststratified", {"batch": 10}),
     ],
 )
-def test_replay_is_the_live_engine_fed_with_known_answers(options: dict, budget: int | None) -> None:
+def test_replay_is_the_live_engine_fed_with_known_answers(
+    estimator: str | None, options: dict, budget: int | None
+) -> None:
     signs, seed = answers_of(1), 7
-    views = answers_of(2) if options.get("estimator") in ("ppi", "poststratified") else None
+    views = answers_of(2) if estimator in ("ppi", "poststratified") else None
     first, second = pairs_of(SYSTEMS)
     metric = None
     if views is not None:
         named = {"system_a": tuple(SYSTEMS[k] for k in first), "system_b": tuple(SYSTEMS[k] for k in second)}
         metric = PairPreferences(signs=views[:, None], raters=("m",), items=ITEMS, **named)
-    state = live.start(SYSTEMS, ITEMS, metric=metric, budget=budget, seed=seed, **options)
+    stopping = Stopping(budget=budget, **options)
+    state = live.start(SYSTEMS, ITEMS, metric=metric, estimator=estimator, stopping=stopping, seed=seed)
     asked = Asked(
         human=signs,
         metric=np.full_like(signs, -128) if views is None else views,
@@ -62,11 +67,7 @@ def test_replay_is_the_live_engine_fed_with_known_answers(options: dict, budget:
         systems=np.stack([first, second], axis=1),
         units=np.arange(len(ITEMS)),
     )
-    answers, place = in_order([asked], [seed])
-    together = pooling([asked], place, gamma=0.05, seed=state.rule.seed) if state.rule.estimator == "pooled" else None
-    end = replay(
-        answers, state.rule, budget=budget, reference=asked.reference(0.05), truth=asked.truth, together=together
-    )
+    end = replay(in_order([asked], [seed]), state.rule, reference=asked.reference(0.05), truth=asked.truth)
     ended = driven(state, signs)
     assert ended.decision == tuple(end.decision[0].tolist())
     assert [d.annotations for d in live.decisions(ended)] == end.n[0].tolist()
@@ -77,14 +78,14 @@ def test_replay_is_the_live_engine_fed_with_known_answers(options: dict, budget:
 
 
 def test_the_best_system_wins() -> None:
-    ended = driven(live.start(SYSTEMS, ITEMS, batch=5), answers_of(3, strength=2.0))
+    ended = driven(live.start(SYSTEMS, ITEMS, stopping=Stopping(batch=5)), answers_of(3, strength=2.0))
     assert {d.decision for d in live.decisions(ended)} == {"+"}
     assert sum(d.annotations for d in live.decisions(ended)) < 6 * 30
 
 
 def test_answers_in_parts_and_resumed_from_a_file(tmp_path) -> None:
     signs = answers_of(4)
-    state = live.start(SYSTEMS, ITEMS, batch=4)
+    state = live.start(SYSTEMS, ITEMS, stopping=Stopping(batch=4))
     wanted = live.next_annotations(state)
     assert len(wanted) == 24
     assert len(set(wanted)) == 24
@@ -99,7 +100,7 @@ def test_answers_in_parts_and_resumed_from_a_file(tmp_path) -> None:
 
 
 def test_a_skipped_item_is_replaced_by_another() -> None:
-    state = live.start(SYSTEMS[:2], ITEMS[:5], batch=2)
+    state = live.start(SYSTEMS[:2], ITEMS[:5], stopping=Stopping(batch=2))
     (first, second) = live.next_annotations(state)
     state = live.record(state, [(*first, None), (*second, 1)])
     (third,) = live.next_annotations(state)
@@ -128,11 +129,11 @@ def test_seeds_give_other_orders() -> None:
 )
 def test_bad_answers(verdict: tuple, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        live.record(live.start(SYSTEMS, ITEMS, batch=30), [verdict])
+        live.record(live.start(SYSTEMS, ITEMS, stopping=Stopping(batch=30)), [verdict])
 
 
 def test_answers_not_asked_or_changed() -> None:
-    state = live.start(SYSTEMS, ITEMS, batch=4)
+    state = live.start(SYSTEMS, ITEMS, stopping=Stopping(batch=4))
     wanted = live.next_annotations(state)
     other = next(item for item in ITEMS if live.Annotation(item, "A", "B") not in wanted)
     with pytest.raises(InputError, match="not asked now"):
@@ -149,21 +150,28 @@ def test_answers_not_asked_or_changed() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"batch": 0}, "batch"),
-        ({"budget": 0}, "budget"),
-        ({"gamma": 1.0}, "gamma"),
-        ({"looks": [10, 10]}, "increasing"),
         ({"estimator": "pol"}, "did you mean 'pooled'"),
         ({"estimator": "mixture"}, "needs a metric"),
-        ({"stop": "futile"}, "did you mean 'futility'"),
-        ({"stop": "equivalence"}, "equivalence="),
-        ({"boundary": "pocok"}, "did you mean 'pocock'"),
         ({"clusters": ["d"]}, "clusters"),
-        ({"estimator": "pooled", "stop": "anytime"}, "anytime"),
+        ({"estimator": "pooled", "stopping": Stopping(stop="anytime")}, "anytime"),
+        ({"seed": -1}, "seed"),
     ],
 )
 def test_bad_options(options: dict, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         live.start(SYSTEMS, ITEMS, **options)
-    with pytest.raises(OptionError, match="twice"):
-        live.start(["A", "A"], ITEMS)
+
+
+def test_what_a_protocol_needs() -> None:
+    for systems, items, message in ((["A", "A"], ITEMS, "systems named twice: A"), (["A", "B"], ["i", "i"], "items")):
+        with pytest.raises(OptionError, match=message):
+            live.start(systems, items)
+    with pytest.raises(OptionError, match="systems=1"):
+        live.start(["A"], ITEMS)
+
+
+def test_a_file_with_a_stopping_that_is_none_is_no_state() -> None:
+    text = live.start(SYSTEMS, ITEMS, stopping=Stopping(looks=[5, 10], boundary=2.5)).to_json()
+    assert live.State.from_json(text).stopping == Stopping(looks=(5, 10), boundary=2.5)
+    with pytest.raises(InputError, match="no state"):
+        live.State.from_json(text.replace(b'"decided"', b'"decide"'))

@@ -1,5 +1,7 @@
 """Plans: against closed forms, against the protocol's own replay, what a metric saves, bad input."""
 
+from itertools import product
+
 import numpy as np
 import polars as pl
 import pytest
@@ -8,12 +10,13 @@ from scipy.stats import norm
 from custodes.errors import OptionError
 from custodes.evaluate.protocol.plan import MARGINS, plan
 from custodes.evaluate.protocol.protocol import protocol
+from custodes.evaluate.protocol.stopping import Stopping
 from tests.evaluate.protocol.test_protocol import scores_of
 from tests.evaluate.test_favoritism import study_of
 
 
 def test_one_look_is_the_exact_power() -> None:
-    made = plan(margins=[0.0, 0.3], tie_rate=0.2, items=60, looks=[60], replications=2000)
+    made = plan(margins=[0.0, 0.3], tie_rate=0.2, items=60, stopping=Stopping(looks=[60]), replications=2000)
     exact = made.power.filter(pl.col("annotations") == 60)
     (row,) = made.plan.rows(named=True)
     # correct: the better one found where there is one, nothing where there is none; Monte Carlo sd about .007
@@ -59,7 +62,8 @@ def test_a_useful_metric_saves_and_a_useless_one_does_not() -> None:
 
 
 def test_batches_and_budgets_are_rows() -> None:
-    made = plan(batch=[5, 20], budget=[60, 200], stop=["decided", "futility"], replications=20)
+    each = product((5, 20), (60, 200), ("decided", "futility"))
+    made = plan(stopping=[Stopping(batch=n, budget=most, stop=stop) for n, most, stop in each], replications=20)
     assert made.plan.height == 8
     assert made.plan["batch"].unique().sort().to_list() == [5, 20]
     # five pairs
@@ -119,9 +123,8 @@ def test_a_metric_narrows_the_interval_by_the_variance_it_saves() -> None:
         channel=channel,
         items=100,
         metric_items=200,
-        looks=[40],
         estimator="ppi",
-        gamma=0.1,
+        stopping=Stopping(looks=[40], gamma=0.1),
         replications=2,
     )
     alone, helped = [], []
@@ -150,17 +153,14 @@ def test_seeds_and_tables() -> None:
         ({"margins": []}, "margin"),
         ({"tie_rate": 1.0}, "tie_rate"),
         ({"items": 0}, "items"),
-        ({"batch": [10, 0]}, "batch"),
-        ({"budget": [0]}, "budget"),
-        ({"gamma": 0}, "gamma"),
         ({"channel": [[1, 0], [0, 1]]}, "channel"),
         ({"channel": [[1, 0, 0], [0, 0, 0], [0, 0, 1]]}, "channel"),
         ({"channel": "good"}, "channel"),
         ({"estimator": "ppi"}, "needs a metric"),
         ({"estimator": "pooled"}, "pooled"),
         ({"estimator": "ppj", "channel": "ideal"}, "did you mean 'ppi'"),
-        ({"stop": "anytime", "channel": "ideal"}, "anytime"),
-        ({"human": "x"}, "no"),
+        ({"stopping": Stopping(stop="anytime"), "channel": "ideal"}, "anytime"),
+        ({"human": "x"}, "human selects from a pilot"),
     ],
 )
 def test_bad_options(options: dict, message: str) -> None:
@@ -171,3 +171,23 @@ def test_bad_options(options: dict, message: str) -> None:
 def test_pilot_and_assumptions_contradict() -> None:
     with pytest.raises(OptionError, match="contradict"):
         plan(study_of(scores_of(0, items=6)), margins=[0.1])
+
+
+@pytest.mark.parametrize("channel", [None, "ideal", np.eye(3) + 0.1])
+def test_the_same_plan_again(channel: object) -> None:
+    estimator = None if channel is None else ["ppi", "human"]
+    first = plan(margins=[0.1, 0.3], channel=channel, estimator=estimator, replications=5, rng=4)
+    again = first.provenance.replay()
+    assert all(table.equals(again.tables()[name]) for name, table in first.tables().items())
+    assert first.provenance.study == "assumptions"
+    # people come first whatever the order: the others save against them
+    assert first.plan["saving"].is_null().to_list() == [True, *[False] * (channel is not None)]
+    study = study_of(scores_of(0, items=30))
+    piloted = plan(study, items=30, replications=5)
+    assert piloted.provenance.replay(study).plan.equals(piloted.plan)
+
+
+def test_power_as_text() -> None:
+    (view,) = [view for view in plan(margins=[0.3], items=40, replications=2).views() if "chance" in view.title]
+    assert view.header == ("margin", "10", "20", "40")
+    assert view.rows == (("0.30", "0.17", "0.35", "0.62"),)

@@ -11,7 +11,8 @@ from custodes.data.ratings import Ratings
 from custodes.errors import OptionError
 from custodes.evaluate.comparison import compare
 from custodes.evaluate.protocol.annotations import IDEAL_MIXTURE, asked_of, permuted, with_ideal
-from custodes.evaluate.protocol.protocol import protocol
+from custodes.evaluate.protocol.protocol import Protocol, protocol
+from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.correction.dirichlet import human_theta
 from tests.evaluate.test_favoritism import study_of
 
@@ -26,7 +27,7 @@ def scores_of(seed: int, *, items: int = 40, systems: int = 4, raters: int = 2, 
 
 def test_a_clear_difference_is_decided_at_the_first_look() -> None:
     scores = np.stack([np.tile([1.0, 0.0], (30, 1))] * 2)
-    result = protocol(study_of(scores), batch=6, **FAST)
+    result = protocol(study_of(scores), stopping=Stopping(batch=6), **FAST)
     row = result.protocol.row(0, named=True)
     # six wins of six: theta = 1 - 2^-7 = .992
     assert (row["metric"], row["estimator"], row["stop"], row["batch"]) == ("none", "human", "decided", 6)
@@ -40,9 +41,8 @@ def test_a_clear_difference_is_decided_at_the_first_look() -> None:
 
 def test_all_ties_are_annotated_to_the_end_unless_equivalent_or_futile() -> None:
     study = study_of(np.ones((2, 30, 2)))
-    result = protocol(
-        study, batch=10, stop=["decided", "equivalence", "futility"], equivalence=0.2, futility=0.5, **FAST
-    )
+    rules = [Stopping(stop=stop, equivalence=0.2, futility=0.5) for stop in ("decided", "equivalence", "futility")]
+    result = protocol(study, stopping=rules, **FAST)
     shares = dict(zip(result.protocol["stop"], result.protocol["share"], strict=True))
     assert shares["decided"] == 1
     assert shares["equivalence"] < 1
@@ -53,7 +53,7 @@ def test_replay_is_a_plain_loop() -> None:
     (comparison,) = compare(study_of(scores_of(0)))
     human = asked_of(comparison, "m1").human
     looks = [7, 14, 21, 28, 35, 40]
-    result = protocol(study_of(scores_of(0)), batch=7, replications=400, resamples=0)
+    result = protocol(study_of(scores_of(0)), stopping=Stopping(batch=7), replications=400, resamples=0)
     rng = np.random.default_rng(0)
     shares, correct = [], []
     reference = [_decide(signs) for signs in human]
@@ -82,12 +82,13 @@ def _decide(signs: np.ndarray) -> int:
 
 def test_the_same_whatever_the_workers_and_the_first_replications_stay() -> None:
     study = study_of(scores_of(1, raters=3))
-    options = {"metrics": "m*", "estimator": ["human", "ppi", "pooled", "inversion"], "null": True, "looks": (5, 10)}
+    options = {"metrics": "m*", "estimator": ["human", "ppi", "pooled", "inversion"], "null": True}
+    options["stopping"] = Stopping(looks=(5, 10))
     one, two = (protocol(study, workers=n, replications=2, resamples=20, **options) for n in (1, 3))
     for name, table in one.tables().items():
         assert table.equals(two.tables()[name]), name
     assert one.protocol["metric"].to_list() == ["none", "none", "m1", "m1", "m2", "m2"]
-    assert one.provenance.options["looks"] == (5, 10)
+    assert one.provenance.options["stopping"].looks == (5, 10)
     other = protocol(study, rng=1, replications=2, resamples=20, **options)
     assert not one.protocol.equals(other.protocol)
 
@@ -104,7 +105,7 @@ def test_metrics_none_equals_no_metrics_at_all() -> None:
 
 
 def test_curve_ends_where_the_row_does() -> None:
-    result = protocol(study_of(scores_of(3)), batch=5, **FAST)
+    result = protocol(study_of(scores_of(3)), stopping=Stopping(batch=5), **FAST)
     row, end = result.protocol.row(0, named=True), result.curve.row(-1, named=True)
     for name in ("annotations", "share", "correct", "kld"):
         assert end[name] == pytest.approx(row[name])
@@ -114,7 +115,7 @@ def test_curve_ends_where_the_row_does() -> None:
 
 @pytest.mark.parametrize("budget", [3, 17, 60, 10_000])
 def test_budget_is_never_exceeded(budget: int) -> None:
-    result = protocol(study_of(scores_of(4)), budget=budget, **FAST)
+    result = protocol(study_of(scores_of(4)), stopping=Stopping(budget=budget), **FAST)
     row = result.protocol.row(0, named=True)
     assert row["annotations"] <= budget
     assert (row["annotations"] == budget) == (budget < 70)
@@ -124,7 +125,7 @@ def test_budget_is_never_exceeded(budget: int) -> None:
 def test_missing_ratings_are_never_asked() -> None:
     scores = scores_of(5)
     scores[0, ::3, 0] = np.nan
-    result = protocol(study_of(scores), stop="decided", gamma=1e-9, **FAST)
+    result = protocol(study_of(scores), stopping=Stopping(gamma=1e-9), **FAST)
     assert result.protocol["share"].to_list() == [1]
     assert result.protocol["annotations"][0] == result.reference["annotations"][0] == 3 * 40 + 3 * 26
 
@@ -156,11 +157,12 @@ def test_null_has_no_winner_on_the_metrics_further_items_either() -> None:
 
 def test_boundary_lowers_false_decisions() -> None:
     study = study_of(scores_of(7, items=60))
-    rows = [protocol(study, null=True, replications=60, resamples=0, boundary=b).protocol for b in ("none", "pocock")]
-    paper, pocock = (row["null_error"][0] for row in rows)
+    rules = [Stopping(), Stopping(boundary="pocock")]
+    rows = protocol(study, null=True, replications=60, resamples=0, stopping=rules).protocol.rows(named=True)
+    paper, pocock = (row["null_error"] for row in rows)
     assert paper > 0.1
     assert pocock < 0.06
-    assert rows[1]["share"][0] > rows[0]["share"][0]
+    assert rows[1]["share"] > rows[0]["share"]
 
 
 def test_ideal_metric_answers_by_its_matrix() -> None:
@@ -188,36 +190,25 @@ def test_ideal_rows_and_naive_errors() -> None:
 
 def test_notes() -> None:
     study = study_of(scores_of(10))
-    rules = {note.rule for note in protocol(study, stop=["decided", "anytime"], **FAST).notes}
+    rules = {note.rule for note in protocol(study, stopping=[Stopping(), Stopping(stop="anytime")], **FAST).notes}
     assert {"repeated-looks", "anytime-level"} <= rules
-    pooled = protocol(study, estimator="pooled", boundary="pocock", **FAST)
+    pooled = protocol(study, estimator="pooled", stopping=Stopping(boundary="pocock"), **FAST)
     assert {note.rule for note in pooled.notes} == {"additivity"}
-    assert pooled.protocol.columns[:5] == ["aspect", "metric", "estimator", "stop", "boundary"]
+    assert pooled.protocol.columns[:6] == ["aspect", "metric", "estimator", "stopping", "stop", "boundary"]
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"batch": 0}, "batch=0"),
-        ({"budget": 0}, "budget=0"),
-        ({"budget": -5}, "budget=-5"),
-        ({"gamma": 0.0}, "gamma"),
-        ({"gamma": 1.0}, "gamma"),
-        ({"looks": [10, 5]}, "increasing"),
-        ({"looks": []}, "increasing"),
-        ({"looks": [0, 5]}, "looks=0"),
         ({"estimator": "mixtur"}, "did you mean 'mixture'"),
         ({"estimator": "ppi"}, "needs a metric"),
-        ({"stop": "decided+futile"}, "did you mean 'futility'"),
-        ({"stop": []}, "stop is empty"),
-        ({"stop": "equivalence"}, "equivalence="),
-        ({"stop": "equivalence", "equivalence": 2.0}, "equivalence"),
-        ({"boundary": "obrien"}, "boundary"),
-        ({"boundary": -1.0}, "boundary"),
-        ({"futility": 1.5}, "futility"),
+        ({"estimator": []}, "one of each"),
+        ({"stopping": []}, "one of each"),
+        ({"stopping": [Stopping(), Stopping(gamma=0.1)]}, "one gamma"),
+        ({"stopping": Stopping(stop="anytime"), "estimator": "pooled"}, "anytime"),
         ({"replications": 0}, "replications"),
+        ({"resamples": -1}, "resamples"),
         ({"workers": 0}, "workers"),
-        ({"stop": "anytime", "estimator": "pooled"}, "anytime"),
         ({"metrics": "x"}, "no metric here"),
     ],
 )
@@ -227,7 +218,7 @@ def test_bad_options(options: dict, message: str) -> None:
 
 
 def test_tables_are_plain() -> None:
-    result = protocol(study_of(scores_of(11)), looks=(10, 20), **FAST)
+    result = protocol(study_of(scores_of(11)), stopping=Stopping(looks=(10, 20)), **FAST)
     row = result.to_dict()["protocol"][0]
     assert (row["batch"], row["looks"], row["null_error"]) == (None, "10,20", None)
     assert result.protocol.schema["batch"] == pl.Int64
@@ -246,3 +237,35 @@ def test_every_aspect_has_its_reference_even_with_metrics_of_its_own() -> None:
     result = protocol(study, metrics="*", estimator="ppi", **FAST)
     assert result.protocol.select("aspect", "metric").rows() == [("x", "m_x"), ("y", "m_y")]
     assert result.reference["aspect"].to_list() == ["x", "y"]
+
+
+def test_every_stopping_is_a_row_with_its_own_name() -> None:
+    rules = [Stopping(), Stopping(batch=5), Stopping(looks=[10, 20], boundary=2.5, budget=100), Stopping()]
+    result = protocol(study_of(scores_of(12)), stopping=rules, **FAST)
+    names = ["decided", "decided, batch 5", "decided, looks 10,20, budget 100, boundary 2.5"]
+    assert result.protocol["stopping"].to_list() == names
+    assert result.curve["stopping"].unique(maintain_order=True).to_list() == names
+    for stopping, row in zip(rules, result.protocol.rows(named=True), strict=False):
+        alone = protocol(study_of(scores_of(12)), stopping=stopping, **FAST)
+        assert alone.protocol.row(0, named=True) == row
+
+
+def test_the_same_question_again() -> None:
+    study = study_of(scores_of(13))
+    options = {"stopping": [Stopping(batch=5), Stopping(stop="futility")], "null": True, **FAST}
+    first = protocol(study, rng=3, **options)
+    again = first.provenance.replay(study)
+    assert all(table.equals(again.tables()[name]) for name, table in first.tables().items())
+    assert first.to_dict()["provenance"]["options"]["stopping"][0]["batch"] == 5
+    own = protocol(study, rng=np.random.default_rng(3), **options)
+    assert own.protocol.equals(first.protocol)
+    with pytest.raises(OptionError, match="your own generator"):
+        own.provenance.replay(study)
+
+
+def test_what_a_terminal_shows() -> None:
+    shown = {view.title: view.header for view in protocol(study_of(scores_of(14)), **FAST).views()}
+    assert shown["protocol"][:4] == ("metric", "estimator", "stopping", "share")
+    assert "null_error" not in shown["protocol"]
+    assert list(shown) == ["protocol", "reference"]
+    assert list(Protocol.declared()) == ["protocol", "reference", "curve", "naive"]

@@ -77,7 +77,7 @@ def test_system_accuracy_in_chunks_equals_at_once(monkeypatch: pytest.MonkeyPatc
     human, metrics = rng.integers(-1, 2, (3, 9), dtype=np.int8), rng.integers(-1, 2, (4, 3, 9), dtype=np.int8)
     weights = rng.integers(0, 3, (6, 9))
     at_once = system_accuracy(human, metrics, units=np.arange(9), weights=weights)
-    monkeypatch.setattr("custodes.stats.agreement.accuracy._CHUNK", 1)
+    monkeypatch.setattr("custodes.stats.arrays.CHUNK", 1)
     assert np.array_equal(system_accuracy(human, metrics, units=np.arange(9), weights=weights), at_once)
 
 
@@ -170,7 +170,7 @@ def test_acc_eq_in_blocks_of_thresholds_equals_at_once(monkeypatch: pytest.Monke
     human, metrics = rng.integers(0, 3, (40, 9)).astype(float), rng.normal(size=(2, 40, 9))
     weights = rng.multinomial(40, np.full(40, 1 / 40), size=30)
     at_once = acc_eq(human, metrics, units=np.arange(40), weights=weights, human_tie=TIE)
-    monkeypatch.setattr("custodes.stats.agreement.accuracy._CHUNK", 1)
+    monkeypatch.setattr("custodes.stats.arrays.CHUNK", 1)
     blocks = acc_eq(human, metrics, units=np.arange(40), weights=weights, human_tie=TIE)
     for a, b in zip(at_once, blocks, strict=True):
         np.testing.assert_array_equal(a, b)
@@ -281,7 +281,7 @@ def test_spa_in_chunks_equals_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     metrics[1, 0, 0] = np.nan
     arrays = {"units": np.arange(10), "weights": rng.integers(0, 3, (4, 10)), "flips": sign_flips(10, 20, rng)}
     at_once = spa(human, metrics, **arrays)
-    monkeypatch.setattr("custodes.stats.agreement.accuracy._CHUNK", 40)
+    monkeypatch.setattr("custodes.stats.arrays.CHUNK", 40)
     np.testing.assert_allclose(spa(human, metrics, **arrays), at_once)
 
 

@@ -129,7 +129,7 @@ def test_pooled_spearman_in_chunks_equals_at_once(monkeypatch: pytest.MonkeyPatc
     human, metrics = rng.integers(0, 4, (12, 3)).astype(float), rng.normal(size=(2, 12, 3))
     weights = rng.multinomial(12, np.full(12, 1 / 12), size=50)
     at_once = pooled_spearman(human, metrics, units=np.arange(12), weights=weights)
-    monkeypatch.setattr("custodes.stats.agreement.correlation._CHUNK", 1)
+    monkeypatch.setattr("custodes.stats.arrays.CHUNK", 1)
     np.testing.assert_allclose(pooled_spearman(human, metrics, units=np.arange(12), weights=weights), at_once)
 
 

@@ -47,7 +47,7 @@ def test_kendall_equals_scipy(seed: int) -> None:
 def test_kendall_in_chunks_equals_kendall_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = np.random.default_rng(0).integers(0, 6, (2, 30, 7)).astype(float)
     at_once = kendall(x, y)
-    monkeypatch.setattr("custodes.stats.agreement.kendall._CHUNK", 15)
+    monkeypatch.setattr("custodes.stats.arrays.CHUNK", 15)
     assert np.array_equal(kendall(x, y), at_once)
 
 
@@ -97,7 +97,7 @@ def test_pooled_kendall_is_invariant(seed: int) -> None:
 @pytest.mark.parametrize("chunk", [1, 40, 1_000_000])
 def test_many_outputs_in_few_units(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # 300 outputs a unit: more than an int8 can count, so signs are added up in several parts
-    monkeypatch.setattr("custodes.stats.agreement.kendall._CHUNK", chunk)
+    monkeypatch.setattr("custodes.stats.arrays.CHUNK", chunk)
     human = np.arange(600.0).reshape(100, 6) // 7
     metrics = np.stack([human, -human, human % 11])
     units, weights = np.arange(100) // 50, np.array([[1.0, 1.0], [2.0, 0.0], [1.0, 3.0]])

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 
-from custodes.stats.complementarity import components
 from custodes.stats.complementarity.components import coordinates, explained_variance, needed, null_explained
 
 seeds = st.integers(0, 2**32 - 1)
@@ -105,7 +104,7 @@ def test_missing_values_are_a_mistake() -> None:
 def test_chunks_do_not_show(call, monkeypatch: pytest.MonkeyPatch) -> None:
     points = np.random.default_rng(2).normal(size=(7, 5, 4))
     whole, drawn_whole = call(points), null_explained(points[0], n_draws=7, rng=np.random.default_rng(3))
-    monkeypatch.setattr(components, "_CHUNK", 3 * 5 * 4)
+    monkeypatch.setattr("custodes.stats.arrays.CHUNK", 3 * 5 * 4)
     np.testing.assert_allclose(call(points), whole)
     np.testing.assert_allclose(null_explained(points[0], n_draws=7, rng=np.random.default_rng(3)), drawn_whole)
 

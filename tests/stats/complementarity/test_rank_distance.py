@@ -234,7 +234,7 @@ def test_undefined_is_nan(algorithm: str) -> None:
 def test_chunks_change_nothing(rule: str, algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     values = rankings(8, n=9)
     at_once = rank_distance_influence(values, *all_pairs(), rule=rule)
-    monkeypatch.setattr(rank_distance, "_CHUNK", 30)
+    monkeypatch.setattr("custodes.stats.arrays.CHUNK", 30)
     for one, other in zip(rank_distance_influence(values, *all_pairs(), rule=rule), at_once, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-14)
 

@@ -43,7 +43,7 @@ def test_theta_by_integration(counts):
 def test_shares_are_beta():
     got = human_posterior(COUNTS, confidence=0.9)
     a, b = COUNTS + 1, COUNTS.sum(axis=1, keepdims=True) - COUNTS + 2
-    np.testing.assert_allclose(got.p_mean, beta.mean(a, b))
+    np.testing.assert_allclose(got.p, beta.mean(a, b))
     np.testing.assert_allclose(got.p_low, beta.ppf(0.05, a, b), rtol=1e-9)
     np.testing.assert_allclose(got.p_high, beta.ppf(0.95, a, b), rtol=1e-9)
 
@@ -81,7 +81,7 @@ def test_swap(counts, confidence):
 def test_shapes():
     got = human_posterior(np.zeros((2, 4, 3)), confidence=0.95)
     assert got.theta.shape == got.margin_low.shape == (2, 4)
-    assert got.p_mean.shape == got.p_high.shape == (2, 4, 3)
+    assert got.p.shape == got.p_high.shape == (2, 4, 3)
     assert human_posterior(np.zeros((0, 3)), confidence=0.95).margin_high.shape == (0,)
 
 
@@ -90,5 +90,5 @@ def test_a_table_gets_the_same_answer_among_many():
     together = human_posterior(counts, confidence=0.9)
     for k in (0, 17, 299):
         alone = human_posterior(counts[k], confidence=0.9)
-        for name in alone._fields:
+        for name in vars(alone):
             np.testing.assert_allclose(getattr(together, name)[k], getattr(alone, name), rtol=0, atol=1e-9)

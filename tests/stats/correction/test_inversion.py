@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from custodes.data.simulate import simulate_counts
+from custodes.stats.correction.estimator import Counts
 from custodes.stats.correction.inversion import inverted
 
 NOTHING = np.zeros(3, dtype=np.int64)
@@ -18,7 +19,8 @@ tables = hnp.arrays(np.int64, 15, elements=st.integers(0, 9))
 
 def answer(paired, metric_only, human_only=NOTHING, confidence=0.95, seed=0):
     rng = np.random.default_rng(seed)
-    return inverted(np.asarray(paired), np.asarray(metric_only), np.asarray(human_only), confidence=confidence, rng=rng)
+    counts = Counts(np.asarray(paired), np.asarray(metric_only), np.asarray(human_only))
+    return inverted(counts, confidence=confidence, rng=rng)
 
 
 def solved(paired: np.ndarray, metric_only: np.ndarray) -> float:
@@ -57,7 +59,7 @@ def test_interval_is_that_of_the_bootstrap(n, confidence, tolerance):
     low, high = np.quantile(margins, ((1 - confidence) / 2, (1 + confidence) / 2))
     result = answer(paired, metric_only, confidence=confidence)
     # the bootstrap of counts and that of Dirichlet weights agree up to O(1/n) and Monte Carlo error
-    assert [result.low, result.high] == pytest.approx([low, high], abs=tolerance * (high - low))
+    assert [result.margin_low, result.margin_high] == pytest.approx([low, high], abs=tolerance * (high - low))
     assert result.theta == pytest.approx(np.mean(margins > 0), abs=0.06)
 
 
@@ -71,7 +73,7 @@ def test_people_alone_enter_by_their_number():
 def test_a_singular_channel_has_no_solution():
     result = answer(np.tile([10, 5, 10], (3, 1)), [500, 100, 400])
     assert np.isnan(result.margin)
-    assert (result.low, result.high) == pytest.approx((-1, 1), abs=0.05)
+    assert (result.margin_low, result.margin_high) == pytest.approx((-1, 1), abs=0.05)
     assert 0.2 < result.theta < 0.8
 
 
@@ -79,7 +81,7 @@ def test_a_singular_channel_has_no_solution():
 def test_without_annotations_nothing_is_known(metric_only):
     result = answer(np.zeros((3, 3), dtype=int), metric_only)
     assert np.isnan(result.margin)
-    assert (result.low, result.high, result.theta) == (-1, 1, 0.5)
+    assert (result.margin_low, result.margin_high, result.theta) == (-1, 1, 0.5)
 
 
 def test_without_metric_only_items_it_is_the_margin_of_people():
@@ -93,14 +95,14 @@ def test_swapping_the_systems_mirrors_it(table):
     result = answer(table[:9].reshape(3, 3), table[9:12], table[12:])
     mirror = answer(table[8::-1].reshape(3, 3), table[11:8:-1], table[:11:-1])
     np.testing.assert_array_equal(mirror.margin, -result.margin)
-    np.testing.assert_array_equal([mirror.low, mirror.high], [-result.high, -result.low])
+    np.testing.assert_array_equal([mirror.margin_low, mirror.margin_high], [-result.margin_high, -result.margin_low])
     assert mirror.theta == pytest.approx(1 - result.theta, abs=1e-12)
 
 
 def test_equal_tables_get_equal_results():
     paired = np.tile([[12, 2, 3], [4, 4, 2], [1, 1, 8]], (2, 1, 1))
     result = answer(paired, np.tile([50, 20, 30], (2, 1)), np.zeros((2, 3), dtype=int))
-    assert result.low[0] == result.low[1]
+    assert result.margin_low[0] == result.margin_low[1]
     assert result.theta[0] == result.theta[1]
 
 
@@ -108,8 +110,8 @@ def test_a_table_without_annotations_stays_unknown_among_others():
     paired = np.stack([np.zeros((3, 3), dtype=int), np.diag([9, 2, 4])])
     result = answer(paired, [[30, 5, 10]] * 2, [[0, 0, 0], [3, 0, 1]])
     assert np.isnan(result.margin).tolist() == [True, False]
-    assert (result.low[0], result.high[0], result.theta[0]) == (-1, 1, 0.5)
-    assert -1 < result.low[1] < result.high[1] < 1
+    assert (result.margin_low[0], result.margin_high[0], result.theta[0]) == (-1, 1, 0.5)
+    assert -1 < result.margin_low[1] < result.margin_high[1] < 1
 
 
 def test_one_annotation_counts():
@@ -122,6 +124,6 @@ def test_one_annotation_counts():
 def test_a_margin_at_the_end_of_the_range_is_no_tie():
     # a metric that turns people round and then says win of everything: many draws lie beyond -1, all below 0
     result = answer([[3, 0, 30], [0, 5, 0], [40, 0, 2]], [500, 0, 0])
-    assert result.low == -1
+    assert result.margin_low == -1
     assert result.margin < -0.9
     assert result.theta < 0.01

@@ -12,7 +12,8 @@ from statsmodels.regression.linear_model import OLS
 
 from custodes.stats import ABSENT
 from custodes.stats.correction.dirichlet import human_posterior
-from custodes.stats.correction.pooled import FEWEST_CLUSTERS, pooled, pooled_margins
+from custodes.stats.correction.estimator import Items
+from custodes.stats.correction.pooled import FEWEST_CLUSTERS, Pooled, pooled, pooled_margins
 from custodes.stats.resampling.resample import sign_flips
 
 
@@ -28,13 +29,13 @@ def additive(levels: np.ndarray, shape: tuple[int, ...], rng: np.random.Generato
 
 
 def fitted(signs: np.ndarray, systems: np.ndarray, units: np.ndarray, flips: int = 0, seed: int = 0):
-    return pooled_margins(signs, systems=systems, units=units, flips=flips, rng=np.random.default_rng(seed))
+    items = Items(human=signs, systems=systems, units=units)
+    return pooled_margins(items, flips=flips, rng=np.random.default_rng(seed))
 
 
-def estimate(signs: np.ndarray, systems: np.ndarray, fallback: bool = True):
-    units = np.arange(signs.shape[-1])
-    rng = np.random.default_rng(0)
-    return pooled(signs, systems=systems, units=units, confidence=0.95, rng=rng, fallback=fallback)
+def estimate(signs: np.ndarray, systems: np.ndarray) -> Pooled:
+    items = Items(human=signs, systems=systems, units=np.arange(signs.shape[-1]))
+    return pooled(items, confidence=0.95, rng=np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -78,7 +79,7 @@ def test_what_no_annotation_joins_is_undefined():
     signs[[0, 5]] = 1  # 0-1 and 2-3 only
     fit = fitted(signs, systems, np.arange(30))
     assert np.isfinite(fit.margin).tolist() == [True, False, False, False, False, True]
-    answer, _ = estimate(signs, systems)
+    answer = estimate(signs, systems)
     np.testing.assert_array_equal(answer.theta[1:5], 0.5)
     np.testing.assert_array_equal(answer.margin_low[1:5], -1)
     nothing = fitted(np.full((6, 30), ABSENT, dtype=np.int8), systems, np.arange(30), flips=9)
@@ -100,7 +101,7 @@ def test_pooling_saves_annotations_where_pairs_are_annotated_on_different_items(
     rng = np.random.default_rng(0)
     signs = additive(np.linspace(-0.3, 0.3, 8), (400,), rng)
     signs[rng.random(signs.shape) < 0.9] = ABSENT
-    answer, _ = estimate(signs, pairs(8))
+    answer = estimate(signs, pairs(8))
     counts = np.stack([(signs == kind).sum(axis=1) for kind in (1, 0, -1)], axis=1)
     alone = human_posterior(counts, confidence=0.95)
     # 28 pairs tell of 7 differences of levels: standard errors shrink by sqrt(7 / 28)
@@ -111,8 +112,8 @@ def test_pooling_saves_annotations_where_pairs_are_annotated_on_different_items(
 @pytest.mark.parametrize("n_items", [FEWEST_CLUSTERS - 1, FEWEST_CLUSTERS])
 def test_no_decision_with_few_clusters(n_items):
     signs = np.where(np.arange(n_items) % 10 == 0, -1, 1) * np.ones((3, 1), dtype=np.int8)
-    answer, fit = estimate(signs.astype(np.int8), np.array([[0, 1], [1, 2], [0, 3]]))
-    assert fit.clusters == n_items
+    answer = estimate(signs.astype(np.int8), np.array([[0, 1], [1, 2], [0, 3]]))
+    assert answer.clusters == n_items
     assert ((answer.theta > 0.975) == (n_items >= FEWEST_CLUSTERS)).all()
 
 
@@ -163,16 +164,16 @@ def test_a_circle_is_not_additive_and_falls_back_to_each_pair():
     rng = np.random.default_rng(0)
     signs = additive(np.zeros(3), (2, 80), rng)
     signs[0] = np.where(rng.random((3, 80)) < 0.7, 1, -1) * np.array([[1], [-1], [1]])  # a > b > c > a
-    answer, fit = estimate(signs, pairs(3))
-    assert fit.additivity_p[0] <= 0.01
-    assert fit.additivity_p[1] > 0.05
+    answer = estimate(signs, pairs(3))
+    assert answer.additivity_p[0] <= 0.01
+    assert answer.additivity_p[1] > 0.05
     counts = np.stack([(signs[0] == kind).sum(axis=1) for kind in (1, 0, -1)], axis=1)
     alone = human_posterior(counts, confidence=0.95)
     np.testing.assert_allclose(answer.theta[0], alone.theta)
-    np.testing.assert_allclose(answer.p[0], alone.p_mean)
+    np.testing.assert_allclose(answer.p[0], alone.p)
     assert np.isnan(answer.p[1]).all()
-    kept, _ = estimate(signs, pairs(3), fallback=False)
-    np.testing.assert_allclose(kept.margin[0], fit.margin[0])
+    fit = fitted(signs, pairs(3), np.arange(80))
+    np.testing.assert_allclose(answer.margin[1], fit.margin[1])
 
 
 @pytest.mark.parametrize(("seed", "n_items"), [(0, 12), (1, 30), (2, 60)])

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from custodes.stats.correction.estimate import ESTIMATORS
-from custodes.stats.correction.poststratified import STRATUM_PRIOR, poststratified_moments
+from custodes.stats.correction.estimator import Counts
+from custodes.stats.correction.poststratified import POSTSTRATIFIED, STRATUM_PRIOR, poststratified_moments
 
 NOTHING = np.zeros(3, dtype=np.int64)
 TABLES = [
@@ -38,11 +38,11 @@ def test_is_the_posterior_of_the_model(table):
     table = [np.array(part) for part in table]
     p = drawn(*table, n=200_000)
     values = np.column_stack([p, p[:, 0] - p[:, 2]])
-    mean, variance = poststratified_moments(*table)
+    mean, variance = poststratified_moments(Counts(*table))
     # Monte Carlo: the sd of a mean of 200,000 draws is at most .0015, of a relative variance about .005
     np.testing.assert_allclose(mean, values.mean(axis=0), atol=0.004)
     np.testing.assert_allclose(variance, values.var(axis=0), rtol=0.04)
-    estimate = ESTIMATORS["poststratified"](*table, confidence=0.9, gamma=0.05, rng=np.random.default_rng(0))
+    estimate = POSTSTRATIFIED.estimate(Counts(*table), confidence=0.9)
     # The Beta law with these moments is an approximation: measured over random tables, theta is off by at most .05 with
     # 10 annotations and .01 with 50; here, with as few as none, by .08.
     assert estimate.theta == pytest.approx(np.mean(values[:, 3] > 0), abs=0.1)
@@ -57,7 +57,7 @@ def test_large_tables_reach_the_formula():
     # sum_r q_r nu[h|r] with shares, no prior left
     joint = np.array([[0.3, 0.05, 0.05], [0.05, 0.1, 0.1], [0.05, 0.1, 0.2]])
     q = np.array([0.6, 0.1, 0.3])
-    mean, _ = poststratified_moments(joint * 1e7, q * 1e9, NOTHING)
+    mean, _ = poststratified_moments(Counts(joint * 1e7, q * 1e9, NOTHING))
     exact = (joint / joint.sum(axis=0)) @ ((q * 1e9 + joint.sum(axis=0) * 1e7) / 1.01e9)
     np.testing.assert_allclose(mean[:3], exact, atol=1e-6)
 
@@ -65,22 +65,22 @@ def test_large_tables_reach_the_formula():
 def test_a_stratum_without_annotations_holds_all_answers_alike():
     paired = np.zeros((3, 3))
     paired[0, 0] = 1e6  # people and metric said win; of the metric's losses nothing is known
-    mean, variance = poststratified_moments(paired, np.array([0, 0, 1e6]), NOTHING)
+    mean, variance = poststratified_moments(Counts(paired, np.array([0, 0, 1e6]), NOTHING))
     np.testing.assert_allclose(mean[:3], [0.5 + 0.5 / 3, 0.5 / 3, 0.5 / 3], atol=1e-5)
     # half the weight, and a stratum of one pseudo-annotation: variance of a margin on (1/3, 1/3, 1/3) over 1 + 1
     assert variance[3] == pytest.approx(0.25 * (2 / 3) / 2, rel=1e-4)
 
 
 def test_without_ratings_all_is_alike():
-    mean, variance = poststratified_moments(np.zeros((3, 3)), np.array([50, 0, 0]), NOTHING)
+    mean, variance = poststratified_moments(Counts(np.zeros((3, 3)), np.array([50, 0, 0]), NOTHING))
     np.testing.assert_allclose(mean, [1 / 3, 1 / 3, 1 / 3, 0])
     assert (variance > 0.04).all()
 
 
 @given(hnp.arrays(np.int64, 15, elements=st.integers(0, 30)))
 def test_swapping_the_systems_mirrors_it(table):
-    mean, variance = poststratified_moments(table[:9].reshape(3, 3), table[9:12], table[12:])
-    mirror = poststratified_moments(table[8::-1].reshape(3, 3), table[11:8:-1], table[:11:-1])
+    mean, variance = poststratified_moments(Counts(table[:9].reshape(3, 3), table[9:12], table[12:]))
+    mirror = poststratified_moments(Counts(table[8::-1].reshape(3, 3), table[11:8:-1], table[:11:-1]))
     np.testing.assert_allclose(mirror.mean, mean[[2, 1, 0, 3]] * [1, 1, 1, -1], atol=1e-12)
     np.testing.assert_allclose(mirror.variance, variance[[2, 1, 0, 3]], atol=1e-12)
 
@@ -93,7 +93,7 @@ def test_variance_is_that_of_products_of_independent_dirichlets(table):
     kept = sizes > 0  # the stratum of silence, where people rated nothing without the metric, has no share
     q = stats.dirichlet(sizes[kept])
     nu = [stats.dirichlet(own + STRATUM_PRIOR) for own in answers[kept]]
-    mean, variance = poststratified_moments(paired, metric_only, human_only)
+    mean, variance = poststratified_moments(Counts(paired, metric_only, human_only))
     for k, function in enumerate(np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, -1]])):
         own = np.array([one.mean() @ function for one in nu])
         spread = np.array([function @ one.cov() @ function for one in nu])
@@ -108,15 +108,15 @@ def test_one_item_with_both_ratings_lets_the_metric_speak():
     metric_only = np.array([90, 0, 10])
     q = (metric_only + one.sum(axis=0) + STRATUM_PRIOR) / (101 + 3 * STRATUM_PRIOR)
     # of the metric's wins one annotation and a third of each answer are known, of the others the thirds alone
-    assert poststratified_moments(one, metric_only, NOTHING).mean[3] == pytest.approx(q[0] / 2)
+    assert poststratified_moments(Counts(one, metric_only, NOTHING)).mean[3] == pytest.approx(q[0] / 2)
 
 
 def test_many_tables_are_answered_one_by_one():
     rng = np.random.default_rng(0)
     table = rng.integers(0, 9, (4, 5, 15))
     table[0, 0, :9] = 0
-    together = poststratified_moments(table[..., :9].reshape(4, 5, 3, 3), table[..., 9:12], table[..., 12:])
+    together = poststratified_moments(Counts(table[..., :9].reshape(4, 5, 3, 3), table[..., 9:12], table[..., 12:]))
     for k in np.ndindex(4, 5):
-        alone = poststratified_moments(table[k][:9].reshape(3, 3), table[k][9:12], table[k][12:])
+        alone = poststratified_moments(Counts(table[k][:9].reshape(3, 3), table[k][9:12], table[k][12:]))
         np.testing.assert_allclose(together.mean[k], alone.mean)
         np.testing.assert_allclose(together.variance[k], alone.variance)

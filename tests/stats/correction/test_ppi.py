@@ -10,8 +10,8 @@ from hypothesis.extra import numpy as hnp
 from ppi_py import ppi_mean_ci, ppi_mean_pointestimate
 from scipy import stats
 
-from custodes.stats.correction.estimate import ESTIMATORS
-from custodes.stats.correction.ppi import ppi_margin
+from custodes.stats.correction.estimator import Counts
+from custodes.stats.correction.ppi import PPI, ppi_margin
 
 SIGNS = np.array([1.0, 0.0, -1.0])
 NOTHING = np.zeros(3, dtype=np.int64)
@@ -24,13 +24,12 @@ def labels(paired: np.ndarray, metric_only: np.ndarray) -> tuple[np.ndarray, np.
     return SIGNS[human[repeated]], SIGNS[metric[repeated]], np.repeat(SIGNS, metric_only)
 
 
-def parts(table: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return table[:9].reshape(3, 3), table[9:12], table[12:]
+def parts(table: np.ndarray) -> Counts:
+    return Counts(table[:9].reshape(3, 3), table[9:12], table[12:])
 
 
 def ppi(paired: np.ndarray, metric_only: np.ndarray, human_only: np.ndarray = NOTHING, confidence: float = 0.95):
-    rng = np.random.default_rng(0)
-    return ESTIMATORS["ppi"](paired, metric_only, human_only, confidence=confidence, gamma=0.05, rng=rng)
+    return PPI.estimate(Counts(paired, metric_only, human_only), confidence=confidence)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -40,7 +39,7 @@ def test_equals_ppi_py(seed):
     paired = rng.multinomial(n, rng.dirichlet(np.ones(9))).reshape(3, 3)
     metric_only = rng.multinomial(many, rng.dirichlet(np.ones(3)))
     data = labels(paired, metric_only)
-    margin, error, freedom = ppi_margin(paired, metric_only, NOTHING)
+    margin, error, freedom = ppi_margin(Counts(paired, metric_only, NOTHING))
     assert margin == pytest.approx(ppi_mean_pointestimate(*data).item(), abs=1e-9)
     assert freedom == np.inf
     for confidence in (0.8, 0.95):
@@ -58,7 +57,7 @@ def test_t_quantiles_under_50_labels(n):
     metric_only = np.array([40, 20, 30])
     data = labels(paired, metric_only)
     low, high = (bound.item() for bound in ppi_mean_ci(*data, alpha=0.05))
-    margin, error, freedom = ppi_margin(paired, metric_only, NOTHING)
+    margin, error, freedom = ppi_margin(Counts(paired, metric_only, NOTHING))
     assert freedom == n - 1
     if error > (high - low) / 2 / stats.norm.ppf(0.975) + 1e-9:
         # two labels that the metric gives too: no variance to estimate, so an error is imagined
@@ -74,20 +73,22 @@ def test_without_metric_labels_it_is_the_mean():
     paired, human_only = np.array([[20, 5, 3], [4, 6, 2], [3, 5, 12]]), np.array([9, 3, 4])
     outcome = paired.sum(axis=1) + human_only
     values = np.repeat(SIGNS, outcome)
-    margin, error, _ = ppi_margin(np.zeros((3, 3)), NOTHING, outcome)
+    margin, error, _ = ppi_margin(Counts(np.zeros((3, 3)), NOTHING, outcome))
     assert margin == pytest.approx(values.mean())
     assert error == pytest.approx(values.std() / np.sqrt(len(values)))
     # people's labels with a metric that has nothing more to say are labels like the others
-    assert ppi_margin(paired, NOTHING, NOTHING).margin == pytest.approx(np.repeat(SIGNS, paired.sum(axis=1)).mean())
+    assert ppi_margin(Counts(paired, NOTHING, NOTHING)).margin == pytest.approx(
+        np.repeat(SIGNS, paired.sum(axis=1)).mean()
+    )
 
 
 def test_human_only_labels_enter_by_inverse_variance():
     paired, metric_only = np.array([[20, 5, 3], [4, 6, 2], [3, 5, 12]]), np.array([300, 200, 350])
     human_only = np.array([30, 10, 15])
-    alone, with_metric = np.repeat(SIGNS, human_only), ppi_margin(paired, metric_only, NOTHING)
+    alone, with_metric = np.repeat(SIGNS, human_only), ppi_margin(Counts(paired, metric_only, NOTHING))
     pooled_variance = np.repeat(SIGNS, paired.sum(axis=1) + human_only).var()
     precision = 1 / with_metric.error**2, len(alone) / pooled_variance
-    margin, error, _ = ppi_margin(paired, metric_only, human_only)
+    margin, error, _ = ppi_margin(Counts(paired, metric_only, human_only))
     assert margin == pytest.approx(np.average([with_metric.margin, alone.mean()], weights=precision))
     assert error == pytest.approx(sum(precision) ** -0.5)
 
@@ -96,8 +97,10 @@ def test_a_metric_that_knows_saves_annotations():
     good = np.diag([20, 20, 20]) + 1
     useless = np.full((3, 3), 7)
     many = np.array([4000, 4000, 4000])
-    assert ppi_margin(good, many, NOTHING).error < 0.7 * ppi_margin(good, NOTHING, NOTHING).error
-    assert ppi_margin(useless, many, NOTHING).error == pytest.approx(ppi_margin(useless, NOTHING, NOTHING).error)
+    assert ppi_margin(Counts(good, many, NOTHING)).error < 0.7 * ppi_margin(Counts(good, NOTHING, NOTHING)).error
+    assert ppi_margin(Counts(useless, many, NOTHING)).error == pytest.approx(
+        ppi_margin(Counts(useless, NOTHING, NOTHING)).error
+    )
 
 
 @pytest.mark.parametrize(("wins", "decided"), [(1, False), (4, False), (5, False), (8, True)])
@@ -116,8 +119,8 @@ def test_without_labels_nothing_is_known():
 @given(tables)
 def test_swapping_the_systems_negates_it(table):
     mirror = [part[::-1] if part.ndim == 1 else part[::-1, ::-1] for part in parts(table)]
-    margin, error, freedom = ppi_margin(*parts(table))
-    swapped = ppi_margin(*mirror)
+    margin, error, freedom = ppi_margin(parts(table))
+    swapped = ppi_margin(Counts(*mirror))
     np.testing.assert_allclose(swapped.margin, -margin, atol=1e-12)
     np.testing.assert_allclose(swapped.error, error, atol=1e-12)
     assert swapped.freedom == freedom
@@ -125,9 +128,9 @@ def test_swapping_the_systems_negates_it(table):
 
 @given(hnp.arrays(np.int64, (4, 15), elements=st.integers(0, 12)))
 def test_tables_are_independent(many):
-    together = ppi_margin(many[:, :9].reshape(-1, 3, 3), many[:, 9:12], many[:, 12:])
+    together = ppi_margin(Counts(many[:, :9].reshape(-1, 3, 3), many[:, 9:12], many[:, 12:]))
     for k, table in enumerate(many):
-        np.testing.assert_allclose([part[k] for part in together], ppi_margin(*parts(table)), rtol=1e-12)
+        np.testing.assert_allclose([part[k] for part in together], ppi_margin(parts(table)), rtol=1e-12)
 
 
 def test_the_tuning_weight_is_at_most_one():
@@ -136,6 +139,6 @@ def test_the_tuning_weight_is_at_most_one():
     paired, metric_only = np.array([[30, 30, 0], [0, 0, 0], [0, 30, 30]]), np.array([1600, 7000, 1400])
     human, metric, more = labels(paired, metric_only)
     assert np.cov(human, metric, ddof=0)[0, 1] / np.append(metric, more).var(ddof=1) / (1 + 120 / 10_000) > 1.5
-    margin, _, _ = ppi_margin(paired, metric_only, NOTHING)
+    margin, _, _ = ppi_margin(Counts(paired, metric_only, NOTHING))
     assert margin == pytest.approx(human.mean() - metric.mean() + more.mean())
     assert margin == pytest.approx(ppi_mean_pointestimate(human, metric, more).item())

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from custodes.stats.decisions.graph import condensation, layers, reduced_edges, transitive_reduction
+from custodes.stats.decisions.graph import condensation, layers, transitive_reduction
 
 
 def square(n):
@@ -25,6 +25,11 @@ def acyclic(draw):
     upper = np.triu(draw(graphs) | draw(st.booleans()), 1)
     order = np.array(draw(st.permutations(range(len(upper)))), dtype=int)
     return upper[np.ix_(order, order)]
+
+
+def reduced_edges(adjacency):
+    _, between = condensation(adjacency)
+    return list(map(tuple, np.argwhere(transitive_reduction(between)).tolist()))
 
 
 def as_networkx(adjacency):

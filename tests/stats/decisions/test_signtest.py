@@ -11,12 +11,17 @@ from scipy.stats import binomtest, norm
 from statsmodels.stats.descriptivestats import sign_test as statsmodels_sign_test
 from statsmodels.stats.multitest import multipletests
 
-from custodes.stats.decisions.signtest import adjust, decisions, sign_test
+from custodes.stats.decisions.signtest import SignTest, adjust, sign_test
 
 TESTS = ["asymptotic", "exact"]
 CORRECTIONS = ["none", "holm", "bh"]
 counts = hnp.arrays(np.int64, st.tuples(st.just(2), st.integers(1, 8)), elements=st.integers(0, 60))
 p_values = hnp.arrays(np.float64, st.integers(1, 12), elements=st.floats(0, 1))
+
+
+def decisions(wins, losses, *, ties=1, alpha=0.05, test="asymptotic", correction="none"):
+    outcomes = np.stack([wins, np.full_like(wins, ties), losses], axis=-1)
+    return SignTest(alpha=alpha, test=test, correction=correction).decisions(outcomes)
 
 
 @given(counts)
@@ -56,7 +61,8 @@ def test_one_comparison_decides_little():
 def test_nothing_but_ties_is_no_difference(test):
     nothing = np.zeros(3, dtype=np.uint32)
     assert sign_test(nothing, nothing, test=test).tolist() == [1, 1, 1]
-    assert decisions(nothing, nothing, alpha=1.0, test=test, correction="none").tolist() == [0, 0, 0]
+    assert decisions(nothing, nothing, alpha=1.0, test=test).tolist() == [0, 0, 0]
+    assert np.isnan(decisions(nothing, nothing, ties=0, test=test)).all()
 
 
 def test_exact_of_a_hundred_million():
@@ -68,7 +74,7 @@ def test_exact_of_a_hundred_million():
 @pytest.mark.parametrize("test", TESTS)
 def test_unsigned_and_large_counts(test):
     wins, losses = np.array([1, 5_100_000_000], dtype=np.uint64), np.array([9, 5_000_000_000], dtype=np.uint64)
-    assert decisions(wins, losses, alpha=0.05, test=test, correction="none").tolist() == [-1, 1]
+    assert decisions(wins, losses, test=test).tolist() == [-1, 1]
 
 
 @pytest.mark.parametrize(("correction", "method"), [("holm", "holm"), ("bh", "fdr_bh")])
@@ -102,8 +108,8 @@ def test_adjust_works_row_by_row(correction):
 def test_corrections_only_take_away(correction):
     rng = np.random.default_rng(0)
     wins, losses = rng.binomial(60, 0.5, (50, 20)), rng.binomial(60, 0.4, (50, 20))
-    plain = decisions(wins, losses, alpha=0.05, test="exact", correction="none")
-    strict = decisions(wins, losses, alpha=0.05, test="exact", correction=correction)
+    plain = decisions(wins, losses, test="exact")
+    strict = decisions(wins, losses, test="exact", correction=correction)
     assert 0 < np.count_nonzero(strict) < np.count_nonzero(plain)
     assert (strict[strict != 0] == plain[strict != 0]).all()
 
@@ -114,9 +120,8 @@ def test_corrections_only_take_away(correction):
 def test_swapping_the_systems(test, correction, pair):
     wins, losses = pair
     np.testing.assert_array_equal(sign_test(wins, losses, test=test), sign_test(losses, wins, test=test))
-    one = decisions(wins, losses, alpha=0.05, test=test, correction=correction)
-    np.testing.assert_array_equal(decisions(losses, wins, alpha=0.05, test=test, correction=correction), -one)
-    assert one.dtype == np.int8
+    one = decisions(wins, losses, test=test, correction=correction)
+    np.testing.assert_array_equal(decisions(losses, wins, test=test, correction=correction), -one)
     assert (one * (wins - losses) >= 0).all()
 
 

@@ -6,12 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from custodes.stats.agreement.correlation import pooled_pearson, pooled_spearman
+from custodes.stats.agreement.correlation import pooled_pearson, pooled_spearman, weighted_item_mean, within_item
+from custodes.stats.agreement.kendall import pooled_kendall
 from custodes.stats.learning.heldout import (
     cross_predicted,
     heldout,
-    heldout_item_kendall,
-    heldout_kendall,
     ordering_accuracy,
 )
 
@@ -49,7 +48,7 @@ def study(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np
 @given(seed=SEEDS)
 def test_kendall_by_fold_equals_scipy_on_repeated_data(seed: int) -> None:
     target, predictions, fold, units, weights = study(seed)
-    found = heldout_kendall(target, predictions, fold, units=units, weights=weights)
+    found = heldout(pooled_kendall, target, predictions, fold, units=units, weights=weights)
     for row, values in zip(weights, found, strict=True):
         items = np.repeat(np.arange(len(target)), row[units].astype(int))
         y, f = target[items], fold[items]
@@ -61,7 +60,7 @@ def test_kendall_by_fold_equals_scipy_on_repeated_data(seed: int) -> None:
 @given(seed=SEEDS)
 def test_kendall_by_item_equals_scipy_on_repeated_data(seed: int) -> None:
     target, predictions, _, units, weights = study(seed)
-    found = heldout_item_kendall(target, predictions, units=units, weights=weights)
+    found = weighted_item_mean(within_item(target, predictions, kind="kendall"), units=units, weights=weights)
     for row, values in zip(weights, found, strict=True):
         items = np.repeat(np.arange(len(target)), row[units].astype(int))
         expected = [mean([tau(target[i], p[i]) for i in items]) for p in predictions]
@@ -72,10 +71,10 @@ def test_kendall_by_item_equals_scipy_on_repeated_data(seed: int) -> None:
 @given(seed=SEEDS)
 def test_kendall_by_fold_is_invariant(seed: int) -> None:
     target, predictions, fold, units, weights = study(seed)
-    found = heldout_kendall(target, predictions, fold, units=units, weights=weights)
+    found = heldout(pooled_kendall, target, predictions, fold, units=units, weights=weights)
 
     def again(target: np.ndarray, predictions: np.ndarray, fold: np.ndarray) -> np.ndarray:
-        return heldout_kendall(target, predictions, fold, units=units, weights=weights)
+        return heldout(pooled_kendall, target, predictions, fold, units=units, weights=weights)
 
     np.testing.assert_allclose(again(target, -predictions, fold), -found, atol=1e-12)
     shifted = np.exp(predictions) + 10 * fold  # each fold has its own model, hence its own level
@@ -88,10 +87,10 @@ def test_a_fold_with_a_constant_prediction_is_left_out() -> None:
     target = np.array([[1.0, 2.0], [1.0, 2.0]])
     fold = np.array([[0, 0], [1, 1]])
     options = {"units": np.arange(2), "weights": np.ones((1, 2))}
-    half = heldout_kendall(target, np.array([[[3.0, 3.0], [1.0, 5.0]]]), fold, **options)
+    half = heldout(pooled_kendall, target, np.array([[[3.0, 3.0], [1.0, 5.0]]]), fold, **options)
     assert half.item() == pytest.approx(1.0)
-    assert np.isnan(heldout_kendall(target, np.full((1, 2, 2), 3.0), fold, **options)).all()
-    assert np.isnan(heldout_kendall(target, np.ones((2, 2, 2)), np.full((2, 2), -1), **options)).all()
+    assert np.isnan(heldout(pooled_kendall, target, np.full((1, 2, 2), 3.0), fold, **options)).all()
+    assert np.isnan(heldout(pooled_kendall, target, np.ones((2, 2, 2)), np.full((2, 2), -1), **options)).all()
 
 
 def test_no_row_is_predicted_by_a_model_that_saw_its_fold() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Lasso
 
 from custodes.errors import MissingExtraError
+from custodes.stats.learning import lasso
 from custodes.stats.learning.lasso import ALPHAS, lasso_errors, lasso_weights
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -16,6 +17,14 @@ SOME = np.array([0.5, 0.1, 0.02])
 # A duality gap of 1e-5 leaves weights off by up to sqrt(2e-5 / curvature), and the curvature may be well below
 # 1: rarely, at the kink of a weight, by more than .002.
 CLOSE = 1e-2
+
+TOLERANCE = lasso._TOLERANCE
+
+
+@pytest.fixture(autouse=True)
+def precise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both searches go on to the same end: two that stop early may stop anywhere along a flat valley."""
+    monkeypatch.setattr(lasso, "_TOLERANCE", 1e-10)
 
 
 def study(seed: int, n: int = 40, p: int = 6) -> tuple[np.ndarray, np.ndarray]:
@@ -46,6 +55,23 @@ def test_weights_equal_scikit_learn_one_penalty_at_a_time(seed: int) -> None:
     expected = [Lasso(alpha=alpha, tol=1e-10, max_iter=100_000).fit(z, target).coef_ for alpha in SOME]
     np.testing.assert_allclose(weights, expected, atol=CLOSE)
     assert np.all(weights[:, -1] == 0)
+
+
+@settings(deadline=None, max_examples=20)
+@given(seed=SEEDS)
+def test_what_is_minimised_is_within_the_tolerance_of_its_least(seed: int) -> None:
+    x, y = study(seed)
+    z, target = standard(x, x), scores(y)
+
+    def objective(weights: np.ndarray) -> np.ndarray:
+        return ((target - weights @ z.T) ** 2).mean(axis=1) / 2 + SOME * np.abs(weights).sum(axis=1)
+
+    least = objective(lasso_weights(x, y, alphas=SOME))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lasso, "_TOLERANCE", TOLERANCE)
+        found = objective(lasso_weights(x, y, alphas=SOME))
+    assert (found < least + TOLERANCE).all()
+    assert (found > least - 1e-9).all()
 
 
 @settings(deadline=None, max_examples=20)

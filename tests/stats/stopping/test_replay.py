@@ -6,22 +6,25 @@ import numpy as np
 import pytest
 from scipy.stats import entropy, norm
 
+from custodes.stats import ABSENT
 from custodes.stats.correction.dirichlet import human_theta
+from custodes.stats.correction.estimator import Counts, Estimate, Estimator, Items
+from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.correction.poststratified import poststratified_moments
 from custodes.stats.stopping.allocation import kinds_of
 from custodes.stats.stopping.replay import Answers, mean_kld, replay
-from custodes.stats.stopping.rules import Evidence, Rule
+from custodes.stats.stopping.rules import STOPS, Rule
 
-ABSENT = -128
+ENDLESS = 10**6
 RULE = Rule(
-    estimator="human",
+    estimator=ESTIMATORS["human"],
     gamma=0.05,
     looks=(4, 9, 15),
     bounds=(2.4, 2.2, 1.96),
-    anytime=False,
-    futility=None,
-    equivalence=None,
+    deciding=STOPS["decided"],
+    closings=(),
     seed=0,
+    budget=ENDLESS,
 )
 
 
@@ -50,7 +53,7 @@ def counts_of(signs: np.ndarray) -> np.ndarray:
     return np.array([(signs == kind).sum() for kind in (1, 0, -1)])
 
 
-def by_hand(human: np.ndarray, budget: int | None, rule: Rule) -> tuple[np.ndarray, np.ndarray, list[tuple]]:
+def by_hand(human: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray, list[tuple]]:
     """One replication: annotations and decisions (pairs,), and after each round the sum of annotations, and decisions.
 
     A budget too small for a round gives all open pairs the same number, the first ones one more.
@@ -59,13 +62,13 @@ def by_hand(human: np.ndarray, budget: int | None, rule: Rule) -> tuple[np.ndarr
     n, decision = np.zeros(pairs, dtype=int), np.zeros(pairs, dtype=int)
     last = [min(int((own != ABSENT).sum()), rule.looks[-1]) for own in human]
     open_ = [most > 0 for most in last]
-    left = np.inf if budget is None else budget
+    left = rule.budget
     rounds = []
     for look, target in enumerate(rule.looks):
         wanted = [min(target, last[k]) - n[k] if open_[k] else 0 for k in range(pairs)]
         if sum(wanted) > left:
             asking = [k for k in range(pairs) if wanted[k] > 0]
-            share, rest = divmod(int(left), len(asking))
+            share, rest = divmod(left, len(asking))
             for place, k in enumerate(asking):
                 wanted[k] = min(wanted[k], share + (place < rest))
         left -= sum(wanted)
@@ -82,18 +85,18 @@ def by_hand(human: np.ndarray, budget: int | None, rule: Rule) -> tuple[np.ndarr
     return n, decision, rounds
 
 
-@pytest.mark.parametrize("budget", [None, 3, 12, 30, 45])
-def test_replay_is_algorithm_2(budget: int | None) -> None:
+@pytest.mark.parametrize("budget", [ENDLESS, 3, 12, 30, 45])
+def test_replay_is_algorithm_2(budget: int) -> None:
     human, metric = answers_of(0)
     reference = np.array([-1, -1, 0, 1, 1], dtype=np.int8)
     truth = np.random.default_rng(1).dirichlet([2, 2, 2], 5)
-    end = replay(made(human, metric), RULE, budget=budget, reference=reference, truth=truth, together=None)
+    rule = replace(RULE, budget=budget)
+    end = replay(made(human, metric), rule, reference=reference, truth=truth)
     for r in range(len(human)):
-        n, decision, rounds = by_hand(human[r], budget, RULE)
+        n, decision, rounds = by_hand(human[r], rule)
         assert end.n[r].tolist() == n.tolist()
         assert end.decision[r].tolist() == decision.tolist()
-        if budget is not None:
-            assert end.n[r].sum() <= budget
+        assert end.n[r].sum() <= budget
         for look, (spent, then, far) in enumerate(rounds):
             assert end.annotations[look, r] == spent
             assert end.decided[look, r] == pytest.approx((then != 0).mean())
@@ -102,8 +105,7 @@ def test_replay_is_algorithm_2(budget: int | None) -> None:
             shares = shares / shares.sum(axis=1, keepdims=True)
             kld = np.mean([entropy(own, true) for own, true in zip(shares, truth, strict=True)])
             assert end.kld[look, r] == pytest.approx(kld)
-        np.testing.assert_allclose(end.p[r], shares)
-    if budget is None or budget > 12:
+    if budget > 12:
         assert {-1, 0, 1} == set(end.decision.ravel().tolist())
 
 
@@ -111,67 +113,77 @@ def test_the_metrics_answers_beyond_the_annotations_count() -> None:
     # An estimator that uses the metric sees the paired annotations so far, and all the rest as the metric's alone.
     human, metric = answers_of(2, replications=1, pairs=3)
     human[:] = np.where(human == ABSENT, 0, human)
-    rule = replace(RULE, estimator="poststratified", looks=(6,), bounds=(1.96,))
-    end = replay(
-        made(human, metric),
-        rule,
-        budget=None,
-        reference=np.zeros(3, np.int8),
-        truth=np.full((3, 3), 1 / 3),
-        together=None,
-    )
+    rule = replace(RULE, estimator=ESTIMATORS["poststratified"], looks=(6,), bounds=(1.96,))
+    shares = []
     for k in range(3):
         paired = np.array(
             [[((human[0, k, :6] == h) & (metric[0, k, :6] == m)).sum() for m in (1, 0, -1)] for h in (1, 0, -1)]
         )
         more = counts_of(metric[0, k, 6:])
-        mean, _ = poststratified_moments(paired, more, np.zeros(3))
-        np.testing.assert_allclose(end.p[0, k], mean[:3])
+        shares.append(poststratified_moments(Counts(paired, more, np.zeros(3))).mean[:3])
+    for truth in np.random.default_rng(4).dirichlet([2, 2, 2], (5, 3)):
+        end = replay(made(human, metric), rule, reference=np.zeros(3, np.int8), truth=truth)
+        kld = np.mean([entropy(own, true) for own, true in zip(shares, truth, strict=True)])
+        assert end.kld.tolist() == [[pytest.approx(kld)]]
 
 
-def test_what_looks_at_all_pairs_is_asked_only_about_those_annotated_now() -> None:
+def test_what_looks_at_all_pairs_is_believed_only_about_those_annotated_now() -> None:
     human, metric = answers_of(3, replications=2)
-    seen = []
+    seen = [np.zeros((2, 5), dtype=int)]
 
-    def together(n: np.ndarray, judged: np.ndarray) -> Evidence:
-        seen.append((n.copy(), judged.copy()))
-        # the first pair of each replication is decided at once, nothing else ever
-        theta = np.full(n.shape, 0.5)
-        theta[:, 0] = 1.0
-        rest = {name: np.zeros(n.shape) for name in ("margin", "sd", "low", "high")}
-        return Evidence(theta=theta, p=np.full((*n.shape, 3), 1 / 3), **rest).where(judged)
+    def items(n: np.ndarray) -> Items:
+        seen.append(n.copy())
+        return Items(human=human, systems=np.tile(np.arange(2), (5, 1)), units=np.arange(20))
 
+    def answer(about: Items, **_: object) -> Estimate:
+        assert about.human is human
+        # the first pair of each replication is decided at once, nothing else ever; what got no annotation in this
+        # round has an answer, too, and one that must not count
+        theta = np.where(seen[-1] > seen[-2], 0.5, 0.0)
+        if len(seen) == 2:
+            theta[:, 0] = 1.0
+        margin = np.zeros(theta.shape)
+        made = Estimate.of_margin(margin, margin, margin, theta)
+        return replace(made, p=np.full((*theta.shape, 3), 1 / 3))
+
+    together = Estimator(name="all", label="All", doc="", estimate=answer, needs_items=True)
     end = replay(
-        made(human, metric),
-        RULE,
-        budget=None,
+        replace(made(human, metric), items=items),
+        replace(RULE, estimator=together),
         reference=np.zeros(5, np.int8),
         truth=np.full((5, 3), 1 / 3),
-        together=together,
     )
     assert end.decision.tolist() == [[1, 0, 0, 0, 0]] * 2
     assert end.n[:, 0].tolist() == [4, 4]
     last = np.minimum((human != ABSENT).sum(axis=-1), 15)
+    assert (last < 15).any()
     np.testing.assert_array_equal(end.n[:, 1:], last[:, 1:])
-    for look, (n, judged) in enumerate(seen):
-        before = seen[look - 1][0] if look else np.zeros_like(n)
-        np.testing.assert_array_equal(judged, n > before)
+    assert len(seen) == 4
+    np.testing.assert_array_equal(seen[-1], end.n)
     assert end.kld == pytest.approx(0)
+
+
+def test_items_are_not_made_for_what_reads_counts() -> None:
+    human, metric = answers_of(3, replications=1)
+
+    def items(n: np.ndarray) -> Items:
+        raise AssertionError
+
+    asked = replace(made(human, metric), items=items)
+    truth = np.full((5, 3), 1 / 3)
+    one, other = (
+        replay(own, RULE, reference=np.zeros(5, np.int8), truth=truth) for own in (asked, made(human, metric))
+    )
+    assert one.decision.tolist() == other.decision.tolist()
 
 
 def test_nothing_to_ask() -> None:
     human = np.full((1, 2, 3), ABSENT, dtype=np.int8)
     metric = np.ones_like(human)
-    end = replay(
-        made(human, metric),
-        RULE,
-        budget=5,
-        reference=np.array([1, 0], np.int8),
-        truth=np.full((2, 3), 1 / 3),
-        together=None,
-    )
+    rule = replace(RULE, budget=5)
+    end = replay(made(human, metric), rule, reference=np.array([1, 0], np.int8), truth=np.full((2, 3), 1 / 3))
     assert (end.n.tolist(), end.decision.tolist(), end.correct.tolist()) == ([[0, 0]], [[0, 0]], [[0.5]] * 3)
-    assert (end.p == 1 / 3).all()
+    assert (end.kld == 0).all()
 
 
 def test_mean_kld_is_the_mean_of_entropies() -> None:

@@ -1,4 +1,4 @@
-"""Rules by their definitions: what each look asks, what closes a pair, and how sure draws may be."""
+"""Rules by their definitions: what each look asks, and what closes a pair."""
 
 from dataclasses import replace
 
@@ -7,30 +7,44 @@ import pytest
 from scipy.stats import beta, dirichlet, norm
 
 from custodes.stats.correction.dirichlet import human_posterior
-from custodes.stats.correction.estimate import ESTIMATORS, Estimate
+from custodes.stats.correction.estimator import Counts, Estimate, Estimator, Evidence, Items
+from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.betting import betting_interval, log_wealth
-from custodes.stats.stopping.rules import Evidence, Rule, Ruling, boundary_of, evidence_of, looks_every, rule_on
-from custodes.stats.stopping.sequential import group_sequential_bounds
+from custodes.stats.stopping.rules import STOPS, Rule, rule_on
 
 PLAIN = Rule(
-    estimator="human",
+    estimator=ESTIMATORS["human"],
     gamma=0.05,
     looks=(10, 20),
     bounds=(2.5, 1.96),
-    anytime=False,
-    futility=None,
-    equivalence=None,
+    deciding=STOPS["decided"],
+    closings=(),
     seed=0,
+    budget=1000,
 )
 # wins, ties and losses: clear either way, just short of it, equal, nothing
 PEOPLE = np.array([[9, 1, 0], [8, 1, 1], [7, 0, 3], [4, 2, 4], [0, 10, 0], [1, 1, 8], [0, 0, 10], [0, 0, 0]])
 
 
-def judged(rule: Rule, human: np.ndarray, *, look: int = 0, last: int = 40, evidence: Evidence | None = None) -> Ruling:
-    """The ruling on people's counts (..., 3) beside a silent metric."""
-    none = np.zeros((*human.shape[:-1], 3, 3), dtype=np.int64)
-    lasts = np.full(human.shape[:-1], last)
-    return rule_on(rule, none, np.zeros_like(human), human, look=look, last=lasts, evidence=evidence)
+def asked(rule: Rule, counts: Counts, *, look: int = 0, last: int = 40) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Decisions, which pairs are closed and the outcome shares of tables (n,)."""
+    n = len(counts.human_only)
+    decision, is_open, p = rule_on(
+        rule, counts, look=look, last=np.full(n, last), items=None, judged=np.ones(n, dtype=bool)
+    )
+    return decision, ~is_open, p
+
+
+def judged(
+    rule: Rule, human: np.ndarray, *, look: int = 0, last: int = 40
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same of people's counts (n, 3) beside a silent metric."""
+    none = np.zeros((len(human), 3, 3), dtype=np.int64)
+    return asked(rule, Counts(none, np.zeros_like(human), human), look=look, last=last)
+
+
+def closing(name: str, limit: float) -> tuple:
+    return ((STOPS[name], float(limit)),)
 
 
 def theta_of(human: np.ndarray) -> np.ndarray:
@@ -38,37 +52,29 @@ def theta_of(human: np.ndarray) -> np.ndarray:
     return beta.sf(0.5, human[..., 0] + 1, human[..., 2] + 1)
 
 
-def test_boundary_options() -> None:
-    assert boundary_of((10, 20), boundary="none", gamma=0.1) == pytest.approx([norm.isf(0.05)] * 2)
-    assert boundary_of((10, 20), boundary=2.289, gamma=0.1) == (2.289, 2.289)
-    for kind in ("pocock", "obrien-fleming"):
-        expected = group_sequential_bounds((10, 20, 25), kind=kind, level=0.1)
-        assert boundary_of((10, 20, 25), boundary=kind, gamma=0.1) == tuple(expected)
-    assert looks_every(10, 10) == (10,)
-    assert looks_every(10, 7) == (7,)
-    assert looks_every(10, 20) == (10, 20)
-    assert looks_every(1, 3) == (1, 2, 3)
+def test_names_of_the_parts_and_their_order() -> None:
+    assert tuple(STOPS) == ("decided", "futility", "equivalence", "anytime")
+    assert all(own.name == name for name, own in STOPS.items())
 
 
 @pytest.mark.parametrize("look", [0, 1])
 def test_theta_decides_beyond_the_probability_of_the_bound(look: int) -> None:
-    ruling = judged(PLAIN, PEOPLE, look=look)
+    decision, closed, p = judged(PLAIN, PEOPLE, look=look)
     tail = norm.sf(PLAIN.bounds[look])
     expected = [1 if theta > 1 - tail else -1 if theta < tail else 0 for theta in theta_of(PEOPLE)]
-    assert ruling.decision.tolist() == expected
-    assert ruling.closed.tolist() == [sign != 0 for sign in expected]
+    assert decision.tolist() == expected
+    assert closed.tolist() == [sign != 0 for sign in expected]
     assert sum(expected) == 0
     assert len(set(expected)) == 3
-    np.testing.assert_allclose(ruling.p, (PEOPLE + 1) / (PEOPLE.sum(axis=1, keepdims=True) + 3))
-    assert judged(PLAIN, PEOPLE, look=0).decision.tolist() != judged(PLAIN, PEOPLE, look=1).decision.tolist()
+    np.testing.assert_allclose(p, (PEOPLE + 1) / (PEOPLE.sum(axis=1, keepdims=True) + 3))
+    assert judged(PLAIN, PEOPLE, look=0)[0].tolist() != judged(PLAIN, PEOPLE, look=1)[0].tolist()
 
 
 def test_paired_and_unpaired_annotations_count_alike() -> None:
-    paired = np.array([[[3, 1, 0], [1, 2, 0], [0, 1, 1]]])
-    alone = np.array([[4, 0, 1]])
-    ruling = rule_on(PLAIN, paired, np.zeros((1, 3), int), alone, look=1, last=np.array([40]), evidence=None)
-    same = judged(PLAIN, np.array([[8, 3, 3]]), look=1)
-    assert (ruling.decision.tolist(), ruling.p.tolist()) == (same.decision.tolist(), same.p.tolist())
+    counts = Counts(np.array([[[3, 1, 0], [1, 2, 0], [0, 1, 1]]]), np.zeros((1, 3), int), np.array([[4, 0, 1]]))
+    decision, _, p = asked(PLAIN, counts, look=1)
+    same, _, shares = judged(PLAIN, np.array([[8, 3, 3]]), look=1)
+    assert (decision.tolist(), p.tolist()) == (same.tolist(), shares.tolist())
 
 
 @pytest.mark.parametrize("human", [[7, 2, 3], [2, 6, 2], [1, 0, 6], [0, 0, 0]])
@@ -85,8 +91,8 @@ def test_futility_asks_what_the_rest_can_still_decide(human: list[int]) -> None:
     rest = sd * np.sqrt(1 - share)
     chance = norm.sf((needed - margin) / rest) + norm.cdf((-needed - margin) / rest)
     for slack, closed in ((1e-6, True), (-1e-6, False)):
-        rule = replace(PLAIN, futility=chance * (1 + slack), bounds=(6.0, 1.96))
-        assert judged(rule, counts[np.newaxis]).closed.tolist() == [closed]
+        rule = replace(PLAIN, closings=closing("futility", chance * (1 + slack)), bounds=(6.0, 1.96))
+        assert judged(rule, counts[np.newaxis])[1].tolist() == [closed]
 
 
 def test_equivalence_closes_where_the_interval_lies_within() -> None:
@@ -95,27 +101,36 @@ def test_equivalence_closes_where_the_interval_lies_within() -> None:
     reach = np.maximum(np.abs(interval.margin_low), np.abs(interval.margin_high))
     assert (np.diff(reach) > 0).all()
     for within in [*reach * 1.0001, *reach * 0.9999]:
-        rule = replace(PLAIN, equivalence=float(within), bounds=(9.0, 9.0))
-        ruling = judged(rule, human, look=1)
-        assert ruling.closed.tolist() == (reach < within).tolist()
-        assert not ruling.decision.any()
+        rule = replace(PLAIN, closings=closing("equivalence", within), bounds=(9.0, 9.0))
+        decision, closed, _ = judged(rule, human, look=1)
+        assert closed.tolist() == (reach < within).tolist()
+        assert not decision.any()
+
+
+def test_any_of_several_parts_closes() -> None:
+    human = np.array([[9, 0, 0], [3, 30, 3], [4, 2, 4]])
+    parts = closing("futility", 0.1), closing("equivalence", 0.4)
+    alone = [judged(replace(PLAIN, closings=part), human)[1] for part in ((), *parts)]
+    assert [own.any() for own in alone] == [True, True, True]
+    together = judged(replace(PLAIN, closings=sum(parts, ())), human)[1]
+    assert together.tolist() == np.any(alone, axis=0).tolist()
 
 
 def test_betting_decides_whatever_the_look() -> None:
     rng = np.random.default_rng(0)
     human = rng.multinomial(30, [0.6, 0.2, 0.2], size=200)
     human[::2] = human[::2, ::-1]
-    rule = replace(PLAIN, anytime=True, bounds=(0.0, 9.0))
+    rule = replace(PLAIN, deciding=STOPS["anytime"], bounds=(0.0, 9.0))
     wealth = log_wealth(human, margin=np.zeros(200))
     expected = np.where(wealth >= np.log(20), np.sign(human[:, 0] - human[:, 2]), 0)
     assert {-1, 0, 1} == set(expected.tolist())
     for look in (0, 1):
-        ruling = judged(rule, human, look=look)
-        assert ruling.decision.tolist() == expected.tolist()
-        assert ruling.closed.tolist() == (expected != 0).tolist()
+        decision, closed, _ = judged(rule, human, look=look)
+        assert decision.tolist() == expected.tolist()
+        assert closed.tolist() == (expected != 0).tolist()
     low, high = betting_interval(human, level=0.05)
-    within = judged(replace(rule, equivalence=0.5), human)
-    assert within.closed.tolist() == ((expected != 0) | ((low > -0.5) & (high < 0.5))).tolist()
+    _, closed, _ = judged(replace(rule, closings=closing("equivalence", 0.5)), human)
+    assert closed.tolist() == ((expected != 0) | ((low > -0.5) & (high < 0.5))).tolist()
 
 
 def test_betting_gives_up_by_the_wealth_it_can_still_win() -> None:
@@ -131,56 +146,21 @@ def test_betting_gives_up_by_the_wealth_it_can_still_win() -> None:
         needed, rest = bound * sd * np.sqrt(share), sd * np.sqrt(1 - share)
         chance = norm.sf((needed - win + loss) / rest) + norm.cdf((-needed - win + loss) / rest)
         for slack, closed in ((1e-6, True), (-1e-6, False)):
-            rule = replace(PLAIN, anytime=True, futility=chance * (1 + slack))
-            assert judged(rule, np.array([counts]), last=last).closed.tolist() == [closed]
-
-
-def estimate(theta: list[float], draws: float) -> Estimate:
-    n = len(theta)
-    p = np.tile([0.5, 0.2, 0.3], (n, 1))
-    return Estimate(
-        p=p,
-        p_low=p - 0.1,
-        p_high=p + 0.1,
-        margin=np.full(n, 0.2),
-        margin_low=np.full(n, -0.1),
-        margin_high=np.full(n, 0.6),
-        theta=np.array(theta),
-        effective_draws=np.full(n, draws),
-    )
-
-
-def test_draws_resolve_no_more_than_their_number() -> None:
-    # 98 draws, all on one side, and one on either side of a uniform prior: 99/100
-    drawn = evidence_of(estimate([0.0, 0.004, 0.5, 1.0], 98.0), gamma=0.1)
-    assert drawn.theta.tolist() == pytest.approx([0.01, 0.01, 0.5, 0.99])
-    closed = evidence_of(estimate([0.0, 1e-9, 1.0], np.nan), gamma=0.1)
-    assert closed.theta.tolist() == [0, 1e-9, 1]
-    assert drawn.sd == pytest.approx(np.full(4, 0.7 / (2 * norm.isf(0.05))))
-    assert (drawn.margin[0], drawn.low[0], drawn.high[0], drawn.p[0].tolist()) == (0.2, -0.1, 0.6, [0.5, 0.2, 0.3])
+            rule = replace(PLAIN, deciding=STOPS["anytime"], closings=closing("futility", chance * (1 + slack)))
+            assert judged(rule, np.array([counts]), last=last)[1].tolist() == [closed]
 
 
 def test_a_bound_beyond_what_draws_resolve_never_decides() -> None:
     # Forty wins of forty: theta is 1 - 2^-41, and every draw says 1. A bound of 5.5 (a tail of 2e-8) asks for more than
     # the thousands of draws can tell, while people alone, in closed form, decide.
-    paired = np.array([np.diag([40, 0, 0])])
-    more = np.array([[5, 1, 1]])
+    counts = Counts(np.array([np.diag([40, 0, 0])]), np.array([[5, 1, 1]]), np.zeros((1, 3), int))
+    mirror = Counts(counts.paired[:, ::-1, ::-1], counts.metric_only[:, ::-1], counts.human_only)
     rule = replace(PLAIN, bounds=(5.5, 5.5))
     for name, decision in (("mixture", 0), ("human", 1)):
-        for equivalence in (None, 0.001):
-            made = replace(rule, estimator=name, equivalence=equivalence)
-            ruling = rule_on(made, paired, more, np.zeros((1, 3), int), look=0, last=np.array([90]), evidence=None)
-            assert ruling.decision.tolist() == [decision], (name, equivalence)
-        mirrored = rule_on(
-            replace(rule, estimator=name),
-            paired[:, ::-1, ::-1],
-            more[:, ::-1],
-            np.zeros((1, 3), int),
-            look=0,
-            last=np.array([90]),
-            evidence=None,
-        )
-        assert mirrored.decision.tolist() == [-decision], name
+        for closings in ((), closing("equivalence", 0.001)):
+            made = replace(rule, estimator=ESTIMATORS[name], closings=closings)
+            assert asked(made, counts, last=90)[0].tolist() == [decision], (name, closings)
+        assert asked(replace(rule, estimator=ESTIMATORS[name]), mirror, last=90)[0].tolist() == [-decision], name
 
 
 @pytest.mark.parametrize("name", ["ppi", "inversion", "poststratified", "naive"])
@@ -188,24 +168,51 @@ def test_other_estimators_decide_by_their_own_theta(name: str) -> None:
     rng = np.random.default_rng(1)
     paired = rng.multinomial(40, np.array([[5, 1, 1], [1, 3, 1], [1, 1, 3]]).ravel() / 17, size=30).reshape(-1, 3, 3)
     paired[::2] = paired[::2, ::-1, ::-1]
-    more = rng.multinomial(60, [0.4, 0.3, 0.3], size=30)
-    none = np.zeros((30, 3), int)
-    rule = replace(PLAIN, estimator=name, seed=5)
-    ruling = rule_on(rule, paired, more, none, look=1, last=np.full(30, 90), evidence=None)
-    own = ESTIMATORS[name](paired, more, none, confidence=0.95, gamma=0.05, rng=np.random.default_rng(5))
+    counts = Counts(paired, rng.multinomial(60, [0.4, 0.3, 0.3], size=30), np.zeros((30, 3), int))
+    decision, _, p = asked(replace(PLAIN, estimator=ESTIMATORS[name], seed=5), counts, look=1, last=90)
+    own = ESTIMATORS[name].estimate(counts, confidence=0.95, gamma=0.05, rng=np.random.default_rng(5))
     tail = norm.sf(1.96)
-    assert ruling.decision.tolist() == [1 if t > 1 - tail else -1 if t < tail else 0 for t in own.theta]
-    assert ruling.decision.any()
-    np.testing.assert_array_equal(ruling.p, own.p)
+    assert decision.tolist() == [1 if t > 1 - tail else -1 if t < tail else 0 for t in own.theta]
+    assert decision.any()
+    np.testing.assert_array_equal(p, own.p)
 
 
-def test_evidence_given_replaces_the_estimators() -> None:
-    theta = np.array([0.999, 0.5, 0.001])
-    same = {name: np.full(3, 0.1) for name in ("margin", "sd", "low", "high")}
-    given = Evidence(theta=theta, p=np.full((3, 3), 1 / 3), **same)
-    ruling = judged(PLAIN, PEOPLE[[6, 6, 6]], evidence=given)
-    assert ruling.decision.tolist() == [1, 0, -1]
-    assert (ruling.p == 1 / 3).all()
-    some = given.where(np.array([True, False, True]))
-    assert some.theta.tolist() == [0.999, 0.001]
-    assert some.p.shape == (2, 3)
+def test_what_reads_items_answers_for_all_pairs_and_decides_those_judged() -> None:
+    items = Items(human=np.zeros((2, 2, 1), np.int8), systems=np.array([[0, 1], [1, 2]]), units=np.arange(1))
+    theta = np.array([[0.999, 0.5], [0.98, 0.001]])
+    given = Estimate.of_margin(theta - 0.5, theta - 0.6, theta - 0.4, theta)
+
+    def answer(about: Items, **_: object) -> Estimate:
+        assert about is items
+        return given
+
+    rule = replace(PLAIN, estimator=Estimator(name="all", label="All", doc="", estimate=answer, needs_items=True))
+    # the third table of the four is not judged, and the first |z|, 2.5, asks for a theta of .994
+    judged = np.array([[True, True], [False, True]])
+    counts = Counts(np.zeros((3, 3, 3), int), np.zeros((3, 3), int), np.tile([3, 0, 3], (3, 1)))
+    decision, is_open, p = rule_on(rule, counts, look=0, last=np.full(3, 40), items=items, judged=judged)
+    assert decision.tolist() == [1, 0, -1]
+    assert is_open.tolist() == [False, True, False]
+    assert np.isnan(p).all()
+    some = Evidence.of(given, gamma=0.05).where(judged)
+    assert some.theta.tolist() == [0.999, 0.5, 0.001]
+    assert some.p.shape == (3, 3)
+
+
+def test_quick_evidence_is_asked_for_where_no_part_needs_an_interval() -> None:
+    called = []
+
+    def estimate(counts: Counts, **options: object) -> Estimate:
+        called.append(("estimate", options["confidence"], options["gamma"]))
+        return human_posterior(counts.human, confidence=options["confidence"])
+
+    def quick(counts: Counts, *, tail: float, rng: np.random.Generator) -> Evidence:
+        called.append(("quick", round(tail, 9), rng.integers(1000)))
+        return Evidence.of(human_posterior(counts.human, confidence=0.9), gamma=0.1)
+
+    own = Estimator(name="own", label="Own", doc="", estimate=estimate, quick=quick)
+    for closings in (closing("futility", 0.2), closing("equivalence", 0.1)):
+        judged(replace(PLAIN, estimator=own, closings=closings, gamma=0.1, seed=4), PEOPLE)
+    judged(replace(PLAIN, estimator=replace(own, quick=None), gamma=0.1), PEOPLE)
+    draw = np.random.default_rng(4).integers(1000)
+    assert called == [("quick", round(norm.sf(2.5), 9), draw), ("estimate", 0.9, 0.1), ("estimate", 0.9, 0.1)]

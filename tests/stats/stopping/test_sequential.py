@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from custodes.stats.stopping.sequential import crossing_probability, group_sequential_bounds, predictive_probability
+from custodes.stats.stopping.sequential import (
+    BOUNDARIES,
+    crossing_probability,
+    group_sequential_bounds,
+    predictive_probability,
+)
 
 
 # Jennison and Turnbull 2000, "Group Sequential Methods", Tables 2.1 (Pocock) and 2.3 (O'Brien-Fleming), alpha = .05.
@@ -14,16 +19,16 @@ from custodes.stats.stopping.sequential import crossing_probability, group_seque
 )
 def test_boundaries_are_the_published_ones(looks: int, pocock: float, obrien_fleming: float) -> None:
     times = np.arange(1, looks + 1)
-    constant = group_sequential_bounds(times, kind="pocock", level=0.05)
+    constant = group_sequential_bounds(times, shape=BOUNDARIES["pocock"], level=0.05)
     assert constant == pytest.approx(np.full(looks, pocock), abs=5.1e-4)
-    falling = group_sequential_bounds(times, kind="obrien-fleming", level=0.05)
+    falling = group_sequential_bounds(times, shape=BOUNDARIES["obrien-fleming"], level=0.05)
     assert falling == pytest.approx(obrien_fleming * np.sqrt(looks / times), rel=5e-4)
 
 
 @pytest.mark.parametrize("kind", ["pocock", "obrien-fleming"])
 @pytest.mark.parametrize("looks", [(10, 20, 40), (5, 50, 60, 61, 100), (7,)])
 def test_unequal_looks_keep_the_level_by_simulation(kind: str, looks: tuple[int, ...]) -> None:
-    bounds = group_sequential_bounds(looks, kind=kind, level=0.05)
+    bounds = group_sequential_bounds(looks, shape=BOUNDARIES[kind], level=0.05)
     rng = np.random.default_rng(0)
     steps = rng.normal(size=(200_000, len(looks))) * np.sqrt(np.diff(looks, prepend=0))
     z = steps.cumsum(axis=1) / np.sqrt(looks)
@@ -37,6 +42,11 @@ def test_repeated_looks_without_a_boundary() -> None:
     for looks, level in ((2, 0.083), (5, 0.142), (10, 0.193)):
         found = crossing_probability(np.full(looks, norm.isf(0.025)), np.arange(1.0, looks + 1))
         assert found == pytest.approx(level, abs=6e-4)
+
+
+def test_no_boundary_asks_every_look_as_if_it_were_the_only_one() -> None:
+    bounds = group_sequential_bounds((10, 20), shape=BOUNDARIES["none"], level=0.1)
+    assert bounds == pytest.approx([norm.isf(0.05)] * 2)
 
 
 def test_predictive_probability_by_simulation() -> None:

@@ -1,30 +1,46 @@
+# ruff: noqa: I001, F401
 """Readers: one file a format, and `read`, which finds the right one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
-from custodes.data.readers import alpacaeval, battles, llmbar, outputs, ratings, rewardbench, wide
 from custodes.data.readers.mtme import TAR_SUFFIXES, read_mtme
+from custodes.data.readers.plugins import plugged
 from custodes.data.readers.tables import Invalid, Table, TableReader, check_exists, exists, load_table
 from custodes.data.study import Study, join
 from custodes.data.table import to_polars
 from custodes.errors import InputError, OptionError, listed, suggestion
+from custodes.registry import members
+
+from custodes.data.readers.ratings import READER as RATINGS
+from custodes.data.readers.battles import READER as BATTLES
+from custodes.data.readers.wide import READER as WIDE
+from custodes.data.readers.alpacaeval import READER as ALPACAEVAL
+from custodes.data.readers.rewardbench import READER as REWARDBENCH
+from custodes.data.readers.llmbar import READER as LLMBAR
+from custodes.data.readers.outputs import READER as OUTPUTS
 
 __all__ = ["DEMO", "READERS", "Invalid", "read"]
 
-TABLE_READERS: dict[str, TableReader] = {
-    module.READER.name: module.READER for module in (ratings, battles, wide, alpacaeval, rewardbench, llmbar, outputs)
-}
-"""Formats of tables by name; the first whose columns fit is taken."""
+TABLE_READERS = {own.name: own for own in members(globals(), TableReader)}
+"""Our formats of tables by name, a line above for each; the first whose columns fit is taken."""
 
 MTME = "mtme"
 DEMO = "demo"
-READERS = (*TABLE_READERS, MTME)
-"""The names that `reader=` takes."""
+OURS = (*TABLE_READERS, MTME)
+
+READERS: tuple[str, ...]
+"""The names that `reader=` takes: ours, and those of other packages, which are looked for on the first use."""
+
+
+def __getattr__(name: str) -> Any:
+    if name == "READERS":
+        return (*OURS, *plugged(OURS))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def read(
@@ -48,8 +64,9 @@ def read(
     """
     if not sources:
         raise OptionError("read: no input; give a path, a dataframe, or 'demo'")
-    if reader is not None and reader not in READERS:
-        raise OptionError(f"reader={reader!r} is unknown{suggestion(reader, READERS)}; readers: {', '.join(READERS)}")
+    if reader is not None and reader not in OURS and reader not in plugged(OURS):
+        known = (*OURS, *plugged(OURS))
+        raise OptionError(f"reader={reader!r} is unknown{suggestion(reader, known)}; readers: {', '.join(known)}")
     if invalid not in get_args(Invalid):
         raise OptionError(f"invalid={invalid!r} is unknown; allowed: {', '.join(get_args(Invalid))}")
     study = join([_read_one(source, reader=reader, invalid=invalid) for source in sources])
@@ -102,12 +119,12 @@ def _table(source: Any, name: str) -> Table:
 
 def _table_reader(table: Table, reader: str | None) -> TableReader:
     if reader is not None:
-        return TABLE_READERS[reader]
+        return TABLE_READERS.get(reader) or plugged(OURS)[reader]
     columns = table.frame.columns
-    fitting = [known for known in TABLE_READERS.values() if known.fits(columns)]
+    fitting = next((known for known in _table_readers() if known.fits(columns)), None)
     if fitting:
-        return fitting[0]
-    needs = [(known.name, needed) for known in TABLE_READERS.values() for needed in known.columns]
+        return fitting
+    needs = [(known.name, needed) for known in _table_readers() for needed in known.columns]
     lacking = [(name, needed) for name, needed in needs if not set(needed) <= set(columns)]
     nearest, needed = max(lacking, key=lambda need: len(set(need[1]) & set(columns)) / len(need[1]))
     lacks = " and ".join(_lack(name, columns, needed) for name in needed if name not in columns)
@@ -116,6 +133,12 @@ def _table_reader(table: Table, reader: str | None) -> TableReader:
         f"{table.name}: columns {listed(columns)} fit no reader; nearest is {nearest}, which lacks {lacks};"
         f" readers: {known}"
     )
+
+
+def _table_readers() -> Iterator[TableReader]:
+    """Ours, then those of other packages, which are not even loaded where ours will do."""
+    yield from TABLE_READERS.values()
+    yield from plugged(OURS).values()
 
 
 def _lack(name: str, columns: Sequence[str], needed: Sequence[str]) -> str:

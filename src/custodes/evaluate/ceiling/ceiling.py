@@ -2,69 +2,176 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, Unpack
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Unpack
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from custodes.data.notes import Note
-from custodes.data.panel import Floats
 from custodes.data.patterns import Patterns, select_labels
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError, listed, suggestion
-from custodes.evaluate.ceiling.halo import halo_table
-from custodes.evaluate.ceiling.metric_paths import backward_table, forward_table, next_table
-from custodes.evaluate.ceiling.missing_information import information_table, lasso_table
-from custodes.evaluate.ceiling.prediction_target import (
-    FOLDS,
-    Folds,
-    Part,
-    Target,
-    interval_columns,
-    ridge_fit,
-    target_of,
-)
-from custodes.evaluate.comparison import Selection
+from custodes.errors import InputError, listed
+from custodes.evaluate.ceiling.halo import halo_columns
+from custodes.evaluate.ceiling.metric_paths import backward_columns, forward_columns, next_columns
+from custodes.evaluate.ceiling.missing_information import information_columns, lasso_columns
+from custodes.evaluate.ceiling.prediction_target import FOLDS, MODELS, Folds, Model, Target, target_of
 from custodes.evaluate.judges import METRIC, Judges, few_clusters_notes, judges
 from custodes.evaluate.parallel import each
 from custodes.evaluate.people import mean_over_people
-from custodes.evaluate.result import Result, Rng, at_least, between, columns, provenance, seeded, stacked
+from custodes.evaluate.question import Rng, question
+from custodes.evaluate.result import Result, result
+from custodes.evaluate.setting import Selection, at_least, between, one_of
+from custodes.evaluate.tables import count, label, labels, score, share, table, with_interval
 from custodes.progress import Progress, silent
 from custodes.stats.agreement import reliability
-from custodes.stats.learning import boost, heldout
-from custodes.stats.resampling import resample
+from custodes.stats.agreement.correlation import weighted_item_mean, within_item
+from custodes.stats.learning import heldout
 
-Model = Literal["xgboost", "ridge"]
-MODELS: tuple[Model, ...] = ("xgboost", "ridge")
-FEATURES = ("metrics", "humans", "both")
 GAPS = (("humans", "metrics"), ("both", "metrics"), ("both", "humans"))
 SPLITS = 20
 """Random halves of the annotators, where there are more ways to split them."""
+LONE = "people rated one item or cluster only; holding items out takes two"
 
 
-@dataclass(frozen=True, kw_only=True)
+@result
 class Ceiling(Result):
-    """`prediction` of each target from metrics, other aspects, or both, with their `gaps`; what `people` themselves
-    leave to predict; how much of what one aspect says of another goes with the annotator (`halo`); missing
-    `information` and weights (`lasso`) along the penalty; the `forward` path, and the `backward` one that takes metrics
-    out; which metric `next`; the `history` of release dates; who is `left_out`. See `ceiling`."""
+    """How much of people's judgement metrics predict. `metric` is a metric, `rater` also an aspect of people
+    (`human:fluency`). See `ceiling`."""
 
-    prediction: pl.DataFrame
-    gaps: pl.DataFrame
-    people: pl.DataFrame
-    halo: pl.DataFrame
-    information: pl.DataFrame
-    lasso: pl.DataFrame
-    forward: pl.DataFrame
-    backward: pl.DataFrame
-    next: pl.DataFrame
-    history: pl.DataFrame
-    left_out: pl.DataFrame
+    BY, PICTURE = "target", "prediction_bars"
+
+    prediction: pl.DataFrame = table(
+        "How well each target, an aspect that people rated, is predicted on held-out outputs.",
+        label("features", "from `metrics`, from `humans` (people's other aspects), or from `both`", "Predicted from"),
+        score(
+            "kendall", "tau-b over the outputs of a held-out fold, mean over folds", "τ-b", interval=True, best="high"
+        ),
+        score(
+            "kendall_item",
+            "tau-b within items, mean over items; null with plain folds, where the outputs of an item come from several"
+            " models",
+            "τ-b within items",
+            interval=True,
+            best="high",
+        ),
+        count("columns", "raters predicted from", "Raters"),
+        count("n", "outputs", "Outputs"),
+    )
+    gaps: pl.DataFrame = table(
+        "Differences between two rows of `prediction`.",
+        label("features_a", "a row of `prediction`", "Predicted from"),
+        label("features_b", "another one", "Against"),
+        score("difference", "of `kendall`, features_a minus features_b, from the same resamples", interval=True),
+    )
+    people: pl.DataFrame = table(
+        "What people themselves leave to predict. No row for a target that a single person rated.",
+        count("annotators", "who rated it"),
+        score(
+            "split_half", "tau-b of the means of two halves of them, in the same folds, mean over splits", interval=True
+        ),
+        score(
+            "attainable",
+            "tau-b that a perfect predictor, without ties, would reach with the mean of them all, ties and all; 0 where"
+            " halves do not agree",
+            interval=True,
+        ),
+    )
+    halo: pl.DataFrame = table(
+        "One annotator's rating of the target, predicted by ridge regression. Empty with one annotator or one aspect.",
+        label(
+            "source",
+            "`same annotator` (their own other aspects), `other annotators` (the others' other aspects), `metrics`",
+            "Predicted from",
+        ),
+        score(
+            "kendall", "tau-b on held-out outputs, mean over annotators by how much they rated", "τ-b", interval=True
+        ),
+        score(
+            "lead",
+            "over `other annotators`, from the same resamples; null for these themselves",
+            "Over other annotators",
+            interval=True,
+        ),
+    )
+    information: pl.DataFrame = table(
+        "What people's other aspects know that metrics do not. No row where people rated one aspect.",
+        score("alpha", "penalty of the lasso, from 1 down to .001", "Penalty α"),
+        score(
+            "mse_ratio", "held-out error with people's other aspects, over without", "Ratio of errors", interval=True
+        ),
+        score("mse_metrics", "the error without, in squared units of people's scale", "Error, metrics", best="low"),
+        score("mse_both", "the error with them", "Error, both", best="low"),
+        essential=False,
+    )
+    lasso: pl.DataFrame = table(
+        "Weights of metrics and of people's other aspects along the penalty.",
+        score("alpha", "penalty of the lasso", "Penalty α"),
+        label("rater", "a metric, or another aspect of people"),
+        label("kind", "`metric` or `human`"),
+        score("weight", "standardised, fitted on all outputs"),
+        essential=False,
+    )
+    forward: pl.DataFrame = table(
+        "Metrics added one after the other, each time the one that helps most.",
+        count("step", "from 1; 0 for those in use"),
+        label("metric", "added at this step; at step 0 the first two in use, and how many others", "Metric added"),
+        score("kendall", "held-out tau-b, from paths that were chosen without the fold", "τ-b", interval=True),
+        score("gain", "over the step before; null at the first", interval=True),
+        share("chosen", "share of folds whose own path has this metric by now", "Chosen so far in folds"),
+    )
+    backward: pl.DataFrame = table(
+        "Metrics taken out one after the other, the most redundant first. No row with a single metric in use.",
+        count("step", "from 1"),
+        label(
+            "metric",
+            "taken out at this step, of those in use (none named: of all): the one least missed, by squared error on"
+            " the folds that score it",
+            "Taken out",
+        ),
+        score("kendall", "held-out tau-b of those that are left", "τ-b of the rest", interval=True),
+        score("loss", "from the step before", interval=True),
+        rows=lambda made: made.backward.filter(pl.col("step") <= 3),
+    )
+    next: pl.DataFrame = table(
+        "What each metric would add or cost, the one that adds most first.",
+        label("metric", "its name"),
+        score(
+            "added",
+            "held-out tau-b it adds to those in use (none named: its own); null for those in use",
+            "Gain if added",
+            interval=True,
+        ),
+        score(
+            "removed",
+            "what is lost without it, of those in use (none named: of all), and of a single one all it has; null for"
+            " others",
+            "Loss if taken out",
+            interval=True,
+        ),
+        rows=lambda made: made.next.filter(pl.int_range(pl.len()).over("target") < 5),
+    )
+    history: pl.DataFrame = table(
+        "The prediction from all metrics that were out by each date. No row with fewer than two dates of release.",
+        label("date", "of release, as the raters file gives it"),
+        labels("newest", "metrics of this date", "New"),
+        count("columns", "metrics out by then", "Metrics"),
+        score("kendall", "held-out tau-b from all of them", "τ-b", interval=True),
+    )
+    left_out: pl.DataFrame = table(
+        "Who could not take part, and why.", label("rater", "its name"), label("reason", "why"), by=""
+    )
 
 
+@question(
+    "custodes ceiling ratings.csv --human 'expert*' --in-use 'bleu,rouge*'",
+    folds="Hold out whole items, or outputs: leaks the item.",
+    model="What predicts.",
+    in_use="Metrics that you have: what does another add?",
+)
 def ceiling(
     study: Study,
     *,
@@ -99,268 +206,216 @@ def ceiling(
 
     Source: Colombo et al. 2023 (glass ceiling), figures 1, 3, 7 and 8.
     """
-    for name, value, allowed in (("folds", folds, FOLDS), ("model", model, MODELS)):
-        if value not in allowed:
-            raise OptionError(f"{name}={value!r}; allowed: {', '.join(allowed)}{suggestion(value, allowed)}")
+    one_of("folds", folds, FOLDS)
+    one_of("model", model, MODELS)
     between("confidence", confidence, 0, 1)
     at_least("resamples", resamples, 0)
     at_least("steps", steps, 1)
     who = _without_lone_items(judges(study, **selection))
-    metrics = who.of_kind(METRIC)
-    if not len(metrics):
-        raise InputError(f"{study.name}: every metric is constant or has no scores ({listed(who.names)})")
-    if who.n_units < 2:
-        raise InputError(f"{study.name}: one item or cluster only; holding items out takes two")
-    given = metrics[:0] if in_use is None else _in_use(who, metrics, in_use)
-    generator, seed = seeded(rng)
-    parts = [Part(aspect=who.rater_aspects[k], me=int(k)) for k in who.of_kind("human")]
-    if not parts:
-        raise InputError(
-            f"{study.name}: nothing to predict: people gave verdicts only, constant ratings, or ratings of one item or"
-            " cluster only"
-        )
+    targets, metrics = who.of_kind("human").tolist(), who.of_kind(METRIC)
+    for wanting, message in (
+        (not len(metrics), f"every metric is constant or has no scores ({listed(who.names)})"),
+        (who.design.n_units < 2, "one item or cluster only; holding items out takes two"),
+        (
+            not targets,
+            "nothing to predict: people gave verdicts only, constant ratings, or ratings of one item or cluster only",
+        ),
+    ):
+        if wanting:
+            raise InputError(f"{study.name}: {message}")
+    given = metrics[:0] if in_use is None else _in_use(who, in_use)
 
-    def answer(part: Part, rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], NDArray[np.intp]]:
-        target = target_of(who, part, folds, resamples, rng)
-        fit = _fit(model, int(rng.integers(2**31)))
-        predicted = {
-            name: heldout.cross_predicted(target.x[:, own], target.y, target.fold, groups=target.groups, fit=fit)
-            for name, own in target.columns.items()
-        }
-        draws = target.kendall(np.stack(list(predicted.values())))
-        halo, silent = halo_table(target, confidence)
-        return {
-            "prediction": _prediction_table(target, predicted, draws, confidence),
-            "gaps": _gap_table(target, list(predicted), draws, confidence),
-            "people": _people_table(target, rng, confidence),
-            "halo": halo,
-            "information": information_table(target, confidence),
-            "lasso": lasso_table(target),
-            "forward": forward_table(target, given, steps, confidence),
-            "backward": backward_table(target, given, steps, confidence),
-            "next": next_table(target, given, confidence),
-            "history": _history_table(target, fit, confidence),
-        }, silent
+    def answer(me: int, rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[int]]:
+        target = target_of(who, me, folds, resamples, rng)
+        fit = partial(MODELS[model], seed=int(rng.integers(2**31)))
+        halo, apart = halo_columns(target, confidence)
+        return Ceiling.part(
+            target.aspect,
+            **_prediction_columns(target, fit, confidence),
+            people=_people_columns(target, rng, confidence),
+            halo=halo,
+            information=information_columns(target, confidence),
+            lasso=lasso_columns(target),
+            forward=forward_columns(target, given, steps, confidence),
+            backward=backward_columns(target, given, steps, confidence),
+            next=next_columns(target, given, confidence),
+            history=_history_columns(target, fit, confidence),
+        ), apart
 
-    answers, silent = zip(*each(answer, parts, rng=generator, progress=progress, desc="ceiling"), strict=True)
-    tables = {name: stacked([own[name] for own in answers]) for name in answers[0]}
-    people = study.select(**selection).humans
-    made = [
-        *_notes(who),
-        *few_clusters_notes(who.n_units, resamples),
-        *_people_notes(who, tables["people"]),
-        *_halo_notes([people[i] for i in np.unique(np.concatenate(silent))]),
-        *_bound_notes(tables),
-    ]
-    notes = tuple(dict.fromkeys([*who.notes, *made]))
-    options = {
-        **selection,
-        "folds": folds,
-        "model": model,
-        "in_use": in_use,
-        "steps": steps,
-        "confidence": confidence,
-        "resamples": resamples,
-    }
-    return Ceiling(
-        provenance=provenance("ceiling", study, options=options, seed=seed, notes=notes),
-        notes=notes,
-        left_out=who.left_out_table([]),
-        **tables,
+    answers = each(
+        answer,
+        targets,
+        rng=np.random.default_rng(rng),
+        progress=progress,
+        desc="ceiling",
+        label=who.rater_aspects.__getitem__,
     )
+    parts, apart = zip(*answers, strict=True)
+    notes = [*who.notes, *few_clusters_notes(who.design.n_units, resamples)]
+    made = Ceiling.of([*parts, Ceiling.part(left_out=who.left_out_columns())], notes)
+    strangers = [who.people[i] for i in sorted(set().union(*apart))]
+    return replace(made, notes=(*made.notes, *_notes(made, who, strangers)))
 
 
 def _without_lone_items(who: Judges) -> Judges:
     """The judges without the aspects that people rated on one item or cluster only."""
-    rated = [np.unique(who.units[np.isfinite(own).any(axis=1)]) for own in who.scores]
-    alone = [k for k in who.of_kind("human") if len(rated[k]) < 2] if who.n_units > 1 else []
-    if not alone:
-        return who
-    scores, annotators = who.scores.copy(), who.annotators.copy()
-    scores[alone] = np.nan
-    annotators[[who.aspects.index(who.rater_aspects[k]) for k in alone]] = np.nan
-    names = [who.names[k] for k in alone]
-    reason = "people rated one item or cluster only; holding items out takes two"
+    alone = {who.names[k]: who.rater_aspects[k] for k in who.of_kind("human") if _clusters(who, k) < 2}
+    raters = np.array([name in alone for name in who.names])[:, np.newaxis, np.newaxis]
+    aspects = np.array([aspect in alone.values() for aspect in who.aspects])[:, np.newaxis, np.newaxis, np.newaxis]
     return replace(
         who,
-        scores=scores,
-        annotators=annotators,
-        constant=(*who.constant, *names),
-        left_out=(*who.left_out, *((name, reason) for name in names)),
+        scores=np.where(raters, np.nan, who.scores),
+        annotators=np.where(aspects, np.nan, who.annotators),
+        constant=(*who.constant, *alone),
+        left_out=(*who.left_out, *((name, LONE) for name in alone)),
     )
 
 
-def _in_use(who: Judges, metrics: NDArray[np.intp], patterns: Patterns) -> NDArray[np.intp]:
-    """The metrics that patterns name; a rater of several aspects stands for each of them."""
-    names, raters = [who.names[i] for i in metrics], [who.raters[i] for i in metrics]
-    chosen = select_labels(patterns, list(dict.fromkeys([*names, *raters])), option="in_use", what="metric")
-    return metrics[[name in chosen or rater in chosen for name, rater in zip(names, raters, strict=True)]]
+def _clusters(who: Judges, rater: int) -> int:
+    """How many clusters of items a rater rated."""
+    return len(np.unique(who.design.units[np.isfinite(who.scores[rater]).any(axis=1)]))
 
 
-def _fit(model: Model, seed: int) -> heldout.Fit:
-    """What learns from a training part."""
-
-    def xgboost(x: Floats, y: Floats, groups: NDArray[np.int64]) -> Callable[[Floats], Floats]:
-        learnt = boost.boosted(x, y, seed=seed, **boost.SETTINGS)
-        return lambda new: boost.predict_boosted(learnt, new)
-
-    return ridge_fit if model == "ridge" else xgboost
+def _in_use(who: Judges, patterns: Patterns) -> NDArray[np.intp]:
+    """The positions among the metrics of those that patterns name; a rater of several aspects stands for each."""
+    named = [(who.names[i], who.raters[i]) for i in who.of_kind(METRIC)]
+    known = list(dict.fromkeys(name for side in zip(*named, strict=True) for name in side))
+    chosen = select_labels(patterns, known, option="in_use", what="metric")
+    return np.flatnonzero([not {*names}.isdisjoint(chosen) for names in named])
 
 
-def _prediction_table(target: Target, predicted: dict[str, Floats], draws: Floats, confidence: float) -> pl.DataFrame:
+def _prediction_columns(target: Target, fit: heldout.Fit, confidence: float) -> dict[str, dict[str, Any]]:
+    """What each set of features predicts, and the gaps between them."""
+    names, sets = list(target.columns), list(target.columns.values())
+    predicted = target.predicted((target.x[:, own] for own in sets), fit)
+    draws = target.kendall(predicted)
     within = np.full_like(draws, np.nan)
-    if target.by == "item":  # else the outputs of an item are predicted by different models
-        within = heldout.heldout_item_kendall(
-            target.grid(target.y),
-            target.grid(np.stack(list(predicted.values()))),
-            units=target.who.units,
-            weights=target.weights,
-        )
-    return columns(
-        {
-            "target": [target.aspect] * len(predicted),
-            "features": list(predicted),
-            **interval_columns("kendall", draws, confidence),
-            **interval_columns("kendall_item", within, confidence),
-            "columns": np.array([len(target.columns[name]) for name in predicted]),
-            "n": np.full(len(predicted), len(target.y)),
-        }
-    )
+    if target.whole:  # else the outputs of an item are predicted by different models
+        by_item = within_item(target.grid(target.y), target.grid(predicted), kind="kendall")
+        within = weighted_item_mean(by_item, units=target.who.design.units, weights=target.times)
+    gaps = [(a, b) for a, b in GAPS if {a, b} <= {*names}]
+    first, second = ([names.index(pair[side]) for pair in gaps] for side in (0, 1))
+    return {
+        "prediction": {
+            "features": names,
+            **with_interval("kendall", draws, confidence),
+            **with_interval("kendall_item", within, confidence),
+            "columns": [len(own) for own in sets],
+            "n": len(target.y),
+        },
+        "gaps": {
+            "features_a": [a for a, _ in gaps],
+            "features_b": [b for _, b in gaps],
+            **with_interval("difference", draws[:, first] - draws[:, second], confidence),
+        },
+    }
 
 
-def _gap_table(target: Target, features: list[str], draws: Floats, confidence: float) -> pl.DataFrame:
-    """Differences between sets of features, from the same resamples."""
-    gaps = [(a, b) for a, b in GAPS if a in features and b in features]
-    pairs = np.array([[features.index(a), features.index(b)] for a, b in gaps], dtype=np.intp).reshape(-1, 2)
-    difference = draws[:, pairs[:, 0]] - draws[:, pairs[:, 1]]
-    low, high = resample.percentile_interval(difference[1:], confidence=confidence)
-    text = pl.String
-    return pl.DataFrame(
-        {
-            "target": pl.Series([target.aspect] * len(gaps), dtype=text),
-            "features_a": pl.Series([a for a, _ in gaps], dtype=text),
-            "features_b": pl.Series([b for _, b in gaps], dtype=text),
-        }
-    ).hstack(columns({"difference": difference[0], "low": low, "high": high}))
-
-
-def _people_table(target: Target, rng: np.random.Generator, confidence: float) -> pl.DataFrame:
+def _people_columns(target: Target, rng: np.random.Generator, confidence: float) -> dict[str, Any]:
     """How well half of the annotators predict the other half, and what that leaves to a perfect predictor."""
-    who = target.who
-    persons = who.annotators[who.aspects.index(target.aspect)]
-    persons = persons[np.isfinite(persons).any(axis=(1, 2))]
-    total = len(persons)
-    ways = reliability.halves(total, most=SPLITS, rng=rng) if total > 1 else []
-    fold = target.fold_grid(target.fold)
-    draws = [
-        heldout.heldout_kendall(
-            mean_over_people(persons[one]),
-            mean_over_people(persons[other])[np.newaxis],
-            fold,
-            units=who.units,
-            weights=target.weights,
-        )
-        for one, other in ways
-    ]
-    told = [k for k, own in enumerate(draws) if np.isfinite(own[0]).all()]
-    if not ways:
-        split = best = np.empty((len(target.weights), 0))
-    elif not told:
-        split = best = np.full((len(target.weights), 1), np.nan)
-    else:
-        split = np.mean([draws[k] for k in told], axis=0)
-        marks = persons.reshape(total, -1)[:, target.row]
-        best = reliability.attainable(split, marks, [ways[k] for k in told], rng=rng)
-    n = split.shape[1]
-    frame = columns(
-        {
-            "annotators": np.full(n, total),
-            **interval_columns("split_half", split, confidence),
-            **interval_columns("attainable", best, confidence),
-        }
+    persons = np.stack(list(target.persons.values()))
+    if len(persons) < 2:
+        return {}
+    ways = reliability.halves(len(persons), most=SPLITS, rng=rng)
+    draws = np.stack(
+        [
+            replace(target, y=target.rows(mean_over_people(persons[one]))).kendall(
+                target.rows(mean_over_people(persons[other]))[np.newaxis]
+            )
+            for one, other in ways
+        ]
     )
-    return frame.insert_column(0, pl.Series("target", [target.aspect] * n, dtype=pl.String))
+    told = np.isfinite(draws[:, 0, 0])
+    kept = np.flatnonzero(told | ~told.any())  # where none says anything, their mean says nothing either
+    split = draws[kept].mean(axis=0)
+    best = reliability.attainable(split, target.rows(persons).T, [ways[k] for k in kept], rng=rng)
+    return {
+        "annotators": len(persons),
+        **with_interval("split_half", split, confidence),
+        **with_interval("attainable", best, confidence),
+    }
 
 
-def _history_table(target: Target, fit: heldout.Fit, confidence: float) -> pl.DataFrame:
+def _history_columns(target: Target, fit: heldout.Fit, confidence: float) -> dict[str, Any]:
     """The prediction from all metrics that were out by each date of release (the paper's figure 1)."""
-    who = target.who
-    dated = [(who.dates[i], i) for i in target.columns["metrics"] if who.dates[i] is not None]
-    dates = sorted({str(date) for date, _ in dated})
+    dated = [(date, i) for i in target.columns["metrics"] if (date := target.who.dates[i]) is not None]
+    dates = sorted({date for date, _ in dated})
     if len(dates) < 2:
-        dates = []
-    sets = [np.array([i for date, i in dated if str(date) <= last], dtype=np.intp) for last in dates]
-    predicted = [
-        heldout.cross_predicted(target.x[:, own], target.y, target.fold, groups=target.groups, fit=fit) for own in sets
-    ]
-    draws = target.kendall(np.stack(predicted)) if predicted else np.empty((len(target.weights), 0))
-    newest = [[who.names[i] for date, i in dated if date == last] for last in dates]
-    labels = pl.DataFrame(
-        {
-            "target": pl.Series([target.aspect] * len(dates), dtype=pl.String),
-            "date": pl.Series(dates, dtype=pl.String),
-            "newest": pl.Series(newest, dtype=pl.List(pl.String)),
-            "columns": pl.Series([len(own) for own in sets], dtype=pl.Int64),
-        }
+        return {}
+    sets = [[i for date, i in dated if date <= last] for last in dates]
+    predicted = target.predicted((target.x[:, own] for own in sets), fit)
+    return {
+        "date": dates,
+        "newest": [[target.who.names[i] for date, i in dated if date == last] for last in dates],
+        "columns": [len(own) for own in sets],
+        **with_interval("kendall", target.kendall(predicted), confidence),
+    }
+
+
+def _notes(made: Ceiling, who: Judges, strangers: Sequence[str]) -> list[Note]:
+    """What the design of the study does not let be said, where people cannot be compared with each other, and where
+    something predicts them better than annotators with independent errors would allow; `strangers` have no part in the
+    halo."""
+    humans, metrics = who.of_kind("human"), who.of_kind(METRIC)
+    rows = int(np.isfinite(who.scores[humans]).any(axis=0).sum())
+    undated = sum(who.dates[i] is None for i in metrics)
+    targets = made.prediction["target"].unique(maintain_order=True)
+    alone = targets.filter(~targets.is_in(made.people["target"].to_list()))
+    where = "" if len(alone) == len(targets) else f" of {listed(map(repr, alone))}"
+    apart = made.people.filter(pl.col("split_half").is_null())["target"]
+    both = made.prediction.join(made.people, on="target", maintain_order="left")
+    beyond = both.filter(pl.col("kendall_low") > pl.col("attainable_high"))["target"].unique(maintain_order=True)
+    told = (
+        (
+            "one-aspect",
+            len(humans) < 2,
+            0,
+            "people rated one aspect only: nothing to say of other aspects (humans, both, information)",
+        ),
+        (
+            "more-features-than-rows",
+            len(metrics) >= rows,
+            len(metrics),
+            f"{len(metrics)} metrics and {rows} rated outputs: more features than data; expect predictions near 0",
+        ),
+        (
+            "undated-metrics",
+            0 < undated < len(metrics),
+            undated,
+            f"{undated} metrics have no date of release, so the history leaves them out",
+        ),
+        (
+            "two-clusters",
+            min(_clusters(who, k) for k in humans) == 2,
+            0,
+            "people rated two items or clusters only: no forward path can be chosen without the held-out one",
+        ),
+        ("weights-unused", who.design.item_weights is not None, 0, "item weights do not act on predictions"),
+        (
+            "one-annotator",
+            len(alone),
+            len(alone),
+            f"ratings{where} by one annotator: nothing to say of how people agree (people, halo)",
+        ),
+        (
+            "no-split-half",
+            len(apart),
+            len(apart),
+            f"annotators cannot be split in halves that rated the same outputs: {listed(map(repr, apart))}",
+        ),
+        (
+            "halo-annotators",
+            len(strangers),
+            len(strangers),
+            "no part in the halo of an aspect, as they rated too little, or nothing that others did:"
+            f" {listed(strangers)}",
+        ),
+        (
+            "attainable-exceeded",
+            len(beyond),
+            len(beyond),
+            f"predictions beyond what annotators' agreement allows: {listed(beyond)}; their errors are not independent"
+            " there (or slots mix persons), so 'attainable' is no bound",
+        ),
     )
-    return labels.hstack(columns(interval_columns("kendall", draws, confidence)))
-
-
-def _bound_notes(tables: dict[str, pl.DataFrame]) -> list[Note]:
-    """Where something predicts people better than annotators with independent errors would allow."""
-    both = tables["prediction"].join(tables["people"], on="target", how="inner", maintain_order="left")
-    beyond = both.filter(pl.col("low") > pl.col("attainable_high"))["target"].unique(maintain_order=True)
-    if not beyond.len():
-        return []
-    message = (
-        f"predictions beyond what annotators' agreement allows: {listed(beyond)}; their errors are not independent"
-        " there (or slots mix persons), so 'attainable' is no bound"
-    )
-    return [Note(rule="attainable-exceeded", message=message, count=beyond.len())]
-
-
-def _notes(who: Judges) -> list[Note]:
-    notes = []
-    metrics = who.of_kind(METRIC)
-    if len(who.of_kind("human")) < 2:
-        message = "people rated one aspect only: nothing to say of other aspects (humans, both, information)"
-        notes.append(Note(rule="one-aspect", message=message))
-    rows = int(np.isfinite(who.scores[who.of_kind("human")]).any(axis=0).sum())
-    if len(metrics) >= rows:
-        message = f"{len(metrics)} metrics and {rows} rated outputs: more features than data; expect predictions near 0"
-        notes.append(Note(rule="more-features-than-rows", message=message, count=len(metrics)))
-    dated = sum(who.dates[i] is not None for i in metrics)
-    if 0 < dated < len(metrics):
-        message = f"{len(metrics) - dated} metrics have no date of release, so the history leaves them out"
-        notes.append(Note(rule="undated-metrics", message=message, count=len(metrics) - dated))
-    rated = [who.units[np.isfinite(who.scores[k]).any(axis=1)] for k in who.of_kind("human")]
-    if min(len(np.unique(units)) for units in rated) == 2:
-        message = "people rated two items or clusters only: no forward path can be chosen without the held-out one"
-        notes.append(Note(rule="two-clusters", message=message))
-    if who.weights is not None:
-        notes.append(Note(rule="weights-unused", message="item weights do not act on predictions"))
-    return notes
-
-
-def _people_notes(who: Judges, people: pl.DataFrame) -> list[Note]:
-    targets = [who.rater_aspects[k] for k in who.of_kind("human")]
-    alone = [target for target in targets if target not in set(people["target"])]
-    notes = []
-    if alone:
-        where = "" if len(alone) == len(targets) else f" of {listed(map(repr, alone))}"
-        message = f"ratings{where} by one annotator: nothing to say of how people agree (people, halo)"
-        notes.append(Note(rule="one-annotator", message=message, count=len(alone)))
-    apart = people.filter(pl.col("split_half").is_null())["target"]
-    if not apart.is_empty():
-        message = f"annotators cannot be split in halves that rated the same outputs: {listed(map(repr, apart))}"
-        notes.append(Note(rule="no-split-half", message=message, count=apart.len()))
-    return notes
-
-
-def _halo_notes(silent: Sequence[str]) -> list[Note]:
-    if not silent:
-        return []
-    message = (
-        f"no part in the halo of an aspect, as they rated too little, or nothing that others did: {listed(silent)}"
-    )
-    return [Note(rule="halo-annotators", message=message, count=len(silent))]
+    return [Note(rule=rule, message=message, count=count) for rule, holds, count, message in told if holds]

@@ -2,109 +2,118 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import cached_property, partial
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.data.panel import Floats
 from custodes.evaluate.judges import METRIC, Judges
-from custodes.stats.learning import heldout, ridge
+from custodes.stats.agreement.kendall import pooled_kendall
+from custodes.stats.arrays import Floats
+from custodes.stats.learning import boost, heldout, ridge
 from custodes.stats.learning.folds import grouped_folds, plain_folds
-from custodes.stats.resampling import resample
 
 Folds = Literal["item", "plain"]
-FOLDS: tuple[Folds, ...] = ("item", "plain")
+Model = Literal["xgboost", "ridge"]
 N_FOLDS = 5
 
 
-@dataclass(frozen=True, kw_only=True)
-class Part:
-    """An aspect, and its position among the raters."""
+FOLDS: Mapping[Folds, tuple[Callable[..., NDArray[np.intp]], bool]] = {
+    "item": (grouped_folds, True),
+    "plain": (plain_folds, False),
+}
+"""What deals outputs to folds by the cluster of each, and whether all outputs of an item are predicted by one model."""
 
-    aspect: str
-    me: int
+MODELS: Mapping[Model, Callable[..., heldout.Predictor]] = {
+    "xgboost": lambda x, y, groups, *, seed: partial(
+        boost.predict_boosted, boost.boosted(x, y, seed=seed, **boost.SETTINGS)
+    ),
+    "ridge": lambda x, y, groups, *, seed: partial(ridge.predict, ridge.ridge(x, y, groups=groups)),
+}
+"""What learns from a training part."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """One aspect to predict: `y` (rows,) and `x` (rows, raters) over the outputs that people rated, `groups` (rows,)
-    the cluster of each, `fold` (rows,) `by` item or not, `weights` (B, clusters); `row` (rows,) the flat place of each
-    in the grid."""
+    """One aspect to predict, that of the rater `me` of `who`. Of the outputs that people rated, (rows,) each: `row` the
+    flat place in the grid, `y` what they said, `groups` the cluster, `fold`, dealt so that items stay `whole` or not.
+    `times` (1 + B, clusters): how often each cluster is there, the data first."""
 
-    aspect: str
-    me: int
-    by: Folds
     who: Judges
-    y: Floats
-    x: Floats
+    me: int
     row: NDArray[np.intp]
+    y: Floats
     groups: NDArray[np.int64]
     fold: NDArray[np.intp]
-    weights: Floats
+    whole: bool
+    times: Floats
 
     @property
+    def aspect(self) -> str:
+        """Its name."""
+        return self.who.rater_aspects[self.me]
+
+    @cached_property
     def columns(self) -> dict[str, NDArray[np.intp]]:
-        """The raters behind each set of features; a set that is empty is not there."""
-        metrics = self.who.of_kind(METRIC)
-        humans = self.who.of_kind("human")
-        humans = humans[humans != self.me]
-        sets = {"metrics": metrics, "humans": humans, "both": np.concatenate([metrics, humans])}
-        return {name: own for name, own in sets.items() if len(own) and (name != "both" or len(humans) * len(metrics))}
+        """The raters behind each set of features; just the metrics where people rated no other aspect."""
+        metrics, humans = self.who.of_kind(METRIC), self.who.of_kind("human")
+        others = humans[humans != self.me]
+        sets = {"metrics": metrics, "humans": others, "both": np.concatenate([metrics, others])}
+        return sets if len(others) else {"metrics": metrics}
+
+    @cached_property
+    def x(self) -> Floats:
+        """(rows, raters)."""
+        return self.rows(self.who.scores)
+
+    @property
+    def persons(self) -> dict[int, Floats]:
+        """The positions among people of those who rated it, with what they said (items, systems)."""
+        everyone = self.who.annotators[self.who.aspects.index(self.aspect)]
+        return {person: own for person, own in enumerate(everyone) if np.isfinite(own).any()}
+
+    def rows(self, scores: Floats) -> Floats:
+        """(..., items, systems) -> (rows, ...)."""
+        return np.asarray(scores.reshape(*scores.shape[:-2], -1)[..., self.row].T)
 
     def grid(self, values: Floats) -> Floats:
         """(..., rows) -> (..., items, systems), NaN elsewhere."""
-        shape = self.who.scores.shape[1:]
-        made = np.full((*values.shape[:-1], shape[0] * shape[1]), np.nan)
-        made[..., self.row] = values
-        return made.reshape(*values.shape[:-1], *shape)
+        made = np.full((*values.shape[:-1], *self.who.scores.shape[1:]), np.nan)
+        made.reshape(*values.shape[:-1], -1)[..., self.row] = values
+        return made
 
-    def fold_grid(self, fold: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Folds (rows,) -> (items, systems), -1 elsewhere."""
-        return np.nan_to_num(self.grid(fold.astype(np.float64)), nan=-1).astype(np.intp)
+    def predicted(self, features: Iterable[Floats], fit: heldout.Fit) -> Floats:
+        """(m, rows): what m sets of features (rows, p) say of each row, by a model that has not seen its fold."""
+        return np.stack([heldout.cross_predicted(x, self.y, self.fold, groups=self.groups, fit=fit) for x in features])
 
     def kendall(self, predictions: Floats) -> Floats:
-        """Held-out tau-b of predictions (m, rows) in every resample -> (B, m)."""
-        fold = self.fold_grid(self.fold)
-        return heldout.heldout_kendall(
-            self.grid(self.y), self.grid(predictions), fold, units=self.who.units, weights=self.weights
+        """Held-out tau-b of predictions (m, rows) in every resample -> (1 + B, m)."""
+        return heldout.heldout(
+            pooled_kendall,
+            self.y[:, np.newaxis],  # every output an item of its own with one system: all are pooled
+            predictions[..., np.newaxis],
+            self.fold[:, np.newaxis],
+            units=self.groups,
+            weights=self.times,
         )
 
 
-def target_of(who: Judges, part: Part, by: Folds, resamples: int, rng: np.random.Generator) -> Target:
+def target_of(who: Judges, me: int, folds: Folds, resamples: int, rng: np.random.Generator) -> Target:
     """The target of one aspect that people rated on two items or clusters at least."""
-    y = who.scores[part.me].ravel()
+    y = who.scores[me].ravel()
     row = np.flatnonzero(np.isfinite(y))
-    groups = np.repeat(who.units, len(who.systems))[row]
-    n_folds = min(N_FOLDS, len(np.unique(groups)))
-    assert n_folds >= 2
-    if by == "item":
-        fold = grouped_folds(groups, n_folds=n_folds, rng=rng)
-    else:
-        fold = plain_folds(len(row), n_folds=n_folds, rng=rng)
+    groups = who.design.units[row // who.scores.shape[2]]
+    deal, whole = FOLDS[folds]
     return Target(
-        aspect=part.aspect,
-        me=part.me,
-        by=by,
         who=who,
-        y=y[row],
-        x=who.scores.reshape(len(who.scores), -1)[:, row].T,
+        me=me,
         row=row,
+        y=y[row],
         groups=groups,
-        fold=fold,
-        weights=resample.with_point(resample.bootstrap_weights(who.n_units, resamples, rng)),
+        fold=deal(groups, n_folds=min(N_FOLDS, len(np.unique(groups))), rng=rng),
+        whole=whole,
+        times=who.design.resampled(resamples, rng),
     )
-
-
-def ridge_fit(x: Floats, y: Floats, groups: NDArray[Any]) -> heldout.Predictor:
-    """Learn by ridge regression from a training part."""
-    learnt = ridge.ridge(x, y, groups=groups)
-    return lambda new: ridge.predict(learnt, new)
-
-
-def interval_columns(name: str, draws: Floats, confidence: float) -> dict[str, Floats]:
-    """The estimate (row 0 of draws) as a column, with the ends of its interval."""
-    low, high = resample.percentile_interval(draws[1:], confidence=confidence)
-    ends = ("low", "high") if name == "kendall" else (f"{name}_low", f"{name}_high")
-    return {name: draws[0], ends[0]: low, ends[1]: high}

@@ -2,60 +2,168 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Unpack
+from collections.abc import Callable, Iterator
+from typing import Any, Unpack
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from custodes.data.notes import Note
-from custodes.data.panel import Floats
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError, listed, suggestion
-from custodes.evaluate.comparison import Selection
+from custodes.errors import InputError, listed
 from custodes.evaluate.complementarity.distances import (
-    BLOCK,
     KINDS,
     LEVELS,
     Distances,
     Level,
-    distances_of,
-    ranked,
-    rankers,
-    square,
+    Rankings,
+    defined_sums,
+    ratio,
 )
-from custodes.evaluate.complementarity.rater_space import structure
-from custodes.evaluate.judges import METRIC, Judges, People, few_clusters_notes, judges
+from custodes.evaluate.complementarity.rater_space import SHARE, labelled, structure
+from custodes.evaluate.judges import METRIC, People, few_clusters_notes, judges
 from custodes.evaluate.parallel import one_core
-from custodes.evaluate.result import Result, Rng, at_least, between, columns, provenance, seeded
+from custodes.evaluate.question import Rng, question
+from custodes.evaluate.result import Result, result
+from custodes.evaluate.setting import Selection, at_least, between, one_of
+from custodes.evaluate.tables import Column, count, label, score, share, table, with_interval
 from custodes.progress import Progress, silent
-from custodes.stats.agreement import correlation
 from custodes.stats.complementarity import rank_distance, seriation
-from custodes.stats.resampling import resample
 
-GAPS = (("human-metric", "metric-metric"), ("human-metric", "human-human"), ("metric-metric", "human-human"))
+MANY, CLOSEST = 30, 15
+"""With more rows than many, a table of raters shows people and so many metrics, those closest to people."""
+
+GAPS = {
+    "kinds_a": ["human-metric", "human-metric", "metric-metric"],
+    "kinds_b": ["metric-metric", "human-human", "human-human"],
+}
 
 
-@dataclass(frozen=True, kw_only=True)
+def _closest(name: str) -> Callable[[Any], pl.DataFrame]:
+    """The rows of a table that matter most, where it is long."""
+
+    def excerpt(made: Complementarity) -> pl.DataFrame:
+        frame = made.to_frame(name)
+        metrics = made.raters.filter(kind=METRIC).sort("with_humans", nulls_last=True, maintain_order=True)
+        near = metrics["rater"].head(CLOSEST).to_list() if frame.height > MANY else frame["rater"].to_list()
+        return frame.filter((pl.col("kind") != METRIC) | pl.col("rater").is_in(near))
+
+    return excerpt
+
+
+def _rater(end: str = "") -> tuple[Column, Column]:
+    """Who a rater is: see `labelled`."""
+    return (
+        label(f"rater{end}", "a rater: a metric, or an aspect of people", f"Rater {end[1:]}".strip()),
+        label(f"kind{end}", "`human` or `metric`"),
+    )
+
+
+@result
 class Complementarity(Result):
-    """`pairs` of raters, `averages` within and between people and metrics, their `gaps`, every rater against people
-    and metrics (`raters`), the effect of the tie rule (`rules`), principal `components`, `coordinates` on the first
-    two, `clusters`, a `summary`, and who is `left_out`. See `complementarity`."""
+    """How differently people and metrics rank. See `complementarity`."""
 
-    pairs: pl.DataFrame
-    averages: pl.DataFrame
-    gaps: pl.DataFrame
-    raters: pl.DataFrame
-    rules: pl.DataFrame
-    components: pl.DataFrame
-    coordinates: pl.DataFrame
-    clusters: pl.DataFrame
-    summary: pl.DataFrame
-    left_out: pl.DataFrame
+    BY, PICTURE = "", "complementarity_averages"
+
+    pairs: pl.DataFrame = table(
+        "Two raters.",
+        *_rater("_a"),
+        *_rater("_b"),
+        score(
+            "complementarity",
+            "mean distance of their rankings: 0 the same order, 1 the opposite; null where never defined",
+            interval=True,
+        ),
+        count("n", "rankings behind it: items (systems at the utterance level) on which it is defined", "n"),
+        essential=False,
+    )
+    averages: pl.DataFrame = table(
+        "Within people and metrics, and between them.",
+        label("kinds", "`human-human`, `human-metric` or `metric-metric`"),
+        score("complementarity", "mean over pairs", interval=True),
+        count("pairs", "of raters, where defined"),
+    )
+    gaps: pl.DataFrame = table(
+        "Differences of averages: is between really further than within?",
+        label("kinds_a", "a row of `averages`"),
+        label("kinds_b", "another one"),
+        score("difference", "kinds_a minus kinds_b, from the same resamples", interval=True),
+    )
+    raters: pl.DataFrame = table(
+        "One row a rater: how far it is from people and from metrics.",
+        *_rater(),
+        score("with_humans", "mean complementarity with people other than itself", "With people", interval=True),
+        score("with_metrics", "mean complementarity with metrics other than itself", interval=True),
+        count(
+            "position",
+            "place in a heat map, from 0, people first, like beside like; null for one that never varies",
+            essential=False,
+        ),
+        rows=_closest("raters"),
+    )
+    rules: pl.DataFrame = table(
+        "The averages under every tie rule: how much of the answer is the rule.",
+        label("distance", "a tie rule: `tau-b`, `strict`, `half`, `ordinal`", "Ties"),
+        label("kinds", "as in `averages`"),
+        score("complementarity", "what the average would be by this rule"),
+        essential=False,
+    )
+    components: pl.DataFrame = table(
+        "Principal components of the raters' ranks: how many directions hold what raters disagree about.",
+        count("component", "its number, from 1"),
+        share("explained_variance", "its share of the variance", interval=True),
+        share("cumulative", "the share of all up to it"),
+        share("null", "the share when each rater's ranks are shuffled, mean of 200"),
+        share("null_cumulative", "the same of all up to it"),
+        essential=False,
+    )
+    coordinates: pl.DataFrame = table(
+        "Each rater's place; empty with fewer than four raters, like `clusters`.",
+        *_rater(),
+        score("x", "place on the first component, in sums of ranks"),
+        score("y", "place on the second one"),
+        essential=False,
+    )
+    summary: pl.DataFrame = table(
+        "How many directions and groups there are.",
+        label("level", "`system` or `utterance`"),
+        count("raters", "with a place on the components"),
+        count("rankings", "summed for each of them: items (systems at the utterance level)", essential=False),
+        count("ranked", "things in a ranking: systems (items) that each of them ranked", essential=False),
+        score("dimension", f"components that hold {SHARE:.0%} of the variance", interval=True),
+        score("dimension_null", "how many shuffled ranks take, on average"),
+        count("clusters", "communities; null, as the next two, with fewer than four raters"),
+        score("modularity", "how much more similarity they hold than chance would", essential=False),
+        score(
+            "clusters_agreement",
+            "adjusted Rand index of the communities of resamples with these, mean; null without resamples",
+        ),
+    )
+    clusters: pl.DataFrame = table(
+        "Who belongs together, and how surely.",
+        *_rater(),
+        count("cluster", "its community, from 1; distances that are nowhere defined count as the average"),
+        share(
+            "stability",
+            "share of its companions that stay with it in resamples, mean; of one alone, share of resamples in which it"
+            " is alone; null without resamples",
+            "Together",
+        ),
+        rows=_closest("clusters"),
+    )
+    left_out: pl.DataFrame = table(
+        "Not among the judges.",
+        label("rater", "who was chosen and has no part, or no part in components and clusters", "Left out"),
+        label("reason", "why", "Why"),
+    )
 
 
+@question(
+    "custodes complementarity ratings.csv --raters raters.csv --distance half",
+    level="Rank systems by item, or items by system.",
+    distance="What ties do.",
+    people="A rater an aspect, or an annotator.",
+)
 def complementarity(
     study: Study,
     *,
@@ -89,193 +197,104 @@ def complementarity(
 
     Source: Colombo et al. 2023 (glass ceiling), equations 1 to 4, appendix B.
     """
-    for name, value, allowed in (("level", level, LEVELS), ("distance", distance, rank_distance.RULES)):
-        if value not in allowed:
-            raise OptionError(f"{name}={value!r}; allowed: {', '.join(allowed)}{suggestion(value, allowed)}")
+    one_of("level", level, LEVELS)
+    one_of("distance", distance, rank_distance.RULES)
     between("confidence", confidence, 0, 1)
     at_least("resamples", resamples, 0)
-    who = rankers(judges(study, people=people, **selection), level)
-    generator, seed = seeded(rng)
-    drawn = resample.bootstrap_weights(who.n_units, resamples if who.n_units > 1 else 0, generator)
-    weights = resample.with_point(drawn)
-    distances = distances_of(who, level, distance, weights, confidence, progress)
-    if not np.isfinite(distances.mean).any():
+    rankings = Rankings.of(judges(study, people=people, **selection), level)
+    who, rng = rankings.who, np.random.default_rng(rng)
+    times = who.design.resampled(resamples, rng)
+    distances = Distances.of(rankings, distance, times, confidence, progress)
+    defined = np.isfinite(distances.columns["complementarity"])
+    if not defined.any():
         raise InputError(f"{study.name}: no two raters rank two outputs in common; is every rater constant?")
     with one_core():
-        tables, more, about_space = structure(who, level, weights, distances, confidence, generator)
-    own_notes = [
-        *_notes(who, level, distance, distances, confidence),
-        *_mixed_notes(who, people),
-        *few_clusters_notes(who.n_units, resamples),
-    ]
-    notes = tuple(dict.fromkeys([*who.notes, *own_notes, *about_space]))
-    options = {
-        **selection,
-        "level": level,
-        "distance": distance,
-        "people": people,
-        "confidence": confidence,
-        "resamples": resamples,
+        space = structure(rankings, distances, times, confidence, rng)
+    more, less = (distances.kinds[:, [KINDS.index(kinds) for kinds in side]] for side in GAPS.values())
+    summary = Complementarity.declared()["summary"].schema
+    tables = Complementarity.part(
+        "",
+        pairs=labelled(who, rankings.pairs[0], "_a") | labelled(who, rankings.pairs[1], "_b") | distances.columns,
+        averages={
+            "kinds": KINDS,
+            **with_interval("complementarity", distances.kinds, confidence),
+            "pairs": np.bincount(rankings.kind[defined], minlength=len(KINDS)),
+        },
+        gaps={**GAPS, **with_interval("difference", more - less, confidence)},
+        raters={
+            **labelled(who, range(len(who.names))),
+            **with_interval("with_humans", distances.raters[:, :, 0], confidence),
+            **with_interval("with_metrics", distances.raters[:, :, 1], confidence),
+            "position": _positions(rankings, distances),
+        },
+        rules=_rule_columns(rankings),
+        summary={**dict.fromkeys(summary), "level": level, **space.summary} if space.summary else {},
+        left_out=who.left_out_columns(space.left_out),
+        **space.tables,
+    )
+    notes = [*who.notes, *_notes(rankings, tables, distance), *_mixed_notes(rankings, people)]
+    notes += [*few_clusters_notes(who.design.n_units, resamples), *space.notes]
+    return Complementarity.of([tables], notes)
+
+
+def _positions(rankings: Rankings, distances: Distances) -> list[int | None]:
+    """The place of each rater in a heat map, like beside like."""
+    matrix = rankings.square(distances.kept[0])
+    kinds = [rankings.who.of_kind(kind) for kind in ("human", METRIC)]
+    order = np.concatenate([own[seriation.leaf_order(matrix[np.ix_(own, own)])] for own in kinds]).tolist()
+    return [order.index(i) if i in order else None for i in range(len(matrix))]
+
+
+def _rule_columns(rankings: Rankings) -> dict[str, Any]:
+    rules, once = rank_distance.RULES, np.ones((1, rankings.who.design.n_units))
+    sums = np.zeros((2, len(rules), len(KINDS)))
+    for part in rankings.blocks(1):
+        own = rank_distance.rank_distances_by_rule(rankings.values, *rankings.pairs[:, part], rules=rules)
+        means = np.concatenate([rankings.mean(distances, once) for distances in own.values()])
+        sums += defined_sums(means, [rankings.kind[part]], len(KINDS))
+    return {
+        "distance": [rule for rule in rules for _ in KINDS],
+        "kinds": KINDS * len(rules),
+        "complementarity": ratio(*sums),
     }
-    return Complementarity(
-        provenance=provenance("complementarity", study, options=options, seed=seed, notes=notes),
-        notes=notes,
-        pairs=_pair_table(who, distances),
-        averages=_average_table(who, distances, confidence),
-        gaps=_gap_table(distances, confidence),
-        raters=_rater_table(who, distances, confidence),
-        rules=_rule_table(who, level),
-        left_out=who.left_out_table(more),
-        **tables,
-    )
 
 
-def _pair_table(who: Judges, distances: Distances) -> pl.DataFrame:
-    return columns(
-        {
-            "metric_a": [who.names[i] for i in distances.first],
-            "metric_b": [who.names[i] for i in distances.second],
-            "kind_a": [who.kinds[i] for i in distances.first],
-            "kind_b": [who.kinds[i] for i in distances.second],
-            "complementarity": distances.mean,
-            "low": distances.low,
-            "high": distances.high,
-            "n": distances.n,
-        }
-    )
-
-
-def _average_table(who: Judges, distances: Distances, confidence: float) -> pl.DataFrame:
-    low, high = resample.percentile_interval(distances.kinds[1:], confidence=confidence)
-    human = np.array([kind != METRIC for kind in who.kinds])
-    kind = 2 - human[distances.first].astype(int) - human[distances.second]
-    defined = np.isfinite(distances.mean)
-    return columns(
-        {
-            "kinds": list(KINDS),
-            "complementarity": distances.kinds[0],
-            "low": low,
-            "high": high,
-            "pairs": np.array([int((defined & (kind == k)).sum()) for k in range(len(KINDS))]),
-        }
-    )
-
-
-def _gap_table(distances: Distances, confidence: float) -> pl.DataFrame:
-    """Differences of averages from the same resamples: is between really further than within?"""
-    place = {name: k for k, name in enumerate(KINDS)}
-    draws = np.stack([distances.kinds[:, place[a]] - distances.kinds[:, place[b]] for a, b in GAPS], axis=1)
-    low, high = resample.percentile_interval(draws[1:], confidence=confidence)
-    return columns(
-        {
-            "kinds_a": [a for a, _ in GAPS],
-            "kinds_b": [b for _, b in GAPS],
-            "difference": draws[0],
-            "low": low,
-            "high": high,
-        }
-    )
-
-
-def _rater_table(who: Judges, distances: Distances, confidence: float) -> pl.DataFrame:
-    """Complementarity of each rater with all people and with all metrics (equation 4), and its place in a heat map."""
-    low, high = resample.percentile_interval(distances.raters[1:], confidence=confidence)
-    position = np.full(len(who.names), -1)
-    matrix = square(distances, distances.mean, len(who.names))
-    start = 0
-    for kind in ("human", METRIC):
-        own = who.of_kind(kind)
-        position[own[seriation.leaf_order(matrix[np.ix_(own, own)])]] = start + np.arange(len(own))
-        start += len(own)
-    data: dict[str, object] = {"metric": list(who.names), "kind": list(who.kinds)}
-    for k, name in enumerate(("with_humans", "with_metrics")):
-        data |= {name: distances.raters[0, :, k], f"{name}_low": low[:, k], f"{name}_high": high[:, k]}
-    placed = pl.Series("position", [int(p) if p >= 0 else None for p in position], dtype=pl.Int64)
-    return columns(data).with_columns(placed)
-
-
-def _rule_table(who: Judges, level: Level) -> pl.DataFrame:
-    """The averages under every tie rule: how much of the answer is the rule."""
-    values = ranked(who, level)
-    rules = rank_distance.RULES
-    sums, counts = np.zeros((2, len(rules), len(KINDS)))
-    for first, second, kind in _pair_blocks(who, values):
-        by_rule = rank_distance.rank_distances_by_rule(values, first, second, rules=rules)
-        for place, own in enumerate(by_rule.values()):
-            mean = correlation.weighted_item_mean(
-                own,
-                units=np.arange(own.shape[1]),
-                weights=np.ones((1, own.shape[1])),
-                item_weights=who.weights if level == "system" else None,
-            )[0]
-            defined = np.isfinite(mean)
-            sums[place] += [mean[defined & (kind == k)].sum() for k in range(len(KINDS))]
-            counts[place] += [(defined & (kind == k)).sum() for k in range(len(KINDS))]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        average = sums / counts
-    return columns(
-        {
-            "distance": [rule for rule in rules for _ in KINDS],
-            "kinds": list(KINDS) * len(rules),
-            "complementarity": average,
-        }
-    )
-
-
-def _pair_blocks(who: Judges, values: Floats) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]]:
-    """Pairs of raters, so many at a time as memory allows, with the kind of each pair."""
-    first, second = np.triu_indices(len(values), 1)
-    human = np.array([kind != METRIC for kind in who.kinds])
-    step = max(1, BLOCK // max(values.shape[1:]))
-    for start in range(0, len(first), step):
-        one, other = first[start : start + step], second[start : start + step]
-        yield one, other, 2 - human[one].astype(int) - human[other]
-
-
-def _notes(who: Judges, level: Level, rule: str, distances: Distances, confidence: float) -> list[Note]:
-    notes = []
-    units = len(who.items) if level == "system" else len(who.systems)
-    what = "items" if level == "system" else "systems"
-    varies = np.isin(who.names, who.constant, invert=True)
-    lost = int((units - distances.n)[varies[distances.first] & varies[distances.second]].sum())
-    if lost:
+def _notes(rankings: Rankings, tables: dict[str, pl.DataFrame], rule: str) -> Iterator[Note]:
+    """What the tables do not say, or do not say for sure."""
+    who, n_units = rankings.who, rankings.values.shape[1]
+    both = who.varies[rankings.pairs].all(axis=0)
+    if lost := int((n_units - tables["pairs"]["n"].to_numpy()[both]).sum()):
         message = (
-            f"{lost} rankings of pairs of raters left out of the means ({rule}): on these {what} one of the two is"
-            " constant, or they rated fewer than two outputs in common"
+            f"{lost} rankings of pairs of raters left out of the means ({rule}): on these {rankings.unit}s one of the"
+            " two is constant, or they rated fewer than two outputs in common"
         )
-        notes.append(Note(rule="undefined-distances", message=message, count=lost))
-    none = [kind for kind, mean in zip(KINDS, distances.kinds[0], strict=True) if np.isnan(mean)]
-    if none:
+        yield Note(rule="undefined-distances", message=message, count=lost)
+    if none := tables["averages"].filter(pl.col("complementarity").is_null())["kinds"].to_list():
         several = np.isfinite(who.annotators).any(axis=(2, 3)).sum() > len(who.of_kind("human"))
         hint = "; people='annotators' compares people one by one" if several and KINDS[0] in none else ""
-        notes.append(Note(rule="no-pairs", message=f"no two raters to compare for {', '.join(none)}{hint}"))
-    low, _ = resample.percentile_interval(distances.raters[1:, :, 0], confidence=confidence)
-    against = [
-        name for name, kind, least in zip(who.names, who.kinds, low, strict=True) if kind == METRIC and least > 0.5
-    ]
-    if against:
+        yield Note(rule="no-pairs", message=f"no two raters to compare for {', '.join(none)}{hint}")
+    against = tables["raters"].filter(pl.col("kind") == METRIC, pl.col("with_humans_low") > 0.5)["rater"]
+    if len(against):
         message = (
             f"rank against people: {listed(against)}; if lower is better, say so in the raters file"
             " (higher_is_better = false), else distances between them and others mislead"
         )
-        notes.append(Note(rule="against-people", message=message, count=len(against)))
-    if who.n_units < 2:
+        yield Note(rule="against-people", message=message, count=len(against))
+    if who.design.n_units < 2:
         message = "one item or cluster only: nothing to resample, so no intervals"
-        notes.append(Note(rule="one-item", message=message, count=1))
-    if level == "utterance" and who.weights is not None:
+        yield Note(rule="one-item", message=message, count=1)
+    if rankings.level == "utterance" and who.design.item_weights is not None:
         message = "item weights act on the dimension, not on utterance-level distances"
-        notes.append(Note(rule="weights-unused", message=message))
-    return notes
+        yield Note(rule="weights-unused", message=message)
 
 
-def _mixed_notes(who: Judges, people: People) -> list[Note]:
+def _mixed_notes(rankings: Rankings, people: People) -> Iterator[Note]:
     """Whether human-human says more than how people agree."""
-    own = who.of_kind("human")
-    several = len({who.raters[i] for i in own}) > 1 and len({who.rater_aspects[i] for i in own}) > 1
-    if people != "annotators" or not several:
-        return []
-    message = (
-        "human-human averages pairs of two people on one aspect, of one person's aspects, and of neither; choose one"
-        " aspect to see how people agree"
-    )
-    return [Note(rule="mixed-human-pairs", message=message)]
+    who, own = rankings.who, rankings.who.of_kind("human")
+    several = all(len({names[i] for i in own}) > 1 for names in (who.raters, who.rater_aspects))
+    if people == "annotators" and several:
+        message = (
+            "human-human averages pairs of two people on one aspect, of one person's aspects, and of neither; choose"
+            " one aspect to see how people agree"
+        )
+        yield Note(rule="mixed-human-pairs", message=message)

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import cached_property
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from custodes.data.notes import Note
-from custodes.data.panel import Floats
 from custodes.errors import listed
 from custodes.evaluate.judges import METRIC, Judges
+from custodes.evaluate.tables import with_interval
 from custodes.progress import Progress
 from custodes.stats.agreement import correlation
+from custodes.stats.arrays import Floats
 from custodes.stats.complementarity import rank_distance
 from custodes.stats.resampling import resample
 
 Level = Literal["system", "utterance"]
-LEVELS: tuple[Level, ...] = ("system", "utterance")
+LEVELS: tuple[Level, ...] = get_args(Level)
 KINDS = ("human-human", "human-metric", "metric-metric")
 KEPT = 50
 """Resamples whose distances are kept pair by pair, for the stability of communities."""
@@ -28,116 +31,135 @@ BLOCK = 2_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Distances:
-    """Draws of distances, row 0 the estimate: `mean` and `low`, `high`, `n` (pairs,), `kinds` (B, 3) averages,
-    `raters` (B, raters, 2) averages with people and with metrics, `first_draws` (1 + resamples kept, pairs)."""
+class Rankings:
+    """What the judges rank: at level 'system' the systems (things) within each item (unit), at level 'utterance' the
+    items within each system. Who ranks nothing there counts as constant."""
 
-    first: NDArray[np.intp]
-    second: NDArray[np.intp]
-    mean: Floats
-    low: Floats
-    high: Floats
-    n: NDArray[np.int64]
+    who: Judges
+    level: Level
+
+    @classmethod
+    def of(cls, who: Judges, level: Level) -> Rankings:
+        """The rankings of those who tell things of a unit apart."""
+        made = cls(who=who, level=level)
+        rated = np.isfinite(made.values)
+        low, high = (np.where(rated, made.values, end) for end in (np.inf, -np.inf))
+        flat = ~(low.min(axis=2) < high.max(axis=2)).any(axis=1)
+        stuck = tuple(who.names[i] for i in np.flatnonzero(flat & who.varies))
+        if not stuck:
+            return made
+        reason = f"never tells {made.thing}s of {'an item' if level == 'system' else 'a system'} apart"
+        message = f"{reason}, so left out (it may vary otherwise): {listed(stuck)}"
+        fewer = replace(
+            who,
+            scores=np.where(flat[:, None, None], np.nan, who.scores),
+            constant=who.constant + stuck,
+            left_out=(*who.left_out, *((name, reason) for name in stuck)),
+            notes=(*who.notes, Note(rule="constant-rater", message=message, count=len(stuck))),
+        )
+        return cls(who=fewer, level=level)
+
+    @cached_property
+    def values(self) -> Floats:
+        """(raters, units, things)."""
+        scores = self.who.scores
+        return scores if self.level == "system" else np.ascontiguousarray(np.swapaxes(scores, 1, 2))
+
+    @cached_property
+    def pairs(self) -> NDArray[np.intp]:
+        """(2, pairs): the positions of the two raters of every pair."""
+        return np.stack(np.triu_indices(len(self.who.names), 1))
+
+    @cached_property
+    def kind(self) -> NDArray[np.intp]:
+        """(pairs,): the place in `KINDS` of each pair."""
+        return np.asarray((np.array(self.who.kinds) == METRIC)[self.pairs].sum(axis=0))
+
+    @property
+    def unit(self) -> str:
+        """What is ranked within."""
+        return "item" if self.level == "system" else "system"
+
+    @property
+    def thing(self) -> str:
+        """What is ranked."""
+        return "system" if self.level == "system" else "item"
+
+    def blocks(self, draws: int) -> list[slice]:
+        """Pairs, so many at a time as memory allows with so many draws of each."""
+        step = max(1, BLOCK // max(*self.values.shape[1:], draws))
+        return [slice(start, start + step) for start in range(0, len(self.kind), step)]
+
+    def mean(self, distances: Floats, times: Floats) -> Floats:
+        """(pairs, units) -> (1 + B, pairs): over the items, how often each cluster is there, or over the systems."""
+        design, n = self.who.design, distances.shape[1]
+        if self.level == "utterance":
+            return correlation.weighted_item_mean(distances, units=np.zeros(n, dtype=int), weights=times[:1, :1])
+        return correlation.weighted_item_mean(
+            distances, units=design.units, weights=times, item_weights=design.item_weights
+        )
+
+    def square(self, values: Floats) -> Floats:
+        """(..., pairs) -> symmetric (..., raters, raters) with a zero diagonal."""
+        matrix = np.zeros((*values.shape[:-1], *2 * self.values.shape[:1]))
+        matrix[..., self.pairs[0], self.pairs[1]] = values
+        return matrix + np.swapaxes(matrix, -1, -2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distances:
+    """Draws, row 0 the estimate: `kinds` (1 + B, 3) averages, `raters` (1 + B, raters, 2) averages with people and with
+    metrics, `kept` (1 + resamples kept, pairs); `columns` has the means of all pairs, and `n` rankings behind each."""
+
+    columns: dict[str, NDArray[Any]]
     kinds: Floats
     raters: Floats
-    first_draws: Floats
+    kept: Floats
 
-
-def ranked(who: Judges, level: Level) -> Floats:
-    """(raters, units, things): systems ranked within items, or items within systems."""
-    return who.scores if level == "system" else np.ascontiguousarray(np.swapaxes(who.scores, 1, 2))
-
-
-def distances_of(
-    who: Judges, level: Level, rule: rank_distance.Rule, weights: Floats, confidence: float, progress: Progress
-) -> Distances:
-    values = ranked(who, level)
-    first, second = np.triu_indices(len(values), 1)
-    mean, low, high = np.full((3, len(first)), np.nan)
-    n = np.zeros(len(first), dtype=np.int64)
-    kind_sums, kind_counts = np.zeros((2, len(weights), len(KINDS)))
-    rater_sums, rater_counts = np.zeros((2, len(weights), len(values), 2))
-    kept = weights[: 1 + KEPT]
-    first_draws = np.empty((len(kept), len(first)))
-    human = np.array([kind != METRIC for kind in who.kinds])
-    kind = 2 - human[first].astype(int) - human[second]
-    step = max(1, BLOCK // max(*values.shape[1:], len(weights)))
-    blocks = range(0, len(first), step)
-    for start in progress(blocks, total=len(blocks), desc="complementarity"):
-        part = slice(start, min(start + step, len(first)))
-        own, draws = _draws(who, level, values, first[part], second[part], rule, weights)
-        n[part] = np.isfinite(own).sum(axis=1)
-        mean[part] = draws[0]
-        low[part], high[part] = resample.percentile_interval(draws[1:], confidence=confidence)
-        first_draws[:, part] = draws[: len(kept)]
-        defined = np.isfinite(draws)
-        filled = np.where(defined, draws, 0.0)
-        for k in range(len(KINDS)):
-            kind_sums[:, k] += filled[:, kind[part] == k].sum(axis=1)
-            kind_counts[:, k] += defined[:, kind[part] == k].sum(axis=1)
-        for one, other in ((first[part], second[part]), (second[part], first[part])):
-            place = {"units": one * 2 + ~human[other], "n_units": 2 * len(values)}
-            rater_sums += resample.unit_sums(filled, **place).reshape(rater_sums.shape)
-            rater_counts += resample.unit_sums(defined, **place).reshape(rater_counts.shape)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return Distances(
-            first=first,
-            second=second,
-            mean=mean,
-            low=low,
-            high=high,
-            n=n,
-            kinds=kind_sums / kind_counts,
-            raters=rater_sums / rater_counts,
-            first_draws=first_draws,
+    @classmethod
+    def of(
+        cls, rankings: Rankings, rule: rank_distance.Rule, times: Floats, confidence: float, progress: Progress
+    ) -> Distances:
+        """Of every two raters; `times` (1 + B, clusters) says how often each cluster of items is there."""
+        columns, kept = [], []
+        n, (first, second) = len(rankings.values), rankings.pairs
+        human = np.array(rankings.who.kinds) != METRIC
+        groups = (rankings.kind, *(len(KINDS) + 2 * a + ~human[b] for a, b in ((first, second), (second, first))))
+        sums = np.zeros((2, len(times), len(KINDS) + 2 * n))
+        blocks = rankings.blocks(len(times))
+        for part in progress(blocks, total=len(blocks), desc="complementarity"):
+            own, draws = _draws(rankings, part, rule, times)
+            columns.append({**with_interval("complementarity", draws, confidence), "n": np.isfinite(own).sum(axis=1)})
+            kept.append(draws[: 1 + KEPT])
+            sums += defined_sums(draws, [group[part] for group in groups], sums.shape[-1])
+        mean = ratio(*sums)
+        return cls(
+            columns={name: np.concatenate([block[name] for block in columns]) for name in columns[0]},
+            kinds=mean[:, : len(KINDS)],
+            raters=mean[:, len(KINDS) :].reshape(-1, n, 2),
+            kept=np.concatenate(kept, axis=1),
         )
 
 
-def rankers(who: Judges, level: Level) -> Judges:
-    """The judges, where those who rank nothing at this level count as constant."""
-    values = ranked(who, level)
-    rated = np.isfinite(values)
-    low, high = np.where(rated, values, np.inf).min(axis=2), np.where(rated, values, -np.inf).max(axis=2)
-    flat = ~(low < high).any(axis=1)
-    stuck = [name for name, own in zip(who.names, flat, strict=True) if own and name not in who.constant]
-    if not stuck:
-        return who
-    reason = "never tells systems of an item apart" if level == "system" else "never tells items of a system apart"
-    message = f"{reason}, so left out (it may vary otherwise): {listed(stuck)}"
-    scores = who.scores.copy()
-    scores[flat] = np.nan
-    return replace(
-        who,
-        scores=scores,
-        constant=(*who.constant, *stuck),
-        left_out=(*who.left_out, *((name, reason) for name in stuck)),
-        notes=(*who.notes, Note(rule="constant-rater", message=message, count=len(stuck))),
-    )
+def _draws(rankings: Rankings, part: slice, rule: rank_distance.Rule, times: Floats) -> tuple[Floats, Floats]:
+    """Distances (pairs, units), and their means in every resample (1 + B, pairs)."""
+    if rankings.level == "system":
+        own = rank_distance.rank_distances(rankings.values, *rankings.pairs[:, part], rule=rule)
+        return own, rankings.mean(own, times)
+    own, influence = rank_distance.rank_distance_influence(rankings.values, *rankings.pairs[:, part], rule=rule)
+    design = rankings.who.design
+    by_unit = resample.unit_sums(influence, units=design.units, n_units=design.n_units)
+    return own, np.clip(rankings.mean(own, times) + (times - 1) @ by_unit.T, 0.0, 1.0)
 
 
-def _draws(
-    who: Judges,
-    level: Level,
-    values: Floats,
-    first: NDArray[np.intp],
-    second: NDArray[np.intp],
-    rule: rank_distance.Rule,
-    weights: Floats,
-) -> tuple[Floats, Floats]:
-    """Distances (pairs, units), and their means in every resample (B, pairs)."""
-    if level == "system":
-        own = rank_distance.rank_distances(values, first, second, rule=rule)
-        return own, correlation.weighted_item_mean(own, units=who.units, weights=weights, item_weights=who.weights)
-    own, influence = rank_distance.rank_distance_influence(values, first, second, rule=rule)
-    by_unit = resample.unit_sums(influence, units=who.units, n_units=who.n_units)
-    defined = np.isfinite(own)
+def defined_sums(values: Floats, groupings: Sequence[NDArray[np.intp]], n_groups: int) -> Floats:
+    """(..., pairs) -> (2, ..., groups): the sum of what is defined in each group, by all groupings, and how many."""
+    defined = np.isfinite(values)
+    both = np.stack([np.where(defined, values, 0.0), defined])
+    return np.asarray(sum(resample.unit_sums(both, units=groups, n_units=n_groups) for groups in groupings))
+
+
+def ratio(total: Floats, n: Floats) -> Floats:
+    """Means of sums, undefined over none."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(defined, own, 0.0).sum(axis=1) / defined.sum(axis=1)
-    return own, np.clip(mean + (weights - 1) @ by_unit.T, 0.0, 1.0)
-
-
-def square(distances: Distances, values: Floats, n: int) -> Floats:
-    """(pairs,) -> symmetric (n, n) with a zero diagonal."""
-    matrix = np.zeros((n, n))
-    matrix[distances.first, distances.second] = values
-    return matrix + matrix.T
+        return np.asarray(total / n)

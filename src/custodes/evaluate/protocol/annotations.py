@@ -7,22 +7,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from custodes.data.panel import Floats
 from custodes.data.patterns import Patterns
 from custodes.data.study import Study
-from custodes.evaluate.comparison import Comparison
+from custodes.evaluate.comparison import Comparison, compare
+from custodes.evaluate.setting import Setting
 from custodes.stats import ABSENT
+from custodes.stats.arrays import Floats, Ints, Signs
 from custodes.stats.correction.dirichlet import human_theta
-from custodes.stats.correction.estimate import decide
-from custodes.stats.correction.pooled import pooled
+from custodes.stats.correction.estimator import Items, decide
 from custodes.stats.stopping.allocation import annotation_order, kinds_of
-from custodes.stats.stopping.replay import Answers, TogetherEvidence
-from custodes.stats.stopping.rules import Evidence, evidence_of
-
-Signs = NDArray[np.int8]
-Ints = NDArray[np.int64]
+from custodes.stats.stopping.replay import Answers
 
 NONE = "none"
 """The metric of a row that uses people alone."""
@@ -34,15 +29,12 @@ IDEAL_MIXTURE = np.array([[0.8, 0.25, 0.1], [0.1, 0.5, 0.1], [0.1, 0.25, 0.8]])
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """Pairs that people rated: `human` and `metric` (pairs, items), `ABSENT` where silent; `metric_more` (pairs, 3)
-    counts of the metric on further items; `systems` (pairs, 2); `units` (items,)."""
+class Asked(Items):
+    """Pairs that people rated, beside a `metric` (pairs, items), `ABSENT` where it is silent, and `metric_more`
+    (pairs, 3), its counts on further items."""
 
-    human: Signs
     metric: Signs
     metric_more: Ints
-    systems: Ints
-    units: Ints
 
     @property
     def outcome(self) -> Ints:
@@ -78,14 +70,13 @@ def asked_of(comparison: Comparison, metric: str) -> Asked:
     """The pairs of a comparison that people rated, beside one metric ('none': no metric)."""
     human = comparison.human_signs
     rated = (human != ABSENT).any(axis=1)
-    absent = np.full_like(human, ABSENT)
-    signs = absent if metric == NONE else comparison.metric_signs[comparison.metrics.index(metric)]
+    signs = np.full_like(human, ABSENT) if metric == NONE else comparison.metric_signs[comparison.metrics.index(metric)]
     return Asked(
         human=human[rated],
         metric=signs[rated],
         metric_more=np.zeros((int(rated.sum()), 3), dtype=np.int64),
-        systems=systems_of(comparison)[rated],
-        units=comparison.units,
+        systems=comparison.design.pairs[rated],
+        units=comparison.design.units,
     )
 
 
@@ -100,13 +91,6 @@ def with_ideal(asked: Asked, more: int, rng: np.random.Generator) -> Asked:
     outcome = asked.outcome
     shares = outcome / outcome.sum(axis=1, keepdims=True) @ IDEAL_MIXTURE.T
     return replace(asked, metric=signs, metric_more=rng.multinomial(more, shares))
-
-
-def systems_of(comparison: Comparison) -> Ints:
-    """(pairs, 2) positions of the two systems of every pair."""
-    place = {name: i for i, name in enumerate(comparison.systems)}
-    named = comparison.preferences
-    return np.array([[place[a], place[b]] for a, b in zip(named.system_a, named.system_b, strict=True)])
 
 
 def permuted(asked: Asked, rng: np.random.Generator) -> Asked:
@@ -126,66 +110,48 @@ def permuted(asked: Asked, rng: np.random.Generator) -> Asked:
     return replace(asked, human=signs[0], metric=signs[1], metric_more=more)
 
 
-def in_order(asked: Sequence[Asked], seeds: Sequence[int]) -> tuple[Answers, Ints]:
-    """Answers of replications, each with the random order of its seed, and the `place` of every item in its order
-    (replications, pairs, items); `asked` has one entry for each replication."""
-    orders = [
-        annotation_order(one.human != ABSENT, np.random.default_rng(seed))
-        for one, seed in zip(asked, seeds, strict=True)
-    ]
-    kinds = [
-        np.take_along_axis(kinds_of(one.human, one.metric), order, axis=1)
-        for one, order in zip(asked, orders, strict=True)
-    ]
-    answers = Answers(
-        kinds=np.stack(kinds),
-        available=np.stack([(one.human != ABSENT).sum(axis=1) for one in asked]),
+def in_order(asked: Sequence[Asked], seeds: Sequence[int]) -> Answers:
+    """Answers of replications, each with the random order of its seed; `asked` has one entry for each replication."""
+    rated = [one.human != ABSENT for one in asked]
+    orders = np.stack([annotation_order(own, np.random.default_rng(s)) for own, s in zip(rated, seeds, strict=True)])
+    kinds = np.take_along_axis(np.stack([kinds_of(one.human, one.metric) for one in asked]), orders, axis=2)
+
+    def items(n: Ints) -> Items:
+        seen = np.full_like(kinds, ABSENT)
+        known = np.where(np.arange(kinds.shape[2]) < n[..., np.newaxis], 1 - kinds // 4, np.int8(ABSENT))
+        np.put_along_axis(seen, orders, known, axis=2)
+        return Items(human=seen, systems=asked[0].systems, units=asked[0].units)
+
+    return Answers(
+        kinds=kinds,
+        available=np.stack([own.sum(axis=1) for own in rated]),
         metric=np.stack([one.metric_outcome for one in asked]),
+        items=items,
     )
-    return answers, np.argsort(np.stack(orders), axis=2)
 
 
-def pooling(asked: Sequence[Asked], place: Ints, *, gamma: float, seed: int) -> TogetherEvidence:
-    """What the pooled estimator says at each look of replications in step."""
-    human = np.stack([one.human for one in asked])
-
-    def together(n: Ints, judged: NDArray[np.bool_]) -> Evidence:
-        seen = np.where(place < n[..., np.newaxis], human, ABSENT).astype(np.int8)
-        return pooled_evidence(seen, asked[0], gamma=gamma, seed=seed).where(judged)
-
-    return together
+def comparisons_of(study: Study, setting: Setting) -> tuple[Comparison, ...]:
+    """People against the metrics, or against nobody: then the only metric of a comparison is called 'none'."""
+    if setting["metrics"] in (None, NONE):
+        study, setting = _people_alone(study, setting["human"]), {**setting, "metrics": None}
+    return compare(study, **setting)
 
 
-def pooled_evidence(seen: Signs, asked: Asked, *, gamma: float, seed: int) -> Evidence:
-    """Of annotations so far (..., pairs, items): margins of all pairs from one additive model."""
-    estimate, _ = pooled(
-        seen,
-        systems=asked.systems,
-        units=asked.units,
-        confidence=1 - gamma,
-        rng=np.random.default_rng(seed),
-        fallback=True,
-    )
-    return evidence_of(estimate, gamma=gamma)
-
-
-def people_alone(study: Study, human: Patterns) -> Study:
+def _people_alone(study: Study, human: Patterns) -> Study:
     """The study with people's rows once more under the name 'none', as a comparison needs a metric; others are left
     out."""
     people, _ = study._chosen_people(human)
-    frames = []
-    for frame in (study.ratings.frame, study.preferences.frame):
-        keys = [name for name in frame.columns if name not in ("rater", "score", "preference")]
+
+    def doubled(frame: pl.DataFrame) -> pl.DataFrame:
         own = frame.filter(pl.col("rater").is_in(list(people)))
-        frames.append(
-            pl.concat([own, own.unique(keys, keep="first", maintain_order=True).with_columns(rater=pl.lit(NONE))])
-        )
-    kinds = dict.fromkeys(people, "human")
-    raters = study.raters.with_kinds(kinds).only(people)
+        keys = [name for name in frame.columns if name not in ("rater", "score", "preference")]
+        return pl.concat([own, own.unique(keys, keep="first", maintain_order=True).with_columns(rater=pl.lit(NONE))])
+
+    raters = study.raters.with_kinds(dict.fromkeys(people, "human")).only(people)
     known = pl.concat([raters.frame, type(raters).infer({NONE: "metric"}).frame])
     return replace(
         study,
-        ratings=replace(study.ratings, frame=frames[0]),
-        preferences=replace(study.preferences, frame=frames[1]),
+        ratings=replace(study.ratings, frame=doubled(study.ratings.frame)),
+        preferences=replace(study.preferences, frame=doubled(study.preferences.frame)),
         raters=type(raters)(frame=known),
     )

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations, islice
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from custodes.data.pairs import PairPreferences, pairs_of
 from custodes.errors import InputError, OptionError, listed, suggestion
-from custodes.evaluate.protocol.annotations import Asked, pooled_evidence
-from custodes.evaluate.protocol.stopping import (
-    checked_boundary,
-    checked_estimators,
-    checked_looks,
-    checked_stops,
-    rule_of,
-)
-from custodes.evaluate.result import at_least, between
+from custodes.evaluate.protocol.annotations import outcome_of
+from custodes.evaluate.protocol.stopping import USUAL, Stopping, asked_for
+from custodes.evaluate.setting import at_least
 from custodes.stats import ABSENT
+from custodes.stats.arrays import Ints, Signs
+from custodes.stats.correction.estimator import Items
+from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.allocation import KINDS, annotation_order, granted, kinds_of, tables
-from custodes.stats.stopping.rules import HUMAN, POOLED, Boundary, Rule, rule_on
+from custodes.stats.stopping.rules import Rule, rule_on
 
-Signs = NDArray[np.int8]
-Ints = NDArray[np.int64]
-
-SKIPPED = -128
-"""Recorded for an annotation that could not be made: another item is asked instead."""
+__all__ = ["Annotation", "Decision", "State", "decisions", "next_annotations", "record", "start"]
 
 
 class Annotation(NamedTuple):
@@ -56,23 +51,50 @@ class Decision(NamedTuple):
 class State:
     """All there is to know of a running protocol; plain values, so that it is a file between two sessions.
 
-    `answers` (pairs): item position to preference of the pair's first system (1, 0, -1, or -128: could not be made), in
-    the order of `pairs_of(systems)`. `asked` (pairs): how many usable answers the present look wants of each. `seed`
-    makes the orders. `metric` (pairs, items) preferences, empty without a metric; `units` the cluster of each item.
+    `answers` (pairs): item to preference of the pair's first system (1, 0, -1, or -128: could not be made, so another
+    item is asked), in the order of `pairs`. `asked` (pairs): how many usable answers the present look wants of each.
+    `seed` makes the orders and an estimator's draws. `metric` (pairs, items) preferences, empty without a metric;
+    `units` the cluster of each item.
     """
 
     systems: tuple[str, ...]
     items: tuple[str, ...]
     units: tuple[int, ...]
     metric: tuple[tuple[int, ...], ...]
-    rule: Rule
-    budget: int | None
+    estimator: str
+    stopping: Stopping
     seed: int
     look: int
-    answers: tuple[dict[int, int], ...]
+    answers: tuple[dict[str, int], ...]
     asked: tuple[int, ...]
     is_open: tuple[bool, ...]
     decision: tuple[int, ...]
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The two systems of every pair."""
+        return list(combinations(self.systems, 2))
+
+    @cached_property
+    def rule(self) -> Rule:
+        """What the stopping means for these items."""
+        return self.stopping.rule(ESTIMATORS[self.estimator], most=len(self.items), seed=self.seed)
+
+    @cached_property
+    def seen(self) -> Signs:
+        """(pairs, items): the answers so far."""
+        return np.array([[own.get(item, ABSENT) for item in self.items] for own in self.answers], dtype=np.int8)
+
+    @property
+    def usable(self) -> Ints:
+        """(pairs,): how many answers there are, without those that could not be made."""
+        return np.asarray((self.seen != ABSENT).sum(axis=1))
+
+    @property
+    def last(self) -> Ints:
+        """(pairs,): how many annotations each can have at its last look."""
+        skipped = np.array([len(own) for own in self.answers]) - self.usable
+        return np.minimum(self.rule.looks[-1], len(self.items) - skipped)
 
     def to_json(self) -> bytes:
         """The state as JSON."""
@@ -106,52 +128,26 @@ def start(
     metric: PairPreferences | None = None,
     clusters: Sequence[str] | None = None,
     estimator: str | None = None,
-    batch: int = 10,
-    looks: Sequence[int] | None = None,
-    budget: int | None = None,
-    boundary: Boundary | float = "none",
-    stop: str = "decided",
-    futility: float = 0.2,
-    equivalence: float | None = None,
-    gamma: float = 0.05,
+    stopping: Stopping = USUAL,
     seed: int = 0,
 ) -> State:
-    """Begin a protocol on these systems and items; options as in `protocol`.
+    """Begin a protocol on these systems and items; `estimator` and `stopping` as in `protocol`.
 
     `metric`: preferences of one rater over the same systems and items, for estimators that use one. `clusters`: the
     document of each item, for the pooled estimator.
 
-    >>> state = start(["A", "B"], ["i1", "i2", "i3"], batch=2)
+    >>> state = start(["A", "B"], ["i1", "i2", "i3"], stopping=Stopping(batch=2))
     >>> len(next_annotations(state))
     2
     """
     labels = tuple(sorted(systems))
-    for what, names in (("system", labels), ("item", tuple(items))):
-        doubled = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
-        if doubled:
-            raise OptionError(f"{what}s named twice: {listed(doubled)}")
-    at_least("systems", len(labels), 2)
-    at_least("items", len(items), 1)
+    for what, names in (("systems", labels), ("items", tuple(items))):
+        at_least(what, len(names), 2 if names is labels else 1)
+        if doubled := [name for name, n in Counter(names).items() if n > 1]:
+            raise OptionError(f"{what} named twice: {listed(sorted(doubled))}")
     if clusters is not None and len(clusters) != len(items):
         raise OptionError(f"{len(clusters)} clusters for {len(items)} items: give one an item")
-    between("gamma", gamma, 0, 1)
-    between("futility", futility, 0, 1)
-    (name,) = checked_estimators(estimator, alone=metric is None)
-    (parts,) = checked_stops(stop, equivalence)
-    if "anytime" in parts and name != HUMAN:
-        raise OptionError(f"stop 'anytime' bets on people's annotations alone, not on estimator={name!r}; use human")
-    rule = rule_of(
-        estimator=name,
-        stop=parts,
-        batch=batch,
-        looks=checked_looks(batch, looks),
-        most=len(items),
-        boundary=checked_boundary(boundary),
-        futility=futility,
-        equivalence=equivalence,
-        gamma=gamma,
-        seed=seed,
-    )
+    (own,), (rule,) = asked_for(estimator, stopping, alone=metric is None)
     n_pairs = len(labels) * (len(labels) - 1) // 2
     known = {cluster: i for i, cluster in enumerate(dict.fromkeys(clusters or items))}
     state = State(
@@ -159,8 +155,8 @@ def start(
         items=tuple(items),
         units=tuple(known[cluster] for cluster in (clusters or items)),
         metric=() if metric is None else _metric_rows(metric, labels, tuple(items)),
-        rule=rule,
-        budget=None if budget is None else at_least("budget", budget, 1),
+        estimator=own.name,
+        stopping=rule,
         seed=at_least("seed", seed, 0),
         look=-1,
         answers=({},) * n_pairs,
@@ -177,15 +173,14 @@ def next_annotations(state: State) -> list[Annotation]:
     >>> next_annotations(start(["B", "A"], ["i1"]))
     [Annotation(item='i1', system_a='A', system_b='B')]
     """
-    first, second = pairs_of(state.systems)
-    orders = _orders(state)
-    wanted = []
-    for pair, (answers, asked) in enumerate(zip(state.answers, state.asked, strict=True)):
-        lacking = asked - _usable(answers)
-        fresh = (int(item) for item in orders[pair] if int(item) not in answers) if lacking > 0 else iter(())
-        for _, item in zip(range(lacking), fresh, strict=False):
-            wanted.append(Annotation(state.items[item], state.systems[first[pair]], state.systems[second[pair]]))
-    return wanted
+    available = np.ones((len(state.answers), len(state.items)), dtype=bool)
+    orders = annotation_order(available, np.random.default_rng(state.seed)).tolist()
+    rows = zip(state.pairs, state.answers, (state.asked - state.usable).tolist(), orders, strict=True)
+    return [
+        Annotation(item, *pair)
+        for pair, answers, lacking, order in rows
+        for item in islice((state.items[i] for i in order if state.items[i] not in answers), max(0, lacking))
+    ]
 
 
 def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -> State:
@@ -199,120 +194,68 @@ def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -
     >>> decisions(state)[0].annotations, next_annotations(state)
     (1, [])
     """
-    item_place = {name: i for i, name in enumerate(state.items)}
-    pair_place = {pair: k for k, pair in enumerate(zip(*pairs_of(state.systems), strict=True))}
-    system_place = {name: i for i, name in enumerate(state.systems)}
-    answers = [dict(own) for own in state.answers]
+    known = {"item": set(state.items), "system": set(state.systems)}
+    answers = dict(zip(state.pairs, map(dict, state.answers), strict=True))
     asked = set(next_annotations(state))
     for item, a, b, preference in verdicts:
-        for name, known, what in ((item, item_place, "item"), (a, system_place, "system"), (b, system_place, "system")):
-            if name not in known:
-                raise InputError(f"no {what} {name!r} in this protocol{suggestion(name, known)}")
+        for what, name in (("item", item), ("system", a), ("system", b)):
+            if name not in known[what]:
+                raise InputError(f"no {what} {name!r} in this protocol{suggestion(name, sorted(known[what]))}")
         if preference not in (1, 0, -1, None):
             raise InputError(f"preference {preference!r} for {item!r}: allowed are 1, 0, -1, or None where impossible")
-        swap = system_place[a] > system_place[b]
-        low, high = (b, a) if swap else (a, b)
-        if low == high:
+        if a == b:
             raise InputError(f"{item!r}: {a!r} is compared with itself")
-        pair = pair_place[system_place[low], system_place[high]]
-        value = SKIPPED if preference is None else -preference if swap else preference
-        before = answers[pair].get(item_place[item])
-        if before is None and Annotation(item, low, high) not in asked:
+        low, high = sorted((a, b))
+        value = ABSENT if preference is None else preference if a == low else -preference
+        if item not in answers[low, high] and Annotation(item, low, high) not in asked:
             raise InputError(f"{low!r} against {high!r} on {item!r} is not asked now; see next_annotations")
-        if before not in (None, value):
+        if answers[low, high].setdefault(item, value) != value:
             raise InputError(f"{low!r} against {high!r} on {item!r} is already answered, and differently")
-        answers[pair][item_place[item]] = value
-    state = replace(state, answers=tuple(answers))
-    while _is_complete(state) and any(state.asked):
+    state = replace(state, answers=tuple(answers.values()))
+    while any(state.asked) and not next_annotations(state):
         state = _next_look(_judged(state))
     return state
 
 
 def decisions(state: State) -> list[Decision]:
-    """What is known of every pair so far."""
-    signs = {1: "+", 0: "=", -1: "-"}
-    rows = zip(*pairs_of(state.systems), state.decision, state.answers, state.is_open, strict=True)
-    return [
-        Decision(
-            system_a=state.systems[a],
-            system_b=state.systems[b],
-            decision=signs[decision],
-            annotations=_usable(answers),
-            is_open=is_open,
-            annotated=_usable(answers) > 0,
-        )
-        for a, b, decision, answers, is_open in rows
-    ]
+    """What is known of every pair so far.
 
-
-def _usable(answers: dict[int, int]) -> int:
-    return sum(value != SKIPPED for value in answers.values())
-
-
-def _orders(state: State) -> Ints:
-    available = np.ones((len(state.answers), len(state.items)), dtype=bool)
-    return annotation_order(available, np.random.default_rng(state.seed))
-
-
-def _seen(state: State) -> Signs:
-    """(pairs, items): answers so far."""
-    seen = np.full((len(state.answers), len(state.items)), ABSENT, dtype=np.int8)
-    for own, answers in zip(seen, state.answers, strict=True):
-        own[list(answers)] = list(answers.values())
-    return seen
-
-
-def _last(state: State) -> Ints:
-    """(pairs,): how many annotations each can have at its last look."""
-    skipped = [len(answers) - _usable(answers) for answers in state.answers]
-    return np.asarray(np.minimum(state.rule.looks[-1], len(state.items) - np.array(skipped)))
-
-
-def _is_complete(state: State) -> bool:
-    return all(
-        _usable(answers) >= asked or len(answers) == len(state.items)
-        for answers, asked in zip(state.answers, state.asked, strict=True)
-    )
+    >>> [(pair.decision, pair.is_open) for pair in decisions(start(["A", "B"], ["i1"]))]
+    [('=', True)]
+    """
+    rows = zip(state.pairs, state.decision, state.usable.tolist(), state.is_open, strict=True)
+    return [Decision(*pair, "=+-"[decision], n, is_open, n > 0) for pair, decision, n, is_open in rows]
 
 
 def _next_look(state: State) -> State:
     """Ask for the annotations of the next look that lacks any, as far as the budget goes."""
-    n = np.array([_usable(answers) for answers in state.answers])
-    last = _last(state)
-    left = np.iinfo(np.int64).max if state.budget is None else max(0, state.budget - int(n.sum()))
+    n, last = state.usable, state.last
+    left = np.array(max(0, state.rule.budget - int(n.sum())))
     is_open = np.array(state.is_open) & (n < last) & (left > 0)
-    look, given = state.look, np.zeros(len(n), dtype=np.int64)
+    look = state.look
+    given: Ints = np.zeros(len(n), dtype=np.int64)
     while is_open.any() and not given.any():
         look += 1
-        given = granted(
-            np.where(is_open, np.maximum(np.minimum(state.rule.looks[look], last) - n, 0), 0), np.array(left)
-        )
+        target = np.minimum(state.rule.looks[look], last)
+        given = granted(np.where(is_open, np.maximum(target - n, 0), 0), left)
     asked = np.where(given > 0, n + given, 0)
     return replace(state, look=look, asked=tuple(asked.tolist()), is_open=tuple(is_open.tolist()))
 
 
 def _judged(state: State) -> State:
     """Decide and close pairs by the answers of a complete round."""
-    seen = _seen(state)
-    metric = np.array(state.metric, dtype=np.int8) if state.metric else np.full_like(seen, ABSENT)
-    counts = np.stack([(kinds_of(seen, metric) == kind).sum(axis=1) for kind in range(KINDS)], axis=1)
-    total = np.stack([(metric == kind).sum(axis=1) for kind in (1, 0, -1)], axis=1)
+    metric = np.array(state.metric, dtype=np.int8) if state.metric else np.full_like(state.seen, ABSENT)
     # A pair whose items were all skipped has nothing to be judged by.
-    judged = (np.array(state.asked) > 0) & (counts.sum(axis=1) > 0)
-    evidence = None
-    if state.rule.estimator == POOLED:
-        pairs = Asked(
-            human=seen,
-            metric=metric,
-            metric_more=np.zeros_like(total),
-            systems=np.stack(pairs_of(state.systems), axis=1),
-            units=np.array(state.units),
-        )
-        evidence = pooled_evidence(seen, pairs, gamma=state.rule.gamma, seed=state.rule.seed).where(judged)
-    parts = tables(counts[judged], total[judged])
-    ruling = rule_on(state.rule, *parts, look=state.look, last=_last(state)[judged], evidence=evidence)
+    judged = (np.array(state.asked) > 0) & (state.usable > 0)
+    kinds = kinds_of(state.seen, metric)
+    counts = np.stack([(kinds == kind).sum(axis=1) for kind in range(KINDS)], axis=1)
+    systems, units = np.stack(pairs_of(state.systems), axis=1), np.array(state.units)
+    items = Items(human=state.seen, systems=systems, units=units) if state.rule.estimator.needs_items else None
+    known = tables(counts[judged], outcome_of(metric)[judged])
     decision, is_open = np.array(state.decision), np.array(state.is_open)
-    decision[judged], is_open[judged] = ruling.decision, ~ruling.closed
+    decision[judged], is_open[judged], _ = rule_on(
+        state.rule, known, look=state.look, last=state.last[judged], items=items, judged=judged
+    )
     return replace(state, decision=tuple(decision.tolist()), is_open=tuple(is_open.tolist()))
 
 
@@ -322,16 +265,9 @@ def _metric_rows(
     """(pairs, items) preferences of the one rater, in the order of the state."""
     if len(metric.raters) != 1:
         raise OptionError(f"metric: preferences of {len(metric.raters)} raters ({listed(metric.raters)}); give one")
-    rows = {(a, b): own for a, b, own in zip(metric.system_a, metric.system_b, metric.signs[:, 0], strict=True)}
-    place = {name: i for i, name in enumerate(metric.items)}
-    missing = [item for item in items if item not in place]
-    first, second = pairs_of(systems)
-    made = np.full((len(first), len(items)), ABSENT, dtype=np.int8)
-    columns = [k for k, item in enumerate(items) if item in place]
-    for own, a, b in zip(made, first, second, strict=True):
-        pair = (systems[a], systems[b])
-        if pair in rows:
-            own[columns] = rows[pair][[place[items[k]] for k in columns]]
-    if len(missing) == len(items) or (made == ABSENT).all():
+    named = zip(metric.system_a, metric.system_b, metric.signs[:, 0].tolist(), strict=True)
+    rows = {(a, b): dict(zip(metric.items, own, strict=True)) for a, b, own in named}
+    made = tuple(tuple(rows.get(pair, {}).get(item, ABSENT) for item in items) for pair in combinations(systems, 2))
+    if {sign for own in made for sign in own} == {ABSENT}:
         raise InputError(f"metric: no pair and item in common with this protocol (items {listed(items, limit=3)})")
-    return tuple(tuple(own.tolist()) for own in made)
+    return made

@@ -1,108 +1,171 @@
-"""From options to stopping rules: what may be asked for, and what it means for a number of items."""
+"""Stopping: when a pair is decided, when nobody is asked any more, and what the estimators must allow for it."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from itertools import pairwise
+from typing import Any
 
 from custodes.errors import OptionError, suggestion
-from custodes.evaluate.result import at_least, between
-from custodes.stats.correction.estimate import ESTIMATORS
-from custodes.stats.stopping.rules import BOUNDARIES, HUMAN, POOLED, STOPS, Boundary, Rule, boundary_of, looks_every
-
-ALONE = (HUMAN, POOLED)
-"""Estimators that use people's annotations alone."""
-
-KNOWN = (*ESTIMATORS, POOLED)
+from custodes.evaluate.setting import at_least, between, one_of
+from custodes.evaluate.tables import count, label
+from custodes.stats.correction.estimator import Estimator
+from custodes.stats.correction.estimators import ESTIMATORS
+from custodes.stats.stopping.rules import STOPS, Closing, Deciding, Rule
+from custodes.stats.stopping.sequential import BOUNDARIES, group_sequential_bounds
 
 
-def checked_estimators(estimator: str | Sequence[str] | None, *, alone: bool) -> tuple[str, ...]:
-    """The estimators asked for; `alone` says that there is no metric. Raises `OptionError` for unknown ones."""
-    if estimator is None:
-        return (HUMAN,) if alone else (KNOWN[0],)
-    names = (estimator,) if isinstance(estimator, str) else tuple(dict.fromkeys(estimator))
-    for name in names:
-        if name not in KNOWN:
-            raise OptionError(f"estimator={name!r}; allowed: {', '.join(KNOWN)}{suggestion(name, KNOWN)}")
-        if alone and name not in ALONE:
-            raise OptionError(
-                f"estimator={name!r} needs a metric, and metrics='none'; choose metrics, or human or pooled"
-            )
-    if not names:
-        raise OptionError(f"estimator is empty; allowed: {', '.join(KNOWN)}")
-    return names
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Stopping:
+    """When a pair is decided, and when nobody is asked any more.
 
+    `stop`: what closes a pair, joined by '+': 'decided' (theta is beyond 1 - gamma/2 or below gamma/2; always on),
+    'futility' (its chance of being decided by the last look is below `futility`), 'equivalence' (its margin lies within
+    +-`equivalence`), 'anytime' (decisions by betting on people's annotations: valid however often one looks, per pair).
+    Every round adds `batch` annotations to each open pair, or goes on to the next of `looks`, annotations of a pair.
+    `budget`: annotations in all. `boundary` of repeated looks: 'none' (as in the paper), 'pocock', 'obrien-fleming', or
+    the |z| that every look asks.
 
-def checked_stops(stop: str | Sequence[str], equivalence: float | None) -> tuple[str, ...]:
-    """Stopping rules in one spelling: parts in their order, 'decided' (always on) named only where it is alone."""
-    given = (stop,) if isinstance(stop, str) else tuple(stop)
-    made = []
-    for entry in given:
-        parts = [part.strip() for part in entry.split("+")]
+    >>> Stopping(stop="decided+futility", looks=[10, 20], boundary="pocock")
+    Stopping(stop='futility', looks=(10, 20), boundary='pocock')
+    """
+
+    stop: str = "decided"
+    batch: int = 10
+    looks: Sequence[int] | None = None
+    budget: int | None = None
+    boundary: str | float = "none"
+    futility: float = 0.2
+    equivalence: float | None = None
+    gamma: float = 0.05
+
+    def __post_init__(self) -> None:
+        between("gamma", self.gamma, 0, 1)
+        between("futility", self.futility, 0, 1)
+        at_least("batch", self.batch, 1)
+        at_least("budget", 1 if self.budget is None else self.budget, 1)
+        parts = [part.strip() for part in self.stop.split("+")]
         for part in parts:
             if part not in STOPS:
                 raise OptionError(
-                    f"stop={entry!r}: {part!r} is none of {', '.join(STOPS)} (joined by '+'){suggestion(part, STOPS)}"
+                    f"stop={self.stop!r}: {part!r} is none of {', '.join(STOPS)} (joined by '+')"
+                    f"{suggestion(part, STOPS)}"
                 )
-        made.append("+".join(name for name in STOPS[1:] if name in parts) or STOPS[0])
-    if not made:
-        raise OptionError(f"stop is empty; allowed: {', '.join(STOPS)}")
-    if equivalence is None and any("equivalence" in name for name in made):
-        raise OptionError("stop 'equivalence' asks for a margin: equivalence=0.1 settles pairs within 0.1 of a tie")
-    if equivalence is not None:
-        between("equivalence", equivalence, 0, 1)
-    return tuple(dict.fromkeys(made))
+        first, *others = STOPS
+        object.__setattr__(self, "stop", "+".join(name for name in others if name in parts) or first)
+        if self.equivalence is not None:
+            between("equivalence", self.equivalence, 0, 1)
+        elif "equivalence" in parts:
+            raise OptionError("stop 'equivalence' asks for a margin: equivalence=0.1 settles pairs within 0.1 of a tie")
+        if self.looks is not None:
+            looks = tuple(at_least("looks", look, 1) for look in self.looks)
+            object.__setattr__(self, "looks", looks)
+            if not looks or any(b <= a for a, b in pairwise(looks)):
+                raise OptionError(
+                    f"looks={','.join(map(str, looks))}: annotations of a pair at each look, increasing: 10,20,40"
+                )
+        if isinstance(self.boundary, str):
+            if self.boundary not in BOUNDARIES:
+                raise OptionError(
+                    f"boundary={self.boundary!r}; allowed: {', '.join(BOUNDARIES)}, or a |z|"
+                    f"{suggestion(self.boundary, BOUNDARIES)}"
+                )
+        elif not 0 < self.boundary < float("inf"):
+            raise OptionError(f"boundary={self.boundary}: a |z| is positive and finite")
 
+    @property
+    def given(self) -> dict[str, Any]:
+        """What is not as by default."""
+        return {own.name: vars(self)[own.name] for own in fields(self) if vars(self)[own.name] != own.default}
 
-def checked_looks(batch: int, looks: Sequence[int] | None) -> tuple[int, ...] | None:
-    """The looks asked for (None: every `batch`); raises `OptionError` where they do not increase."""
-    at_least("batch", batch, 1)
-    if looks is None:
-        return None
-    given = tuple(at_least("looks", look, 1) for look in looks)
-    if not given or any(b <= a for a, b in pairwise(given)):
-        raise OptionError(
-            f"looks={','.join(map(str, given))}: annotations of a pair at each look, increasing: 10,20,40"
+    def __repr__(self) -> str:
+        return f"Stopping({', '.join(f'{name}={value!r}' for name, value in self.given.items())})"
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The values of the columns `STOPPING`."""
+        looks = ",".join(map(str, self.looks)) if self.looks else None
+        boundary = self.boundary if isinstance(self.boundary, str) else f"{self.boundary:g}"
+        words = {**self.given, "looks": looks, "boundary": boundary}
+        names = [f"{name} {words[name]}" for name in self.given if name != "stop"]
+        return {
+            "stopping": ", ".join([self.stop, *names]),
+            "stop": self.stop,
+            "boundary": boundary,
+            "batch": None if looks else self.batch,
+            "looks": looks,
+            "budget": self.budget,
+        }
+
+    @property
+    def parts(self) -> list[Deciding | Closing]:
+        """The parts of `stop`."""
+        return [STOPS[name] for name in self.stop.split("+")]
+
+    @property
+    def deciding(self) -> Deciding:
+        """How a pair is decided: by the estimator unless a part says otherwise."""
+        return next(part for part in [*self.parts, *STOPS.values()] if isinstance(part, Deciding))
+
+    def rule(self, estimator: Estimator, *, most: int, seed: int) -> Rule:
+        """What this means where a pair has at most `most` annotations."""
+        wanted = self.looks or (*range(self.batch, most, self.batch), most)
+        looks = tuple(dict.fromkeys(min(n, most) for n in wanted))
+        if isinstance(self.boundary, str):
+            bounds = group_sequential_bounds(looks, shape=BOUNDARIES[self.boundary], level=self.gamma).tolist()
+        else:
+            bounds = [float(self.boundary)] * len(looks)
+        return Rule(
+            estimator=estimator,
+            gamma=self.gamma,
+            looks=looks,
+            bounds=tuple(bounds),
+            deciding=self.deciding,
+            closings=tuple((part, getattr(self, part.name)) for part in self.parts if isinstance(part, Closing)),
+            seed=seed,
+            budget=self.budget or sys.maxsize,
         )
-    return given
 
 
-def checked_boundary(boundary: Boundary | float) -> Boundary | float:
-    """The boundary asked for: a name, or a positive |z|."""
-    if isinstance(boundary, str):
-        if boundary not in BOUNDARIES:
+USUAL = Stopping()
+"""As in the paper."""
+
+STOPPING = (
+    label("stopping", "when a pair is closed and nobody is asked any more; not said: as by default", "Stopping"),
+    label("stop", "what closes a pair", essential=False),
+    label("boundary", "of repeated looks", essential=False),
+    count("batch", "annotations a round; null with looks", essential=False),
+    label("looks", "annotations of a pair at each look; null with a batch", essential=False),
+    count("budget", "annotations in all; null where there is none", essential=False),
+)
+"""Columns of the tables that have a row a `Stopping`."""
+
+
+def asked_for(
+    estimator: str | Sequence[str] | None, stopping: Stopping | Sequence[Stopping], *, alone: bool
+) -> tuple[tuple[Estimator, ...], tuple[Stopping, ...]]:
+    """Estimators and stopping rules, each once; `alone` says that there is no metric.
+
+    Raises `OptionError` for unknown estimators, and for what does not go together.
+    """
+    if estimator is None:
+        estimator = next(name for name, own in ESTIMATORS.items() if own.uses_metric is not alone)
+    chosen = []
+    for name in dict.fromkeys([estimator] if isinstance(estimator, str) else estimator):
+        chosen.append(ESTIMATORS[one_of("estimator", name, ESTIMATORS)])
+        if alone and chosen[-1].uses_metric:
+            others = " or ".join(own.name for own in ESTIMATORS.values() if not own.uses_metric)
+            raise OptionError(f"estimator={name!r} needs a metric, and metrics='none'; choose metrics, or {others}")
+    rules = tuple(dict.fromkeys([stopping] if isinstance(stopping, Stopping) else stopping))
+    if not chosen or not rules:
+        raise OptionError("estimator and stopping: give one of each, or several")
+    if len({own.gamma for own in rules}) > 1:
+        raise OptionError("stopping: all rows share one reference, so one gamma; ask for each gamma by itself")
+    for own in chosen:
+        if not own.bets and any(rule.deciding.anytime for rule in rules):
             raise OptionError(
-                f"boundary={boundary!r}; allowed: {', '.join(BOUNDARIES)}, or a |z|{suggestion(boundary, BOUNDARIES)}"
+                f"stop 'anytime' bets on people's annotations alone, not on estimator={own.name!r}; use human"
             )
-    elif not 0 < boundary < float("inf"):
-        raise OptionError(f"boundary={boundary}: a |z| is positive and finite")
-    return boundary
-
-
-def rule_of(
-    *,
-    estimator: str,
-    stop: str,
-    batch: int,
-    looks: tuple[int, ...] | None,
-    most: int,
-    boundary: Boundary | float,
-    futility: float,
-    equivalence: float | None,
-    gamma: float,
-    seed: int,
-) -> Rule:
-    """The rule that checked options mean where a pair has at most `most` annotations."""
-    parts = stop.split("+")
-    places = looks_every(batch, most) if looks is None else (*(n for n in looks if n < most), min(looks[-1], most))
-    places = tuple(dict.fromkeys(places))
-    return Rule(
-        estimator=estimator,
-        gamma=gamma,
-        looks=places,
-        bounds=boundary_of(places, boundary=boundary, gamma=gamma),
-        anytime="anytime" in parts,
-        futility=futility if "futility" in parts else None,
-        equivalence=equivalence if "equivalence" in parts else None,
-        seed=seed,
-    )
+    return tuple(chosen), rules

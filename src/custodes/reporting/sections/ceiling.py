@@ -2,120 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
-from custodes.evaluate.ceiling.ceiling import Ceiling
+from custodes.evaluate.ceiling.ceiling import Ceiling, ceiling
 from custodes.evaluate.ceiling.halo import SOURCES
+from custodes.evaluate.tables import label
+from custodes.evaluate.wording import interval, names, number, with_ends
 from custodes.plots.ceiling import BOUNDS, FEATURES, bars, ratio_curve, released
 from custodes.plots.paths import paths, steps
-from custodes.reporting.section import ChosenTable, Column, Context, Figure, Section, empty_rows, render, spec_of
-from custodes.reporting.tables import table_html
-from custodes.reporting.wording import interval, names, number
+from custodes.reporting.section import ChosenTable, Context, Figure, Section, empty_rows, spec_of
+from custodes.reporting.tables import chosen_table, table_html
 
-TITLE = "The glass ceiling"
 CHOSEN = {"target": "{aspect}"}
-PREDICTION = (
-    Column(field="target", label="Aspect"),
-    Column(field="what", label="Predicted from"),
-    Column(field="columns", label="Raters", kind="int", title="used for the prediction"),
-    Column(field="kendall", label="τ-b", kind="number", low="low", high="high", title="over held-out outputs"),
-    Column(
-        field="kendall_item",
-        label="τ-b within items",
-        kind="number",
-        low="kendall_item_low",
-        high="kendall_item_high",
-        title="over the systems of a held-out item, averaged",
-    ),
-)
-
-HALO = (
-    Column(
-        field="source", label="Predicted from", title="other aspects of the same or of other annotators, or metrics"
-    ),
-    Column(field="kendall", label="τ-b", kind="number", low="low", high="high", title="over held-out outputs"),
-    Column(
-        field="lead",
-        label="Over other annotators",
-        kind="number",
-        low="lead_low",
-        high="lead_high",
-        title="difference in τ-b from the other annotators’ other aspects, from the same resamples",
-    ),
-)
-BACKWARD = (
-    Column(field="step", label="Step", kind="int"),
-    Column(field="metric", label="Taken out"),
-    Column(
-        field="kendall", label="τ-b of the rest", kind="number", low="low", high="high", title="over held-out outputs"
-    ),
-    Column(field="loss", label="Loss", kind="number", low="loss_low", high="loss_high", title="by this step"),
-)
+ADDED = {"added": ("Alone", "τ-b of the metric alone"), "removed": ("Loss if taken out", "of all metrics")}
+ADDED_IN_USE = {"added": ("Gain if added", "to those in use"), "removed": ("Loss if taken out", "of those in use")}
+"""What the gains of the table `next` are called, without and with metrics in use."""
 
 
-def ceiling_section(context: Context) -> Section:
+def _figures(context: Context) -> Sequence[Figure]:
     """Predictions of people, what metrics do not know, and which metric adds something."""
-    if "ceiling" in context.absent:
-        return Section(id="ceiling", title=TITLE, html=render("absent.html", reason=context.absent["ceiling"]))
-    result = context.results["ceiling"]
-    assert isinstance(result, Ceiling)
-    of_aspect = " ({aspect})" if any(context.aspects) else ""
-    options = result.provenance.options
-    overall = [_bars(result), *([_ratio()] if result.information.height else [])]
-    chosen = _chosen(result, of_aspect)
-    history = [_history(result)] if result.history.height else []
-    more = ChosenTable(
-        id="ceiling-next",
-        caption=f"Which metric to add, which to take out{of_aspect}",
-        table="ceiling.next",
-        columns=_next_columns(in_use=bool(options["in_use"])),
-        where=CHOSEN,
+    result: Any = context.results["ceiling"]
+    ratio, history = (
+        ([_ratio()] if result.information.height else []),
+        ([_history(result)] if result.history.height else []),
     )
-    halo = ChosenTable(
-        id="ceiling-halo",
-        caption=f"One annotator at a time{of_aspect}",
-        table="ceiling.halo",
-        columns=HALO,
-        where=CHOSEN,
+    return [_bars(result), *ratio, *_chosen(result, _of_aspect(context)), *history]
+
+
+def _of_aspect(context: Context) -> str:
+    return " ({aspect})" if any(context.aspects) else ""
+
+
+def _tables(context: Context) -> Sequence[ChosenTable]:
+    captions = {
+        "halo": "One annotator at a time",
+        "next": "Which metric to add, which to take out",
+        "backward": "Taking out one metric after the other",
+    }
+    made = {
+        name: chosen_table(context, f"ceiling-{name}", caption + _of_aspect(context), f"ceiling.{name}", CHOSEN)
+        for name, caption in captions.items()
+        if context.table(f"ceiling.{name}").height
+    }
+    named = ADDED_IN_USE if context.results["ceiling"].provenance.options["in_use"] else ADDED
+    said = (
+        replace(own, label=named[own.name][0], doc=named[own.name][1]) if own.name in named else own
+        for own in made["next"].columns
     )
-    backward = ChosenTable(
-        id="ceiling-backward",
-        caption=f"Taking out one metric after the other{of_aspect}",
-        table="ceiling.backward",
-        columns=BACKWARD,
-        where=CHOSEN,
-    )
-    tables = [*([halo] if result.halo.height else []), more, *([backward] if result.backward.height else [])]
-    html = render(
-        "ceiling.html",
-        options=options,
-        sentences=[*sentences(result), *halo_sentences(result)],
-        halo=halo if result.halo.height else None,
-        reached=reached(result),
-        overall=overall,
-        chosen=chosen,
-        history=history,
-        table=table_html(
+    return list((made | {"next": replace(made["next"], columns=tuple(said))}).values())
+
+
+def _build(context: Context) -> Mapping[str, Any]:
+    result: Any = context.results["ceiling"]
+    declared = [own for own in context.declared("ceiling.prediction").columns if own.name != "features"]
+    return {
+        "sentences": [*sentences(result), *halo_sentences(result)],
+        "reached": reached(result),
+        "table": table_html(
             _predictions(result),
-            PREDICTION,
+            [label("target", "what is predicted", "Aspect"), label("what", "by what", "Predicted from"), *declared],
             id="ceiling-prediction",
             caption="Predictions of held-out outputs",
-            notes=[note.message for note in result.notes],
-            switched=False,
+            notes=context.notes("ceiling"),
+            by=None,
         ),
-        next=more,
-        backward=backward if result.backward.height else None,
-    )
-    return Section(
-        id="ceiling",
-        title=TITLE,
-        html=html,
-        charts=(*overall, *chosen, *history),
-        tables=tuple(tables),
-    )
+    }
 
 
 def _bars(result: Ceiling) -> Figure:
@@ -181,21 +136,6 @@ def _history(result: Ceiling) -> Figure:
     )
 
 
-def _next_columns(*, in_use: bool) -> tuple[Column, ...]:
-    labels = (
-        (("added", "Gain if added", "to those in use"), ("removed", "Loss if taken out", "of those in use"))
-        if in_use
-        else (("added", "Alone", "τ-b of the metric alone"), ("removed", "Loss if taken out", "of all metrics"))
-    )
-    return (
-        Column(field="metric", label="Metric"),
-        *(
-            Column(field=name, label=label, kind="number", low=f"{name}_low", high=f"{name}_high", title=title)
-            for name, label, title in labels
-        ),
-    )
-
-
 def _predictions(result: Ceiling) -> pl.DataFrame:
     """The rows of `prediction`, and of `people` below each aspect; what they were predicted from in words."""
     rows = result.prediction.with_columns(what=pl.col("features").replace(FEATURES), order=pl.lit(0))
@@ -204,15 +144,15 @@ def _predictions(result: Ceiling) -> pl.DataFrame:
             "target",
             what=pl.lit(label),
             kendall=name,
-            low=f"{name}_low",
-            high=f"{name}_high",
+            kendall_low=f"{name}_low",
+            kendall_high=f"{name}_high",
             order=pl.lit(1),
         )
         for name, label in BOUNDS.items()
     ]
     made = pl.concat([rows, *bounds], how="diagonal")
     place = pl.col("target").replace_strict({t: i for i, t in enumerate(rows["target"].unique(maintain_order=True))})
-    return made.sort(place, "order", maintain_order=True).with_columns(aspect=pl.lit(""))
+    return made.sort(place, "order", maintain_order=True)
 
 
 def sentences(result: Ceiling) -> list[str]:
@@ -232,13 +172,13 @@ def sentences(result: Ceiling) -> list[str]:
             "People’s other aspects beside the metrics make the prediction worse, by chance or for want of data",
         ),
     ):
-        gaps = result.gaps.filter(features_a=a, features_b=b).drop_nulls("low")
+        gaps = result.gaps.filter(features_a=a, features_b=b).drop_nulls("difference_low")
         kinds = [
-            (more, gaps.filter(pl.col("low") > 0)),
-            (less, gaps.filter(pl.col("high") < 0)),
+            (more, gaps.filter(pl.col("difference_low") > 0)),
+            (less, gaps.filter(pl.col("difference_high") < 0)),
         ]
         told += [f"{text}: {_listed(found)}." for text, found in kinds if found.height]
-        rest = gaps.filter((pl.col("low") <= 0) & (pl.col("high") >= 0))["target"].to_list()
+        rest = gaps.filter((pl.col("difference_low") <= 0) & (pl.col("difference_high") >= 0))["target"].to_list()
         if rest:
             which = "these two predictions" if a == "humans" else "metrics with and without people’s other aspects"
             told.append(f"Not told apart, {which}: {names(rest)}.")
@@ -287,7 +227,8 @@ def _listed(gaps: pl.DataFrame) -> str:
 
 
 def _turned(row: Mapping[str, float]) -> tuple[float, float]:
-    return (row["low"], row["high"]) if row["difference"] >= 0 else (-row["high"], -row["low"])
+    low, high = row["difference_low"], row["difference_high"]
+    return (low, high) if row["difference"] >= 0 else (-high, -low)
 
 
 def reached(result: Ceiling) -> list[tuple[str, str]]:
@@ -299,14 +240,14 @@ def reached(result: Ceiling) -> list[tuple[str, str]]:
         if features != "metrics" or row["kendall"] is None:
             continue
         opening = f"On {aspect}, all" if aspect else "All"
-        text = f"{opening} metrics together reach τ-b {interval(row['kendall'], row['low'], row['high'])}"
+        text = f"{opening} metrics together reach τ-b {with_ends(row, 'kendall')}"
         bound = bounds.get(aspect)
         if bound is None or bound["attainable"] is None:
             told.append((aspect, f"{text}."))
             continue
         text += (
             f", where a perfect predictor could reach"
-            f" {interval(bound['attainable'], bound['attainable_low'], bound['attainable_high'])} against"
+            f" {with_ends(bound, 'attainable')} against"
             f" {bound['annotators']} annotators whose errors are independent."
         )
         if _beyond(row, bound):
@@ -322,6 +263,16 @@ def reached(result: Ceiling) -> list[tuple[str, str]]:
 
 def _beyond(row: Mapping[str, Any] | None, bound: Mapping[str, Any]) -> bool:
     """Is a prediction better than a perfect predictor could be, by their intervals?"""
-    if row is None or row["low"] is None or bound["attainable_high"] is None:
+    if row is None or row["kendall_low"] is None or bound["attainable_high"] is None:
         return False
-    return bool(row["low"] > bound["attainable_high"])
+    return bool(row["kendall_low"] > bound["attainable_high"])
+
+
+CEILING = Section(
+    question="ceiling",
+    title="The glass ceiling",
+    ask=lambda context: context.ask(ceiling, model="ridge"),
+    figures=_figures,
+    tables=_tables,
+    build=_build,
+)

@@ -2,63 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import polars as pl
 
-from custodes.evaluate.complementarity.complementarity import Complementarity
+from custodes.evaluate.complementarity.complementarity import Complementarity, complementarity
 from custodes.evaluate.complementarity.rater_space import SHARE
+from custodes.evaluate.tables import column
+from custodes.evaluate.wording import number, percent, plural, with_ends
 from custodes.plots.complementarity import AVERAGES, averages, heat_map, places, variance_curve
-from custodes.reporting.section import Column, Context, Figure, Section, empty_rows, render, spec_of
+from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
 from custodes.reporting.tables import table_html
-from custodes.reporting.wording import interval, number, percent, plural
 
-TITLE = "How alike the judges are"
 HEAT_WIDTH, MAP_WIDTH = 760, 560
 """Pixels: the heat map and the map of places keep their proportions, so they do not fit themselves to the page."""
 
-RATERS = (
-    Column(field="metric", label="Rater"),
-    Column(field="kind", label="Kind"),
-    *(
-        Column(field=name, label=label, kind="number", low=f"{name}_low", high=f"{name}_high", title=title)
-        for name, label, title in (
-            ("with_humans", "With people", "mean complementarity with people other than itself"),
-            ("with_metrics", "With metrics", "mean complementarity with metrics other than itself"),
-        )
-    ),
-    Column(field="cluster", label="Cluster", kind="int"),
-    Column(
-        field="stability",
-        label="Together",
-        kind="percent",
-        title="share of its cluster that stays with it over resamples",
-    ),
-)
-RULES = (
-    Column(field="distance", label="Ties"),
-    *(Column(field=kinds, label=name.capitalize(), kind="number") for kinds, name in AVERAGES.items()),
-)
-LEFT_OUT = (Column(field="metric", label="Left out"), Column(field="reason", label="Why"))
 
-
-def complementarity_section(context: Context) -> Section:
-    """Distances of all raters, how many directions they differ in, and where they stand."""
-    if "complementarity" in context.absent:
-        html = render("absent.html", reason=context.absent["complementarity"])
-        return Section(id="complementarity", title=TITLE, html=html)
-    result = context.results["complementarity"]
-    assert isinstance(result, Complementarity)
+def _figures(context: Context) -> Sequence[Figure]:
+    """Distances of all raters, how many directions they differ in, and where they stand; few raters leave out some."""
+    result: Any = context.results["complementarity"]
     means, heat = _distance_figures(result)
-    structure = _structure_figures(result)
-    html = render(
-        "complementarity.html",
-        level=result.provenance.options["level"],
-        sentences=sentences(result),
-        averages=means,
-        heat=heat,
-        structure=structure,
-        tables=_tables(result),
-    )
-    return Section(id="complementarity", title=TITLE, html=html, charts=(means, heat, *structure))
+    space = [(result.components, _variance), (result.coordinates, _places)]
+    return [means, heat, *(draw(result) for rows, draw in space if rows.height)]
 
 
 def _distance_figures(result: Complementarity) -> tuple[Figure, Figure]:
@@ -84,17 +50,7 @@ def _distance_figures(result: Complementarity) -> tuple[Figure, Figure]:
     return means, heat
 
 
-def _structure_figures(result: Complementarity) -> list[Figure]:
-    """Two pictures, of which few raters leave one or none."""
-    figures = []
-    if result.components.height:
-        figures.append(_variance())
-    if result.coordinates.height:
-        figures.append(_places(result))
-    return figures
-
-
-def _variance() -> Figure:
+def _variance(result: Complementarity) -> Figure:
     return Figure(
         id="complementarity-variance",
         title="How many directions raters differ in",
@@ -144,13 +100,13 @@ def sentences(result: Complementarity) -> list[str]:
         gap = gaps["human-metric", within]
         if gap["difference"] is None:
             continue
-        if gap["low"] is None:
+        if gap["difference_low"] is None:
             verdict = "Without intervals nothing can be said of the difference"
         else:
-            verdict = more if gap["low"] > 0 else less if gap["high"] < 0 else same
+            verdict = more if gap["difference_low"] > 0 else less if gap["difference_high"] < 0 else same
         told.append(
             f"{verdict} (complementarity {number(between)} between people and metrics, {number(mean[within])} between"
-            f" {AVERAGES[within]}; difference {interval(gap['difference'], gap['low'], gap['high'])})."
+            f" {AVERAGES[within]}; difference {with_ends(gap, 'difference')})."
         )
     told += [
         f"{plural(round(row['dimension']), 'direction')} hold{'s' if row['dimension'] == 1 else ''} {percent(SHARE)} of"
@@ -162,33 +118,41 @@ def sentences(result: Complementarity) -> list[str]:
     return told
 
 
-def _tables(result: Complementarity) -> list[str]:
+def _tables(context: Context, result: Complementarity) -> list[str]:
+    declared = result.declared()
+    clusters = [declared["clusters"].column(name) for name in ("cluster", "stability")]
     raters = (
-        result.raters.join(result.clusters.select("metric", "cluster", "stability"), on="metric", how="left")
+        result.raters.join(result.clusters.select("rater", "cluster", "stability"), on="rater", how="left")
         .sort("with_humans", nulls_last=True, maintain_order=True)
         .with_columns(pl.col("kind").replace("human", "people"))
     )
     rules = result.rules.pivot("kinds", index="distance", values="complementarity", maintain_order=True)
+    averaged = [
+        column(kinds, "mean complementarity", name.capitalize(), kind="score") for kinds, name in AVERAGES.items()
+    ]
+    by_rule = [declared["rules"].column("distance"), *averaged]
+    everyone = [*declared["raters"].columns, *(clusters if result.clusters.height else [])]
     shown = [
-        (
-            "raters",
-            raters,
-            RATERS if result.clusters.height else RATERS[:-2],
-            "Every rater, those closest to people first",
-            [n.message for n in result.notes],
-        ),
-        ("rules", rules, RULES, "The same means under other rules for ties", []),
+        ("raters", raters, everyone, "Every rater, those closest to people first", context.notes("complementarity"))
     ]
-    if result.left_out.height:
-        shown.append(("left-out", result.left_out, LEFT_OUT, "Not among the judges", []))
+    shown += [("rules", rules, by_rule, "The same means under other rules for ties", [])]
+    shown += [("left-out", result.left_out, [*declared["left_out"].columns], "Not among the judges", [])]
     return [
-        table_html(
-            frame.with_columns(aspect=pl.lit("")),
-            columns,
-            id=f"complementarity-{name}",
-            caption=caption,
-            notes=notes,
-            switched=False,
-        )
+        table_html(frame, columns, id=f"complementarity-{name}", caption=caption, notes=notes, by=None)
         for name, frame, columns, caption, notes in shown
+        if frame.height
     ]
+
+
+def _build(context: Context) -> Mapping[str, Any]:
+    result: Any = context.results["complementarity"]
+    return {"sentences": sentences(result), "tables": _tables(context, result)}
+
+
+COMPLEMENTARITY = Section(
+    question="complementarity",
+    title="How alike the judges are",
+    ask=lambda context: context.ask(complementarity),
+    figures=_figures,
+    build=_build,
+)

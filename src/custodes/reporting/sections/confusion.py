@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from custodes.plots.confusion import matrix
-from custodes.reporting.section import Context, Figure, Section, empty_rows, render, spec_of
+from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
 
 
-def confusion_section(context: Context) -> Section:
-    """The nine counts behind every Favi-Score."""
-    figure = Figure(
-        id="confusion-matrix",
-        title="People against {metric}",
-        caption="Counts of items. Green: same preference. Red: the metric errs.",
-        alt="Three by three table of people's preferences against the metric's, for the chosen pair of systems.",
-        spec=spec_of(matrix(empty_rows())),
-        table="favoritism.confusion",
-        where={"aspect": "{aspect}", "metric": "{metric}", "system_a": "{system_a}", "system_b": "{system_b}"},
-    )
-    html = render("confusion.html", figure=figure, pairs=context.pairs)
-    return Section(id="confusion", title="One pair of systems, item by item", html=html, charts=(figure,))
+def _figures(context: Context) -> Sequence[Figure]:
+    return [
+        Figure(
+            id="confusion-matrix",
+            title="People against {metric}",
+            caption="Counts of items. Green: same preference. Red: the metric errs.",
+            alt="Three by three table of people's preferences against the metric's, for the chosen pair of systems.",
+            spec=spec_of(matrix(empty_rows())),
+            table="favoritism.confusion",
+            where={"aspect": "{aspect}", "metric": "{metric}", "system_a": "{system_a}", "system_b": "{system_b}"},
+        )
+    ]
+
+
+CONFUSION = Section(
+    question="confusion",
+    title="One pair of systems, item by item",
+    figures=_figures,
+    build=lambda context: {
+        "pairs": context.table("favoritism.pairs").select("system_a", "system_b").unique(maintain_order=True).rows()
+    },
+)

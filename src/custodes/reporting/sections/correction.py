@@ -2,97 +2,113 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
+
 import polars as pl
 
-from custodes.evaluate.correction import Correction
+from custodes.errors import InputError
+from custodes.evaluate.correction import Correction, correction
+from custodes.evaluate.tables import Column, label
+from custodes.evaluate.wording import names
 from custodes.plots.correction import CHANGED, margin_rows, margins
-from custodes.reporting.section import ChosenTable, Column, Context, Figure, Section, empty_rows, render, spec_of
-from custodes.reporting.wording import names
+from custodes.reporting.section import ChosenTable, Context, Figure, Section, empty_rows, spec_of
 
-TITLE = "Corrected decisions"
 ALL = "all"
+MOST_CORRECTED = 3
+"""So many metrics are corrected, unless more are best on some aspect: sampling takes seconds a metric."""
 
-PAIRS = (
-    Column(field="system_a", label="System A"),
-    Column(field="system_b", label="System B"),
-    Column(field="n_paired", label="Both", kind="int", title="items rated by people and metric"),
-    Column(field="n_metric", label="Metric only", kind="int", title="items rated by the metric alone"),
-    *(
-        Column(field=name, label=label, kind="percent", low=f"{name}_low", high=f"{name}_high", title="corrected")
-        for name, label in (("p_win", "A better"), ("p_tie", "Tie"), ("p_loss", "B better"))
-    ),
-    Column(field="margin", label="Margin", kind="number", low="margin_low", high="margin_high", title="corrected"),
-    Column(
-        field="theta", label="P(A ahead)", kind="percent", title="theta: probability that A wins more than it loses"
-    ),
-    Column(field="decision", label="Corrected", title="+ A better, - B better, = not different"),
-    Column(field="decision_naive", label="Metric", title="the metric taken at its word"),
-    Column(field="decision_human", label="People", title="people's annotations alone"),
-    Column(field="note", label="Note"),
-)
-SHOWN = list(
-    dict.fromkeys(
-        [
-            "aspect",
-            "metric",
-            "pair",
-            *(name for column in PAIRS for name in (column.field, column.low, column.high) if name),
-            *(f"margin{end}_{who}" for who in ("naive", "human") for end in ("", "_low", "_high")),
-            CHANGED,
-            ALL,
-        ]
+# A reader's choice of rows: the column of that name holds the name in the rows it means.
+WHERE = {"aspect": "{aspect}", "metric": "{corrected}", f"{CHANGED}|{ALL}": "{which}"}
+
+MARGINS = tuple(f"margin{end}_{who}" for who in ("naive", "human") for end in ("", "_low", "_high"))
+
+
+def _columns() -> tuple[Column, ...]:
+    """The columns of a pair: those of the estimator, and the decisions of the metric and of people alone."""
+    declared = [own for own in Correction.declared()["pairs"].columns if own.essential or own.kind == "share"]
+    place = [own.name for own in declared].index("decision") + 1
+    beside = [
+        label("decision_naive", "the metric taken at its word", "Metric"),
+        label("decision_human", "people's annotations alone", "People"),
+    ]
+    return tuple(
+        own for own in [*declared[:place], *beside, *declared[place:]] if own.name not in ("metric", "estimator")
     )
-)
-"""Columns of the table `corrected` that the page draws from."""
 
 
-def corrected_rows(result: Correction) -> pl.DataFrame:
-    """A row per aspect, metric and pair, with the columns `SHOWN`."""
-    return margin_rows(result).with_columns(pl.lit(ALL).alias(ALL)).select(SHOWN)
+def _corrected_rows(context: Context) -> pl.DataFrame:
+    """A row per aspect, metric and pair, with what the page shows and draws."""
+    result: Any = context.results["correction"]
+    rows = margin_rows(result).with_columns(pl.lit(ALL).alias(ALL))
+    shown = [name for own in _columns() for name in own.names]
+    return rows.select(*dict.fromkeys(["aspect", "metric", "pair", *shown, *MARGINS, CHANGED, ALL]))
 
 
-def correction_section(context: Context) -> Section:
+def corrected_metrics(best: Sequence[str], leaders: Sequence[Sequence[str]]) -> list[str]:
+    """The best metric of every aspect, and as many as there is time for of those not told apart from it."""
+    by_rank = [name for rank in zip_longest(*leaders) for name in rank if name]
+    return list(dict.fromkeys([*best, *by_rank]))[: max(MOST_CORRECTED, len(set(best)))]
+
+
+def _ask(context: Context) -> Correction:
+    metrics = corrected_metrics(list(context.best.values()), list(context.leaders.values()))
+    if not metrics:
+        raise InputError("no metric can be ranked, so none is worth correcting.")
+    made: Correction = context.ask(correction, metrics=metrics)
+    return made
+
+
+def _figures(context: Context) -> Sequence[Figure]:
+    return [
+        Figure(
+            id="correction-margins",
+            title="Margins by {corrected}, by people, and corrected",
+            caption="Right of the line: the first system of the pair is better more often than the second. Whisker: "
+            "interval. Orange square: the metric taken at its word; blue triangle: people's annotations alone; green "
+            "dot: both, with the metric's errors corrected.",
+            alt="Three dots with whiskers for every pair of systems; the table below holds the corrected numbers.",
+            spec=spec_of(margins(empty_rows()).properties(width="container")),
+            table="corrected",
+            where=WHERE,
+            lines=("pair",),
+        )
+    ]
+
+
+def _build(context: Context) -> Mapping[str, Any]:
     """What the metric alone, people alone and both together say of every pair."""
-    if "correction" in context.absent:
-        html = render("absent.html", reason=context.absent["correction"])
-        return Section(id="correction", title=TITLE, html=html)
     rows = context.table("corrected")
     metrics = rows["metric"].unique(maintain_order=True).to_list()
-    best = context.verdict.best.get(context.aspects[0], "")
-    # A reader's choice of rows: the column of that name holds the name in the rows it means.
-    where = {"aspect": "{aspect}", "metric": "{corrected}", f"{CHANGED}|{ALL}": "{which}"}
-    figure = Figure(
-        id="correction-margins",
-        title="Margins by {corrected}, by people, and corrected",
-        caption="Right of the line: the first system of the pair is better more often than the second. Whisker: "
-        "interval. Orange square: the metric taken at its word; blue triangle: people's annotations alone; green dot: "
-        "both, with the metric's errors corrected.",
-        alt="Three dots with whiskers for every pair of systems; the table below holds the corrected numbers.",
-        spec=spec_of(margins(empty_rows()).properties(width="container")),
-        table="corrected",
-        where=where,
-        lines=("pair",),
-    )
-    table = ChosenTable(
-        id="correction-pairs",
-        caption="Pairs of systems, corrected by {corrected}",
-        table="corrected",
-        columns=PAIRS,
-        where=where,
-    )
-    of_best = rows.filter((pl.col("aspect") == context.aspects[0]) & (pl.col("metric") == best))
-    html = render(
-        "correction.html",
-        one_sided=context.one_sided,
-        figure=figure,
-        table=table,
-        metrics=[(name, name) for name in metrics],
-        best=best,
-        corrected=names(metrics),
-        others=len(context.metrics) - len(metrics),
-        alone=rows["n_metric"].sum() == 0,
-        rows=[(CHANGED, "whose decision changes"), (ALL, "all")],
-        which=CHANGED if of_best[CHANGED].is_not_null().any() else ALL,
-        notes=[note.message for note in context.results["correction"].notes],
-    )
-    return Section(id="correction", title=TITLE, html=html, charts=(figure,), tables=(table,))
+    best = context.best.get(context.aspects[0], "")
+    of_best = rows.filter(aspect=context.aspects[0], metric=best)
+    return {
+        "metrics": [(name, name) for name in metrics],
+        "best": best,
+        "corrected": names(metrics),
+        "others": len(context.metrics) - len(metrics),
+        "alone": rows["n_metric"].sum() == 0,
+        "rows": [(CHANGED, "whose decision changes"), (ALL, "all")],
+        "which": CHANGED if of_best[CHANGED].is_not_null().any() else ALL,
+        "notes": [message for _, message in context.notes("correction")],
+    }
+
+
+CORRECTION = Section(
+    question="correction",
+    title="Corrected decisions",
+    ask=_ask,
+    figures=_figures,
+    tables=lambda context: [
+        ChosenTable(
+            id="correction-pairs",
+            caption="Pairs of systems, corrected by {corrected}",
+            table="corrected",
+            columns=_columns(),
+            where=WHERE,
+        )
+    ],
+    build=_build,
+    extra=lambda context: {"corrected": _corrected_rows(context)},
+)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from custodes.reporting.section import Context, Section, render
+from collections.abc import Mapping
+from typing import Any
+
+from custodes.reporting.section import Context, Section
 
 CITATIONS = (
     (
@@ -51,15 +54,18 @@ CITATIONS = (
 )
 
 
-def method_section(context: Context) -> Section:
+def _build(context: Context) -> Mapping[str, Any]:
     """Provenance, formulas in words, citations, and everything left out."""
-    notes = {(note.rule, note.message): note.count for result in context.results.values() for note in result.notes}
-    html = render(
-        "method.html",
-        provenance=[(question, str(result.provenance)) for question, result in context.results.items()],
-        options=context.results["agreement"].provenance.options,
-        notes=[(rule, message, count) for (rule, message), count in notes.items()],
-        citations=CITATIONS,
-        downloads=[f"{question}.{name}" for question, result in context.results.items() for name in result.tables()],
-    )
-    return Section(id="method", title="How these numbers were made", html=html)
+    noted = {(note.rule, note.message): note.count for result in context.results.values() for note in result.notes}
+    return {
+        "provenance": [(question, str(result.provenance)) for question, result in context.results.items()],
+        "asked": context.results["agreement"].provenance.options,
+        "noted": [(rule, message, count) for (rule, message), count in noted.items()],
+        "citations": CITATIONS,
+        "downloads": [
+            f"{question}.{name}" for question, result in context.results.items() for name in result.declared()
+        ],
+    }
+
+
+METHOD = Section(question="method", title="How these numbers were made", build=_build)

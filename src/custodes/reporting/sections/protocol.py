@@ -2,54 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import polars as pl
 
-from custodes.plots.plan import curve as power_curve
+from custodes.errors import InputError
+from custodes.evaluate.protocol.protocol import Protocol, protocol
+from custodes.evaluate.protocol.stopping import Stopping
 from custodes.plots.protocol import MEASURES, curve, line_names
-from custodes.reporting.section import Column, Context, Figure, Section, empty_rows, render, spec_of
+from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
 from custodes.reporting.tables import table_html
 
-TITLE = "How few annotations would do"
-SPREAD = tuple(
-    Column(field=name, label=label, kind=kind, title=title)
-    for name, label, kind, title in (
-        ("correct", "Correct", "percent", "pairs decided as on all annotations"),
-        ("correct_sd", "± sd", "percent", "standard deviation over replications"),
-        ("self_agreement", "People again", "percent", "how often all annotations, resampled, decide the same"),
-        ("self_agreement_sd", "± sd", "percent", "standard deviation over resamples"),
-        ("inversion", "Inversion", "percent", "decided the other way round"),
-        ("omission", "Omission", "percent", "left open, decided on all annotations"),
-        ("insertion", "Insertion", "percent", "decided, open on all annotations"),
-        ("kld", "KLD (nats)", "number", "from the outcome on all annotations, mean over pairs"),
-        ("null_error", "False", "percent", "false decisions per pair where systems do not differ"),
-    )
-)
-PROTOCOL = (
-    Column(field="looks", label="Looks", title="annotations of a pair after which it may be decided"),
-    Column(field="annotations", label="Annotations", kind="int", title="in all, mean over replications"),
-    Column(field="share", label="Share", kind="percent", title="of the annotations there are, mean over pairs"),
-    Column(field="share_sd", label="± sd", kind="percent", title="standard deviation over replications"),
-    *SPREAD,
-)
-PLAN = (
-    Column(field="looks", label="Looks", title="annotations of a pair after which it may be decided"),
-    Column(field="annotations", label="Annotations a pair", kind="number", title="expected"),
-    Column(field="annotations_sd", label="± sd", kind="number", title="standard deviation over simulated studies"),
-    Column(field="decided", label="Decided", kind="percent", title="share of pairs"),
-    Column(field="correct", label="Correct", kind="percent", title="the better system found, or no difference if none"),
-    Column(field="inversion", label="Inversion", kind="percent", title="the worse system found"),
-    Column(field="omission", label="Omission", kind="percent", title="a difference not found"),
-    Column(field="interval_width", label="Interval", kind="number", title="width of the margin's interval at the end"),
-)
+STOPPING = Stopping(looks=(10, 20, 40), boundary="pocock")
+"""When the replayed protocol looks, and decides."""
+
+FEWEST = 20
+"""With fewer annotations a pair, stopping early has nothing to save."""
+
+CAPTIONS = {
+    "correct": "A point a look: mean over replications. Pairs still open count as not different.",
+    "kld": "How far shares of wins, ties and losses are from those on all annotations.",
+}
 
 
-def protocol_section(context: Context) -> Section:
-    """The protocol replayed with people alone: what a share of the annotations would have decided."""
-    if "protocol" in context.absent:
-        html = render("absent.html", reason=context.absent["protocol"])
-        return Section(id="protocol", title=TITLE, html=html)
+def _ask(context: Context) -> Protocol:
+    made: Protocol = context.ask(protocol, metrics="none", stopping=STOPPING, null=True)
+    most = max((row["annotations"] / row["pairs"] for row in made.reference.to_dicts()), default=0.0)
+    if most < FEWEST:
+        raise InputError(
+            f"people annotated {most:.0f} items of a pair of systems on average, and a replay with looks after"
+            f" {', '.join(map(str, STOPPING.looks or ()))} takes at least {FEWEST}."
+        )
+    return made
+
+
+def _figures(context: Context) -> Sequence[Figure]:
     lines = line_names(context.table("protocol.curve"))
-    figures = tuple(
+    return [
         Figure(
             id=f"protocol-{measure}",
             title=MEASURES[measure],
@@ -59,51 +48,35 @@ def protocol_section(context: Context) -> Section:
             table="protocol.curve",
             where={"aspect": "{aspect}"},
         )
-        for measure, caption in (
-            ("correct", "A point a look: mean over replications. Pairs still open count as not different."),
-            ("kld", "How far shares of wins, ties and losses are from those on all annotations."),
-        )
+        for measure, caption in CAPTIONS.items()
+    ]
+
+
+def _build(context: Context) -> Mapping[str, object]:
+    """The protocol replayed with people alone: what a share of the annotations would have decided."""
+    rows = context.table("protocol.protocol").join(
+        context.table("protocol.reference"), on="aspect", how="left", maintain_order="left", suffix="_of_all"
     )
-    planned: dict[str, object] = {"power": None, "plan": ""}
-    if "plan" in context.results:
-        power = Figure(
-            id="plan-power",
-            title="What annotations find",
-            caption="By people alone, a pair annotated once: the chance to find the better system. A point a pair of "
-            "systems at the margin that this study suggests.",
-            alt="Lines of the chance to find the better system against the margin, one for each number of annotations.",
-            spec=spec_of(power_curve(empty_rows()).properties(width="container")),
-            table="plan.power",
-            where={"aspect": "{aspect}"},
-        )
-        figures = (*figures, power)
-        table = table_html(
-            context.table("plan.plan"), PLAN, id="plan-table", caption="What a study like this one would take", notes=[]
-        )
-        planned = {"power": power, "plan": table}
-    result = context.results["protocol"]
-    frame = (
-        context.table("protocol.protocol")
-        .join(
-            context.table("protocol.reference").select("aspect", "self_agreement", "self_agreement_sd"),
-            on="aspect",
-            how="left",
-            maintain_order="left",
-        )
-        .with_columns(pl.col("annotations").round().cast(pl.Int64))
-    )
-    html = render(
-        "protocol.html",
-        one_sided=context.one_sided,
-        options=result.provenance.options,
-        figures=figures[: len(MEASURES)],
-        **planned,
-        table=table_html(
-            frame,
-            PROTOCOL,
+    again = context.declared("protocol.reference").column("self_agreement")
+    shown = [own for own in context.declared("protocol.protocol").columns if own.name not in ("metric", "estimator")]
+    place = [own.name for own in shown].index("correct") + 1
+    return {
+        "replications": context.results["protocol"].provenance.options["replications"],
+        "looks": STOPPING.looks,
+        "table": table_html(
+            rows.with_columns(pl.col("annotations").round()),
+            [*shown[:place], again, *shown[place:]],
             id="protocol-table",
             caption="Where the protocol ends",
-            notes=[note.message for note in result.notes],
+            notes=context.notes("protocol"),
         ),
-    )
-    return Section(id="protocol", title=TITLE, html=html, charts=figures)
+    }
+
+
+PROTOCOL = Section(
+    question="protocol",
+    title="How few annotations would do",
+    ask=_ask,
+    figures=_figures,
+    build=_build,
+)

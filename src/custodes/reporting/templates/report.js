@@ -81,8 +81,11 @@
     if (column.kind === "text") return String(value);
     if (column.kind === "int") return String(value).replace(/\B(?=(\d{3})+$)/g, "\u202f");
     const show = column.kind === "percent" ? share : (v) => decimal(v, column.kind === "p" ? 3 : 2);
-    const low = column.low ? row[column.low] : null;
-    return low === null || low === undefined ? show(value) : `${show(value)} [${show(low)}, ${show(row[column.high])}]`;
+    const sd = column.sd ? row[`${column.field}_sd`] : null;
+    if (sd !== null && sd !== undefined) return `${show(value)} ± ${show(sd)}`;
+    const low = column.interval ? row[`${column.field}_low`] : null;
+    return low === null || low === undefined ? show(value)
+      : `${show(value)} [${show(low)}, ${show(row[`${column.field}_high`])}]`;
   }
 
   function element(name, text, attributes = {}) {
@@ -103,7 +106,7 @@
     if (!("metric_b" in row) || row.metric_b !== choice.metric) return row;
     const back = (value) => (value === null ? null : -value);
     return { ...row, metric_a: row.metric_b, metric_b: row.metric_a, difference: back(row.difference),
-      low: back(row.high), high: back(row.low) };
+      difference_low: back(row.difference_high), difference_high: back(row.difference_low) };
   }
 
   function fill(table) {
@@ -116,7 +119,7 @@
     }
     const body = element("tbody");
     const found = rows(table.table, table.where, {}).map(turned);
-    if (table.columns[0].field === "position") found.sort((a, b) => (a.position ?? 1e9) - (b.position ?? 1e9));
+    if (table.columns.some((column) => column.field === "position")) found.sort((a, b) => (a.position ?? 1e9) - (b.position ?? 1e9));
     for (const row of found) {
       const line = element("tr");
       table.columns.forEach((column, i) => {

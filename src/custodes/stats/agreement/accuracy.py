@@ -13,13 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats import ABSENT
+from custodes.stats.arrays import Bools, Floats, Ints, Signs, chunks
+from custodes.stats.ratios import ratio
 from custodes.stats.resampling.resample import same_outputs, unit_sums, weighted_sums
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.integer[Any]]
-Signs = NDArray[np.int8]
-
-_CHUNK = 2_000_000  # elements of a temporary array
 _EXACT = 2**24  # single precision holds whole numbers up to here
 _SAME = 1e-12  # relative: the same number computed in another way
 
@@ -37,8 +34,8 @@ def sample_accuracy(signs_human: Signs, signs_metrics: Signs, *, units: Ints, we
     """
     both = (signs_human != ABSENT) & (signs_metrics != ABSENT)
     counts = np.stack([((signs_human == signs_metrics) & both).sum(axis=1), both.sum(axis=1)])
-    agree, n = np.moveaxis(weighted_sums(weights, unit_sums(counts, units=units, n_units=weights.shape[1])), 1, 0)
-    return _share(agree, n)
+    sums = weighted_sums(weights, unit_sums(counts, units=units, n_units=weights.shape[1]))
+    return ratio(sums[:, 0], sums[:, 1])
 
 
 def margins(signs: Signs, *, units: Ints, weights: NDArray[Any]) -> Floats:
@@ -65,16 +62,15 @@ def system_accuracy(signs_human: Signs, signs_metrics: Signs, *, units: Ints, we
     """
     n_metrics, n_pairs, n_items = signs_metrics.shape
     result = np.empty((len(weights), n_metrics))
-    step = max(1, _CHUNK // max(n_pairs * max(len(weights), n_items), 1))
-    for start in range(0, n_metrics, step):
-        metric = signs_metrics[start : start + step]
+    for part in chunks(n_metrics, n_pairs * max(len(weights), n_items)):
+        metric = signs_metrics[part]
         both = (signs_human != ABSENT) & (metric != ABSENT)
         n = margins(both.astype(np.int8), units=units, weights=weights)
         of_human, of_metric = (
             margins(np.where(both, signs, np.int8(0)), units=units, weights=weights) for signs in (signs_human, metric)
         )
         agree = (np.sign(of_human) == np.sign(of_metric)) & (n > 0)
-        result[:, start : start + step] = _share(agree.sum(axis=-1), (n > 0).sum(axis=-1))
+        result[:, part] = ratio(agree.sum(axis=-1), (n > 0).sum(axis=-1))
     return result
 
 
@@ -95,7 +91,7 @@ def pairwise_accuracy(means_human: Floats, means_metrics: Floats) -> Floats:
         metric = means_metrics[:, :, first, np.newaxis] - means_metrics[:, :, first + 1 :]
         agree += (np.sign(human) == np.sign(metric)).sum(axis=-1)  # NaN equals nothing
         n += (~np.isnan(human + metric)).sum(axis=-1)
-    return _share(agree, n)
+    return ratio(agree, n)
 
 
 def acc_eq(
@@ -128,7 +124,7 @@ def acc_eq(
     accuracy, epsilon = np.full((2, len(weights), len(metrics)), np.nan)
     for m, metric in enumerate(metrics):
         apart, slack = _metric_differences(metric)
-        events = _Events.of(order, apart, slack=slack, units=units, n_units=weights.shape[1], item_weights=item_weights)
+        events = _Events(order, apart, slack=slack, units=units, n_units=weights.shape[1], item_weights=item_weights)
         accuracy[:, m], epsilon[:, m] = events.best(weights)
     return accuracy, epsilon
 
@@ -150,7 +146,7 @@ def item_accuracy(human: Floats, metrics: Floats, *, human_tie: float, epsilon: 
         apart, slack = _metric_differences(metric)
         rated = ~np.isnan(order) & ~np.isnan(apart)
         metric_order = np.where(np.abs(apart) <= epsilon[m] + slack, 0.0, np.sign(apart))
-        share = _share(((metric_order == order) & rated).sum(axis=1), rated.sum(axis=1))
+        share = ratio(((metric_order == order) & rated).sum(axis=1), rated.sum(axis=1))
         result[m] = np.where(np.isnan(epsilon[m]), np.nan, share)
     return result
 
@@ -173,30 +169,27 @@ def spa(human: Floats, metrics: Floats, *, units: Ints, weights: NDArray[Any], f
     Source: Thompson, Mathur, Deutsch and Khayrallah 2024; "at least" as in the authors' code.
     """
     weights = np.asarray(weights, dtype=np.float64)
-    first, second = np.triu_indices(human.shape[1], k=1)
+    pairs = np.stack(np.triu_indices(human.shape[1], k=1))
     lost, n = np.zeros((2, len(weights), len(metrics)))
     longest = max(len(weights), len(flips), len(human))
-    width = max(1, min(_CHUNK // longest, len(first)))
     for rows, rated in same_outputs(human, metrics):
         both = np.zeros(human.shape, dtype=bool)
         both.flat[rated] = True
-        metrics_at_once = max(1, _CHUNK // (width * longest))
-        for start in range(0, len(first), width):
-            a, b = first[start : start + width], second[start : start + width]
+        for part in chunks(pairs.shape[1], longest):
+            a, b = pairs[:, part]
             shared = (both[:, a] & both[:, b]).T
             people = _p_values(_differences(human, both, a, b), shared, units=units, weights=weights, flips=flips)
-            for begin in range(0, len(rows), metrics_at_once):
-                some = rows[begin : begin + metrics_at_once]
+            for some in (rows[own] for own in chunks(len(rows), len(a) * longest)):
                 of_metrics = _differences(metrics[some], both, a, b)
                 p = _p_values(of_metrics, shared, units=units, weights=weights, flips=flips)
                 apart = np.abs(p - people[:, np.newaxis])
                 defined = ~np.isnan(apart)
                 lost[:, some] += np.where(defined, apart, 0.0).sum(axis=-1)
                 n[:, some] += defined.sum(axis=-1)
-    return 1 - _share(lost, n)
+    return 1 - ratio(lost, n)
 
 
-def _differences(scores: Floats, both: NDArray[np.bool_], a: Ints, b: Ints) -> Floats:
+def _differences(scores: Floats, both: Bools, a: Ints, b: Ints) -> Floats:
     """System a minus b, 0 where not shared or mere rounding: (..., items, systems) -> (..., pairs, items)."""
     scores = np.where(both, scores, 0.0)
     largest = np.abs(scores).max(axis=(-1, -2), keepdims=True)
@@ -204,9 +197,7 @@ def _differences(scores: Floats, both: NDArray[np.bool_], a: Ints, b: Ints) -> F
     return np.where(np.abs(apart) <= _SAME * largest, 0.0, apart).swapaxes(-1, -2)
 
 
-def _p_values(
-    differences: Floats, shared: NDArray[np.bool_], *, units: Ints, weights: Floats, flips: NDArray[np.int8]
-) -> Floats:
+def _p_values(differences: Floats, shared: Bools, *, units: Ints, weights: Floats, flips: NDArray[np.int8]) -> Floats:
     """One-sided p-values: differences (..., pairs, items), 0 where not shared (pairs, items) -> (B, ..., pairs)."""
     from scipy.special import ndtr
 
@@ -242,39 +233,28 @@ class _Events:
     pair (or by none). Between two of them, a segment, the right pairs first fall and then rise.
     """
 
-    def __init__(self, share: Floats, unit: Ints, delta: Floats, gain: NDArray[np.bool_], total: NDArray[Any]) -> None:
-        self.total = total  # (units,) what the items count
-        after = delta > 0
-        at_zero = ~after | ~gain  # right at epsilon 0: ties of both, and concordant pairs
-        self.at_zero = np.bincount(unit[at_zero], share[at_zero], minlength=len(total))
-        by_size = np.flatnonzero(after)[np.argsort(delta[after], kind="stable")]
-        self.share, self.unit, self.delta, self.gain = share[by_size], unit[by_size], delta[by_size], gain[by_size]
-
-    @classmethod
-    def of(
-        cls, order: Floats, apart: Floats, *, slack: float, units: Ints, n_units: int, item_weights: Floats
-    ) -> _Events:
+    def __init__(
+        self, order: Floats, apart: Floats, *, slack: float, units: Ints, n_units: int, item_weights: Floats
+    ) -> None:
         """From the human order and the metric's differences, both (items, pairs)."""
         rated = ~np.isnan(order) & ~np.isnan(apart)
         pairs = rated.sum(axis=1)
         counted = np.where(pairs > 0, item_weights, 0.0)
-        share = counted / np.maximum(pairs, 1)
-        delta = np.abs(apart)
-        delta = np.where(delta <= slack, 0.0, delta)
-        gain = order == 0
-        concordant = (order * apart > 0) & (delta > 0)
-        item, pair = np.nonzero(rated & (gain | concordant) & (counted > 0)[:, np.newaxis])
-        return cls(
-            share[item],
-            units[item],
-            _merged(delta[item, pair], slack),
-            gain[item, pair],
-            np.bincount(units, counted, minlength=n_units),
-        )
+        self.total = np.bincount(units, counted, minlength=n_units)  # (units,) what the items count
+        size, tie = np.where(np.abs(apart) <= slack, 0.0, np.abs(apart)), order == 0
+        concordant = (order * apart > 0) & (size > 0)
+        item, pair = np.nonzero(rated & (tie | concordant) & (counted > 0)[:, np.newaxis])
+        share, unit = (counted / np.maximum(pairs, 1))[item], units[item]
+        delta, gain = _merged(size[item, pair], slack), tie[item, pair]
+        after = delta > 0
+        at_zero = ~after | ~gain  # right at epsilon 0: ties of both, and concordant pairs
+        self.at_zero = np.bincount(unit[at_zero], share[at_zero], minlength=n_units)
+        by_size = np.flatnonzero(after)[np.argsort(delta[after], kind="stable")]
+        self.share, self.unit, self.delta, self.gain = share[by_size], unit[by_size], delta[by_size], gain[by_size]
+        self.segment = self._segments()
 
     def best(self, weights: Floats) -> tuple[Floats, Floats]:
         """The largest accuracy and its smallest epsilon in every resample, each (B,)."""
-        segment, n_segments = self._segments()
         # counts, in single precision and exact, where all items have as many pairs
         each = self.share[0] if len(self.share) else 1.0
         whole = bool(np.all(self.share == each)) and weights.max(initial=0) * len(self.share) < _EXACT
@@ -282,42 +262,40 @@ class _Events:
         steps = np.where(self.gain, 1.0, -1.0) * (1.0 if whole else self.share)
         weighed = weights @ self.total
         slack = np.zeros(len(weights)) if whole else _SAME * weighed
-        chosen, gained, reached = np.zeros(len(weights), dtype=np.intp), np.zeros(len(weights)), np.zeros(len(weights))
-        width = max(64, _CHUNK // (2 * max(drawn.shape)))
-        for begin in range(1, n_segments, width):
-            n = min(width, n_segments - begin)
-            low, high = np.searchsorted(segment, [begin, begin + n])
+        gained, reached = np.zeros((2, len(weights)))
+        chosen = np.zeros(len(weights), dtype=np.intp)
+        for part in chunks(self.segment.max(initial=0), max(drawn.shape)):
+            n = part.stop - part.start
+            low, high = np.searchsorted(self.segment, [part.start + 1, part.stop + 1])
             present, row = np.unique(self.unit[low:high], return_inverse=True)
-            change = np.bincount(row * n + segment[low:high] - begin, steps[low:high], minlength=len(present) * n)
+            cell = row * n + self.segment[low:high] - part.start - 1
+            change = np.bincount(cell, steps[low:high], minlength=len(present) * n)
             curve = np.cumsum(change.reshape(-1, n), axis=1).astype(drawn.dtype)
             right = drawn[:, present] @ curve + reached[:, np.newaxis].astype(drawn.dtype)
             top = right.max(axis=1)
             first = np.argmax(right >= (top - slack)[:, np.newaxis], axis=1)  # the smallest epsilon
             better = top > gained + slack
-            chosen, gained = np.where(better, begin + first, chosen), np.where(better, top, gained)
+            chosen, gained = np.where(better, part.start + 1 + first, chosen), np.where(better, top, gained)
             reached = right[:, -1].astype(np.float64)
-        accuracy = _share(weights @ self.at_zero + gained * (each if whole else 1.0), weighed)
-        accuracy = np.minimum(accuracy, 1.0)  # rounding
-        return accuracy, np.where(np.isnan(accuracy), np.nan, self._epsilon(chosen, segment, n_segments, weights))
+        right = weights @ self.at_zero + gained * (each if whole else 1.0)
+        accuracy = np.minimum(ratio(right, weighed), 1.0)  # rounding
+        return accuracy, np.where(np.isnan(accuracy), np.nan, self._epsilon(chosen, weights))
 
-    def _segments(self) -> tuple[NDArray[np.intp], int]:
+    def _segments(self) -> NDArray[np.intp]:
         """Number the segments from 1 by event; segment 0, epsilon 0, has no events."""
         if len(self.delta) == 0:
-            return np.zeros(0, dtype=np.intp), 1
+            return np.zeros(0, dtype=np.intp)
         first = np.flatnonzero(np.concatenate([[True], self.delta[1:] != self.delta[:-1]]))
-        tied, concordant = np.logical_or.reduceat(self.gain, first), np.logical_or.reduceat(~self.gain, first)
+        tied, concordant = (np.logical_or.reduceat(own, first) for own in (self.gain, ~self.gain))
         opens = np.concatenate([[True], tied[:-1] & concordant[1:]])
-        segment = np.repeat(np.cumsum(opens), np.diff(np.append(first, len(self.delta))))
-        return segment, int(segment[-1]) + 1
+        return np.repeat(np.cumsum(opens), np.diff(np.append(first, len(self.delta))))
 
-    def _epsilon(self, chosen: Ints, segment: Ints, n_segments: int, weights: Floats) -> Floats:
+    def _epsilon(self, chosen: Ints, weights: Floats) -> Floats:
         """The largest human tie of the chosen segment that is present in the resample; 0 for segment 0."""
         ties = np.flatnonzero(self.gain)
         delta, unit = np.append(0.0, self.delta[ties]), np.append(0, self.unit[ties])
-        last = np.searchsorted(segment[ties], np.arange(n_segments), side="right")
-        at = np.where(chosen == 0, 0, last[chosen])
-        row = np.arange(len(weights))
-        while np.any(absent := (at > 0) & (weights[row, unit[at]] == 0)):
+        at = np.where(chosen == 0, 0, np.searchsorted(self.segment[ties], chosen, side="right"))
+        while np.any(absent := (at > 0) & (weights[np.arange(len(weights)), unit[at]] == 0)):
             at = at - absent
         return delta[at]
 
@@ -343,8 +321,3 @@ def _merged(values: Floats, slack: float) -> Floats:
     merged = np.empty_like(values)
     merged[order] = np.repeat(ordered[last], np.diff(np.append(-1, last)))
     return merged
-
-
-def _share(part: NDArray[Any], whole: NDArray[Any]) -> Floats:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(whole > 0, part / whole, np.nan)

@@ -8,7 +8,6 @@ item counts. Only outputs rated by both the person and the metric count.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -16,13 +15,12 @@ from numpy.typing import NDArray
 
 from custodes.stats.agreement.kendall import kendall
 from custodes.stats.agreement.ranks import mid_ranks
+from custodes.stats.arrays import Floats, Ints, chunks
+from custodes.stats.ratios import ratio
 from custodes.stats.resampling.resample import same_outputs, unit_sums, weighted_sums
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.integer[Any]]
 Kind = Literal["pearson", "spearman", "kendall"]
 
-_CHUNK = 1_000_000  # elements of a temporary array
 _CONSTANT = 1e-12  # a variance below this share of the second moment is rounding, not variance
 _GRID = 40  # bits kept of a system mean
 
@@ -37,11 +35,9 @@ def pearson(x: NDArray[Any], y: NDArray[Any]) -> Floats:
 
     Source: Pearson 1895.
     """
-    x, y = _jointly(x, y)
-    dx, dy = _centred(x), _centred(y)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        r = _inner(dx, dy) / (np.sqrt(_inner(dx, dx)) * np.sqrt(_inner(dy, dy)))
-    return np.asarray(np.clip(r, -1.0, 1.0))
+    x, y = map(_centred, _jointly(x, y))
+    xy, xx, yy = (np.einsum("...n,...n->...", a, b) for a, b in ((x, y), (x, x), (y, y)))
+    return ratio(xy, np.sqrt(xx) * np.sqrt(yy)).clip(-1.0, 1.0)
 
 
 def spearman(x: NDArray[Any], y: NDArray[Any]) -> Floats:
@@ -54,8 +50,7 @@ def spearman(x: NDArray[Any], y: NDArray[Any]) -> Floats:
 
     Source: Spearman 1904; Kendall 1945 for ties.
     """
-    x, y = _jointly(x, y)
-    return pearson(mid_ranks(x), mid_ranks(y))
+    return pearson(*map(mid_ranks, _jointly(x, y)))
 
 
 def pooled_pearson(
@@ -74,11 +69,7 @@ def pooled_pearson(
     both = ~np.isnan(human) & ~np.isnan(metrics)
     x, y = _standardised(np.broadcast_to(human, metrics.shape), both), _standardised(metrics, both)
     moments = np.stack([m.sum(axis=-1) for m in (both, x, y, x * x, y * y, x * y)])
-    if item_weights is not None:
-        moments = moments * item_weights
-    n, sx, sy, sxx, syy, sxy = np.moveaxis(
-        weighted_sums(weights, unit_sums(moments, units=units, n_units=weights.shape[1])), 1, 0
-    )
+    n, sx, sy, sxx, syy, sxy = _sums(moments, units=units, weights=weights, item_weights=item_weights)
     with np.errstate(invalid="ignore", divide="ignore"):
         vx, vy = sxx - sx * sx / n, syy - sy * sy / n
         r = (sxy - sx * sy / n) / np.sqrt(vx * vy)
@@ -109,9 +100,7 @@ def pooled_spearman(
         share = np.ones(len(rated)) if item_weights is None else np.repeat(item_weights, human.shape[1])[rated]
         people = _Order(human.ravel()[rated])
         orders = [_Order(metrics[m].ravel()[rated]) for m in rows]
-        step = max(16, _CHUNK // len(rated))
-        for start in range(0, len(weights), step):
-            part = slice(start, start + step)
+        for part in chunks(len(weights), len(rated)):
             # outputs first, resamples last: sorting outputs then moves whole rows
             count = np.ascontiguousarray(weights[part].T, dtype=np.float64)[by_unit] * share[:, np.newaxis]
             human_rank, human_variance = people.ranks(count)
@@ -119,9 +108,7 @@ def pooled_spearman(
             for m, order in zip(rows, orders, strict=True):
                 rank, variance = order.ranks(count)
                 covariance = np.einsum("gb,gb->b", rank, order.gather(counted_rank))
-                with np.errstate(invalid="ignore", divide="ignore"):
-                    r = covariance / np.sqrt(variance * human_variance)
-                result[part, m] = np.clip(r, -1.0, 1.0)
+                result[part, m] = ratio(covariance, np.sqrt(variance * human_variance)).clip(-1.0, 1.0)
     return result
 
 
@@ -134,7 +121,7 @@ def system_means(scores: Floats, *, units: Ints, weights: NDArray[Any], item_wei
     >>> system_means(np.array([[[1.0, 2], [3, np.nan]]]), units=np.arange(2), weights=np.ones((1, 2))).tolist()
     [[[2.0, 2.0]]]
     """
-    means = _means(scores.swapaxes(-1, -2), units=units, weights=weights, item_weights=item_weights)
+    means = weighted_item_mean(scores.swapaxes(-1, -2), units=units, weights=weights, item_weights=item_weights)
     largest = np.abs(np.where(np.isnan(scores), 0.0, scores)).max(axis=(1, 2), initial=0.0)
     grid = np.exp2(np.frexp(largest)[1] - _GRID)[:, np.newaxis]  # a power of two: rounding stays exact
     return np.asarray(np.rint(means / grid) * grid)
@@ -147,36 +134,29 @@ def within_item(human: Floats, metrics: Floats, *, kind: Kind) -> Floats:
     >>> within_item(human, metric, kind="spearman").round(3).tolist()
     [[0.5, nan]]
     """
-    correlate: dict[Kind, Callable[[NDArray[Any], NDArray[Any]], Floats]] = {
-        "pearson": pearson,
-        "spearman": spearman,
-        "kendall": kendall,
-    }
-    return correlate[kind](human[np.newaxis], metrics)
+    return {"pearson": pearson, "spearman": spearman, "kendall": kendall}[kind](human[np.newaxis], metrics)
 
 
 def weighted_item_mean(
     values: Floats, *, units: Ints, weights: NDArray[Any], item_weights: Floats | None = None
 ) -> Floats:
-    """Average values (metrics, items) over the items where they are defined, in every resample -> (B, metrics).
+    """Average values (..., items) over the items where they are defined, in every resample -> (B, ...).
 
     NaN where no item is defined.
 
     >>> weighted_item_mean(np.array([[1.0, 3.0, np.nan]]), units=np.arange(3), weights=np.ones((1, 3))).tolist()
     [[2.0]]
     """
-    return _means(values, units=units, weights=weights, item_weights=item_weights)
-
-
-def _means(values: Floats, *, units: Ints, weights: NDArray[Any], item_weights: Floats | None) -> Floats:
-    """Average over the items where defined: (..., items) -> (B, ...)."""
     defined = ~np.isnan(values)
-    sums = np.stack([np.where(defined, values, 0.0), defined])
-    if item_weights is not None:
-        sums = sums * item_weights
-    total, n = np.moveaxis(weighted_sums(weights, unit_sums(sums, units=units, n_units=weights.shape[1])), 1, 0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(n > 0, total / n, np.nan)
+    both = np.stack([np.where(defined, values, 0.0), defined])
+    return ratio(*_sums(both, units=units, weights=weights, item_weights=item_weights))
+
+
+def _sums(values: Floats, *, units: Ints, weights: NDArray[Any], item_weights: Floats | None) -> Floats:
+    """(what, ..., items) -> (what, B, ...)."""
+    weighed = values if item_weights is None else values * item_weights
+    per_unit = unit_sums(weighed, units=units, n_units=weights.shape[1])
+    return np.moveaxis(weighted_sums(weights, per_unit), 1, 0)
 
 
 class _Order:
@@ -247,7 +227,3 @@ def _centred(x: Floats) -> Floats:
     largest = np.abs(centred).max(axis=-1, keepdims=True, initial=0.0)
     constant = largest <= _CONSTANT * np.abs(values).max(axis=-1, keepdims=True, initial=0.0)
     return np.where(constant, 0.0, centred / np.where(constant, 1.0, largest))
-
-
-def _inner(x: Floats, y: Floats) -> Floats:
-    return np.asarray(np.einsum("...n,...n->...", x, y))

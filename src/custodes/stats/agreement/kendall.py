@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.stats.arrays import Floats, Ints, chunks
 from custodes.stats.resampling.resample import same_outputs, weighted_sums
 
-_CHUNK = 1_000_000  # elements of a temporary array
 _CONSTANT = 1e-12  # a share of untied pairs below this is rounding
 _ROWS = 127  # signs of so many outputs add up within an int8
 
 
-def kendall(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.float64]:
+def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     """Give Kendall's tau-b along the last axis, pairs with a NaN left out: (..., n), (..., n) -> (...), broadcasting.
 
     NaN where either side is constant or fewer than two pairs are left. Takes n^2 comparisons: for systems and items.
@@ -29,20 +29,19 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.float64]:
     shape, n = x.shape[:-1], x.shape[-1]
     x, y = x.reshape(math.prod(shape), n), y.reshape(math.prod(shape), n)
     tau = np.empty(len(x))
-    step = max(1, _CHUNK // max(n, 1))
-    for start in range(0, len(x), step):
-        tau[start : start + step] = _tau_b(x[start : start + step], y[start : start + step])
+    for part in chunks(len(x), n):
+        tau[part] = _tau_b(x[part], y[part])
     return tau.reshape(shape)
 
 
 def pooled_kendall(
-    human: NDArray[np.float64],
-    metrics: NDArray[np.float64],
+    human: Floats,
+    metrics: Floats,
     *,
-    units: NDArray[np.integer[Any]],
+    units: Ints,
     weights: NDArray[Any],
-    item_weights: NDArray[np.float64] | None = None,
-) -> NDArray[np.float64]:
+    item_weights: Floats | None = None,
+) -> Floats:
     """Give tau-b over all outputs of all items in every resample -> (B, metrics).
 
     human (items, systems), metrics (metrics, items, systems), NaN = not rated: only outputs rated by both count. units
@@ -57,7 +56,6 @@ def pooled_kendall(
     Source: Kendall 1945, as the ratio of quadratic forms w'Kw with K summed over pairs of resampling units.
     """
     result = np.full((len(weights), len(metrics)), np.nan)
-    weights = np.asarray(weights, dtype=np.float64)
     if item_weights is not None:  # what differs between the items of a unit makes every item a unit of its own
         units, weights = np.arange(len(human)), weights[:, units] * item_weights
     unit = np.repeat(units, human.shape[1])
@@ -77,7 +75,7 @@ def pooled_kendall(
     return result
 
 
-def _tau_b(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+def _tau_b(x: Floats, y: Floats) -> Floats:
     """tau-b of the rows of x and y (rows, n), one output against all later ones at a time."""
     missing = np.isnan(x) | np.isnan(y)
     concordance, untied_x, untied_y = np.zeros((3, len(x)), dtype=np.int64)
@@ -97,15 +95,13 @@ def _signs(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int8]:
     return np.asarray((x > y).view(np.int8) - (x < y).view(np.int8))
 
 
-def _codes(values: NDArray[np.float64]) -> NDArray[np.integer[Any]]:
+def _codes(values: Floats) -> Ints:
     """Dense ranks in the smallest integer type: comparing them is several times faster than comparing floats."""
     ranks = np.unique(values, return_inverse=True)[1]
     return ranks.astype(np.int16 if len(values) <= np.iinfo(np.int16).max else np.int32)
 
 
-def _concordance(
-    people: NDArray[Any], scores: NDArray[Any], bounds: NDArray[np.intp], weights: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _concordance(people: NDArray[Any], scores: NDArray[Any], bounds: NDArray[np.intp], weights: Floats) -> Floats:
     """w'Kw for every metric, K[u, v] = sum over outputs o of u, p of v of sign(human) sign(metric) -> (B, metrics).
 
     people (outputs,), scores (metrics, outputs) sorted by unit, unit u being bounds[u]:bounds[u + 1]. K is symmetric:
@@ -113,11 +109,9 @@ def _concordance(
     """
     n_metrics, n_units = len(scores), len(bounds) - 1
     total = np.zeros((len(weights), n_metrics))
-    block = max(1, _CHUNK // (n_metrics * max(n_units, len(weights))))
-    for first in range(0, n_units, block):
-        rows = range(first, min(first + block, n_units))
-        upper = np.zeros((n_metrics, len(rows), n_units))
-        for u in rows:
+    for rows in chunks(n_units, n_metrics * max(n_units, len(weights))):
+        upper = np.zeros((n_metrics, rows.stop - rows.start, n_units))
+        for u in range(rows.start, rows.stop):
             later = slice(bounds[u], None)
             for begin in range(bounds[u], bounds[u + 1], _ROWS):
                 part = slice(begin, min(begin + _ROWS, bounds[u + 1]))
@@ -126,28 +120,21 @@ def _concordance(
                     signs = _signs(scores[m, part, np.newaxis], scores[m, later])
                     signs *= human_signs
                     column = np.add.reduce(signs, axis=0, dtype=np.int8)
-                    upper[m, u - first, u:] += np.add.reduceat(column, bounds[u:-1] - bounds[u], dtype=np.int64)
-            upper[:, u - first, u + 1 :] *= 2
-        right = weighted_sums(weights, upper)
-        total += np.einsum("bu,bmu->bm", weights[:, rows.start : rows.stop], right)
+                    upper[m, u - rows.start, u:] += np.add.reduceat(column, bounds[u:-1] - bounds[u], dtype=np.int64)
+            upper[:, u - rows.start, u + 1 :] *= 2
+        total += np.einsum("bu,bmu->bm", weights[:, rows], weighted_sums(weights, upper))
     return total
 
 
-def _untied(values: NDArray[np.float64], bounds: NDArray[np.intp], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def _untied(values: Floats, bounds: NDArray[np.intp], weights: Floats) -> Floats:
     """Ordered pairs that do not tie, N^2 - sum over tie groups of (weight in group)^2, in every resample -> (B,)."""
-    group, size = np.unique(values, return_inverse=True, return_counts=True)[1:]
-    unit = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-    alone = size[group] == 1
-    squares = weights**2 @ np.bincount(unit[alone], minlength=weights.shape[1])
-    shared = np.flatnonzero(size > 1)
-    column = np.full(len(size), -1)
-    column[shared] = np.arange(len(shared))
-    step = max(1, _CHUNK // max(weights.shape))
-    for start in range(0, len(shared), step):
-        width = min(step, len(shared) - start)
-        here = (column[group] >= start) & (column[group] < start + width)
-        cell = unit[here] * width + column[group[here]] - start
-        members = np.bincount(cell, minlength=weights.shape[1] * width).reshape(-1, width).astype(np.float64)
-        squares += ((weights @ members) ** 2).sum(axis=1)
+    from scipy.sparse import csr_array
+
+    group, unit = np.unique(values, return_inverse=True)[1], np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    members = csr_array((np.ones(len(values)), (group, unit)), shape=(group.max() + 1, weights.shape[1]))
+    present = np.ascontiguousarray(weights.T)
+    squares = sum(
+        (np.asarray(members[part] @ present) ** 2).sum(axis=0) for part in chunks(members.shape[0], len(weights))
+    )
     pairs = (weights @ np.diff(bounds)) ** 2
     return np.where(pairs - squares > _CONSTANT * pairs, pairs - squares, np.nan)

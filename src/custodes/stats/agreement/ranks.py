@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.stats.arrays import Floats, Ints
+from custodes.stats.ratios import ratio
 from custodes.stats.resampling.resample import weighted_sums
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.integer[Any]]
 
 _ENOUGH = 2  # a ranking of fewer says nothing
 
@@ -76,10 +75,8 @@ def representation(values: Floats, *, weights: NDArray[Any]) -> Floats:
     size = ranked.sum(axis=-1, keepdims=True)
     ranked &= size >= _ENOUGH
     stretched = np.where(ranked, (ranks - 0.5) * (ranks.shape[-1] / np.maximum(size, 1)) + 0.5, 0.0)
-    total = weighted_sums(weights, stretched.swapaxes(1, 2))
-    present = weighted_sums(weights, ranked.swapaxes(1, 2))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(present > 0, total * (weights.sum(axis=1)[:, np.newaxis, np.newaxis] / present), np.nan)
+    total, present = (weighted_sums(weights, own.swapaxes(1, 2)) for own in (stretched, ranked))
+    return total * ratio(weights.sum(axis=1)[:, np.newaxis, np.newaxis], present)
 
 
 def _placed(values: Floats, order: Ints, ranks: Floats) -> Floats:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from custodes.stats.arrays import Floats
+
 Half = NDArray[np.intp]
 
 _TRUTHS = 20_000  # shared out among the ways to halve, whose noise averages out

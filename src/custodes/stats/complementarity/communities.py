@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from custodes.stats.arrays import Floats
+
 Labels = NDArray[np.intp]
 
 _ROUNDING = 1e-9  # a similarity this little below 0, or this little asymmetric, is rounding
@@ -54,12 +55,8 @@ def modularity(similarity: NDArray[Any], labels: NDArray[np.integer[Any]]) -> fl
     Source: Newman and Girvan 2004, with weights (Newman 2004).
     """
     weights = _weights(similarity)
-    total = weights.sum()
-    if total == 0:
-        return float("nan")
-    degree = weights.sum(axis=0)
-    expected = np.outer(degree, degree) / total
-    return float((weights - expected)[_together(labels)].sum() / total)
+    total, degree = weights.sum() or np.nan, weights.sum(axis=0)
+    return float((weights - np.outer(degree, degree) / total)[_together(labels)].sum() / total)
 
 
 def stability(similarities: NDArray[Any], labels: NDArray[np.integer[Any]], *, seed: int) -> tuple[Floats, Floats]:
@@ -90,10 +87,7 @@ def stability(similarities: NDArray[Any], labels: NDArray[np.integer[Any]], *, s
 
 def _weights(similarity: NDArray[Any]) -> Floats:
     """The weights of the edges (n, n), 0 where there is none."""
-    weights = np.where(np.isnan(similarity), 0.0, similarity)
-    n = len(weights)
-    assert weights.shape == (n, n)
-    weights[np.arange(n), np.arange(n)] = 0.0
+    weights = np.where(np.isnan(similarity) | np.eye(len(similarity), dtype=bool), 0.0, similarity)
     assert np.isfinite(weights).all()
     assert (weights >= -_ROUNDING).all(), "communities of a similarity below 0"
     assert np.allclose(weights, weights.T, rtol=_ROUNDING, atol=_ROUNDING)
@@ -104,9 +98,8 @@ def _affinity(weights: Floats) -> Floats:
     """What two nodes together add to modularity, in units and halved: (n, n), exactly symmetric, 0 on the diagonal."""
     share = weights / weights.sum()
     degree = share.sum(axis=0)
-    affinity: Floats = np.rint(((share + share.T) / 2 - np.outer(degree, degree)) * _UNIT)
-    np.fill_diagonal(affinity, 0.0)
-    return affinity
+    affinity = np.rint(((share + share.T) / 2 - np.outer(degree, degree)) * _UNIT)
+    return np.where(np.eye(len(weights), dtype=bool), 0.0, affinity)
 
 
 def _search(affinity: Floats, rng: np.random.Generator) -> Labels:
@@ -118,8 +111,7 @@ def _search(affinity: Floats, rng: np.random.Generator) -> Labels:
         dealt = rng.random(n) < rng.random()
         start = np.where(dealt, rng.integers(best.max() + 2, size=n), best)
         labels = _louvain(affinity, start, rng)
-        value = (affinity * _together(labels)).sum()
-        if value > highest + _TOLERANCE:
+        if (value := (affinity * _together(labels)).sum()) > highest + _TOLERANCE:
             best, highest = labels, value
     return best
 

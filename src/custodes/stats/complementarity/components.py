@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from custodes.stats.arrays import Floats, chunks
+from custodes.stats.ratios import ratio
 
-_CHUNK = 2_000_000  # elements of a temporary array
 _CONSTANT = 1e-12  # a deviation below this share of the values themselves is rounding
 _SLACK = 1e-9  # shares of variance that sum to this little less than asked for are enough
 
@@ -29,20 +29,13 @@ def explained_variance(points: NDArray[Any], *, column_weights: NDArray[Any] | N
 
     Source: Jolliffe and Cadima 2016; the glass ceiling paper, appendix B.1, figure 4.
     """
-    points = np.asarray(points, dtype=np.float64)
-    assert points.ndim == 3
-    assert np.isfinite(points).all(), "components of points with missing values"
     _, n_raters, n = points.shape
-    assert n_raters >= 1
-    weights = np.ones((1, n)) if column_weights is None else np.asarray(column_weights, dtype=np.float64)
-    n_resamples, _ = np.broadcast_shapes((len(points), n), weights.shape)
-    shares = np.empty((n_resamples, min(n_raters - 1, n)))
-    step = max(1, _CHUNK // max(1, n_raters * n))
-    for start in range(0, n_resamples, step):
-        part = slice(start, start + step)
-        shares[part] = _shares(
-            points if len(points) == 1 else points[part], weights if len(weights) == 1 else weights[part]
-        )
+    assert np.isfinite(points).all(), "components of points with missing values"
+    weights = np.ones((1, n)) if column_weights is None else column_weights
+    shares = np.empty((*np.broadcast_shapes(points.shape[:1], weights.shape[:1]), min(n_raters - 1, n)))
+    for part in chunks(len(shares), n_raters * n):
+        own, drawn = (given if len(given) == 1 else given[part] for given in (points, weights))
+        shares[part] = _shares(own, drawn)
     return shares
 
 
@@ -57,7 +50,6 @@ def coordinates(points: NDArray[Any], *, k: int = 2) -> Floats:
 
     Source: Jolliffe and Cadima 2016; the glass ceiling paper, appendix B.2, figures 5 and 6.
     """
-    points = np.asarray(points, dtype=np.float64)
     assert np.isfinite(points).all(), "coordinates of points with missing values"
     left, length, _ = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)
     n_found = min(k, int(np.sum(length > _CONSTANT * np.linalg.norm(points))))
@@ -75,11 +67,9 @@ def needed(explained: NDArray[Any], *, share: float) -> Floats:
     Source: the glass ceiling paper, appendix B.1 (share .8).
     """
     assert 0 < share <= 1
-    explained = np.asarray(explained, dtype=np.float64)
-    if explained.shape[-1] == 0:
-        return np.full(explained.shape[:-1], np.nan)
     short = np.cumsum(explained, axis=-1) < share - _SLACK
-    return np.where(np.isnan(explained).any(axis=-1), np.nan, 1.0 + short.sum(axis=-1))
+    undefined = np.isnan(explained).any(axis=-1) | (explained.shape[-1] == 0)
+    return np.where(undefined, np.nan, 1.0 + short.sum(axis=-1))
 
 
 def null_explained(points: NDArray[Any], *, n_draws: int, rng: np.random.Generator) -> Floats:
@@ -92,14 +82,10 @@ def null_explained(points: NDArray[Any], *, n_draws: int, rng: np.random.Generat
 
     Source: parallel analysis, Horn 1965; by permutation, Buja and Eyuboglu 1992.
     """
-    points = np.asarray(points, dtype=np.float64)
-    n_raters, n = points.shape
-    shares = np.empty((n_draws, min(n_raters - 1, n)))
-    step = max(1, _CHUNK // max(1, points.size))
-    for start in range(0, n_draws, step):
-        size = min(step, n_draws - start)
-        permuted = rng.permuted(np.broadcast_to(points, (size, n_raters, n)), axis=-1)
-        shares[start : start + size] = explained_variance(permuted)
+    shares = np.empty((n_draws, min(len(points) - 1, points.shape[1])))
+    for part in chunks(n_draws, points.size):
+        permuted = rng.permuted(np.broadcast_to(points, (part.stop - part.start, *points.shape)), axis=-1)
+        shares[part] = explained_variance(permuted)
     return shares
 
 
@@ -114,15 +100,13 @@ def _shares(points: Floats, weights: Floats) -> Floats:
         gram = centred * weights[:, np.newaxis, :] @ centred.swapaxes(1, 2)
     # between raters, one eigenvalue more than there are components: the 0 that centring leaves
     values = np.maximum(np.linalg.eigvalsh(gram)[:, ::-1][:, : min(n_raters - 1, n)], 0.0)
-    total = values.sum(axis=1)
-    size = np.einsum("bn,bn->b", np.einsum("brn,brn->bn", points, points), weights)
-    total = np.where(total > _CONSTANT**2 * size, total, np.nan)
-    return np.asarray(values / total[:, np.newaxis])
+    total = values.sum(axis=1, keepdims=True)
+    size = np.einsum("bn,bn->b", np.einsum("brn,brn->bn", points, points), weights)[:, np.newaxis]
+    return ratio(values, np.where(total > _CONSTANT**2 * size, total, 0.0))
 
 
 def _oriented(left: Floats) -> Floats:
     """Turn each column so that its entry largest in size, the first up to rounding, is positive."""
     size = np.abs(left)
     decides = np.argmax(size >= (1 - _SLACK) * size.max(axis=0, initial=0.0), axis=0)
-    sign = np.sign(left[decides, np.arange(left.shape[1])])
-    return np.asarray(left * sign)
+    return np.asarray(left * np.sign(left[decides, np.arange(left.shape[1])]))

@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from custodes.errors import OptionError
 from custodes.stats.agreement.ranks import mid_ranks, ordinal_ranks, tie_runs
+from custodes.stats.arrays import Bools, Floats, Ints, chunks
+from custodes.stats.ratios import ratio
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.integer[Any]]
-Bools = NDArray[np.bool_]
 Counts = NDArray[Any]
 Rule = Literal["tau-b", "strict", "half", "ordinal"]
-RULES: tuple[Rule, ...] = ("tau-b", "strict", "half", "ordinal")
+RULES: tuple[Rule, ...] = get_args(Rule)
 
-_CHUNK = 1_000_000  # elements of a temporary array
 # comparing all things with all is faster than sorting (measured) up to so many things, for so many pairs at least
 _COMPARED, _MANY_PAIRS = 128, 50
 
@@ -55,9 +53,8 @@ def rank_distances_by_rule(values: Floats, first: Ints, second: Ints, *, rules: 
     (0.0, 0.167)
     """
     distances = {rule: np.empty((len(first), values.shape[1])) for rule in _checked(rules)}
-    for broken in {rule == "ordinal" for rule in rules}:
-        own = [rule for rule in rules if (rule == "ordinal") == broken]
-        for pairs, units, counts in _chunks(values, first, second, broken=broken):
+    for own in filter(None, ([rule for rule in rules if (rule == "ordinal") == broken] for broken in (False, True))):
+        for pairs, units, counts in _chunks(values, first, second, broken="ordinal" in own):
             for rule in own:
                 distances[rule][pairs, units] = _combined(counts, rule=rule)[0].T
     return distances
@@ -84,8 +81,7 @@ def rank_distance_influence(values: Floats, first: Ints, second: Ints, *, rule: 
         distances[pairs, units] = distance.T
         for place, coefficient in coefficients.items():
             slopes[pairs] += np.einsum("unp,up->pn", counts[place], coefficient)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return distances, slopes / np.sum(~np.isnan(distances), axis=1, keepdims=True)
+    return distances, ratio(slopes, np.sum(~np.isnan(distances), axis=1, keepdims=True))
 
 
 def _checked(rules: Sequence[Rule]) -> Sequence[Rule]:
@@ -104,12 +100,8 @@ def _chunks(values: Floats, first: Ints, second: Ints, *, broken: bool) -> Itera
     n_units, n = values.shape[1:]
     ranks = ordinal_ranks(values) if broken else mid_ranks(values)
     count = _compared if n <= _COMPARED and len(first) >= _MANY_PAIRS else _ordered
-    many = max(1, _CHUNK // max(n, 1))
-    for start in range(0, len(first), many):
-        pairs = slice(start, min(start + many, len(first)))
-        step = max(1, many // (pairs.stop - start))
-        for begin in range(0, n_units, step):
-            units = slice(begin, begin + step)
+    for pairs in chunks(len(first), n):
+        for units in chunks(n_units, n * (pairs.stop - pairs.start)):
             yield pairs, units, count(ranks[:, units], first[pairs], second[pairs])
 
 
@@ -154,9 +146,7 @@ def _compared(ranks: Floats, first: Ints, second: Ints) -> Counts:
     twice = (2 * ranks).astype(np.float32)
     counts = np.zeros((5, n_units, n, len(first)), dtype=np.float32)
     counts[_ALL] = _joint_pairs(rated, left, right)
-    step = max(1, _CHUNK // max(1, n_units * n_raters * max(n, n_raters)))
-    for start in range(0, n, step):
-        part = slice(start, start + step)
+    for part in chunks(n, n_units * n_raters * max(n, n_raters)):
         signs = _signs(twice[:, :, part].swapaxes(1, 2), twice)
         counts[_CONCORDANCE, :, part] = _gathered(signs, left, right)
         np.abs(signs, out=signs)

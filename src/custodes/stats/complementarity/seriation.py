@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.stats.ratios import mean_of_defined
+
 
 def leaf_order(distance: NDArray[Any]) -> NDArray[np.intp]:
     """Order rows by average-linkage clustering with optimally ordered leaves: distance (n, n) -> row indices (n,).
@@ -22,13 +24,9 @@ def leaf_order(distance: NDArray[Any]) -> NDArray[np.intp]:
     """
     from scipy.cluster.hierarchy import leaves_list, linkage
 
-    distance = np.asarray(distance, dtype=np.float64)
-    n = len(distance)
-    assert distance.shape == (n, n)
-    if n < 3:
-        return np.arange(n)
-    pairs = distance[np.triu_indices(n, 1)]
-    missing = np.isnan(pairs)
-    pairs[missing] = 0.0 if missing.all() else pairs[~missing].mean()
+    if len(distance) < 3:
+        return np.arange(len(distance))
+    pairs = distance[np.triu_indices(len(distance), 1)]
+    pairs = np.where(np.isnan(pairs), np.nan_to_num(mean_of_defined(pairs)), pairs)
     order = leaves_list(linkage(pairs, method="average", optimal_ordering=True)).astype(np.intp)
     return order if order[0] < order[-1] else order[::-1]

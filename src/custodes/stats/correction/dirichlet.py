@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from custodes.stats.arrays import Floats
+from custodes.stats.correction.estimator import Estimate
 
 _NODES = 32  # of the quadrature; 256 change no bound by more than 1e-8 of its standard deviation
 _TOLERANCE = 1e-8  # of a bound, in standard deviations; Newton's last step is far closer
@@ -15,18 +16,7 @@ _EDGE = 1e-15  # mass left out at either end of the quadrature
 _STEPS = 100
 
 
-class HumanPosterior(NamedTuple):
-    """theta = P(p_win > p_loss | data) (...), mean and interval of p (..., 3), interval of p_win - p_loss (...)."""
-
-    theta: Floats
-    p_mean: Floats
-    p_low: Floats
-    p_high: Floats
-    margin_low: Floats
-    margin_high: Floats
-
-
-def human_posterior(counts: NDArray[Any], *, confidence: float) -> HumanPosterior:
+def human_posterior(counts: NDArray[Any], *, confidence: float) -> Estimate:
     """Posterior of win, tie and loss shares from human counts (..., 3) alone, without draws.
 
     p is Dirichlet(counts + 1); intervals are equal-tailed. Nothing is NaN: without ratings the prior is returned.
@@ -42,18 +32,20 @@ def human_posterior(counts: NDArray[Any], *, confidence: float) -> HumanPosterio
     counts = np.asarray(counts, dtype=np.float64)
     assert (counts >= 0).all()
     tables, where = np.unique(counts.reshape(-1, 3), axis=0, return_inverse=True)
-    shape = np.shape(counts)[:-1]
-    where = where.reshape(shape)
+    where = where.reshape(counts.shape[:-1])
     total = tables.sum(axis=1, keepdims=True)
     tail = (1 - confidence) / 2
-    return HumanPosterior(
-        theta=human_theta(tables[:, 0], tables[:, 2])[where],
-        p_mean=((tables + 1) / (total + 3))[where],
+    p = ((tables + 1) / (total + 3))[where]
+    return Estimate(
+        p=p,
         p_low=betaincinv(tables + 1, total - tables + 2, tail)[where],
         p_high=betaincinv(tables + 1, total - tables + 2, 1 - tail)[where],
+        margin=p[..., 0] - p[..., 2],
         margin_low=_margin_quantile(tables, tail)[where],
         # by the mirror image, so that a swap negates the interval to the last digit
         margin_high=-_margin_quantile(tables[:, ::-1], tail)[where],
+        theta=human_theta(tables[:, 0], tables[:, 2])[where],
+        effective_draws=np.full(where.shape, np.nan),
     )
 
 
@@ -116,8 +108,7 @@ def _margin_distribution(tables: Floats, x: Floats) -> tuple[Floats, Floats]:
     node, weight = np.polynomial.legendre.leggauss(_NODES)
     half = ((stop - start) / 2)[:, np.newaxis]
     u = start[:, np.newaxis] + half * (node + 1)
-    column = [values[:, np.newaxis] for values in (wins, losses, first, second, distance)]
-    wins, losses, first, second, distance = column
+    wins, losses, first, second, distance = (own[:, np.newaxis] for own in (wins, losses, first, second, distance))
     mass = half * weight * np.exp(xlogy(first - 1, u) + xlog1py(second - 1, -u) - betaln(first, second))
     b = np.maximum((1 - distance / u) / 2, 0.0)
     tail = (mass * betainc(wins + 1, losses + 1, b)).sum(axis=1)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from custodes.stats.correction.estimator import Counts, Estimate, Estimator
 
 _PRIOR = 1 / 9  # one pseudo-annotation in all, shared by the cells of the paired table
 _PRIOR_ALONE = 1 / 3  # the same for three cells
@@ -16,24 +16,8 @@ _SINGULAR = 1e-12  # a determinant of rounding noise
 _CHUNK = 1_000_000  # draws held at once per array: 4 MB in float32, about forty such arrays
 
 
-class Inverted(NamedTuple):
-    """The margin p_win - p_loss in [-1, 1], its interval, and P(margin > 0), (...) each."""
-
-    margin: Floats
-    low: Floats
-    high: Floats
-    theta: Floats
-
-
-def inverted(
-    paired: NDArray[Any],
-    metric_only: NDArray[Any],
-    human_only: NDArray[Any],
-    *,
-    confidence: float,
-    rng: np.random.Generator,
-) -> Inverted:
-    """Margin of p in mu p = q, clipped to [-1, 1]: paired (..., 3, 3) [human, metric], the others (..., 3) -> (...).
+def inverted(counts: Counts, *, confidence: float, rng: np.random.Generator, **_: object) -> Estimate:
+    """Margin of p in mu p = q, clipped to [-1, 1], of tables (...).
 
     mu comes from the paired items, q from all items the metric rated (which counts the paired ones at people's word);
     people's margin on items without the metric enters by their number. An answer that people never gave has a flat
@@ -41,50 +25,37 @@ def inverted(
     to singular; equal tables get equal results, and swapping the systems mirrors them exactly. The margin is NaN where
     mu is singular or nobody annotated; without annotations the interval is [-1, 1] and theta 1/2, whatever the metric.
 
-    >>> paired, metric_only = np.array([[32, 4, 4], [5, 10, 5], [4, 4, 32]]), np.array([450, 200, 350])
-    >>> result = inverted(
-    ...     paired, metric_only, np.zeros(3, dtype=int), confidence=0.95, rng=np.random.default_rng(0)
-    ... )
-    >>> mu, q = (paired / paired.sum(axis=1, keepdims=True)).T, (paired.sum(axis=0) + metric_only) / 1100
-    >>> p = np.linalg.solve(mu, q)
+    >>> counts = Counts(np.array([[32, 4, 4], [5, 10, 5], [4, 4, 32]]), np.array([450, 200, 350]), np.zeros(3))
+    >>> result = inverted(counts, confidence=0.95, rng=np.random.default_rng(0))
+    >>> mu = (counts.paired / counts.paired.sum(axis=1, keepdims=True)).T
+    >>> p = np.linalg.solve(mu, counts.metric / 1100)
     >>> bool(np.isclose(result.margin, p[0] - p[2]))
     True
 
     Source: Deriu et al. 2023, Section 3.2 (the mixture p~ = mu p), solved for p; the interval is ours.
     """
-    paired, metric_only, human_only = (np.asarray(counts) for counts in (paired, metric_only, human_only))
-    shape = paired.shape[:-2]
-    parts = (paired.reshape(-1, 9), metric_only.reshape(-1, 3), human_only.reshape(-1, 3))
-    tables = np.concatenate(parts, axis=1).astype(np.int64)
-    mirrors = np.concatenate([part[:, ::-1] for part in parts], axis=1).astype(np.int64)
-    first = (tables != mirrors).argmax(axis=1)[:, np.newaxis]
-    swapped = (np.take_along_axis(tables, first, axis=1) < np.take_along_axis(mirrors, first, axis=1))[:, 0]
-    distinct, where = np.unique(np.where(swapped[:, np.newaxis], mirrors, tables), axis=0, return_inverse=True)
-    where = where.reshape(-1)  # NumPy 2.0 alone keeps a second axis
-
-    margin, low, high, theta = np.empty((4, len(distinct)))
+    tables, even, where, swapped = counts.distinct()
+    margin, low, high, theta = np.empty((4, len(tables)))
     step = max(1, _CHUNK // _DRAWS)
-    for start in range(0, len(distinct), step):
+    for start in range(0, len(tables), step):
         part = slice(start, start + step)
-        margin[part] = _solved(_as_they_are(distinct[part]), distinct[part])[:, 0]
+        margin[part] = _solved(_as_they_are(tables[part]), tables[part])[:, 0]
         # a singular draw says nothing of the margin, and lies in the middle
-        drawn = np.nan_to_num(_solved(_bootstrapped(distinct[part], rng), distinct[part]).astype(np.float32))
+        drawn = np.nan_to_num(_solved(_bootstrapped(tables[part], rng), tables[part]).astype(np.float32))
         low[part], high[part] = np.quantile(drawn, ((1 - confidence) / 2, (1 + confidence) / 2), axis=1)
         theta[part] = (drawn > 0).mean(axis=1) + (drawn == 0).mean(axis=1) / 2
 
-    unknown = distinct[:, :9].sum(axis=1) + distinct[:, 12:].sum(axis=1) == 0
+    unknown = tables[:, :9].sum(axis=1) + tables[:, 12:].sum(axis=1) == 0
     low[unknown], high[unknown], theta[unknown] = -1.0, 1.0, 0.5
-    margin, low, high, theta = margin[where], low[where], high[where], theta[where]
-    low, high = np.where(swapped, -high, low), np.where(swapped, -low, high)
-    theta = np.where(swapped, 1 - theta, theta)
-    # A table that is its own mirror image has a symmetric answer: the two tails estimate one number.
-    own, half = (tables == mirrors).all(axis=1), (high - low) / 2
-    return Inverted(
-        margin=np.where(swapped, -margin, margin).reshape(shape),
-        low=np.where(own, -half, low).reshape(shape),
-        high=np.where(own, half, high).reshape(shape),
-        theta=np.where(own, 0.5, theta).reshape(shape),
+    even, (margin, low, high, theta) = even[where], (own[where] for own in (margin, low, high, theta))
+    # The two tails of a mirror image of itself estimate one number.
+    ends = ([even, swapped], [-(high - low) / 2, -high], low), ([even, swapped], [(high - low) / 2, -low], high)
+    answer = (
+        np.where(swapped, -margin, margin),
+        *(np.select(*end) for end in ends),
+        np.select([even, swapped], [0.5, 1 - theta], theta),
     )
+    return Estimate.of_margin(*(own.reshape(counts.shape) for own in answer))
 
 
 def _as_they_are(tables: NDArray[np.int64]) -> NDArray[Any]:
@@ -133,3 +104,11 @@ def _triple(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(
         (a[1] * b[2] - a[2] * b[1]) * c[0] + (a[2] * b[0] - a[0] * b[2]) * c[1] + (a[0] * b[1] - a[1] * b[0]) * c[2]
     )
+
+
+INVERSION = Estimator(
+    name="inversion",
+    label="Inversion",
+    doc="Solves the metric's channel for people's shares; wide intervals.",
+    estimate=inverted,
+)

@@ -1,19 +1,19 @@
-"""Pooling: the margins of all pairs from one additive model, so that every annotation speaks of every pair."""
+"""Pooled: the margins of all pairs from one additive model, so that every annotation speaks of every pair."""
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats import ABSENT
+from custodes.stats.arrays import Floats
 from custodes.stats.correction.dirichlet import human_posterior
-from custodes.stats.correction.estimate import Estimate, by_human, by_t
+from custodes.stats.correction.estimator import Estimate, Estimator, Items, Remark
 from custodes.stats.resampling.resample import sign_flips, unit_sums
-
-Floats = NDArray[np.float64]
 
 FEWEST_CLUSTERS = 20
 """A covariance from fewer clusters is not to be trusted, so nothing is decided."""
@@ -24,7 +24,7 @@ _CHUNK = 8_000_000  # cells (replications x clusters x pairs) at once, of 8 byte
 _NOISE = 1e-9
 
 
-class Pooled(NamedTuple):
+class Margins(NamedTuple):
     """Margins of every pair under an additive model: all (..., pairs), or (...) where said.
 
     `margin`, its standard `error` and `freedom` (...), clusters - 1; `clusters` (...) that hold annotations;
@@ -38,83 +38,80 @@ class Pooled(NamedTuple):
     additivity_p: Floats
 
 
-def pooled_margins(
-    signs: NDArray[np.int8],
-    *,
-    systems: NDArray[np.integer[Any]],
-    units: NDArray[np.integer[Any]],
-    flips: int,
-    rng: np.random.Generator,
-) -> Pooled:
-    """Least squares of E[sign of (a, b)] = s_a - s_b over all annotations: signs (..., pairs, items) -> (..., pairs).
+@dataclass(frozen=True, kw_only=True)
+class Pooled(Estimate):
+    """An estimate of all pairs (..., pairs), and what it rests on: `clusters` and `additivity_p` (...)."""
 
-    `signs` are 1, 0, -1 or `ABSENT`; `systems` (pairs, 2) the two systems of each pair; `units` (items,) the cluster of
-    each item. Every annotation weighs the same, so a pair weighs by its number. The covariance is clustered by unit,
-    times G / (G - 1). Additivity is tested by the largest difference between a pair's own mean and its pooled margin,
-    times the root of its annotations, against the same under `flips` random signs of whole clusters (wild cluster
-    bootstrap); p = (b + 1) / (flips + 1). NaN: margins between systems that no chain of annotations joins, errors with
-    one cluster, and the p-value where no pair has an own mean to differ (as with two systems) or without flips.
+    clusters: NDArray[np.int64]
+    additivity_p: Floats
+
+
+def pooled_margins(items: Items, *, flips: int, rng: np.random.Generator) -> Margins:
+    """Least squares of E[sign of (a, b)] = s_a - s_b over all annotations: (..., pairs).
+
+    Every annotation weighs the same, so a pair weighs by its number. The covariance is clustered by unit, times
+    G / (G - 1). Additivity is tested by the largest difference between a pair's own mean and its pooled margin, times
+    the root of its annotations, against the same under `flips` random signs of whole clusters (wild cluster bootstrap);
+    p = (b + 1) / (flips + 1). NaN: margins between systems that no chain of annotations joins, errors with one cluster,
+    and the p-value where no pair has an own mean to differ (as with two systems) or without flips.
 
     >>> systems = np.array([[0, 1], [0, 2], [1, 2]])
     >>> signs = np.array([[1, 1, 0, 1], [1, 1, 1, 1], [0, 1, 0, ABSENT]])
-    >>> fit = pooled_margins(signs, systems=systems, units=np.arange(4), flips=99, rng=np.random.default_rng(0))
-    >>> fit.margin.round(3)
+    >>> items = Items(human=signs, systems=systems, units=np.arange(4))
+    >>> pooled_margins(items, flips=99, rng=np.random.default_rng(0)).margin.round(3)
     array([0.725, 1.025, 0.3  ])
 
     Source: ours; Cameron, Gelbach and Miller 2008 (clusters, wild bootstrap).
     """
-    n_units = int(units.max(initial=-1)) + 1
-    n_systems = int(systems.max(initial=-1)) + 1
-    lead = signs.shape[:-2]
-    flat = signs.reshape(-1, *signs.shape[-2:])
-    design = np.zeros((len(systems), n_systems))
-    design[np.arange(len(systems)), systems[:, 0]] = 1
-    design[np.arange(len(systems)), systems[:, 1]] -= 1
+    signs, systems = items.human, items.systems
+    n_units = int(items.units.max(initial=-1)) + 1
+    lead, flat = signs.shape[:-2], signs.reshape(-1, *signs.shape[-2:])
+    contrasts = np.eye(int(systems.max(initial=-1)) + 1)
+    design = contrasts[systems[:, 0]] - contrasts[systems[:, 1]]
     turned = sign_flips(n_units, flips, rng).astype(np.float64)
     step = max(1, _CHUNK // max(1, len(systems) * max(n_units, flips)))
     blocks = [
-        _fit(flat[start : start + step], design=design, units=units, n_units=n_units, turned=turned)
+        _fit(flat[start : start + step], design=design, units=items.units, n_units=n_units, turned=turned)
         for start in range(0, len(flat), step)
     ]
     parts = (np.concatenate(part) for part in zip(*blocks, strict=True))
-    return Pooled(*(part.reshape((*lead, *part.shape[1:])) for part in parts))
+    return Margins(*(part.reshape((*lead, *part.shape[1:])) for part in parts))
 
 
-def pooled(
-    signs: NDArray[np.int8],
-    *,
-    systems: NDArray[np.integer[Any]],
-    units: NDArray[np.integer[Any]],
-    confidence: float,
-    rng: np.random.Generator,
-    fallback: bool,
-) -> tuple[Estimate, Pooled]:
-    """Every pair by the pooled margins, and the fit behind them: signs (..., pairs, items) -> (..., pairs).
+def pooled(items: Items, *, confidence: float, rng: np.random.Generator, **_: object) -> Pooled:
+    """Every pair by the pooled margins.
 
     Nothing is decided (interval [-1, 1], theta 1/2) with fewer than 20 clusters and for systems that no chain of
-    annotations joins. With `fallback`, where additivity fails at .05 every pair is answered by its own annotations
-    alone, as `human` does. Without it the test and its draws are left out.
+    annotations joins. Where additivity fails at .05 every pair is answered by its own annotations alone.
     """
-    flips = ADDITIVITY_FLIPS if fallback else 0
-    fit = pooled_margins(signs, systems=systems, units=units, flips=flips, rng=rng)
+    fit = pooled_margins(items, flips=ADDITIVITY_FLIPS, rng=rng)
     enough = fit.clusters[..., np.newaxis] >= FEWEST_CLUSTERS
     freedom = np.broadcast_to(fit.freedom[..., np.newaxis], fit.margin.shape)
-    estimate = by_t(fit.margin, np.where(enough, fit.error, np.nan), freedom, confidence=confidence)
+    estimate = Estimate.by_t(fit.margin, np.where(enough, fit.error, np.nan), freedom, confidence=confidence)
+    answer = {name: np.array(values) for name, values in vars(estimate).items()}
     failed = enough[..., 0] & (fit.additivity_p <= ADDITIVITY_LEVEL)
-    if not failed.any():
-        return estimate, fit
-    labels = np.stack([(signs[failed] == kind).sum(axis=-1) for kind in (1, 0, -1)], axis=-1)
-    alone = by_human(human_posterior(labels, confidence=confidence))
-    answer = {field.name: np.array(getattr(estimate, field.name)) for field in fields(Estimate)}
-    for name, values in answer.items():
-        values[failed] = getattr(alone, name)
-    return Estimate(**answer), fit
+    if failed.any():
+        labels = np.stack([(items.human[failed] == kind).sum(axis=-1) for kind in (1, 0, -1)], axis=-1)
+        for name, values in vars(human_posterior(labels, confidence=confidence)).items():
+            answer[name][failed] = values
+    return Pooled(**answer, clusters=fit.clusters, additivity_p=fit.additivity_p)
+
+
+def _remarks(estimate: Pooled, where: str) -> Iterator[Remark]:
+    """Of one study: what keeps it from pooling."""
+    clusters, p = int(estimate.clusters), float(estimate.additivity_p)
+    if clusters < FEWEST_CLUSTERS:
+        needed = f"{clusters} annotated items or clusters, and it takes {FEWEST_CLUSTERS}"
+        yield Remark("few-clusters", f"pooled decides nothing{where}: {needed}", clusters)
+    elif p <= ADDITIVITY_LEVEL:
+        so = "the rows of pooled are each pair's own human-only answer"
+        yield Remark("not-additive", f"margins are not differences of system levels{where} (p = {p:.3f}): {so}")
 
 
 def _fit(
     signs: NDArray[np.int8], *, design: Floats, units: NDArray[np.integer[Any]], n_units: int, turned: Floats
 ) -> tuple[NDArray[Any], ...]:
-    """The fields of `Pooled` for (replications, pairs, items)."""
+    """The fields of `Margins` for (replications, pairs, items)."""
     rated = signs != ABSENT
     number = unit_sums(rated, units=units, n_units=n_units)  # (replications, pairs, units)
     total = unit_sums(np.where(rated, signs, 0), units=units, n_units=n_units)
@@ -151,3 +148,19 @@ def _fit(
         clusters,
         p_value,
     )
+
+
+POOLED = Estimator(
+    name="pooled",
+    label="Pooled",
+    doc="People alone, one additive model over all pairs: E[preference] = s_a - s_b.",
+    estimate=pooled,
+    uses_metric=False,
+    needs_items=True,
+    assumes=Remark(
+        "additivity",
+        "pooled margins assume that the margin of a pair is the difference of two system levels; where a test refutes"
+        " it, every pair is judged by its own annotations",
+    ),
+    remarks=_remarks,
+)

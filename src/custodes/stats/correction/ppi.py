@@ -1,13 +1,13 @@
-"""Prediction-powered inference (PPI++): the win-loss margin from few human labels and many metric labels."""
+"""PPI: prediction-powered inference (PPI++), the win-loss margin from few human labels and many metric labels."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from custodes.stats.arrays import Floats
+from custodes.stats.correction.estimator import Counts, Estimate, Estimator
 
 _SIGN = np.array([1, 0, -1])  # win, tie, loss
 _NORMAL_FROM = 50  # labels from which normal quantiles serve
@@ -26,8 +26,8 @@ class Margin(NamedTuple):
     freedom: Floats
 
 
-def ppi_margin(paired: NDArray[Any], metric_only: NDArray[Any], human_only: NDArray[Any]) -> Margin:
-    """PPI++ estimate of the margin: paired (..., 3, 3) [human, metric], metric_only and human_only (..., 3) -> (...).
+def ppi_margin(counts: Counts) -> Margin:
+    """PPI++ estimate of the margin, of tables (...).
 
     Labels are +1, 0, -1; the metric's labels on all its items stand in for people's, with the power-tuning weight
     lambda, and the paired items rectify them. Without metric-only items this is the mean of the labels. Human labels on
@@ -37,14 +37,14 @@ def ppi_margin(paired: NDArray[Any], metric_only: NDArray[Any], human_only: NDAr
     t quantiles with labels - 1 degrees of freedom under 50 labels. NaN without labels; the error also with one.
 
     >>> margin, error, freedom = ppi_margin(
-    ...     np.array([[30, 5, 5], [5, 15, 5], [4, 6, 25]]), np.array([400, 200, 400]), np.zeros(3, dtype=int)
+    ...     Counts(np.array([[30, 5, 5], [5, 15, 5], [4, 6, 25]]), np.array([400, 200, 400]), np.zeros(3))
     ... )
     >>> round(float(margin), 3), round(float(error), 3), float(freedom)
     (0.029, 0.07, inf)
 
     Source: Angelopoulos, Duchi and Zrnic 2023, "PPI++", Section 6 (power tuning) for the mean.
     """
-    paired, metric_only, human_only = (np.asarray(c, dtype=np.float64) for c in (paired, metric_only, human_only))
+    paired, metric_only, human_only = (np.asarray(c, dtype=np.float64) for c in counts)
     human, metric = paired.sum(axis=-1), paired.sum(axis=-2)
     n, many, alone = human.sum(axis=-1), metric_only.sum(axis=-1), human_only.sum(axis=-1)
 
@@ -94,3 +94,11 @@ def _variance(outcome: Floats) -> Floats:
 
 def _ratio(a: Floats, b: Floats) -> Floats:
     return np.asarray(np.divide(a, b, out=np.full(np.shape(b), np.nan), where=b > 0))
+
+
+PPI = Estimator(
+    name="ppi",
+    label="PPI++",
+    doc="People's margin, shifted by what the metric says of the other items (Angelopoulos et al. 2023).",
+    estimate=lambda counts, confidence, **_: Estimate.by_t(*ppi_margin(counts), confidence=confidence),
+)

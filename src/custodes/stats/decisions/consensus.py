@@ -42,22 +42,9 @@ def kemeny(preference: NDArray[Any]) -> Kemeny:
     # just that, so only the order within circles is open.
     component, _ = condensation(votes > votes.T)
     circles = [np.flatnonzero(component == k) for k in range(component.max() + 1)]
-    exact = all(len(members) <= _EXACT_LIMIT for members in circles)
-    order = _first_optimum(votes, component, circles)
-    return Kemeny(order, float(np.tril(votes[np.ix_(order, order)]).sum()), exact)
-
-
-_MayFollow = Callable[[NDArray[np.bool_]], NDArray[np.bool_]]
-"""Which systems of a circle may come next in a best order, given which of them are placed: (k,) -> (k,)."""
-
-
-def _first_optimum(
-    votes: NDArray[np.float64], component: NDArray[np.intp], circles: list[NDArray[np.intp]]
-) -> NDArray[np.intp]:
-    """Of all orders best in every circle and along the majorities between them, the first by Borda, then index."""
+    # Of all orders best in every circle and along the majorities between them, the first by Borda, then index.
     n = len(votes)
-    preferred = np.empty(n, dtype=np.intp)
-    preferred[np.argsort(votes.sum(axis=0) - votes.sum(axis=1), kind="stable")] = np.arange(n)
+    preferred = np.argsort(np.argsort(votes.sum(axis=0) - votes.sum(axis=1), kind="stable"))
     beats = (votes > votes.T) & (component[:, np.newaxis] != component)
     may_follow = [
         (_subsets if len(members) <= _EXACT_LIMIT else _local_search)(votes[np.ix_(members, members)])
@@ -70,7 +57,12 @@ def _first_optimum(
             free[members] &= follows(placed[members])
         order[position] = np.where(free, preferred, n).argmin()
         placed[order[position]] = True
-    return order
+    exact = all(len(members) <= _EXACT_LIMIT for members in circles)
+    return Kemeny(order, float(np.tril(votes[np.ix_(order, order)]).sum()), exact)
+
+
+_MayFollow = Callable[[NDArray[np.bool_]], NDArray[np.bool_]]
+"""Which systems of a circle may come next in a best order, given which of them are placed: (k,) -> (k,)."""
 
 
 def _subsets(votes: NDArray[np.float64]) -> _MayFollow:
@@ -110,8 +102,6 @@ def _local_search(votes: NDArray[np.float64]) -> _MayFollow:
         order = np.insert(np.delete(order, source), target, order[source])
 
     def may_follow(done: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        following = np.zeros(n, dtype=bool)
-        following[order[done.sum() : done.sum() + 1]] = True
-        return following
+        return np.isin(np.arange(n), order[done.sum() : done.sum() + 1])
 
     return may_follow

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.stats.ratios import ratio
+
 _SIGN = np.array([1, 0, -1])  # win, tie, loss
 
 ERROR_COST = _SIGN[np.newaxis, :] - _SIGN[:, np.newaxis]
@@ -23,33 +25,6 @@ class FaviPosterior(NamedTuple):
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     flip_probability: NDArray[np.float64]
-
-
-def human_outcome(counts: NDArray[Any]) -> NDArray[Any]:
-    """How often people said win, tie and loss: counts (..., 3 human, 3 metric) -> (..., 3).
-
-    >>> human_outcome(np.array([[5, 1, 0], [0, 2, 0], [1, 0, 3]])).tolist()
-    [6, 2, 4]
-    """
-    return np.asarray(np.sum(counts, axis=-1))
-
-
-def metric_outcome(counts: NDArray[Any]) -> NDArray[Any]:
-    """How often the metric said win, tie and loss: counts (..., 3 human, 3 metric) -> (..., 3).
-
-    >>> metric_outcome(np.array([[5, 1, 0], [0, 2, 0], [1, 0, 3]])).tolist()
-    [6, 3, 3]
-    """
-    return np.asarray(np.sum(counts, axis=-2))
-
-
-def margin(outcome: NDArray[Any]) -> NDArray[Any]:
-    """Wins minus losses: outcome (..., 3) in the order win, tie, loss -> (...), in the unit of the outcome.
-
-    >>> int(margin(np.array([6, 2, 4], dtype=np.uint32)))
-    2
-    """
-    return np.asarray(np.asarray(outcome) @ _SIGN)
 
 
 def errors(counts: NDArray[Any]) -> NDArray[Any]:
@@ -69,8 +44,7 @@ def sample_accuracy(counts: NDArray[Any]) -> NDArray[np.float64]:
 
     Source: von Däniken et al. 2024, trace(C) / n.
     """
-    counts = np.asarray(counts)
-    return _ratio(np.einsum("...hh->...", counts), counts.sum(axis=(-2, -1)))
+    return ratio(np.einsum("...hh->...", counts), counts.sum(axis=(-2, -1)))
 
 
 def favi_score(counts: NDArray[Any]) -> NDArray[np.float64]:
@@ -83,7 +57,20 @@ def favi_score(counts: NDArray[Any]) -> NDArray[np.float64]:
 
     Source: von Däniken et al. 2024, Definition 9 (counts are [human, metric], order win, tie, loss).
     """
-    return _ratio(np.einsum("...hm,hm->...", counts, ERROR_COST), errors(counts))
+    return ratio(np.einsum("...hm,hm->...", counts, ERROR_COST), errors(counts))
+
+
+def size_by_chance(counts: NDArray[Any]) -> NDArray[np.float64]:
+    """Expected |favi| if each error of a pair favoured either system with equal probability: (..., 3, 3) -> (...).
+
+    Phi is then a mean of E independent terms +-|W|, close to normal with variance sum(W^2 C) / E^2.
+
+    >>> round(float(size_by_chance(np.array([[90, 10, 0], [0, 100, 0], [10, 0, 90]]))), 3)
+    0.282
+
+    Source: ours.
+    """
+    return ratio(np.sqrt(2 / np.pi * (ERROR_COST**2 * counts).sum(axis=(-2, -1))), errors(counts))
 
 
 def even_handed_favi(counts: NDArray[Any]) -> NDArray[np.float64]:
@@ -101,11 +88,10 @@ def even_handed_favi(counts: NDArray[Any]) -> NDArray[np.float64]:
 
     Source: ours.
     """
-    counts = np.asarray(counts)
     symmetric = (counts + counts[..., ::-1, ::-1]).sum(axis=-3)
-    rows = symmetric.sum(axis=-1, keepdims=True)
-    channel = symmetric / np.where(rows > 0, rows, 1)
-    return favi_score(human_outcome(counts)[..., np.newaxis] * channel[..., np.newaxis, :, :])
+    # Outcomes that people never gave in any pair have no channel, and none is needed.
+    channel = np.nan_to_num(ratio(symmetric, symmetric.sum(axis=-1, keepdims=True)))
+    return favi_score(counts.sum(axis=-1, keepdims=True) * channel[..., np.newaxis, :, :])
 
 
 def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: np.random.Generator) -> FaviPosterior:
@@ -125,7 +111,6 @@ def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: 
 
     Source: ours; the Favi-Score paper names the missing uncertainty under Robustness.
     """
-    counts = np.asarray(counts)
     if not draws:
         undefined = np.full(counts.shape[:-2], np.nan)
         return FaviPosterior(undefined, undefined, undefined)
@@ -134,11 +119,10 @@ def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: 
     distinct, where = np.unique(np.where(swapped[:, np.newaxis], tables[:, ::-1], tables), axis=0, return_inverse=True)
     where = where.reshape(-1)  # NumPy 2.0 alone keeps a second axis
 
-    low, high, flip = np.empty((3, len(distinct)))
     step = max(1, _CHUNK // draws)
-    for start in range(0, len(distinct), step):
-        part = slice(start, start + step)
-        low[part], high[part], flip[part] = _posterior(distinct[part], confidence=confidence, draws=draws, rng=rng)
+    chunks = [distinct[start : start + step] for start in range(0, len(distinct), step)]
+    drawn = [_posterior(chunk, confidence=confidence, draws=draws, rng=rng) for chunk in chunks]
+    low, high, flip = np.concatenate([np.empty((3, 0)), *drawn], axis=1)
 
     # A table that is its own mirror image has a symmetric posterior: the two tails estimate one number.
     mirror = (distinct == distinct[:, ::-1]).all(axis=1)
@@ -153,12 +137,6 @@ def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: 
         np.maximum(high, point).reshape(shape),
         np.where(tables.sum(axis=1) > 0, flip[where], np.nan).reshape(shape),
     )
-
-
-def _ratio(numerator: NDArray[Any], denominator: NDArray[Any]) -> NDArray[np.float64]:
-    """numerator / denominator, NaN where the denominator is 0."""
-    undefined = np.full(np.shape(denominator), np.nan)
-    return np.asarray(np.divide(numerator, denominator, out=undefined, where=np.asarray(denominator) > 0))
 
 
 def _needs_swap(tables: NDArray[Any]) -> NDArray[np.bool_]:
@@ -185,20 +163,12 @@ def _posterior(
     for h, m in zip(*np.nonzero(ERROR_COST), strict=True):
         gamma = cell(int(h), int(m))
         total += gamma
-        for wins_minus_losses, sign in ((human, _SIGN[h]), (metric, _SIGN[m])):
-            if sign > 0:
-                wins_minus_losses += gamma
-            elif sign < 0:
-                wins_minus_losses -= gamma
+        human += int(_SIGN[h]) * gamma
+        metric += int(_SIGN[m]) * gamma
     # From the error cells only (Lemma 1 with the diagonal cancelled), before large diagonals blur the difference.
-    favi = metric - human
-    favi /= total
+    favi = (metric - human) / total
     tail = (1 - confidence) / 2
     low, high = np.quantile(favi, [tail, 1 - tail], axis=1, overwrite_input=True)
 
-    agreed = cell(0, 0)
-    agreed -= cell(2, 2)
-    human += agreed
-    metric += agreed
-    flip = ((human > 0) != (metric > 0)).mean(axis=1)
-    return low, high, flip
+    agreed = cell(0, 0) - cell(2, 2)
+    return low, high, ((human + agreed > 0) != (metric + agreed > 0)).mean(axis=1)

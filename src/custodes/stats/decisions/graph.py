@@ -18,15 +18,13 @@ def condensation(adjacency: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArra
     >>> component.tolist(), between.tolist()
     ([0, 0, 0, 1], [[False, True], [False, False]])
     """
-    adjacency = np.asarray(adjacency, dtype=bool)
     reach = _closure(adjacency)
     mutual = (reach & reach.T) | np.eye(len(adjacency), dtype=bool)
-    members = np.unique(mutual, axis=0)
-    # each row of `members` is one component; by smallest member first, as the order of components in a layer
-    members = members[np.argsort(members.argmax(axis=1), kind="stable")]
-    between = _between(members, adjacency)
-    members = members[np.argsort(layers(between), kind="stable")]
-    return members.argmax(axis=0), _between(members, adjacency)
+    # each row is one component, backwards: by smallest member first, as the order of components in a layer
+    members = np.unique(mutual, axis=0)[::-1]
+    between = _product(_product(members, adjacency), members.T) & ~np.eye(len(members), dtype=bool)
+    order = np.argsort(layers(between), kind="stable")
+    return members[order].argmax(axis=0), between[np.ix_(order, order)]
 
 
 def transitive_reduction(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -38,20 +36,9 @@ def transitive_reduction(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
     Source: Aho, Garey and Ullman 1972.
     """
-    adjacency = np.asarray(adjacency, dtype=bool)
     reach = _closure(adjacency)
     assert not reach.diagonal().any(), "transitive reduction of a graph with a cycle"
     return adjacency & ~_product(adjacency, reach)
-
-
-def reduced_edges(adjacency: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """The edges to draw, (winning component, losing component), numbered as by `condensation`.
-
-    >>> reduced_edges(np.triu(np.ones((3, 3), dtype=bool), 1))
-    [(0, 1), (1, 2)]
-    """
-    _, between = condensation(adjacency)
-    return [(int(a), int(b)) for a, b in np.argwhere(transitive_reduction(between))]
 
 
 def layers(component_adjacency: NDArray[np.bool_]) -> NDArray[np.intp]:
@@ -60,19 +47,13 @@ def layers(component_adjacency: NDArray[np.bool_]) -> NDArray[np.intp]:
     >>> layers(np.triu(np.ones((3, 3), dtype=bool), 1)).tolist()
     [0, 1, 2]
     """
-    edges = np.asarray(component_adjacency, dtype=bool)
-    layer = np.zeros(len(edges), dtype=np.intp)
-    while layer.max(initial=0) <= len(edges):
-        below = np.where(edges, layer[:, np.newaxis] + 1, 0).max(axis=0, initial=0)
+    layer = np.zeros(len(component_adjacency), dtype=np.intp)
+    while layer.max(initial=0) <= len(component_adjacency):
+        below = np.where(component_adjacency, layer[:, np.newaxis] + 1, 0).max(axis=0, initial=0)
         if (below == layer).all():
             return layer
         layer = below
     raise AssertionError("layers of a graph with a cycle")
-
-
-def _between(members: NDArray[np.bool_], adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Edges between components (k, n): whether any member of one beats any member of another."""
-    return _product(_product(members, adjacency), members.T) & ~np.eye(len(members), dtype=bool)
 
 
 def _closure(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:

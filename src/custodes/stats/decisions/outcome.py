@@ -7,6 +7,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.stats.ratios import ratio
+
+ERRORS = ("correct", "inversion", "omission", "insertion")
+"""What `error_types` counts, in that order."""
+
+Kld = Literal["mean", "mode"]
+"""The outcome shares that a divergence compares: posterior means, or the modes of the paper."""
+
 
 def error_types(human_decision: NDArray[Any], other_decision: NDArray[Any]) -> NDArray[np.float64]:
     """Shares of correct, inversion, omission, insertion: human (pairs,), other (..., pairs) -> (..., 4), summing to 1.
@@ -25,13 +33,10 @@ def error_types(human_decision: NDArray[Any], other_decision: NDArray[Any]) -> N
     kinds = (human == other, human * other < 0, (human != 0) & (other == 0), (human == 0) & (other != 0))
     both = ~(np.isnan(human) | np.isnan(other))
     counted = np.stack([(kind & both).sum(axis=-1) for kind in kinds], axis=-1)
-    n = both.sum(axis=-1)[..., np.newaxis]
-    return np.asarray(np.divide(counted, n, out=np.full(counted.shape, np.nan), where=n > 0))
+    return ratio(counted, both.sum(axis=-1)[..., np.newaxis])
 
 
-def outcome_kld(
-    other_counts: NDArray[Any], human_counts: NDArray[Any], *, estimate: Literal["mean", "mode"]
-) -> NDArray[np.float64]:
+def outcome_kld(other_counts: NDArray[Any], human_counts: NDArray[Any], *, estimate: Kld) -> NDArray[np.float64]:
     """KLD(p_other || p_human) in nats between outcome shares: counts (..., 3), (..., 3) -> (...).
 
     `mean` is the posterior mean (n + 1) / (N + 3) under a uniform prior. `mode` is n / N as in the paper, and infinite
@@ -56,5 +61,4 @@ def _shares(counts: NDArray[Any], pseudo: int) -> NDArray[np.float64]:
     counts = np.asarray(counts, dtype=np.float64)
     # Spelled out: NumPy's sum over an axis of three is several times slower.
     n = (counts[..., 0] + counts[..., 1] + counts[..., 2])[..., np.newaxis]
-    undefined = np.full(counts.shape, np.nan)
-    return np.asarray(np.divide(counts + pseudo, n + 3 * pseudo, out=undefined, where=n > 0))
+    return ratio(counts + pseudo, np.where(n > 0, n + 3 * pseudo, 0))

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from custodes.stats.arrays import Floats
 
 _LENGTHS = np.geomspace(0.05, 5.0, 16)  # of the kernel, in units of sqrt(n_dims)
 _NOISES = (1e-6, 1e-4, 1e-2)  # variance, in units of the function's: what the kernel is too smooth to follow

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.errors import MissingExtraError
-
-Floats = NDArray[np.float64]
+from custodes.stats.arrays import Floats
 
 _CELLS = 1 << 17  # rows x trees at a time, which stay in the processor's cache
 _TREES = 10_000  # far above what is ever fitted, low enough to bound the time of a crafted model
@@ -105,6 +104,11 @@ class _Model(msgspec.Struct):
     learner: _Learner
 
 
+# Made here and not on first use: types looked up by several threads at once can crash the process.
+_MODEL = msgspec.json.Decoder(_Model)
+_BASE_SCORE = msgspec.json.Decoder(float | tuple[float])
+
+
 def boosted(
     x: Floats, y: Floats, *, rounds: int, depth: int, rate: float, subsample: float, seed: int, threads: int = 1
 ) -> bytes:
@@ -121,6 +125,8 @@ def boosted(
     Source: Chen and Guestrin 2016.
     """
     xgboost = _xgboost()
+    # Trees think in single precision; what is beyond it is as large as it gets.
+    data = xgboost.DMatrix(np.clip(x, -_LARGEST, _LARGEST), label=y, nthread=threads)
     options = {
         "objective": "reg:squarederror",
         "tree_method": "hist",
@@ -131,8 +137,6 @@ def boosted(
         "nthread": threads,
         "verbosity": 0,
     }
-    # Trees think in single precision; what is beyond it is as large as it gets.
-    data = xgboost.DMatrix(np.clip(x, -_LARGEST, _LARGEST), label=y, nthread=threads)
     return bytes(xgboost.train(options, data, num_boost_round=rounds).save_raw("json"))
 
 
@@ -150,10 +154,16 @@ def trees_of(model: bytes, *, p: int) -> Trees:
 
     Source: XGBoost's "Introduction to Model IO".
     """
-    learner, base = _decoded(model)
+    try:
+        learner = _MODEL.decode(model).learner
+        # XGBoost writes the base score as text: 5E-1, since 3.1 [5E-1].
+        base = _BASE_SCORE.decode(learner.learner_model_param.base_score)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as problem:
+        reason = "".join(filter(str.isprintable, str(problem)))[:_REASON]  # it may quote the file
+        raise ValueError(f"not the JSON of boosted regression trees ({reason})") from None
     if learner.learner_model_param.num_feature != str(p):
         raise ValueError(f"the trees are not of {p} columns")
-    return _joined(learner.gradient_booster.model.trees, base, p)
+    return _joined(learner.gradient_booster.model.trees, base[0] if isinstance(base, tuple) else base, p)
 
 
 def predict_boosted(model: bytes, x: Floats) -> Floats:
@@ -187,17 +197,6 @@ def gain_importance(model: bytes, p: int) -> Floats:
     gain = np.bincount(trees.column, weights=trees.gain, minlength=p).astype(np.float64)
     total = gain.sum()
     return gain / total if total > 0 else gain
-
-
-def _decoded(model: bytes) -> tuple[_Learner, float]:
-    """The part of the JSON that counts, and the base score, which XGBoost writes as text: 5E-1, since 3.1 [5E-1]."""
-    try:
-        learner = msgspec.json.decode(model, type=_Model).learner
-        base = msgspec.json.decode(learner.learner_model_param.base_score, type=float | tuple[float])
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as problem:
-        reason = "".join(filter(str.isprintable, str(problem)))[:_REASON]  # it may quote the file
-        raise ValueError(f"not the JSON of boosted regression trees ({reason})") from None
-    return learner, base[0] if isinstance(base, tuple) else base
 
 
 def _joined(trees: list[_Tree], base: float, p: int) -> Trees:
@@ -244,26 +243,24 @@ def _leaves(
     """Which nodes (nodes,) are leaves, and the depth of the deepest, once every node hangs on one before it."""
     leaf = (left == -1) & (right == -1)
     start, size = np.repeat(root, sizes), np.repeat(sizes, sizes)
-    own = np.arange(len(left)) - start
-    for child in (left, right):
-        if not np.all(leaf | ((own < child) & (child < size))):
-            raise ValueError("a child of a node is missing, before the node or beyond its tree")
-    below = np.concatenate([(start + left)[~leaf], (start + right)[~leaf]])
-    if not np.array_equal(np.sort(below), np.setdiff1d(np.arange(len(left)), root)):
+    own, inner = np.arange(len(left)), ~leaf
+    below = [start + child for child in (left, right)]
+    if any((inner & ((child <= own) | (child >= start + size))).any() for child in below):
+        raise ValueError("a child of a node is missing, before the node or beyond its tree")
+    if not np.array_equal(np.sort(np.concatenate([child[inner] for child in below])), np.setdiff1d(own, root)):
         raise ValueError("a node has no parent or more than one")
     depth, level = 0, root
     while len(level := level[~leaf[level]]):
         depth += 1
         if depth > _DEEPEST:
             raise ValueError(f"the trees are deeper than {_DEEPEST}")
-        level = np.concatenate([(start + left)[level], (start + right)[level]])
+        level = np.concatenate([child[level] for child in below])
     return leaf, depth
 
 
 def _sums(trees: Trees, x: NDArray[np.float32]) -> NDArray[np.float32]:
     """What the trees say of x (rows, p) together -> (rows,), added one after the other as XGBoost does."""
-    row = np.arange(len(x))[:, np.newaxis]
-    node = np.tile(trees.root, (len(x), 1))
+    row, node = np.arange(len(x))[:, np.newaxis], np.tile(trees.root, (len(x), 1))
     for _ in range(trees.depth):
         seen = x[row, trees.column[node]]
         left = (seen < trees.threshold[node]) | (np.isnan(seen) & trees.default_left[node])

@@ -8,6 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.stats.arrays import Ints
+
+_INNER = 5
+
 
 def grouped_folds(groups: NDArray[Any], *, n_folds: int, rng: np.random.Generator) -> NDArray[np.intp]:
     """Deal whole groups to folds at random, the folds as equal in rows as they get: groups (rows,) -> (rows,).
@@ -31,19 +35,30 @@ def grouped_folds(groups: NDArray[Any], *, n_folds: int, rng: np.random.Generato
     return fold[member]
 
 
-def plain_folds(n: int, *, n_folds: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Deal n rows to folds at random, whatever item they belong to -> (n,); the sizes differ by one at most.
+def plain_folds(groups: NDArray[Any], *, n_folds: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Deal rows to folds at random, whatever group they belong to: groups (rows,) -> (rows,), as equal as they get.
 
-    Rows of one item then lie on both sides of a split and what is special about it leaks: for reproducing papers.
+    Rows of one group then lie on both sides of a split and what is special about it leaks: for reproducing papers.
 
-    >>> np.bincount(plain_folds(7, n_folds=3, rng=np.random.default_rng(0))).tolist()
+    >>> np.bincount(plain_folds(np.arange(7), n_folds=3, rng=np.random.default_rng(0))).tolist()
     [3, 2, 2]
     """
-    assert 1 <= n_folds <= n
-    return np.asarray(rng.permutation(n) % n_folds, dtype=np.intp)
+    assert 1 <= n_folds <= len(groups)
+    return np.asarray(rng.permutation(len(groups)) % n_folds, dtype=np.intp)
 
 
-def splits(fold: NDArray[np.integer[Any]]) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+def inner_folds(groups: NDArray[Any]) -> NDArray[np.intp]:
+    """Deal groups, in sorted order, in turn to five folds (fewer with fewer groups): groups (rows,) -> (rows,).
+
+    Nothing is random: for choices within a part trained on.
+
+    >>> inner_folds(np.array([7, 9, 9, 8])).tolist()
+    [0, 2, 2, 1]
+    """
+    return np.asarray(np.unique(groups, return_inverse=True)[1] % _INNER)
+
+
+def splits(fold: Ints) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
     """Give the rows trained on and the rows held out, fold by fold; rows with fold -1 are in neither: fold (rows,).
 
     >>> [(train.tolist(), held.tolist()) for train, held in splits(np.array([0, 1, -1]))]

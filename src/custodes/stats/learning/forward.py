@@ -7,18 +7,16 @@ deviations, missing values at the mean); every subset is then a part of that mat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.learning.folds import splits
+from custodes.stats.arrays import Floats, Ints
+from custodes.stats.learning.folds import inner_folds, splits
 from custodes.stats.learning.ridge import PENALTY, predict, ridge, scaling, standardised
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.integer[Any]]
-
-_INNER = 5  # folds of groups, where the folds given leave none to choose by
 _TIE = 1e-10  # of the total squared error; copies of a column differ by less, through rounding
 
 
@@ -53,23 +51,22 @@ def forward_path(
 
     Source: Efroymson 1960; orthogonalised step by step as in Chen, Cowan and Grant 1991.
     """
-    parts = _parts(x, y, fold)
-    free = np.isfinite(scaling(x[fold >= 0]).scale)
+    parts, free = _parts(x, y, fold), np.isfinite(scaling(x[fold >= 0]).scale)
+    costs = np.ones(len(free)) if costs is None else costs
     for column in given:
         parts = [_swept(part, column) for part in parts]
     free[given] = False
-    n, total = np.count_nonzero(fold >= 0), _squared(parts)
-    errors = [total / n]
+    errors = [_squared(parts)]
     order: list[int] = []
     while free.any() and len(order) < steps:
         change = np.where(free, sum(_changes(part) for part in parts), np.inf)
-        per = np.ones(len(change)) if costs is None else np.where(change < 0, costs, 1.0)
-        best = int(np.argmax(change / per <= (change / per).min() + _TIE * total / per))
+        per = np.where(change < 0, costs, 1.0)
+        best = int(np.argmax(change / per <= (change / per).min() + _TIE * errors[0] / per))
         parts = [_swept(part, best) for part in parts]
         free[best] = False
         order.append(best)
-        errors.append(_squared(parts) / n)
-    return np.array(order, dtype=np.intp), np.array(errors)
+        errors.append(_squared(parts))
+    return np.array(order, dtype=np.intp), np.array(errors) / np.count_nonzero(fold >= 0)
 
 
 class Path(NamedTuple):
@@ -99,44 +96,22 @@ def nested_path(
 
     Source: Varma and Simon 2006 (nested cross-validation).
     """
-    price = np.ones(x.shape[1]) if costs is None else costs
-    order, _ = forward_path(x, y, fold, given=given, steps=steps, costs=costs)
-    budgets = np.concatenate([[0.0], np.cumsum(price[order])])
-    predicted = np.full((len(order) + 1, len(y)), np.nan)
-    chosen = np.zeros(len(order))
-    parts = splits(fold)
-    for train, held in parts:
-        own = _path_within(x, y, fold, groups, train, given=given, spend=float(budgets[-1]), price=price, costs=costs)
-        spent = np.cumsum(price[own])
-        lengths = np.searchsorted(spent, budgets * (1 + _TIE), side="right")
+    costs = np.ones(x.shape[1]) if costs is None else costs
+    path = partial(forward_path, given=given, costs=costs)
+    order, _ = path(x, y, fold, steps=steps)
+    budgets = np.concatenate([[0.0], np.cumsum(costs[order])])
+    predicted, chosen = np.full((len(budgets), len(y)), np.nan), np.zeros(len(order))
+    most = int(budgets[-1] / costs.min() + 1)
+    for train, held in (parts := splits(fold)):
+        inner = fold[train] if np.ptp(fold[train]) else inner_folds(groups[train])
+        own = path(x[train], y[train], inner, steps=most)[0] if np.ptp(inner) else order[:0]
+        lengths = np.searchsorted(np.cumsum(costs[own]), budgets * (1 + _TIE), side="right")
         chosen += [column in own[:length] for column, length in zip(order, lengths[1:], strict=True)]
         for k, length in enumerate(lengths):
             subset = np.concatenate([given, own[:length]])
             learnt = ridge(x[np.ix_(train, subset)], y[train], groups=groups[train])
             predicted[k, held] = predict(learnt, x[np.ix_(held, subset)])
     return Path(order, predicted, chosen / len(parts))
-
-
-def _path_within(
-    x: Floats,
-    y: Floats,
-    fold: Ints,
-    groups: Ints,
-    train: NDArray[np.bool_],
-    *,
-    given: Ints,
-    spend: float,
-    price: Floats,
-    costs: Floats | None,
-) -> NDArray[np.intp]:
-    """The path chosen in a part trained on, as far as the money goes."""
-    inner = np.asarray(fold[train])
-    if len(np.unique(inner)) < 2:
-        inner = np.unique(groups[train], return_inverse=True)[1] % _INNER
-    if len(np.unique(inner)) < 2:
-        return np.zeros(0, dtype=np.intp)
-    own, _ = forward_path(x[train], y[train], inner, given=given, steps=int(spend / price.min() + 1), costs=costs)
-    return own[np.cumsum(price[own]) <= spend * (1 + _TIE)]
 
 
 def subset_predictions(x: Floats, y: Floats, fold: Ints, *, subsets: Sequence[Ints]) -> Floats:
@@ -170,12 +145,11 @@ def _parts(x: Floats, y: Floats, fold: Ints) -> list[_Part]:
 
 def _weights(part: _Part, subsets: Sequence[Ints]) -> Floats:
     """Standardised weights from each subset, 0 outside it: (subsets, p); large ones by what they leave out."""
-    p = len(part.products)
     inverse = np.linalg.inv(part.gram)
     full = inverse @ part.products
-    weights = np.zeros((len(subsets), p))
+    weights = np.zeros((len(subsets), len(full)))
     for row, subset in zip(weights, subsets, strict=True):
-        out = np.setdiff1d(np.arange(p), subset)
+        out = np.setdiff1d(np.arange(len(full)), subset)
         if len(out) < len(subset):
             row[:] = full - inverse[:, out] @ np.linalg.solve(inverse[np.ix_(out, out)], full[out])
             row[out] = 0.0

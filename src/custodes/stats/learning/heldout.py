@@ -13,13 +13,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.agreement.correlation import weighted_item_mean, within_item
-from custodes.stats.agreement.kendall import pooled_kendall
+from custodes.stats.arrays import Floats, Ints
 from custodes.stats.learning.folds import splits
 from custodes.stats.resampling.resample import unit_sums, weighted_sums
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.integer[Any]]
 Predictor = Callable[[Floats], Floats]
 Fit = Callable[[Floats, Floats, NDArray[Any]], Predictor]
 
@@ -65,6 +62,7 @@ def heldout(
     NaN where no fold is defined (every one constant on either side in the resample, or nothing predicted). Outputs of
     different folds are never compared: their predictions come from different models.
 
+    >>> from custodes.stats.agreement.kendall import pooled_kendall
     >>> target = np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]])
     >>> fold = np.array([[0, 0], [0, 0], [1, 1]])
     >>> predictions = np.array([[[1.0, 3.0], [2.0, 4.0], [9.0, 8.0]]])
@@ -82,18 +80,6 @@ def heldout(
         total += np.nan_to_num(values, nan=0.0)
         defined += ~np.isnan(values)
     return np.where(defined > 0, total / np.maximum(defined, 1), np.nan)
-
-
-def heldout_kendall(target: Floats, predictions: Floats, fold: Ints, *, units: Ints, weights: NDArray[Any]) -> Floats:
-    """Give tau-b over all outputs of a fold, averaged over the folds where it is defined: see `heldout`.
-
-    >>> target, fold = np.array([[1.0, 2.0], [3.0, 4.0]]), np.zeros((2, 2), dtype=int)
-    >>> heldout_kendall(target, -target[None], fold, units=np.arange(2), weights=np.ones((1, 2))).round(9).tolist()
-    [[-1.0]]
-
-    Source: Kendall 1945.
-    """
-    return heldout(pooled_kendall, target, predictions, fold, units=units, weights=weights)
 
 
 def ordering_accuracy(human: Floats, metrics: Floats, *, units: Ints, weights: NDArray[Any]) -> Floats:
@@ -115,19 +101,3 @@ def ordering_accuracy(human: Floats, metrics: Floats, *, units: Ints, weights: N
     sums = weighted_sums(weights, unit_sums(np.stack([right, decided]), units=units, n_units=weights.shape[1]))
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(sums[:, 0] / sums[:, 1])
-
-
-def heldout_item_kendall(target: Floats, predictions: Floats, *, units: Ints, weights: NDArray[Any]) -> Floats:
-    """Give tau-b over the systems of each item, averaged over the items where it is defined -> (B, m).
-
-    For predictions whose folds keep items whole: the outputs of an item then come from one model. NaN where no item is
-    defined.
-
-    >>> target = np.array([[1.0, 2.0, 3.0], [1.0, 1.0, 1.0]])
-    >>> predictions = np.array([[[1.0, 3.0, 2.0], [1.0, 2.0, 3.0]]])
-    >>> heldout_item_kendall(target, predictions, units=np.arange(2), weights=np.ones((1, 2))).round(3).tolist()
-    [[0.333]]
-
-    Source: Kendall 1945.
-    """
-    return weighted_item_mean(within_item(target, predictions, kind="kendall"), units=units, weights=weights)

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import warnings
 from threading import Lock
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from custodes.errors import MissingExtraError
+from custodes.stats.arrays import Floats, Ints
 from custodes.stats.learning.folds import splits
-from custodes.stats.learning.ridge import scaling, standardised
-
-Floats = NDArray[np.float64]
+from custodes.stats.learning.ridge import CONSTANT, scaling, standardised
 
 ALPHAS = np.logspace(0, -3, 30)
 """Penalties from 1, where all weights are 0 (no correlation exceeds it), down to almost none."""
 
 _SWEEPS = 10_000  # of coordinate descent; a path that is not at its optimum by then is close enough
-_CONSTANT = 1e-12  # a spread below this share of the size is rounding
 _FILTERS = Lock()  # all threads share the filters of warnings
 _TOLERANCE = 1e-5  # duality gap, relative to the variance of the target
 
@@ -41,7 +37,7 @@ def lasso_weights(x: Floats, y: Floats, *, alphas: Floats) -> Floats:
     return _path(standardised(x, scaling(x)), y, alphas) / (_spread(y) or 1.0)
 
 
-def lasso_errors(x: Floats, y: Floats, fold: NDArray[np.integer[Any]], *, alphas: Floats) -> Floats:
+def lasso_errors(x: Floats, y: Floats, fold: Ints, *, alphas: Floats) -> Floats:
     """Squared errors on held-out rows at each penalty, in the squared units of y: fold (rows,) -> (alphas, rows).
 
     NaN in rows with fold -1, which are not trained on. Everything is standardised on the part trained on, so a penalty
@@ -78,11 +74,11 @@ def _path(z: Floats, y: Floats, alphas: Floats) -> Floats:
     products = {"precompute": z.T @ z, "Xy": z.T @ target} if z.shape[1] <= len(z) else {}
     with _FILTERS, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        path = lasso_path(z, target, alphas=alphas, max_iter=_SWEEPS, tol=_TOLERANCE, **products)[1]
-    return np.asarray(path.T * spread)
+        path = lasso_path(z, target, alphas=alphas, max_iter=_SWEEPS, tol=_TOLERANCE, **products)
+        return np.asarray(path[1].T * spread)
 
 
 def _spread(y: Floats) -> float:
     """The standard deviation of y, 0 where only rounding varies."""
     spread = float(y.std())
-    return spread if spread > _CONSTANT * float(np.abs(y).max()) else 0.0
+    return spread if spread > CONSTANT * float(np.abs(y).max()) else 0.0

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from custodes.errors import OptionError
 from custodes.stats.agreement.correlation import pearson
 from custodes.stats.agreement.ranks import mid_ranks
+from custodes.stats.arrays import Floats, Ints
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.integer[Any]]
 Objective = Literal["kendall", "spearman", "pearson", "accuracy"]
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 
@@ -52,26 +50,21 @@ def objective(kind: Objective, target: Floats, *, items: Ints) -> Callable[[Floa
 
 def _prepared(kind: Objective, target: Floats, items: Ints) -> Callable[[Floats], Floats]:
     """The same for finite predictions, few enough to hold several arrays of their size."""
-    if kind == "kendall":
-        return _Pairs(target, np.zeros_like(items)).tau_b
-    if kind == "spearman":
-        ranks = mid_ranks(target)
-        return lambda predictions: pearson(ranks, mid_ranks(predictions))
-    if kind == "pearson":
-        return lambda predictions: pearson(target, predictions)
-    if kind == "accuracy":
-        return _Pairs(target, items).accuracy
-    raise OptionError(f"objective: kind={kind!r} is none of {', '.join(OBJECTIVES)}")
+    if kind not in OBJECTIVES:
+        raise OptionError(f"objective: kind={kind!r} is none of {', '.join(OBJECTIVES)}")
+    if kind in ("kendall", "accuracy"):
+        return _Pairs(target, items).accuracy if kind == "accuracy" else _Pairs(target, np.zeros_like(items)).tau_b
+    known, read = (mid_ranks(target), mid_ranks) if kind == "spearman" else (target, np.asarray)
+    return lambda predictions: pearson(known, read(predictions))
 
 
 class _Pairs:
     """The pairs of rows of one item, and how often predictions order them as the target does."""
 
     def __init__(self, target: Floats, items: Ints) -> None:
-        n = len(target)
         self.item, per_item = np.unique(items, return_inverse=True, return_counts=True)[1:]
         value = np.unique(target, return_inverse=True)[1]
-        self.code, per_code = np.unique(self.item * n + value, return_inverse=True, return_counts=True)[1:]
+        self.code, per_code = np.unique(self.item * len(target) + value, return_inverse=True, return_counts=True)[1:]
         self.n_bits = max(0, len(per_code) - 1).bit_length()
         self.one_item = len(per_item) == 1
         self.pairs = _pairs(per_item)

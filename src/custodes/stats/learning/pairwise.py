@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.stats.arrays import Floats, Ints
+from custodes.stats.learning.folds import splits
+from custodes.stats.learning.ridge import PENALTY
 from custodes.stats.resampling.resample import unit_sums
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.integer[Any]]
 
 PENALTIES = np.logspace(1, -4, 11)
 """Penalties, relative to a column whose standard deviation within items is 1."""
@@ -49,8 +49,8 @@ def pairwise_logistic(
     within items, missing values at the column's mean. The penalty is the one with the highest log-likelihood over inner
     folds: the groups in sorted order, dealt in turn to five folds (fewer with fewer groups; nothing is random); between
     equals the larger. Weights are in the units of x; 0 for a column constant within items or without values, and all 0
-    where people tie every pair. Penalties are above 0, so that separable data have a finite answer; the caller makes
-    sure of two groups, unless there is a single penalty.
+    where people tie every pair. Penalties are above 0, so that separable data have a finite answer; with one group
+    nothing can choose, and it is `PENALTY`.
 
     >>> x = np.array([[3.0, 1.0], [2.0, 1.0], [5.0, 4.0], [6.0, 4.0]])
     >>> item = np.array([0, 0, 1, 1])
@@ -65,10 +65,8 @@ def pairwise_logistic(
     pairs = _preferred(z, y, items)
     if not len(pairs.winner):
         return np.zeros(x.shape[1])
-    if len(penalties) > 1:
-        penalties = _chosen(pairs, groups, np.sort(penalties)[::-1])
-    weights = _fitted(pairs, np.ones(len(pairs.winner)), float(penalties[0]), np.zeros(x.shape[1]))
-    return np.nan_to_num(weights / scale, nan=0.0)
+    penalty = float(penalties[0]) if len(penalties) == 1 else _chosen(pairs, groups, np.sort(penalties)[::-1])
+    return np.nan_to_num(_fitted(pairs, np.ones(len(pairs.winner)), penalty, np.zeros(x.shape[1])) / scale, nan=0.0)
 
 
 def _standardised(x: Floats, items: Ints) -> tuple[Floats, Floats]:
@@ -96,35 +94,30 @@ def _preferred(z: Floats, y: Floats, items: Ints) -> _Pairs:
     apart = [(np.flatnonzero(item[k:] == item[: len(item) - k]), k) for k in range(1, longest)]
     first = np.concatenate([order[at] for at, _ in apart] or [order[:0]])
     second = np.concatenate([order[at + k] for at, k in apart] or [order[:0]])
-    rated = y[~np.isnan(y)]
-    tie = _TIE * float(np.ptp(rated)) if len(rated) else 0.0
     margin = y[first] - y[second]
-    decided = np.abs(margin) > tie
-    winner = np.where(margin > 0, first, second)[decided]
-    loser = np.where(margin > 0, second, first)[decided]
+    decided = np.abs(margin) > _TIE * (np.fmax.reduce(y, initial=-np.inf) - np.fmin.reduce(y, initial=np.inf))
+    winner, loser = (np.where(margin > 0, *sides)[decided] for sides in ((first, second), (second, first)))
     by_winner = np.argsort(winner, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(winner, minlength=len(y)))])
     return _Pairs(z, winner[by_winner], loser[by_winner], starts)
 
 
-def _chosen(pairs: _Pairs, groups: NDArray[Any], penalties: Floats) -> Floats:
-    """The penalty (1,) with the highest held-out log-likelihood; penalties in descending order.
+def _chosen(pairs: _Pairs, groups: NDArray[Any], penalties: Floats) -> float:
+    """The penalty with the highest held-out log-likelihood; penalties in descending order.
 
-    A pair between two folds is neither trained on nor held out.
+    A pair between two folds is neither trained on nor held out. With one group nothing can choose.
     """
     group = np.unique(groups, return_inverse=True)[1]
-    n_folds = min(_INNER, int(group.max()) + 1)
-    assert n_folds >= 2
-    winner, loser = (group % n_folds)[pairs.winner], (group % n_folds)[pairs.loser]
+    if not group.any():
+        return PENALTY
     missed = np.zeros(len(penalties))
-    for f in range(n_folds):
-        train = ((winner != f) & (loser != f)).astype(np.float64)
-        held = ((winner == f) & (loser == f)).astype(np.float64)
+    for train, held in splits(group % _INNER):
         weights = np.zeros(pairs.x.shape[1])
+        trained, kept = ((own[pairs.winner] & own[pairs.loser]).astype(np.float64) for own in (train, held))
         for k, penalty in enumerate(penalties):
-            weights = _fitted(pairs, train, float(penalty), weights)
-            missed[k] += held @ _log_loss(_margins(pairs, weights))
-    return penalties[[int(np.argmin(missed))]]
+            weights = _fitted(pairs, trained, float(penalty), weights)
+            missed[k] += kept @ _log_loss(_margins(pairs, weights))
+    return float(penalties[int(np.argmin(missed))])
 
 
 def _fitted(pairs: _Pairs, count: Floats, penalty: float, start: Floats) -> Floats:

@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.stats.arrays import Floats
 from custodes.stats.learning import boost
 from custodes.stats.learning.folds import splits
-
-Floats = NDArray[np.float64]
 
 
 class Step(NamedTuple):

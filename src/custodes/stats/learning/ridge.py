@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from custodes.stats.arrays import Floats
+from custodes.stats.learning.folds import inner_folds, splits
 
 PENALTIES = np.logspace(2, -3, 21)
 """Ridge penalties, relative to the variance of a standardised column (1)."""
@@ -15,9 +16,8 @@ PENALTIES = np.logspace(2, -3, 21)
 PENALTY = 0.1
 """The penalty where nothing chooses one."""
 
-_INNER = 5  # folds that choose the penalty
 _LIMIT = 3  # standard deviations from the mean beyond which a score counts no further
-_CONSTANT = 1e-12  # a spread below this share of the size is rounding
+CONSTANT = 1e-12  # a spread below this share of the size is rounding
 
 
 class Scaling(NamedTuple):
@@ -57,8 +57,7 @@ def scaling(x: Floats) -> Scaling:
     """
     mean, scale = _moments(x)
     reach = _LIMIT * np.nan_to_num(scale, nan=0.0)
-    low, high = mean - reach, mean + reach
-    return Scaling(low, high, *_moments(np.clip(x, low, high)))
+    return Scaling(mean - reach, mean + reach, *_moments(np.clip(x, mean - reach, mean + reach)))
 
 
 def standardised(x: Floats, by: Scaling) -> Floats:
@@ -111,7 +110,7 @@ def _moments(x: Floats) -> tuple[Floats, Floats]:
     mean = np.where(present, x, 0.0).sum(axis=0) / n
     deviation = np.where(present, x - mean, 0.0)
     largest = np.abs(deviation).max(axis=0, initial=0.0)
-    varies = largest > _CONSTANT * np.abs(mean)
+    varies = largest > CONSTANT * np.abs(mean)
     unit = np.where(varies, largest, 1.0)  # squares of what is at most 1 neither overflow nor vanish
     scale = unit * np.sqrt(((deviation / unit) ** 2).sum(axis=0) / n)
     return np.where(present.any(axis=0), mean, np.nan), np.where(varies, scale, np.nan)
@@ -119,16 +118,12 @@ def _moments(x: Floats) -> tuple[Floats, Floats]:
 
 def _chosen(x: Floats, y: Floats, groups: NDArray[Any], penalties: Floats) -> Floats:
     """The penalty (1,) with the least squared error over the inner folds; penalties in descending order."""
-    group = np.unique(groups, return_inverse=True)[1]
-    n_folds = min(_INNER, int(group.max()) + 1)
-    if n_folds < 2:
+    fold = inner_folds(groups)
+    if not fold.any():
         return np.array([PENALTY])
-    fold = group % n_folds
     error = np.zeros(len(penalties))
-    for f in range(n_folds):
-        train, held = fold != f, fold == f
-        by = scaling(x[train])
-        mean = y[train].mean()
+    for train, held in splits(fold):
+        by, mean = scaling(x[train]), y[train].mean()
         path = _path(standardised(x[train], by), y[train] - mean, penalties)
         missed = (y[held] - mean)[:, np.newaxis] - standardised(x[held], by) @ path
         error += np.einsum("rk,rk->k", missed, missed)
@@ -140,5 +135,5 @@ def _path(z: Floats, centred: Floats, penalties: Floats) -> Floats:
     variance, axes = np.linalg.eigh(z.T @ z / len(z))
     along = axes.T @ (z.T @ centred / len(z))
     damped = np.maximum(variance, 0.0)[:, np.newaxis] + penalties
-    usable = damped > _CONSTANT * max(1.0, float(variance.max(initial=0.0)))  # with penalty 0: the least-norm solution
+    usable = damped > CONSTANT * max(1.0, float(variance.max(initial=0.0)))  # with penalty 0: the least-norm solution
     return np.asarray(axes @ np.where(usable, along[:, np.newaxis] / np.where(usable, damped, 1.0), 0.0))

@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.stats.arrays import Floats, Ints
 from custodes.stats.resampling.resample import permutation_p, unit_sums
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 CHUNK_CELLS = 1_000_000
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from custodes.stats.arrays import Ints
+from custodes.stats.correction.estimator import Counts
 
 KINDS = 12
 """What one annotation can add: three human preferences times the metric's win, tie, loss or silence."""
@@ -22,8 +23,8 @@ def annotation_order(available: NDArray[np.bool_], rng: np.random.Generator) -> 
     >>> sorted(order[0, :2].tolist()), int(order[0, 2])
     ([0, 2], 1)
     """
-    keys = rng.random(available.shape)
-    return np.asarray(np.argsort(np.where(available, keys, 2.0), axis=1, kind="stable"), dtype=np.int64)
+    keys = np.where(available, rng.random(available.shape), 2.0)
+    return np.asarray(np.argsort(keys, axis=1, kind="stable"), dtype=np.int64)
 
 
 def granted(wanted: Ints, left: NDArray[Any]) -> Ints:
@@ -68,15 +69,14 @@ def counted(kinds: NDArray[np.int8], start: Ints, stop: Ints) -> Ints:
     return np.stack([(taken == kind).sum(axis=-1) for kind in range(KINDS)], axis=-1)
 
 
-def tables(counts: Ints, metric: Ints) -> tuple[Ints, Ints, Ints]:
-    """Paired (..., 3, 3), metric-only (..., 3) and human-only (..., 3) counts once some items are annotated.
+def tables(counts: Ints, metric: Ints) -> Counts:
+    """What an estimator reads once some items are annotated.
 
     `counts` (..., 12) of annotations by kind, `metric` (..., 3) the metric's own over all items.
 
-    >>> paired, metric_only, human_only = tables(np.eye(12, dtype=np.int64)[5], np.array([4, 3, 2]))
-    >>> paired.tolist(), metric_only.tolist(), human_only.tolist()
+    >>> made = tables(np.eye(12, dtype=np.int64)[5], np.array([4, 3, 2]))
+    >>> made.paired.tolist(), made.metric_only.tolist(), made.human_only.tolist()
     ([[0, 0, 0], [0, 1, 0], [0, 0, 0]], [4, 2, 2], [0, 0, 0])
     """
     square = counts.reshape(*counts.shape[:-1], 3, 4)
-    paired = square[..., :3]
-    return paired, metric - paired.sum(axis=-2), square[..., 3]
+    return Counts(square[..., :3], metric - square[..., :3].sum(axis=-2), square[..., 3])

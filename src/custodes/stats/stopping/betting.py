@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from custodes.stats.arrays import Floats
 
 _NODES = 48  # stakes; any finite set is valid, more of them bring no narrower interval
 _STEPS = 40  # halvings of an interval of at most 2: closer than 1e-11

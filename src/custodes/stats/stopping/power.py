@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.stats.arrays import Floats
 from custodes.stats.correction.dirichlet import human_theta
-
-Floats = NDArray[np.float64]
 
 _SIGNS = np.array([1.0, 0.0, -1.0])
 
@@ -28,12 +27,10 @@ def human_power(shares: Floats, n: NDArray[np.integer[Any]], *, gamma: float) ->
     """
     from scipy.special import betainc, gammaln, xlog1py, xlogy
 
-    largest = int(n.max(initial=0))
-    untied = np.arange(largest + 1)
+    untied = wins = np.arange(int(n.max(initial=0)) + 1)
     # The smallest number of wins that decides, for each number of untied annotations (one more than all: none does).
-    wins = np.arange(largest + 1)
-    enough = human_theta(wins, np.maximum(untied[:, np.newaxis] - wins, 0)) > 1 - gamma / 2
-    enough &= wins <= untied[:, np.newaxis]
+    losses = untied[:, np.newaxis] - wins
+    enough = (human_theta(wins, np.maximum(losses, 0)) > 1 - gamma / 2) & (losses >= 0)
     need = np.where(enough.any(axis=1), enough.argmax(axis=1), untied + 1)
     size, ties = n[:, np.newaxis], np.asarray(shares)[:, 1:2]
     possible = untied <= size

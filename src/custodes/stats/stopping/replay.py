@@ -8,14 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.stats.arrays import Floats, Ints
+from custodes.stats.correction.estimator import Items
 from custodes.stats.decisions.outcome import error_types
 from custodes.stats.stopping.allocation import KINDS, counted, granted, tables
-from custodes.stats.stopping.rules import Evidence, Rule, rule_on
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-TogetherEvidence = Callable[[Ints, NDArray[np.bool_]], Evidence]
-"""What an estimator of all pairs together says: annotations so far (replications, pairs) -> those judged, flat."""
+from custodes.stats.stopping.rules import Rule, rule_on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,17 +20,19 @@ class Answers:
     """What people would say, in the order they are asked.
 
     `kinds` (replications, pairs, items) as in `allocation.kinds_of`; `available` (replications, pairs), how many of
-    them exist; `metric` (replications, pairs, 3), the metric's own outcome over all items.
+    them exist; `metric` (replications, pairs, 3), the metric's own outcome over all items; `items`: which items are
+    annotated once each pair has so many (replications, pairs), for estimators that need them.
     """
 
     kinds: NDArray[np.int8]
     available: Ints
     metric: Ints
+    items: Callable[[Ints], Items] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Replayed:
-    """Where each replication ended: `n` and `decision` (replications, pairs), `p` (replications, pairs, 3).
+    """Where each replication ended: `n` and `decision` (replications, pairs).
 
     By round (rounds, replications): `annotations` in all, shares of pairs that are `decided` and whose decision then is
     `correct`, mean `kld` in nats against the reference.
@@ -41,22 +40,13 @@ class Replayed:
 
     n: Ints
     decision: NDArray[np.int8]
-    p: Floats
     annotations: Ints
     decided: Floats
     correct: Floats
     kld: Floats
 
 
-def replay(
-    answers: Answers,
-    rule: Rule,
-    *,
-    budget: int | None,
-    reference: NDArray[np.int8],
-    truth: Floats,
-    together: TogetherEvidence | None,
-) -> Replayed:
+def replay(answers: Answers, rule: Rule, *, reference: NDArray[np.int8], truth: Floats) -> Replayed:
     """Algorithm 2: every round annotates all open pairs up to the next look, judges them, closes what is settled.
 
     `reference` (pairs,) are the decisions and `truth` (pairs, 3) the outcome shares to compare with.
@@ -66,27 +56,26 @@ def replay(
     shape = answers.available.shape
     n, counts = np.zeros(shape, dtype=np.int64), np.zeros((*shape, KINDS), dtype=np.int64)
     decision, p = np.zeros(shape, dtype=np.int8), np.full((*shape, 3), 1 / 3)
-    left = np.full(shape[0], np.iinfo(np.int64).max if budget is None else budget)
+    left = np.full(shape[0], rule.budget)
     last = np.minimum(answers.available, rule.looks[-1])
     is_open = last > 0
     rounds: list[tuple[Ints, Floats, Floats, Floats]] = []
     for look, target in enumerate(rule.looks):
-        wanted = np.where(is_open, np.minimum(target, last) - n, 0)
-        given = granted(wanted, left)
+        given = granted(np.where(is_open, np.minimum(target, last) - n, 0), left)
         counts += counted(answers.kinds, n, n + given)
         n, left = n + given, left - given.sum(axis=1)
         judged = given > 0
         if judged.any():
-            parts = tables(counts[judged], answers.metric[judged])
-            evidence = together(n, judged) if together else None
-            ruling = rule_on(rule, *parts, look=look, last=last[judged], evidence=evidence)
-            decision[judged], p[judged] = ruling.decision, ruling.p
-            is_open[judged] = ~ruling.closed
+            items = answers.items(n) if answers.items and rule.estimator.needs_items else None
+            known = tables(counts[judged], answers.metric[judged])
+            decision[judged], is_open[judged], p[judged] = rule_on(
+                rule, known, look=look, last=last[judged], items=items, judged=judged
+            )
         is_open &= (n < last) & (left > 0)[:, np.newaxis]
         correct = error_types(reference, decision)[..., 0]
         rounds.append((n.sum(axis=1), (decision != 0).mean(axis=1), correct, mean_kld(p, truth)))
     annotations, decided, correct, kld = (np.stack(column) for column in zip(*rounds, strict=True))
-    return Replayed(n=n, decision=decision, p=p, annotations=annotations, decided=decided, correct=correct, kld=kld)
+    return Replayed(n=n, decision=decision, annotations=annotations, decided=decided, correct=correct, kld=kld)
 
 
 def mean_kld(p: Floats, truth: Floats) -> Floats:

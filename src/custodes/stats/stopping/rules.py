@@ -1,32 +1,101 @@
-"""When to stop asking people about a pair: decided, settled in advance, or not worth it."""
+"""A stopping rule: an estimator, looks and what each asks, what closes a pair. A new way to close is one more value."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.correction.dirichlet import human_theta
-from custodes.stats.correction.estimate import ESTIMATORS, Estimate
-from custodes.stats.correction.screening import screened
+from custodes.stats.arrays import Floats, Ints
+from custodes.stats.correction.estimator import Counts, Estimator, Evidence, Items, decide
 from custodes.stats.stopping.betting import betting_interval, log_wealth
-from custodes.stats.stopping.sequential import group_sequential_bounds, predictive_probability
+from custodes.stats.stopping.sequential import predictive_probability
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Boundary = Literal["none", "pocock", "obrien-fleming"]
 
-BOUNDARIES = ("none", "pocock", "obrien-fleming")
-STOPS = ("decided", "futility", "equivalence", "anytime")
-HUMAN = "human"
-"""The estimator of people's annotations alone, a closed form."""
-MIXTURE = "mixture"
-"""The estimator of the mixture model, by draws."""
-POOLED = "pooled"
-"""The estimator of all pairs together, from people's annotations alone."""
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """Tables (...) at a look: people's outcomes `human` (..., 3), how many annotations each will have at its `last`
+    look, and what the estimator says. `gamma` is the level, `tail` what this look makes of it, `bound` the |z| that the
+    last look asks."""
+
+    human: Ints
+    last: Ints
+    seen: Evidence
+    gamma: float
+    tail: float
+    bound: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deciding:
+    """How a pair is decided: 1, 0 or -1 of each table, the interval of its margin, and the |z| that will decide at the
+    last look. `anytime`: valid however often one looks, by people's annotations alone."""
+
+    name: str
+    decide: Callable[[Look], NDArray[np.int8]]
+    interval: Callable[[Look], tuple[Floats, Floats]]
+    bound: Callable[[Look], Floats | float]
+    anytime: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Closing:
+    """What closes an undecided pair, by a limit that the option of its name gives."""
+
+    name: str
+    closes: Callable[[Look, Deciding, float], NDArray[np.bool_]]
+    needs_interval: bool
+
+
+def _by_wealth(look: Look) -> NDArray[np.int8]:
+    """Betting on people's annotations has refuted a tie."""
+    refuted = log_wealth(look.human, margin=np.zeros(look.last.shape)) >= -np.log(look.gamma)
+    return np.asarray(np.sign(look.human[..., 0] - look.human[..., 2]) * refuted, dtype=np.int8)
+
+
+def _wealth_bound(look: Look) -> Floats:
+    """Betting will decide at this |z|: its wealth is (2 pi / V)^.5 / 2 exp(z^2 / 2), V untied annotations."""
+    untied = look.last * (look.human[..., 0] + look.human[..., 2] + 2) / (look.human.sum(axis=-1) + 3)
+    return np.asarray(np.sqrt(2 * np.log(np.maximum(np.sqrt(2 * untied / np.pi), 1.0) / look.gamma)))
+
+
+def _is_futile(look: Look, deciding: Deciding, limit: float) -> NDArray[np.bool_]:
+    """The chance of being decided by the last look is below the limit."""
+    share = look.human.sum(axis=-1) / np.maximum(look.last, 1)
+    chance = predictive_probability(look.seen.margin, look.seen.sd, share=share, bound=deciding.bound(look))
+    return np.asarray(chance < limit)
+
+
+def _is_equivalent(look: Look, deciding: Deciding, limit: float) -> NDArray[np.bool_]:
+    """The interval of the margin lies within plus or minus the limit."""
+    low, high = deciding.interval(look)
+    return np.asarray((low > -limit) & (high < limit))
+
+
+STOPS: dict[str, Deciding | Closing] = {
+    own.name: own
+    for own in (
+        Deciding(
+            name="decided",  # theta is beyond what the look asks
+            decide=lambda look: decide(look.seen.theta, gamma=2 * look.tail),
+            interval=lambda look: (look.seen.low, look.seen.high),
+            bound=lambda look: look.bound,
+            anytime=False,
+        ),
+        Closing(name="futility", closes=_is_futile, needs_interval=False),
+        Closing(name="equivalence", closes=_is_equivalent, needs_interval=True),
+        Deciding(
+            name="anytime",
+            decide=_by_wealth,
+            interval=lambda look: betting_interval(look.human, level=look.gamma),
+            bound=_wealth_bound,
+            anytime=True,
+        ),
+    )
+}
+"""Parts of a stopping rule by name; the first is on unless another one decides."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,160 +103,57 @@ class Rule:
     """How one pair is judged at each look.
 
     `looks`: annotations of a pair at each look, increasing. `bounds`: the |z| that each look asks; theta decides where
-    it is beyond the normal probability of that. `anytime`: the betting interval decides instead. `futility`: a pair is
-    given up below this predictive probability of being decided at the last look. `equivalence`: a pair is settled as
-    not different when the interval of its margin lies within plus or minus this. `seed` of the draws of an estimator.
+    it is beyond the normal probability of that. `closings`: what else closes a pair, each with its limit. `seed` of the
+    draws of an estimator. `budget`: how many annotations may be made of all pairs together.
     """
 
-    estimator: str
+    estimator: Estimator
     gamma: float
     looks: tuple[int, ...]
     bounds: tuple[float, ...]
-    anytime: bool
-    futility: float | None
-    equivalence: float | None
+    deciding: Deciding
+    closings: tuple[tuple[Closing, float], ...]
     seed: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ruling:
-    """Of each table: `decision` 1, 0 or -1, `closed` (ask no more), outcome shares `p` (..., 3), NaN for estimators of
-    the margin alone."""
-
-    decision: NDArray[np.int8]
-    closed: NDArray[np.bool_]
-    p: Floats
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evidence:
-    """What an estimator says of tables (...), as far as a rule asks: `low` and `high` bound the margin at 1 - gamma."""
-
-    theta: Floats
-    margin: Floats
-    sd: Floats
-    low: Floats
-    high: Floats
-    p: Floats
-
-    def where(self, mask: NDArray[np.bool_]) -> Evidence:
-        """The evidence of some of the tables."""
-        return Evidence(**{name: values[mask] for name, values in vars(self).items()})
-
-
-def looks_every(batch: int, most: int) -> tuple[int, ...]:
-    """A look after every batch, the last one when all is annotated.
-
-    >>> looks_every(10, 25)
-    (10, 20, 25)
-    """
-    return (*range(batch, most, batch), most)
-
-
-def boundary_of(looks: Sequence[int], *, boundary: Boundary | float, gamma: float) -> tuple[float, ...]:
-    """The |z| each look asks: of a single test at `gamma`, of a group-sequential boundary, or a number for all looks.
-
-    >>> [round(z, 2) for z in boundary_of((10, 20, 30), boundary="pocock", gamma=0.05)]
-    [2.29, 2.29, 2.29]
-    """
-    from scipy.special import ndtri
-
-    if not isinstance(boundary, str):
-        return (float(boundary),) * len(looks)
-    if boundary == "none":
-        return (float(-ndtri(gamma / 2)),) * len(looks)
-    return tuple(group_sequential_bounds(looks, kind=boundary, level=gamma).tolist())
+    budget: int
 
 
 def rule_on(
-    rule: Rule, paired: Ints, metric_only: Ints, human_only: Ints, *, look: int, last: Ints, evidence: Evidence | None
-) -> Ruling:
-    """Judge tables at a look: paired (..., 3, 3) [human, metric], metric_only and human_only (..., 3).
+    rule: Rule, counts: Counts, *, look: int, last: Ints, items: Items | None, judged: NDArray[np.bool_]
+) -> tuple[NDArray[np.int8], NDArray[np.bool_], Floats]:
+    """Judge tables at a look: decisions 1, 0 or -1, whether to go on asking, and outcome shares (..., 3), NaN for
+    estimators of the margin alone.
 
-    `last` (...) is how many annotations each will have at its last look. `evidence` replaces what the rule's estimator
-    says of each table (for estimators that look at all pairs together).
+    `last` (...) is how many annotations each will have at its last look. `items`: all that is annotated, for estimators
+    that need items, and which of their answers are `judged`.
     """
     from scipy.special import ndtr
 
-    human = paired.sum(axis=-1) + human_only
-    n = human.sum(axis=-1)
     tail = float(ndtr(-rule.bounds[look]))
-    seen = evidence or _evidence(rule, paired, metric_only, human_only, human, tail=tail)
-    low, high = seen.low, seen.high
-    if rule.anytime:
-        sign = np.sign(human[..., 0] - human[..., 2])
-        decision = (sign * (log_wealth(human, margin=np.zeros(n.shape)) >= -np.log(rule.gamma))).astype(np.int8)
-        if rule.equivalence is not None:
-            low, high = betting_interval(human, level=rule.gamma)
-    else:
-        decision = (seen.theta > 1 - tail).astype(np.int8) - (seen.theta < tail).astype(np.int8)
-    closed = decision != 0
-    if rule.equivalence is not None:
-        closed |= (low > -rule.equivalence) & (high < rule.equivalence)
-    if rule.futility is not None:
-        bound = _anytime_bound(rule, human, last) if rule.anytime else np.asarray(rule.bounds[-1])
-        share = n / np.maximum(last, 1)
-        closed |= predictive_probability(seen.margin, seen.sd, share=share, bound=bound) < rule.futility
-    return Ruling(decision=decision, closed=closed, p=seen.p)
-
-
-def evidence_of(estimate: Estimate, *, gamma: float) -> Evidence:
-    """An estimate made with confidence 1 - gamma, as a rule reads it.
-
-    Draws worth n resolve no probability below 1 / n, so theta is kept that far from 0 and 1: a boundary may ask more.
-    """
-    from scipy.special import ndtri
-
-    resolved = np.nan_to_num(1 / (estimate.effective_draws + 2), nan=0.0)
-    return Evidence(
-        theta=np.clip(estimate.theta, resolved, 1 - resolved),
-        margin=estimate.margin,
-        sd=(estimate.margin_high - estimate.margin_low) / (-2 * ndtri(gamma / 2)),
-        low=estimate.margin_low,
-        high=estimate.margin_high,
-        p=estimate.p,
-    )
-
-
-def _evidence(rule: Rule, paired: Ints, metric_only: Ints, human_only: Ints, human: Ints, *, tail: float) -> Evidence:
-    if rule.estimator == HUMAN and rule.equivalence is None:
-        return _from_people(human)
-    if rule.estimator == MIXTURE and rule.equivalence is None:
-        return _from_mixture(paired, metric_only, human_only, tail=tail, seed=rule.seed)
-    # One seed for all looks: these estimates depend on their table alone, not on what else is judged with it.
-    estimate = ESTIMATORS[rule.estimator](
-        paired,
-        metric_only,
-        human_only,
-        confidence=1 - rule.gamma,
+    here = Look(
+        human=counts.human,
+        last=last,
+        seen=_evidence(rule, counts, tail) if items is None else _estimated(rule, items).where(judged),
         gamma=rule.gamma,
-        rng=np.random.default_rng(rule.seed),
+        tail=tail,
+        bound=rule.bounds[-1],
     )
-    return evidence_of(estimate, gamma=rule.gamma)
+    decision = rule.deciding.decide(here)
+    closed = decision != 0
+    for closing, limit in rule.closings:
+        closed |= closing.closes(here, rule.deciding, limit)
+    return decision, ~closed, here.seen.p
 
 
-def _from_people(human: Ints) -> Evidence:
-    """Posterior moments under a uniform prior, without the interval, which takes much longer than all the rest."""
-    n = human.sum(axis=-1)
-    p = (human + 1) / (n + 3)[..., np.newaxis]
-    margin = p[..., 0] - p[..., 2]
-    sd = np.sqrt((p[..., 0] + p[..., 2] - margin**2) / (n + 4))
-    undefined = np.full(n.shape, np.nan)
-    theta = human_theta(human[..., 0], human[..., 2])
-    return Evidence(theta=theta, margin=margin, sd=sd, low=undefined, high=undefined, p=p)
+def _evidence(rule: Rule, counts: Counts, tail: float) -> Evidence:
+    """As precise as the decision needs, and without the interval where nothing asks for it: a replay judges very many
+    tables."""
+    if rule.estimator.quick and not any(closing.needs_interval for closing, _ in rule.closings):
+        return rule.estimator.quick(counts, tail=tail, rng=np.random.default_rng(rule.seed))
+    return _estimated(rule, counts)
 
 
-def _from_mixture(paired: Ints, metric_only: Ints, human_only: Ints, *, tail: float, seed: int) -> Evidence:
-    """As precise as the decision needs and without the interval: a replay judges very many tables."""
-    seen = screened(paired, metric_only, human_only, tail=tail, rng=np.random.default_rng(seed))
-    resolved = 1 / (seen.effective_draws + 2)
-    undefined = np.full(seen.theta.shape, np.nan)
-    theta = np.clip(seen.theta, resolved, 1 - resolved)
-    return Evidence(theta=theta, margin=seen.margin, sd=seen.sd, low=undefined, high=undefined, p=seen.p)
-
-
-def _anytime_bound(rule: Rule, human: Ints, last: Ints) -> Floats:
-    """The |z| at which betting will decide at the last look: wealth of (2 pi / V)^.5 / 2 exp(z^2 / 2), V untied."""
-    n = human.sum(axis=-1)
-    untied = last * (human[..., 0] + human[..., 2] + 2) / (n + 3)
-    return np.asarray(np.sqrt(2 * np.log(np.maximum(np.sqrt(2 * untied / np.pi), 1.0) / rule.gamma)))
+def _estimated(rule: Rule, about: Counts | Items) -> Evidence:
+    # One seed for all looks: these estimates depend on their table alone, not on what else is judged with it.
+    rng = np.random.default_rng(rule.seed)
+    estimate = rule.estimator.estimate(about, confidence=1 - rule.gamma, gamma=rule.gamma, rng=rng)
+    return Evidence.of(estimate, gamma=rule.gamma)

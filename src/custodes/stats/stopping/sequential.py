@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Boundary = Literal["pocock", "obrien-fleming"]
+from custodes.stats.arrays import Floats
 
 _NODES = 32  # Gauss-Legendre nodes at least
 _NODES_A_SD = 2  # more for each standard deviation of a step that fits between the bounds
 
 
-def group_sequential_bounds(information: Sequence[float] | Floats, *, kind: Boundary, level: float) -> Floats:
+Shape = Callable[[Floats], Floats]
+
+BOUNDARIES: dict[str, Shape | None] = {
+    "none": None,
+    "pocock": np.ones_like,
+    "obrien-fleming": lambda share: 1 / np.sqrt(share),
+}
+"""Boundary to the |z| that looks ask relative to each other, from their shares of the last look's information; None:
+each decides as if it were the only one. The first is the default."""
+
+
+def group_sequential_bounds(information: Sequence[float] | Floats, *, shape: Shape | None, level: float) -> Floats:
     """Critical |z| at each look, so that without a difference the chance of ever crossing is `level`: (looks,) -> same.
 
-    `information` is what each look knows in any unit (number of annotations), increasing. `pocock` asks the same |z| of
-    every look, `obrien-fleming` much more of early ones: c / sqrt(share of the last look's information).
+    `information` is what each look knows in any unit (number of annotations), increasing. Without a `shape` each
+    look keeps the level by itself.
 
-    >>> group_sequential_bounds([1, 2, 3], kind="pocock", level=0.05).round(3).tolist()
+    >>> group_sequential_bounds([1, 2, 3], shape=BOUNDARIES["pocock"], level=0.05).round(3).tolist()
     [2.289, 2.289, 2.289]
-    >>> group_sequential_bounds([1, 2, 3, 4, 5], kind="obrien-fleming", level=0.05).round(2).tolist()
+    >>> group_sequential_bounds([1, 2, 3, 4, 5], shape=BOUNDARIES["obrien-fleming"], level=0.05).round(2).tolist()
     [4.56, 3.23, 2.63, 2.28, 2.04]
 
     Source: Pocock 1977; O'Brien and Fleming 1979; the recursion of Armitage, McPherson and Rowe 1969.
@@ -36,13 +46,13 @@ def group_sequential_bounds(information: Sequence[float] | Floats, *, kind: Boun
     assert (np.diff(share, prepend=0.0) > 0).all()
     assert 0 < level < 1
     share = share / share[-1]
-    shape = np.ones(len(share)) if kind == "pocock" else 1 / np.sqrt(share)
     # Not less than a single look, not more than as many independent looks.
     least, most = -ndtri(level / 2), -ndtri(level / 2 / len(share))
-    if len(share) == 1:
-        return np.array([least])
-    constant = brentq(lambda c: crossing_probability(c * shape, share) - level, least * 0.999, most * 1.001, xtol=1e-9)
-    return np.asarray(constant * shape)
+    if shape is None or len(share) == 1:
+        return np.full(len(share), least)
+    ratio = shape(share)
+    constant = brentq(lambda c: crossing_probability(c * ratio, share) - level, least * 0.999, most * 1.001, xtol=1e-9)
+    return np.asarray(constant * ratio)
 
 
 def crossing_probability(bounds: Floats, information: Floats) -> float:

@@ -1,0 +1,153 @@
+"""The safety net of a redesign: every table of every question on four studies, written out and compared.
+
+    python benchmarks/tables.py write before/        # with the code before
+    python benchmarks/tables.py write after/         # with the code after
+    python benchmarks/tables.py compare before/ after/ --renamed renamed.txt
+
+Lines of `renamed.txt` are `question.table.old=new`. Timings and the order of rows do not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+import custodes as cu
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+TURNED = pl.DataFrame({"rater": ["BaryScore*", "DepthScore*", "InfoLM*"], "higher_is_better": ["false"] * 3})
+WMT = "wmt23-en-de/mt-metrics-eval-v2.wmt23.en-de.tar.gz::wmt23/en-de"
+LOOKS = [cu.Stopping(stop=stop, looks=(10, 20, 40), boundary="pocock") for stop in ("decided", "futility")]
+PLANS = [cu.Stopping(batch=batch, budget=budget) for batch in (10, 20) for budget in (None, 200)]
+TOLERANCE = 1e-9
+
+STUDIES: dict[str, tuple[Callable[[], cu.Study], dict[str, Any], str | None]] = {
+    "demo": (lambda: cu.read("demo"), {"metrics": "!overlap-stem"}, "fluency"),
+    "summeval": (
+        lambda: cu.read(DATA / "summeval" / "ratings.csv.gz"),
+        {"human": "expert*", "metrics": "bertscore*,BEwTE*,Me*"},
+        "coherence",
+    ),
+    "wmt23": (
+        lambda: cu.read(f"{DATA}/{WMT}"),
+        {"human": "mqm", "systems": "!refA", "metrics": "*COMET*,BLEU*,chrF*,GEMBA*"},
+        None,
+    ),
+    "hanna": (
+        lambda: cu.read(DATA / "hanna" / "ratings.csv.gz").describe(raters=TURNED),
+        {"systems": "!Human", "metrics": "BERT*,chrF*,BLEU*,ROUGE-*", "aspect": "Coherence,Empathy"},
+        "Coherence",
+    ),
+}
+"""Name to how it is read, what is selected, and the target of combinations."""
+
+
+def answers(name: str) -> Iterator[tuple[str, Any]]:
+    """Every question of a study with few resamples, and its answer."""
+    read, chosen, target = STUDIES[name]
+    study = read()
+    people = {option: value for option, value in chosen.items() if option != "metrics"}
+    untargeted = {option: value for option, value in chosen.items() if option != "aspect"}
+    estimators = ["ppi", "inversion", "poststratified", "pooled", *(["mixture"] if name == "demo" else [])]
+    methods = ["ridge", "best", "equal", "pairwise", "xgboost", "blend"]
+    few = {"resamples": 20}
+    yield "check", cu.check(study, **people)
+    yield "agreement", cu.agreement(study, **few, **chosen)
+    yield "agreement-calibrated", cu.agreement(study, ties="calibrated", aggregate="vote", **few, **chosen)
+    yield "favoritism", cu.favoritism(study, **few, **people)
+    yield "ranking", cu.ranking(study, **few, **people)
+    yield "verdict", cu.verdict(study, **few, **chosen)
+    yield "correction", cu.correction(study, estimator=estimators, equivalence=0.2, **chosen)
+    asked = {"estimator": ["human", "pooled"], "stopping": LOOKS, "replications": 4, "null": True}
+    yield "protocol", cu.protocol(study, **asked, **few, **people)
+    yield "plan", cu.plan(study, estimator="ppi", replications=5, items=60, **chosen)
+    yield "plan-assumed", cu.plan(channel="ideal", estimator="ppi", replications=10, stopping=PLANS)
+    yield "complementarity", cu.complementarity(study, **few, **people)
+    yield "ceiling", cu.ceiling(study, model="ridge", steps=3, **few, **chosen)
+    yield "combine", cu.combine(study, target=target, method=methods, repeats=1, **few, **untargeted)
+
+
+def write(folder: Path, names: list[str]) -> None:
+    """A Parquet file a table, and the notes of each answer."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        for question, result in answers(name):
+            for table, frame in result.tables().items():
+                frame.write_parquet(folder / f"{name}.{question}.{table}.parquet")
+            notes = sorted({(note.rule, note.message) for note in result.notes})
+            (folder / f"{name}.{question}.notes.json").write_text(json.dumps(notes, indent=1))
+            print(name, question, flush=True)
+
+
+def compare(before: Path, after: Path, renamed: list[tuple[str, str]]) -> int:
+    """How many tables differ; says where."""
+    differing = 0
+    for path in sorted(before.iterdir()):
+        told = path.name.removesuffix(path.suffix)
+        other = after / path.name
+        if not other.exists():
+            found = ["is gone"]
+        elif path.suffix == ".json":
+            found = ["other notes"] if path.read_text() != other.read_text() else []
+        else:
+            _, question, table = told.split(".")
+            here = ((*old.rsplit(".", 1), new) for old, new in renamed)
+            names = {old: new for where, old, new in here if fnmatch(f"{question}.{table}", where)}
+            found = list(_differences(pl.read_parquet(path).rename(names, strict=False), pl.read_parquet(other)))
+        differing += bool(found)
+        for difference in found:
+            print(f"{told}: {difference}")
+    print(f"{differing} tables differ")
+    return int(differing > 0)
+
+
+def _differences(old: pl.DataFrame, new: pl.DataFrame) -> Iterator[str]:
+    if lost := [name for name in old.columns if name not in new.columns]:
+        yield f"columns lost: {', '.join(lost)}"
+    if old.height != new.height:
+        yield f"{old.height} rows before, {new.height} after"
+        return
+    common = [name for name in old.columns if name in new.columns and name != "seconds"]
+    keys = [name for name in common if old[name].dtype == pl.String]
+    old, new = (frame.sort(keys, maintain_order=True) if keys else frame for frame in (old, new))
+    for name in common:
+        numeric = old[name].dtype.is_numeric() and new[name].dtype.is_numeric()
+        x, y = old[name], new[name]
+        if numeric:
+            x, y = x.cast(pl.Float64), y.cast(pl.Float64)
+            other = ((x - y).abs() > TOLERANCE * (1 + x.abs())).fill_null(False) | (x.is_null() != y.is_null())
+        else:
+            other = pl.Series([a != b for a, b in zip(x.to_list(), y.to_list(), strict=True)], dtype=pl.Boolean)
+        if other.any():
+            places = f"{other.sum()} of {old.height} rows"
+            yield f"{name} differs in {places}: {x.filter(other)[0]} before, {y.filter(other)[0]} after"
+
+
+def main() -> int:
+    """Write or compare."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    writing, comparing = verbs.add_parser("write"), verbs.add_parser("compare")
+    writing.add_argument("folder", type=Path)
+    writing.add_argument("studies", nargs="*", default=list(STUDIES), help=f"of {', '.join(STUDIES)}")
+    comparing.add_argument("before", type=Path)
+    comparing.add_argument("after", type=Path)
+    comparing.add_argument("--renamed", type=Path)
+    given = parser.parse_args()
+    if given.verb == "write":
+        write(given.folder, given.studies)
+        return 0
+    lines = given.renamed.read_text().splitlines() if given.renamed else []
+    return compare(
+        given.before, given.after, [(old, new) for old, _, new in (line.partition("=") for line in lines if line)]
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,349 @@
+"""Which weighing of the metrics follows people best, and how well, on data it has not seen?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from typing import Self, Unpack
+
+import numpy as np
+import polars as pl
+
+from custodes.combining.combined_metric import CombinedMetric
+from custodes.combining.costs import Costs, costs_of, path_columns
+from custodes.combining.methods import DEFAULT, METHODS, Formula, Method
+from custodes.combining.normalise import Normalisation, contradictions
+from custodes.combining.tables import (
+    comparison_columns,
+    difference_columns,
+    favoritism_columns,
+    group_columns,
+    held_out_ratings,
+    pruning_columns,
+    weight_columns,
+)
+from custodes.combining.task import Task, aspect_of, aspects_of, task
+from custodes.combining.validation import STATISTICS, Terms, Trial, lesson_of, tried
+from custodes.data.notes import Note
+from custodes.data.ratings import Ratings
+from custodes.data.scale import BEYOND
+from custodes.data.study import Study
+from custodes.errors import CustodesError, OptionError, listed
+from custodes.evaluate.judges import few_clusters_notes
+from custodes.evaluate.parallel import one_core
+from custodes.evaluate.question import Rng, question
+from custodes.evaluate.result import Provenance, Result, result
+from custodes.evaluate.setting import Selection, one_of
+from custodes.evaluate.tables import count, label, score, share, table
+from custodes.progress import Progress, silent
+from custodes.stats.arrays import Floats
+from custodes.stats.learning.objective import Objective
+
+LEFT_OUT = "no-combination"
+"""The rule of the note of a target of which nothing can be learnt."""
+
+
+@result
+class Combine(Result):
+    """Ways of combining metrics. `model` is the combination, fitted on everything by the first method, and `held_out`
+    the ratings of every method for outputs that it had not seen (of the first repeat), both of the first target. See
+    `combine`."""
+
+    BY, PICTURE = "target", "method_comparison"
+
+    comparison: pl.DataFrame = table(
+        "Each method's agreement with people on outputs that it had not seen.",
+        label("method", "way of combining; the first one is kept", "Way of combining"),
+        score(
+            "kendall",
+            "Kendall's tau-b over the outputs of a held-out fold, mean over folds and repeats",
+            "Kendall τ-b",
+            interval=True,
+            best="high",
+        ),
+        score(
+            "spearman", "the same of Spearman's correlation", "Spearman ρ", interval=True, essential=False, best="high"
+        ),
+        score("pearson", "of Pearson's", "Pearson r", interval=True, essential=False, best="high"),
+        share(
+            "accuracy",
+            "share of pairs of outputs of one item, on which people do not tie, that are in people's order; null with"
+            " `folds='system'`",
+            "In people’s order",
+            interval=True,
+            best="high",
+        ),
+        score("spread", "standard deviation of the objective over repeats; null with one"),
+        score("seconds", "of a fit, mean"),
+        score("metrics_used", "mean over fits"),
+    )
+    differences: pl.DataFrame = table(
+        "The gaps between methods.",
+        label("method_a", "a row of `comparison`"),
+        label("method_b", "another one"),
+        score("difference", "of the objective, method_a minus method_b, from the same resamples", interval=True),
+        rows=lambda made: made.differences.filter(pl.col("method_a") == pl.col("method_a").first()),
+    )
+    favoritism: pl.DataFrame = table(
+        "Whom the held-out ratings of the first repeat favour. No row where people gave verdicts, or rated no two"
+        " outputs of one item, or with `folds='system'`.",
+        label("method", "as above", "Way of combining"),
+        score("mean_abs_favi", "mean of |favi| over pairs of systems", "mean |Favi-Score|", interval=True),
+        score("mean_abs_favi_chance", "what it would be if every error fell to either side by a coin", "By a coin"),
+        share("sample_accuracy", "as in `agreement`", best="high"),
+    )
+    weights: pl.DataFrame = table(
+        "What each metric counts for in the saved model, the largest first.",
+        label("metric", "its name"),
+        score(
+            "weight",
+            "by how much the prediction rises from the metric's lowest to its highest score; of trees alone the"
+            " importance, without an interval",
+            interval=True,
+        ),
+        share("importance", "part in the fall of the trees' error; null without trees"),
+    )
+    groups: pl.DataFrame = table(
+        "Where a method fails. No row unless items have two or more groups.",
+        label("method", "as above", "Way of combining"),
+        label("group", "of items"),
+        count("items", "of it that people rated"),
+        score("score", "the objective within it", interval=True, best="high"),
+        essential=False,
+    )
+    path: pl.DataFrame = table(
+        "Metrics in the order of gain per cost, and what each further one buys.",
+        count("step", "from 1"),
+        label("metric", "added at this step"),
+        score("cost", "of it; 1 where no costs are given"),
+        score("total_cost", "of all so far"),
+        score(
+            "score",
+            "the objective held out, reached for no more than `total_cost` by paths that were chosen without the fold",
+            interval=True,
+        ),
+        share("chosen", "of folds whose own path buys this metric for as much"),
+        essential=False,
+    )
+    pruning: pl.DataFrame = table(
+        "How metrics left. No row unless the saved model is pruned (`xgboost-pruned`).",
+        count("step", "from 1, with all metrics"),
+        count("metrics", "in the model"),
+        label("removed", "who leaves after this step"),
+        score("score", "the objective, held out in inner folds"),
+        essential=False,
+    )
+    model: CombinedMetric
+    held_out: Ratings
+
+    def signed(self, provenance: Provenance) -> Self:
+        """The same with its provenance, which the model file tells, too."""
+        return replace(super().signed(provenance), model=self.model.signed(provenance.digest, str(provenance)))
+
+
+@question(
+    "custodes combine fit ratings.csv --target coherence --method ridge -o coherence.json",
+    target="ASPECT, or mean:A,B (default: the only one); repeatable.",
+    method=f"{', '.join(METHODS)}; comma list or repeated, the first is kept.",
+    objective="What is maximised.",
+    folds="item, or leave one system, dataset or group out, or a FILE item, fold.",
+    repeats="Repeats of the item folds.",
+    top="So many metrics for gp (default: all).",
+    costs="Table: metric, cost (default: of the raters file, or 1).",
+)
+def combine(
+    study: Study,
+    *,
+    target: str | Sequence[str] | None = None,
+    method: str | Sequence[str] = DEFAULT,
+    objective: Objective = "kendall",
+    folds: str | Path = "item",
+    repeats: int = 3,
+    top: int | None = None,
+    costs: Costs | Path | None = None,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    rng: Rng = 0,
+    progress: Progress = silent,
+    **selection: Unpack[Selection],
+) -> Combine:
+    """A combined metric calibrated to people's ratings, and every method's score on data it has not seen.
+
+    target: an aspect, or 'mean:A,B' (None: the only one), or several of these, of which those are left out, with a
+    note, that nothing can be learnt of; where people gave verdicts, the share of wins less losses of each output.
+    method: one or several (a comma list, too) of 'auto' (the blend, unless another quick one is clearly better in inner
+    folds), 'best' (single metric), 'equal', 'ridge', 'pairwise' (logistic on preferences), 'xgboost', 'blend' (the mean
+    of ridge and xgboost), 'xgboost-pruned', 'gp' (Bayesian optimisation of weights of the `top` metrics); the first one
+    is fitted on everything and kept in `model`. objective: what 'best', 'gp', 'auto' and pruning maximise: 'kendall',
+    'spearman', 'pearson' (over outputs) or 'accuracy' (pairs of outputs of one item in people's order). folds: 'item'
+    (five folds of whole items or clusters, `repeats` times), or leave one 'system', 'dataset' or 'group' out, or a file
+    `item, fold`. costs: by metric, a table `metric, cost`, or the raters file's column.
+
+    Scales, choices and weights are learnt in the training part alone. Scores are averages over held-out folds;
+    intervals are percentiles over resampled clusters with the predictions kept. Raises `OptionError` for unknown names,
+    `InputError` where there is nothing to learn.
+
+    >>> import custodes as cu
+    >>> made = cu.combine(cu.read("demo"), target="fluency", method=["ridge", "best"], repeats=1, resamples=0)
+    >>> made.comparison["method"].to_list()
+    ['ridge', 'best']
+
+    Source: Winata et al. 2024 (MetaMetrics), section 3.
+    """
+    terms = Terms(
+        methods=_methods(method, top),
+        objective=objective,
+        folds=str(folds),
+        repeats=repeats,
+        top=top,
+        costs=str(costs) if isinstance(costs, Path) else costs,
+        confidence=confidence,
+        resamples=resamples,
+    )
+    if selection.get("aspect") is not None:
+        raise OptionError("aspect: the target says which aspect is meant; say target='ASPECT' or 'mean:A,B'")
+    chosen = study.select(**selection)
+    targets = [target] if target is None or isinstance(target, str) else list(dict.fromkeys(target))
+    if not targets:
+        raise OptionError("target is empty; name an aspect, or leave the target out")
+    for own in targets:
+        aspects_of(own, chosen.aspects)
+    generator = np.random.default_rng(rng)
+    fits, failed = [], dict[str | None, CustodesError]()
+    with one_core():
+        for own in targets if len(targets) == 1 else progress(targets, total=len(targets), desc="combine"):
+            source = generator if own == targets[-1] else deepcopy(generator)  # each draws as if it were asked alone
+            try:
+                fits.append(_fitted(task(chosen, own), terms, source, progress if len(targets) == 1 else silent))
+            except CustodesError as error:
+                failed[own] = error
+    if not fits:
+        raise next(iter(failed.values()))
+    notes = [note for made in fits for note in made.notes]
+    for own, reason in failed.items():
+        message = f"no combination of {own!r}: {reason}"
+        notes.append(Note(rule=LEFT_OUT, message=message, count=1, aspect=aspect_of(own or "")))
+    return Combine.of([made.tables() for made in fits], notes, model=fits[0].model, held_out=fits[0].held_out)
+
+
+def _methods(given: str | Sequence[str], top: int | None) -> tuple[Method, ...]:
+    parts = ",".join([given] if isinstance(given, str) else given)
+    if not parts:
+        raise OptionError(f"method is empty; allowed: {', '.join(METHODS)}")
+    names = tuple(dict.fromkeys(name.strip() for name in parts.split(",")))
+    methods = tuple(METHODS[one_of("method", name, METHODS)] for name in names)
+    if top is not None and not any(own.takes_top for own in methods):
+        able = listed(own.name for own in METHODS.values() if own.takes_top)
+        raise OptionError(f"top={top} is for the method {able}, which is not among {', '.join(names)}")
+    return methods
+
+
+def _fitted(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) -> Combine:
+    """One target: everything tried, and the model of the first method."""
+    terms.check(of)
+    price, notes = costs_of(of, terms.costs)
+    fresh = deepcopy(rng)
+    (own,) = rng.spawn(1)  # so that the model depends neither on `repeats` nor on `resamples`
+    trial = tried(of, terms, rng, progress)
+    scales, lesson = lesson_of(of, terms, of.rated, own)
+    formula = terms.methods[0].fit(lesson)
+    base = METHODS[formula.chosen] if formula.chosen else terms.methods[0]
+    repeats = trial.repeat_scores()
+    held_out = held_out_ratings(trial)
+    favoritism, unknown = favoritism_columns(trial, held_out, fresh)
+    tables = Combine.part(
+        of.target,
+        comparison=comparison_columns(trial, repeats),
+        differences=difference_columns(trial),
+        favoritism=favoritism,
+        weights=weight_columns(trial, formula, base, lesson, rng),
+        groups=group_columns(trial),
+        path=path_columns(trial, price),
+        pruning=pruning_columns(of, formula),
+    )
+    first = tables["comparison"].row(0, named=True)
+    model = CombinedMetric.make(
+        formula,
+        of=of,
+        scales=scales,
+        method=base.name,
+        objective=terms.objective,
+        validation={"folds": terms.folds, "repeats": len(trial.folds)}
+        | {name: first[name] for name in (*STATISTICS, "kendall_low", "kendall_high")},
+    )
+    notes = [*of.notes, *_notes(trial, formula, base, scales, repeats), *notes, *unknown]
+    return Combine.of([tables], notes, model=model, held_out=held_out)
+
+
+def _notes(
+    trial: Trial, formula: Formula, base: Method, scales: Normalisation, repeats: Sequence[Floats]
+) -> list[Note]:
+    """What a reader of this fit must know; `repeats` are the scores of every repeat (folds, methods)."""
+    of, terms = trial.of, trial.terms
+    first = terms.methods[0].name
+    turned = contradictions(of.metrics.names, of.directions, x=of.rows(np.arange(of.human.size)))
+    unused = int((of.rated & (trial.folds[0] < 0)).sum())
+    lost = dict(zip(trial.methods, np.isnan(np.concatenate(repeats)).sum(axis=0).tolist(), strict=True))
+    beyond = _beyond_declared(of, scales)
+    general = (
+        (
+            "direction",
+            len(turned),
+            f"direction against what is known of the metric: {listed(turned)}; see higher_is_better",
+        ),
+        (
+            "same-items",
+            terms.folds == "system",
+            "folds='system' trains on the items that it holds out: what metrics say of an item itself may help them",
+        ),
+        (
+            "first-method",
+            len(trial.methods) > 1,
+            f"the model is that of the first method, {first}; choosing the best of a table flatters it",
+        ),
+        (
+            "no-weight-intervals",
+            base.family == "weights" and base.refits is None,
+            f"{base.name} is too slow to refit: its weights have no intervals",
+        ),
+    )
+    own = (
+        ("auto", bool(formula.chosen), f"{first} chose {formula.chosen} on everything"),
+        ("not-in-folds", unused, f"{unused} rated outputs are in no fold of {terms.folds}"),
+        (
+            # Methods that say nothing on some folds are scored on the others, which are not those of other methods.
+            "undefined-folds",
+            sum(lost.values()),
+            f"{terms.objective} undefined in folds where predictions are constant; scored on the other folds:"
+            f" {', '.join(f'{name} ({n})' for name, n in lost.items() if n)}",
+        ),
+        (
+            "beyond-declared",
+            len(beyond),
+            f"scores beyond the low and high of the raters file are clipped: {listed(beyond)}; are the bounds right?",
+        ),
+    )
+    return [
+        *(
+            Note(rule=rule, message=message, count=0 if n is True else n, aspect=aspect)
+            for aspect, told in (("", general), (aspect_of(of.target), own))
+            for rule, n, message in told
+            if n
+        ),
+        *few_clusters_notes(of.design.n_units, terms.resamples),
+    ]
+
+
+def _beyond_declared(of: Task, scales: Normalisation) -> list[str]:
+    """The metrics whose scores do not keep to their declared scale, with the share of those beyond it."""
+    rated = of.rows(np.flatnonzero(of.rated))
+    with np.errstate(invalid="ignore"):
+        beyond = ((rated < scales.low) | (rated > scales.high)).sum(axis=0)
+    shares = beyond / np.maximum(np.isfinite(rated).sum(axis=0), 1)
+    return [
+        f"{name} ({share:.0%})"
+        for name, share, source in zip(of.metrics.names, shares, scales.source, strict=True)
+        if source == "declared" and share > BEYOND
+    ]

@@ -1,0 +1,289 @@
+"""A combined metric as a readable file, and what it says of new scores."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from custodes.combining.methods import METHODS, Formula
+from custodes.combining.normalise import Normalisation, Source
+from custodes.combining.task import Task, aspect_of
+from custodes.data.notes import Note
+from custodes.data.panel import Panel
+from custodes.data.readers.tables import check_exists, file_bytes
+from custodes.data.study import Study
+from custodes.errors import InputError, listed, suggestion
+from custodes.evaluate.judges import METRIC, name_of
+from custodes.files import write_atomically
+from custodes.stats.arrays import Floats
+from custodes.stats.learning import boost
+
+FORMAT = "custodes-combination"
+VERSION = 1
+NAME = "combined"
+
+
+class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A metric of the combination: its raw scores are turned so that higher is better, clipped to `low` to `high`
+    (after turning), scaled to [0, 1], and weighted; `fill` stands in for a missing value. `scale` says where the bounds
+    come from, `importance` the share of the trees' gain."""
+
+    metric: str
+    aspect: str
+    higher_is_better: bool
+    low: float
+    high: float
+    scale: Source
+    weight: float
+    importance: float
+    fill: float
+
+    @property
+    def label(self) -> str:
+        """The metric by name and aspect."""
+        return name_of(self.metric, self.aspect)
+
+    def fault(self) -> str:
+        """Why this must not be used, or nothing."""
+        faults = {
+            f"low {self.low:g} is above high {self.high:g}": not self.low <= self.high,
+            f"fill {self.fill:g} is not between 0 and 1": not 0 <= self.fill <= 1,
+            "a number is not finite": not all(map(math.isfinite, (self.low, self.high, self.weight, self.importance))),
+        }
+        return next((f"column {self.label!r}: {fault}" for fault, there in faults.items() if there), "")
+
+
+class _Head(msgspec.Struct):
+    """What every version of the file has."""
+
+    format: str = ""
+    version: int = 0
+
+
+class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A combined metric: save it, load it elsewhere, and score outputs of which its metrics are known.
+
+    `digest` covers everything but `name`, which is what the metric is called in ratings.
+    """
+
+    format: str
+    version: int
+    name: str
+    target: str
+    method: str
+    objective: str
+    columns: tuple[Column, ...]
+    intercept: float
+    trees: str | None
+    share: float
+    validation: dict[str, Any]
+    provenance: dict[str, Any]
+    digest: str
+
+    @classmethod
+    def make(
+        cls,
+        formula: Formula,
+        *,
+        of: Task,
+        scales: Normalisation,
+        method: str,
+        objective: str,
+        validation: Mapping[str, Any],
+    ) -> CombinedMetric:
+        """The combination of a formula learnt from a task, unsigned; it keeps the metrics that matter to it."""
+        n, span = len(of.metrics.names), scales.high - scales.low
+        low, high = scales.low + formula.low * span, scales.low + formula.high * span
+        importance = np.broadcast_to(formula.importance, n)
+        return cls(
+            format=FORMAT,
+            version=VERSION,
+            name=NAME,
+            target=of.target,
+            method=method,
+            objective=objective,
+            columns=tuple(
+                Column(
+                    metric=of.metrics.raters[i],
+                    aspect=of.metrics.rater_aspects[i],
+                    higher_is_better=bool(of.directions[i] > 0),
+                    low=float(low[i]),
+                    high=float(high[i]),
+                    scale=scales.source[i],
+                    weight=float(formula.weights[i]),
+                    importance=float(importance[i]),
+                    fill=float(formula.fill[i]),
+                )
+                for i in (formula.used if len(formula.used) else range(n))
+            ),
+            intercept=float(formula.intercept),
+            trees=None if formula.trees is None else formula.trees.decode(),
+            share=float(formula.share),
+            validation=dict(validation),
+            provenance={"outputs": int(of.rated.sum()), "items": int(of.rated.any(axis=1).sum())},
+            digest="",
+        )
+
+    def signed(self, digest: str, made: str) -> CombinedMetric:
+        """The same, telling of which study it was made (by its digest), and how."""
+        told = msgspec.structs.replace(self, provenance={"digest": digest, "made": made, **self.provenance})
+        return msgspec.structs.replace(told, digest=told._computed_digest())
+
+    def _computed_digest(self) -> str:
+        content = msgspec.structs.replace(self, name="", digest="")
+        return hashlib.sha256(msgspec.json.encode(content)).hexdigest()
+
+    def save(self, path: str | Path) -> Path:
+        """Write the file, whole or not at all; raises `OptionError` where it cannot be written."""
+        return write_atomically(path, msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> CombinedMetric:
+        """Read a file that `save` wrote; nothing in it is ever executed.
+
+        Raises `InputError` with the reason: no such file, another format or a newer version, a value that is missing,
+        of the wrong kind or not finite, trees that are none, a metric named twice, or anything but the name changed by
+        hand.
+        """
+        where = Path(path)
+        check_exists(where)
+        try:
+            content = file_bytes(where)
+            head = msgspec.json.decode(content, type=_Head)
+            if head.format != FORMAT:
+                raise InputError(f"{where.name}: no combination: format {head.format!r} is not {FORMAT!r}")
+            if head.version != VERSION:
+                raise InputError(f"{where.name}: version {head.version} of the format; this custodes reads {VERSION}")
+            made = msgspec.json.decode(content, type=cls)
+        except msgspec.ValidationError as problem:
+            raise InputError(f"{where.name}: no combination that can be used: {problem}; fit it again") from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+            raise InputError(f"{where.name}: not the JSON of a combination ({problem})") from None
+        reason = made._fault()
+        if reason:
+            raise InputError(f"{where.name}: {reason}")
+        return made
+
+    def _fault(self) -> str:
+        """Why this must not be used, or nothing."""
+        labels = [column.label for column in self.columns]
+        faults = {
+            f"method {self.method!r} is none of {', '.join(METHODS)}": self.method not in METHODS,
+            "it has no name": not self.name.strip(),
+            "it has no columns": not self.columns,
+            **{f"the metric {own!r} is named twice": labels.count(own) > 1 for own in labels},
+            **{fault: True for column in self.columns if (fault := column.fault())},
+            "intercept or share is not finite": not (math.isfinite(self.intercept) and math.isfinite(self.share)),
+        }
+        fault = next((fault for fault, there in faults.items() if there), "")
+        if not fault and self.trees is not None:
+            try:
+                boost.trees_of(self.trees.encode(), p=len(self._formula().used))
+            except (ValueError, UnicodeEncodeError) as problem:
+                return f"its trees are none: {problem}"
+        if not fault and self.digest != self._computed_digest():
+            return "edited by hand: its content does not fit its digest (only the name may change); fit it again"
+        return fault
+
+    def predict(self, scores: Floats) -> Floats:
+        """Ratings from scores (rows, columns) that are already turned so that higher is better; NaN = missing."""
+        scales = Normalisation(
+            low=self._numbers("low"),
+            high=self._numbers("high"),
+            source=tuple(column.scale for column in self.columns),
+        )
+        return self._formula().predict(scales.apply(scores))
+
+    def _numbers(self, name: str) -> Floats:
+        """A field of every column."""
+        return np.array([getattr(column, name) for column in self.columns])
+
+    def _formula(self) -> Formula:
+        return Formula(
+            weights=self._numbers("weight"),
+            fill=self._numbers("fill"),
+            importance=self._numbers("importance"),
+            share=self.share,
+            intercept=self.intercept,
+            trees=None if self.trees is None else self.trees.encode(),
+            pool=METHODS[self.method].pool,
+        )
+
+    def score(self, study: Study, *, name: str | None = None) -> tuple[pl.DataFrame, tuple[Note, ...]]:
+        """Ratings of every output by the combined metric: a long table that every reader takes, and notes.
+
+        `name` is what the metric is called (default: that of the file). An output that no metric scored gets no rating
+        and is counted; some missing scores are filled as in training, and counted, as are scores beyond the bounds.
+        Raises `InputError` where a metric of the combination is not in the study.
+
+        >>> import custodes as cu
+        >>> study = cu.read("demo")
+        >>> made = cu.combine(study, target="fluency", method="ridge", repeats=1, resamples=0).model
+        >>> ratings, notes = made.score(study)
+        >>> ratings.columns
+        ['item', 'system', 'rater', 'kind', 'aspect', 'score']
+        """
+        items = tuple(study.ratings.frame.filter(pl.col("item") != "")["item"].unique(maintain_order=True))
+        rows = np.stack([self._raw(study, column, items).ravel() for column in self.columns], axis=-1)
+        scored = np.isfinite(rows).any(axis=1)
+        outputs = {
+            "item": pl.Series([item for item in items for _ in study.systems], dtype=pl.String),
+            "system": pl.Series(list(study.systems) * len(items), dtype=pl.String),
+        }
+        ratings = (
+            pl.DataFrame(outputs)
+            .filter(pl.Series(scored))
+            .with_columns(
+                rater=pl.lit(name or self.name),
+                kind=pl.lit(METRIC),
+                aspect=pl.lit(aspect_of(self.target)),
+                score=pl.Series(self.predict(rows[scored])),
+            )
+        )
+        notes = self._score_notes(rows[scored], int((~scored).sum()))
+        if study.fingerprint() == self.provenance.get("digest"):
+            message = "these ratings were fitted on: the combination looks better here than it is; see held-out ratings"
+            notes.append(Note(rule="fitted-on", message=message))
+        return ratings, tuple(notes)
+
+    def _raw(self, study: Study, column: Column, items: tuple[str, ...]) -> Floats:
+        """Scores (items, systems) of a column, turned by what the file says of its direction."""
+        direction = study.raters.direction
+        if column.metric in direction:
+            (values,) = Panel.from_study(
+                study, raters=[column.metric], aspect=column.aspect, items=items, systems=study.systems
+            ).values
+            if np.isfinite(values).any():
+                return np.asarray(values * direction[column.metric] * (1.0 if column.higher_is_better else -1.0))
+        raise InputError(
+            f"{study.name}: the combination needs scores of the metric {column.label!r}, which is not here; raters:"
+            f" {listed(direction)}{suggestion(column.metric, direction)}"
+        )
+
+    def _score_notes(self, rows: Floats, without: int) -> list[Note]:
+        """What was left out, filled and clipped; `without` outputs have no score at all."""
+        missing = dict(zip(self.columns, np.isnan(rows).sum(axis=0).tolist(), strict=True))
+        most = [
+            f"{own.label} ({n} of {len(rows)})" for own, n in sorted(missing.items(), key=lambda pair: -pair[1]) if n
+        ]
+        how = "taken at their mean in training" if self._numbers("weight").any() else "left to the trees"
+        beyond = ((rows < self._numbers("low")) | (rows > self._numbers("high"))).sum(axis=0)
+        clipped = [column.label for column, n in zip(self.columns, beyond, strict=True) if n]
+        n_missing, n_beyond = sum(missing.values()), int(beyond.sum())
+        told = (
+            ("not-scored", without, f"{without} outputs have no score of any metric of the combination: not rated"),
+            ("missing-scores", n_missing, f"{n_missing} scores are missing, {how}: {listed(most)}"),
+            (
+                "clipped",
+                n_beyond,
+                f"{n_beyond} scores lie beyond the bounds of the file and are clipped: {listed(clipped)}",
+            ),
+        )
+        return [Note(rule=rule, message=message, count=n) for rule, n, message in told if n]

@@ -1,0 +1,91 @@
+"""What metrics cost, and the path of score against cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from custodes.combining.task import Task, keyed
+from custodes.combining.validation import Trial
+from custodes.data.notes import Note
+from custodes.data.table import number_column
+from custodes.errors import InputError, OptionError, listed, suggestion
+from custodes.evaluate.tables import with_interval
+from custodes.stats.arrays import Floats
+from custodes.stats.learning import forward
+
+STEPS = 15
+
+Costs = Mapping[str, float] | str
+"""By metric, or a table `metric, cost`."""
+
+
+def costs_of(of: Task, given: Costs | None) -> tuple[Floats, list[Note]]:
+    """The cost of each metric (metrics,): as given, from a table `metric, cost`, or from the raters file where that has
+    a positive one for each; else 1 each. Notes say where the raters file's were of no use.
+
+    Raises `InputError` or `OptionError` for a metric without a cost, an unknown one, or a cost that is not positive.
+    """
+    if given is None:
+        declared = of.study.raters.only(of.metrics.raters).frame["cost"].cast(pl.Float64).fill_null(np.nan).to_numpy()
+        useful = np.isfinite(declared) & (declared > 0)
+        if useful.all():
+            return declared, []
+        without = [of.metrics.names[i] for i in np.flatnonzero(~useful)]
+        message = f"costs of the raters file not used, as these have no positive one: {listed(without)}"
+        return np.ones(len(useful)), [Note(rule="costs-not-used", message=message)] if useful.any() else []
+    if isinstance(given, str):
+        known, where = keyed(given, "metric", "cost", number_column)
+    else:
+        try:
+            known, where = {str(name): float(cost) for name, cost in given.items()}, "costs"
+        except (TypeError, ValueError) as problem:
+            raise OptionError(f"costs: give a number for each metric ({problem})") from None
+    names, raters = of.metrics.names, of.metrics.raters
+    strangers = [name for name in known if name not in (*names, *raters)]
+    if strangers and len(strangers) == len(known):
+        raise OptionError(
+            f"{where}: none of its metrics is here ({listed(strangers)}); metrics: {listed(names)}"
+            f"{suggestion(strangers[0], names)}"
+        )
+    price = np.array([known.get(n, known.get(r)) for n, r in zip(names, raters, strict=True)], dtype=np.float64)
+    without, bad = ([names[i] for i in np.flatnonzero(fault)] for fault in (~np.isfinite(price), price <= 0))
+    if without:
+        raise InputError(f"{where}: no cost of {listed(without)}; give every metric one, or leave it out by metrics=")
+    if bad:
+        raise InputError(f"{where}: the cost of {listed(bad)} is not positive")
+    return price, []
+
+
+def path_columns(trial: Trial, price: Floats) -> dict[str, Any]:
+    """Metrics in the order of held-out gain per cost (ridge regression), and what each further one buys.
+
+    The order comes from all data; the score at each step is what paths chosen without the held-out fold reach for as
+    much money.
+    """
+    of, fold = trial.of, trial.folds[0]
+    rows = np.flatnonzero((fold >= 0).ravel())
+    path = forward.nested_path(
+        of.rows(rows),
+        of.human.ravel()[rows],
+        fold.ravel()[rows],
+        groups=of.design.units[rows // len(of.design.systems)],
+        given=np.zeros(0, dtype=np.intp),
+        steps=STEPS,
+        costs=price,
+    )
+    grid = np.full((len(path.predicted), of.human.size), np.nan)
+    grid[:, rows] = path.predicted
+    stepwise = replace(trial, predicted=grid.reshape(1, -1, *of.human.shape), folds=[fold])
+    return {
+        "step": np.arange(1, len(path.order) + 1),
+        "metric": [of.metrics.names[i] for i in path.order],
+        "cost": price[path.order],
+        "total_cost": np.cumsum(price[path.order]),
+        **with_interval("score", stepwise.scores()[:, 1:], trial.terms.confidence),
+        "chosen": path.chosen,
+    }

@@ -1,0 +1,23 @@
+# ruff: noqa: I001, F401
+"""Every way of combining metrics, in the order of the tables; a new one is a file here and a line below."""
+
+from custodes.combining.methods.auto import automatic
+from custodes.combining.methods.method import Formula, Lesson, Method
+from custodes.registry import members
+
+from custodes.combining.methods.linear import BEST, EQUAL, RIDGE, PAIRWISE
+from custodes.combining.methods.trees import XGBOOST, BLEND, XGBOOST_PRUNED
+from custodes.combining.methods.gaussian_process import GP
+
+_LEARNERS = members(globals(), Method)
+_AUTO = automatic(_LEARNERS)
+
+METHODS = {own.name: own for own in (*_LEARNERS, _AUTO)}
+"""Every way of combining by its name."""
+
+# The first one is kept and judged.
+DEFAULT = tuple(own.name for own in (_AUTO, *_LEARNERS) if own.by_default)
+QUICK = tuple(own.name for own in sorted(_LEARNERS, key=lambda own: own is not RIDGE) if own.quick)
+"""Ways that take seconds; boosted trees take minutes."""
+
+__all__ = ["BEST", "DEFAULT", "METHODS", "QUICK", "Formula", "Lesson", "Method"]

@@ -1,0 +1,49 @@
+"""The blend, unless another method is clearly better in inner folds: where methods are level, averaging two beats
+choosing one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from custodes.combining.methods.method import Formula, Lesson, Method
+from custodes.combining.methods.trees import BLEND
+from custodes.stats.learning.folds import splits
+
+CLEARLY = 2.0
+"""Standard errors over inner folds by which another method must lead the blend; with 1, choosing followed noise."""
+
+
+def automatic(methods: Sequence[Method]) -> Method:
+    """The method that chooses among others, by `CLEARLY` standard errors of the paired difference from the blend."""
+    among = [own for own in methods if own.in_auto]
+
+    def fit(lesson: Lesson) -> Formula:
+        fold = lesson.inner_folds()
+        predicted = {own.name: np.full(len(lesson.y), np.nan) for own in among}
+        for train, held in splits(fold):
+            part = lesson.part(train)
+            for own in among:
+                if not own.mean_of:
+                    predicted[own.name][held] = own.fit(part).predict(lesson.x[held])
+        for own in among:
+            if own.mean_of:  # near enough to fitting it for itself, and half the trees
+                predicted[own.name] = np.mean([predicted[part.name] for part in own.mean_of], axis=0)
+        scores = np.stack([np.nan_to_num(lesson.fold_scores(own, fold), nan=-1.0) for own in predicted.values()])
+        lead = scores - scores[among.index(BLEND)]
+        mean, error = lead.mean(axis=1), lead.std(axis=1, ddof=1) / np.sqrt(lead.shape[1])
+        clear = mean > CLEARLY * error
+        chosen = among[int(np.argmax(np.where(clear, mean, 0.0)))] if clear.any() else BLEND
+        return replace(chosen.fit(lesson), chosen=chosen.name)
+
+    return Method(
+        name="auto",
+        label="automatic choice",
+        doc="`blend`, unless another of the first six is clearly better in five inner folds: by two standard errors of"
+        " the paired difference (*ours*)",
+        family=BLEND.family,
+        fit=fit,
+        by_default=True,
+    )

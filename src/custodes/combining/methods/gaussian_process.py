@@ -1,0 +1,40 @@
+"""Weights in [0, 1] by Bayesian optimisation of the objective (paper, section 3.3.1)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from custodes.combining.methods.method import Formula, Lesson, Method
+from custodes.stats.learning.bayesopt import maximise
+
+INITIAL, ITERATIONS = 5, 100
+"""Evaluations of the Gaussian process, as in the paper (appendix C.2)."""
+
+
+def gaussian_process(lesson: Lesson) -> Formula:
+    """The weights with the highest objective, of the `top` metrics."""
+    x, _ = lesson.filled
+    scores = np.nan_to_num(lesson.score(x.T), nan=-np.inf)
+    kept = np.sort(np.argsort(-scores, kind="stable")[: lesson.top])
+    columns = np.ascontiguousarray(x[:, kept].T)
+    found = maximise(
+        lambda weights: lesson.score(weights @ columns),
+        n_dims=len(kept),
+        n_initial=INITIAL,
+        n_iterations=ITERATIONS,
+        rng=lesson.rng,
+    )
+    weights = np.zeros(x.shape[1])
+    weights[kept] = np.nan_to_num(found.point, nan=0.0)  # an objective that is never defined
+    return lesson.calibrated(weights)
+
+
+GP = Method(
+    name="gp",
+    label="Bayesian optimisation",
+    doc="a + b·Σ w·x with w in [0, 1] that maximise the objective, by Bayesian optimisation: 5 random points, then 100"
+    " (section 3.3.1). `--top N` takes the N best metrics only",
+    family="weights",
+    fit=gaussian_process,
+    takes_top=True,
+)

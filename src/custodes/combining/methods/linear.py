@@ -1,0 +1,90 @@
+"""Weights: all on the best metric, equal, or by regression on people's ratings or preferences."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from custodes.combining.methods.method import Formula, Lesson, Method
+from custodes.stats.learning import ridge
+from custodes.stats.learning.pairwise import pairwise_logistic
+
+
+def best(lesson: Lesson) -> Formula:
+    """The single metric with the highest objective in training."""
+    scores = lesson.score(lesson.filled[0].T)
+    top = int(np.argmax(np.nan_to_num(scores, nan=-np.inf)))
+    return lesson.calibrated((np.arange(len(scores)) == top).astype(np.float64))
+
+
+def equal(lesson: Lesson) -> Formula:
+    """The mean of all normalised metrics that vary."""
+    varies = np.ptp(lesson.filled[0], axis=0) > 0
+    return lesson.calibrated(varies / max(1, varies.sum()))
+
+
+def linear(lesson: Lesson) -> Formula:
+    """Ridge regression on people's ratings."""
+    learnt = ridge.ridge(lesson.x, lesson.y, groups=lesson.groups)
+    # Where its limits lie beyond the scale there is no score to clip, and the bounds of the file must not be wider.
+    low, high = np.clip(learnt.low, 0.0, 1.0), np.clip(learnt.high, 0.0, 1.0)
+    width = np.where(high > low, high - low, 1.0)
+    return Formula(
+        weights=learnt.weights * width,
+        fill=(learnt.fill - low) / width,
+        low=low,
+        high=high,
+        intercept=learnt.intercept + float((learnt.weights * low).sum()),
+    )
+
+
+def pairwise(lesson: Lesson) -> Formula:
+    """Logistic regression on people's preferences between outputs of one item."""
+    return lesson.calibrated(pairwise_logistic(lesson.x, lesson.y, items=lesson.items, groups=lesson.groups))
+
+
+BEST = Method(
+    name="best",
+    label="best single metric",
+    doc="a + b·x of the single metric with the highest objective",
+    family="weights",
+    fit=best,
+    refits=best,
+    in_auto=True,
+    quick=True,
+    by_default=True,
+)
+EQUAL = Method(
+    name="equal",
+    label="mean of all metrics",
+    doc="a + b·(mean of all x)",
+    family="weights",
+    fit=equal,
+    refits=equal,
+    in_auto=True,
+    quick=True,
+    by_default=True,
+)
+RIDGE = Method(
+    name="ridge",
+    label="ridge regression",
+    doc="a + Σ w·x with the least mean squared error + penalty · Σ w² (weights per standard deviation); scores are"
+    " clipped at three standard deviations; the penalty is chosen in inner folds",
+    family="weights",
+    fit=linear,
+    refits=linear,
+    in_auto=True,
+    quick=True,
+    by_default=True,
+)
+PAIRWISE = Method(
+    name="pairwise",
+    label="logistic on preferences",
+    doc="a + b·Σ w·x, where P(i preferred to j) = 1 / (1 + exp(−Σ w·(x_i − x_j))) on the pairs of an item that people"
+    " do not tie; a penalty as in `ridge`",
+    family="weights",
+    fit=pairwise,
+    refits=pairwise,
+    in_auto=True,
+    quick=True,
+    by_default=True,
+)

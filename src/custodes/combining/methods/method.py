@@ -1,0 +1,168 @@
+"""A way of combining metrics is a value; it learns from a lesson a formula that predicts people's ratings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.stats.arrays import Floats
+from custodes.stats.learning import boost, folds
+from custodes.stats.learning.objective import Objective, objective
+from custodes.stats.learning.prune import Step
+
+Pool = Callable[[Floats], Floats]
+"""How the terms of the metrics (rows, metrics) become one number a row; twice the terms give twice the number."""
+
+
+def total(terms: Floats) -> Floats:
+    """The sum of the terms: what most formulas are."""
+    return np.asarray(terms.sum(axis=1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Formula:
+    """What a method learnt. Normalised metrics are clipped to `low` and `high` (metrics,) and scaled to [0, 1] again;
+    the prediction is their weighted sum (`intercept`, `weights` (metrics,), `fill` (metrics,) where a score is missing;
+    or what else `pool` makes of the weighted metrics) plus `share` times that of `trees` (XGBoost's JSON, fitted on the
+    metrics of `used`), of which each metric has its `importance` (metrics,). `pruned` are the steps of pruning;
+    `chosen` is the method behind `auto`."""
+
+    weights: Floats
+    fill: Floats
+    low: Floats | float = 0.0
+    high: Floats | float = 1.0
+    importance: Floats | float = 0.0
+    intercept: float = 0.0
+    trees: bytes | None = None
+    share: float = 0.0
+    pruned: tuple[Step, ...] = ()
+    chosen: str = ""
+    pool: Pool = total
+
+    @property
+    def used(self) -> NDArray[np.intp]:
+        """The metrics that matter to the prediction."""
+        return np.flatnonzero((self.weights != 0) | (np.asarray(self.importance) > 0))
+
+    def predict(self, x: Floats) -> Floats:
+        """(rows, metrics) in [0, 1], NaN = missing -> (rows,). The same row gives the same bits beside any others."""
+        scaled = narrowed(x, self.low, self.high)
+        line = pooled(np.where(np.isfinite(scaled), scaled, self.fill), self.weights, self.pool) + self.intercept
+        if self.trees is None:
+            return line
+        return np.asarray(line + self.share * boost.predict_boosted(self.trees, scaled[:, self.used]))
+
+
+def pooled(x: Floats, weights: Floats, pool: Pool) -> Floats:
+    """What `pool` makes of x (rows, metrics) times weights (metrics,); 0 where none has a weight."""
+    kept = np.flatnonzero(weights)
+    # The order of a sum follows the layout in memory, which must not matter.
+    return pool(np.ascontiguousarray(x[:, kept] * weights[kept])) if len(kept) else np.zeros(len(x))
+
+
+def narrowed(x: Floats, low: Floats | float, high: Floats | float) -> Floats:
+    """Clip x (rows, metrics) to limits (metrics,) and scale it to [0, 1]; NaN stays NaN, limits of no width give 0."""
+    width = np.subtract(high, low)
+    return np.asarray((np.clip(x, low, high) - low) / np.where(width > 0, width, 1.0))
+
+
+INNER = 5
+"""Folds within a training part, for choices."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lesson:
+    """What a method learns from: `x` (rows, metrics) in [0, 1], NaN = missing; `y` (rows,) people's ratings; `items`
+    and `groups` (rows,) the item of each output, and what is held out together; `by` the objective; `top` so many
+    metrics for the methods that ask for it (None: all)."""
+
+    x: Floats
+    y: Floats
+    items: NDArray[np.int64]
+    groups: NDArray[np.int64]
+    by: Objective
+    top: int | None
+    rng: np.random.Generator
+
+    def part(self, rows: NDArray[Any]) -> Lesson:
+        """Some of the rows."""
+        return replace(self, x=self.x[rows], y=self.y[rows], items=self.items[rows], groups=self.groups[rows])
+
+    def resampled(self, rng: np.random.Generator) -> Lesson:
+        """Whole groups drawn with replacement; copies of a group stay together in any inner fold."""
+        members = np.unique(self.groups)
+        rows = [np.flatnonzero(self.groups == group) for group in rng.choice(members, size=len(members))]
+        part = self.part(np.concatenate(rows))
+        copy = np.repeat(np.arange(len(rows)), [len(own) for own in rows])
+        items = np.unique(np.stack([copy, part.items]), axis=1, return_inverse=True)[1]
+        return replace(part, items=items, rng=rng)
+
+    @cached_property
+    def score(self) -> Callable[[Floats], Floats]:
+        """The objective of predictions (m, rows) -> (m,)."""
+        return objective(self.by, self.y, items=self.items)
+
+    @cached_property
+    def filled(self) -> tuple[Floats, Floats]:
+        """x with missing values at the mean of their column, and those means (metrics,); 0.5 where there is none."""
+        present = np.isfinite(self.x)
+        n = present.sum(axis=0)
+        fill = np.where(n > 0, np.where(present, self.x, 0.0).sum(axis=0) / np.maximum(n, 1), 0.5)
+        return np.where(present, self.x, fill), fill
+
+    @cached_property
+    def standardised(self) -> tuple[Floats, float, float]:
+        """y of mean 0 and deviation 1, with its mean and deviation: XGBoost reckons in single precision."""
+        mean, spread = float(self.y.mean()), float(self.y.std()) or 1.0
+        return (self.y - mean) / spread, mean, spread
+
+    def inner_folds(self) -> NDArray[np.intp]:
+        """Folds (rows,) that keep groups whole, for choices within this part."""
+        n_folds = min(INNER, len(np.unique(self.groups)))
+        return folds.grouped_folds(self.groups, n_folds=n_folds, rng=self.rng)
+
+    def fold_scores(self, predicted: Floats, fold: NDArray[Any]) -> Floats:
+        """The objective of out-of-fold predictions (rows,) on each fold -> (folds,)."""
+        return np.array([self.part(held).score(predicted[held][np.newaxis])[0] for _, held in folds.splits(fold)])
+
+    def calibrated(self, weights: Floats, pool: Pool = total) -> Formula:
+        """Weights whose sum (or `pool`) is put on people's scale by least squares; its order never turns."""
+        x, fill = self.filled
+        score, mean = pooled(x, weights, pool), self.y.mean()
+        spread = float(score.var())
+        slope = float(((score - score.mean()) * (self.y - mean)).mean()) / spread if spread > 0 else 0.0
+        # Where the sum runs against people it keeps its direction, shrunk to next to nothing.
+        slope = slope if slope > 0 else 1e-6
+        return Formula(weights=slope * weights, fill=fill, intercept=float(mean - slope * score.mean()), pool=pool)
+
+
+Family = Literal["weights", "importances", "both"]
+"""What a metric has in the formula: a weight, an importance in trees, or both."""
+
+Fit = Callable[[Lesson], Formula]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """`fit` learns a formula, with this `pool`: a model file holds numbers alone. `refits` learns its weights again,
+    on resampled data, for their intervals (None: they have none). `mean_of` are the methods whose predictions it
+    averages. `in_auto`: `auto` tries it; `quick`: it takes seconds; `by_default`: it is fitted unless others are named;
+    `takes_top`: it weighs the best so many metrics alone."""
+
+    name: str
+    label: str
+    doc: str
+    family: Family
+    fit: Fit
+    pool: Pool = total
+    refits: Fit | None = None
+    mean_of: tuple[Method, ...] = ()
+    in_auto: bool = False
+    quick: bool = False
+    by_default: bool = False
+    takes_top: bool = False

@@ -1,0 +1,108 @@
+"""Boosted trees (paper, section 3.3.2): on all metrics, pruned to few, or blended with a line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.combining.methods.linear import RIDGE, linear
+from custodes.combining.methods.method import Formula, Lesson, Method, narrowed
+from custodes.stats.arrays import Floats
+from custodes.stats.learning import boost, prune
+
+SEED = 0
+"""Of XGBoost's row sampling: a setting of the method, so that the same data give the same trees."""
+
+
+def grown(lesson: Lesson, x: Floats, kept: NDArray[np.intp]) -> tuple[bytes, Floats]:
+    """Trees on some columns of x (rows, metrics) that predict standardised ratings, and the importance (metrics,)."""
+    model = boost.boosted(x[:, kept], lesson.standardised[0], seed=SEED, **boost.SETTINGS)
+    importance = np.zeros(x.shape[1])
+    importance[kept] = boost.gain_importance(model, len(kept))
+    return model, importance
+
+
+def trees_on(lesson: Lesson, kept: NDArray[np.intp]) -> Formula:
+    """Trees on some of the metrics; those never split on change no prediction, so the model is fitted without them."""
+    model, importance = grown(lesson, lesson.x, kept)
+    used = np.flatnonzero(importance)
+    if 0 < len(used) < len(kept):
+        model, _ = grown(lesson, lesson.x, used)
+    _, mean, spread = lesson.standardised
+    return Formula(
+        weights=np.zeros(len(importance)),
+        fill=lesson.filled[1],
+        importance=importance,
+        intercept=mean,
+        trees=model if len(used) else None,
+        share=spread if len(used) else 0.0,
+    )
+
+
+def xgboost(lesson: Lesson) -> Formula:
+    """Boosted trees."""
+    return trees_on(lesson, np.arange(lesson.x.shape[1]))
+
+
+def xgboost_pruned(lesson: Lesson) -> Formula:
+    """Boosted trees on fewer metrics: the least important one leaves, step by step; the number is chosen on held-out
+    folds (paper, algorithm 1)."""
+
+    def score(predicted: Floats, fold: NDArray[Any]) -> float:
+        """The objective, averaged over the folds where it is defined."""
+        values = lesson.fold_scores(predicted, fold)
+        return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
+
+    y, folds = lesson.standardised[0], lesson.inner_folds()
+    found = prune.pruned(lesson.x, y, folds, score=score, settings=boost.SETTINGS, seed=SEED)
+    return replace(trees_on(lesson, found.best), pruned=found.steps)
+
+
+def half(lesson: Lesson) -> Formula:
+    """Ridge regression for half of the prediction."""
+    whole = linear(lesson)
+    return replace(whole, weights=whole.weights / 2, intercept=whole.intercept / 2)
+
+
+def blend(lesson: Lesson) -> Formula:
+    """The mean of ridge regression and boosted trees."""
+    line = half(lesson)
+    kept = np.flatnonzero(line.weights)
+    if not len(kept):
+        return linear(lesson)
+    model, importance = grown(lesson, narrowed(lesson.x, line.low, line.high), kept)
+    _, mean, spread = lesson.standardised
+    return replace(line, intercept=line.intercept + mean / 2, trees=model, share=spread / 2, importance=importance)
+
+
+XGBOOST = Method(
+    name="xgboost",
+    label="boosted trees",
+    doc="100 boosted trees of depth 2, rate .05, each on 80 % of the outputs",
+    family="importances",
+    fit=xgboost,
+    in_auto=True,
+    by_default=True,
+)
+XGBOOST_PRUNED = Method(
+    name="xgboost-pruned",
+    label="pruned boosted trees",
+    doc="trees without the least important metric, again and again; held-out inner folds say how many stay (algorithm"
+    " 1)",
+    family="importances",
+    fit=xgboost_pruned,
+)
+BLEND = Method(
+    name="blend",
+    label="ridge and boosted trees",
+    doc="(`ridge` + `xgboost`) / 2 (*ours*)",
+    family="both",
+    fit=blend,
+    refits=half,
+    mean_of=(RIDGE, XGBOOST),
+    in_auto=True,
+    by_default=True,
+)

@@ -1,0 +1,238 @@
+"""Metrics on one scale: clipped to [low, high] and scaled to [0, 1], 1 being the best."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from math import inf, pi
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from custodes.errors import OptionError
+from custodes.stats.arrays import Floats
+
+Source = Literal["declared", "known", "fitted"]
+_Limits = tuple[float, float, Source]
+
+LEAST_USED = 0.05
+"""Scores that use less of a known scale than this are given on another one (BLEU as .31 instead of 31)."""
+
+_ROUNDING = 1e-6  # of a scale's width by which a score may miss it: a BERTScore of 1.0000001, in single precision
+
+
+class KnownScale(NamedTuple):
+    """The scale on which a metric is usually given; an infinite bound does not exist.
+
+    `pattern` is a glob for the first words of the metric's name in lower case, words separated by one space.
+    """
+
+    pattern: str
+    low: float
+    high: float
+    higher_is_better: bool
+
+
+KNOWN = (
+    # A metric given on several scales has a row for each, all in one direction; the first that holds the scores counts.
+    # Without a finite scale the row still tells the direction.
+    #
+    # Overlap of words and characters
+    KnownScale("bleu", 0, 100, True),  # sacrebleu
+    KnownScale("bleu", 0, 1, True),  # Papineni et al. 2002; NLTK, Hugging Face evaluate
+    KnownScale("bleu[1-4]", 0, 100, True),
+    KnownScale("bleu[1-4]", 0, 1, True),
+    KnownScale("sacrebleu", 0, 100, True),
+    KnownScale("spbleu", 0, 100, True),  # sacrebleu, tokenizer of Flores
+    KnownScale("f200spbleu", 0, 100, True),  # the same as it was called at WMT23
+    KnownScale("chrf*", 0, 100, True),  # sacrebleu, also chrF++
+    KnownScale("chrf*", 0, 1, True),  # Popović 2015; NLTK
+    KnownScale("rouge*", 0, 1, True),  # Lin 2004; rouge-score
+    KnownScale("rouge*", 0, 100, True),  # in percent, as papers print it
+    KnownScale("meteor", 0, 1, True),  # Banerjee and Lavie 2005
+    KnownScale("meteor", 0, 100, True),
+    KnownScale("gleu", 0, 1, True),  # Wu et al. 2016
+    KnownScale("ribes", 0, 1, True),  # Isozaki et al. 2010
+    KnownScale("nist", 0, inf, True),  # Doddington 2002: information in bits
+    KnownScale("sari", 0, 100, True),  # Xu et al. 2016; EASSE, Hugging Face evaluate
+    KnownScale("cider*", 0, 10, True),  # Vedantam et al. 2015, CIDEr-D times 10; pycocoevalcap
+    KnownScale("spice", 0, 1, True),  # Anderson et al. 2016: an F-score
+    # Edits: a rate exceeds 1 where the output is longer than the reference
+    KnownScale("ter", 0, inf, False),  # Snover et al. 2006
+    KnownScale("hter", 0, inf, False),
+    KnownScale("wer", 0, inf, False),
+    KnownScale("cer", 0, inf, False),
+    KnownScale("mer", 0, 1, False),  # Morris et al. 2004; jiwer
+    KnownScale("wil", 0, 1, False),
+    KnownScale("wip", 0, 1, True),
+    KnownScale("edit distance", 0, inf, False),
+    KnownScale("levenshtein*", 0, inf, False),
+    # Embeddings
+    KnownScale("bertscore", 0, 1, True),  # Zhang et al. 2020: in practice
+    KnownScale("bertscore", -1, 1, True),  # a cosine
+    KnownScale("moverscore", -inf, 1, True),  # Zhao et al. 2019: 1 - a distance
+    KnownScale("wmd", 0, inf, False),  # Kusner et al. 2015: a distance
+    KnownScale("baryscore", 0, inf, False),  # Colombo et al. 2021: a Wasserstein distance
+    KnownScale("depthscore", 0, inf, False),  # Staerman et al. 2022: a distance
+    KnownScale("infolm *fisherrao", 0, pi, False),  # Colombo et al. 2022: 2 arccos of an overlap
+    KnownScale("clipscore", 0, 1, True),  # Hessel et al. 2021: in practice
+    KnownScale("clipscore", 0, 2.5, True),  # 2.5 times a cosine
+    KnownScale("clipscore", 0, 100, True),  # torchmetrics: 100 times a cosine
+    KnownScale("refclipscore", 0, 1, True),  # Hessel et al. 2021: in practice
+    KnownScale("mauve", 0, 1, True),  # Pillutla et al. 2021: an area
+    # Learned
+    KnownScale("bleurt 20", 0, 1, True),  # Pu et al. 2021: roughly
+    KnownScale("bleurt*", -inf, inf, True),  # Sellam et al. 2020: earlier checkpoints have no scale
+    KnownScale("comet", 0, 1, True),  # Rei et al. 2022 (COMET-22); earlier models are z-scores
+    KnownScale("comet22", 0, 1, True),
+    KnownScale("wmt22 comet*", 0, 1, True),
+    KnownScale("wmt20 comet*", -inf, inf, True),  # z-scores
+    KnownScale("cometkiwi*", 0, 1, True),  # Rei et al. 2022
+    KnownScale("wmt2[23] cometkiwi*", 0, 1, True),
+    KnownScale("xcomet", 0, 1, True),  # Guerreiro et al. 2024
+    KnownScale("metricx*", 0, 25, False),  # Juraska et al. 2023: an MQM penalty
+    KnownScale("unieval", 0, 1, True),  # Zhong et al. 2022: a probability
+    KnownScale("questeval", 0, 1, True),  # Scialom et al. 2021
+    KnownScale("alignscore", 0, 1, True),  # Zha et al. 2023: a probability
+    KnownScale("summaqa", 0, 1, True),  # Scialom et al. 2019: an F-score or a probability
+    KnownScale("qa eval em", 0, 1, True),  # Deutsch et al. 2021: share of answers
+    KnownScale("qa eval f1", 0, 1, True),
+    KnownScale("blanc", -1, 1, True),  # Vasilyev et al. 2020: a difference of two shares
+    KnownScale("s3", -inf, inf, True),  # Peyrard et al. 2017: a regression
+    # Language models
+    KnownScale("bartscore", -inf, 0, True),  # Yuan et al. 2021: mean log-probability of a token
+    KnownScale("prism*", -inf, 0, True),  # Thompson and Post 2020: the same
+    KnownScale("perplexity", 1, inf, False),
+    KnownScale("ppl", 1, inf, False),
+    # Judges
+    KnownScale("gemba da", 0, 100, True),  # Kocmi and Federmann 2023
+    KnownScale("gemba mqm", -25, 0, True),  # Kocmi and Federmann 2023b: a penalty, at most one critical error
+)
+"""Scales and directions of known metrics."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Normalisation:
+    """Limits of p metrics, higher being better: `low` and `high` (p,), NaN where a metric had no score.
+
+    `source` says of each where they come from.
+    """
+
+    low: Floats
+    high: Floats
+    source: tuple[Source, ...]
+
+    def __post_init__(self) -> None:
+        assert self.low.shape == self.high.shape == (len(self.source),)
+        self.low.setflags(write=False)
+        self.high.setflags(write=False)
+
+    def apply(self, x: Floats) -> Floats:
+        """Clip and scale x (rows, p) -> (rows, p) in [0, 1].
+
+        NaN where x is NaN or the metric has no limits; 0.5, which says nothing, where low and high are equal.
+
+        >>> by = Normalisation(low=np.array([0.0, 3.0]), high=np.array([100.0, 3.0]), source=("known", "fitted"))
+        >>> by.apply(np.array([[25.0, 3.0], [120.0, 4.0], [np.nan, np.nan]])).tolist()
+        [[0.25, 0.5], [1.0, 0.5], [nan, nan]]
+        """
+        width = self.high - self.low
+        above = np.clip(x, self.low, self.high) - self.low
+        return np.where((width == 0) & ~np.isnan(x), 0.5, above / np.where(width == 0, 1.0, width))
+
+
+def normalisation(
+    x: Floats,
+    *,
+    names: Sequence[str],
+    directions: Sequence[float] | Floats,
+    declared: Mapping[str, tuple[float, float]],
+) -> Normalisation:
+    """Find the limits of each metric from the training part alone: x (rows, p), already times the direction.
+
+    `directions` (p,) are 1 (higher is better) or -1; `declared` gives (low, high) in the metric's own units. A declared
+    scale counts first; else the first known scale that holds all scores, if they use a twentieth of it; else the least
+    and the largest score. NaN limits where a metric has no score. OptionError where a declared scale is none.
+
+    >>> x = np.array([[12.0, -3.0, 0.5], [40.0, -9.0, 0.7]])
+    >>> names, directions = ["BLEU", "errors", "mine"], [1.0, -1.0, 1.0]
+    >>> by = normalisation(x, names=names, directions=directions, declared={"errors": (0.0, 20.0)})
+    >>> by.low.tolist(), by.high.tolist(), by.source
+    ([0.0, -20.0, 0.5], [100.0, 0.0, 0.7], ('known', 'declared', 'fitted'))
+
+    Source: Winata et al. 2024 (MetaMetrics), section 3.2 and appendix B.2; the choice between scales is ours.
+    """
+    limits = [
+        _declared(name, declared[name], direction) if name in declared else _found(name, column[~np.isnan(column)])
+        for column, name, direction in zip(x.T, names, directions, strict=True)
+    ]
+    return Normalisation(
+        low=np.array([low for low, _, _ in limits], dtype=np.float64),
+        high=np.array([high for _, high, _ in limits], dtype=np.float64),
+        source=tuple(source for _, _, source in limits),
+    )
+
+
+def contradictions(names: Sequence[str], directions: Sequence[float] | Floats, *, x: Floats | None = None) -> list[str]:
+    """Name the metrics whose direction (1 or -1) is against the known one.
+
+    With their scores x (rows, p), already times the direction, a metric that the file itself turned is understood: it
+    is known by scores that lie on average outside the known scale and inside its mirror image (MetricX from -25 to 0,
+    as WMT gives it, where higher is better).
+
+    >>> contradictions(["BLEU", "MetricX", "metricx-24"], [1, 1, 1], x=np.array([[30.0, 4.0, -4.0]]))
+    ['MetricX']
+    """
+    columns = np.zeros((len(names), 0)) if x is None else (x * np.asarray(directions)).T
+    return [
+        name
+        for name, direction, raw in zip(names, directions, columns, strict=True)
+        if (known := known_scales(name))
+        and (direction > 0) != (known[0].higher_is_better != _mirrored(known, raw[~np.isnan(raw)]))
+    ]
+
+
+def known_scales(name: str) -> tuple[KnownScale, ...]:
+    """The rows of `KNOWN` for a metric, by the first words of its name; what stands before a slash is left out.
+
+    >>> known_scales("Unbabel/XCOMET-XL")
+    (KnownScale(pattern='xcomet', low=0, high=1, higher_is_better=True),)
+    """
+    words = re.sub(r"[\W_]+", " ", name.rpartition("/")[2].lower()).strip()
+    rows = [scale for scale in KNOWN if any(fnmatchcase(words, scale.pattern + end) for end in ("", " *"))]
+    return tuple(scale for scale in rows if scale.pattern == rows[0].pattern)
+
+
+def _mirrored(known: Sequence[KnownScale], raw: Floats) -> bool:
+    """Whether the scores as the file gives them (no NaN) are those of a known scale times -1."""
+    if not len(raw):
+        return False
+    low, high, mean = min(scale.low for scale in known), max(scale.high for scale in known), float(raw.mean())
+    return not low <= mean <= high and low <= -mean <= high
+
+
+def _found(name: str, scores: Floats) -> _Limits:
+    """The known scale that fits the scores (no NaN), else their range."""
+    if not len(scores):
+        return np.nan, np.nan, "fitted"
+    least, largest = float(scores.min()), float(scores.max())
+    for scale in known_scales(name):
+        low, high = _turned(scale.low, scale.high, up=scale.higher_is_better)
+        slack = _ROUNDING * (high - low)
+        if low - slack <= least and largest <= high + slack and largest - least >= LEAST_USED * (high - low):
+            return low, high, "known"
+    return least, largest, "fitted"
+
+
+def _turned(low: float, high: float, *, up: bool) -> tuple[float, float]:
+    """The scale with the better end on top."""
+    return (low, high) if up else (0.0 - high, 0.0 - low)  # not -0.0
+
+
+def _declared(name: str, scale: tuple[float, float], direction: float) -> _Limits:
+    low, high = scale
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        raise OptionError(f"normalisation: the scale of {name!r} is {low:g} to {high:g}; give a low below a high")
+    return *_turned(low, high, up=direction > 0), "declared"

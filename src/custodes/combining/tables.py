@@ -1,0 +1,138 @@
+"""The tables of a fit: methods side by side, whom they favour, what they are made of, where they fail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from custodes.combining.methods import Formula, Lesson, Method
+from custodes.combining.task import Task, aspect_of
+from custodes.combining.validation import STATISTICS, Trial
+from custodes.data.notes import Note
+from custodes.data.raters import Raters
+from custodes.data.ratings import Ratings
+from custodes.data.study import Study
+from custodes.evaluate.comparison import HUMAN
+from custodes.evaluate.favoritism import favoritism
+from custodes.evaluate.judges import METRIC
+from custodes.evaluate.tables import with_interval
+from custodes.stats.arrays import Floats
+
+REFITS = 100
+"""Bootstrap refits behind the intervals of weights."""
+
+
+def comparison_columns(trial: Trial, repeats: Sequence[Floats]) -> dict[str, Any]:
+    """The methods side by side; `repeats` are the scores of every repeat (folds, methods)."""
+    data: dict[str, Any] = {"method": trial.methods}
+    for name in STATISTICS:
+        data |= with_interval(name, trial.scores(name), trial.terms.confidence)
+    means = np.ma.stack([np.ma.masked_invalid(own).mean(axis=0) for own in repeats]).filled(np.nan)
+    spread = means.std(axis=0, ddof=1) if len(means) > 1 else np.full(len(trial.methods), np.nan)
+    return data | {"spread": spread, "seconds": trial.seconds, "metrics_used": trial.used}
+
+
+def difference_columns(trial: Trial) -> dict[str, Any]:
+    """Differences of the objective between methods, from the same folds and resamples."""
+    first, second = np.triu_indices(len(trial.methods), 1)
+    draws = trial.scores()
+    return {
+        "method_a": [trial.methods[i] for i in first],
+        "method_b": [trial.methods[i] for i in second],
+        **with_interval("difference", draws[:, first] - draws[:, second], trial.terms.confidence),
+    }
+
+
+def group_columns(trial: Trial) -> dict[str, Any]:
+    """The objective within each group of items, where there are groups: where does a combination fail?"""
+    rated, labels = np.asarray(trial.of.rated.any(axis=1)), np.array(trial.of.design.group)
+    inside = {name: labels == name for name in sorted({*trial.of.design.group} - {""})}
+    parts = {
+        name: replace(trial, folds=[np.where(own[:, np.newaxis], fold, -1) for fold in trial.folds])
+        for name, own in inside.items()
+        if len(inside) > 1
+    }
+    parts = {name: part for name, part in parts.items() if any((fold >= 0).any() for fold in part.folds)}
+    n = len(trial.methods)
+    return {
+        "method": trial.methods * len(parts),
+        "group": [name for name in parts for _ in range(n)],
+        "items": [int(rated[inside[name]].sum()) for name in parts for _ in range(n)],
+        **with_interval(
+            "score",
+            np.concatenate([trial.times[:, :0], *(part.scores() for part in parts.values())], axis=1),
+            trial.terms.confidence,
+        ),
+    }
+
+
+def held_out_ratings(trial: Trial) -> Ratings:
+    """The predictions of the first repeat as ratings, a rater a method."""
+    own = zip(trial.methods, trial.predicted[0], strict=True)
+    frame = pl.concat([_long(trial.of, name, scores) for name, scores in own])
+    return Ratings.make(frame.with_columns(aspect=pl.lit(aspect_of(trial.of.target))), where="held out")[0]
+
+
+def _long(of: Task, rater: str, scores: Floats) -> pl.DataFrame:
+    """Scores (items, systems) as rows."""
+    items, systems = np.nonzero(np.isfinite(scores))
+    labels = {"item": [of.design.items[i] for i in items], "system": [of.design.systems[k] for k in systems]}
+    return pl.DataFrame({**labels, "score": scores[items, systems]}).with_columns(rater=pl.lit(rater))
+
+
+def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator) -> tuple[dict[str, Any], list[Note]]:
+    """Does a combination favour a system when it errs? From the held-out ratings, beside its accuracy."""
+    of, terms = trial.of, trial.terms
+    reason = (
+        "folds='system': the systems of an item are predicted by different models, so they are not compared"
+        if terms.folds == "system"
+        else "people gave verdicts: ask favoritism of the held-out ratings joined with them"
+        if of.verdicts
+        else "people rated no two outputs of one item: no favoritism"
+        if not (of.rated.sum(axis=1) > 1).any()
+        else ""
+    )
+    if reason:
+        return {}, [Note(rule="no-favoritism", message=reason, aspect=aspect_of(of.target))]
+    people = _long(of, HUMAN, of.human)
+    study = Study(
+        ratings=Ratings.make(pl.concat([people, ratings.frame.select(people.columns)]))[0],
+        raters=Raters.infer({HUMAN: "human", **dict.fromkeys(trial.methods, METRIC)}),
+        items=of.study.items,
+        name=of.study.name,
+    )
+    made = favoritism(study, confidence=terms.confidence, resamples=terms.resamples, rng=rng).metrics
+    kept = ("mean_abs_favi", "mean_abs_favi_low", "mean_abs_favi_high", "mean_abs_favi_chance", "sample_accuracy")
+    return {"method": made["metric"], **{name: made[name] for name in kept}}, []
+
+
+def weight_columns(
+    trial: Trial, formula: Formula, base: Method, lesson: Lesson, rng: np.random.Generator
+) -> dict[str, Any]:
+    """Weights of normalised metrics (trees alone: importances), with intervals from refits on resampled clusters.
+
+    Shares of the gain are never below 0 and grow with copies of rows, so resampling says nothing of them.
+    """
+    weights = formula.importance if base.family == "importances" else formula.weights
+    refits = min(trial.terms.resamples, REFITS) if base.refits else 0
+    draws = [base.refits(lesson.resampled(rng)).weights for _ in range(refits) if base.refits]
+    order = np.argsort(-np.abs(weights), kind="stable")
+    return {
+        "metric": [trial.of.metrics.names[i] for i in order],
+        **with_interval("weight", np.stack([weights, *draws])[:, order], trial.terms.confidence),
+        "importance": None if formula.trees is None else np.asarray(formula.importance)[order],
+    }
+
+
+def pruning_columns(of: Task, formula: Formula) -> dict[str, Any]:
+    """The steps of pruning of the saved model, where it was pruned."""
+    return {
+        "step": np.arange(1, len(formula.pruned) + 1),
+        "metrics": [len(step.kept) for step in formula.pruned],
+        "removed": [of.metrics.names[step.removed] for step in formula.pruned],
+        "score": [step.score for step in formula.pruned],
+    }

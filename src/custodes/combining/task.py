@@ -1,0 +1,267 @@
+"""Task: people's ratings of one target beside the metrics that are to predict them, and how to hold parts out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from custodes.data.notes import Note
+from custodes.data.panel import label_codes
+from custodes.data.readers.tables import load_table
+from custodes.data.scale import Scale
+from custodes.data.study import Study
+from custodes.data.table import check_columns, check_unique, label_column
+from custodes.errors import InputError, OptionError, listed, suggestion
+from custodes.evaluate.comparison import compared, label_of
+from custodes.evaluate.design import Design
+from custodes.evaluate.judges import METRIC, Judges, judged
+from custodes.evaluate.people import mean_over_people, snapped
+from custodes.stats import ABSENT
+from custodes.stats.arrays import Floats
+from custodes.stats.learning.folds import grouped_folds
+
+FOLDS = ("item", "system", "dataset", "group")
+N_FOLDS = 5
+MEAN = "mean:"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What is to be predicted from what: `human` (items, systems) people's ratings of the target, NaN where not
+    `rated`, and the `metrics` that are to predict them, the `directions` (metrics,) of their raw scores, and their
+    `declared` bounds by name. `verdicts` says that people gave preferences, of which the share of wins minus losses
+    within the item is the rating. The study is selected."""
+
+    study: Study
+    target: str
+    human: Floats
+    rated: NDArray[np.bool_]
+    verdicts: bool
+    metrics: Judges
+    directions: Floats
+    declared: Mapping[str, tuple[float, float]]
+    notes: tuple[Note, ...]
+
+    @property
+    def design(self) -> Design:
+        """The items and systems of `human`."""
+        return self.metrics.design
+
+    def rows(self, where: NDArray[np.intp]) -> Floats:
+        """The scores of some outputs, flat as in `human.ravel()` -> (outputs, metrics)."""
+        return self.metrics.scores.reshape(len(self.metrics.names), -1)[:, where].T
+
+
+def task(chosen: Study, target: str | None) -> Task:
+    """What of a selected study is to be predicted from what.
+
+    target: an aspect, or 'mean:A,B' for the mean of several (None: the only one). Metrics that rate another aspect are
+    not among the predictors. Raises `OptionError` for an unknown or missing target, `InputError` where nothing can be
+    learnt: no varying metric, constant people, too few items.
+    """
+    aspects = aspects_of(target, chosen.aspects)
+    if set(aspects) != set(chosen.aspects):
+        chosen = chosen.select(aspect=list(aspects))
+    who = judged(chosen, chosen, "aspects")
+    for name, kind, aspect in zip(who.names, who.kinds, who.rater_aspects, strict=True):
+        if kind != METRIC and name in who.constant:
+            raise InputError(f"{chosen.name}: people's ratings{label_of(aspect)} are all the same; nothing to learn")
+    human, verdicts = _ratings(chosen, who, aspects)
+    rated = np.isfinite(human)
+    clusters = len(np.unique(who.design.units[rated.any(axis=1)]))
+    if clusters < N_FOLDS:
+        raise InputError(
+            f"{chosen.name}: people rated {clusters} items (or clusters) of those that metrics scored; honest"
+            f" validation holds out whole items in {N_FOLDS} folds, so it takes at least {N_FOLDS}"
+        )
+    if np.ptp(human[rated]) == 0:
+        raise InputError(
+            f"{chosen.name}: people's ratings of the target are all {human[rated][0]:g}; there is nothing to learn"
+        )
+    of_metrics = who.of_kind(METRIC)
+    scores = who.scores[of_metrics][:, rated]
+    varies = np.fmax.reduce(scores, axis=1) > np.fmin.reduce(scores, axis=1)
+    if not varies.any():
+        raise InputError(f"{chosen.name}: no metric has scores of rated outputs that vary; there is nothing to combine")
+    metrics = _only(who, of_metrics[varies])
+    name = aspects[0] if len(aspects) == 1 else MEAN + ",".join(aspects)
+    stuck, n, missing = (
+        [who.names[i] for i in of_metrics[~varies]],
+        int(varies.sum()),
+        int(np.isnan(scores[varies]).sum()),
+    )
+    told = (
+        (
+            "not-on-rated",
+            len(stuck),
+            f"left out, as their scores of rated outputs are missing or all the same: {listed(stuck)}",
+        ),
+        (
+            "missing-metric-scores",
+            missing,
+            f"{missing} metric scores of rated outputs are missing: linear methods take the mean in training, XGBoost"
+            " has its own way",
+        ),
+        (
+            "more-features-than-rows",
+            n if n >= rated.sum() else 0,
+            f"{n} metrics and {rated.sum()} rated outputs: more features than data",
+        ),
+    )
+    unused = Note(rule="weights-unused", message="item weights do not act on combinations")
+    bounds = chosen.raters.bounds
+    return Task(
+        study=chosen,
+        target=name,
+        human=human,
+        rated=rated,
+        verdicts=verdicts,
+        metrics=metrics,
+        directions=np.array([chosen.raters.direction[rater] for rater in metrics.raters]),
+        declared={
+            own: bounds[rater] for own, rater in zip(metrics.names, metrics.raters, strict=True) if rater in bounds
+        },
+        notes=(
+            *(note for note in who.notes if note.rule != "missing-scores"),
+            *([] if who.design.item_weights is None else [unused]),
+            *(Note(rule=rule, message=text, count=m, aspect=aspect_of(name)) for rule, m, text in told if m),
+        ),
+    )
+
+
+def _only(who: Judges, places: NDArray[np.intp]) -> Judges:
+    """Some of the judges."""
+
+    def kept(values: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(values[i] for i in places)
+
+    return replace(
+        who,
+        names=kept(who.names),
+        raters=kept(who.raters),
+        kinds=kept(who.kinds),
+        rater_aspects=kept(who.rater_aspects),
+        scores=who.scores[places],
+        dates=kept(who.dates),
+    )
+
+
+def aspect_of(target: str) -> str:
+    """The aspect that a prediction of a target rates: none for a mean."""
+    return "" if target.startswith(MEAN) else target
+
+
+def aspects_of(target: str | None, known: tuple[str, ...]) -> tuple[str, ...]:
+    """The aspects that a target speaks of; raises `OptionError` for one that is not known."""
+    if target is None:
+        if len(known) != 1:
+            raise OptionError(
+                f"which aspect of people's ratings? say target=...; aspects: {listed(known)}, or a mean:"
+                f" {MEAN}{','.join(known[:2])}"
+            )
+        return known
+    mean = target.startswith(MEAN)
+    wanted = tuple(part.strip() for part in target.removeprefix(MEAN).split(",")) if mean else (target,)
+    for aspect in wanted:
+        if aspect not in known:
+            if known == ("",):
+                raise OptionError(f"target={target!r}: people's ratings have no aspects here; leave the target out")
+            raise OptionError(
+                f"target={target!r}: {aspect!r} is no aspect that people rated; aspects: {listed(known)}"
+                f"{suggestion(aspect, known)}"
+            )
+    if len(set(wanted)) < len(wanted):
+        raise OptionError(f"target={target!r} names an aspect twice")
+    return wanted
+
+
+def _ratings(chosen: Study, who: Judges, aspects: tuple[str, ...]) -> tuple[Floats, bool]:
+    """People's ratings (items, systems), and whether they come from verdicts."""
+    people = {who.rater_aspects[i]: who.scores[i] for i, kind in enumerate(who.kinds) if kind != METRIC}
+    missing = [aspect for aspect in aspects if aspect not in people]
+    if not missing:
+        for aspect in aspects[1:]:
+            if not Scale.seen(people[aspect]).comparable(Scale.seen(people[aspects[0]])):
+                raise OptionError(f"people rated {aspects[0]!r} and {aspect!r} on different scales, which have no mean")
+        grids = np.stack([people[aspect] for aspect in aspects])
+        return snapped(np.where(np.isfinite(grids).all(axis=0), mean_over_people(grids), np.nan)), False
+    if len(aspects) > 1:
+        raise OptionError(
+            f"people gave verdicts on {listed(missing)}, which have no mean with others; choose one aspect"
+        )
+    (comparison,) = compared(chosen, {})
+    signs = comparison.human_signs
+    n, wins = np.zeros((2, len(comparison.systems), len(comparison.items)))
+    for side, place in zip((1, -1), comparison.design.pairs.T, strict=True):
+        np.add.at(wins, place, side * np.where(signs == ABSENT, 0, signs))
+        np.add.at(n, place, signs != ABSENT)
+    rating = np.where(n > 0, wins / np.maximum(n, 1), np.nan).T
+    items = label_codes(pl.Series(who.design.items, dtype=pl.String), comparison.items)
+    systems = label_codes(pl.Series(who.design.systems, dtype=pl.String), comparison.systems)
+    return rating[items][:, systems], True
+
+
+def outer_folds(of: Task, by: str, *, repeats: int, rng: np.random.Generator) -> list[NDArray[np.intp]]:
+    """Folds (items, systems) of every repeat, -1 where not used: whole items at random ('item'), one system, data set
+    or group at a time, or as a file `item, fold` says."""
+    design = of.design
+    if by == "item":
+        units = np.repeat(design.units, of.rated.sum(axis=1))
+        dealt = np.full((repeats, design.n_units), -1, dtype=np.intp)
+        for own in dealt:
+            own[units] = grouped_folds(units, n_folds=N_FOLDS, rng=rng)
+        return [np.where(of.rated, own[design.units][:, np.newaxis], -1) for own in dealt]
+    if by == "system":
+        return [np.where(of.rated, np.arange(len(design.systems)), -1)]
+    if by in ("dataset", "group"):
+        labels, where = {"dataset": design.dataset, "group": design.group}[by], f"folds={by!r}"
+        if not all(labels):
+            raise OptionError(f"{where}: items without a {by}; give every one a {by} in the items file")
+    else:
+        labels, where = _from_file(design, by), by
+    return [_labelled(of, labels, where)]
+
+
+def _labelled(of: Task, labels: tuple[str, ...], where: str) -> NDArray[np.intp]:
+    """One fold for each label; items labelled '' are not used."""
+    any_rated = np.asarray(of.rated.any(axis=1))
+    present = sorted({label for label, own in zip(labels, any_rated, strict=True) if own and label})
+    if len(present) < 2:
+        raise OptionError(f"{where}: only {len(present)} fold ({listed(present)}); holding one out takes two")
+    code = np.where(any_rated, label_codes(pl.Series(labels, dtype=pl.String), present), -1)
+    unit, fold = np.unique(np.stack([of.design.units, code])[:, code >= 0], axis=1)
+    if len(np.unique(unit)) < len(unit):
+        raise OptionError(f"{where}: items of one cluster are in different folds, which leaks; keep them together")
+    for k, label in enumerate(present):
+        if np.count_nonzero(fold != k) < 2:
+            raise OptionError(f"{where}: without {label!r} one item (or cluster) is left to learn from; two are needed")
+    return np.where(of.rated, code[:, np.newaxis], -1)
+
+
+def _from_file(design: Design, path: str) -> tuple[str, ...]:
+    if not Path(path).is_file():
+        raise OptionError(
+            f"folds={path!r}: allowed: {', '.join(FOLDS)}, or a file `item, fold`; there is no such file"
+            f"{suggestion(path, FOLDS)}"
+        )
+    known, _ = keyed(path, "item", "fold", label_column)
+    if not any(item in known for item in design.items):
+        raise InputError(
+            f"{path}: none of its items is in the data ({listed(known, limit=3)}; {listed(design.items, limit=3)})"
+        )
+    return tuple(known.get(item, "") for item in design.items)
+
+
+def keyed(path: str, key: str, column: str, read: Callable[..., pl.Series]) -> tuple[dict[str, Any], str]:
+    """What a column of a table says of each key, and what messages call the table."""
+    table = load_table(Path(path))
+    check_columns(table.frame, where=table.name, required=(key, column))
+    made = pl.DataFrame([label_column(table.frame, key, where=table.name), read(table.frame, column, where=table.name)])
+    check_unique(made, [key], where=table.name, what=key, hint=f"one row for each {key}")
+    return dict(made.iter_rows()), table.name

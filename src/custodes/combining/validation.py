@@ -1,0 +1,165 @@
+"""Honest validation: every method learns on a training part alone and is scored on what was held out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.combining.methods import Lesson, Method
+from custodes.combining.normalise import Normalisation, normalisation
+from custodes.combining.task import Task, outer_folds
+from custodes.errors import OptionError
+from custodes.evaluate.parallel import each
+from custodes.evaluate.setting import at_least, between, one_of
+from custodes.progress import Progress
+from custodes.stats.agreement import correlation, kendall
+from custodes.stats.arrays import Floats
+from custodes.stats.learning import heldout
+from custodes.stats.learning.objective import OBJECTIVES, Objective
+
+STATISTICS: dict[str, heldout.Statistic] = {
+    "kendall": kendall.pooled_kendall,
+    "spearman": correlation.pooled_spearman,
+    "pearson": correlation.pooled_pearson,
+    "accuracy": heldout.ordering_accuracy,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """How methods are fitted and judged, whatever the target; see `combine`."""
+
+    methods: tuple[Method, ...]
+    objective: Objective
+    folds: str
+    repeats: int
+    top: int | None
+    costs: Mapping[str, float] | str | None
+    confidence: float
+    resamples: int
+
+    def __post_init__(self) -> None:
+        one_of("objective", self.objective, OBJECTIVES)
+        if self.objective == "accuracy" and self.folds == "system":
+            raise OptionError(
+                "objective='accuracy' compares systems of an item, and folds='system' holds out one: no pair"
+            )
+        between("confidence", self.confidence, 0, 1)
+        for name, least in (("resamples", 0), ("repeats", 1), ("top", 1)):
+            if getattr(self, name) is not None:
+                at_least(name, getattr(self, name), least)
+
+    def check(self, of: Task) -> None:
+        """Raise `OptionError` where they make no sense of a task."""
+        if self.objective == "accuracy" and not (of.rated.sum(axis=1) > 1).any():
+            raise OptionError("objective='accuracy' compares outputs of an item, and people rated one of each: no pair")
+        if of.verdicts and self.folds == "system":
+            raise OptionError(
+                "folds='system' with verdicts: an output's share of wins holds verdicts on the system held out"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """What methods said of outputs that they had not seen: `predicted` (repeats, methods, items, systems), `folds`
+    (items, systems) of every repeat, -1 where not used; the mean `seconds` and number of metrics `used` of the fits
+    (methods,); `times` (B, clusters) how often each is in a resample, the data first."""
+
+    of: Task
+    terms: Terms
+    folds: list[NDArray[np.intp]]
+    predicted: Floats
+    seconds: Floats
+    used: Floats
+    times: Floats
+
+    @property
+    def methods(self) -> list[str]:
+        """The names of the methods."""
+        return [own.name for own in self.terms.methods]
+
+    def scores(self, statistic: str = "") -> Floats:
+        """A statistic (by default the objective), averaged over folds and repeats, in all resamples -> (B, methods)."""
+        draws = [
+            heldout.heldout(
+                STATISTICS[statistic or self.terms.objective],
+                self.of.human,
+                own,
+                fold,
+                units=self.of.design.units,
+                weights=self.times,
+            )
+            for own, fold in zip(self.predicted, self.folds, strict=True)
+        ]
+        return np.asarray(np.mean(draws, axis=0))
+
+    def repeat_scores(self) -> list[Floats]:
+        """The objective in each fold, repeat by repeat: (folds, methods), NaN where it does not exist."""
+        point = replace(self, times=self.times[:1])
+        return [
+            np.concatenate(
+                [
+                    replace(point, predicted=own[np.newaxis], folds=[np.where(fold == f, fold, -1)]).scores()
+                    for f in np.unique(fold[fold >= 0])
+                ]
+            )
+            for own, fold in zip(self.predicted, self.folds, strict=True)
+        ]
+
+
+def lesson_of(
+    of: Task, terms: Terms, train: NDArray[np.bool_], rng: np.random.Generator
+) -> tuple[Normalisation, Lesson]:
+    """The scales fitted on a training part (items, systems), and what methods learn from."""
+    rows = np.flatnonzero((train & of.rated).ravel())
+    x, items = of.rows(rows), rows // len(of.design.systems)
+    scales = normalisation(x, names=of.metrics.names, directions=of.directions, declared=of.declared)
+    return scales, Lesson(
+        x=scales.apply(x),
+        y=of.human.ravel()[rows],
+        items=items,
+        groups=of.design.units[items],
+        by=terms.objective,
+        top=terms.top,
+        rng=rng,
+    )
+
+
+def tried(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) -> Trial:
+    """Every method fitted without each fold."""
+    folds = outer_folds(of, terms.folds, repeats=terms.repeats, rng=rng)
+    jobs = [(r, int(f)) for r, fold in enumerate(folds) for f in np.unique(fold[fold >= 0])]
+    predicted = np.full((len(folds), len(terms.methods), *of.human.shape), np.nan)
+
+    def answer(job: tuple[int, int], rng: np.random.Generator) -> list[tuple[float, int]]:
+        """The seconds of each fit, and the number of metrics it uses."""
+        repeat, out = job
+        fold = folds[repeat]
+        scales, lesson = lesson_of(of, terms, (fold >= 0) & (fold != out), rng)
+        held = np.flatnonzero((fold == out).ravel())
+        x = scales.apply(of.rows(held))
+        told = []
+        state = rng.bit_generator.state
+        for m, method in enumerate(terms.methods):
+            rng.bit_generator.state = state  # so that no method depends on those before it
+            start = time.perf_counter()
+            formula = method.fit(lesson)
+            told.append((time.perf_counter() - start, len(formula.used)))
+            predicted[repeat, m].reshape(-1)[held] = formula.predict(x)
+        return told
+
+    told = np.array(list(each(answer, jobs, rng=rng, progress=progress, desc="combine", label=str)))
+    seconds, used = told.mean(axis=0).T
+    return Trial(
+        of=of,
+        terms=terms,
+        folds=folds,
+        predicted=predicted,
+        seconds=seconds,
+        used=used,
+        times=of.design.resampled(terms.resamples, rng),
+    )

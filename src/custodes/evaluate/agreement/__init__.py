@@ -1,0 +1,1 @@
+"""How well each metric agrees with people, and the parts of that question."""

@@ -1,0 +1,13 @@
+# ruff: noqa: I001, F401
+"""Every statistic of agreement, in the order of the tables; a new one is a file here and a line below."""
+
+from custodes.evaluate.agreement.statistic import Statistic
+from custodes.registry import members
+
+from custodes.evaluate.agreement.statistics.accuracies import ACCURACIES
+from custodes.evaluate.agreement.statistics.correlations import CORRELATIONS
+from custodes.evaluate.agreement.statistics.accuracy_with_ties import WITH_TIES
+from custodes.evaluate.agreement.statistics.soft_pairwise_accuracy import SPA
+
+STATISTICS = {own.name: own for own in members(globals(), Statistic)}
+"""Name to statistic."""

@@ -1,0 +1,23 @@
+"""Soft pairwise accuracy: how alike the confidence of people and metric in every pair of systems is."""
+
+from __future__ import annotations
+
+from custodes.evaluate.agreement.statistic import Sample, Statistic
+from custodes.stats.agreement import accuracy
+from custodes.stats.arrays import Floats
+
+
+def _spa(sample: Sample) -> Floats:
+    own = sample.comparison
+    return accuracy.spa(own.human, own.metric_scores, units=own.design.units, weights=sample.times, flips=sample.flips)
+
+
+SPA = Statistic(
+    name="spa",
+    label="Soft pairwise accuracy",
+    doc="soft pairwise accuracy (Thompson et al. 2024)",
+    level="system",
+    compute=_spa,
+    chance=0.5,
+    essential=True,
+)

@@ -1,0 +1,66 @@
+"""Design: the items and systems of a study, what is resampled together, and what weighs how much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from custodes.data.pairs import pairs_of
+from custodes.data.panel import label_codes
+from custodes.data.study import Study
+from custodes.stats.arrays import Floats
+from custodes.stats.resampling import resample
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design:
+    """`clusters`: the names of what is resampled, an item where it belongs to no cluster; `units` (items,) the cluster
+    of each item; `weights` (items,); `group` and `dataset` of each item, '' where not said."""
+
+    items: tuple[str, ...]
+    systems: tuple[str, ...]
+    clusters: tuple[str, ...]
+    units: NDArray[np.int64]
+    weights: Floats
+    group: tuple[str, ...]
+    dataset: tuple[str, ...]
+
+    @classmethod
+    def of(cls, study: Study, *, items: Sequence[str], systems: Sequence[str]) -> Design:
+        """These items and systems as the study describes them."""
+        frame = study.items.for_items(pl.Series("item", items, dtype=pl.String))
+        named = [cluster or item for cluster, item in zip(frame["cluster"], items, strict=True)]
+        clusters = tuple(dict.fromkeys(named))
+        return cls(
+            items=tuple(items),
+            systems=tuple(systems),
+            clusters=clusters,
+            units=label_codes(pl.Series(named, dtype=pl.String), clusters),
+            weights=frame["weight"].fill_null(1.0).to_numpy(),
+            group=tuple(frame["group"]),
+            dataset=tuple(frame["dataset"]),
+        )
+
+    @property
+    def n_units(self) -> int:
+        """How many clusters."""
+        return len(self.clusters)
+
+    @property
+    def item_weights(self) -> Floats | None:
+        """The weights, or None where all items weigh the same, which is the common and faster case."""
+        return None if (self.weights == 1).all() else self.weights
+
+    @property
+    def pairs(self) -> NDArray[np.int64]:
+        """(pairs, 2): the positions of the two systems of every pair."""
+        return np.stack(pairs_of(self.systems), axis=1)
+
+    def resampled(self, resamples: int, rng: np.random.Generator) -> Floats:
+        """(1 + B, clusters): how often each is drawn, the data themselves first; one cluster is never resampled."""
+        drawn = resample.bootstrap_weights(self.n_units, resamples if self.n_units > 1 else 0, rng)
+        return resample.with_point(drawn)

@@ -1,0 +1,146 @@
+"""Asking: what every question of a study does with its arguments, and how its answer tells how it was made."""
+
+from __future__ import annotations
+
+import inspect
+import platform
+from collections.abc import Callable
+from functools import cache, wraps
+from importlib.metadata import version
+from pathlib import PurePath
+from typing import Any, NamedTuple, ParamSpec, TypeVar, Unpack, get_args, get_origin, get_type_hints
+
+import numpy as np
+import polars as pl
+
+from custodes.data.study import Study
+from custodes.errors import suggestion
+from custodes.evaluate.result import Provenance, Result
+from custodes.evaluate.setting import DEFAULTS, HELP
+
+Rng = int | np.random.Generator | None
+"""A seed, a generator, or None for a fresh seed that is recorded; 0 is a seed like any other."""
+
+UNRECORDED = ("rng", "progress", "workers")
+"""Arguments that change no number of an answer, or that its provenance has a field for."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+R = TypeVar("R", bound=Result)
+
+
+class Option(NamedTuple):
+    """An argument as a command line takes it: its type, its default, and what it means in a few words."""
+
+    name: str
+    kind: Any
+    default: Any
+    help: str
+
+
+def documented(example: str, /, **helps: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Make all arguments of a function show in `help`, and say what a command line must know.
+
+    `example`: a command line that calls it; `helps`: what each argument of its own means, in a few words (of arguments
+    that several functions share, `HELP` says it). Arguments of `**options: Unpack[...]` become arguments of their own,
+    with their `DEFAULTS`.
+    """
+
+    def made(function: Callable[P, T]) -> Callable[P, T]:
+        signature = _explicit(function)
+
+        @wraps(function)
+        def called(*args: P.args, **kwargs: P.kwargs) -> T:
+            for name in kwargs:
+                if name not in signature.parameters:
+                    known = list(signature.parameters)[1:]
+                    close = suggestion(name, known)
+                    raise TypeError(f"unknown argument {name!r}{close}; arguments: {', '.join(known)}")
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            return function(*bound.args, **bound.kwargs)
+
+        called.__signature__ = signature  # type: ignore[attr-defined]
+        called.example, called.helps = example, helps  # type: ignore[attr-defined]
+        return called
+
+    return made
+
+
+def question(example: str, /, **helps: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Make a function that returns a result a question: documented, its answer tells how it was made.
+
+    `rng` reaches the function as the seed that is recorded, or as the caller's generator. The first argument is what is
+    asked about: a study, counts, or nothing.
+    """
+
+    def made(ask: Callable[P, R]) -> Callable[P, R]:
+        @wraps(ask)
+        def answered(*args: P.args, **kwargs: P.kwargs) -> R:
+            given: dict[str, Any] = dict(kwargs)
+            given["rng"], seed = recorded(given["rng"])
+            answer = ask(*args, **given)
+            (about,) = args
+            study = about if isinstance(about, Study) else None
+            origin = Provenance(
+                question=ask.__name__,
+                study=study.name if study else "assumptions" if about is None else "counts",
+                digest=study.fingerprint() if study else "",
+                options={name: _recorded(value) for name, value in given.items() if name not in UNRECORDED},
+                seed=seed,
+                versions=_versions(),
+                dropped=tuple(note for note in answer.notes if note.count),
+            )
+            return answer.signed(origin)
+
+        return documented(example, **helps)(answered)
+
+    return made
+
+
+def _recorded(value: Any) -> Any:
+    """A value as a provenance keeps it: a path is text."""
+    return str(value) if isinstance(value, PurePath) else value
+
+
+def options_of(asked: Any) -> list[Option]:
+    """The arguments of a question, but for what it is asked about and how it shows its progress."""
+    hints = get_type_hints(asked)
+    unpacked = [get_args(kind)[0] for kind in hints.values() if get_origin(kind) is Unpack]
+    kinds = {**hints, **{name: kind for options in unpacked for name, kind in get_type_hints(options).items()}}
+    helps = {**HELP, **asked.helps}
+    _, *own = asked.__signature__.parameters.values()
+    return [Option(p.name, kinds[p.name], p.default, helps[p.name]) for p in own if p.name != "progress"]
+
+
+def _explicit(ask: Callable[..., Any]) -> inspect.Signature:
+    """The signature with the options of `**options: Unpack[T]` written out."""
+    own, made, defaults = inspect.signature(ask), [], dict[str, Any](DEFAULTS)
+    for parameter in own.parameters.values():
+        if parameter.kind is not parameter.VAR_KEYWORD:
+            made.append(parameter)
+            continue
+        (options,) = get_args(get_type_hints(ask)[parameter.name])
+        made += [
+            inspect.Parameter(name, parameter.KEYWORD_ONLY, default=defaults[name], annotation=kind.__forward_arg__)
+            for name, kind in options.__annotations__.items()
+        ]
+    return own.replace(parameters=sorted(made, key=lambda parameter: parameter.name in UNRECORDED))
+
+
+def recorded(rng: Rng) -> tuple[int | np.random.Generator, int | None]:
+    """What to draw from, and the seed to record (None for the caller's own generator, which cannot be replayed)."""
+    if isinstance(rng, np.random.Generator):
+        return rng, None
+    seed = int(np.random.SeedSequence().generate_state(1)[0]) if rng is None else int(rng)
+    return seed, seed
+
+
+@cache
+def _versions() -> dict[str, str]:
+    return {
+        "custodes": version("custodes"),
+        "numpy": np.__version__,
+        "polars": pl.__version__,
+        "python": platform.python_version(),
+    }

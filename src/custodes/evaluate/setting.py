@@ -1,0 +1,128 @@
+"""The arguments that questions share: what is compared, how scores become preferences, and what each may be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypedDict
+
+import numpy as np
+
+from custodes.data.pairs import Aggregate
+from custodes.data.patterns import Patterns
+from custodes.data.preferences import Orders
+from custodes.errors import OptionError, suggestion
+
+Ties = float | Literal["exact", "calibrated"]
+
+
+class Selection(TypedDict, total=False):
+    """The arguments that every question takes: what is compared.
+
+    human, metrics, systems, aspect, group: comma lists of globs, `!` excludes (default: everything; people are the
+    raters of kind human).
+    """
+
+    human: Patterns
+    metrics: Patterns
+    systems: Patterns
+    aspect: Patterns
+    group: Patterns
+
+
+class Setting(Selection, total=False):
+    """The arguments of questions about preferences: a `Selection`, and how scores become preferences.
+
+    aggregate: several people by 'mean' (of score differences) or 'vote'. human_ties: people
+    tie up to this difference (default: exactly). ties: metrics tie 'exact', up to a number, or 'calibrated'.
+    orders: verdicts of both presentation orders by 'mean', 'consistent' ones only, or the 'first'.
+    """
+
+    aggregate: Aggregate
+    human_ties: float | None
+    ties: Ties
+    orders: Orders
+
+
+DEFAULTS: Setting = {
+    "human": None,
+    "metrics": None,
+    "systems": None,
+    "aspect": None,
+    "group": None,
+    "aggregate": "mean",
+    "human_ties": None,
+    "ties": "exact",
+    "orders": "mean",
+}
+
+
+HELP: Mapping[str, str] = {
+    "human": "Which raters are people: comma list of globs, ! excludes.",
+    "metrics": "Which metrics; also @aspect and @noaspect.",
+    "systems": "Which systems.",
+    "aspect": "Which aspects of people's ratings (default: each).",
+    "group": "Which groups of items (domain, subset).",
+    "aggregate": "Several people.",
+    "human_ties": "People tie up to this difference (default: 0).",
+    "ties": "Metrics tie: exact, up to a number, or calibrated.",
+    "orders": "Verdicts of both presentation orders.",
+    "confidence": "Level of the intervals.",
+    "resamples": "Resamples behind the intervals.",
+    "alpha": "Level of the tests.",
+    "estimator": "Who answers: repeatable.",
+    "gamma": "Decided beyond 1 - gamma/2.",
+    "equivalence": "Margin that does not matter.",
+    "stop": "decided, futility, equivalence, anytime, joined by +; repeatable.",
+    "stopping": "When a pair is decided; several give a row each.",
+    "batch": "Annotations of a pair a round, or several: 5,10.",
+    "looks": "Annotations of a pair at each look, 10,20,40, not a batch.",
+    "budget": "Annotations in all, or several: 500,1000.",
+    "boundary": "Of repeated looks: none, pocock, obrien-fleming or a |z|.",
+    "futility": "Least chance of being decided.",
+    "replications": "How often the protocol is played.",
+    "steps": "Steps of a path.",
+    "workers": "Threads (default: one a core).",
+    "rng": "Seed of every random number.",
+}
+"""What arguments that several questions share mean, in a few words."""
+
+
+def settings(given: Setting) -> Setting:
+    """The setting with defaults filled in and values checked."""
+    full: Setting = {**DEFAULTS, **given}
+    one_of("aggregate", full["aggregate"], ("mean", "vote"))
+    one_of("orders", full["orders"], ("mean", "consistent", "first"))
+    ties = full["ties"]
+    if isinstance(ties, str) and ties not in ("exact", "calibrated"):
+        close = suggestion(ties, ("exact", "calibrated"))
+        raise OptionError(f"ties={ties!r}; allowed: exact, calibrated, or a number in the metric's own units{close}")
+    for name, number in (("ties", ties), ("human_ties", full["human_ties"])):
+        if isinstance(number, (int, float)) and not (np.isfinite(number) and number >= 0):
+            raise OptionError(f"{name}={number}: a tie threshold is a number of at least 0")
+    return full
+
+
+def selection_of(given: Mapping[str, Any]) -> Selection:
+    """The part of a setting that says what is compared."""
+    return {name: given[name] for name in Selection.__annotations__ if name in given}  # type: ignore[return-value]
+
+
+def between(name: str, value: float, low: float, high: float) -> float:
+    """An option that must lie strictly between two numbers."""
+    if not low < value < high:
+        raise OptionError(f"{name}={value}: must lie between {low:g} and {high:g}, both excluded")
+    return value
+
+
+def at_least(name: str, value: int, least: int) -> int:
+    """An option that must be an integer of at least some size."""
+    if value != int(value) or value < least:
+        raise OptionError(f"{name}={value}: must be a whole number of at least {least}")
+    return int(value)
+
+
+def one_of(name: str, value: Any, allowed: Any) -> Any:
+    """An option that must be one of some words."""
+    if value not in allowed:
+        raise OptionError(f"{name}={value!r}; allowed: {', '.join(allowed)}{suggestion(str(value), allowed)}")
+    return value

@@ -1,0 +1,180 @@
+"""Tables declared once: a column says its name, kind and meaning; frames, views, files and pages follow from it.
+
+class Agreement(Result):
+    metrics: pl.DataFrame = table(
+        "one row a metric",
+        label("metric", "its name"),
+        count("n", "comparisons that people and metric both have", essential=False),
+        score("kendall", "Kendall's tau-b", interval=True, best="high"),
+    )
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from custodes.stats.arrays import Floats
+from custodes.stats.resampling import resample
+
+Kind = Literal["label", "labels", "flag", "count", "share", "score", "p", "probability"]
+"""What a value is: a name, several names, true or false, a whole number, a part of a whole in [0, 1], any other number,
+a p-value, a probability."""
+
+TYPES: Mapping[Kind, Any] = {"label": pl.String, "labels": pl.List(pl.String), "flag": pl.Boolean, "count": pl.Int64}
+"""The type of a column by its kind; all others are numbers."""
+
+TABLE = "table"
+"""Where the declaration of a field of a result is kept."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One column, or three: with `interval` its ends stand beside it (`x_low`, `x_high`), with `sd` its standard
+    deviation over replications (`x_sd`).
+
+    `label`: what a page calls it. `essential`: shown before the reader asks for more. `best`: which end is the better
+    one, where there is one.
+    """
+
+    name: str
+    doc: str
+    kind: Kind
+    label: str
+    interval: bool
+    sd: bool
+    essential: bool
+    best: Literal["high", "low", ""]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the frame, the estimate first."""
+        ends = ("_low", "_high") if self.interval else ("_sd",) if self.sd else ()
+        return (self.name, *(self.name + end for end in ends))
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it stands to the right."""
+        return self.kind not in ("label", "labels", "flag")
+
+
+def column(
+    name: str,
+    doc: str,
+    label: str = "",
+    *,
+    kind: Kind,
+    interval: bool = False,
+    sd: bool = False,
+    essential: bool = True,
+    best: Literal["high", "low", ""] = "",
+) -> Column:
+    """Declare a column; its label is its name with blanks unless it has one of its own."""
+    words = label or name[0].upper() + name[1:].replace("_", " ")
+    return Column(name=name, doc=doc, kind=kind, label=words, interval=interval, sd=sd, essential=essential, best=best)
+
+
+label = partial(column, kind="label")
+labels = partial(column, kind="labels")
+flag = partial(column, kind="flag")
+count = partial(column, kind="count")
+share = partial(column, kind="share")
+score = partial(column, kind="score")
+p_value = partial(column, kind="p")
+probability = partial(column, kind="probability")
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """A table as text, for a terminal, a paper or a page: `header` has the names of the columns, `labels` what a paper
+    calls them (none: the same), `numeric` columns stand to the right, `best` holds the (row, column) of the best
+    values, `more` says what is not shown."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    labels: tuple[str, ...] = ()
+    numeric: tuple[bool, ...] = ()
+    best: frozenset[tuple[int, int]] = frozenset()
+    more: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "numeric", self.numeric or (False,) * len(self.header))
+        object.__setattr__(self, "labels", self.labels or self.header)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A declared table: `by` is the column of labels that every row starts with ('' for none, None: as its result has
+    it), `essential` tables are shown unless another is named, rows are shown by `order`, the highest first; `rows`
+    picks those that matter from the whole result, and `view` sets the table in another way."""
+
+    doc: str
+    columns: tuple[Column, ...]
+    by: str | None = None
+    essential: bool = True
+    order: str = ""
+    rows: Callable[[Any], pl.DataFrame] | None = None
+    view: Callable[[pl.DataFrame], Iterable[View]] | None = None
+
+    @cached_property
+    def schema(self) -> dict[str, Any]:
+        """Column name to Polars type."""
+        first = {self.by: pl.String} if self.by else {}
+        return first | {name: TYPES.get(own.kind, pl.Float64) for own in self.columns for name in own.names}
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The names of the columns that are numbers, without the ends of their intervals."""
+        return tuple(own.name for own in self.columns if own.is_number)
+
+    def frame(self, data: Mapping[str, Any], by: str = "") -> pl.DataFrame:
+        """A frame of the declared columns from arrays, sequences, and single values, which are repeated; NaN becomes
+        null. `by` labels all rows. Without data the frame is empty."""
+        known = self.schema
+        if not data:
+            return pl.DataFrame(schema=known)
+        given = ({self.by: by} if self.by else {}) | dict(data)
+        assert given.keys() == known.keys(), sorted(given.keys() ^ known.keys())
+        many = [own for own in given.values() if not _single(own)]
+        height = min((own.size if isinstance(own, np.ndarray) else len(own) for own in many), default=1)
+        return pl.DataFrame([_series(name, given[name], kind, height) for name, kind in known.items()])
+
+    def column(self, name: str) -> Column:
+        """The declaration of a column."""
+        return next(own for own in self.columns if own.name == name)
+
+
+def table(doc: str, *columns: Column, **more: Any) -> Any:
+    """Declare a field of a result as a table; see `Table` for what else may be said of it."""
+    return field(metadata={TABLE: Table(doc=doc, columns=columns, **more)})
+
+
+def _single(values: Any) -> bool:
+    return values is None or isinstance(values, str | bool | int | float | np.generic)
+
+
+def _series(name: str, values: Any, kind: Any, height: int) -> pl.Series:
+    if _single(values):
+        return pl.Series(name, [None if values != values else values] * height, dtype=kind)
+    if isinstance(values, np.ndarray):
+        values = pl.Series(np.ascontiguousarray(values).ravel())
+        values = values.fill_nan(None) if values.dtype.is_float() else values
+    return pl.Series(name, values).cast(kind) if isinstance(values, pl.Series) else pl.Series(name, values, dtype=kind)
+
+
+def with_interval(name: str, draws: Floats, confidence: float) -> dict[str, Floats]:
+    """The estimate (row 0 of `draws` (1 + B, ...)) as a column, with the ends of its interval over the other rows."""
+    low, high = resample.percentile_interval(draws[1:], confidence=confidence)
+    return {name: draws[0], f"{name}_low": low, f"{name}_high": high}
+
+
+def with_sd(name: str, values: NDArray[Any]) -> dict[str, float]:
+    """The mean over replications as a column, with their standard deviation (undefined for one)."""
+    return {name: values.mean(), f"{name}_sd": values.std(ddof=1) if len(values) > 1 else np.nan}

@@ -1,0 +1,362 @@
+"""What does it all mean? The answer in plain words; it never says more than the intervals allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Unpack
+
+import polars as pl
+
+from custodes.data.study import Study
+from custodes.evaluate.agreement.agreement import Agreement, agreement
+from custodes.evaluate.agreement.standing import ORDERING
+from custodes.evaluate.check import Check, check
+from custodes.evaluate.comparison import HUMAN
+from custodes.evaluate.favoritism import FEW_ERRORS, Favoritism, favoritism
+from custodes.evaluate.question import Rng, question
+from custodes.evaluate.ranking import Ranking, ranking
+from custodes.evaluate.result import Result, result
+from custodes.evaluate.setting import Setting
+from custodes.evaluate.tables import label, p_value, score, table
+from custodes.evaluate.wording import names, number, percent, plural, sentence, with_ends
+from custodes.progress import Progress, silent
+
+Kind = Literal["design", "trust", "chance", "favours", "flips", "uncertain"]
+HEADINGS: Mapping[Kind, str] = {
+    "design": "Read this first",
+    "trust": "Whom to trust",
+    "chance": "No better than chance",
+    "favours": "Who favours whom",
+    "flips": "Decisions that flip",
+    "uncertain": "Too uncertain to say",
+}
+MOST_NAMED = 3
+Row = dict[str, Any]
+
+
+@result
+class Verdict(Result):
+    """What check, agreement, favoritism and ranking say together, in plain words. See `verdict`."""
+
+    verdict: pl.DataFrame = table(
+        "One row a sentence or two; without aspect where it is about all of them.",
+        label("kind", "what it is about: design, trust, chance, favours, flips or uncertain"),
+        label("text", "the sentence", ""),
+        label("rater", "the metric that it is about, empty for none or several", essential=False),
+        label("system", "the system that it is about", essential=False),
+        score(
+            "value",
+            "the number behind it: agreement, Favi-Score, or share of decisions",
+            interval=True,
+            essential=False,
+        ),
+        p_value("p_value", "the largest of the tests behind it; null where intervals decide", essential=False),
+    )
+
+    def lines(self) -> Iterator[str]:
+        """Plain text, one statement a line."""
+        for aspect, kind, text in self.verdict.select("aspect", "kind", "text").iter_rows():
+            yield f"{aspect}{': ' if aspect else ''}{HEADINGS[kind]}: {text}"
+
+
+@question("custodes verdict ratings.csv --aspect coherence")
+def verdict(
+    study: Study,
+    *,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    alpha: float = 0.05,
+    rng: Rng = 0,
+    progress: Progress = silent,
+    **setting: Unpack[Setting],
+) -> Verdict:
+    """The answer in plain words: whom to trust, who is no better than chance, who favours whom, which decisions flip.
+
+    Made from `check`, `agreement`, `favoritism` and `ranking`, asked with the same arguments; see there for what the
+    numbers mean and which errors are raised. Differences between metrics are told after the correction of Benjamini and
+    Hochberg over all comparisons with the best.
+
+    >>> import custodes as cu
+    >>> told = cu.verdict(cu.read("demo"), resamples=50, aspect="coherence")
+    >>> told.verdict["kind"].unique(maintain_order=True).to_list()[0]
+    'trust'
+    """
+    asked: dict[str, Any] = {"rng": rng, "progress": progress, **setting}
+    bounds: dict[str, Any] = {"confidence": confidence, "resamples": resamples, **asked}
+    return told_by(
+        check(study, **asked),
+        agreement(study, alpha=alpha, **bounds),
+        favoritism(study, alpha=alpha, **bounds),
+        ranking(study, alpha=alpha, **bounds),
+    )
+
+
+def told_by(check: Check, agreement: Agreement, favoritism: Favoritism, ranking: Ranking) -> Verdict:
+    """The verdict of results of one study, without a provenance."""
+    views = [
+        _View(check, agreement, favoritism, ranking, str(aspect))
+        for aspect in agreement.metrics["aspect"].unique(maintain_order=True)
+    ]
+    parts = [] if len(views) == 1 else [_part("", _overall(views))]
+    return Verdict.of([*parts, *(_part(view.aspect, _told(view)) for view in views)], ())
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Statement:
+    """One sentence or two, and the number behind it."""
+
+    kind: Kind
+    text: str
+    rater: str = ""
+    system: str = ""
+    value: float | None = None
+    value_low: float | None = None
+    value_high: float | None = None
+    p_value: float | None = None
+
+
+def _part(aspect: str, statements: Iterable[_Statement]) -> dict[str, pl.DataFrame]:
+    rows = [asdict(statement) for statement in statements]
+    return Verdict.part(aspect, verdict={name: [row[name] for row in rows] for name in rows[0]} if rows else {})
+
+
+class _View:
+    """What the results say of one aspect: rows of their tables, and how the metrics stand (`standing`, best first)."""
+
+    def __init__(
+        self, check: Check, agreement: Agreement, favoritism: Favoritism, ranking: Ranking, aspect: str
+    ) -> None:
+        self.aspect = aspect
+        self.problems = check.problems.filter(aspect=aspect)
+        self.sided = "one-sided-people" in self.problems["rule"]
+        self.standing: list[Row] = (
+            agreement.standing.filter(aspect=aspect)
+            .join(
+                agreement.metrics.select("aspect", "metric", "sample_accuracy", "sample_accuracy_chance"),
+                on=["aspect", "metric"],
+                maintain_order="left",
+            )
+            .to_dicts()
+        )
+        self.ordered = bool(self.standing) and self.standing[0]["statistic"] == ORDERING
+        self.tested = len(self.standing) < 2 or any(row["level_with_best"] is not None for row in self.standing[1:])
+        self.tests = agreement.comparisons.filter(aspect=aspect)
+        self.leaders = leaders(agreement).get(aspect, [])
+        self.favi = {name: frame.filter(aspect=aspect) for name, frame in favoritism.tables().items()}
+        self.decided = {name: frame.filter(aspect=aspect) for name, frame in ranking.tables().items()}
+        self.people = self.decided["decisions"].filter(pl.col("decision").is_not_null(), rater=HUMAN)
+        self.again = [note for note in ranking.notes if note.rule == "self-agreement" and note.aspect == aspect]
+
+    def side(self, name: str) -> list[str]:
+        """The metrics on one side of chance."""
+        return [row["metric"] for row in self.standing if row["side"] == name]
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there are intervals."""
+        return any(row["value_low"] is not None for row in self.standing)
+
+    @property
+    def favoured(self) -> list[Row]:
+        """Metric and system that it clearly favours, furthest beyond an even-handed metric first."""
+        beyond = pl.col("favi") - pl.col("favi_even").clip(lower_bound=0)
+        return self.favi["systems"].filter("favoured").sort(beyond, descending=True, maintain_order=True).to_dicts()
+
+
+def leaders(agreement: Agreement) -> dict[str, list[str]]:
+    """Aspect to the best metric and those not told apart from it, best first; empty where none is above chance."""
+    found: dict[str, list[str]] = {}
+    for (aspect,), rows in agreement.standing.group_by("aspect", maintain_order=True):
+        above = pl.col("side") == "above"
+        level = rows.slice(1).filter(above, pl.col("level_with_best") | pl.col("level_with_best").is_null())["metric"]
+        found[str(aspect)] = [rows["metric"][0], *level] if rows.filter(above).height else []
+    return found
+
+
+def _told(view: _View) -> list[_Statement]:
+    said = [*_design(view), *_trust(view), *_chance(view)]
+    return [*said, *([] if view.sided else [*_favours(view), *_flips(view)]), *_uncertain(view)]
+
+
+def _design(view: _View) -> Iterator[_Statement]:
+    serious = view.problems.filter(pl.col("severity") != "info", pl.col("rule") != "against-people")
+    return (_Statement(kind="design", text=sentence(message)) for message in serious["message"])
+
+
+def _trust(view: _View) -> Iterator[_Statement]:
+    if not view.standing:
+        yield _Statement(kind="trust", text="No metric can be compared with people here: agreement is undefined.")
+        return
+    best = view.standing[0]
+    numbers = {name: best[name] for name in ("value", "value_low", "value_high")}
+    if not view.side("above"):
+        text = "No metric agrees with people clearly better than chance."
+        if not view.bounded:
+            text = f"{best['metric']} has the highest agreement ({_score(view, best)}), but without intervals"
+            text += " nobody can say whether that is more than chance."
+        yield _Statement(kind="trust", text=text, **numbers)
+        return
+    text = f"{best['metric']} agrees best with people: {_score(view, best)}"
+    if view.ordered:
+        text += f"; it decides {percent(best['sample_accuracy'])} of comparisons as people do"
+    if best["sample_accuracy_chance"] is not None:
+        text += f" (guessing, with as many ties: {percent(best['sample_accuracy_chance'])})"
+    text += "."
+    if not view.tested:
+        text += " Whether it is better than the next ones was not tested."
+    elif view.leaders[1:]:
+        text += f" It cannot be told apart from {names(view.leaders[1:])}."
+    elif len(view.standing) > 1:
+        text += f" It is clearly better than {'the other one' if len(view.standing) == 2 else 'all others'}."
+    tested = pl.any_horizontal(pl.col("metric_a", "metric_b") == best["metric"])
+    p_value = _largest_p(view.tests.filter(tested, statistic=best["statistic"]))
+    yield _Statement(kind="trust", text=text, rater=best["metric"], p_value=p_value, **numbers)
+
+
+def _largest_p(tests: pl.DataFrame) -> float | None:
+    found: float | None = tests.select(pl.max("p_value")).item()
+    return found
+
+
+def _score(view: _View, row: Row) -> str:
+    if view.ordered:
+        return f"Kendall's τ within items {with_ends(row, 'value')}"
+    return f"same choice as people in {with_ends(row, 'value', shown=percent)} of comparisons"
+
+
+def _chance(view: _View) -> Iterator[_Statement]:
+    unclear, below = view.side("unclear"), view.side("below")
+    if unclear and view.bounded:
+        it, one = ("its interval includes", "a metric") if len(unclear) == 1 else ("their intervals include", "one")
+        text = f"{names(unclear)}: {it} what {one} that knows nothing would get."
+        yield _Statement(kind="chance", text=text, rater=_only(unclear))
+    if below:
+        single = len(below) == 1
+        text = f"{names(below)} {'runs' if single else 'run'} against people more than guessing would."
+        if view.ordered:
+            text += (
+                f" {'Is it a distance' if single else 'Are they distances'}, where lower is better? Then say so in a"
+            )
+            text += " raters file."
+        yield _Statement(kind="chance", text=text, rater=_only(below))
+
+
+def _only(labels: Sequence[str]) -> str:
+    return labels[0] if len(labels) == 1 else ""
+
+
+def _favours(view: _View) -> Iterator[_Statement]:
+    consensus = view.decided["consensus"].filter(pl.col("position").is_not_null(), rater=HUMAN)
+    places = dict(consensus.select("system", "position").iter_rows())
+    uninformed = {*view.side("unclear"), *view.side("below")}
+    # One system a metric; leaders first, whom a reader would otherwise trust.
+    shown = list({row["metric"]: row for row in reversed(view.favoured) if row["metric"] not in uninformed}.values())[
+        ::-1
+    ]
+    shown.sort(key=lambda row: row["metric"] not in view.leaders)
+    for row in shown[:MOST_NAMED]:
+        place = places.get(row["system"])
+        where = f", number {place} of {len(places)} by people" if place else ""
+        against = "its only opponent" if row["opponents"] == 1 else f"{row['up']} of {row['opponents']} others"
+        text = (
+            f"When {row['metric']} errs, it errs for {row['system']}{where}: Favi-Score {number(row['favi'])} on"
+            f" average ({number(row['favi_min'])} to {number(row['favi_max'])} over opponents), clearly above 0 against"
+            f" {against}; an even-handed metric of its accuracy would have {number(row['favi_even'])}."
+        )
+        yield _Statement(kind="favours", text=text, rater=row["metric"], system=row["system"], value=row["favi"])
+    rated = view.favi["metrics"].filter(pl.col("mean_abs_favi_low").is_not_null())
+    beyond = rated.filter(pl.col("mean_abs_favi_low") > pl.col("mean_abs_favi_chance"))["metric"].to_list()
+    if rated.height:
+        text = f"{len(beyond)} of {plural(rated.height, 'metric')} err more one-sidedly than by a coin"
+        fair = [name for name in rated["metric"] if name not in beyond]
+        text += f"; not so for {names(fair)}." if fair and beyond else "."
+        if len(shown) > MOST_NAMED:
+            text += f" {plural(len(shown), 'metric')} clearly favour some system, beyond what noise explains."
+        yield _Statement(kind="favours", text=text)
+    elif not shown:
+        yield _Statement(kind="favours", text="No metric clearly favours one system beyond what noise explains.")
+
+
+def _flips(view: _View) -> Iterator[_Statement]:
+    errors = view.decided["errors"].filter(pl.col("correct").is_not_null())
+    if not errors.height or not view.people.height:
+        return
+    for row in errors.filter(metric=view.standing[0]["metric"] if view.standing else "").to_dicts():
+        correct = with_ends(row, "correct", shown=percent)
+        text = (
+            f"{row['metric']} decides {correct} of {plural(view.people.height, 'system pair')} as people do, reverses"
+            f" {percent(row['inversion'])}, misses a difference that people see in {percent(row['omission'])} and sees"
+            f" one that people do not in {percent(row['insertion'])}."
+        )
+        ends = {f"value{end}": row[f"correct{end}"] for end in ("", "_low", "_high")}
+        yield _Statement(kind="flips", text=text, rater=row["metric"], **ends)
+    flips = view.decided["reversals"]
+    if not flips.height:
+        yield _Statement(kind="flips", text="No metric significantly reverses a decision of people.")
+    for row in flips.head(MOST_NAMED).to_dicts():
+        text = (
+            f"People find {row['better']} better than {row['worse']}; {names(row['metrics'])}"
+            f" {'says' if len(row['metrics']) == 1 else 'say'} the opposite."
+        )
+        pair = pl.all_horizontal(pl.col("system_a", "system_b").is_in([row["better"], row["worse"]]))
+        p_value = _largest_p(view.decided["decisions"].filter(pair, pl.col("rater").is_in([HUMAN, *row["metrics"]])))
+        rater, system = _only(row["metrics"]), row["better"]
+        yield _Statement(kind="flips", text=text, rater=rater, system=system, p_value=p_value)
+    if flips.height > MOST_NAMED:
+        text = f"In all, {plural(flips.height, 'pair')} are reversed by some metric."
+        yield _Statement(kind="flips", text=text)
+
+
+def _uncertain(view: _View) -> Iterator[_Statement]:
+    texts = []
+    undecided = view.people.filter(decision="=").height
+    if undecided and not view.sided:
+        texts.append(f"People themselves do not decide {undecided} of {plural(view.people.height, 'system pair')}.")
+    tables = view.favi["pairs"].filter(pl.col("n") > 0)
+    few = tables.filter(pl.col("errors") < FEW_ERRORS).height
+    if few and not view.sided:
+        texts.append(
+            f"{few} of {tables.height} Favi-Scores rest on fewer than {FEW_ERRORS} errors, too few to say who is"
+            " favoured."
+        )
+    if view.standing and not view.bounded:
+        texts.append("There are no intervals, so no difference here is known to be more than chance.")
+    elif view.leaders[1:]:
+        texts.append(f"Which of {names(view.leaders)} is best.")
+    texts += [sentence(note.message) for note in view.again if not view.sided]
+    return (_Statement(kind="uncertain", text=text) for text in texts)
+
+
+def _overall(views: Sequence[_View]) -> Iterator[_Statement]:
+    order = [row["metric"] for row in views[0].standing]
+    everywhere = [name for name in order if all(name in view.leaders for view in views)]
+    if everywhere:
+        verb = "is" if len(everywhere) == 1 else "are"
+        text = f"{names(everywhere)} {verb} best, or not told apart from the best, on {_all(len(views))}."
+    else:
+        best = [f"{view.leaders[0]} on {view.aspect}" for view in views if view.leaders]
+        text = "No metric is among the best on every aspect" + (f": best are {names(best)}." if best else ".")
+    yield _Statement(kind="trust", text=text, rater=_only(everywhere))
+    informed = {name for view in views for name in view.side("above")}
+    nowhere = [name for name in order if name not in informed]
+    if nowhere and any(view.side("above") or view.side("below") for view in views):
+        text = f"{names(nowhere)}: on no aspect clearly better than knowing nothing."
+        yield _Statement(kind="chance", text=text, rater=_only(nowhere))
+    favour = [{(row["metric"], row["system"]): row["favi"] for row in v.favoured} for v in views if not v.sided]
+    last = {pair: value for own in favour for pair, value in own.items()}
+    constant = sorted(
+        (pair for pair in last if pair[0] in informed and all(pair in own for own in favour)),
+        key=lambda pair: (-last[pair], pair),
+    )
+    for metric, system in constant[:MOST_NAMED]:
+        text = f"{metric} favours {system} on {_all(len(favour))}: its errors go that way against most others."
+        yield _Statement(kind="favours", text=text, rater=metric, system=system)
+    if len(constant) > MOST_NAMED:
+        more = plural(len(constant) - MOST_NAMED, "more pair")
+        text = f"{more} of metric and system stand like this on every aspect."
+        yield _Statement(kind="favours", text=text)
+
+
+def _all(aspects: int) -> str:
+    return "both aspects" if aspects == 2 else f"all {aspects} aspects"

@@ -1,0 +1,101 @@
+"""Views: the essential columns of a table as text, an estimate with its interval, one view an aspect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from custodes.evaluate.tables import Column, Table, View
+
+UNDEFINED = "–"
+TINY, NARROW, HUGE = 0.001, 0.1, 1e6
+
+
+def views(table: Table, frame: pl.DataFrame, name: str, *, every: bool = False, left_out: int = 0) -> Iterable[View]:
+    """The views of a frame of a declared table: of its essential columns, or of `every` one.
+
+    `left_out` rows are said not to be shown. A column that holds nothing is shown only on request.
+    """
+    if table.view is not None and not every:
+        yield from table.view(frame)
+        return
+    for part, rows in parts(frame, table.by):
+        shown = [own for own in table.columns if every or (own.essential and (_kept(own) or rows[own.name].count()))]
+        if table.order and not every:
+            rows = rows.sort(table.order, descending=True, nulls_last=True, maintain_order=True)
+        made = [[cell(row, own) for own in shown] for row in rows.iter_rows(named=True)]
+        yield View(
+            title=titled(name.replace("_", " "), part),
+            header=tuple(own.name for own in shown),
+            labels=tuple(own.label for own in shown),
+            rows=tuple(map(tuple, made)),
+            numeric=tuple(own.is_number for own in shown),
+            best=frozenset(_best(rows, shown)),
+            more=f"{left_out} of {frame.height + left_out} rows not shown (--table {name})" if left_out else "",
+        )
+
+
+def titled(title: str, part: str) -> str:
+    """A title that names the aspect, where there is one."""
+    return f"{title} ({part})" if part else title
+
+
+def parts(frame: pl.DataFrame, by: str | None) -> Iterable[tuple[str, pl.DataFrame]]:
+    """The rows of each aspect (or target), one unnamed part where there is none."""
+    if not by or frame.is_empty():
+        return [("", frame)]
+    return [(str(part), rows) for (part,), rows in frame.group_by(by, maintain_order=True)]
+
+
+def cell(row: Mapping[str, Any], column: Column) -> str:
+    """A value as text, with its interval in brackets, or behind ± its standard deviation over replications."""
+    value = row[column.name]
+    if value is None:
+        return UNDEFINED
+    if column.kind == "p" and 0 < value < TINY:
+        return f"{value:.4g}"
+    if column.sd and (sd := row[f"{column.name}_sd"]) is not None:
+        return f"{number(value, 2)} ± {number(sd, 2)}"
+    text = ", ".join(value) if column.kind == "labels" else number(value, 3) if column.is_number else str(value)
+    if column.interval:
+        text += bounds(row[f"{column.name}_low"], row[f"{column.name}_high"])
+    return text
+
+
+def bounds(low: float | None, high: float | None) -> str:
+    """The ends of an interval behind its estimate; nothing where there is none."""
+    if low is None or high is None:
+        return ""
+    digits = 3 if high - low < NARROW else 2
+    return f" [{number(low, digits)}, {number(high, digits)}]"
+
+
+def number(value: float | None, digits: int) -> str:
+    """In fixed notation, as long as that can be read; a whole number as such.
+
+    >>> number(0.1234, 2), number(3.0, 2), number(None, 2)
+    ('0.12', '3', '–')
+    """
+    if value is None:
+        return UNDEFINED
+    if abs(value) >= HUGE:
+        return f"{value:.4g}"
+    if abs(value) >= 1000 or value % 1 == 0:
+        return f"{value:.0f}"
+    return f"{round(value, digits) + 0.0:.{digits}f}"  # + 0.0: no minus before a zero
+
+
+def _kept(column: Column) -> bool:
+    """Labels and what has an interval or a better end are shown even where undefined: to leave them out is silence."""
+    return not column.is_number or column.interval or bool(column.best)
+
+
+def _best(rows: pl.DataFrame, shown: Sequence[Column]) -> Iterable[tuple[int, int]]:
+    """The places of the best value of each column that has a better end."""
+    for place, column in enumerate(shown):
+        if column.best and rows.height > 1 and rows[column.name].count():
+            values = rows[column.name]
+            top = values.max() if column.best == "high" else values.min()
+            yield from ((i, place) for i in values.eq(top).fill_null(False).arg_true().to_list())

@@ -1,0 +1,373 @@
+"""Pictures of a combined metric: which way of combining is best, what it is made of, what it costs, whom it favours."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from custodes.combining.combine import Combine
+from custodes.combining.methods import BEST, METHODS
+from custodes.combining.validation import STATISTICS
+from custodes.errors import InputError
+from custodes.evaluate.setting import one_of
+from custodes.plots import labels, theme
+from custodes.plots.choice import of_aspect, titled
+
+if TYPE_CHECKING:
+    import altair as alt
+
+LABELS = {own.name: own.label for own in METHODS.values()}
+"""What a reader sees instead of the method's name."""
+
+COLOURS = (theme.ORANGE, theme.SKY, theme.BLUE, theme.GREEN, theme.VERMILION, theme.PURPLE)
+SHAPES = ("circle", "diamond")
+SINGLE = f"datum.method === '{BEST.name}'"
+WEIGHTS = {"weight": "Weight of the normalised metric", "importance": "Importance: share of the gain of all splits"}
+MOST = 25
+"""So many weights are drawn, those of the largest size; the rest is counted."""
+CLEAR = ("interval excludes 0", "may be chance")
+KEPT = ("kept", "not kept")
+HOLLOW = "rgba(0,114,178,0.08)"
+HEIGHT = 240
+WIDE = 50.0
+"""Where the last total cost is so many times the first one, costs stand on a logarithmic scale."""
+SLANT = 1.5
+"""Lines of text between two slanted names."""
+
+
+def method_comparison(
+    result: Combine, *, target: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
+) -> alt.TopLevelMixin:
+    """A dot and whiskers for every way of combining: the objective on outputs it had not seen, best on top.
+
+    The dashed line is the best single metric, chosen in training like everything else. Raises `OptionError` for an
+    unknown target.
+
+    >>> import custodes as cu
+    >>> made = cu.combine(cu.read("demo"), target="fluency", method=["ridge", "best"], repeats=1, resamples=0)
+    >>> method_comparison(made).to_dict()["title"]
+    'Ways of combining metrics (fluency)'
+    """
+    rows, target = of_aspect(result.comparison, target, who="method_comparison", by="target")
+    chart = methods(theme.inline(rows), objective=objective_of(result)).properties(width=width)
+    return theme.themed(chart, dark=dark, title=titled("Ways of combining metrics", target))
+
+
+def objective_of(result: Combine) -> str:
+    """What the combination was fitted for, and what its pictures show."""
+    return result.model.objective
+
+
+def axis_of(objective: str) -> str:
+    """What an axis of scores is called."""
+    return f"{Combine.declared()['comparison'].column(objective).label} with people, held out"
+
+
+def methods(data: Any, *, objective: str) -> Any:
+    """Rows of `Combine.comparison` of one target."""
+    import altair as alt
+
+    base = _in_words(alt.Chart(data).transform_filter(f"isValid(datum.{objective})"))
+    method = alt.Y("what:N", sort=alt.EncodingSortField(field=objective, op="max", order="descending"))
+    colour = alt.condition(SINGLE, alt.value(theme.ORANGE), alt.value(theme.BLUE))
+    x = partial(alt.X, scale=alt.Scale(zero=False, nice=True), title=axis_of(objective))
+    low, high = f"{objective}_low", f"{objective}_high"
+    tooltip = [
+        alt.Tooltip("method:N"),
+        *_numbers(".3f", *dict.fromkeys((objective, low, high, *STATISTICS))),
+        alt.Tooltip("metrics_used:Q", format=".3~g", title="metrics used"),
+    ]
+    return alt.layer(
+        base.transform_filter(SINGLE).mark_rule(color=theme.ORANGE, strokeDash=[3, 3]).encode(x=x(f"{objective}:Q")),
+        base.transform_filter(f"isValid(datum.{low})")
+        .mark_rule(strokeWidth=2, opacity=0.6)
+        .encode(x=x(f"{low}:Q"), x2=f"{high}:Q", y=method, color=colour),
+        base.mark_point(opacity=1).encode(x=x(f"{objective}:Q"), y=method, color=colour, tooltip=tooltip),
+    ).properties(height=alt.Step(1.3 * theme.ROW))
+
+
+def combination_weights(
+    result: Combine,
+    *,
+    statistic: str = "weight",
+    target: str | None = None,
+    width: int = theme.PAGE_WIDTH,
+    dark: bool = False,
+) -> alt.TopLevelMixin:
+    """Weights of metrics in the saved model: the 25 largest, the rest counted.
+
+    `statistic` is 'weight' or, of boosted trees, 'importance'. Hollow points have an interval that holds 0; without
+    intervals (importances, refits that would take too long) points say nothing of chance. Raises `OptionError` for
+    another statistic or target, `InputError` where the model has none.
+
+    >>> import custodes as cu
+    >>> made = cu.combine(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0)
+    >>> combination_weights(made).to_dict()["title"]
+    'What the combined metric is made of (fluency)'
+    """
+    who = "combination_weights"
+    one_of(f"{who}: statistic", statistic, WEIGHTS)
+    own, target = of_aspect(result.weights, target, who=who, by="target")
+    if own[statistic].null_count() == own.height:
+        raise InputError(f"{who}: this model has no boosted trees, so its metrics have no {statistic}")
+    # Trees alone have no weights, and the table has their importance in both columns.
+    means = "importance" if own["weight"].equals(own["importance"]) else statistic
+    rows = weight_rows(own, statistic)
+    drawn = weights(theme.inline(rows), intervals=rows["low"].count() > 0, label=WEIGHTS[means])
+    return theme.themed(
+        drawn.properties(width=width), dark=dark, title=titled("What the combined metric is made of", target)
+    )
+
+
+def weights(data: Any, *, intervals: bool, label: str = WEIGHTS["weight"]) -> Any:
+    """Rows of `weight_rows` of one target."""
+    import altair as alt
+
+    base = alt.Chart(data).transform_calculate(clear="datum.low > 0 || datum.high < 0 ? '{}' : '{}'".format(*CLEAR))
+    metric = alt.Y("metric:N", sort=alt.EncodingSortField(field="place", op="min", order="ascending"))
+    drawn = base.transform_filter("isValid(datum.value)")
+    return alt.layer(
+        alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0)),
+        drawn.transform_filter("isValid(datum.low)")
+        .mark_rule(strokeWidth=2, opacity=0.6, color=theme.BLUE)
+        .encode(x=alt.X("low:Q"), x2="high:Q", y=metric),
+        drawn.mark_point(opacity=1, strokeWidth=1.4).encode(
+            x=alt.X("value:Q", title=label),
+            y=metric,
+            stroke=alt.value(theme.BLUE),
+            fill=_fill("clear", CLEAR) if intervals else alt.value(theme.BLUE),
+            tooltip=[alt.Tooltip("metric:N"), *_numbers(".3f", "value", "low", "high")],
+        ),
+        base.transform_filter("isValid(datum.rest)")
+        .mark_text(align="left", dx=5, fontStyle="italic")
+        .encode(x=alt.datum(0), y=metric, text="rest:N"),
+    ).properties(height=alt.Step(theme.ROW))
+
+
+def weight_rows(table: pl.DataFrame, statistic: str = "weight") -> pl.DataFrame:
+    """Rows target, metric, value, low, high, place, rest: the largest weights of every target, and one row for the
+    others, whose `rest` says how large they are."""
+    ends = {end: f"weight_{end}" if statistic == "weight" else pl.lit(None, pl.Float64) for end in ("low", "high")}
+    rows = table.select("target", "metric", value=statistic, **ends, rest=pl.lit(None, pl.String))
+    parts = [rows.head(0)]
+    for (target,), own in rows.group_by("target", maintain_order=True):
+        ordered = own.sort(pl.col("value").abs(), descending=True, maintain_order=True)
+        shown = ordered.filter(pl.col("value") != 0).head(MOST)
+        others = own.height - shown.height
+        parts.append(shown)
+        if others:
+            least, many = abs(ordered["value"][shown.height]), others > 1
+            told = f"{'at most ' if many else ''}{least:.2g} in size" if least else "no weight"
+            row = {"target": [target], "metric": [f"{others} other{'s' if many else ''}"], "rest": [told]}
+            parts.append(pl.DataFrame(row))
+    return pl.concat(parts, how="diagonal").with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64).over("target"))
+
+
+def cost_curve(
+    result: Combine, *, target: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
+) -> alt.TopLevelMixin:
+    """The held-out objective against the budget as metrics join in the order of gain per cost (by ridge regression).
+
+    Steps, with a band for the interval, and the metric that each one adds. Without costs every metric costs 1. Raises
+    `OptionError` for an unknown target.
+
+    >>> import custodes as cu
+    >>> made = cu.combine(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0)
+    >>> cost_curve(made).to_dict()["title"]
+    'What each further metric buys (fluency)'
+    """
+    own, target = of_aspect(result.path, target, who="cost_curve", by="target")
+    chart = costs(theme.inline(cost_rows(own)), log=wide(own), objective=objective_of(result)).properties(width=width)
+    return theme.themed(chart, dark=dark, title=titled("What each further metric buys", target))
+
+
+def costs(data: Any, *, log: bool, objective: str) -> Any:
+    """Rows of `cost_rows` of one target."""
+    import altair as alt
+
+    base = (
+        alt.Chart(data)
+        .transform_filter("isValid(datum.score)")
+        .transform_calculate(top="isValid(datum.score_high) ? datum.score_high : datum.score")
+    )
+    scale = alt.Scale(type="log", nice=False, padding=8) if log else alt.Scale(zero=True, nice=False, padding=8)
+    x = alt.X("total_cost:Q", title="Budget: total cost", scale=scale, axis=alt.Axis(format="~g", grid=not log))
+    y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title=axis_of(objective), titleAngle=-90))
+    ends = {"y": y("score_low:Q"), "y2": "score_high:Q"}
+    tooltip = [
+        alt.Tooltip("step:Q"),
+        alt.Tooltip("metric:N", title="added"),
+        alt.Tooltip("cost:Q", format=".3~g"),
+        alt.Tooltip("total_cost:Q", format=".3~g", title="total cost"),
+        *_numbers(".3f", "score", "score_low", "score_high"),
+        alt.Tooltip("chosen:Q", format=".0%", title="chosen so far in folds"),
+    ]
+    known = base.transform_filter("isValid(datum.score_low)")
+    return alt.layer(
+        known.mark_area(opacity=0.15, interpolate="step-after", color=theme.BLUE).encode(x=x, **ends),
+        known.mark_rule(opacity=0.35, color=theme.BLUE).encode(x=x, **ends),
+        base.mark_rule(color=theme.GREY, opacity=0.5).encode(x=x, x2="name_x:Q", y=y("top:Q"), y2="name_y:Q"),
+        base.mark_line(opacity=0.8, interpolate="step-after", color=theme.BLUE).encode(x=x, y=y("score:Q")),
+        base.mark_point(opacity=1, size=35, color=theme.BLUE).encode(x=x, y=y("score:Q"), tooltip=tooltip),
+        base.mark_text(align="left", angle=315, dx=3, dy=-2, limit=150).encode(
+            x=alt.X("name_x:Q", scale=scale), y=y("name_y:Q"), text="metric:N"
+        ),
+    ).properties(height=HEIGHT)
+
+
+def wide(path: pl.DataFrame) -> bool:
+    """Do total costs span so much that they need a logarithmic scale?"""
+    total = path["total_cost"].to_numpy()
+    return bool(total.size and total.max() > WIDE * total.min())
+
+
+def cost_rows(path: pl.DataFrame) -> pl.DataFrame:
+    """The path with name_x and name_y: where the names of the steps stand, apart enough and above the curve."""
+    log = wide(path)
+    parts = [path.head(0).with_columns(name_x=pl.lit(0.0), name_y=pl.lit(0.0))]
+    for _, own in path.group_by("target", maintain_order=True):
+        total = own["total_cost"].to_numpy()
+        at = np.log10(total) if log else total
+        spots = labels.apart(at, gap=(at.max() - (at.min() if log else 0.0)) * SLANT * labels.LINE / theme.PAGE_WIDTH)
+        heights = own.select("score", "score_low", "score_high").to_numpy()
+        known = heights[np.isfinite(heights)]
+        top = float(known.max() + 0.08 * np.ptp(known)) if known.size else None
+        name_x = pl.Series(10.0**spots if log else spots)
+        parts.append(own.with_columns(name_x=name_x, name_y=pl.lit(top, dtype=pl.Float64)))
+    return pl.concat(parts)
+
+
+def pruning_curve(
+    result: Combine, *, target: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
+) -> alt.TopLevelMixin:
+    """The held-out objective against the number of metrics as the least important one leaves; filled: the number kept.
+
+    Raises `InputError` where nothing was pruned, `OptionError` for an unknown target.
+
+    >>> import custodes as cu
+    >>> made = cu.combine(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0)
+    >>> pruning_curve(made)
+    Traceback (most recent call last):
+    custodes.errors.InputError: pruning_curve: nothing was pruned; let method='xgboost-pruned' come first
+    """
+    if result.pruning.is_empty():
+        raise InputError("pruning_curve: nothing was pruned; let method='xgboost-pruned' come first")
+    rows, target = of_aspect(result.pruning, target, who="pruning_curve", by="target")
+    chart = pruned(theme.inline(rows), objective=objective_of(result)).properties(width=width)
+    return theme.themed(chart, dark=dark, title=titled("How many metrics are enough", target))
+
+
+def pruned(data: Any, *, objective: str) -> Any:
+    """Rows of `Combine.pruning` of one target."""
+    import altair as alt
+
+    base = (
+        alt.Chart(data)
+        .transform_filter("isValid(datum.score)")
+        .transform_window(
+            rank="row_number()",
+            sort=[alt.SortField("score", order="descending"), alt.SortField("metrics", order="ascending")],
+        )
+        .transform_calculate(kept="datum.rank === 1 ? '{}' : '{}'".format(*KEPT))
+    )
+    x = alt.X(
+        "metrics:Q", title="Metrics in the model", scale=alt.Scale(zero=False, padding=10), axis=alt.Axis(format="d")
+    )
+    axis = alt.Axis(title=axis_of(objective), titleAngle=-90)
+    y = alt.Y("score:Q", scale=alt.Scale(zero=False), axis=axis)
+    tooltip = [alt.Tooltip("metrics:Q"), *_numbers(".3f", "score"), alt.Tooltip("removed:N", title="leaves next")]
+    return alt.layer(
+        base.mark_line(opacity=0.5, color=theme.BLUE).encode(x=x, y=y),
+        base.mark_point(opacity=1, strokeWidth=1.4).encode(
+            x=x, y=y, stroke=alt.value(theme.BLUE), fill=_fill("kept", KEPT), tooltip=tooltip
+        ),
+    ).properties(height=HEIGHT)
+
+
+def accuracy_and_favoritism(
+    result: Combine, *, target: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
+) -> alt.TopLevelMixin:
+    """How often each way of combining decides as people do, against mean |Favi-Score| of its errors; held-out outputs.
+
+    Ticks: what errors by a coin would give, which is more the fewer they are. Raises `InputError` where it is unknown
+    (verdicts), `OptionError` for an unknown target.
+
+    >>> import custodes as cu
+    >>> made = cu.combine(cu.read("demo"), target="fluency", method=["ridge", "best"], repeats=1, resamples=0)
+    >>> accuracy_and_favoritism(made).to_dict()["title"]
+    'Favoritism beside accuracy (fluency)'
+    """
+    if result.favoritism.is_empty():
+        raise InputError("accuracy_and_favoritism: favoritism of the methods is unknown; the notes say why")
+    rows, target = of_aspect(result.favoritism, target, who="accuracy_and_favoritism", by="target")
+    chart = favoured(theme.inline(rows), result).properties(width=width)
+    return theme.themed(chart, dark=dark, title=titled("Favoritism beside accuracy", target))
+
+
+def favoured(data: Any, result: Combine) -> Any:
+    """Rows of `Combine.favoritism` of one target; which methods there are comes from the result."""
+    import altair as alt
+
+    looks = [
+        (label, COLOURS[k % len(COLOURS)], SHAPES[k // len(COLOURS)])
+        for k, (name, label) in enumerate(LABELS.items())
+        if name in result.favoritism["method"]
+    ]
+    domain, colours, shapes = (list(part) for part in zip(*looks, strict=True))
+    legend = alt.Legend(columns=2, labelLimit=200, symbolOpacity=1)
+    colour = alt.Color("what:N", title=None, scale=alt.Scale(domain=domain, range=colours), legend=legend)
+    shape = alt.Shape("what:N", title=None, scale=alt.Scale(domain=domain, range=shapes), legend=legend)
+    base = _in_words(alt.Chart(data).transform_filter("isValid(datum.mean_abs_favi) && isValid(datum.sample_accuracy)"))
+    x = alt.X(
+        "sample_accuracy:Q",
+        title="Sample accuracy: share of comparisons decided as people do",
+        scale=alt.Scale(zero=False, nice=True, padding=12),
+        axis=alt.Axis(format="%"),
+    )
+    axis = alt.Axis(title="mean |Favi-Score| over pairs", titleAngle=-90)
+    y = partial(alt.Y, scale=alt.Scale(zero=True), axis=axis)
+    tooltip = [
+        alt.Tooltip("method:N"),
+        alt.Tooltip("sample_accuracy:Q", format=".1%"),
+        alt.Tooltip("mean_abs_favi:Q", format=".2f", title="mean |Favi-Score|"),
+        alt.Tooltip("mean_abs_favi_low:Q", format=".2f", title="low"),
+        alt.Tooltip("mean_abs_favi_high:Q", format=".2f", title="high"),
+        alt.Tooltip("mean_abs_favi_chance:Q", format=".2f", title="if errors fell by a coin"),
+    ]
+    return alt.layer(
+        base.transform_filter("isValid(datum.mean_abs_favi_low)")
+        .mark_rule(opacity=0.5)
+        .encode(x=x, y=y("mean_abs_favi_low:Q"), y2="mean_abs_favi_high:Q", color=colour),
+        base.mark_tick(orient="horizontal", size=12, thickness=2, opacity=0.8).encode(
+            x=x, y=y("mean_abs_favi_chance:Q"), color=colour, tooltip=tooltip
+        ),
+        base.mark_point(opacity=1).encode(x=x, y=y("mean_abs_favi:Q"), color=colour, shape=shape, tooltip=tooltip),
+    ).properties(height=HEIGHT)
+
+
+def _numbers(format: str, *names: str) -> list[Any]:
+    """Numbers of a tooltip."""
+    import altair as alt
+
+    return [alt.Tooltip(f"{name}:Q", format=format) for name in names]
+
+
+def _in_words(chart: Any) -> Any:
+    """A column `what` with the method as a reader sees it."""
+    return chart.transform_calculate(what=f"{json.dumps(LABELS)}[datum.method]")
+
+
+def _fill(field: str, readings: tuple[str, str]) -> Any:
+    """Filled and hollow points."""
+    import altair as alt
+
+    return alt.Fill(
+        f"{field}:N",
+        title=None,
+        scale=alt.Scale(domain=list(readings), range=[theme.BLUE, HOLLOW]),
+        legend=alt.Legend(symbolStrokeColor=theme.BLUE, symbolOpacity=1),
+    )

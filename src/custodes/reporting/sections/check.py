@@ -1,0 +1,34 @@
+"""Section: the study at a glance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from custodes.evaluate.check import check
+from custodes.evaluate.tables import label
+from custodes.reporting.section import Context, Section
+from custodes.reporting.tables import table_html
+
+
+def _build(context: Context) -> Mapping[str, str]:
+    """Coverage, missing cells, ties, and what would fool a reader."""
+    aspect = [label("aspect", "what was rated")] if context.aspects != ("",) else []
+    shown = {
+        "summary": ("What was rated", aspect, None),
+        "raters": ("Raters", [], "aspect"),
+        "problems": ("What could fool you", aspect, None),
+    }
+    return {
+        name: table_html(frame, [*first, *columns], id=name, caption=caption, by=by) if frame.height else ""
+        for name, (caption, first, by) in shown.items()
+        for frame, columns in [(context.table(f"check.{name}"), context.declared(f"check.{name}").columns)]
+    }
+
+
+CHECK = Section(
+    question="check",
+    title="The study at a glance",
+    ask=lambda context: context.ask(check),
+    build=_build,
+    required=True,
+)

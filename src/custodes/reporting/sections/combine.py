@@ -1,0 +1,241 @@
+"""Section: is a combination of metrics better than the best of them, what is it made of, and whom does it favour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+
+from custodes.combining.combine import LEFT_OUT, Combine, combine
+from custodes.combining.methods import BEST, METHODS, QUICK
+from custodes.evaluate.tables import label, score
+from custodes.evaluate.wording import interval, names, number, percent, sentence, with_ends
+from custodes.plots.combine import cost_rows, costs, favoured, methods, objective_of, weight_rows, weights, wide
+from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
+from custodes.reporting.tables import table_html
+
+CHOSEN = {"target": "{aspect}"}
+SINGLE = BEST.name
+LEAD = "difference in τ-b from the best single metric, from the same resamples; not adjusted for their number"
+
+
+def _ask(context: Context) -> Combine:
+    made: Combine = context.ask(combine, target=list(context.aspects), aspect=None, method=QUICK, repeats=1)
+    # Seconds differ from run to run, and the same seed gives the same page.
+    return replace(made, comparison=made.comparison.with_columns(seconds=pl.lit(None, dtype=pl.Float64)))
+
+
+def _figures(context: Context) -> Sequence[Figure]:
+    result: Any = context.results["combine"]
+    of_aspect = " ({aspect})" if any(context.aspects) else ""
+    favours = [_favoritism(result, of_aspect)] if result.favoritism.height else []
+    return [_comparison(result, of_aspect), *favours, _weights(result, of_aspect), _costs(result, of_aspect)]
+
+
+def _build(context: Context) -> Mapping[str, Any]:
+    """Ways of combining beside the best single metric, on outputs that none has seen."""
+    result: Any = context.results["combine"]
+    left_out = [message for _, message in context.notes("combine", LEFT_OUT)]
+    shown = [own for own in context.declared("combine.comparison").columns if own.interval]
+    favour = [own for own in context.declared("combine.favoritism").columns if own.name.startswith("mean_abs_favi")]
+    lead = score("lead", LEAD, "Over the single metric", interval=True)
+    return {
+        "first": METHODS[first_of(result)].label,
+        "left_out": [sentence(message) for message in left_out],
+        "sentences": sentences(result),
+        "errors": errors(result),
+        "table": table_html(
+            comparison_rows(result),
+            [label("what", "how metrics are combined", "Way of combining"), shown[0], lead, *shown[1:], *favour],
+            id="combine-comparison",
+            caption="Ways of combining, on held-out outputs",
+            notes=[note for note in context.notes("combine") if note[1] not in left_out],
+            by="target",
+        ),
+    }
+
+
+def first_of(result: Combine) -> str:
+    """The method that was named first, before anything was seen, and so the one that is judged."""
+    return str(result.provenance.options["method"][0])
+
+
+def _comparison(result: Combine, of_aspect: str) -> Figure:
+    return Figure(
+        id="combine-comparison",
+        title=f"Ways of combining metrics{of_aspect}",
+        caption="Kendall τ-b with people on outputs that were not used for learning; whisker: interval from resampled "
+        "items. Dashed: the best single metric, itself chosen without these outputs.",
+        alt="Dots with whiskers of the agreement with people of every way of combining; the table below holds the "
+        "numbers.",
+        spec=spec_of(methods(empty_rows(), objective=objective_of(result)).properties(width="container")),
+        table="combine.comparison",
+        where=CHOSEN,
+        lines=("method",),
+    )
+
+
+def _favoritism(result: Combine, of_aspect: str) -> Figure:
+    return Figure(
+        id="combine-favoritism",
+        title=f"Whom a combination favours, beside its accuracy{of_aspect}",
+        caption="To the right: more comparisons of systems decided as people do. Upwards: larger mean |Favi-Score| of "
+        "the errors. Tick: what errors by a coin would give, which is larger where errors are fewer; read each point "
+        "against its own tick.",
+        alt="Points of the mean |Favi-Score| of errors against sample accuracy, with what errors by a coin would give, "
+        "for every way of combining.",
+        spec=spec_of(favoured(empty_rows(), result).properties(width="container")),
+        table="combine.favoritism",
+        where=CHOSEN,
+    )
+
+
+def _weights(result: Combine, of_aspect: str) -> Figure:
+    intervals = result.weights["weight_low"].count() > 0
+    return Figure(
+        id="combine-weights",
+        title=f"What the combined metric is made of{of_aspect}",
+        caption="Weights of ridge regression on all items: points of people’s scale from the lowest to the highest "
+        "score of a metric, the others kept. Whisker: interval from refits on resampled items. Among near copies the "
+        "shares are arbitrary, and one may get a negative weight that the other makes up for.",
+        alt="Dots with whiskers of the weight of every metric in the combination, largest first.",
+        spec=spec_of(weights(empty_rows(), intervals=intervals).properties(width="container")),
+        table="weights",
+        where=CHOSEN,
+        lines=("metric",),
+    )
+
+
+def _costs(result: Combine, of_aspect: str) -> Figure:
+    drawn = costs(empty_rows(), log=wide(result.path), objective=objective_of(result))
+    return Figure(
+        id="combine-costs",
+        title=f"What each further metric buys{of_aspect}",
+        caption="Metrics join ridge regression in the order of gain per cost. Kendall τ-b at each budget is that of "
+        "metrics chosen within it, without the held-out outputs. A metric costs 1 where the raters file names no "
+        "costs. Band: interval.",
+        alt="Steps of Kendall τ-b with people against the total cost of the metrics.",
+        spec=spec_of(drawn.properties(width="container")),
+        table="costs",
+        where=CHOSEN,
+    )
+
+
+def comparison_rows(result: Combine) -> pl.DataFrame:
+    """The rows of `comparison`, best first, with the lead over the single metric, and the favoritism of each."""
+    lead = result.comparison.select("target", "method").unique(maintain_order=True)
+    leads = [_lead(result, *row) for row in lead.iter_rows()]
+    ends = {f"lead{end}": f"difference{end}" for end in ("", "_low", "_high")}
+    lead = lead.with_columns(
+        pl.Series(name, [own[field] if own else None for own in leads], dtype=pl.Float64)
+        for name, field in ends.items()
+    )
+    place = pl.col("target").rle_id()
+    return (
+        result.comparison.join(lead, on=["target", "method"], how="left", maintain_order="left")
+        .join(result.favoritism, on=["target", "method"], how="left", maintain_order="left")
+        .with_columns(what=pl.col("method").replace({name: own.label for name, own in METHODS.items()}))
+        .sort(place, pl.col("kendall"), descending=[False, True], nulls_last=True, maintain_order=True)
+    )
+
+
+def _lead(result: Combine, target: str, method: str) -> dict[str, Any] | None:
+    """The difference of a method from the best single metric, with its interval."""
+    for row in result.differences.filter(target=target).iter_rows(named=True):
+        if (row["method_a"], row["method_b"]) == (method, SINGLE):
+            return row
+        if (row["method_a"], row["method_b"]) == (SINGLE, method) and row["difference"] is not None:
+            turned = {"difference": -row["difference"]}
+            for end, other in (("_low", "_high"), ("_high", "_low")):
+                ends = row[f"difference{other}"]
+                turned[f"difference{end}"] = None if ends is None else -ends
+            return turned
+    return None
+
+
+def sentences(result: Combine) -> list[tuple[str, str]]:
+    """For each aspect: does the combination named first beat the best single metric? The others, without a claim."""
+    return [
+        (target, f"{_opening(target)}{_told(way, single)}{_others(own)}")
+        for target, way, single, own in _rivals(result)
+    ]
+
+
+def _told(way: Mapping[str, Any], single: Mapping[str, Any]) -> str:
+    scores = (
+        f"{way['what']} reaches τ-b {with_ends(way, 'kendall')} with people on outputs it has"
+        f" not seen, the best single metric {with_ends(single, 'kendall')}"
+    )
+    lead, low, high = (way[name] for name in ("lead", "lead_low", "lead_high"))
+    if lead is None:
+        return f"{scores}."
+    # Three digits, so that an end close to 0 does not read as 0.
+    if low is None or high is None:
+        return f"{scores}. Without an interval of the difference ({number(lead, digits=3)}) nothing can be said."
+    if low > 0:
+        return f"{scores}. The combination is better, by {interval(lead, low, high, digits=3)}."
+    if high < 0:
+        return f"{scores}. The combination is worse, by {interval(-lead, -high, -low, digits=3)}."
+    return f"{scores}. They are not told apart: a difference of {interval(lead, low, high, digits=3)}."
+
+
+def _others(own: pl.DataFrame) -> str:
+    scores = names([f"{row['what']} {number(row['kendall'])}" for row in own.iter_rows(named=True)])
+    return f" For comparison, not judged: {scores}." if scores else ""
+
+
+def errors(result: Combine) -> list[tuple[str, str]]:
+    """For each aspect: accuracy, mean |Favi-Score| and its level by a coin, of that combination and the single metric.
+
+    Which of the two is more one-sided is left open: the levels differ, and intervals of the two say nothing of it.
+    """
+    told = []
+    for target, way, single, _ in _rivals(result):
+        known = ("sample_accuracy", "mean_abs_favi", "mean_abs_favi_chance")
+        if any(row[name] is None for row in (way, single) for name in known):
+            continue
+        sizes = [with_ends(row, "mean_abs_favi") for row in (way, single)]
+        told.append(
+            (
+                target,
+                f"{_opening(target)}{way['what']} decides {percent(way['sample_accuracy'])} of comparisons as people"
+                f" do, the best single metric {percent(single['sample_accuracy'])}. The combination’s errors have a"
+                f" mean |Favi-Score| of {sizes[0]}, where errors by a coin would give"
+                f" {number(way['mean_abs_favi_chance'])}; the single metric’s have {sizes[1]}, where they would give"
+                f" {number(single['mean_abs_favi_chance'])}. Fewer errors make |Favi-Score| larger by chance alone, so"
+                " each is read against its own level.",
+            )
+        )
+    return told
+
+
+def _rivals(result: Combine) -> list[tuple[str, dict[str, Any], dict[str, Any], pl.DataFrame]]:
+    """Of each target: the combination named first and the best single metric, where both have a score; the others."""
+    found = []
+    first = pl.col("method") == first_of(result)
+    rows = comparison_rows(result).drop_nulls("kendall")
+    for (target,), own in rows.group_by("target", maintain_order=True):
+        way, single = own.filter(first), own.filter(method=SINGLE)
+        if way.height and single.height:
+            others = own.filter(~first, pl.col("method") != SINGLE)
+            found.append((str(target), way.row(0, named=True), single.row(0, named=True), others))
+    return found
+
+
+def _opening(target: str) -> str:
+    return f"On {target}, " if target else "Here "
+
+
+COMBINE = Section(
+    question="combine",
+    title="A better metric",
+    ask=_ask,
+    figures=_figures,
+    build=_build,
+    extra=lambda context: {
+        "weights": weight_rows(context.table("combine.weights")),
+        "costs": cost_rows(context.table("combine.path")),
+    },
+)

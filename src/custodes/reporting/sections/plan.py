@@ -1,0 +1,42 @@
+"""Section: what the next study like this one would take."""
+
+from __future__ import annotations
+
+from custodes.evaluate.protocol.plan import plan
+from custodes.plots.plan import curve
+from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
+from custodes.reporting.sections.protocol import STOPPING
+from custodes.reporting.tables import table_html
+
+
+def _power(context: Context) -> list[Figure]:
+    return [
+        Figure(
+            id="plan-power",
+            title="What annotations find",
+            caption="By people alone, a pair annotated once: the chance to find the better system. A point a pair of "
+            "systems at the margin that this study suggests.",
+            alt="Lines of the chance to find the better system against the margin, one for each number of annotations.",
+            spec=spec_of(curve(empty_rows()).properties(width="container")),
+            table="plan.power",
+            where={"aspect": "{aspect}"},
+        )
+    ]
+
+
+PLAN = Section(
+    question="plan",
+    title="Plan of the next study",
+    text="Simulated from what this study leaves possible: pairs of systems that differ as much as these do, annotated "
+    "by people alone under the looks of the section before. Correct is measured against the simulated truth.",
+    ask=lambda context: context.ask(plan, metrics="none", stopping=STOPPING),
+    figures=_power,
+    build=lambda context: {
+        "table": table_html(
+            context.table("plan.plan"),
+            [own for own in context.declared("plan.plan").columns if own.name not in ("metric", "estimator")],
+            id="plan-table",
+            caption="What a study like this one would take",
+        )
+    },
+)

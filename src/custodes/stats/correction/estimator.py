@@ -1,0 +1,207 @@
+"""An estimator is a value: how it tells, from few people and many automatic ratings, how often one system is better."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.stats.arrays import Floats
+
+
+class Counts(NamedTuple):
+    """How often each preference was given, in the order win, tie, loss: `paired` (..., 3, 3) [human, metric] by both,
+    `metric_only` and `human_only` (..., 3) on items that one alone rated."""
+
+    paired: NDArray[Any]
+    metric_only: NDArray[Any]
+    human_only: NDArray[Any]
+
+    @property
+    def human(self) -> NDArray[Any]:
+        """(..., 3): people's, on all items they rated."""
+        return np.asarray(self.paired.sum(axis=-1) + self.human_only)
+
+    @property
+    def metric(self) -> NDArray[Any]:
+        """(..., 3): the metric's, on all items it rated."""
+        return np.asarray(self.paired.sum(axis=-2) + self.metric_only)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the tables."""
+        assert (*self.metric_only.shape, 3) == (*self.human_only.shape, 3) == self.paired.shape, self
+        return self.paired.shape[:-2]
+
+    @property
+    def flat(self) -> Counts:
+        """The tables (...) as one row of tables (n,)."""
+        return Counts(self.paired.reshape(-1, 3, 3), self.metric_only.reshape(-1, 3), self.human_only.reshape(-1, 3))
+
+    @classmethod
+    def of_row(cls, row: NDArray[Any]) -> Counts:
+        """One table from nine paired, three metric-only and three human-only counts, as floats."""
+        values = row.astype(np.float64)
+        return cls(values[:9].reshape(3, 3), values[9:12], values[12:])
+
+    def distinct(self) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64], NDArray[np.bool_]]:
+        """Every table once, so that equal ones get equal answers, and a swap of the systems the mirror image.
+
+        Rows (k, 15) as for `of_row`, none another's mirror image, and which are their own (k,); of every table (n,) its
+        place among them, and whether it is the mirror image of the row.
+        """
+        parts = (self.paired.reshape(-1, 9), *self.flat[1:])
+        tables, mirrors = (
+            np.concatenate([part[:, ::step] for part in parts], axis=1).astype(np.int64) for step in (1, -1)
+        )
+        differ = (tables != mirrors).argmax(axis=1)[:, np.newaxis]
+        swapped = (np.take_along_axis(tables, differ, axis=1) < np.take_along_axis(mirrors, differ, axis=1))[:, 0]
+        lower = np.where(swapped[:, np.newaxis], mirrors, tables)
+        rows, first, where = np.unique(lower, axis=0, return_index=True, return_inverse=True)
+        # NumPy 2.0 alone keeps a second axis
+        return rows, (tables == mirrors).all(axis=1)[first], where.reshape(-1), swapped
+
+
+@dataclass(frozen=True, kw_only=True)
+class Items:
+    """What an estimator needs that looks at all pairs together: `human` (..., pairs, items) of 1, 0, -1 or `ABSENT`,
+    `systems` (pairs, 2) of each pair, `units` (items,) the cluster of each item."""
+
+    human: NDArray[np.int8]
+    systems: NDArray[np.integer[Any]]
+    units: NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """What an estimator says of tables of shape (...).
+
+    `p`, `p_low`, `p_high` (..., 3) are win, tie and loss shares with their interval (NaN for estimators of the margin
+    alone); `margin`, `margin_low`, `margin_high` (...) the same of p_win - p_loss; `theta` (...) the posterior or
+    confidence probability that p_win > p_loss; `effective_draws` (...) what Monte Carlo draws are worth (NaN where
+    there are none).
+    """
+
+    p: Floats
+    p_low: Floats
+    p_high: Floats
+    margin: Floats
+    margin_low: Floats
+    margin_high: Floats
+    theta: Floats
+    effective_draws: Floats
+
+    @classmethod
+    def of_margin(cls, margin: Floats, low: Floats, high: Floats, theta: Floats) -> Estimate:
+        """Of the margin alone, without draws: (...) each."""
+        none = np.full((*np.shape(margin), 3), np.nan)
+        ends = {"margin": margin, "margin_low": low, "margin_high": high}
+        return cls(p=none, p_low=none, p_high=none, **ends, theta=theta, effective_draws=none[..., 0])
+
+    @classmethod
+    def by_t(cls, margin: Floats, error: Floats, freedom: Floats, *, confidence: float) -> Estimate:
+        """Of the margin alone from its standard error and degrees of freedom (inf: normal), (...) each.
+
+        Interval and margin are clipped to [-1, 1]; where the error is NaN they are [-1, 1] and theta is 1/2.
+        """
+        from scipy.special import stdtr, stdtrit
+
+        known = np.isfinite(error)
+        freedom = np.where(known, freedom, 1.0)
+        reach = stdtrit(freedom, (1 + confidence) / 2) * np.where(known, error, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = np.where(margin == 0, 0.0, margin / error)
+        return cls.of_margin(
+            np.clip(margin, -1, 1),
+            np.where(known, np.clip(margin - reach, -1, 1), -1.0),
+            np.where(known, np.clip(margin + reach, -1, 1), 1.0),
+            np.where(known, stdtr(freedom, np.where(known, t, 0.0)), 0.5),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What is said of tables (...), as far as a stopping rule asks: `sd` of the margin; `low` and `high` bound it, NaN
+    where that would take too long. Draws worth n resolve no probability below 1 / n, so `theta` is kept that far from 0
+    and 1: a boundary may ask for more."""
+
+    theta: Floats
+    margin: Floats
+    sd: Floats
+    low: Floats
+    high: Floats
+    p: Floats
+
+    @classmethod
+    def of(cls, estimate: Estimate, *, gamma: float) -> Evidence:
+        """An estimate made with confidence 1 - gamma."""
+        from scipy.special import ndtri
+
+        low, high, own = estimate.margin_low, estimate.margin_high, estimate
+        theta, sd = _resolved(own.theta, own.effective_draws), (high - low) / (-2 * ndtri(gamma / 2))
+        return cls(theta=theta, margin=own.margin, sd=sd, low=low, high=high, p=own.p)
+
+    @classmethod
+    def quick(cls, *, theta: Floats, margin: Floats, sd: Floats, p: Floats, draws: Floats | None = None) -> Evidence:
+        """Without bounds, from what so many draws are worth (None: a closed form)."""
+        none = np.full(np.shape(theta), np.nan)
+        theta = theta if draws is None else _resolved(theta, draws)
+        return cls(theta=theta, margin=margin, sd=sd, low=none, high=none, p=p)
+
+    def where(self, mask: NDArray[np.bool_]) -> Evidence:
+        """The evidence of some of the tables."""
+        return Evidence(**{name: values[mask] for name, values in vars(self).items()})
+
+
+def _resolved(theta: Floats, draws: Floats) -> Floats:
+    nearest = np.nan_to_num(1 / (draws + 2), nan=0.0)
+    return np.clip(theta, nearest, 1 - nearest)
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something a reader must know, and how often it happened (0 where counting makes no sense)."""
+
+    rule: str
+    message: str
+    count: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Estimator:
+    """`estimate` answers from `Counts`, or where it `needs_items` from `Items`, with `confidence`, `gamma` (the error
+    level of decisions, for what draws until theta is clear) and `rng`.
+
+    `uses_metric` and `uses_people`: whose ratings it reads. `samplers`: other ways to draw the same answer. `quick`:
+    the evidence of very many tables for decisions at `tail` and 1 - `tail`, where no interval is asked for. `bets`: a
+    decision by betting may stand for its own, as it reads people's answers alone and nothing else. `assumes`: what a
+    reader should know before any answer, `remarks` of an answer (and ' for aspect ...', or '') what after it.
+    """
+
+    name: str
+    label: str
+    doc: str
+    estimate: Callable[..., Estimate]
+    uses_metric: bool = True
+    uses_people: bool = True
+    needs_items: bool = False
+    samplers: Mapping[str, Callable[..., Estimate]] = field(default_factory=dict)
+    quick: Callable[..., Evidence] | None = None
+    bets: bool = False
+    assumes: Remark | None = None
+    remarks: Callable[[Any, str], Iterable[Remark]] = lambda estimate, where: ()
+
+
+def decide(theta: NDArray[Any], *, gamma: float) -> NDArray[np.int8]:
+    """Which system is better: theta (...) -> 1 where theta > 1 - gamma/2, -1 where theta < gamma/2, else 0 (also NaN).
+
+    >>> decide(np.array([0.99, 0.6, 0.01, np.nan]), gamma=0.05).tolist()
+    [1, 0, -1, 0]
+
+    Source: Deriu et al. 2023, Algorithm 1, lines 12 to 19.
+    """
+    theta = np.asarray(theta, dtype=np.float64)
+    return (theta > 1 - gamma / 2).astype(np.int8) - (theta < gamma / 2).astype(np.int8)

@@ -1,0 +1,177 @@
+"""The posterior of the mixture model by independent weighted draws, as many as a decision needs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from custodes.stats.arrays import Floats
+from custodes.stats.correction.dirichlet import human_posterior
+from custodes.stats.correction.estimator import Counts
+from custodes.stats.correction.mixture.gibbs import gibbs_chains
+from custodes.stats.correction.mixture.posterior import MixturePosterior, stack, summarise
+from custodes.stats.correction.mixture.proposal import Proposal, adapted_proposal, plain_proposal
+
+_FIRST = 4096
+_CHUNK = 131_072  # draws at once: nine floats each, and about as much again for temporaries
+_ENOUGH = 1000  # effective draws below which no interval is trusted
+_POOR = 0.5  # share of effective draws below which the proposal is adapted
+_SIGMAS = 4.0  # Monte Carlo errors between theta and a threshold that settle the decision
+_CHAINS, _WARMUP, _SWEEPS = 128, 500, 2000
+
+
+def mixture_posterior(
+    counts: Counts,
+    *,
+    rng: np.random.Generator,
+    confidence: float,
+    precision: float,
+    gamma: float | None,
+    max_draws: int,
+) -> MixturePosterior:
+    """Posterior of the mixture model, of tables (...).
+
+    An item with both ratings belongs to `paired` alone. Draws are independent and weighted; they go on until the Monte
+    Carlo error of theta is at most `precision` or, given `gamma`, theta is four errors away from both gamma / 2 and
+    1 - gamma / 2, and until 1000 effective draws, or `max_draws` (4096 at least). A table that has fewer then goes to
+    Gibbs sampling. Without metric-only items everything is in closed form, and `effective_draws` NaN, as `r_hat` is
+    without chains; nothing else is: without ratings the prior is returned. Swapping the two systems gives the mirror
+    image exactly; equal tables get equal results, which depend on the seed and not on the other tables of the call.
+
+    >>> posterior = mixture_posterior(
+    ...     Counts(np.array([[30, 5, 5], [5, 15, 5], [4, 6, 25]]), np.array([400, 200, 400]), np.zeros(3)),
+    ...     rng=np.random.default_rng(0), confidence=0.95, precision=0.005, gamma=None, max_draws=100_000,
+    ... )
+    >>> bool(0.65 < posterior.theta < 0.7), posterior.method.item()
+    (True, 'exact')
+
+    Source: Deriu et al. 2023, Section 3.3 and Algorithm 1 (posterior and theta); the sampler is ours.
+    """
+    seed = rng.integers(2**32, size=4).tolist()
+    rows, even, where, swapped = counts.distinct()
+    assert (rows >= 0).all()
+    posteriors = []
+    for row, is_mirror in zip(rows, even, strict=True):
+        # A stream that depends on the table and not on its place keeps results equal in any order or chunk.
+        stream = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=tuple(row.tolist()))))
+        # theta of a mirror image is known to be 1/2, so no draws are spent on its precision
+        posterior = _posterior(
+            Counts.of_row(row),
+            stream,
+            confidence=confidence,
+            precision=np.inf if is_mirror else precision,
+            gamma=gamma,
+            max_draws=max_draws,
+        )
+        posteriors.append(posterior.mirrored() if is_mirror else posterior)
+    pairs = zip(where.tolist(), swapped.tolist(), strict=True)
+    return stack([posteriors[k].swapped() if swap else posteriors[k] for k, swap in pairs], counts.shape)
+
+
+def _posterior(
+    counts: Counts,
+    rng: np.random.Generator,
+    *,
+    confidence: float,
+    precision: float,
+    gamma: float | None,
+    max_draws: int,
+) -> MixturePosterior:
+    """The posterior of one table, by the first method that serves."""
+    if not counts.metric_only.any():
+        return _closed(counts, confidence=confidence)
+    sample = Sample(counts, rng)
+    # hopeless where even four times the draws allowed would be too few
+    while sample.size * _ENOUGH / sample.effective <= 4 * max_draws:
+        wanted = sample.wanted(precision=precision, gamma=gamma)
+        if wanted <= sample.size or sample.size >= max_draws:
+            break
+        sample.extend(min(wanted, max_draws) - sample.size)
+    posterior = sample.posterior(confidence=confidence)
+    if sample.effective >= _ENOUGH:
+        return posterior
+    chains = gibbs_chains(
+        counts, start=sample.resampled(_CHAINS), rng=rng, confidence=confidence, warmup=_WARMUP, draws=_SWEEPS
+    )
+    return chains if chains.effective_draws > posterior.effective_draws else posterior
+
+
+def _closed(counts: Counts, *, confidence: float) -> MixturePosterior:
+    """Without metric-only items p and mu are independent Dirichlets."""
+    mu = (counts.paired + 1) / (counts.paired.sum(axis=1, keepdims=True) + 3)
+    return MixturePosterior(
+        **vars(human_posterior(counts.human, confidence=confidence)),
+        mu_mean=mu.T,
+        theta_error=np.zeros(()),
+        largest_weight=np.zeros(()),
+        r_hat=np.asarray(np.nan),
+        method=np.asarray("closed"),
+    )
+
+
+class Sample:
+    """Weighted draws of one table, made as needed: `p` (3, n) and `weights` (n,), `effective` of `size` draws."""
+
+    def __init__(self, counts: Counts, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self._start(plain_proposal(counts))
+        if self.effective < _POOR * self.size:
+            self._start(adapted_proposal(counts, rng))
+
+    def _start(self, proposal: Proposal) -> None:
+        self._proposal = proposal
+        # of each chunk: p, log weights, the largest of them, the sum of weights and the mean mu by that scale
+        self._chunks: list[tuple[Floats, Floats, float, float, Floats]] = []
+        self.extend(_FIRST)
+
+    def extend(self, n: int) -> None:
+        """About n more draws."""
+        for size in filter(None, [_CHUNK] * (n // _CHUNK) + [n % _CHUNK]):
+            self._last = self._proposal.draw(size, self._rng)
+            weights, top = _weights(self._last.log_weights), float(self._last.log_weights.max())
+            self._chunks.append(
+                (self._last.p, self._last.log_weights, top, weights.sum(), self._last.mixture_matrix(weights))
+            )
+        p, log_weights, *_ = zip(*self._chunks, strict=True)
+        self.p, self.weights = np.concatenate(p, axis=1), _weights(np.concatenate(log_weights))
+        self.size, total = len(self.weights), self.weights.sum()
+        self.effective = float(total**2 / (self.weights @ self.weights))  # Kish
+        better = self.p[0] > self.p[2]
+        self._theta = float(self.weights[better].sum() / total)
+        residual = self.weights * (better - self._theta)
+        # The delta method, and never below one effective draw: what was not seen is not impossible.
+        self._error = float(np.hypot(np.sqrt(residual @ residual) / total, 1 / self.effective))
+
+    def wanted(self, *, precision: float, gamma: float | None) -> int:
+        """How many draws the stopping rule needs in all, by the draws so far; at most the present number if enough."""
+        shortfall = (self._error / precision) ** 2
+        if gamma is not None:
+            distance = min(abs(self._theta - gamma / 2), abs(self._theta - (1 - gamma / 2)))
+            shortfall = min(shortfall, (_SIGMAS * self._error / max(distance, 1e-12)) ** 2)
+        shortfall = max(shortfall, _ENOUGH / self.effective)
+        # a little more than needed, at least a quarter more, at most eight times as many before looking again
+        return int(self.size * (min(max(1.05 * shortfall, 1.25), 8.0) if shortfall > 1 else 1))
+
+    def posterior(self, *, confidence: float) -> MixturePosterior:
+        """What the draws so far say."""
+        _, _, largest, totals, means = zip(*self._chunks, strict=True)
+        shares = np.exp(np.array(largest) - max(largest)) * totals
+        return summarise(
+            self.p,
+            np.tensordot(shares / shares.sum(), np.stack(means), axes=1),
+            self.weights,
+            confidence=confidence,
+            theta_error=self._error,
+            effective_draws=self.effective,
+            r_hat=np.nan,
+            method="exact",
+        )
+
+    def resampled(self, n: int) -> Floats:
+        """Joint tables (n, 3, 3) drawn from the last chunk by weight."""
+        weights = _weights(self._last.log_weights)
+        picked = self._rng.choice(len(weights), size=n, p=weights / weights.sum())
+        return np.asarray(np.moveaxis(self._last.pi[:, :, picked], 2, 0))
+
+
+def _weights(log_weights: Floats) -> Floats:
+    return np.asarray(np.exp(log_weights - log_weights.max()))

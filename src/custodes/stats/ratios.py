@@ -1,0 +1,28 @@
+"""Shares and means of what is defined: NaN where nothing is, never a warning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def ratio(numerator: NDArray[Any], denominator: NDArray[Any]) -> NDArray[np.float64]:
+    """numerator / denominator, NaN where the denominator is 0.
+
+    >>> ratio(np.array([1, 0]), np.array([2, 0])).tolist()
+    [0.5, nan]
+    """
+    undefined = np.full(np.broadcast_shapes(np.shape(numerator), np.shape(denominator)), np.nan)
+    return np.asarray(np.divide(numerator, denominator, out=undefined, where=np.asarray(denominator) > 0))
+
+
+def mean_of_defined(values: NDArray[Any], *, axis: int = -1) -> NDArray[np.float64]:
+    """The mean over an axis of what is not NaN.
+
+    >>> mean_of_defined(np.array([[1.0, np.nan, 2.0], [np.nan, np.nan, np.nan]])).tolist()
+    [1.5, nan]
+    """
+    known = ~np.isnan(values)
+    return ratio(np.where(known, values, 0.0).sum(axis=axis), known.sum(axis=axis))

@@ -1,0 +1,206 @@
+"""Questions as verbs of the command line: every argument of a question is an option, declared where the question is."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from cyclopts import Parameter, Token
+from numpy.typing import ArrayLike
+
+from custodes.data.study import Study
+from custodes.errors import InputError, OptionError
+from custodes.evaluate.protocol.stopping import Stopping
+from custodes.evaluate.question import UNRECORDED, Option, options_of
+from custodes.evaluate.setting import HELP
+from custodes.options import Output, Reading, Telling
+
+READING, OUTPUT = Reading(), Output()
+KEYWORD = inspect.Parameter.KEYWORD_ONLY
+
+
+def verb(asked: Any, output: Telling = OUTPUT) -> Callable[..., int]:
+    """The command that asks a question of some inputs and writes its answer."""
+    about, *_ = inspect.signature(asked).parameters.values()
+
+    def command(*inputs: str, reading: Reading = READING, output: Any = output, **options: Any) -> int:
+        output.check()
+        named = inputs or options.pop(about.name, None)
+        arguments = arguments_of(asked, options)
+        study = reading.study(named or ()) if named or about.default is about.empty else None
+        result, seconds = answered(asked, study, output, arguments)
+        output.write(result, seconds)
+        return int(result.status)
+
+    text = " ".join(inspect.getdoc(asked).split("\n\n")[0].split())  # type: ignore[union-attr]
+    command.__name__, command.__doc__ = asked.__name__, f"{text}\n\nExample: `{asked.example}`"
+    made = with_options(command, asked)
+    if about.default is None:  # it may be asked about nothing, so the study is an option
+        own = inspect.signature(made)
+        note = Parameter(help="A study to start from; repeatable.", negative="")
+        _, *rest = own.parameters.values()
+        named = inspect.Parameter(about.name, KEYWORD, default=None, annotation=Annotated[list[str] | None, note])
+        made.__signature__ = own.replace(parameters=[named, *rest])  # type: ignore[attr-defined]
+    return made
+
+
+def answered(asked: Any, study: Study | None, output: Telling, arguments: dict[str, Any]) -> tuple[Any, float]:
+    """The answer to a question, and the seconds that it took."""
+    start = time.perf_counter()
+    with output.progress() as progress:
+        made = asked(study, progress=progress, **arguments)
+    return made, time.perf_counter() - start
+
+
+def with_options(command: Callable[..., Any], asked: Callable[..., Any]) -> Callable[..., Any]:
+    """A command with the arguments of a function as its options; a default that is a group of options is its type."""
+    hints = get_type_hints(command, include_extras=True)
+    first, *own = (
+        p.replace(annotation=type(p.default) if isinstance(p.default, Reading | Telling) else hints[p.name])
+        for p in inspect.signature(command).parameters.values()
+        if p.kind is not p.VAR_KEYWORD
+    )
+    made = inspect.Signature([first, *_parameters(options_of(asked)), *own])
+    command.__signature__ = made  # type: ignore[attr-defined]
+    return command
+
+
+def _parameters(options: Sequence[Option]) -> Iterator[inspect.Parameter]:
+    for option in options:
+        if Stopping in _members(option.kind):
+            hints = get_type_hints(Stopping)
+            for name in hints:
+                own = option.default if isinstance(option.default, Stopping) else Stopping()
+                yield _parameter(Option(name, hints[name], getattr(own, name), HELP[name]))
+        elif option.name not in UNRECORDED or option.name == "rng":
+            yield _parameter(option)
+
+
+def _parameter(option: Option) -> inspect.Parameter:
+    name, kind = "seed" if option.name == "rng" else option.name, _flag(option)
+    said = option.default in (None, False) or "default" in option.help
+    text = option.help.removesuffix(".") + ("." if said else f" (default: {_shown(option.default)}).")
+    if kind is bool:
+        note = Parameter(help=text, negative="", show_default=False)
+        return inspect.Parameter(name, KEYWORD, default=False, annotation=Annotated[bool, note])
+    more: dict[str, Any] = {"converter": whole} if kind is int else {"negative": ""} if kind == list[str] else {}
+    return inspect.Parameter(
+        name, KEYWORD, default=None, annotation=Annotated[kind | None, Parameter(help=text, **more)]
+    )
+
+
+def _shown(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
+
+def _members(kind: Any) -> tuple[Any, ...]:
+    """The types that a value may have."""
+    if get_origin(kind) in (Union, UnionType):
+        return tuple(member for part in get_args(kind) for member in _members(part))
+    return (kind,)
+
+
+def _flag(option: Option) -> Any:
+    """The type of an option on the command line: a word that is read later, unless it is one simple thing."""
+    simple = {"rng": int, "batch": str, "budget": str, "stop": list[str]}
+    members = [member for member in _members(option.kind) if member is not type(None)]
+    if option.name in simple:
+        return simple[option.name]
+    if len(members) == 1 and (members[0] in (bool, int, float, str) or get_origin(members[0]) is Literal):
+        return members[0]
+    return list[str] if any(member in (Sequence[str], tuple[str, ...]) for member in members) else str
+
+
+def arguments_of(asked: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a question from the options that were given."""
+    made = {name: value for name, value in given.items() if value is not None}
+    options = {option.name: option for option in options_of(asked)}
+    if "seed" in made:
+        made["rng"] = made.pop("seed")
+    for name, value in made.items():
+        if name in options:
+            made[name] = _read(name, options[name].kind, value)
+    stopping = next((name for name, own in options.items() if Stopping in _members(own.kind)), None)
+    if stopping:
+        own = {name: made.pop(name) for name in get_type_hints(Stopping) if name in made}
+        made |= {stopping: _stoppings(own)} if own else {}
+    return made
+
+
+def _stoppings(given: dict[str, Any]) -> list[Stopping]:
+    """One for every combination of the batches, budgets and rules that were named."""
+    hints = get_type_hints(Stopping)
+    lists: dict[str, list[Any]] = {
+        name: wholes(f"--{name}", given.pop(name)) for name in ("batch", "budget") if name in given
+    }
+    lists |= {"stop": given.pop("stop")} if "stop" in given else {}
+    read = {name: _read(name, hints[name], value) for name, value in given.items()}
+    ways: list[dict[str, Any]] = [dict(zip(lists, own, strict=True)) for own in product(*lists.values())]
+    return [Stopping(**read, **way) for way in ways]
+
+
+def _read(name: str, kind: Any, value: Any) -> Any:
+    """A value of a type that a word on the command line stands for."""
+    members = [member for member in _members(kind) if member is not type(None)]
+    option = f"--{name.replace('_', '-')}"
+    if isinstance(value, list):
+        return value[0] if len(value) == 1 and str in members else value
+    if not isinstance(value, str):
+        return value
+    if _members(ArrayLike)[0] in members:
+        return channel_table(value)
+    if Sequence[float] in members:
+        return numbers(option, value)
+    if Sequence[int] in members or tuple[int, ...] in members:
+        return tuple(wholes(option, value))
+    if float in members:
+        try:
+            return float(value)
+        except ValueError:
+            return value  # a word, which the question knows or refuses
+    return value
+
+
+def whole(type_: Any, tokens: Sequence[Token]) -> int:
+    """A whole number of at least 0; left to itself the parser would round 1.5."""
+    text = tokens[0].value
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f"{text!r} is not a whole number of at least 0")
+    return int(text)
+
+
+def numbers(option: str, text: str) -> list[float]:
+    """A comma list of numbers."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise OptionError(f"{option} {text!r}: a comma list of numbers, such as 0,0.1,0.3") from None
+
+
+def wholes(option: str, text: str) -> list[int]:
+    """A comma list of whole numbers."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() for part in parts):
+        raise OptionError(f"{option} {text!r}: a comma list of whole numbers, such as 10,20,40")
+    return [int(part) for part in parts]
+
+
+def channel_table(text: str) -> list[list[float]] | str:
+    """A 3x3 table [human, metric] from a .csv of three lines, or the word `ideal`."""
+    if text == "ideal":
+        return text
+    try:
+        lines = Path(text).read_text(encoding="utf-8").splitlines()
+        return [[float(cell) for cell in line.split(",")] for line in lines if line.strip()]
+    except OSError:
+        raise InputError(f"--channel {text}: no such file; give a .csv of 3x3 numbers, or the word ideal") from None
+    except ValueError:
+        raise InputError(
+            f"{text}: three lines of three numbers are needed: a line each for people's win, tie and loss, in it how"
+            " often the metric says win, tie, loss; no header"
+        ) from None

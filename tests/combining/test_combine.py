@@ -1,0 +1,786 @@
+"""The question `combine`: nothing leaks, the comparison is honest, and the symmetries hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+import custodes as cu
+from custodes.combining import tables, validation
+from custodes.combining.combine import LEFT_OUT, Combine, combine
+from custodes.combining.methods import METHODS, Lesson, gaussian_process
+from custodes.combining.task import outer_folds, task
+from custodes.data.study import Study
+from custodes.errors import InputError, OptionError
+from custodes.stats.learning import boost
+from tests.combining.test_task import ITEMS, N_SYSTEMS, drawn, planted, table_of_items
+from tests.evaluate.test_judges import Scores, judged, rows_of, study_from
+
+QUICK = ("best", "equal", "ridge", "pairwise", "xgboost", "blend")
+EVERY = (*QUICK, "gp")
+"""All but those that choose among others (`auto`, `xgboost-pruned`), which take longer."""
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gaussian_process, "ITERATIONS", 4)
+    monkeypatch.setattr(tables, "REFITS", 10)
+    monkeypatch.setitem(boost.SETTINGS, "rounds", 5)
+
+
+def content(model: cu.CombinedMetric) -> tuple[object, ...]:
+    """All that a prediction depends on."""
+    return model.columns, model.intercept, model.trees, model.share
+
+
+def asked(study: Study | Scores, **options: Any) -> Combine:
+    given = study if isinstance(study, Study) else judged(study)
+    return combine(given, **{"method": "ridge", "repeats": 1, "resamples": 0, **options})
+
+
+def column(table: pl.DataFrame, name: str, key: str = "method") -> dict[str, Any]:
+    return dict(table.select(key, name).iter_rows())
+
+
+def unseconded(made: Combine) -> dict[str, Any]:
+    told = made.to_dict()
+    return told | {"comparison": [{**row, "seconds": None} for row in told["comparison"]]}
+
+
+def rules(made: Combine) -> dict[str, str]:
+    return {note.rule: note.message for note in made.notes}
+
+
+def held(made: Combine, method: str, *, items: int = ITEMS, systems: int = N_SYSTEMS) -> np.ndarray:
+    """The held-out predictions (items, systems), NaN where there is none."""
+    grid = np.full((items, systems), np.nan)
+    own = made.held_out.frame.filter(rater=method)
+    for item, system, score in own.select("item", "system", "score").iter_rows():
+        grid[int(item[1:]), "ABCDEFGH".index(system)] = score
+    return grid
+
+
+# --- nothing leaks -------------------------------------------------------------------------------------------------
+
+
+def noise(seed: int, *, p: int = 12) -> Scores:
+    """More metrics than a dozen items can tell apart; none of them knows anything."""
+    rng = np.random.default_rng(seed)
+    return {("ann", ""): rng.normal(size=(12, 3))} | {(f"m{k:02}", ""): rng.normal(size=(12, 3)) for k in range(p)}
+
+
+@pytest.mark.parametrize(("names", "seeds"), [(QUICK, 5), (("auto",), 4), (("gp", "xgboost-pruned"), 4)])
+def test_pure_noise_is_worth_nothing_to_any_method(names: tuple[str, ...], seeds: int) -> None:
+    found = [asked(noise(100 + seed, p=12 if names == QUICK else 6), method=names).comparison for seed in range(seeds)]
+    for name in names:
+        for statistic in ("kendall", "pearson"):
+            own = np.array([column(table, statistic)[name] for table in found])
+            limit = stats.t.ppf(0.999, seeds - 1) * own.std(ddof=1) / np.sqrt(seeds)
+            assert abs(own.mean()) < min(limit, 0.25), (name, statistic)  # what is leaked would be .4 and more
+
+
+@pytest.mark.parametrize("names", [QUICK, ("auto", "gp", "xgboost-pruned")])
+def test_a_planted_signal_is_found_by_every_method(names: tuple[str, ...]) -> None:
+    made = asked(planted(items=30), method=names)
+    assert made.comparison["method"].to_list() == list(names)
+    for name, score in column(made.comparison, "kendall").items():
+        assert score > (0.35 if name == "equal" else 0.5)  # a third of which is noise
+    weights = column(made.weights, "weight", "metric")
+    assert max(weights, key=lambda metric: weights[metric]) == "a"
+
+
+def test_fingerprints_of_items_do_not_tell_what_people_say_of_other_items() -> None:
+    # People's ratings depend on the cluster alone, and each metric knows a cluster by heart.
+    found = []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        cluster = np.arange(20) // 2
+        level = rng.normal(size=10)[cluster][:, np.newaxis] + 0.3 * rng.normal(size=(20, 3))
+        scores: dict[tuple[str, str], np.ndarray] = {("ann", ""): level}
+        for k in range(15):
+            scores[f"m{k:02}", ""] = rng.normal(size=10)[cluster][:, np.newaxis] + 0.01 * rng.normal(size=(20, 3))
+        items = table_of_items(20, cluster=[f"c{c}" for c in cluster])
+        made = asked(judged(scores).describe(items=items), method=("ridge", "xgboost"))
+        found.append(made.comparison["kendall"].to_numpy())
+    mean, sd = np.mean(found, axis=0), np.std(found, axis=0, ddof=1)
+    assert (mean < 3 * sd / np.sqrt(len(found))).all()
+
+
+def lessons(scores: Scores, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[list[Lesson], Combine]:
+    """What every fit learnt from: of the five folds, then of everything."""
+    seen: list[Lesson] = []
+
+    def spy(lesson: Lesson) -> Any:
+        seen.append(lesson)
+        return METHODS["ridge"].fit(lesson)
+
+    with monkeypatch.context() as patch:
+        patch.setitem(METHODS, "best", replace(METHODS["best"], fit=spy))
+        patch.setattr(validation, "each", lambda answer, jobs, rng, **rest: [answer(job, rng) for job in jobs])
+        made = asked(scores, method="best", **options)
+    return seen, made
+
+
+def test_what_is_held_out_changes_neither_the_fit_nor_the_scale(monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = planted()
+    (fold,) = outer_folds(task(judged(scores).select(), target=None), "item", repeats=1, rng=_generator())
+    out = fold[:, 0] == 2
+    changed = {key: values.copy() for key, values in scores.items()}
+    changed["ann", ""][out] = np.random.default_rng(5).normal(size=(out.sum(), N_SYSTEMS)) * 50
+    changed["a", ""][np.flatnonzero(out)[0]] = 1e6
+    changed["noise", ""][np.flatnonzero(out)[1]] = -1e6
+    before, first = lessons(scores, monkeypatch)
+    after, second = lessons(changed, monkeypatch)
+    np.testing.assert_array_equal(before[2].x, after[2].x)  # the training part of fold 2
+    np.testing.assert_array_equal(before[2].y, after[2].y)
+    assert set(before[2].items) == set(np.flatnonzero(~out))
+    same = np.flatnonzero(out)[2:]  # items of the fold whose metrics are as they were
+    np.testing.assert_array_equal(held(first, "best")[same], held(second, "best")[same])
+    clipped = held(second, "best")[np.flatnonzero(out)[0]]  # an outlier is at the end of the scale of the training part
+    assert (np.abs(clipped) < 10).all()
+    for f in (0, 1, 3, 4):  # where it is trained on it matters
+        assert (before[f].x != after[f].x).any()
+
+
+def _generator() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def test_every_choice_is_made_within_the_training_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, _ = lessons(planted(), monkeypatch)
+    assert len(seen) == 6
+    for lesson in seen[:5]:
+        assert lesson.x.min() == 0  # scaled by its own least and largest
+        assert lesson.x.max() == 1
+        assert 60 <= len(lesson.y) <= 64 + 4
+    np.testing.assert_array_equal(seen[5].y, planted()["ann", ""].ravel())
+    everything = np.concatenate([np.setdiff1d(np.arange(ITEMS), lesson.items) for lesson in seen[:5]])
+    assert sorted(everything) == list(range(ITEMS))
+
+
+def test_the_best_metric_is_chosen_fold_by_fold() -> None:
+    # Two noise metrics, each agreeing with people by chance somewhere: the choice must not see what it is scored on.
+    found = [asked(noise(seed, p=20), method="best").comparison["kendall"].item() for seed in range(10)]
+    assert abs(np.mean(found)) < 3 * np.std(found, ddof=1) / np.sqrt(10)
+    best = []
+    for seed in range(10):
+        scores = noise(seed, p=20)
+        human = scores["ann", ""].ravel()
+        best.append(
+            max(stats.kendalltau(human, values.ravel()).statistic for key, values in scores.items() if key[0] != "ann")
+        )
+    assert np.mean(best) > np.mean(found) + 0.15  # what choosing on everything would promise
+
+
+# --- the comparison ------------------------------------------------------------------------------------------------
+
+REFERENCES = {
+    "kendall": lambda y, p: stats.kendalltau(y, p).statistic,
+    "spearman": lambda y, p: stats.spearmanr(y, p).statistic,
+    "pearson": lambda y, p: stats.pearsonr(y, p).statistic,
+}
+
+
+def folds_used(study: Study, by: str = "item", **options: Any) -> list[np.ndarray]:
+    """The outer folds of seed 0."""
+    return outer_folds(task(study.select(), target=None), by, **{"repeats": 1, "rng": _generator(), **options})
+
+
+def accuracy(y: np.ndarray, p: np.ndarray) -> float:
+    """Pairs of outputs of one item (rows) in people's order."""
+    pairs = [(i, a, b) for i in range(len(y)) for a in range(y.shape[1]) for b in range(a) if y[i, a] != y[i, b]]
+    return float(np.mean([(y[i, a] - y[i, b]) * (p[i, a] - p[i, b]) > 0 for i, a, b in pairs]))
+
+
+def test_scores_are_those_of_scipy_on_what_was_held_out() -> None:
+    scores = planted()
+    made = asked(scores, method=("ridge", "best", "xgboost"))
+    (fold,) = folds_used(judged(scores))
+    human = scores["ann", ""]
+    for name in ("ridge", "best", "xgboost"):
+        predicted = held(made, name)
+        row = made.comparison.row(by_predicate=pl.col("method") == name, named=True)
+        for statistic, reference in REFERENCES.items():
+            values = [reference(human[fold == f], predicted[fold == f]) for f in range(5)]
+            assert row[statistic] == pytest.approx(np.mean(values), abs=1e-9)
+        values = [accuracy(human[fold[:, 0] == f], predicted[fold[:, 0] == f]) for f in range(5)]
+        assert row["accuracy"] == pytest.approx(np.mean(values), abs=1e-9)
+        assert row["spread"] is None
+        assert row["kendall_low"] is row["kendall_high"] is None
+        assert row["seconds"] > 0
+    assert column(made.comparison, "metrics_used").items() >= {"ridge": 3.0, "best": 1.0}.items()
+    assert 1 <= column(made.comparison, "metrics_used")["xgboost"] <= 3  # trees need not split on noise
+    assert set(made.comparison["target"]) == {""}
+
+
+def test_held_out_predictions_come_from_the_other_folds_alone() -> None:
+    scores = planted()
+    (fold,) = folds_used(judged(scores))
+    predicted = held(asked(scores), "ridge")
+    for f in range(5):
+        own = {key: values.copy() for key, values in scores.items()}
+        own["ann", ""][fold[:, 0] == f] = np.nan
+        model = asked(own).model  # fitted on the rest
+        ratings, _ = model.score(judged(scores))
+        there = ratings["score"].to_numpy().reshape(ITEMS, N_SYSTEMS)[fold[:, 0] == f]
+        np.testing.assert_allclose(predicted[fold[:, 0] == f], there, atol=1e-9)
+
+
+def test_intervals_hold_the_point_and_widen_with_confidence() -> None:
+    made = asked(planted(), method=QUICK, resamples=200)
+    wide = asked(planted(), method=QUICK, resamples=200, confidence=0.99)
+    for table, wider, low, high in (
+        (made.comparison, wide.comparison, "kendall_low", "kendall_high"),
+        (made.comparison, wide.comparison, "accuracy_low", "accuracy_high"),
+        (made.differences, wide.differences, "difference_low", "difference_high"),
+        (made.path, wide.path, "score_low", "score_high"),
+        (made.weights, wide.weights, "weight_low", "weight_high"),
+    ):
+        assert (table[low] < table[high]).any()
+        assert (table[low] <= table[high]).all()
+        assert (wider[low] <= table[low]).all()
+        assert (table[high] <= wider[high]).all()
+    assert (made.comparison["kendall_low"] < made.comparison["kendall"]).all()
+    assert (made.comparison["kendall"] < made.comparison["kendall_high"]).all()
+
+
+@pytest.mark.parametrize("objective", ["kendall", "accuracy"])
+def test_differences_are_those_of_the_comparison(objective: Any) -> None:
+    made = asked(planted(), method=QUICK, resamples=50, objective=objective)
+    score = column(made.comparison, objective)
+    assert made.differences.height == 15
+    for _, a, b, difference, low, high in made.differences.iter_rows():
+        assert difference == pytest.approx(score[a] - score[b], abs=1e-12)
+        assert low <= high
+    assert QUICK.index(made.differences["method_a"][0]) < QUICK.index(made.differences["method_b"][0])
+
+
+def test_repeats_deal_again_and_show_their_spread() -> None:
+    scores = planted()
+    made = asked(scores, method=("ridge", "best"), repeats=4)
+    assert (made.comparison["spread"] > 0).all()
+    assert (made.comparison["spread"] < 0.1).all()
+    assert made.model.validation["repeats"] == 4
+    single = []
+    for fold in folds_used(judged(scores), repeats=4):
+        own = table_of_items(fold=[str(f) for f in fold[:, 0]])
+        single.append(_with_file(scores, own))
+    assert made.comparison["kendall"][0] == pytest.approx(np.mean(single))
+    assert made.comparison["spread"][0] == pytest.approx(np.std(single, ddof=1))
+
+
+def _with_file(scores: Scores, folds: pl.DataFrame) -> float:
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as place:
+        folds.write_csv(f"{place}/folds.csv")
+        return asked(scores, folds=f"{place}/folds.csv").comparison["kendall"].item()
+
+
+def test_the_validation_in_the_model_is_that_of_the_comparison() -> None:
+    made = asked(planted(), method=("best", "ridge"), resamples=20)
+    row = made.comparison.row(0, named=True)
+    kept = made.model.validation
+    assert {name: kept[name] for name in REFERENCES} == {name: row[name] for name in REFERENCES}
+    ends = ("kendall_low", "kendall_high")
+    assert [kept[name] for name in (*ends, "folds", "repeats")] == [*(row[name] for name in ends), "item", 1]
+    assert (made.model.provenance["outputs"], made.model.provenance["items"]) == (ITEMS * N_SYSTEMS, ITEMS)
+    assert asked(planted(), folds="system", repeats=3).model.validation["repeats"] == 1
+    assert "digest=" in made.model.provenance["made"]
+
+
+def test_no_method_depends_on_the_others() -> None:
+    names = ("gp", "auto")
+    together = column(asked(planted(), method=names).comparison, "kendall")
+    for name in names:
+        assert column(asked(planted(), method=name).comparison, "kendall")[name] == together[name]
+    assert column(asked(planted(), method=names[::-1]).comparison, "kendall") == together
+
+
+@pytest.mark.parametrize("name", ["gp", "auto"])
+def test_the_model_depends_on_the_seed_but_not_on_how_it_was_validated(name: str) -> None:
+    first = asked(planted(), method=name).model
+    for options in ({"repeats": 2, "method": (name, "best")}, {"resamples": 5, "folds": "system"}):
+        other = asked(planted(), **{"method": name, **options}).model
+        assert content(other) == content(first)
+    if name == "gp":
+        assert content(asked(planted(), method=name, rng=1).model) != content(first)
+
+
+# --- folds of every kind -------------------------------------------------------------------------------------------
+
+
+def test_one_system_at_a_time() -> None:
+    scores = planted()
+    made = asked(scores, folds="system", method=("ridge", "equal"))
+    predicted = held(made, "ridge")
+    taus = [stats.kendalltau(scores["ann", ""][:, k], predicted[:, k]).statistic for k in range(N_SYSTEMS)]
+    assert made.comparison["kendall"][0] == pytest.approx(np.mean(taus))
+    assert made.comparison["accuracy"].is_null().all()  # no two outputs of an item are held out together
+    without = {key: np.delete(values, 2, axis=1) for key, values in scores.items()}
+    there, _ = asked(without).model.score(judged(scores))
+    assert predicted[:, 2] == pytest.approx(there.filter(system="C")["score"].to_numpy(), abs=1e-9)
+
+
+def two_sets() -> Study:
+    """Where people are asked for one thing in one data set, and for its opposite in the other."""
+    scores = planted(items=24)
+    scores["ann", ""][12:] *= -1
+    labels = ["news"] * 12 + ["chat"] * 12
+    return judged(scores).describe(items=table_of_items(24, dataset=labels, group=labels))
+
+
+@pytest.mark.parametrize("by", ["dataset", "group"])
+def test_fitted_on_one_data_set_and_tested_on_the_other(by: str) -> None:
+    study = two_sets()
+    made = asked(study, folds=by, method=("ridge", "xgboost"))
+    assert (made.comparison["kendall"] < -0.4).all()  # what one teaches is wrong of the other
+    predicted = held(made, "ridge", items=24)
+    chat = asked(study, group="chat").model
+    ratings, _ = chat.score(study)
+    news = ratings.filter(pl.col("item") < "i012")["score"].to_numpy().reshape(12, N_SYSTEMS)
+    np.testing.assert_allclose(predicted[:12], news, atol=1e-9)
+
+
+def test_groups_show_where_a_combination_fails() -> None:
+    scores = planted(items=40)
+    scores["ann", ""][30:] = np.round(3 * np.random.default_rng(3).normal(size=(10, N_SYSTEMS)))
+    labels = ["good"] * 30 + ["bad"] * 10
+    study = judged(scores).describe(items=table_of_items(40, group=labels))
+    made = asked(study, method=("ridge", "best"), resamples=50)
+    told = {(row["method"], row["group"]): row for row in made.groups.iter_rows(named=True)}
+    assert set(told) == {(name, group) for name in ("ridge", "best") for group in ("good", "bad")}
+    assert told["ridge", "good"]["score"] > 0.5
+    assert abs(told["ridge", "bad"]["score"]) < 0.3
+    assert (told["ridge", "good"]["items"], told["ridge", "bad"]["items"]) == (30, 10)
+    assert told["ridge", "good"]["score_low"] < told["ridge", "good"]["score"] < told["ridge", "good"]["score_high"]
+    (fold,) = folds_used(study)
+    predicted, human = held(made, "ridge", items=40), scores["ann", ""]
+    inside = np.array(labels) == "bad"
+    taus = [
+        stats.kendalltau(human[inside & (fold[:, 0] == f)], predicted[inside & (fold[:, 0] == f)]).statistic
+        for f in range(5)
+    ]
+    assert told["ridge", "bad"]["score"] == pytest.approx(np.nanmean(taus))
+    assert asked(planted()).groups.is_empty()
+
+
+def test_items_that_a_file_does_not_name_are_neither_used_nor_scored_and_counted(tmp_path: Path) -> None:
+    scores = planted()
+    file = tmp_path / "folds.csv"
+    named = table_of_items(fold=["xyz"[k % 3] for k in range(ITEMS)])[:15]
+    named.write_csv(file)
+    made = asked(scores, folds=str(file))
+    assert rules(made)["not-in-folds"].startswith(f"{5 * N_SYSTEMS} rated outputs are in no fold of")
+    assert np.isnan(held(made, "ridge")[15:]).all()
+    poisoned = {key: values.copy() for key, values in scores.items()}
+    poisoned["ann", ""][15:] *= -20
+    poisoned["a", ""][15:] *= 1000
+    again = asked(poisoned, folds=str(file))
+    np.testing.assert_array_equal(held(again, "ridge"), held(made, "ridge"))
+    assert made.path["score"].to_list() == pytest.approx(again.path["score"].to_list())
+    assert content(again.model) != content(made.model)  # the model is of everything
+    assert asked(scores, folds=file).to_dict()["provenance"] == made.to_dict()["provenance"]  # a path is a file, too
+
+
+# --- favoritism ----------------------------------------------------------------------------------------------------
+
+
+def test_favoritism_is_that_of_the_held_out_ratings() -> None:
+    rng = np.random.default_rng(0)
+    quality = rng.normal(size=(40, 3))
+    scores = {
+        ("ann", ""): np.round(2 * quality),
+        ("fair", ""): quality + rng.normal(size=(40, 3)),
+        ("fond", ""): quality + [0, 0, 3] + 0.3 * rng.normal(size=(40, 3)),
+    }
+    made = asked(scores, method=("ridge", "equal"), resamples=100)
+    people = rows_of({("ann", ""): scores["ann", ""]})
+    combined = made.held_out.frame.select("item", "system", "rater", "aspect", "score")
+    direct = cu.favoritism(study_from(pl.concat([people, combined.select(people.columns)])), resamples=100)
+    told = made.favoritism.rename({"method": "metric"})
+    for name in ("mean_abs_favi", "mean_abs_favi_chance", "sample_accuracy"):
+        assert column(told, name, "metric") == pytest.approx(column(direct.metrics, name, "metric"))
+    assert column(told, "mean_abs_favi", "metric")["equal"] > 0.5  # it adds what favours C
+    assert set(made.favoritism["method"]) == {"ridge", "equal"}
+
+
+def test_no_favoritism_without_two_ratings_of_an_item() -> None:
+    scores = planted()
+    mask = np.arange(N_SYSTEMS) == (np.arange(ITEMS) % N_SYSTEMS)[:, np.newaxis]
+    scores["ann", ""][~mask] = np.nan
+    made = asked(scores)
+    assert made.favoritism.is_empty()
+    assert "no two outputs of one item" in rules(made)["no-favoritism"]
+    assert np.isfinite(made.comparison["kendall"].item())
+    with pytest.raises(OptionError, match="objective='accuracy' compares outputs of an item.*one of each: no pair"):
+        asked(scores, objective="accuracy")
+
+
+# --- what is maximised ---------------------------------------------------------------------------------------------
+
+
+def test_auto_names_what_it_chose() -> None:
+    made = asked(planted(), method="auto")
+    assert METHODS[made.model.method].in_auto
+    assert rules(made)["auto"] == f"auto chose {made.model.method} on everything"
+    assert made.comparison["method"].to_list() == ["auto"]
+    assert content(made.model) == content(asked(planted(), method=made.model.method).model)
+
+
+def verdict_study(seed: int = 0) -> tuple[Study, np.ndarray]:
+    """Two outputs an item, people prefer one; what helps is b less a, and c tells items apart, which no pair needs."""
+    rng = np.random.default_rng(seed)
+    a, b, c = rng.normal(size=(3, 60, 2))
+    c += 5 * rng.normal(size=(60, 1))
+    better = (b - a)[:, 0] + 0.3 * rng.normal(size=60) > (b - a)[:, 1]
+    rows = [
+        {"item": f"i{i:03}", "system": "AB"[k], "rater": name, "kind": "metric", "score": values[i, k]}
+        for i in range(60)
+        for k in range(2)
+        for name, values in (("a", a), ("b", b), ("c", c))
+    ]
+    battles = [
+        {"item": f"i{i:03}", "model_a": "A", "model_b": "B", "rater": "ann", "kind": "human", "winner": winner}
+        for i, winner in enumerate(np.where(better, "model_a", "model_b").tolist())
+    ]
+    return cu.read(pl.DataFrame(rows), pl.DataFrame(battles)), better
+
+
+def test_verdicts_on_two_outputs_an_item() -> None:
+    study, better = verdict_study()
+    made = asked(study, method=("pairwise", "best", "ridge", "xgboost"), objective="accuracy", resamples=20)
+    score = column(made.comparison, "accuracy")
+    assert score["pairwise"] > 0.85
+    assert score["best"] < score["pairwise"] - 0.05
+    predicted = held(made, "pairwise", items=60, systems=2)
+    (fold,) = folds_used(study)
+    right = (predicted[:, 0] > predicted[:, 1]) == better
+    assert score["pairwise"] == pytest.approx(np.mean([right[fold[:, 0] == f].mean() for f in range(5)]))
+    weights = column(made.weights, "weight", "metric")
+    assert weights["b"] > 0 > weights["a"]
+    assert abs(weights["c"]) < weights["b"]
+    assert made.favoritism.is_empty()
+    assert "people gave verdicts" in rules(made)["no-favoritism"]
+    assert made.model.objective == "accuracy"
+
+
+# --- symmetries ----------------------------------------------------------------------------------------------------
+
+
+def same(a: Combine, b: Combine, *, atol: float = 1e-9, but: tuple[str, ...] = ("seconds",)) -> None:
+    for name in ("comparison", "differences", "groups", "path", "weights"):
+        left, right = (table.drop(but, strict=False) for table in (a.tables()[name], b.tables()[name]))
+        assert left.columns == right.columns
+        for column_ in left.columns:
+            if left[column_].dtype.is_numeric():
+                one, other = (part[column_].cast(pl.Float64).fill_null(np.nan).to_numpy() for part in (left, right))
+                np.testing.assert_allclose(one, other, atol=atol)
+            else:
+                assert left[column_].to_list() == right[column_].to_list()
+
+
+ALL = {"method": QUICK, "resamples": 20}
+
+
+def test_the_order_of_rows_does_not_matter() -> None:
+    scores = planted()
+    shuffled = rows_of(scores).sample(fraction=1, shuffle=True, seed=1).sort(pl.col("rater"), maintain_order=True)
+    first, second = asked(scores, **ALL), asked(study_from(shuffled), **ALL)
+    same(first, second)
+    assert content(first.model) == content(second.model)
+
+
+def test_relabelling_items_and_systems_in_their_order_changes_nothing() -> None:
+    rows = rows_of(planted())
+    renamed = rows.with_columns("item-" + pl.col("item"), system=pl.lit("the ") + pl.col("system"))
+    same(asked(study_from(rows), **ALL), asked(study_from(renamed), **ALL))
+
+
+def test_permuting_systems_changes_no_comparison() -> None:
+    scores = planted()
+    turned = {key: values[:, [2, 0, 3, 1]] for key, values in scores.items()}
+    names = ("best", "equal", "ridge", "pairwise")
+    first, second = asked(scores, method=names), asked(turned, method=names)
+    for statistic in ("kendall", "pearson", "accuracy"):
+        assert first.comparison[statistic].to_list() == pytest.approx(second.comparison[statistic].to_list())
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_the_unit_of_a_metric_does_not_matter(name: str) -> None:
+    scores = {key: np.round(values * 16) for key, values in planted().items()}
+    units = {"a": (4.0, 0.0), "b": (1 / 8, 0.0), "noise": (2.0, 64.0)}
+    moved = {
+        key: values * units.get(key[0], (1, 0))[0] + units.get(key[0], (1, 0))[1] for key, values in scores.items()
+    }
+    first, second = asked(scores, method=name), asked(moved, method=name)
+    np.testing.assert_allclose(held(first, name), held(second, name), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_metric_that_is_better_where_lower_is_the_metric_turned(name: str) -> None:
+    scores = planted()
+    turned = {**scores, ("a", ""): -scores["a", ""]}
+    told = judged(turned).describe(raters=pl.DataFrame({"rater": ["a"], "higher_is_better": ["false"]}))
+    first, second = asked(scores, method=name), asked(told, method=name)
+    np.testing.assert_array_equal(held(first, name), held(second, name))
+    assert [c.higher_is_better for c in second.model.columns if c.metric == "a"] == [False]
+    one, _ = first.model.score(judged(scores))
+    other, _ = second.model.score(judged(turned))  # which is not told of the direction
+    assert one["score"].to_list() == other["score"].to_list()
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_adding_to_people_s_ratings_shifts_predictions(name: str) -> None:
+    scores = planted()
+    first, second = asked(scores, method=name), asked({**scores, ("ann", ""): scores["ann", ""] + 8}, method=name)
+    np.testing.assert_allclose(held(second, name) - 8, held(first, name), atol=2e-5)
+    assert second.comparison["kendall"].item() == pytest.approx(first.comparison["kendall"].item(), abs=0.01)
+
+
+def test_a_twin_of_a_metric_changes_no_choice_of_the_best() -> None:
+    scores = planted()
+    twins = {**scores, ("twin", ""): scores["a", ""]}
+    np.testing.assert_allclose(held(asked(scores, method="best"), "best"), held(asked(twins, method="best"), "best"))
+
+
+# --- made again ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"method": ("auto", "gp"), "rng": 4, "top": 2},
+        {"method": "blend", "objective": "spearman", "folds": "system", "costs": {"a": 2, "b": 1, "noise": 1}},
+        {"metrics": "!noise", "systems": "A,B,C", "repeats": 2, "confidence": 0.8, "resamples": 10},
+    ],
+)
+def test_provenance_replays_the_result(options: dict[str, Any]) -> None:
+    study = judged(planted())
+    made = asked(study, **options)
+    again = made.provenance.replay(study)
+    assert unseconded(again) == unseconded(made)
+    assert again.model == made.model
+    assert again.held_out.frame.equals(made.held_out.frame)
+    assert unseconded(asked(study, **{**options, "rng": 77})) != unseconded(made)
+
+
+def test_a_mean_of_aspects_replays_too() -> None:
+    rng = np.random.default_rng(0)
+    scores = planted()
+    people = scores.pop(("ann", ""))
+    scores |= {("ann", "x"): people, ("ann", "y"): people + np.round(rng.normal(size=people.shape))}
+    study = judged(scores)
+    made = asked(study, target="mean:x,y")
+    assert set(made.comparison["target"]) == {made.model.target} == {"mean:x,y"}
+    assert unseconded(made.provenance.replay(study)) == unseconded(made)
+    assert set(made.held_out.frame["aspect"]) == {""}
+    assert set(asked(study, target="y").held_out.frame["aspect"]) == {"y"}
+
+
+TWO = {"method": ("ridge", "best"), "resamples": 10}
+
+
+def two_targets() -> dict[tuple[str, str], np.ndarray]:
+    scores = planted()
+    people = scores.pop(("ann", ""))
+    noise = np.round(2 * np.random.default_rng(0).normal(size=people.shape))
+    return scores | {("ann", "x"): people, ("ann", "y"): people + noise}
+
+
+def test_several_targets_are_answered_each_as_if_it_were_asked_alone() -> None:
+    study = judged(two_targets())
+    targets = ["y", "x", "mean:x,y"]
+    made = asked(study, target=targets, **TWO)
+    alone = [asked(study, target=target, **TWO) for target in targets]
+    for name, table in made.tables().items():
+        whole = pl.concat([own.tables()[name] for own in alone])
+        assert table.drop("seconds", strict=False).equals(whole.drop("seconds", strict=False)), name
+    assert content(made.model) == content(alone[0].model)
+    assert made.held_out.frame.equals(alone[0].held_out.frame)
+    assert {note.message for note in made.notes} == {note.message for own in alone for note in own.notes}
+    assert unseconded(made.provenance.replay(study)) == unseconded(made)
+
+
+def test_targets_of_which_nothing_can_be_learnt_are_left_out_unless_none_can() -> None:
+    scores = two_targets() | {("ann", "flat"): np.full((ITEMS, N_SYSTEMS), 3.0)}
+    study = judged(scores)
+    made = asked(study, target=["flat", "x"], **TWO)
+    assert set(made.comparison["target"]) == {"x"}
+    (note,) = (note for note in made.notes if note.rule == LEFT_OUT)
+    assert "'flat'" in note.message
+    assert "all the same" in note.message
+    assert note.aspect == "flat"
+    with pytest.raises(InputError, match="all the same"):
+        asked(study, target=["flat"])
+    with pytest.raises(OptionError, match="'z' is no aspect"):  # a slip is no lack of data
+        asked(study, target=["x", "z"])
+    with pytest.raises(OptionError, match="target is empty"):
+        asked(study, target=[])
+
+
+def test_a_comma_list_of_methods_is_a_list() -> None:
+    first, second = asked(planted(), method="best, ridge"), asked(planted(), method=["best", "ridge"])
+    same(first, second)
+
+
+def test_a_method_that_is_registered_gets_its_own_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    forest = replace(METHODS["xgboost"], name="forest", label="a forest")
+    monkeypatch.setitem(METHODS, "forest", forest)
+    made = asked(planted(), method="forest", resamples=20)
+    assert made.weights["weight"].sum() == pytest.approx(1)
+    assert made.weights["weight_low"].is_null().all()
+    assert made.weights.drop("target").equals(asked(planted(), method="xgboost").weights.drop("target"))
+
+
+# --- what is refused, and what is told -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "rigde"}, "method='rigde'; allowed: best, .*did you mean 'ridge'"),
+        ({"method": ("ridge", "magic")}, "method='magic'; allowed"),
+        ({"method": []}, "method is empty; allowed"),
+        ({"objective": "kendal"}, "objective='kendal'; allowed: kendall.*did you mean 'kendall'"),
+        ({"objective": "accuracy", "folds": "system"}, "objective='accuracy' compares systems of an item"),
+        ({"folds": "sytem"}, "folds='sytem': allowed: item, system.*did you mean 'system'"),
+        ({"folds": "dataset"}, "folds='dataset': items without a dataset"),
+        ({"repeats": 0}, "repeats=0: must be a whole number of at least 1"),
+        ({"repeats": 1.5}, "repeats=1.5"),
+        ({"resamples": -1}, "resamples=-1"),
+        ({"top": 0}, "top=0"),
+        ({"confidence": 1}, "confidence=1"),
+        ({"target": "style"}, "target='style': people's ratings have no aspects here"),
+        ({"metrics": "nois"}, "metrics='nois'.*did you mean 'noise'"),
+        ({"metrics": "!*"}, "leaves no metric"),
+        ({"systems": "A"}, "only 1 system with scores .A.; two are needed"),
+        ({"aspect": "x"}, "aspect: the target says which"),
+    ],
+)
+def test_bad_options_are_refused_in_one_line(options: dict[str, Any], message: str) -> None:
+    with pytest.raises((InputError, OptionError), match=message) as problem:
+        asked(planted(), **options)
+    assert "\n" not in str(problem.value)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_more_metrics_than_outputs(name: str) -> None:
+    scores = {key: values[:5, :2] for key, values in noise(0, p=15).items()}
+    made = asked(scores, method=name, resamples=5)
+    assert "more-features-than-rows" in rules(made)
+    assert np.isfinite(held(made, name, items=5, systems=2)).all()
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_metric_that_a_training_part_never_saw(name: str) -> None:
+    scores = planted()
+    only = np.full((ITEMS, N_SYSTEMS), np.nan)
+    only[10:] = drawn(8)[10:]
+    labels = ["x"] * 10 + ["y"] * 10
+    study = judged({**scores, ("only", ""): only}).describe(items=table_of_items(dataset=labels))
+    made = asked(study, folds="dataset", method=name)
+    assert np.isfinite(held(made, name)).all()
+    assert made.comparison["kendall"].item() > (0.2 if name == "equal" else 0.4)
+    assert "40 metric scores of rated outputs are missing" in rules(made)["missing-metric-scores"]
+
+
+def test_a_metric_named_twice_counts_once() -> None:
+    once, twice = asked(planted(), metrics="a,b"), asked(planted(), metrics="a,b,a,a*")
+    assert content(once.model) == content(twice.model)
+
+
+def test_notes_tell_of_the_first_method_and_of_directions() -> None:
+    scores = {("BLEU" if key[0] == "a" else key[0], ""): values for key, values in planted().items()}
+    told = judged(scores).describe(raters=pl.DataFrame({"rater": ["BLEU"], "higher_is_better": ["false"]}))
+    made = asked(told, method=("ridge", "best"))
+    assert "the model is that of the first method, ridge" in rules(made)["first-method"]
+    assert "BLEU" in rules(made)["direction"]
+    assert "first-method" not in rules(asked(planted()))
+    assert "gp is too slow" in rules(asked(planted(), method="gp"))["no-weight-intervals"]
+
+
+def test_weights_are_those_of_the_file_with_intervals_from_refits() -> None:
+    made = asked(planted(items=30), resamples=50)
+    weights = {row["metric"]: row for row in made.weights.iter_rows(named=True)}
+    for part in made.model.columns:
+        assert weights[part.metric]["weight"] == part.weight
+    assert list(weights) == sorted(weights, key=lambda name: -abs(weights[name]["weight"]))
+    assert weights["a"]["weight_low"] > weights["noise"]["weight_high"]
+    assert weights["noise"]["weight_low"] < 0.3
+    none = asked(planted(), resamples=0).weights
+    assert none["weight_low"].is_null().all()
+    assert none["importance"].is_null().all()
+    trees = asked(planted(), method="xgboost", resamples=20).weights
+    assert trees["weight"].sum() == pytest.approx(1)
+    assert trees["weight"].to_list() == trees["importance"].to_list()
+
+
+def test_pruning_is_told_of_the_saved_model_alone() -> None:
+    made = asked(planted(), method=("xgboost-pruned", "ridge"))
+    assert made.pruning["metrics"].to_list() == [3, 2, 1]
+    assert sorted(made.pruning["removed"]) == ["a", "b", "noise"]
+    assert made.pruning["removed"][0] == "noise"
+    assert asked(planted(), method=("ridge", "xgboost-pruned")).pruning.is_empty()
+
+
+def test_without_xgboost_linear_methods_work_and_others_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "xgboost", None)
+    assert asked(planted(), method=("ridge", "best", "equal", "pairwise")).comparison.height == 4
+    with pytest.raises(cu.MissingExtraError, match="XGBoost"):
+        asked(planted(), method="xgboost")
+    with pytest.raises(cu.MissingExtraError, match="XGBoost"):
+        asked(planted(), method="auto")
+
+
+def test_a_study_is_not_changed() -> None:
+    study = judged(planted())
+    before = study.ratings.frame.clone()
+    asked(study, method=QUICK)
+    assert study.ratings.frame.equals(before)
+
+
+# --- what a reviewer found -----------------------------------------------------------------------------------------
+
+
+def test_methods_that_say_nothing_on_a_fold_are_named(tmp_path: Path) -> None:
+    scores, file = planted(), tmp_path / "folds.csv"
+    table_of_items(fold=["xyz"[k % 3] for k in range(ITEMS)]).write_csv(file)
+    told = rules(asked(scores, method=["best", "ridge"], folds=str(file), metrics="a,b"))
+    assert "undefined-folds" not in told
+    scores["a", ""][::3] = 1.0  # constant in the fold x
+    told = rules(asked(scores, method=["best", "ridge"], folds=str(file), metrics="a,b"))
+    assert "best (1)" in told["undefined-folds"]
+    assert "ridge" not in told["undefined-folds"]
+
+
+def test_systems_left_out_are_not_compared_by_different_models() -> None:
+    made = asked(planted(), folds="system")
+    assert made.favoritism.is_empty()
+    assert {"no-favoritism", "same-items"} <= set(rules(made))
+
+
+def test_scores_beyond_declared_bounds_are_told() -> None:
+    raters = pl.DataFrame({"rater": ["a"], "low": [0.0], "high": [0.1]})
+    made = combine(judged(planted()).describe(raters=raters), method="ridge", repeats=1, resamples=0)
+    assert "a (" in rules(made)["beyond-declared"]
+
+
+def test_top_is_for_gp_alone() -> None:
+    with pytest.raises(OptionError, match="top=2 is for the method gp"):
+        asked(planted(), method="ridge", top=2)
+
+
+def test_scoring_what_was_fitted_on_is_told() -> None:
+    study = judged(planted())
+    made = combine(study, method="ridge", repeats=1, resamples=0)
+    _, notes = made.model.score(study)
+    assert "fitted-on" in {note.rule for note in notes}
+    _, notes = made.model.score(judged(planted(seed=99)))
+    assert "fitted-on" not in {note.rule for note in notes}

@@ -1,0 +1,268 @@
+"""The verbs `combine fit` and `combine score`: the model file, what they print, one line of error, the loop closed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes import cli
+from custodes.combining import tables
+from custodes.combining.methods import gaussian_process
+from custodes.stats.learning import boost
+from tests.combining.test_task import planted, table_of_items
+from tests.evaluate.test_judges import rows_of
+from tests.test_cli import Run, custodes, refused
+
+__all__ = ["custodes"]  # the fixture
+
+FIT = ("combine", "fit", "ratings.csv", "--resamples", "10", "--method", "ridge")
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gaussian_process, "ITERATIONS", 3)
+    monkeypatch.setattr(tables, "REFITS", 5)
+    monkeypatch.setitem(boost.SETTINGS, "rounds", 8)
+
+
+@pytest.fixture
+def study(custodes: Run) -> pl.DataFrame:
+    """ratings.csv, raters.csv (b is a distance) and items.csv in the working folder."""
+    scores = planted()
+    scores["b", ""] *= -1
+    kind = pl.when(pl.col("rater") == "ann").then(pl.lit("human")).otherwise(pl.lit("metric"))
+    rows = rows_of(scores).drop("aspect").with_columns(kind=kind)
+    rows.write_csv("ratings.csv")
+    Path("raters.csv").write_text("rater,higher_is_better\nb,false\n")
+    table_of_items(group=["x", "y"] * 10).write_csv("items.csv")
+    return rows
+
+
+def test_fit_writes_the_model_and_tells_where(custodes: Run, study: pl.DataFrame) -> None:
+    ran = custodes(*FIT, "--method", "best", "-o", "model.json")
+    assert ran.status == 0
+    assert ran.err == "custodes: model written to model.json\n"
+    for word in ("comparison", "ridge", "best", "weights", "noise"):
+        assert word in ran.out
+    assert cu.CombinedMetric.load("model.json").method == "ridge"
+    assert sorted(path.name for path in Path().iterdir()) == ["items.csv", "model.json", "raters.csv", "ratings.csv"]
+    custodes(*FIT)
+    assert Path("combination.json").exists()
+
+
+def test_json_is_what_python_says(custodes: Run, study: pl.DataFrame) -> None:
+    ran = custodes(*FIT, "--method", "best", "--raters", "raters.csv", "--format", "json", "--no-timing")
+    study_read = cu.read("ratings.csv", raters="raters.csv")
+    made = cu.combine(study_read, method=["ridge", "best"], resamples=10)
+    told = json.loads(ran.out)
+    mine = json.loads(json.dumps(made.to_dict()))
+    for row in mine["comparison"]:
+        row["seconds"] = None
+    assert told == mine
+    assert list(told["comparison"][0])[:5] == ["target", "method", "kendall", "kendall_low", "kendall_high"]
+    assert cu.CombinedMetric.load("combination.json") == made.model
+    seconds = json.loads(custodes(*FIT, "--format", "json").out)
+    assert seconds["seconds"] > 0
+    assert seconds["comparison"][0]["seconds"] > 0
+
+
+def test_a_table_as_csv_and_options_reach_the_question(custodes: Run, study: pl.DataFrame) -> None:
+    Path("costs.csv").write_text("metric,cost\na,5\nb,1\nnoise,2\n")
+    options = ("--costs", "costs.csv", "--folds", "system", "--objective", "spearman", "--seed", "3")
+    ran = custodes(*FIT, *options, "--metrics", "!noise", "--format", "json")
+    made = json.loads(ran.out)["provenance"]
+    given = made["options"]
+    assert made["seed"] == 3
+    expected = {"costs": "costs.csv", "folds": "system", "objective": "spearman", "metrics": "!noise"}
+    assert given.items() >= (expected | {"method": "ridge", "repeats": 3, "resamples": 10}).items()
+    path = custodes(*FIT, "--costs", "costs.csv", "--format", "csv", "--table", "path").out.splitlines()
+    assert path[0].startswith("target,step,metric,cost,total_cost,score")
+    assert len(path) == 4
+
+
+def test_the_same_seed_gives_the_same_bytes(custodes: Run, study: pl.DataFrame) -> None:
+    auto = (
+        "combine",
+        "fit",
+        "ratings.csv",
+        "--repeats",
+        "1",
+        "--resamples",
+        "10",
+        "--method",
+        "auto",
+        "--method",
+        "gp",
+    )
+    options = ("--format", "json", "--no-timing")
+    first = custodes(*auto, *options, "-o", "a.json")
+    again = custodes(*auto, *options, "-o", "b.json")
+    assert first.out == again.out
+    assert Path("a.json").read_bytes() == Path("b.json").read_bytes()
+    assert custodes(*auto, *options, "--seed", "1").out != first.out
+
+
+@pytest.mark.parametrize("method", ["ridge", "xgboost"])
+def test_another_process_scores_the_same_bytes(custodes: Run, study: pl.DataFrame, method: str) -> None:
+    custodes(*FIT[:-1], method, "-o", "model.json")
+    here = custodes("combine", "score", "model.json", "ratings.csv")
+    assert here.status == 0
+    command = [
+        sys.executable,
+        "-c",
+        "from custodes.cli import main; main()",
+        "combine",
+        "score",
+        "model.json",
+        "ratings.csv",
+    ]
+    there = subprocess.run(command, capture_output=True, check=True)
+    assert there.stdout == here.out.encode()
+    printed = custodes("combine", "score", "model.json", "ratings.csv", "-o", "combined.csv")
+    assert printed.out == "combined.csv\n"
+    assert Path("combined.csv").read_bytes() == there.stdout
+
+
+def test_directions_of_the_file_hold_where_no_raters_file_is_given(custodes: Run, study: pl.DataFrame) -> None:
+    custodes(*FIT, "--raters", "raters.csv", "-o", "model.json")
+    told = custodes("combine", "score", "model.json", "ratings.csv", "--raters", "raters.csv")
+    plain = custodes("combine", "score", "model.json", "ratings.csv")
+    assert told.out == plain.out
+    assert cu.CombinedMetric.load("model.json").columns[1].higher_is_better is False
+
+
+def test_the_loop_closes(custodes: Run, study: pl.DataFrame) -> None:
+    custodes(*FIT, "--raters", "raters.csv", "-o", "model.json", "--held-out", "held.csv")
+    custodes("combine", "score", "model.json", "ratings.csv", "--name", "mine", "-o", "mine.csv")
+    for verb, options in {
+        "check": (),
+        "agreement": ("--resamples", "5"),
+        "favoritism": ("--resamples", "5"),
+        "rank": ("--resamples", "5"),
+        "correct": ("--estimator", "ppi"),
+        "protocol": ("--estimator", "ppi", "--replications", "2"),
+        "complementarity": ("--resamples", "5"),
+    }.items():
+        asked = () if verb in ("check", "complementarity") else ("--metrics", "mine")
+        ran = custodes(verb, "ratings.csv", "mine.csv", *options, *asked)
+        assert ran.status in ((0, 1) if verb == "check" else (0,)), (verb, ran.err)
+        assert ran.err == ""
+        assert "mine" in ran.out or verb == "check"
+    held = json.loads(custodes("agreement", "ratings.csv", "held.csv", "--resamples", "5", "--format", "json").out)
+    assert "ridge" in {row["metric"] for row in held["metrics"]}
+
+
+def test_score_tells_what_it_filled_clipped_and_left_out(custodes: Run, study: pl.DataFrame) -> None:
+    custodes(*FIT, "-o", "model.json")
+    gone = (pl.col("item") == "i000") & (pl.col("system") == "A")
+    changed = study.filter(~gone & ~((pl.col("item") == "i001") & (pl.col("rater") == "a"))).with_columns(
+        score=pl.when((pl.col("item") == "i002") & (pl.col("rater") == "b")).then(99.0).otherwise("score")
+    )
+    changed.write_csv("changed.csv")
+    ran = custodes("combine", "score", "model.json", "changed.csv")
+    assert ran.status == 0
+    notes = ran.err.splitlines()
+    assert all(note.startswith("custodes: note: ") for note in notes)
+    assert "1 outputs have no score of any metric" in notes[0]
+    assert "4 scores are missing" in notes[1]
+    assert "b" in notes[2]
+    assert ran.out.count("\n") == 1 + 79
+
+
+@pytest.mark.parametrize(
+    ("options", "fragments"),
+    [
+        (("--method", "rigde"), ("method='rigde'", "did you mean 'ridge'")),
+        (("--objective", "kendal"), ("--objective", "kendall", "accuracy")),
+        (("--folds", "sytem"), ("folds='sytem'", "did you mean 'system'")),
+        (("--folds", "group"), ("items without a group",)),
+        (("--repeats", "0"), ("repeats=0",)),
+        (("--repeats", "1.5"), ("--repeats", "whole number")),
+        (("--top", "-1"), ("--top", "whole number")),
+        (("--target", "style"), ("target='style'", "no aspects")),
+        (("--aspect", "style"), ("aspect: the target says which aspect is meant",)),
+        (("--metrics", "nois"), ("metrics='nois'", "did you mean 'noise'")),
+        (("--systems", "A"), ("only 1 system",)),
+        (("--costs", "nowhere.csv"), ("nowhere.csv", "no such file")),
+        (("--table", "weigths"), ("no table 'weigths'", "did you mean 'weights'")),
+        (("--ties", "0.1"), ("--ties",)),
+        (("-o", "."), ("name it .json",)),
+        (("-o", "nowhere/model.json"), ("no such folder",)),
+        (("--held-out", "held.xml"), ("held.xml", "suffix")),
+        (("--held-out", "nowhere/held.csv"), ("no such folder",)),
+    ],
+)
+def test_bad_options_of_fit(
+    custodes: Run, study: pl.DataFrame, options: tuple[str, ...], fragments: tuple[str, ...]
+) -> None:
+    """The model of before stays, and nothing else is written."""
+    Path("combination.json").write_text("of before")
+    before = sorted(path.name for path in Path().iterdir())
+    refused(custodes(*FIT, *options), *fragments)
+    assert Path("combination.json").read_text() == "of before"
+    assert sorted(path.name for path in Path().iterdir()) == before
+
+
+def test_bad_studies_are_refused_and_nothing_is_written(custodes: Run, study: pl.DataFrame) -> None:
+    before = sorted(path.name for path in Path().iterdir())
+    ask = ("combine", "fit", "bad.csv", "--repeats", "1", "--resamples", "0")
+    for bad, fragments in (
+        (study.filter(pl.col("item") < "i004"), ("people rated 4 items", "at least 5")),
+        (study.filter(pl.col("rater") == "ann"), ("no metric",)),
+        (study.filter(pl.col("rater") != "ann"), ("which raters are people",)),
+        (study.with_columns(score=pl.when(pl.col("rater") == "ann").then(3.0).otherwise("score")), ("all the same",)),
+        (study.with_columns(score=pl.when(pl.col("rater") != "ann").then(3.0).otherwise("score")), ("no metric",)),
+    ):
+        bad.write_csv("bad.csv")
+        refused(custodes(*ask), *fragments)
+        Path("bad.csv").unlink()
+    assert sorted(path.name for path in Path().iterdir()) == before
+    refused(custodes("combine", "fit"), "no input")
+    two = pl.concat([study.with_columns(aspect=pl.lit(aspect)) for aspect in ("x", "y")])
+    two.write_csv("bad.csv")
+    refused(custodes(*ask), "which aspect of people's ratings", "x, y", "mean:x,y")
+
+
+def test_bad_models_and_studies_of_score(custodes: Run, study: pl.DataFrame) -> None:
+    custodes(*FIT, "-o", "model.json")
+    Path("out.csv").write_text("of before")
+    ask = ("combine", "score", "model.json", "ratings.csv", "-o", "out.csv")
+    study.filter(pl.col("rater") != "a").write_csv("less.csv")
+    refused(custodes(*ask[:3], "less.csv", "-o", "out.csv"), "needs scores of the metric 'a', which is not here")
+    refused(custodes("combine", "score", "modle.json", "ratings.csv"), "no such file", "did you mean 'model.json'")
+    refused(custodes("combine", "score", "ratings.csv", "ratings.csv"), "ratings.csv: not the JSON of a combination")
+    refused(custodes("combine", "score", "model.json"), "no input")
+    refused(custodes("combine", "score"), "model")
+    refused(custodes(*ask[:4], "-o", "out.xml"), "suffix")
+    text = Path("model.json").read_text()
+    content = json.loads(text)
+    content["columns"][0]["weight"] += 1e-9
+    for bad, reason in (
+        (json.dumps(content), "edited by hand"),
+        (text[:-40], "not the JSON of a combination"),
+        (text.replace('"version": 1', '"version": 2'), "version 2"),
+        (text.replace('"intercept": ', '"intercept": NaN, "was": '), "not the JSON"),
+    ):
+        Path("model.json").write_text(bad)
+        refused(custodes(*ask), "model.json", reason)
+    assert Path("out.csv").read_text() == "of before"
+
+
+def test_help_has_an_example_of_both_verbs(custodes: Run) -> None:
+    ran = custodes("combine", "--help")
+    assert ran.status == 0
+    assert "fit" in ran.out
+    assert "score" in ran.out
+    for verb in ("fit", "score"):
+        assert f"Example: custodes combine {verb} " in " ".join(custodes("combine", verb, "--help").out.split())
+    refused(custodes("combine", "fti", "demo"), "fti")
+
+
+def test_a_report_of_the_exit_status_comes_from_run(study: pl.DataFrame) -> None:
+    assert cli.run([*FIT, "--quiet"]) == 0

@@ -1,0 +1,187 @@
+"""Costs: where they come from, what is refused, and the path of score against cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+from custodes.combining.combine import Combine
+from custodes.combining.costs import STEPS, costs_of, path_columns
+from custodes.combining.task import outer_folds
+from custodes.combining.validation import Terms, Trial
+from custodes.errors import CustodesError, InputError, OptionError
+from custodes.stats.learning.forward import nested_path
+from tests.combining.test_task import Task, drawn, made, planted, with_noise
+
+RATERS = pl.DataFrame({"rater": ["a", "b", "noise"], "cost": [3.0, 1.5, 0.25]})
+
+
+def table(tmp_path: Path, text: str) -> str:
+    file = tmp_path / "costs.csv"
+    file.write_text(text)
+    return str(file)
+
+
+# --- where they come from ------------------------------------------------------------------------------------------
+
+
+def test_costs_come_from_a_mapping_a_table_or_the_raters_file(tmp_path: Path) -> None:
+    plain, told = made(planted()), made(planted(), raters=RATERS)
+    assert costs_of(plain, None)[0].tolist() == [1, 1, 1]
+    assert costs_of(told, None)[0].tolist() == [3, 1.5, 0.25]
+    given = {"noise": 9, "a": 1, "b": 2.5}
+    file = table(tmp_path, "metric,cost\nnoise,9\na,1\nb,2.5\n")
+    for of in (plain, told):  # what is asked for counts more than the raters file
+        assert costs_of(of, given)[0].tolist() == [1, 2.5, 9]
+        assert costs_of(of, file)[0].tolist() == [1, 2.5, 9]
+
+
+def test_a_cost_of_a_metric_is_that_of_each_of_its_aspects() -> None:
+    scores = {
+        ("ann", "x"): drawn(0),
+        ("ann", "y"): drawn(1),
+        ("j", "x"): drawn(2),
+        ("j", "y"): drawn(3),
+        ("m", ""): drawn(4),
+    }
+    of = made(scores, target="mean:x,y")
+    assert of.metrics.names == ("m", "j:x", "j:y")
+    assert costs_of(of, {"j": 4, "m": 1})[0].tolist() == [1, 4, 4]
+    assert costs_of(of, {"j": 4, "m": 1, "j:y": 7})[0].tolist() == [1, 4, 7]
+    raters = pl.DataFrame({"rater": ["j", "m"], "cost": [4, 1]})
+    assert costs_of(made(scores, target="mean:x,y", raters=raters), None)[0].tolist() == [1, 4, 4]
+
+
+def test_a_price_list_of_more_metrics_than_are_here_is_fine() -> None:
+    assert costs_of(made(planted()), {"a": 1, "b": 2, "noise": 3, "gpt": 99})[0].tolist() == [1, 2, 3]
+
+
+# --- what is refused -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("costs", "message"),
+    [
+        ({"a": 1, "b": 2}, "costs: no cost of noise; give every metric one, or leave it out by metrics="),
+        ({}, "costs: no cost of a, b, noise"),
+        ({"a": 1, "b": 2, "nois": 3}, "no cost of noise"),
+        ({"x": 1, "y": 2}, "costs: none of its metrics is here .x, y.; metrics: a, b, noise"),
+        ({"a": 1, "b": 0, "noise": 3}, "costs: the cost of b is not positive"),
+        ({"a": -1, "b": 0, "noise": 3}, "costs: the cost of a, b is not positive"),
+        ({"a": 1, "b": float("nan"), "noise": 3}, "no cost of b"),
+        ({"a": 1, "b": float("inf"), "noise": 3}, "no cost of b"),
+        ({"a": 1, "b": "cheap", "noise": 3}, "costs: give a number for each metric.*cheap"),
+        ({"a": 1, "b": None, "noise": 3}, "costs: give a number for each metric"),
+        ("metric,cost\na,1\nb,2\n", "costs.csv: no cost of noise"),
+        ("metric,cost\na,1\nb,2\nnoise,\n", "noise|row 3|cost"),
+        ("metric,cost\na,1\nb,2\nnoise,x\n", "costs.csv.*x"),
+        ("metric,cost\na,1\nb,2\nnoise,-3\n", "costs.csv: the cost of noise is not positive"),
+        ("metric,cost\na,1\na,2\nb,2\nnoise,1\n", "costs.csv.*'a'.*one row for each metric"),
+        ("metric,price\na,1\n", "costs.csv.*cost"),
+        ("metric,cost\n", "costs.csv: a header but no rows"),
+    ],
+)
+def test_bad_costs_are_refused_in_one_line(tmp_path: Path, costs: Any, message: str) -> None:
+    given = table(tmp_path, costs) if isinstance(costs, str) else costs
+    with pytest.raises(CustodesError, match=message) as problem:
+        costs_of(made(planted()), given)
+    assert "\n" not in str(problem.value)
+
+
+def test_costs_of_the_raters_file_that_are_not_whole_are_not_used() -> None:
+    # Nobody asked about costs: a hole in the file is told, and does not stop the fit.
+    price, (note,) = costs_of(made(planted(), raters=RATERS[:2]), None)
+    assert price.tolist() == [1, 1, 1]
+    assert note.message.endswith("no positive one: noise")
+    free = RATERS.with_columns(cost=pl.when(pl.col("rater") == "b").then(0.0).otherwise("cost"))
+    price, (note,) = costs_of(made(planted(), raters=free), None)
+    assert price.tolist() == [1, 1, 1]
+    assert note.message.endswith("no positive one: b")
+
+
+def test_a_table_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises((InputError, OptionError), match="no such file"):
+        costs_of(made(planted()), str(tmp_path / "nowhere.csv"))
+
+
+# --- the path ------------------------------------------------------------------------------------------------------
+
+
+def path_of(of: Task, price: np.ndarray, *, resamples: int = 50) -> pl.DataFrame:
+    terms = Terms(
+        methods=(),
+        objective="kendall",
+        folds="item",
+        repeats=1,
+        top=None,
+        costs=None,
+        confidence=0.95,
+        resamples=resamples,
+    )
+    rng, none = np.random.default_rng(0), np.zeros(0)
+    folds = outer_folds(of, "item", repeats=1, rng=rng)
+    times = of.design.resampled(resamples, rng)
+    trial = Trial(of=of, terms=terms, folds=folds, predicted=none, seconds=none, used=none, times=times)
+    return Combine.declared()["path"].frame(path_columns(trial, price), of.target)
+
+
+def test_the_path_tells_what_each_further_metric_costs_and_buys() -> None:
+    of = made(planted())
+    told = path_of(of, np.array([2.0, 3.0, 4.0]))
+    assert told["step"].to_list() == [1, 2, 3]
+    assert told["metric"].to_list() == ["a", "b", "noise"]
+    assert told["cost"].to_list() == [2, 3, 4]
+    assert told["total_cost"].to_list() == [2, 5, 9]
+    assert told["score"][1] > told["score"][0] + 0.05
+    assert abs(told["score"][2] - told["score"][1]) < 0.05
+    assert (told["score_low"] < told["score"]).all()
+    assert (told["score"] < told["score_high"]).all()
+    assert told["chosen"].to_list() == [1, 1, 1]
+
+
+def test_kendall_of_the_path_is_that_of_scipy_by_fold() -> None:
+    scores = planted()
+    scores["ann", ""][4, :2] = np.nan
+    of = made(scores)
+    (fold,) = outer_folds(of, "item", repeats=1, rng=np.random.default_rng(0))
+    told = path_of(of, np.ones(3), resamples=0)
+    rows = np.flatnonzero((fold >= 0).ravel())
+    x, y, flat = of.metrics.scores.reshape(3, -1)[:, rows].T, of.human.ravel()[rows], fold.ravel()[rows]
+    items = rows // len(of.design.systems)
+    path = nested_path(x, y, flat, groups=items, given=np.arange(0), steps=STEPS)
+    for k in range(3):
+        taus = [stats.kendalltau(path.predicted[k + 1, flat == f], y[flat == f]).statistic for f in range(5)]
+        assert told["score"][k] == pytest.approx(np.mean(taus))
+    assert told["score_low"].is_null().all()
+
+
+def test_a_cheap_metric_comes_before_its_expensive_twin() -> None:
+    scores = planted()
+    scores["twin", ""] = 3 * scores["a", ""] - 1
+    of = made(scores)
+    assert of.metrics.names == ("a", "b", "noise", "twin")
+    cheap = path_of(of, np.array([10.0, 1.0, 1.0, 1.0]), resamples=0)
+    assert cheap["metric"].to_list()[0] == "twin"
+    assert cheap["metric"].to_list().index("a") >= 2
+    assert path_of(of, np.array([1.0, 1.0, 1.0, 10.0]), resamples=0)["metric"][0] == "a"
+    dear = path_of(of, np.array([50.0, 1.0, 1.0, 50.0]), resamples=0)  # b says less, but for far less
+    assert dear["metric"][0] == "b"
+
+
+def test_the_currency_does_not_matter() -> None:
+    of = made(planted())
+    price = np.array([2.0, 3.0, 4.0])
+    assert path_of(of, price).drop("cost", "total_cost").equals(path_of(of, price * 1e9).drop("cost", "total_cost"))
+
+
+def test_a_path_has_fifteen_steps_at_most() -> None:
+    scores = planted()
+    scores |= {(f"m{k:02}", ""): with_noise(scores["ann", ""], seed=k, sd=3) for k in range(20)}
+    told = path_of(made(scores), np.ones(23), resamples=0)
+    assert told.height == STEPS == 15
+    assert len(set(told["metric"])) == 15

@@ -1,0 +1,293 @@
+"""The task: whose ratings are predicted by what, what cannot be learnt, and what is held out together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.combining.task import Task, outer_folds, task
+from custodes.errors import InputError, OptionError
+from tests.evaluate.test_judges import Scores, judged
+
+ITEMS, N_SYSTEMS = 20, 4
+
+
+def drawn(seed: int, *, items: int = ITEMS, systems: int = N_SYSTEMS) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(items, systems))
+
+
+def with_noise(human: np.ndarray, *, seed: int, sd: float = 1.0) -> np.ndarray:
+    return human + sd * np.random.default_rng(seed).normal(size=human.shape)
+
+
+def planted(seed: int = 0, *, items: int = ITEMS, systems: int = N_SYSTEMS) -> dict[tuple[str, str], np.ndarray]:
+    """People say 2 a + b + noise, in whole numbers; two metrics are a and b, one is pure noise."""
+    a, b, noise, other = np.random.default_rng(seed).normal(size=(4, items, systems))
+    return {("ann", ""): np.round(2 * a + b + noise / 2), ("a", ""): a, ("b", ""): b, ("noise", ""): other}
+
+
+def table_of_items(n: int = ITEMS, **columns: Sequence[str]) -> pl.DataFrame:
+    return pl.DataFrame({"item": [f"i{k:03}" for k in range(n)], **columns})
+
+
+def made(scores: Scores, *, target: str | None = None, raters: Any = None, items: Any = None, **options: Any) -> Task:
+    return task(judged(scores).describe(raters=raters, items=items).select(**options), target=target)
+
+
+def rules(of: Task) -> dict[str, str]:
+    return {note.rule: note.message for note in of.notes}
+
+
+ASPECTS: Scores = {
+    ("ann", "style"): drawn(1).round(1),
+    ("bob", "style"): drawn(2).round(1),
+    ("ann", "truth"): drawn(3).round(1),
+    ("bleu", ""): drawn(4),
+    ("judge", "style"): drawn(5),
+    ("judge", "truth"): drawn(6),
+}
+
+
+# --- what is predicted from what -----------------------------------------------------------------------------------
+
+
+def test_one_aspect_is_predicted_by_its_metrics_and_by_those_without_aspect() -> None:
+    of = made(ASPECTS, target="style")
+    assert (of.target, of.metrics.names) == ("style", ("bleu", "judge:style"))
+    assert (of.metrics.raters, of.metrics.rater_aspects) == (("bleu", "judge"), ("", "style"))
+    np.testing.assert_allclose(of.human, (ASPECTS["ann", "style"] + ASPECTS["bob", "style"]) / 2)
+    np.testing.assert_array_equal(of.metrics.scores, [ASPECTS["bleu", ""], ASPECTS["judge", "style"]])
+    assert not of.verdicts
+
+
+def test_the_mean_of_aspects_is_that_of_people_s_means_where_all_were_rated() -> None:
+    truth = ASPECTS["ann", "truth"].copy()
+    truth[3, 1] = np.nan
+    of = made({**ASPECTS, ("ann", "truth"): truth}, target="mean:style, truth")
+    style = (ASPECTS["ann", "style"] + ASPECTS["bob", "style"]) / 2
+    np.testing.assert_allclose(of.human, (style + truth) / 2)
+    assert of.target == "mean:style,truth"
+    assert of.metrics.names == ("bleu", "judge:style", "judge:truth")
+    assert made(ASPECTS, target="mean:style").target == "style"
+
+
+def test_metrics_are_turned_and_keep_their_declared_scale_and_cost() -> None:
+    raters = pl.DataFrame(
+        {
+            "rater": ["a", "b"],
+            "higher_is_better": ["false", "true"],
+            "low": [-9, None],
+            "high": [9, None],
+            "cost": [3, 1],
+        }
+    )
+    scores = planted()
+    of = made(scores, raters=raters)
+    assert of.directions.tolist() == [-1, 1, 1]
+    np.testing.assert_array_equal(of.metrics.scores[0], -scores["a", ""])
+    assert of.declared == {"a": (-9, 9)}
+    assert of.study.raters.only(of.metrics.raters).frame["cost"].to_list() == [3, 1, None]
+
+
+def test_verdicts_become_the_share_of_wins_less_losses() -> None:
+    verdicts = [  # item, a, b, who won, by
+        *[("i000", "A", "B", "model_a", "ann"), ("i000", "A", "C", "model_a", "ann")],
+        *[("i000", "B", "C", "tie", "ann"), ("i001", "A", "B", "model_b", "ann")],
+        *[(f"i{k:03}", "A", "B", "model_a", "ann") for k in range(2, 6)],
+    ]
+    battles = pl.DataFrame(verdicts, schema=["item", "model_a", "model_b", "winner", "rater"], orient="row")
+    scores = drawn(0, items=8, systems=3)
+    rows = [
+        {"item": f"i{i:03}", "system": "ABC"[k], "rater": name, "score": sign * scores[i, k]}
+        for i in range(8)
+        for k in range(3)
+        for name, sign in (("m", 1), ("n", -1))
+    ]
+    study = cu.read(pl.DataFrame(rows), battles.with_columns(kind=pl.lit("human")))
+    of = task(study.select(), target=None)
+    assert of.verdicts
+    assert of.design.items == tuple(f"i{k:03}" for k in range(8))
+    expected = np.full((8, 3), np.nan)
+    expected[0] = [1, -0.5, -0.5]
+    expected[1, :2] = [-1, 1]
+    expected[2:6, :2] = [1, -1]
+    np.testing.assert_array_equal(of.human, expected)  # nobody compared in i006 and i007
+
+
+# --- what is left out ----------------------------------------------------------------------------------------------
+
+
+def test_a_constant_metric_is_left_out_and_named() -> None:
+    of = made({**planted(), ("flat", ""): np.ones((ITEMS, N_SYSTEMS))})
+    assert of.metrics.names == ("a", "b", "noise")
+    assert "flat" in rules(of)["constant-rater"]
+
+
+@pytest.mark.parametrize("value", [np.nan, 3.0])
+def test_a_metric_that_says_nothing_of_rated_outputs_is_left_out_and_named(value: float) -> None:
+    scores = planted()
+    scores["ann", ""][:, 3] = np.nan
+    elsewhere = drawn(9)
+    elsewhere[:, :3] = value
+    of = made({**scores, ("elsewhere", ""): elsewhere})
+    assert of.metrics.names == ("a", "b", "noise")
+    assert rules(of)["not-on-rated"].endswith(": elsewhere")
+    with pytest.raises(InputError, match="no metric has scores of rated outputs that vary"):
+        made({("ann", ""): scores["ann", ""], ("elsewhere", ""): elsewhere})
+
+
+def test_missing_scores_of_rated_outputs_are_counted() -> None:
+    scores = planted()
+    scores["ann", ""][0, 0] = np.nan
+    scores["a", ""][:2, 0] = np.nan  # one of the two is not rated
+    of = made(scores)
+    assert [note.count for note in of.notes if note.rule == "missing-metric-scores"] == [1]
+
+
+def test_more_metrics_than_rated_outputs_are_noted() -> None:
+    scores: dict[tuple[str, str], np.ndarray] = {("ann", ""): drawn(0, items=5, systems=2)}
+    scores |= {(f"m{k:02}", ""): drawn(1 + k, items=5, systems=2) for k in range(12)}
+    assert rules(made(scores))["more-features-than-rows"].startswith("12 metrics and 10 rated outputs")
+    assert "more-features-than-rows" not in rules(made(planted()))
+
+
+# --- what cannot be learnt -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, r"which aspect of people's ratings\? say target=.*style, truth.*mean:style,truth"),
+        ({"target": "styl"}, r"target='styl': 'styl' is no aspect.*style, truth.*did you mean 'style'"),
+        ({"target": "mean:style,thruth"}, r"'thruth' is no aspect.*did you mean 'truth'"),
+        ({"target": "mean:"}, r"target='mean:': '' is no aspect"),
+        ({"target": "mean:style,style"}, "names an aspect twice"),
+        ({"target": "style", "metrics": "bleue"}, "metrics='bleue' is no metric.*did you mean 'bleu'"),
+    ],
+)
+def test_unknown_names_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        made(ASPECTS, **options)
+
+
+def test_a_target_where_ratings_have_no_aspect_is_refused() -> None:
+    with pytest.raises(OptionError, match="target='style': people's ratings have no aspects here; leave the target"):
+        made(planted(), target="style")
+
+
+def test_aspects_on_different_scales_have_no_mean() -> None:
+    scores = {**ASPECTS, ("ann", "truth"): np.round(50 + 20 * drawn(3))}
+    with pytest.raises(OptionError, match="'style' and 'truth' on different scales, which have no mean"):
+        made(scores, target="mean:style,truth")
+
+
+def test_people_who_always_say_the_same_teach_nothing() -> None:
+    with pytest.raises(InputError, match="people's ratings are all the same; nothing to learn"):
+        made({**planted(), ("ann", ""): np.full((ITEMS, N_SYSTEMS), 3.0)})
+    flat = {**ASPECTS, ("ann", "truth"): np.full((ITEMS, N_SYSTEMS), 3.0)}
+    for target in ("truth", "mean:style,truth"):
+        with pytest.raises(InputError, match="people's ratings for aspect 'truth' are all the same"):
+            made(flat, target=target)
+    assert made(flat, target="style").target == "style"
+
+
+def test_fewer_items_or_clusters_than_folds_are_refused() -> None:
+    assert made(planted(items=5)).design.n_units == 5
+    with pytest.raises(InputError, match=r"people rated 4 items \(or clusters\).*at least 5"):
+        made(planted(items=4))
+    clusters = table_of_items(cluster=[f"c{k % 4}" for k in range(ITEMS)])
+    with pytest.raises(InputError, match=r"people rated 4 items \(or clusters\)"):
+        made(planted(), items=clusters)
+
+
+# --- folds ---------------------------------------------------------------------------------------------------------
+
+
+def folds_of(of: Task, by: str, *, repeats: int = 1, seed: int = 0) -> list[np.ndarray]:
+    return outer_folds(of, by, repeats=repeats, rng=np.random.default_rng(seed))
+
+
+def test_folds_of_items_keep_clusters_whole_and_differ_between_repeats() -> None:
+    scores = planted()
+    scores["ann", ""][0, :] = np.nan
+    scores["ann", ""][1, 2] = np.nan
+    of = made(scores, items=table_of_items(cluster=[f"c{k // 2}" for k in range(ITEMS)]))
+    first, second = folds_of(of, "item", repeats=2)
+    for fold in (first, second):
+        np.testing.assert_array_equal(fold < 0, np.isnan(of.human))
+        assert sorted(set(fold.ravel())) == [-1, 0, 1, 2, 3, 4]
+        for unit in range(of.design.n_units):
+            assert len(set(fold[of.design.units == unit].ravel()) - {-1}) == 1
+    assert (first != second).any()
+    np.testing.assert_array_equal(first, folds_of(of, "item", repeats=2)[0])
+    assert (first != folds_of(of, "item", seed=1)[0]).any()
+
+
+def test_a_system_or_data_set_at_a_time() -> None:
+    labels = ["news"] * 8 + ["chat"] * 12
+    of = made(planted(), items=table_of_items(dataset=labels, group=labels[::-1]))
+    (systems,) = folds_of(of, "system", repeats=3)
+    np.testing.assert_array_equal(systems, np.tile(np.arange(N_SYSTEMS), (ITEMS, 1)))
+    (sets,) = folds_of(of, "dataset")
+    np.testing.assert_array_equal(sets[:, 0], [1] * 8 + [0] * 12)  # in the order of the alphabet
+    (groups,) = folds_of(of, "group")
+    np.testing.assert_array_equal(groups[:, 0], [0] * 12 + [1] * 8)
+
+
+def test_folds_from_a_file_leave_out_whom_it_does_not_name(tmp_path: Path) -> None:
+    file = tmp_path / "folds.csv"
+    named = {f"i{k:03}": "xy"[k % 2] for k in range(10)}
+    pl.DataFrame({"item": [*named, "stranger"], "fold": [*named.values(), "z"]}).write_csv(file)
+    of = made(planted(), items=table_of_items(cluster=[f"c{k % 10}" for k in range(ITEMS)]))
+    (fold,) = folds_of(of, str(file))  # of each cluster one item is named
+    np.testing.assert_array_equal(fold[:, 0], [0, 1] * 5 + [-1] * 10)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("item,fold\ni000,a\ni001,b\n", "without 'a' one item .or cluster. is left to learn from; two are needed"),
+        ("item,fold\ni000,a\ni001,a\n", r"only 1 fold \(a\); holding one out takes two"),
+        ("item,fold\nj1,a\nj2,b\n", "none of its items is in the data .j1, j2; i000, i001"),
+        ("item,fold\ni000,a\ni000,b\n", "i000"),
+        ("item,folds\ni000,a\n", "fold"),
+        ("item,fold\n", "no rows"),
+    ],
+)
+def test_bad_files_of_folds_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "folds.csv"
+    file.write_text(text)
+    with pytest.raises((InputError, OptionError), match=message):
+        folds_of(made(planted()), str(file))
+
+
+def test_clusters_across_folds_are_refused(tmp_path: Path) -> None:
+    items = table_of_items(cluster=[f"c{k // 2}" for k in range(ITEMS)], dataset=["x", "y"] * (ITEMS // 2))
+    of = made(planted(), items=items)
+    file = tmp_path / "folds.csv"
+    items.select("item", fold="dataset").write_csv(file)
+    for by in ("dataset", str(file)):
+        with pytest.raises(OptionError, match="items of one cluster are in different folds, which leaks"):
+            folds_of(of, by)
+
+
+@pytest.mark.parametrize("by", ["items", "", ".", "nowhere.csv"])
+def test_unknown_folds_are_refused(by: str) -> None:
+    with pytest.raises(OptionError, match="allowed: item, system, dataset, group, or a file `item, fold`"):
+        folds_of(made(planted()), by)
+
+
+def test_folds_by_what_items_do_not_have_are_refused() -> None:
+    for by in ("dataset", "group"):
+        with pytest.raises(
+            OptionError, match=f"folds='{by}': items without a {by}; give every one a {by} in the items"
+        ):
+            folds_of(made(planted()), by)
+    with pytest.raises(OptionError, match=r"folds='group': only 1 fold \(news\)"):
+        folds_of(made(planted(), items=table_of_items(group=["news"] * ITEMS)), "group")

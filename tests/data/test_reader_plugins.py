@@ -1,0 +1,152 @@
+"""Readers of other packages: found where they are installed; what is wrong with one names it and harms nobody else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes import cli
+from custodes.data import readers
+from custodes.data.readers import plugins, read
+from custodes.errors import CustodesWarning, InputError, OptionError
+
+OURS = ("ratings", "battles", "wide", "alpacaeval", "rewardbench", "llmbar", "outputs", "mtme")
+MARKS = """
+from custodes.data.raters import Raters
+from custodes.data.ratings import Ratings
+from custodes.data.readers.tables import TableReader
+from custodes.data.study import Study
+
+
+def read_marks(frame, *, where, invalid):
+    long = frame.rename({"essay": "item", "writer": "system", "marker": "rater", "mark": "score"})
+    return Study(ratings=Ratings.make(long, where=where)[0], raters=Raters.infer({"ann": "human"}), name=where)
+
+
+READER = TableReader(name="marks", columns=(("essay", "writer", "marker", "mark"),), make=read_marks)
+"""
+TABLE = pl.DataFrame({"essay": [1, 1, 2, 2], "writer": ["A", "B"] * 2, "marker": "ann", "mark": [4, 2, 5, 1]})
+
+Install = Callable[..., None]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Puts a package of one module on the path, as an installer would."""
+    monkeypatch.syspath_prepend(tmp_path)
+    plugins.plugged.cache_clear()
+
+    def put(code: str, *, name: str = "marking", points: str | None = None) -> None:
+        (tmp_path / f"{name}.py").write_text(textwrap.dedent(code))
+        about = tmp_path / f"custodes_{name}-1.2.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: custodes-{name}\nVersion: 1.2\n")
+        (about / "entry_points.txt").write_text(points or f"[custodes.readers]\nmarks = {name}:READER\n")
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+    yield put
+    plugins.plugged.cache_clear()
+
+
+def test_a_reader_of_another_package_reads_and_is_listed(install: Install) -> None:
+    install(MARKS)
+    assert (*OURS, "marks") == readers.READERS
+    for study in (read(TABLE), read(TABLE, reader="marks")):
+        assert study.ratings.frame["score"].to_list() == [4, 2, 5, 1]
+        assert [note.message for note in study.notes] == [
+            "table: read by the reader 'marks' of the package custodes-marking 1.2"
+        ]
+    with pytest.raises(OptionError, match=r"did you mean 'marks'.*mtme, marks$"):
+        read(TABLE, reader="mark")
+    with pytest.raises(
+        InputError, match=r"nearest is marks, which lacks 'mark'.*; marks \(essay, writer, marker, mark\)"
+    ):
+        read(TABLE.drop("mark"))
+
+
+def test_ours_come_first_and_need_no_other(install: Install) -> None:
+    install("raise RuntimeError('never imported')")
+    wide = pl.DataFrame({"item": [1, 1], "system": ["A", "B"], "ann": [4, 2], "bleu": [31.0, 28.5]})
+    assert read(wide).ratings.frame.height == 4
+    assert read(wide, reader="wide").ratings.frame.height == 4
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("READER = 3", "it is no TableReader but of type int"),
+        ("READRE = 3", "AttributeError: module 'marking' has no attribute 'READER'"),
+        ("raise RuntimeError('two\\nlines')", "RuntimeError: two lines"),
+        ("raise RuntimeError", "RuntimeError"),
+        ("def oops(:", r"SyntaxError: .*"),
+        (MARKS.replace('"marks"', '"wide"'), "there is a reader 'wide' already, so it needs another name"),
+        (MARKS.replace('"marks"', '"mtme"'), "there is a reader 'mtme' already, so it needs another name"),
+        (MARKS.replace("columns=(", "columns=() and ("), r"its columns are \(\), not tuples of names"),
+        (MARKS.replace('(("essay", "writer", "marker", "mark"),)', '("essay",)'), r"its columns are \('essay',\), .*"),
+    ],
+)
+def test_a_broken_one_is_left_out_with_one_line(install: Install, code: str, reason: str) -> None:
+    install(code)
+    before = dict(readers.TABLE_READERS)
+    line = rf"reader 'marks' \(marking:READER\) of the package custodes-marking 1\.2 is left out: {reason}; update or"
+    with pytest.warns(CustodesWarning, match=f"^{line} uninstall it$") as told:
+        assert readers.READERS == OURS
+    assert len(told) == 1
+    assert before == readers.TABLE_READERS
+    assert read("demo").metrics
+
+
+def test_two_packages_with_one_name(install: Install) -> None:
+    install(MARKS, name="second")
+    install(MARKS, name="first")
+    with pytest.warns(CustodesWarning, match=r"\(second:READER\) of the package custodes-second 1.2.*'marks' already"):
+        assert (*OURS, "marks") == readers.READERS
+    assert "custodes-first" in read(TABLE).notes[0].message
+
+
+def test_a_damaged_list_of_entry_points_hides_no_other_package(install: Install) -> None:
+    install(MARKS)
+    install("", name="damaged", points="[custodes.readers]\nno value\n")
+    with pytest.warns(
+        CustodesWarning, match=r"^the list of entry points of the package custodes-damaged is left out: "
+    ):
+        assert (*OURS, "marks") == readers.READERS
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("return 3", "TypeError: it made no Study but something of type int"),
+    ],
+)
+def test_a_fault_while_reading_is_one_line_that_names_it(
+    install: Install, tmp_path: Path, capsys: pytest.CaptureFixture[str], fault: str, said: str
+) -> None:
+    install(MARKS.replace("    long =", f"    {fault}\n    long ="))
+    TABLE.write_csv(tmp_path / "marks.csv")
+    assert cli.run(["check", str(tmp_path / "marks.csv")]) == 2
+    who = "the reader 'marks' of the package custodes-marking 1.2"
+    assert capsys.readouterr().err == f"custodes: marks.csv: {who} failed: {said}; update it, or force another reader\n"
+
+
+def test_what_a_reader_refuses_is_its_own_message(install: Install) -> None:
+    install(MARKS)
+    with pytest.raises(InputError, match=r"^table: score 'x' in row 2 is not a number"):
+        read(TABLE.with_columns(mark=pl.Series(["4", "x", "5", "1"])))
+
+
+def test_another_process_sees_it_too(install: Install, tmp_path: Path) -> None:
+    install(MARKS)
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import custodes as cu; print(*cu.READERS)"
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert made.stdout.split() == [*OURS, "marks"]
+    assert cu.READERS[: len(OURS)] == OURS

@@ -1,0 +1,212 @@
+"""Agreement: every statistic against its definition on a small study, intervals, comparisons, undefined cases."""
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from custodes.data.items import Items
+from custodes.data.ratings import Ratings
+from custodes.data.study import Study
+from custodes.errors import InputError, OptionError
+from custodes.evaluate.agreement.agreement import COMPARED, agreement
+from custodes.evaluate.agreement.statistics import STATISTICS
+from tests.evaluate.test_favoritism import study_of
+
+
+def scores_of(seed: int, raters: int = 3, items: int = 30, systems: int = 4) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    quality = rng.normal(size=systems) + rng.normal(size=(items, systems))
+    made = quality + rng.normal(size=(raters, items, systems))
+    made[0] = np.round(made[0])
+    return made
+
+
+def test_every_statistic_against_scipy_and_definition() -> None:
+    scores = scores_of(0)
+    row = agreement(study_of(scores), resamples=0).metrics.row(0, named=True)
+    human, metric = scores[0], scores[1]
+    for name, correlate in (("pearson", stats.pearsonr), ("spearman", stats.spearmanr), ("kendall", stats.kendalltau)):
+        assert row[f"{name}_global"] == pytest.approx(correlate(human.ravel(), metric.ravel()).statistic)
+        assert row[f"{name}_system"] == pytest.approx(correlate(human.mean(axis=0), metric.mean(axis=0)).statistic)
+        per_item = [correlate(h, m).statistic for h, m in zip(human, metric, strict=True) if len(set(h)) > 1]
+        assert row[f"{name}_item"] == pytest.approx(np.mean(per_item))
+    a, b = np.triu_indices(4, 1)
+    sign_h, sign_m = (np.sign(s[:, a] - s[:, b]) for s in (human, metric))
+    assert row["n"] == sign_h.size
+    assert row["sample_accuracy"] == pytest.approx((sign_h == sign_m).mean())
+    assert row["system_accuracy"] == pytest.approx((np.sign(sign_h.sum(axis=0)) == np.sign(sign_m.sum(axis=0))).mean())
+    best = max(
+        np.where(sign_h == 0, abs(m) <= e, (sign_h == np.sign(m)) & (abs(m) > e)).mean()
+        for m in [metric[:, a] - metric[:, b]]
+        for e in [0.0, *abs(m).ravel()]
+    )
+    assert row["acc_eq"] == pytest.approx(best)
+    assert 0 < row["spa"] <= 1
+
+
+def test_intervals_hold_most_points_and_a_perfect_metric_is_at_the_top() -> None:
+    scores = scores_of(1)
+    scores[1] = scores[0]
+    result = agreement(study_of(scores), resamples=200)
+    row = result.metrics.row(0, named=True)
+    for name in ("sample_accuracy", "pearson_global", "kendall_item", "acc_eq"):
+        assert (row[name], row[f"{name}_low"], row[f"{name}_high"]) == pytest.approx((1, 1, 1))
+    other = result.metrics.row(1, named=True)
+    for name in ("sample_accuracy", "pearson_global", "kendall_item", "spearman_global"):
+        assert other[f"{name}_low"] < other[name] < other[f"{name}_high"]
+    by_statistic = dict(result.comparisons.select("statistic", "p_value").rows())
+    assert set(by_statistic) == set(COMPARED)
+    assert by_statistic["pearson_global"] < 0.05
+    difference = result.comparisons.filter(pl.col("statistic") == "pearson_global").row(0, named=True)
+    assert difference["difference"] == pytest.approx(1 - other["pearson_global"])
+    assert difference["difference_low"] < difference["difference"] < difference["difference_high"]
+
+
+def test_clusters_are_resampled_whole() -> None:
+    # Items copied five times within a document: five times the rows, no more knowledge.
+    scores = scores_of(2, items=12)
+    copied = np.repeat(scores, 5, axis=1)
+    study = study_of(copied)
+    documents = pl.DataFrame({"item": [f"i{i}" for i in range(60)], "cluster": [f"d{i // 5}" for i in range(60)]})
+    clustered = study.describe(items=documents)
+    plain = agreement(study_of(scores), resamples=400, compare_by=()).metrics.row(0, named=True)
+    by_document = agreement(clustered, resamples=400, compare_by=()).metrics.row(0, named=True)
+    by_item = agreement(study, resamples=400, compare_by=()).metrics.row(0, named=True)
+
+    def width(row: dict[str, float]) -> float:
+        return row["pearson_global_high"] - row["pearson_global_low"]
+
+    assert width(by_document) == pytest.approx(width(plain))
+    assert width(by_item) < 0.6 * width(plain)
+
+
+def test_item_weights_equal_repeated_items() -> None:
+    scores = scores_of(3, items=8)
+    weighted = study_of(scores).describe(
+        items=pl.DataFrame({"item": [f"i{i}" for i in range(8)], "weight": [2.0] + [1.0] * 7})
+    )
+    repeated = study_of(np.concatenate([scores, scores[:, :1]], axis=1))
+    one = agreement(weighted, resamples=0).metrics.row(0, named=True)
+    two = agreement(repeated, resamples=0).metrics.row(0, named=True)
+    for name in ("pearson_global", "spearman_global", "kendall_global", "kendall_item", "pearson_system", "acc_eq"):
+        assert one[name] == pytest.approx(two[name]), name
+
+
+def test_system_scores_of_the_file_move_with_the_items() -> None:
+    # They are resampled by the shift of the mean over items. Where they are those means and a constant, nothing that
+    # looks at differences between systems can change, intervals included.
+    scores = scores_of(8, items=12)
+    scores[0] += np.random.default_rng(0).normal(size=scores[0].shape)  # without ties, which rounding would break
+    study = study_of(scores)
+    for rater, name in ((0, "ann"), (1, "m1")):
+        means = scores[rater].mean(axis=0) + 3
+        whole = [{"item": "", "system": f"S{k}", "rater": name, "score": mean} for k, mean in enumerate(means)]
+        rows = pl.concat([study.ratings.frame.select("item", "system", "rater", "score"), pl.DataFrame(whole)])
+        given = replace(study, ratings=Ratings.make(rows)[0])
+        with_scores, without = (agreement(s, resamples=200, compare_by=()).metrics for s in (given, study))
+        names = [f"{kind}_system{end}" for kind in ("pearson", "spearman", "kendall") for end in ("", "_low", "_high")]
+        names += ["pairwise_accuracy", "pairwise_accuracy_low", "pairwise_accuracy_high"]
+        np.testing.assert_allclose(with_scores.select(names).to_numpy(), without.select(names).to_numpy(), atol=1e-9)
+        assert (without["pearson_system_low"] < without["pearson_system_high"] - 0.01).all()
+
+
+def test_p_values_weigh_items_as_if_they_were_repeated() -> None:
+    # An item of weight 3 is an item three times in its cluster: the same clusters are swapped. Each item has the same
+    # six scores in its own order, so that the scores standardised for the swap do not depend on the weights.
+    rng = np.random.default_rng(10)
+    values = np.array([-5.0, -3.0, -1.0, 1.0, 3.0, 5.0])
+    strength = np.array([0.3, 0.3, 0.1])[:, None, None]
+    quality = rng.normal(size=(3, 16, 6)) + strength * np.arange(6)
+    scores = values[quality.argsort(axis=2).argsort(axis=2)]
+    scores[2, [3, 8]] = np.nan  # so that the metrics do not share their weights
+    weight = rng.permutation([1, 5] * 8)
+    items, times = [f"i{k}" for k in range(16)], np.repeat(np.arange(16), weight)
+    table = pl.DataFrame({"item": items, "cluster": items, "weight": weight.astype(float)})
+    weighted = study_of(scores).describe(items=table)
+    copies = pl.DataFrame({"item": [f"i{k}" for k in range(len(times))], "cluster": [items[k] for k in times]})
+    repeated = study_of(scores[:, times]).describe(items=copies)
+    plain = study_of(scores)
+
+    def p_values(study: Study) -> dict[str, float]:
+        return dict(agreement(study, resamples=300).comparisons.select("statistic", "p_value").rows())
+
+    one, two, unweighted = p_values(weighted), p_values(repeated), p_values(plain)
+    for name in ("pearson_global", "pairwise_accuracy", "kendall_item", "acc_eq"):
+        assert one[name] == pytest.approx(two[name]), name
+        assert one[name] != pytest.approx(unweighted[name]), name
+
+
+def test_undefined_is_null_with_a_note() -> None:
+    scores = scores_of(4)
+    scores[1] = 7.0
+    result = agreement(study_of(scores), resamples=20)
+    row = result.metrics.row(0, named=True)
+    assert row["pearson_global"] is None
+    assert row["kendall_system_low"] is None
+    assert row["sample_accuracy"] is not None
+    assert any(note.rule == "constant-metric" and "m1" in note.message for note in result.notes)
+
+
+def test_one_item_answers_without_intervals() -> None:
+    result = agreement(study_of(scores_of(5, items=1)), resamples=50)
+    row = result.metrics.row(0, named=True)
+    assert row["sample_accuracy"] is not None
+    assert row["sample_accuracy_low"] is None
+    assert any(note.rule == "one-item" for note in result.notes)
+
+
+def test_a_metric_without_shared_items_is_named() -> None:
+    scores = scores_of(6)
+    scores[0, :15] = np.nan
+    scores[2, 15:] = np.nan
+    result = agreement(study_of(scores), resamples=20)
+    assert result.metrics.row(1, named=True)["sample_accuracy"] is None
+    assert any(note.rule == "no-overlap" and "m2" in note.message for note in result.notes)
+    with pytest.raises(InputError, match="rated no pair of outputs in common"):
+        agreement(study_of(scores[[0, 2]]), resamples=20)
+
+
+def test_bad_options() -> None:
+    study = study_of(scores_of(7))
+    with pytest.raises(OptionError, match="confidence=1.5"):
+        agreement(study, confidence=1.5)
+    with pytest.raises(OptionError, match="did you mean 'acc_eq'"):
+        agreement(study, compare_by=("acc_q",))
+    with pytest.raises(OptionError, match="human='anm' is no rater here; raters: ann.*did you mean 'ann'"):
+        agreement(study, human="anm")
+    with pytest.raises(TypeError, match="did you mean 'systems'"):
+        agreement(study, sytems="A")
+    with pytest.raises(InputError, match="only 1 system"):
+        agreement(study, systems="S0")
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_symmetries(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    scores = scores_of(seed, items=10)
+    scores[rng.random(scores.shape) < 0.1] = np.nan
+    scores[:, 0] = [[1, 2, 3, 4], [2, 1, 3, 4], [1, 3, 2, 4]]
+    columns = [name for name in STATISTICS if name not in ("acc_eq_epsilon", "spa")]
+
+    def numbers(study: Study) -> np.ndarray:
+        return agreement(study, resamples=0).metrics.select(columns).cast(pl.Float64).to_numpy()
+
+    plain = numbers(study_of(scores))
+    np.testing.assert_allclose(numbers(study_of(scores[:, rng.permutation(10)])), plain, err_msg="items")
+    np.testing.assert_allclose(numbers(study_of(scores, ["D", "B", "A", "C"])), plain, err_msg="system names")
+    np.testing.assert_allclose(numbers(study_of(scores * 4 - 2)), plain, err_msg="affine")
+    monotone = scores.copy()
+    monotone[1:] = np.exp(monotone[1:] / 4)
+    ranks = [name for name in columns if "item" in name or "global" in name]
+    ranks = [columns.index(name) for name in ranks if "pearson" not in name]
+    np.testing.assert_allclose(numbers(study_of(monotone))[:, ranks], plain[:, ranks], err_msg="monotone")
+
+
+def test_empty_items_table_is_fine() -> None:
+    assert Items.empty().for_items(pl.Series("item", ["a"])).row(0) == ("a", "", "", "", None)

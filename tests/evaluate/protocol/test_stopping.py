@@ -1,0 +1,94 @@
+"""Stopping: one spelling, what it means for a number of annotations, bad values in one line."""
+
+from dataclasses import replace
+
+import pytest
+from scipy.stats import norm
+
+from custodes.errors import OptionError
+from custodes.evaluate.protocol.stopping import STOPPING, Stopping, asked_for
+from custodes.stats.correction.estimators import ESTIMATORS
+from custodes.stats.stopping.rules import STOPS
+
+HUMAN = ESTIMATORS["human"]
+
+
+def test_one_spelling() -> None:
+    assert Stopping(stop=" futility + decided ", looks=[5, 10]) == Stopping(stop="futility", looks=(5, 10))
+    assert Stopping(stop="anytime+futility").stop == "futility+anytime"
+    assert Stopping(stop="decided").stop == "decided"
+    assert len({Stopping(), Stopping(batch=10), Stopping(batch=5)}) == 2
+    assert repr(replace(Stopping(gamma=0.1), budget=20)) == "Stopping(budget=20, gamma=0.1)"
+
+
+def test_columns_are_those_declared() -> None:
+    names = [name for column in STOPPING for name in column.names]
+    assert list(Stopping().columns) == names
+    assert Stopping().columns["stopping"] == "decided"
+    values = Stopping(stop="equivalence", equivalence=0.1, looks=[10, 20]).columns
+    assert values["stopping"] == "equivalence, looks 10,20, equivalence 0.1"
+    assert (values["batch"], values["looks"], values["boundary"]) == (None, "10,20", "none")
+
+
+@pytest.mark.parametrize(
+    ("options", "most", "looks"),
+    [
+        ({}, 25, (10, 20, 25)),
+        ({}, 20, (10, 20)),
+        ({}, 7, (7,)),
+        ({"batch": 5}, 10, (5, 10)),
+        ({"looks": [10, 20, 40]}, 100, (10, 20, 40)),
+        ({"looks": [10, 20, 40]}, 30, (10, 20, 30)),
+        ({"looks": [10, 20, 40]}, 4, (4,)),
+    ],
+)
+def test_looks(options: dict, most: int, looks: tuple) -> None:
+    rule = Stopping(**options).rule(HUMAN, most=most, seed=0)
+    assert rule.looks == looks
+    assert rule.bounds == pytest.approx([norm.isf(0.025)] * len(looks))
+
+
+def test_parts_of_a_rule() -> None:
+    rule = Stopping(stop="futility+equivalence", futility=0.3, equivalence=0.1, budget=9).rule(HUMAN, most=9, seed=1)
+    assert rule.deciding is STOPS["decided"]
+    assert [(part.name, limit) for part, limit in rule.closings] == [("futility", 0.3), ("equivalence", 0.1)]
+    assert (rule.budget, rule.seed) == (9, 1)
+    anytime = Stopping(stop="anytime", boundary=2.5).rule(HUMAN, most=20, seed=0)
+    assert anytime.deciding is STOPS["anytime"]
+    assert (anytime.bounds, anytime.closings, anytime.budget > 1e18) == ((2.5, 2.5), (), True)
+    pocock = Stopping(looks=(10, 20, 30), boundary="pocock").rule(HUMAN, most=30, seed=0)
+    assert [round(z, 2) for z in pocock.bounds] == [2.29, 2.29, 2.29]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch": 0}, "batch=0"),
+        ({"budget": 0}, "budget=0"),
+        ({"budget": -5}, "budget=-5"),
+        ({"gamma": 0.0}, "gamma"),
+        ({"gamma": 1.0}, "gamma"),
+        ({"looks": [10, 5]}, "increasing"),
+        ({"looks": [10, 10]}, "increasing"),
+        ({"looks": []}, "increasing"),
+        ({"looks": [0, 5]}, "looks=0"),
+        ({"stop": "decided+futile"}, "did you mean 'futility'"),
+        ({"stop": ""}, "is none of"),
+        ({"stop": "equivalence"}, "equivalence="),
+        ({"stop": "equivalence", "equivalence": 2.0}, "equivalence"),
+        ({"boundary": "pocok"}, "did you mean 'pocock'"),
+        ({"boundary": -1.0}, "boundary"),
+        ({"boundary": float("nan")}, "boundary"),
+        ({"futility": 1.5}, "futility"),
+    ],
+)
+def test_bad_values(options: dict, message: str) -> None:
+    with pytest.raises(OptionError, match=message) as problem:
+        Stopping(**options)
+    assert "\n" not in str(problem.value)
+
+
+def test_defaults_of_the_estimator() -> None:
+    assert [own.name for own in asked_for(None, Stopping(), alone=True)[0]] == ["human"]
+    assert [own.name for own in asked_for(None, Stopping(), alone=False)[0]] == ["mixture"]
+    assert asked_for(["ppi", "ppi"], [Stopping(), Stopping()], alone=False) == ((ESTIMATORS["ppi"],), (Stopping(),))

@@ -1,0 +1,43 @@
+"""Decisions as they are written, what is said of each system against each, and the graph."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from custodes.evaluate.edges import crossed, cycle_notes, ranking_graph, written
+
+
+def test_decisions_as_written() -> None:
+    assert written(np.array([[1, 0], [-1, np.nan]])) == ["+", "=", "-", None]
+    assert written(np.array([-1, 0, 1], dtype=np.int8)) == ["-", "=", "+"]
+
+
+def test_each_system_against_each() -> None:
+    said = np.array([[1.0, 2.0], [3.0, 4.0]])
+    systems, square = crossed(("b", "c"), ("a", "a"), said, 10 * said)
+    assert systems == ["a", "b", "c"]
+    expected = [[[np.nan, 10 * b, 10 * c], [b, np.nan, np.nan], [c, np.nan, np.nan]] for b, c in said]
+    np.testing.assert_array_equal(square, expected)
+
+
+def test_graph_of_a_circle_and_what_follows_from_it() -> None:
+    # a > b > c > a, all of them above d, d above e, and a above e as follows from that; f alone
+    beats = np.zeros((6, 6), dtype=bool)
+    for winner, loser in [(0, 1), (1, 2), (2, 0), (0, 3), (1, 3), (2, 3), (3, 4), (0, 4)]:
+        beats[winner, loser] = True
+    names, members, between, edges = ranking_graph("abcdef", beats)
+    assert sorted(names) == ["a ~ b ~ c", "d", "e", "f"]
+    assert {(names[a], names[b]) for a, b in edges} == {("a ~ b ~ c", "d"), ("d", "e")}
+    assert {(names[a], names[b]) for a, b in np.argwhere(between)} == {
+        ("a ~ b ~ c", "d"),
+        ("d", "e"),
+        ("a ~ b ~ c", "e"),
+    }
+    assert members[names.index("a ~ b ~ c")].tolist() == [True] * 3 + [False] * 3
+
+
+def test_a_note_only_where_there_is_a_circle() -> None:
+    assert cycle_notes("fluency", []) == []
+    (note,) = cycle_notes("fluency", ["bleu"])
+    assert (note.rule, note.count, note.aspect) == ("cycle", 1, "fluency")
+    assert "bleu" in note.message

@@ -1,0 +1,205 @@
+"""The verdict says what constructed results hold, and no more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.evaluate.verdict import Verdict, leaders, told_by
+
+Ends = tuple[float | None, float | None, float | None]
+BASIS = ("check", "agreement", "favoritism", "ranking")
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, Any]:
+    """What the verdict is made from: the embedded demo, asked with few resamples."""
+    study = cu.read("demo")
+    bounds = {name: {} if name == "check" else {"resamples": 100} for name in BASIS}
+    return {name: getattr(cu, name)(study, **bounds[name]) for name in BASIS}
+
+
+def told(results: dict[str, Any], **changes: Any) -> Verdict:
+    return told_by(**{**results, **changes})
+
+
+def said(result: Verdict, aspect: str, kind: str) -> str:
+    return " ".join(result.verdict.filter(aspect=aspect, kind=kind)["text"])
+
+
+def standing(result: Any, values: dict[str, Ends], worse: tuple[str, ...] | None = ()) -> Any:
+    """Agreement whose metrics stand like this on every aspect: value and interval of each, best first; `worse` are
+    those that the best is clearly better than (None: nothing was tested)."""
+    best = next(iter(values))
+    rows = [
+        {
+            "aspect": aspect,
+            "metric": metric,
+            "statistic": "kendall_item",
+            "value": value,
+            "value_low": low,
+            "value_high": high,
+            "chance": 0.0,
+            "side": "unclear"
+            if low is None or high is None
+            else "above"
+            if low > 0
+            else "below"
+            if high < 0
+            else "unclear",
+            "level_with_best": None if worse is None or metric == best else metric not in worse,
+        }
+        for aspect in result.metrics["aspect"].unique(maintain_order=True)
+        for metric, (value, low, high) in values.items()
+    ]
+    return replace(result, standing=pl.DataFrame(rows, schema=result.standing.schema))
+
+
+@pytest.fixture
+def everyone(results: dict[str, Any]) -> list[str]:
+    return list(results["agreement"].metrics["metric"].unique(maintain_order=True))
+
+
+def test_the_planted_truth_of_the_demo_is_found(results: dict[str, Any]) -> None:
+    # custodes.data.simulate.demo_simulation plants these: selfeval favours Dogwood, noise sees nothing
+    result = told(results)
+    assert "noise" in said(result, "coherence", "chance")
+    assert "When selfeval errs, it errs for Dogwood" in said(result, "coherence", "favours")
+    assert "People find Aster better than Dogwood; selfeval says the opposite." in said(result, "coherence", "flips")
+    assert "selfeval favours Dogwood on both aspects" in said(result, "", "favours")
+    # errors of noise lift the weakest system against every other one, and that is no favour
+    noise = results["favoritism"].systems.filter(metric="noise", system="Fir", aspect="coherence").row(0, named=True)
+    assert noise["favi_min"] > 0
+    favoured = set(result.verdict.filter(pl.col("system") != "", kind="favours")["rater"])
+    assert not favoured & {"noise", "overlap", "overlap-stem", "distance"}
+
+
+def test_numbers_and_tests_stand_beside_their_sentence(results: dict[str, Any]) -> None:
+    made = told(results).verdict.filter(aspect="coherence")
+    best = results["agreement"].standing.filter(aspect="coherence").row(0, named=True)
+    trust = made.filter(kind="trust").row(0, named=True)
+    assert trust["rater"] == best["metric"]
+    for name in ("value", "value_low", "value_high"):
+        assert trust[name] == best[name]
+    tests = results["agreement"].comparisons.filter(aspect="coherence", statistic=best["statistic"])
+    own = [row["p_value"] for row in tests.to_dicts() if best["metric"] in (row["metric_a"], row["metric_b"])]
+    assert len(own) == 6
+    assert trust["p_value"] == max(own)
+    decisions = results["ranking"].decisions.filter(aspect="coherence")
+    flips = made.filter(pl.col("system") != "", kind="flips").to_dicts()
+    assert flips
+    for row in flips:
+        better, worse = row["text"].removeprefix("People find ").split(";")[0].split(" better than ")
+        pair = decisions.filter(
+            pl.col("system_a").is_in([better, worse]),
+            pl.col("system_b").is_in([better, worse]),
+            pl.col("rater").is_in(["human", row["rater"]]),
+        )
+        assert pair.height == 2
+        assert row["p_value"] == pair["p_value"].max() < 0.05
+
+
+def test_it_is_the_question_of_its_four_answers(results: dict[str, Any]) -> None:
+    asked = cu.verdict(cu.read("demo"), resamples=100)
+    assert asked.verdict.equals(told(results).verdict)
+    assert asked.provenance.question == "verdict"
+    assert asked.provenance.replay(cu.read("demo")).to_dict() == asked.to_dict()
+    kinds = asked.verdict.filter(aspect="fluency")["kind"].unique(maintain_order=True).to_list()
+    order = ["design", "trust", "chance", "favours", "flips", "uncertain"]
+    assert kinds == [kind for kind in order if kind in kinds]
+    assert next(asked.lines()).startswith("Whom to trust: ")
+
+
+def test_metrics_are_told_by_their_side_of_chance(results: dict[str, Any], everyone: list[str]) -> None:
+    rest = sorted({*everyone} - {"learned", "judge"})
+    values: dict[str, Ends] = {"learned": (0.4, 0.3, 0.5), **dict.fromkeys(rest, (0.0, -0.1, 0.1))}
+    agreement = standing(results["agreement"], values | {"judge": (-0.3, -0.4, -0.2)})
+    text = said(told(results, agreement=agreement), "fluency", "chance")
+    assert "judge runs against people" in text
+    assert text.startswith(", ".join(rest[:-1]) + f" and {rest[-1]}: their intervals include")
+    assert leaders(agreement)["fluency"] == ["learned"]
+
+
+def test_nobody_is_trusted_where_no_interval_is_above_chance(results: dict[str, Any], everyone: list[str]) -> None:
+    agreement = standing(results["agreement"], dict.fromkeys(everyone, (0.05, -0.1, 0.2)))
+    result = told(results, agreement=agreement)
+    assert said(result, "fluency", "trust") == "No metric agrees with people clearly better than chance."
+    assert "agrees best" not in " ".join(result.lines())
+    assert leaders(agreement) == {"coherence": [], "fluency": []}
+
+
+def test_without_intervals_nothing_is_claimed(results: dict[str, Any], everyone: list[str]) -> None:
+    agreement = standing(results["agreement"], dict.fromkeys(everyone, (0.5, None, None)))
+    result = told(results, agreement=agreement)
+    assert "without intervals nobody can say" in said(result, "fluency", "trust")
+    assert said(result, "fluency", "chance") == ""
+    assert "no difference here is known" in said(result, "fluency", "uncertain")
+
+
+def test_without_anything_to_compare_it_says_so(results: dict[str, Any]) -> None:
+    agreement = replace(results["agreement"], standing=results["agreement"].standing.head(0))
+    result = told(results, agreement=agreement)
+    assert said(result, "fluency", "trust") == ("No metric can be compared with people here: agreement is undefined.")
+    assert leaders(agreement) == {}
+
+
+@pytest.mark.parametrize(
+    ("worse", "phrase"),
+    [
+        ((), "It cannot be told apart from learned and overlap."),
+        (("learned",), "It cannot be told apart from overlap."),
+        (("learned", "overlap"), "It is clearly better than all others."),
+        (None, "Whether it is better than the next ones was not tested."),
+    ],
+)
+def test_the_best_is_clearly_best_only_by_its_tests(
+    results: dict[str, Any], worse: tuple[str, ...] | None, phrase: str
+) -> None:
+    values: dict[str, Ends] = {name: (0.5 - i / 50, 0.2, 0.6) for i, name in enumerate(("judge", "learned", "overlap"))}
+    agreement = standing(results["agreement"], values, worse)
+    result = told(results, agreement=agreement)
+    assert said(result, "coherence", "trust").endswith(phrase)
+    level = [name for name in ("learned", "overlap") if name not in (worse or ())]
+    assert leaders(agreement)["coherence"] == ["judge", *level]
+    uncertain = said(result, "coherence", "uncertain")
+    assert ("is best." in uncertain) is bool(level)
+
+
+def test_one_sided_people_silence_favoritism_and_decisions(results: dict[str, Any]) -> None:
+    check = results["check"]
+    problem = {
+        "aspect": "fluency",
+        "severity": "warning",
+        "rule": "one-sided-people",
+        "message": "people always prefer the same side",
+        "examples": [],
+    }
+    check = replace(check, problems=pl.concat([check.problems, pl.DataFrame([problem], schema=check.problems.schema)]))
+    result = told(results, check=check)
+    assert said(result, "fluency", "design").startswith("People always prefer the same side")
+    assert said(result, "fluency", "favours") == said(result, "fluency", "flips") == ""
+    assert said(result, "coherence", "favours")
+
+
+def test_a_favour_beyond_most_opponents_is_told_of_few_metrics(results: dict[str, Any]) -> None:
+    favoritism = results["favoritism"]
+    none = replace(favoritism, systems=favoritism.systems.with_columns(favoured=pl.lit(False)))
+    without = told(results, favoritism=none)
+    assert "When " not in said(without, "coherence", "favours")
+    assert "both aspects" not in said(without, "", "favours")
+    every = replace(favoritism, systems=favoritism.systems.with_columns(favoured=pl.lit(True)))
+    rows = told(results, favoritism=every).verdict.filter(pl.col("system") != "", aspect="coherence", kind="favours")
+    assert rows.height == 3
+    assert rows["rater"].n_unique() == 3
+    assert "noise" not in rows["rater"]  # it is not trusted anyway
+
+
+def test_a_study_of_one_aspect_has_no_summary_over_aspects() -> None:
+    result = cu.verdict(cu.read("demo"), systems="Aster,Fir", aspect="fluency", metrics="judge", resamples=20)
+    assert set(result.verdict["aspect"]) == {"fluency"}
+    # Kendall's tau of two systems is a sign, so the share of equal choices is told
+    assert "same choice as people" in " ".join(result.lines())

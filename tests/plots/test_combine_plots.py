@@ -1,0 +1,258 @@
+"""Pictures of a combined metric hold the numbers of their result."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes import plots
+from custodes.combining.combine import Combine
+from custodes.combining.methods import METHODS
+from custodes.errors import InputError, OptionError
+from custodes.plots import combine, labels, theme
+from custodes.plots.combine import MOST, SLANT, cost_rows, weight_rows, wide
+from custodes.stats.learning.objective import OBJECTIVES, Objective
+
+
+def no_ends(name: str) -> dict[str, pl.Expr]:
+    return {f"{name}_{end}": pl.lit(None, dtype=pl.Float64) for end in ("low", "high")}
+
+
+QUICK = ["ridge", "best", "equal", "pairwise"]
+PICTURES = [
+    plots.method_comparison,
+    plots.combination_weights,
+    plots.cost_curve,
+    plots.accuracy_and_favoritism,
+    plots.pruning_curve,
+]
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Combine:
+    made = cu.combine(cu.read("demo"), target="fluency", method=QUICK, repeats=1, resamples=40)
+    steps = {"step": [1, 2, 3], "metrics": [3, 2, 1], "removed": ["noise", "overlap", "learned"]}
+    pruning = pl.DataFrame({"target": ["fluency"] * 3, **steps, "score": [0.55, 0.58, 0.58]})
+    return replace(made, pruning=pruning)
+
+
+@pytest.fixture(scope="module")
+def both(fitted: Combine) -> Combine:
+    """As in the report: the tables of two targets below each other."""
+    tables: dict[str, Any] = {
+        name: pl.concat([table, table.with_columns(target=pl.lit("coherence"))])
+        for name, table in fitted.tables().items()
+    }
+    return replace(fitted, **tables)
+
+
+def rows_of(chart: Any) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = chart.to_dict()["data"]["values"]
+    return rows
+
+
+def shown(chart: Any, path: Path, pattern: str) -> list[Any]:
+    """What the marks of a drawn picture say of themselves."""
+    return re.findall(pattern, plots.save(chart, path / "x.svg").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_they_become_svg_with_their_labels(fitted: Combine, tmp_path: Path, dark: bool) -> None:
+    charts = {
+        "best single metric": plots.method_comparison(fitted, dark=dark),
+        "judge:fluency": plots.combination_weights(fitted, dark=dark),
+        "overlap-stem": plots.cost_curve(fitted, dark=dark),
+        "logistic on preferences": plots.accuracy_and_favoritism(fitted, dark=dark),
+        "Metrics in the model": plots.pruning_curve(fitted, dark=dark),
+    }
+    for label, chart in charts.items():
+        text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
+        assert f">{label}<" in text
+        assert "NaN" not in text
+        assert ("#14171a" in text) is dark
+
+
+def test_every_method_has_words_and_a_look_of_its_own() -> None:
+    assert list(combine.LABELS) == [name for name in combine.LABELS if name in METHODS]
+    assert set(combine.LABELS) == set(METHODS)
+    assert len(combine.COLOURS) * len(combine.SHAPES) >= len(METHODS)
+
+
+@pytest.mark.parametrize("picture", PICTURES)
+def test_of_several_targets_one_is_drawn(both: Combine, fitted: Combine, picture: Any) -> None:
+    assert picture(both, target="fluency").to_dict() == picture(fitted).to_dict()
+    assert picture(both, target="coherence").to_dict()["title"].endswith("(coherence)")
+    with pytest.raises(OptionError, match="which target"):
+        picture(both)
+    with pytest.raises(OptionError, match="did you mean 'fluency'"):
+        picture(both, target="fluence")
+
+
+def test_methods_stand_best_on_top(fitted: Combine, tmp_path: Path) -> None:
+    chart = plots.method_comparison(fitted)
+    assert rows_of(chart) == fitted.comparison.to_dicts()
+    drawn = shown(
+        chart, tmp_path, r"method: ([\w-]+); kendall: ([\d.]+); kendall_low: ([\d.]+); kendall_high: ([\d.]+)"
+    )
+    wanted = fitted.comparison.select("method", "kendall", "kendall_low", "kendall_high").rows()
+    assert drawn == [(name, *(f"{value:.3f}" for value in values)) for name, *values in wanted]
+    text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
+    order = fitted.comparison.sort("kendall", descending=True)["method"].replace(combine.LABELS).to_list()
+    places = [text.index(f">{name}<") for name in order]
+    assert places == sorted(places)
+
+
+def test_the_single_metric_is_the_line(fitted: Combine, tmp_path: Path) -> None:
+    def lines(result: Combine) -> int:
+        return len(shown(plots.method_comparison(result), tmp_path, "stroke-dasharray"))
+
+    assert lines(fitted) == 1
+    assert lines(replace(fitted, comparison=fitted.comparison.filter(pl.col("method") != "best"))) == 0
+
+
+def test_weights_go_from_the_largest_down(fitted: Combine, tmp_path: Path) -> None:
+    chart = plots.combination_weights(fitted)
+    rows = rows_of(chart)
+    assert [abs(row["value"]) for row in rows] == sorted((abs(row["value"]) for row in rows), reverse=True)
+    assert {row["metric"]: row["value"] for row in rows} == dict(fitted.weights.select("metric", "weight").iter_rows())
+    fills = shown(chart, tmp_path, r'aria-roledescription="point"[^>]*fill="([^"]+)"')
+    clear = fitted.weights.select((pl.col("weight_low") > 0) | (pl.col("weight_high") < 0)).to_series()
+    assert fills == [theme.BLUE if own else combine.HOLLOW for own in clear]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "rest"),
+    [
+        (np.linspace(3, 1, MOST), None),
+        (np.linspace(3, 0.126, MOST + 1), ("1 other", "0.13 in size")),
+        (-np.linspace(3, 1, MOST + 4), ("4 others", "at most 1.2 in size")),
+        (np.array([2.0, 0.0, 0.0]), ("2 others", "no weight")),
+        (np.zeros(2), ("2 others", "no weight")),
+    ],
+)
+def test_small_weights_are_counted(sizes: np.ndarray, rest: tuple[str, str] | None) -> None:
+    n = len(sizes)
+    table = pl.DataFrame(
+        {
+            "target": ["t"] * n,
+            "metric": [f"m{i}" for i in range(n)],
+            "weight": sizes,
+            "weight_low": sizes - 0.1,
+            "weight_high": sizes + 0.1,
+        }
+    )
+    rows = weight_rows(table)
+    kept = min(int((sizes != 0).sum()), MOST)
+    assert rows["value"].drop_nulls().to_list() == sizes[:kept].tolist()
+    assert rows["place"].to_list() == list(range(rows.height))
+    assert rows.filter(pl.col("rest").is_not_null()).select("metric", "rest").rows() == ([rest] if rest else [])
+
+
+def test_importances_are_those_of_trees(fitted: Combine) -> None:
+    with pytest.raises(OptionError, match="did you mean 'weight'"):
+        plots.combination_weights(fitted, statistic="weights")
+    with pytest.raises(InputError, match="no boosted trees"):
+        plots.combination_weights(fitted, statistic="importance")
+    share = pl.col("weight").abs() / pl.col("weight").abs().sum()
+    blend = replace(fitted, weights=fitted.weights.with_columns(importance=share))
+    rows = rows_of(plots.combination_weights(blend, statistic="importance"))
+    assert sum(row["value"] for row in rows) == pytest.approx(1)
+    assert all(row["low"] is row["high"] is None for row in rows)
+    trees = replace(fitted, weights=blend.weights.with_columns(**no_ends("weight"), weight="importance"))
+    assert "Importance" in str(plots.combination_weights(trees).to_dict())
+    assert "Importance" not in str(plots.combination_weights(blend).to_dict())
+
+
+def test_without_an_interval_points_say_nothing_of_chance(fitted: Combine, tmp_path: Path) -> None:
+    share = pl.col("weight").abs() / pl.col("weight").abs().sum()
+    blend = replace(fitted, weights=fitted.weights.with_columns(importance=share))
+    plain = [
+        plots.combination_weights(blend, statistic="importance"),
+        plots.combination_weights(replace(fitted, weights=fitted.weights.with_columns(**no_ends("weight")))),
+    ]
+    for chart in (*plain, plots.combination_weights(blend)):
+        text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
+        assert all((f">{reading}<" in text) is (chart not in plain) for reading in combine.CLEAR)
+        fills = set(re.findall(r'aria-roledescription="point"[^>]*fill="([^"]+)"', text))
+        assert fills == ({theme.BLUE} if chart in plain else {theme.BLUE, combine.HOLLOW})
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_pictures_show_the_objective_of_the_fit_and_name_it(objective: Objective, tmp_path: Path) -> None:
+    study = cu.read("demo")
+    method = ["equal", "best"]
+    made = cu.combine(study, target="fluency", method=method, objective=objective, repeats=1, resamples=20)
+    pruning = pl.DataFrame({"target": ["fluency"], "step": [1], "metrics": [3], "removed": ["noise"], "score": [0.5]})
+    made = replace(made, pruning=pruning)
+    for picture in (plots.method_comparison, plots.cost_curve, plots.pruning_curve):
+        text = plots.save(picture(made), tmp_path / "x.svg").read_text(encoding="utf-8")
+        axes = [name for name in OBJECTIVES if f">{combine.axis_of(name)}<" in text]
+        assert axes == [objective]
+    ends = (f"{objective}_low", f"{objective}_high")
+    pattern = f"method: (\\w+); {objective}: ([\\d.]+); {ends[0]}: ([\\d.]+); {ends[1]}: ([\\d.]+);"
+    drawn = shown(plots.method_comparison(made), tmp_path, pattern)
+    wanted = made.comparison.select("method", objective, *ends).rows()
+    assert drawn == [(name, *(f"{value:.3f}" for value in values)) for name, *values in wanted]
+
+
+def test_each_step_of_the_cost_curve_names_its_metric(fitted: Combine, tmp_path: Path) -> None:
+    chart = plots.cost_curve(fitted)
+    assert [{name: row[name] for name in fitted.path.columns} for row in rows_of(chart)] == fitted.path.to_dicts()
+    drawn = shown(chart, tmp_path, r"score: ([\d.]+); step: \d+; added: ([^;]+); cost: 1; total cost: (\d+)")
+    wanted = fitted.path.select("score", "metric", "total_cost").rows()
+    assert [(name, float(cost)) for _, name, cost in drawn] == [(name, cost) for _, name, cost in wanted]
+    assert [float(score) for score, *_ in drawn] == pytest.approx([score for score, *_ in wanted])
+    text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
+    assert all(f">{name}<" in text for name in fitted.path["metric"])
+
+
+@pytest.mark.parametrize("cost", [[1.0] * 7, [1.0, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01], [0.001, 1, 1, 1, 1, 1, 9]])
+def test_names_of_steps_stand_apart_and_above(fitted: Combine, cost: list[float]) -> None:
+    path = fitted.path.with_columns(cost=pl.Series(cost), total_cost=pl.Series(np.cumsum(cost)))
+    log = wide(path)
+    assert log is (cost[0] == 0.001)
+    rows = cost_rows(path)
+    at = np.log10(rows["name_x"].to_numpy()) if log else rows["name_x"].to_numpy()
+    total = np.log10(np.cumsum(cost)) if log else np.cumsum(cost)
+    span = float(total.max() - (total.min() if log else 0.0))
+    assert (np.diff(at) >= span * SLANT * labels.LINE / theme.PAGE_WIDTH - 1e-9).all()
+    assert (rows["name_y"] > rows["score_high"].max()).all()
+    drawn = plots.cost_curve(replace(fitted, path=path)).to_dict()
+    assert drawn["layer"][-1]["encoding"]["x"]["scale"].get("type") == ("log" if log else None)
+
+
+def test_without_intervals_there_is_the_curve(fitted: Combine, tmp_path: Path) -> None:
+    path = fitted.path.with_columns(**no_ends("score"))
+    bare = replace(fitted, path=path, comparison=fitted.comparison.with_columns(**no_ends("kendall")))
+    for chart in (plots.cost_curve(bare), plots.method_comparison(bare)):
+        text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
+        assert "NaN" not in text
+        assert 'aria-roledescription="point"' in text
+
+
+def test_pruning_shows_the_number_kept(fitted: Combine, tmp_path: Path) -> None:
+    chart = plots.pruning_curve(fitted)
+    assert rows_of(chart) == fitted.pruning.to_dicts()
+    marks = shown(chart, tmp_path, r"kept: ([^;]+); metrics: (\d); leaves next")
+    # between equals the fewest
+    assert {number: kept for kept, number in marks} == {"3": "not kept", "2": "not kept", "1": "kept"}
+    with pytest.raises(InputError, match="xgboost-pruned"):
+        plots.pruning_curve(replace(fitted, pruning=fitted.pruning.head(0)))
+
+
+def test_favoritism_stands_beside_accuracy(fitted: Combine, tmp_path: Path) -> None:
+    chart = plots.accuracy_and_favoritism(fitted)
+    assert rows_of(chart) == fitted.favoritism.to_dicts()
+    pattern = r'method: (\w+); sample_accuracy: ([\d.]+)%; mean \|Favi-Score\|: ([\d.]+);[^"]*" role="graphics-symbol"'
+    drawn = set(shown(chart, tmp_path, pattern))
+    wanted = fitted.favoritism.select("method", "sample_accuracy", "mean_abs_favi").rows()
+    assert drawn == {(name, f"{100 * right:.1f}", f"{favi:.2f}") for name, right, favi in wanted}
+    with pytest.raises(InputError, match="unknown"):
+        plots.accuracy_and_favoritism(replace(fitted, favoritism=fitted.favoritism.head(0)))

@@ -1,0 +1,243 @@
+"""The section on combined metrics: what it shows, and what it says in plain words."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.combining.combine import Combine
+from custodes.evaluate.wording import interval, number, percent, with_ends
+from custodes.plots.combine import CLEAR
+from custodes.reporting import Report
+from custodes.reporting.section import Context
+from custodes.reporting.sections.combine import COMBINE, comparison_rows, errors, sentences
+
+ASPECTS = ["coherence", "fluency"]
+RESAMPLES = 100  # as in the fixture
+
+
+@pytest.fixture(scope="module")
+def fitted(made: Report) -> Combine:
+    result = made.results["combine"]
+    assert isinstance(result, Combine)
+    return result
+
+
+@pytest.fixture(scope="module")
+def text(made: Report) -> str:
+    found = re.search(r'<section id="combine">(.*?)\n</section>\n(?=<section id=)', made.html, re.DOTALL)
+    assert found
+    return found[1]
+
+
+def context(made: Report, fitted: Combine, **absent: str) -> Context:
+    return replace(made.context, results={**made.results, "combine": fitted}, absent=absent)
+
+
+def lead(fitted: Combine, low: float | None, high: float | None, value: float = 0.05) -> Combine:
+    """With this difference of every method from the best single metric."""
+    differences = pl.DataFrame(
+        {
+            "target": [target for target in ASPECTS for _ in range(3)],
+            "method_a": 2 * ["ridge", "equal", "pairwise"],
+            "method_b": 6 * ["best"],
+            "difference": 6 * [value],
+            "difference_low": pl.Series(6 * [low], dtype=pl.Float64),
+            "difference_high": pl.Series(6 * [high], dtype=pl.Float64),
+        }
+    )
+    return replace(fitted, differences=differences)
+
+
+def test_it_stands_after_the_ceiling(made: Report) -> None:
+    order = re.findall(r'<section id="(\w+)"', made.html)
+    assert order.index("combine") == order.index("ceiling") + 1
+
+
+@pytest.mark.parametrize("aspect", ASPECTS)
+def test_the_tables_are_those_of_each_aspect_alone(fitted: Combine, aspect: str) -> None:
+    alone = cu.combine(
+        cu.read("demo"),
+        target=aspect,
+        method=("ridge", "best", "equal", "pairwise"),
+        repeats=1,
+        resamples=RESAMPLES,
+    )
+    for name, table in alone.tables().items():
+        together = fitted.tables()[name].filter(target=aspect)
+        if name == "comparison":  # a page has no seconds
+            assert together["seconds"].is_null().all()
+            together, table = together.drop("seconds"), table.drop("seconds")
+        assert together.equals(table), name
+    assert fitted.provenance.options["target"] == ASPECTS
+
+
+def test_it_is_replayed_from_its_provenance_alone(fitted: Combine) -> None:
+    again = fitted.provenance.replay(cu.read("demo"))
+    assert again.provenance == fitted.provenance
+    for name, table in again.tables().items():
+        mine = fitted.tables()[name]
+        assert table.drop("seconds", strict=False).equals(mine.drop("seconds", strict=False)), name
+    assert again.held_out.frame.equals(fitted.held_out.frame)
+
+
+def test_every_method_has_a_row_with_its_lead(text: str, fitted: Combine) -> None:
+    table = text[text.index('id="table-combine-comparison"') :]
+    rows = comparison_rows(fitted)
+    assert rows["target"].to_list() == [aspect for aspect in ASPECTS for _ in range(4)]
+    assert table.count("<tr data-aspect=") == 8
+    for row in rows.iter_rows(named=True):
+        assert with_ends(row, "kendall") in table
+        assert (row["lead"] is None) is (row["method"] == "best")
+        if row["lead"] is not None:
+            single = rows.filter(target=row["target"], method="best")["kendall"][0]
+            assert row["lead"] == pytest.approx(row["kendall"] - single)
+            assert row["lead_low"] <= row["lead"] <= row["lead_high"]
+    for aspect in ASPECTS:
+        own = rows.filter(target=aspect)["kendall"]
+        assert own.to_list() == sorted(own, reverse=True)
+
+
+def test_sentences_and_tools_are_in_the_page(text: str, fitted: Combine) -> None:
+    for aspect, sentence in (*sentences(fitted), *errors(fitted)):
+        assert f'<p data-aspect="{aspect}">{sentence}</p>' in text
+    assert [aspect for aspect, _ in sentences(fitted)] == [aspect for aspect, _ in errors(fitted)] == ASPECTS
+    assert "The combination by ridge regression was named before" in text
+    assert "custodes combine fit" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "phrase"),
+    [
+        (0.05, 0.001, 0.1, "The combination is better, by 0.050 [0.001, 0.100]."),
+        (-0.05, -0.1, -0.001, "The combination is worse, by 0.050 [0.001, 0.100]."),
+        (0.05, -0.05, 0.15, "They are not told apart: a difference of 0.050 [−0.050, 0.150]."),
+        (0.05, None, None, "Without an interval of the difference (0.050) nothing can be said."),
+    ],
+)
+def test_the_sentence_follows_the_interval(
+    fitted: Combine, value: float, low: float | None, high: float | None, phrase: str
+) -> None:
+    told = sentences(lead(fitted, low, high, value))
+    assert all(f" {phrase} For comparison, not judged: " in sentence for _, sentence in told)
+    way, single = (fitted.comparison.row(k, named=True) for k in (0, 1))  # ridge and the single metric on coherence
+    assert told[0][1].startswith(f"On coherence, ridge regression reaches τ-b {with_ends(way, 'kendall')} with people")
+    assert f"metric {with_ends(single, 'kendall')}." in told[0][1]
+
+
+@pytest.mark.parametrize("winner", ["ridge", "equal", "pairwise"])
+def test_the_combination_named_first_is_judged_whichever_wins(fitted: Combine, winner: str) -> None:
+    wins = pl.when(pl.col("method") == winner).then(0.9).otherwise("kendall").alias("kendall")
+    told = sentences(replace(lead(fitted, 0.001, 0.1), comparison=fitted.comparison.with_columns(wins)))
+    names = {"equal": "mean of all metrics", "pairwise": "logistic on preferences"}
+    for _, sentence in told:
+        judged, others = sentence.split(" For comparison, not judged: ")
+        assert ", ridge regression reaches τ-b " in judged
+        assert not any(name in judged for name in names.values())
+        assert all(name in others for name in names.values())
+        assert "better" not in others
+        assert ("0.90" in others) is (winner in names)
+
+
+def test_nothing_is_judged_without_the_first_or_the_single_metric(fitted: Combine) -> None:
+    for name in ("ridge", "best"):
+        rows = fitted.comparison.filter(pl.col("method") != name)
+        assert sentences(replace(fitted, comparison=rows)) == []
+
+
+def test_a_difference_told_from_the_other_side_is_turned(fitted: Combine) -> None:
+    straight = lead(fitted, 0.01, 0.1)
+    ends = {
+        "difference": -pl.col("difference"),
+        "difference_low": -pl.col("difference_high"),
+        "difference_high": -pl.col("difference_low"),
+    }
+    swapped = straight.differences.with_columns(method_a="method_b", method_b="method_a", **ends)
+    assert sentences(replace(fitted, differences=swapped)) == sentences(straight)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.6, 0.8), (0.1, 0.2), (0.3, 0.5)])
+def test_favoritism_is_told_with_its_levels_and_no_verdict(fitted: Combine, low: float, high: float) -> None:
+    single = pl.col("method") == "best"
+    ends = {
+        "mean_abs_favi_low": pl.when(single).then(0.3).otherwise(low),
+        "mean_abs_favi_high": pl.when(single).then(0.5).otherwise(high),
+    }
+    told = errors(replace(fitted, favoritism=fitted.favoritism.with_columns(**ends)))
+    rows = {(row["target"], row["method"]): row for row in fitted.favoritism.iter_rows(named=True)}
+    for aspect, sentence in told:
+        assert sentence.startswith(f"On {aspect}, ridge regression decides ")
+        for method, own in (("ridge", (low, high)), ("best", (0.3, 0.5))):
+            row = rows[aspect, method]
+            assert percent(row["sample_accuracy"]) in sentence
+            assert interval(row["mean_abs_favi"], *own) in sentence
+            assert f"would give {number(row['mean_abs_favi_chance'])}" in sentence
+        assert "Fewer errors make |Favi-Score| larger by chance alone" in sentence
+        assert not re.search("one-sided|told apart|better|worse|fairer", sentence)
+
+
+def test_verdicts_have_no_favoritism_here(made: Report, fitted: Combine) -> None:
+    names = ["target", "method", "sample_accuracy", "mean_abs_favi", "mean_abs_favi_chance"]
+    bare = replace(fitted, favoritism=fitted.favoritism.select(names).head(0))
+    figures, _ = COMBINE.drawn(context(made, bare))
+    assert errors(bare) == []
+    assert "combine-favoritism" not in {figure.id for figure in figures}
+    assert "combine-favoritism" not in COMBINE.html(context(made, bare))
+
+
+def test_pictures_draw_rows_of_the_chosen_aspect(made: Report, fitted: Combine) -> None:
+    charts, _ = COMBINE.drawn(context(made, fitted))
+    assert [figure.id for figure in charts] == [
+        "combine-comparison",
+        "combine-favoritism",
+        "combine-weights",
+        "combine-costs",
+    ]
+    assert all(figure.where == {"target": "{aspect}"} for figure in charts)
+    assert all("values" not in figure.spec.get("data", {}) for figure in charts)
+    specs = {figure.id: str(figure.spec) for figure in charts}
+    assert all("τ-b with people, held out" in specs[f"combine-{name}"] for name in ("comparison", "costs"))
+    assert CLEAR[0] in specs["combine-weights"]
+
+
+def test_weights_without_intervals_are_plain_points(made: Report, fitted: Combine) -> None:
+    ends = {name: pl.lit(None, pl.Float64) for name in ("weight_low", "weight_high")}
+    bare = replace(fitted, weights=fitted.weights.with_columns(**ends))
+    (figure,) = [own for own in COMBINE.drawn(context(made, bare))[0] if own.id == "combine-weights"]
+    assert "'legend'" not in str(figure.spec["layer"])
+
+
+def test_an_aspect_without_a_combination_is_left_out_and_named() -> None:
+    ratings = cu.read("demo").ratings.frame.select("item", "system", "rater", "aspect", "score")
+    few = ratings["item"].unique().sort()[:4]
+    # people rate fluency on four items only, and honest validation takes five
+    kept = ratings.filter(
+        ~(pl.col("rater").str.starts_with("ann") & (pl.col("aspect") == "fluency"))
+        | pl.col("item").is_in(few.implode())
+    )
+    kinds = pl.when(pl.col("rater").str.starts_with("ann")).then(pl.lit("human")).otherwise(pl.lit("metric"))
+    report = cu.report(cu.read(kept.with_columns(kind=kinds)), metrics="judge,overlap", resamples=20)
+    fitted = report.results["combine"]
+    assert fitted.tables()["comparison"]["target"].unique().to_list() == ["coherence"]
+    assert "<p>No combination of &#39;fluency&#39;: " in report.html
+    assert "it takes at least 5" in report.html
+
+
+def test_where_it_was_not_asked_the_section_says_why(made: Report, fitted: Combine) -> None:
+    shown = context(made, fitted, combine="demo: nothing to learn")
+    assert "Not asked of this study: demo: nothing to learn" in COMBINE.html(shown)
+    assert COMBINE.drawn(shown) == ((), ())
+
+
+def test_too_few_items_leave_no_combination() -> None:
+    study = cu.read("demo")
+    rows = study.ratings.frame
+    kept = rows.filter(pl.col("item").is_in(rows["item"].unique().sort()[:4].implode()))
+    kinds = pl.when(pl.col("rater").str.starts_with("ann")).then(pl.lit("human")).otherwise(pl.lit("metric"))
+    made = cu.report(cu.read(kept.with_columns(kind=kinds)), aspect="fluency", metrics="judge,overlap", resamples=20)
+    assert "combine" not in made.results
+    assert "takes at least 5" in made.html

@@ -1,0 +1,230 @@
+"""The common interface of the estimators: decisions, symmetry, known truths, tables without annotations."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import stats
+
+from custodes.data.simulate import simulate_counts
+from custodes.stats.correction.estimator import Counts, Estimate, Evidence, decide
+from custodes.stats.correction.estimators import ESTIMATORS
+
+CHANNEL = np.array([[0.7, 0.1, 0.2], [0.3, 0.4, 0.3], [0.1, 0.1, 0.8]])  # [human, metric]
+NAMES = tuple(name for name, own in ESTIMATORS.items() if not own.needs_items)
+CORRECTED = ("mixture", "ppi", "inversion", "poststratified")
+
+
+def ask(name: str, paired, metric_only=(0, 0, 0), human_only=(0, 0, 0), seed: int = 0) -> Estimate:
+    counts = Counts(*(np.asarray(part) for part in (paired, metric_only, human_only)))
+    return ESTIMATORS[name].estimate(counts, confidence=0.95, gamma=0.05, rng=np.random.default_rng(seed))
+
+
+def test_decisions_are_those_of_algorithm_1():
+    theta = np.array([0.9751, 0.975, 0.5, 0.025, 0.0249, np.nan])
+    decided = decide(theta, gamma=0.05)
+    assert decided.tolist() == [1, 0, 0, 0, -1, 0]
+    assert decided.dtype == np.int8
+    np.testing.assert_array_equal(decide(1 - theta, gamma=0.05)[:5], -decided[:5])
+
+
+def test_names_and_their_order():
+    assert tuple(ESTIMATORS) == ("mixture", "human", "ppi", "inversion", "poststratified", "naive", "pooled")
+    assert all(own.name == name for name, own in ESTIMATORS.items())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_they_read_whom_they_say(name):
+    paired, metric_only, human_only = np.diag([9, 4, 5]) + 1, np.array([60, 20, 10]), np.array([3, 1, 8])
+    own, answer = ESTIMATORS[name], ask(name, paired, metric_only, human_only)
+    other_metric = ask(name, paired[:, [1, 2, 0]], metric_only[::-1], human_only)
+    assert (other_metric.theta == answer.theta) == (not own.uses_metric)
+    other_people = ask(name, paired[[1, 2, 0]], metric_only, human_only[::-1])
+    assert (other_people.theta == answer.theta) == (not own.uses_people)
+
+
+@pytest.mark.parametrize("name", [name for name, own in ESTIMATORS.items() if own.quick])
+def test_quick_evidence_is_that_of_the_estimate(name):
+    counts = Counts(np.diag([20, 10, 12]) + 2, np.array([300, 200, 300]), np.array([4, 1, 0]))
+    quick = ESTIMATORS[name].quick(counts, tail=0.025, rng=np.random.default_rng(0))
+    careful = Evidence.of(ask(name, *counts), gamma=0.05)
+    # a few hundred draws do, far from .025 and .975; the sd of a normal is its interval / 3.92
+    assert quick.theta == pytest.approx(careful.theta, abs=0.06)
+    assert quick.margin == pytest.approx(careful.margin, abs=0.02)
+    assert quick.sd == pytest.approx(careful.sd, rel=0.1)
+    assert np.isnan([quick.low, quick.high]).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_large_counts_find_the_truth(name):
+    p = np.array([0.42, 0.26, 0.32])
+    paired = simulate_counts(p, CHANNEL, n=40_000, rng=0)
+    metric_only = np.random.default_rng(1).multinomial(100_000, p @ CHANNEL)
+    estimate = ask(name, paired, metric_only)
+    truth = p @ CHANNEL if name == "naive" else p
+    # standard errors are at most .012, that of inversion
+    assert estimate.margin == pytest.approx(truth[0] - truth[2], abs=0.04)
+    assert estimate.margin_low < estimate.margin < estimate.margin_high
+    if name not in ("ppi", "inversion"):
+        np.testing.assert_allclose(estimate.p, truth, atol=0.02)
+    else:
+        assert np.isnan(estimate.p).all()
+    # taken at its word the metric, which sees a loss more easily than a win, turns the pair round
+    assert decide(estimate.theta, gamma=0.05) == (-1 if name == "naive" else 1)
+
+
+@pytest.mark.parametrize("name", CORRECTED)
+def test_a_good_metric_makes_intervals_narrower(name):
+    good = np.full((3, 3), 0.05) + 0.85 * np.eye(3)
+    p = np.array([0.4, 0.3, 0.3])
+    paired = np.rint(120 * p[:, None] * good).astype(int)
+    metric_only = np.rint(5000 * p @ good).astype(int)
+    with_metric, people = ask(name, paired, metric_only), ask("human", paired, metric_only)
+    assert with_metric.margin_high - with_metric.margin_low < 0.75 * (people.margin_high - people.margin_low)
+
+
+@pytest.mark.parametrize("name", ["mixture", "ppi", "inversion", "poststratified"])
+def test_without_metric_only_items_it_is_people(name):
+    paired = simulate_counts([0.4, 0.3, 0.3], CHANNEL, n=300, rng=0)
+    mine, people = ask(name, paired), ask("human", paired)
+    assert mine.margin == pytest.approx(people.margin, abs=0.01)
+    assert [mine.margin_low, mine.margin_high] == pytest.approx([people.margin_low, people.margin_high], abs=0.02)
+    assert mine.theta == pytest.approx(people.theta, abs=0.02)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_annotations_nothing_breaks(name):
+    paired = np.zeros((2, 3, 3), dtype=int)
+    metric_only = np.array([[0, 0, 0], [80, 10, 10]])
+    estimate = ask(name, paired, metric_only, np.zeros((2, 3), dtype=int))
+    for field in fields(Estimate):
+        values = getattr(estimate, field.name)
+        assert values.shape == ((2, 3) if field.name.startswith("p") else (2,))
+    if name == "naive":
+        assert estimate.theta == pytest.approx([0.5, 1.0])
+        return
+    # theta of the mixture leans by its prior, but decides nothing
+    assert estimate.theta == pytest.approx(0.5, abs=0.1)
+    assert (estimate.margin_low < -0.5).all()
+    assert (estimate.margin_high > 0.5).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(deadline=None, max_examples=8)
+@given(table=hnp.arrays(np.int64, 15, elements=st.integers(0, 20)))
+def test_swapping_the_systems_mirrors_it(name, table):
+    one = ask(name, table[:9].reshape(3, 3), table[9:12], table[12:])
+    two = ask(name, table[8::-1].reshape(3, 3), table[11:8:-1], table[:11:-1])
+    np.testing.assert_allclose(two.p, one.p[::-1], atol=1e-9)
+    np.testing.assert_allclose(two.p_low, one.p_low[::-1], atol=1e-9)
+    np.testing.assert_allclose(two.margin, -one.margin, atol=1e-9)
+    np.testing.assert_allclose([two.margin_low, two.margin_high], [-one.margin_high, -one.margin_low], atol=1e-7)
+    np.testing.assert_allclose(two.theta, 1 - one.theta, atol=1e-9)
+    np.testing.assert_allclose(two.effective_draws, one.effective_draws)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_many_tables_are_answered_one_by_one(name):
+    rng = np.random.default_rng(0)
+    paired = rng.integers(0, 9, (2, 3, 3, 3))
+    metric_only, human_only = rng.integers(0, 50, (2, 2, 3, 3))
+    together = ask(name, paired, metric_only, human_only)
+    alone = ask(name, paired[1, 2], metric_only[1, 2], human_only[1, 2])
+    # draws of inversion are shared between tables: 1,000 of them leave .016 in theta
+    tolerance = 0.08 if name == "inversion" else 1e-9
+    assert together.theta.shape == (2, 3)
+    assert together.theta[1, 2] == pytest.approx(alone.theta, abs=tolerance)
+    assert together.margin[1, 2] == pytest.approx(alone.margin, abs=1e-9)
+
+
+def test_people_alone_use_every_label():
+    estimate = ask("human", [[4, 1, 0], [1, 1, 0], [0, 1, 1]], (50, 0, 0), (6, 1, 0))
+    wins, losses = 11, 2
+    assert estimate.theta == pytest.approx(stats.beta.sf(0.5, wins + 1, losses + 1))
+    np.testing.assert_allclose(estimate.p, np.array([12, 4, 3]) / 19)
+
+
+def test_only_the_mixture_has_draws():
+    paired, metric_only = simulate_counts([0.4, 0.3, 0.3], CHANNEL, n=60, rng=0), (300, 200, 300)
+    for name in NAMES:
+        assert np.isfinite(ask(name, paired, metric_only).effective_draws) == (name == "mixture")
+    # in closed form there are none either
+    assert np.isnan(ask("mixture", paired).effective_draws)
+
+
+@pytest.mark.slow
+def test_the_papers_sampler_gives_the_same_posterior():
+    pytest.importorskip("numpyro")
+    counts = np.diag([20, 10, 12]) + 2, np.array([300, 200, 300]), np.array([4, 1, 0])
+    exact = ask("mixture", *counts)
+    nuts = ESTIMATORS["mixture"].samplers["nuts"](
+        Counts(*counts), confidence=0.95, rng=np.random.default_rng(0), chains=2, warmup=300, draws=2000
+    )
+    assert nuts.theta == pytest.approx(exact.theta, abs=0.06)
+    np.testing.assert_allclose(nuts.p, exact.p, atol=0.02)
+    np.testing.assert_allclose([nuts.margin_low, nuts.margin_high], [exact.margin_low, exact.margin_high], atol=0.06)
+
+
+def test_intervals_by_t_are_clipped_and_open_without_an_error():
+    estimate = Estimate.by_t(
+        np.array([0.2, 0.95, np.nan, 0.0]),
+        np.array([0.1, 0.1, np.nan, 0.0]),
+        np.array([9.0, np.inf, -1.0, 5.0]),
+        confidence=0.9,
+    )
+    reach = stats.t.ppf(0.95, 9) * 0.1
+    np.testing.assert_allclose(estimate.margin_low, [0.2 - reach, 0.95 - stats.norm.ppf(0.95) * 0.1, -1, 0])
+    np.testing.assert_allclose(estimate.margin_high, [0.2 + reach, 1, 1, 0])
+    np.testing.assert_allclose(estimate.theta, [stats.t.cdf(2, 9), stats.norm.cdf(9.5), 0.5, 0.5])
+
+
+def test_the_naive_estimate_is_the_posterior_of_all_the_metrics_labels():
+    # wins 4 + 1 + 0 and 6 more, losses 0 + 0 + 1 and 2 more
+    estimate = ask("naive", [[4, 1, 0], [1, 1, 0], [0, 1, 1]], (6, 1, 2), (50, 0, 0))
+    assert estimate.theta == pytest.approx(stats.beta.sf(0.5, 11 + 1, 3 + 1))
+    np.testing.assert_allclose(estimate.p, np.array([12, 5, 4]) / 21)
+    np.testing.assert_allclose(estimate.p_low, [stats.beta.ppf(0.025, a, 21 - a) for a in (12, 5, 4)])
+
+
+def drawn(theta: list[float], draws: float) -> Estimate:
+    n = len(theta)
+    p = np.tile([0.5, 0.2, 0.3], (n, 1))
+    return Estimate(
+        p=p,
+        p_low=p - 0.1,
+        p_high=p + 0.1,
+        margin=np.full(n, 0.2),
+        margin_low=np.full(n, -0.1),
+        margin_high=np.full(n, 0.6),
+        theta=np.array(theta),
+        effective_draws=np.full(n, draws),
+    )
+
+
+def test_draws_resolve_no_more_than_their_number():
+    # 98 draws, all on one side, and one on either side of a uniform prior: 99/100
+    seen = Evidence.of(drawn([0.0, 0.004, 0.5, 1.0], 98.0), gamma=0.1)
+    assert seen.theta.tolist() == pytest.approx([0.01, 0.01, 0.5, 0.99])
+    closed = Evidence.of(drawn([0.0, 1e-9, 1.0], np.nan), gamma=0.1)
+    assert closed.theta.tolist() == [0, 1e-9, 1]
+    assert seen.sd == pytest.approx(np.full(4, 0.7 / (2 * stats.norm.isf(0.05))))
+    assert (seen.margin[0], seen.low[0], seen.high[0], seen.p[0].tolist()) == (0.2, -0.1, 0.6, [0.5, 0.2, 0.3])
+
+
+def test_quick_evidence_resolves_no_more_either():
+    made = {"margin": np.zeros(3), "sd": np.ones(3), "p": np.full((3, 3), 1 / 3)}
+    theta = np.array([0.0, 0.5, 1.0])
+    assert Evidence.quick(theta=theta, draws=np.full(3, 98.0), **made).theta.tolist() == pytest.approx(
+        [0.01, 0.5, 0.99]
+    )
+    closed = Evidence.quick(theta=theta, **made)
+    assert closed.theta.tolist() == [0, 0.5, 1]
+    assert np.isnan([closed.low, closed.high]).all()
+    some = closed.where(np.array([True, False, True]))
+    assert some.theta.tolist() == [0, 1]
+    assert some.p.shape == (2, 3)

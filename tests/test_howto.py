@@ -1,0 +1,99 @@
+"""The pages on adding something are followed to the letter: one new file, at most one line elsewhere, and it works."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.pages import FENCE, Step, steps
+
+ROOT = Path(__file__).parents[1]
+HOWTO = ROOT / "docs" / "howto"
+READER = HOWTO / "add-a-reader.md"
+PAGES = sorted(page for page in HOWTO.glob("add-*.md") if steps(page))
+GOES_ON_FROM = {"add-a-section": "add-a-question"}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A copy of the package, to be changed."""
+    shutil.copytree(
+        ROOT / "src" / "custodes", tmp_path / "src" / "custodes", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    return tmp_path
+
+
+def follow(step: Step, tree: Path) -> None:
+    file = tree / step.path
+    if step.after is None:
+        assert not file.exists()
+        file.write_text(step.text, encoding="utf-8")
+        return
+    lines = file.read_text(encoding="utf-8").splitlines()
+    assert lines.count(step.after) == 1, f"{step.path}: after which line? {step.after}"
+    lines.insert(lines.index(step.after) + 1, step.text.removesuffix("\n"))
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def lines_of(tree: Path) -> dict[Path, list[str]]:
+    """Every source with its lines."""
+    files = [path for path in (tree / "src").rglob("*") if path.suffix in (".py", ".html", ".css", ".js")]
+    return {path: path.read_text(encoding="utf-8").splitlines() for path in files}
+
+
+def try_out(page: Path, *sources: Path) -> None:
+    """What the page prints in a process of its own is what it says."""
+    elsewhere = sources[0] / "elsewhere"
+    elsewhere.mkdir()
+    path = os.pathsep.join(map(str, (*sources, ROOT)))
+    made = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "tests.pages", str(page)],
+        cwd=elsewhere,
+        env={**os.environ, "PYTHONPATH": path, "COLUMNS": "80"},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert made.returncode == 0, made.stdout + made.stderr
+
+
+def test_every_kind_of_part_has_a_page() -> None:
+    parts = ("question", "reader", "section", "statistic", "method", "estimator")
+    assert {page.stem.split("-")[-1] for page in PAGES} == set(parts)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
+def test_one_file_and_at_most_one_line_elsewhere_are_enough(page: Path, tree: Path) -> None:
+    if page.stem in GOES_ON_FROM:
+        for step in steps(HOWTO / f"{GOES_ON_FROM[page.stem]}.md"):
+            follow(step, tree)
+    before = lines_of(tree)
+    for step in steps(page):
+        follow(step, tree)
+    after = lines_of(tree)
+    assert len(after.keys() - before.keys()) == 1
+    assert sum(len(after[path]) - len(lines) for path, lines in before.items()) <= 1
+    assert sum(after[path] != lines for path, lines in before.items()) <= 1
+    config = ["--config", str(ROOT / "pyproject.toml"), "--no-cache", str(tree / "src")]
+    for task in (["check"], ["format", "--check"]):
+        subprocess.run([sys.executable, "-m", "ruff", *task, *config], check=True)
+    try_out(page, tree / "src")
+
+
+def test_the_reader_works_in_a_package_of_its_own(tmp_path: Path) -> None:
+    (file,) = [step for step in steps(READER) if step.after is None]
+    (project,) = [tomllib.loads(fence[3]) for fence in FENCE.finditer(READER.read_text()) if fence[2] == "toml"]
+    own = project["project"]
+    points = [f"{name} = {value}" for name, value in own["entry-points"]["custodes.readers"].items()]
+    (tmp_path / "custodes_grades.py").write_text(file.text, encoding="utf-8")
+    about = tmp_path / f"custodes_grades-{own['version']}.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {own['name']}\nVersion: {own['version']}\n")
+    (about / "entry_points.txt").write_text("\n".join(["[custodes.readers]", *points, ""]))
+    try_out(READER, tmp_path, ROOT / "src")
