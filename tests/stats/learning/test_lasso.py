@@ -14,9 +14,6 @@ from custodes.stats.learning.lasso import ALPHAS, lasso_errors, lasso_weights
 
 SEEDS = st.integers(0, 2**32 - 1)
 SOME = np.array([0.5, 0.1, 0.02])
-# A duality gap of 1e-5 leaves weights off by up to sqrt(2e-5 / curvature), and the curvature may be well below
-# 1: rarely, at the kink of a weight, by more than .002.
-CLOSE = 1e-2
 
 TOLERANCE = lasso._TOLERANCE
 
@@ -53,7 +50,7 @@ def test_weights_equal_scikit_learn_one_penalty_at_a_time(seed: int) -> None:
     weights = lasso_weights(x, y, alphas=SOME)
     z, target = standard(x, x), scores(y)
     expected = [Lasso(alpha=alpha, tol=1e-10, max_iter=100_000).fit(z, target).coef_ for alpha in SOME]
-    np.testing.assert_allclose(weights, expected, atol=CLOSE)
+    np.testing.assert_allclose(weights, expected, atol=1e-3)
     assert np.all(weights[:, -1] == 0)
 
 
@@ -106,8 +103,8 @@ def test_units_and_order_do_not_matter_and_a_turned_column_turns_its_weight(seed
     x, y = study(seed)
     weights = lasso_weights(x, y, alphas=SOME)
     sign = np.where(np.arange(x.shape[1]) % 2, -1, 1)
-    np.testing.assert_allclose(lasso_weights(7 * sign * x - 1, 100 * y, alphas=SOME), sign * weights, atol=CLOSE)
-    np.testing.assert_allclose(lasso_weights(x[:, ::-1], y, alphas=SOME), weights[:, ::-1], atol=CLOSE)
+    np.testing.assert_allclose(lasso_weights(7 * sign * x - 1, 100 * y, alphas=SOME), sign * weights, atol=2e-3)
+    np.testing.assert_allclose(lasso_weights(x[:, ::-1], y, alphas=SOME), weights[:, ::-1], atol=2e-3)
 
 
 def test_more_columns_than_rows_and_copies_raise_no_warning() -> None:
