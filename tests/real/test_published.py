@@ -32,7 +32,7 @@ def test_wmt23_pearson_and_acc_eq_to_three_decimals(shared_data: Path) -> None:
         assert found[metric]["pearson_global_low"] < pearson < found[metric]["pearson_global_high"]
     (comparison,) = compare(study, human="mqm", systems="!refA", metrics="BLEU-refA")
     # 190 documents among the segments that have MQM ratings (statistics.md, section 0).
-    rated = comparison.units[(comparison.human_signs != -128).any(axis=0)]
+    rated = comparison.design.units[(comparison.human_signs != -128).any(axis=0)]
     assert len(set(rated.tolist())) == 190
 
 
