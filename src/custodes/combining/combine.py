@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -211,14 +213,24 @@ def combine(
     for own in targets:
         aspects_of(own, chosen.aspects)
     generator = np.random.default_rng(rng)
-    fits, failed = [], dict[str | None, CustodesError]()
-    with one_core():
-        for own in targets if len(targets) == 1 else progress(targets, total=len(targets), desc="combine"):
-            source = generator if own == targets[-1] else deepcopy(generator)  # each draws as if it were asked alone
-            try:
-                fits.append(_fitted(task(chosen, own), terms, source, progress if len(targets) == 1 else silent))
-            except CustodesError as error:
-                failed[own] = error
+    # Each target draws as if it were asked alone.
+    sources = {own: deepcopy(generator) for own in targets} | {targets[0]: generator}
+    several = len(targets) > 1
+
+    def answer(own: str | None) -> Combine | CustodesError:
+        try:
+            return _fitted(task(chosen, own), terms, sources[own], silent if several else progress)
+        except CustodesError as error:
+            return error
+
+    # The limit of cores must be set by the thread that was there first: others cannot lower it.
+    with one_core(), ThreadPoolExecutor(os.cpu_count()) as pool:
+        if several:
+            answers = list(progress(pool.map(answer, targets), total=len(targets), desc="combine"))
+        else:
+            answers = [answer(targets[0])]
+    fits = [made for made in answers if isinstance(made, Combine)]
+    failed = {own: made for own, made in zip(targets, answers, strict=True) if isinstance(made, CustodesError)}
     if not fits:
         raise next(iter(failed.values()))
     notes = [note for made in fits for note in made.notes]

@@ -21,7 +21,8 @@ from custodes.evaluate.question import Rng, question
 from custodes.evaluate.result import Result, result
 from custodes.evaluate.setting import Setting, at_least, between
 from custodes.evaluate.tables import View, count, flag, label, probability, score, share, table, with_interval
-from custodes.evaluate.views import UNDEFINED, parts, titled, views
+from custodes.evaluate.views import parts, titled, views
+from custodes.evaluate.wording import UNDEFINED
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats
