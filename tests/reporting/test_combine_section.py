@@ -9,12 +9,13 @@ import polars as pl
 import pytest
 
 import custodes as cu
+from custodes.answers.wording import interval, number, percent, with_ends
 from custodes.combining.combine import Combine
-from custodes.evaluate.wording import interval, number, percent, with_ends
 from custodes.plots.combine import CLEAR
 from custodes.reporting import Report
 from custodes.reporting.section import Context
 from custodes.reporting.sections.combine import COMBINE, comparison_rows, errors, sentences
+from tests.reporting.shown import html_of
 
 ASPECTS = ["coherence", "fluency"]
 RESAMPLES = 100  # as in the fixture
@@ -186,7 +187,7 @@ def test_verdicts_have_no_favoritism_here(made: Report, fitted: Combine) -> None
     figures, _ = COMBINE.drawn(context(made, bare))
     assert errors(bare) == []
     assert "combine-favoritism" not in {figure.id for figure in figures}
-    assert "combine-favoritism" not in COMBINE.html(context(made, bare))
+    assert "combine-favoritism" not in html_of(COMBINE, context(made, bare))
 
 
 def test_pictures_draw_rows_of_the_chosen_aspect(made: Report, fitted: Combine) -> None:
@@ -229,7 +230,7 @@ def test_an_aspect_without_a_combination_is_left_out_and_named() -> None:
 
 def test_where_it_was_not_asked_the_section_says_why(made: Report, fitted: Combine) -> None:
     shown = context(made, fitted, combine="demo: nothing to learn")
-    assert "Not asked of this study: demo: nothing to learn" in COMBINE.html(shown)
+    assert "Not asked of this study: demo: nothing to learn" in html_of(COMBINE, shown)
     assert COMBINE.drawn(shown) == ((), ())
 
 

@@ -10,16 +10,17 @@ import polars as pl
 import pytest
 
 import custodes as cu
+from custodes.answers.wording import with_ends
 from custodes.evaluate.ceiling.ceiling import Ceiling
 from custodes.evaluate.ceiling.halo import SOURCES
 from custodes.evaluate.complementarity.complementarity import Complementarity
-from custodes.evaluate.wording import with_ends
 from custodes.reporting import Report
 from custodes.reporting.section import Context, Figure
 from custodes.reporting.sections.ceiling import ADDED, ADDED_IN_USE, CEILING, halo_sentences, reached
 from custodes.reporting.sections.ceiling import sentences as said_of_ceiling
 from custodes.reporting.sections.complementarity import COMPLEMENTARITY
 from custodes.reporting.sections.complementarity import sentences as said_of_judges
+from tests.reporting.shown import html_of
 
 
 def section(made: Report, identity: str) -> str:
@@ -73,7 +74,7 @@ def test_every_rater_and_every_tie_rule_has_a_row(made: Report, alike: Complemen
 
 def test_whoever_is_left_out_is_named(made: Report, alike: Complementarity) -> None:
     gone = pl.DataFrame({"rater": ["stuck"], "reason": ["constant: it ranks nothing"]})
-    html = COMPLEMENTARITY.html(context(made, complementarity=replace(alike, left_out=gone)))
+    html = html_of(COMPLEMENTARITY, context(made, complementarity=replace(alike, left_out=gone)))
     assert "stuck" in html
     assert "constant: it ranks nothing" in html
 
@@ -83,8 +84,8 @@ def test_few_raters_have_no_map_and_no_clusters(made: Report, alike: Complementa
     shown = context(made, complementarity=few)
     names = ["complementarity-averages", "complementarity-map", "complementarity-variance"]
     assert [figure.id for figure in COMPLEMENTARITY.drawn(shown)[0]] == names
-    assert "Cluster" not in COMPLEMENTARITY.html(shown)
-    assert "Cluster" in COMPLEMENTARITY.html(made.context)
+    assert "Cluster" not in html_of(COMPLEMENTARITY, shown)
+    assert "Cluster" in html_of(COMPLEMENTARITY, made.context)
     none = context(made, complementarity=replace(few, components=alike.components.head(0)))
     assert [figure.id for figure in COMPLEMENTARITY.drawn(none)[0]] == names[:2]
 
@@ -136,11 +137,11 @@ def test_gains_are_called_what_they_are(made: Report, predicted: Ceiling) -> Non
 
 
 def test_copies_are_not_both_taken_out(made: Report, predicted: Ceiling) -> None:
-    html = CEILING.html(made.context)
+    html = html_of(CEILING, made.context)
     assert "take out one, and ask again; the next table does that." in " ".join(html.split())
     assert 'id="table-ceiling-backward"' in html
     alone = context(made, ceiling=replace(predicted, backward=predicted.backward.head(0)))
-    assert "take out one, and ask again." in " ".join(CEILING.html(alone).split())
+    assert "take out one, and ask again." in " ".join(html_of(CEILING, alone).split())
     assert "ceiling-backward" not in {table.id for table in CEILING.drawn(alone)[1]}
 
 
@@ -234,7 +235,7 @@ def test_predictions_beyond_the_bound_say_what_that_means(predicted: Ceiling) ->
 def test_where_it_was_not_asked_the_section_says_why(made: Report, question: str) -> None:
     section = {"complementarity": COMPLEMENTARITY, "ceiling": CEILING}[question]
     shown = context(made, absent={question: "demo: only verdicts here"})
-    assert "Not asked of this study: demo: only verdicts here" in section.html(shown)
+    assert "Not asked of this study: demo: only verdicts here" in html_of(section, shown)
     assert section.drawn(shown) == ((), ())
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +13,10 @@ from typing import Self, Unpack
 import numpy as np
 import polars as pl
 
+from custodes.answers.question import Rng, question
+from custodes.answers.result import Provenance, Result, result
+from custodes.answers.setting import Selection, one_of
+from custodes.answers.tables import count, label, score, share, table
 from custodes.combining.combined_metric import CombinedMetric
 from custodes.combining.costs import Costs, costs_of, path_columns
 from custodes.combining.methods import DEFAULT, METHODS, Formula, Method
@@ -33,10 +39,6 @@ from custodes.data.study import Study
 from custodes.errors import CustodesError, OptionError, listed
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import one_core
-from custodes.evaluate.question import Rng, question
-from custodes.evaluate.result import Provenance, Result, result
-from custodes.evaluate.setting import Selection, one_of
-from custodes.evaluate.tables import count, label, score, share, table
 from custodes.progress import Progress, silent
 from custodes.stats.arrays import Floats
 from custodes.stats.learning.objective import Objective
@@ -211,14 +213,24 @@ def combine(
     for own in targets:
         aspects_of(own, chosen.aspects)
     generator = np.random.default_rng(rng)
-    fits, failed = [], dict[str | None, CustodesError]()
-    with one_core():
-        for own in targets if len(targets) == 1 else progress(targets, total=len(targets), desc="combine"):
-            source = generator if own == targets[-1] else deepcopy(generator)  # each draws as if it were asked alone
-            try:
-                fits.append(_fitted(task(chosen, own), terms, source, progress if len(targets) == 1 else silent))
-            except CustodesError as error:
-                failed[own] = error
+    # Each target draws as if it were asked alone.
+    sources = {own: deepcopy(generator) for own in targets} | {targets[0]: generator}
+    several = len(targets) > 1
+
+    def answer(own: str | None) -> Combine | CustodesError:
+        try:
+            return _fitted(task(chosen, own), terms, sources[own], silent if several else progress)
+        except CustodesError as error:
+            return error
+
+    # The limit of cores must be set by the thread that was there first: others cannot lower it.
+    with one_core(), ThreadPoolExecutor(os.cpu_count()) as pool:
+        if several:
+            answers = list(progress(pool.map(answer, targets), total=len(targets), desc="combine"))
+        else:
+            answers = [answer(targets[0])]
+    fits = [made for made in answers if isinstance(made, Combine)]
+    failed = {own: made for own, made in zip(targets, answers, strict=True) if isinstance(made, CustodesError)}
     if not fits:
         raise next(iter(failed.values()))
     notes = [note for made in fits for note in made.notes]

@@ -242,7 +242,7 @@ ASKED = st.sampled_from([(level, rule) for level in LEVELS for rule in RULES])
 
 @settings(max_examples=6, deadline=None)
 @given(seed=st.integers(0, 10**6), asked=ASKED, power=st.sampled_from([3.0, 1 / 3]))
-def test_distances_are_those_of_ranks_symrater_and_within_0_and_1(seed: int, asked: Any, power: float) -> None:
+def test_distances_are_those_of_ranks_symmetric_and_within_0_and_1(seed: int, asked: Any, power: float) -> None:
     scores = small(seed)
     level, rule = asked
     ask: dict[str, Any] = {"level": level, "distance": rule, "resamples": 10}

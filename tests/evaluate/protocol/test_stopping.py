@@ -9,6 +9,7 @@ from custodes.errors import OptionError
 from custodes.evaluate.protocol.stopping import STOPPING, Stopping, asked_for
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.rules import STOPS
+from custodes.stats.stopping.sequential import BOUNDARIES, group_sequential_bounds
 
 HUMAN = ESTIMATORS["human"]
 
@@ -37,6 +38,7 @@ def test_columns_are_those_declared() -> None:
         ({}, 20, (10, 20)),
         ({}, 7, (7,)),
         ({"batch": 5}, 10, (5, 10)),
+        ({"batch": 1}, 3, (1, 2, 3)),
         ({"looks": [10, 20, 40]}, 100, (10, 20, 40)),
         ({"looks": [10, 20, 40]}, 30, (10, 20, 30)),
         ({"looks": [10, 20, 40]}, 4, (4,)),
@@ -58,6 +60,9 @@ def test_parts_of_a_rule() -> None:
     assert (anytime.bounds, anytime.closings, anytime.budget > 1e18) == ((2.5, 2.5), (), True)
     pocock = Stopping(looks=(10, 20, 30), boundary="pocock").rule(HUMAN, most=30, seed=0)
     assert [round(z, 2) for z in pocock.bounds] == [2.29, 2.29, 2.29]
+    for kind in ("pocock", "obrien-fleming"):
+        rule = Stopping(looks=(10, 20, 25), boundary=kind, gamma=0.1).rule(HUMAN, most=30, seed=0)
+        assert rule.bounds == tuple(group_sequential_bounds((10, 20, 25), shape=BOUNDARIES[kind], level=0.1))
 
 
 @pytest.mark.parametrize(

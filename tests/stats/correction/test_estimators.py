@@ -1,4 +1,4 @@
-"""The common interface of the estimators: decisions, symmetry, known truths, tables without annotations."""
+"""What all estimators have in common: symmetry, known truths, tables without annotations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from scipy import stats
 
 from custodes.data.simulate import simulate_counts
 from custodes.stats.correction.estimator import Counts, Estimate, Evidence, decide
@@ -23,14 +22,6 @@ CORRECTED = ("mixture", "ppi", "inversion", "poststratified")
 def ask(name: str, paired, metric_only=(0, 0, 0), human_only=(0, 0, 0), seed: int = 0) -> Estimate:
     counts = Counts(*(np.asarray(part) for part in (paired, metric_only, human_only)))
     return ESTIMATORS[name].estimate(counts, confidence=0.95, gamma=0.05, rng=np.random.default_rng(seed))
-
-
-def test_decisions_are_those_of_algorithm_1():
-    theta = np.array([0.9751, 0.975, 0.5, 0.025, 0.0249, np.nan])
-    decided = decide(theta, gamma=0.05)
-    assert decided.tolist() == [1, 0, 0, 0, -1, 0]
-    assert decided.dtype == np.int8
-    np.testing.assert_array_equal(decide(1 - theta, gamma=0.05)[:5], -decided[:5])
 
 
 def test_names_and_their_order():
@@ -142,89 +133,9 @@ def test_many_tables_are_answered_one_by_one(name):
     assert together.margin[1, 2] == pytest.approx(alone.margin, abs=1e-9)
 
 
-def test_people_alone_use_every_label():
-    estimate = ask("human", [[4, 1, 0], [1, 1, 0], [0, 1, 1]], (50, 0, 0), (6, 1, 0))
-    wins, losses = 11, 2
-    assert estimate.theta == pytest.approx(stats.beta.sf(0.5, wins + 1, losses + 1))
-    np.testing.assert_allclose(estimate.p, np.array([12, 4, 3]) / 19)
-
-
 def test_only_the_mixture_has_draws():
     paired, metric_only = simulate_counts([0.4, 0.3, 0.3], CHANNEL, n=60, rng=0), (300, 200, 300)
     for name in NAMES:
         assert np.isfinite(ask(name, paired, metric_only).effective_draws) == (name == "mixture")
     # in closed form there are none either
     assert np.isnan(ask("mixture", paired).effective_draws)
-
-
-@pytest.mark.slow
-def test_the_papers_sampler_gives_the_same_posterior():
-    pytest.importorskip("numpyro")
-    counts = np.diag([20, 10, 12]) + 2, np.array([300, 200, 300]), np.array([4, 1, 0])
-    exact = ask("mixture", *counts)
-    nuts = ESTIMATORS["mixture"].samplers["nuts"](
-        Counts(*counts), confidence=0.95, rng=np.random.default_rng(0), chains=2, warmup=300, draws=2000
-    )
-    assert nuts.theta == pytest.approx(exact.theta, abs=0.06)
-    np.testing.assert_allclose(nuts.p, exact.p, atol=0.02)
-    np.testing.assert_allclose([nuts.margin_low, nuts.margin_high], [exact.margin_low, exact.margin_high], atol=0.06)
-
-
-def test_intervals_by_t_are_clipped_and_open_without_an_error():
-    estimate = Estimate.by_t(
-        np.array([0.2, 0.95, np.nan, 0.0]),
-        np.array([0.1, 0.1, np.nan, 0.0]),
-        np.array([9.0, np.inf, -1.0, 5.0]),
-        confidence=0.9,
-    )
-    reach = stats.t.ppf(0.95, 9) * 0.1
-    np.testing.assert_allclose(estimate.margin_low, [0.2 - reach, 0.95 - stats.norm.ppf(0.95) * 0.1, -1, 0])
-    np.testing.assert_allclose(estimate.margin_high, [0.2 + reach, 1, 1, 0])
-    np.testing.assert_allclose(estimate.theta, [stats.t.cdf(2, 9), stats.norm.cdf(9.5), 0.5, 0.5])
-
-
-def test_the_naive_estimate_is_the_posterior_of_all_the_metrics_labels():
-    # wins 4 + 1 + 0 and 6 more, losses 0 + 0 + 1 and 2 more
-    estimate = ask("naive", [[4, 1, 0], [1, 1, 0], [0, 1, 1]], (6, 1, 2), (50, 0, 0))
-    assert estimate.theta == pytest.approx(stats.beta.sf(0.5, 11 + 1, 3 + 1))
-    np.testing.assert_allclose(estimate.p, np.array([12, 5, 4]) / 21)
-    np.testing.assert_allclose(estimate.p_low, [stats.beta.ppf(0.025, a, 21 - a) for a in (12, 5, 4)])
-
-
-def drawn(theta: list[float], draws: float) -> Estimate:
-    n = len(theta)
-    p = np.tile([0.5, 0.2, 0.3], (n, 1))
-    return Estimate(
-        p=p,
-        p_low=p - 0.1,
-        p_high=p + 0.1,
-        margin=np.full(n, 0.2),
-        margin_low=np.full(n, -0.1),
-        margin_high=np.full(n, 0.6),
-        theta=np.array(theta),
-        effective_draws=np.full(n, draws),
-    )
-
-
-def test_draws_resolve_no_more_than_their_number():
-    # 98 draws, all on one side, and one on either side of a uniform prior: 99/100
-    seen = Evidence.of(drawn([0.0, 0.004, 0.5, 1.0], 98.0), gamma=0.1)
-    assert seen.theta.tolist() == pytest.approx([0.01, 0.01, 0.5, 0.99])
-    closed = Evidence.of(drawn([0.0, 1e-9, 1.0], np.nan), gamma=0.1)
-    assert closed.theta.tolist() == [0, 1e-9, 1]
-    assert seen.sd == pytest.approx(np.full(4, 0.7 / (2 * stats.norm.isf(0.05))))
-    assert (seen.margin[0], seen.low[0], seen.high[0], seen.p[0].tolist()) == (0.2, -0.1, 0.6, [0.5, 0.2, 0.3])
-
-
-def test_quick_evidence_resolves_no_more_either():
-    made = {"margin": np.zeros(3), "sd": np.ones(3), "p": np.full((3, 3), 1 / 3)}
-    theta = np.array([0.0, 0.5, 1.0])
-    assert Evidence.quick(theta=theta, draws=np.full(3, 98.0), **made).theta.tolist() == pytest.approx(
-        [0.01, 0.5, 0.99]
-    )
-    closed = Evidence.quick(theta=theta, **made)
-    assert closed.theta.tolist() == [0, 0.5, 1]
-    assert np.isnan([closed.low, closed.high]).all()
-    some = closed.where(np.array([True, False, True]))
-    assert some.theta.tolist() == [0, 1]
-    assert some.p.shape == (2, 3)

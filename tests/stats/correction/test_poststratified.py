@@ -100,3 +100,23 @@ def test_variance_is_that_of_products_of_independent_dirichlets(table):
         assert mean[k] == pytest.approx(q.mean() @ own)
         # law of total variance: E[q_r^2] = its variance and the square of its mean
         assert variance[k] == pytest.approx(own @ q.cov() @ own + (q.var() + q.mean() ** 2) @ spread)
+
+
+def test_one_item_with_both_ratings_lets_the_metric_speak():
+    one = np.zeros((3, 3), dtype=int)
+    one[0, 0] = 1
+    metric_only = np.array([90, 0, 10])
+    q = (metric_only + one.sum(axis=0) + STRATUM_PRIOR) / (101 + 3 * STRATUM_PRIOR)
+    # of the metric's wins one annotation and a third of each answer are known, of the others the thirds alone
+    assert poststratified_moments(Counts(one, metric_only, NOTHING)).mean[3] == pytest.approx(q[0] / 2)
+
+
+def test_many_tables_are_answered_one_by_one():
+    rng = np.random.default_rng(0)
+    table = rng.integers(0, 9, (4, 5, 15))
+    table[0, 0, :9] = 0
+    together = poststratified_moments(Counts(table[..., :9].reshape(4, 5, 3, 3), table[..., 9:12], table[..., 12:]))
+    for k in np.ndindex(4, 5):
+        alone = poststratified_moments(Counts(table[k][:9].reshape(3, 3), table[k][9:12], table[k][12:]))
+        np.testing.assert_allclose(together.mean[k], alone.mean)
+        np.testing.assert_allclose(together.variance[k], alone.variance)

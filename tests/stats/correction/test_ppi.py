@@ -131,3 +131,14 @@ def test_tables_are_independent(many):
     together = ppi_margin(Counts(many[:, :9].reshape(-1, 3, 3), many[:, 9:12], many[:, 12:]))
     for k, table in enumerate(many):
         np.testing.assert_allclose([part[k] for part in together], ppi_margin(parts(table)), rtol=1e-12)
+
+
+def test_the_tuning_weight_is_at_most_one():
+    # People say win or loss, and the metric says tie in half of either: its labels vary less than people's, and would
+    # have to be stretched.
+    paired, metric_only = np.array([[30, 30, 0], [0, 0, 0], [0, 30, 30]]), np.array([1600, 7000, 1400])
+    human, metric, more = labels(paired, metric_only)
+    assert np.cov(human, metric, ddof=0)[0, 1] / np.append(metric, more).var(ddof=1) / (1 + 120 / 10_000) > 1.5
+    margin, _, _ = ppi_margin(Counts(paired, metric_only, NOTHING))
+    assert margin == pytest.approx(human.mean() - metric.mean() + more.mean())
+    assert margin == pytest.approx(ppi_mean_pointestimate(human, metric, more).item())

@@ -67,6 +67,8 @@ def test_gain_says_which_columns_serve() -> None:
     assert gain.sum() == pytest.approx(1)
     assert gain[0] > 0.8
     assert gain[1] > gain[2:].max()
+    small = gain_importance(boosted(x, y / 1000, seed=0, **SETTINGS), x.shape[1])
+    assert small.sum() == pytest.approx(1)  # a share, whatever the units of y
     padded = np.column_stack([np.zeros((len(x), 11)), x])  # f10 must not be read as f1
     gain = gain_importance(boosted(padded, y, seed=0, **SETTINGS), 17)
     assert np.argmax(gain) == 11

@@ -168,3 +168,12 @@ def test_a_column_with_one_value_is_constant() -> None:
     assert (by.mean[0], by.low[0], by.high[0]) == (7, 7, 7)
     assert np.isnan(by.scale).tolist() == [True, False]
     assert ridge(np.array([[np.nan], [7.0]]), np.arange(2.0), groups=np.arange(2)).fill.tolist() == [7.0]
+
+
+def test_between_equal_penalties_the_larger() -> None:
+    # only the first group has values: what it teaches is of no use to the others, which miss them all, and the other
+    # way round, so every penalty errs alike
+    x = np.array([[1.0], [2.0], [4.0], [np.nan], [np.nan], [np.nan]])
+    y, groups = np.array([1.0, 2.0, 3.0, 2.0, 1.0, 5.0]), np.array([0, 0, 0, 1, 1, 2])
+    chosen = ridge(x, y, groups=groups, penalties=np.array([0.1, 2.0, 0.5]))
+    np.testing.assert_array_equal(chosen.weights, ridge(x, y, groups=groups, penalties=np.array([2.0])).weights)

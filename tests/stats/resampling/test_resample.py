@@ -92,6 +92,9 @@ def test_an_interval_needs_half_of_its_draws() -> None:
 def test_no_draws_give_no_interval() -> None:
     low, high = percentile_interval(np.full((1, 2), np.nan), confidence=0.95)
     assert np.isnan([low, high]).all()
+    for none in percentile_interval(np.empty((0, 2, 3)), confidence=0.95):
+        assert none.shape == (2, 3)
+        assert np.isnan(none).all()
 
 
 def test_sign_flips_are_fair() -> None:

@@ -264,15 +264,18 @@ def test_intervals_cover_and_theta_is_calibrated():
     assert abs(excess[unsure].mean()) < 4 * 0.5 / np.sqrt(unsure.sum())
 
 
-@pytest.mark.parametrize("mirrored", [False, True])
-def test_draws_go_on_until_theta_is_clear_of_either_threshold(mirrored):
-    # theta is .967 (mirrored: .033), where 4096 draws leave an error of .003: too near .975
-    paired, metric_only = np.array([[14, 2, 2], [2, 7, 3], [2, 2, 9]]), np.array([58, 15, 22])
+@pytest.mark.parametrize(
+    ("paired", "metric_only", "expected"),
+    [
+        ([[14, 2, 2], [2, 7, 3], [2, 2, 9]], [58, 15, 22], 0.967),
+        ([[16, 1, 1], [1, 9, 1], [3, 3, 15]], [26, 15, 54], 0.033),
+    ],
+)
+def test_draws_go_on_until_theta_is_clear_of_either_threshold(paired, metric_only, expected):
+    # 4096 draws leave an error of .003, which is too near .975 and .025
     weights, parameters = exact_sum(paired, metric_only, NONE)
     theta = weights @ betainc(parameters[:, 2], parameters[:, 0], 0.5)
-    assert 0.965 < theta < 0.969
-    if mirrored:
-        paired, metric_only, theta = paired[::-1, ::-1], metric_only[::-1], 1 - theta
+    assert theta == pytest.approx(expected, abs=0.001)
     got = posterior(paired, metric_only, NONE, precision=1e-6, gamma=0.05, max_draws=10**6)
     distance = min(abs(got.theta - 0.025), abs(got.theta - 0.975))
     assert distance > 4 * got.theta_error

@@ -1,0 +1,15 @@
+"""Fixtures for the tests of combinations."""
+
+import pytest
+
+from custodes.combining import tables
+from custodes.combining.methods import gaussian_process
+from custodes.stats.learning import boost
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few trees, few points of the search and few refits: what is tested does not depend on their number."""
+    monkeypatch.setattr(gaussian_process, "ITERATIONS", 4)
+    monkeypatch.setattr(tables, "REFITS", 10)
+    monkeypatch.setitem(boost.SETTINGS, "rounds", 5)

@@ -1,0 +1,41 @@
+"""The automatic choice against its definition."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from custodes.combining.methods import METHODS
+from custodes.stats.learning import boost
+from custodes.stats.learning.folds import splits
+from tests.combining.methods.test_method import fill, fitted, lesson
+
+AUTO = [name for name, own in METHODS.items() if own.in_auto]
+
+
+@pytest.mark.parametrize(("seed", "by"), [(5, "spearman"), (0, "kendall"), (1, "accuracy")])
+def test_auto_is_the_blend_unless_another_is_clearly_better_in_inner_folds(seed: int, by: Any) -> None:
+    of = lesson(seed, items=30, by=by)
+    found = fitted("auto", of)
+    scores: dict[str, list[float]] = {name: [] for name in AUTO}
+    for train, held in splits(replace(of, rng=np.random.default_rng(0)).inner_folds()):
+        own = {name: fitted(name, of.part(train)).predict(of.x[held]) for name in AUTO if name != "blend"}
+        own["blend"] = (own["ridge"] + own["xgboost"]) / 2
+        for name, predicted in own.items():
+            scores[name].append(of.part(held).score(predicted[np.newaxis]).item())
+    lead = {name: np.subtract(scores[name], scores["blend"]) for name in AUTO if name != "blend"}
+    clear = {name: d.mean() for name, d in lead.items() if d.mean() > 2 * d.std(ddof=1) / np.sqrt(5)}
+    assert found.chosen == max(clear, key=lambda name: clear[name], default="blend")
+    np.testing.assert_array_equal(found.predict(of.x), fitted(found.chosen, of).predict(of.x))
+
+
+def test_auto_leaves_the_blend_where_another_method_is_clearly_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(boost.SETTINGS, "rounds", 40)
+    of = lesson(items=60)
+    x = fill(of)
+    assert fitted("auto", replace(of, x=x, y=np.abs(x[:, 0] - 0.5))).chosen in ("xgboost", "blend")
+    straight = fitted("auto", replace(of, x=x, y=x @ [3, 1, -2, 1, -1]))
+    assert straight.chosen in ("ridge", "pairwise")

@@ -1,0 +1,139 @@
+"""A formula and a lesson: rows predicted one by one, folds that keep groups whole, weights on people's scale."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from custodes.combining.methods import METHODS, Formula, Lesson
+from custodes.combining.methods.method import narrowed, pooled
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def lesson(seed: int = 0, *, items: int = 20, systems: int = 4, p: int = 5, by: Any = "kendall") -> Lesson:
+    """People's ratings are 2 x_0 + x_1 + noise; a tenth of the scores is missing."""
+    rng = np.random.default_rng(seed)
+    n = items * systems
+    x = rng.random((n, p))
+    y = 2 * x[:, 0] + x[:, min(1, p - 1)] + 0.3 * rng.normal(size=n)
+    x[rng.random(x.shape) < 0.1] = np.nan
+    item = np.repeat(np.arange(items), systems)
+    return Lesson(x=x, y=y, items=item, groups=item // 2, by=by, top=None, rng=np.random.default_rng(seed))
+
+
+def fill(of: Lesson) -> np.ndarray:
+    return np.where(np.isnan(of.x), np.nanmean(of.x, axis=0), of.x)
+
+
+def fitted(name: str, of: Lesson) -> Formula:
+    return METHODS[name].fit(replace(of, rng=np.random.default_rng(0)))
+
+
+@settings(deadline=None, max_examples=40)
+@given(seed=SEEDS)
+def test_a_row_is_predicted_the_same_to_the_bit_alone_and_among_others(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    p = int(rng.integers(1, 60))
+    x = rng.random((17, p))
+    x[rng.random(x.shape) < 0.2] = np.nan
+    formula = Formula(
+        weights=rng.normal(size=p) * 10.0 ** rng.integers(-3, 4, p),
+        fill=rng.random(p),
+        low=rng.random(p) / 3,
+        high=1 - rng.random(p) / 3,
+        importance=np.zeros(p),
+        intercept=rng.normal(),
+    )
+    together = formula.predict(x)
+    alone = np.concatenate([formula.predict(row[np.newaxis]) for row in x])
+    assert together.tobytes() == alone.tobytes()
+    assert formula.predict(np.asfortranarray(x)).tobytes() == together.tobytes()
+    assert formula.predict(np.repeat(x, 40, axis=0))[::40].tobytes() == together.tobytes()
+    assert formula.predict(x[::-1])[::-1].tobytes() == together.tobytes()
+
+
+def tau(a: np.ndarray, b: np.ndarray) -> float:
+    return float(stats.kendalltau(a, b).statistic)
+
+
+def test_inner_folds_keep_groups_whole() -> None:
+    of = lesson()
+    fold = of.inner_folds()
+    assert set(fold) == set(range(5))
+    assert all(len(set(fold[of.groups == group])) == 1 for group in set(of.groups))
+    few = of.part(of.groups < 3)
+    assert set(few.inner_folds()) == {0, 1, 2}
+
+
+def test_scores_are_clipped_to_limits_and_scaled_again() -> None:
+    x = np.array([[0.1, 0.9, 0.3], [0.5, np.nan, 0.8]])
+    got = narrowed(x, np.array([0.2, 0.0, 0.4]), np.array([0.7, 0.5, 0.4]))
+    np.testing.assert_allclose(got, [[0, 1, 0], [0.6, np.nan, 0]])
+
+
+def test_a_formula_by_hand() -> None:
+    formula = Formula(weights=np.array([2.0, 0.0, -1.0]), fill=np.array([0.5, 0.5, 0.25]), intercept=1.0)
+    assert formula.used.tolist() == [0, 2]
+    assert formula.predict(np.array([[0.5, 9, 0.5], [np.nan, 9, np.nan]])).tolist() == [1.5, 1.75]
+    largest = Formula(weights=np.array([2.0, 0.0, 1.0]), fill=np.zeros(3), intercept=1.0, pool=lambda t: t.max(axis=1))
+    assert largest.predict(np.array([[0.2, 9, 0.9], [0.6, 9, 0.9]])).tolist() == [1.9, 2.2]
+    # what no metric has a weight in is the intercept alone, whatever the pool
+    assert pooled(np.ones((2, 3)), np.zeros(3), lambda terms: terms.max(axis=1)).tolist() == [0, 0]
+
+
+def test_missing_scores_are_filled_by_the_mean_of_their_metric() -> None:
+    of = lesson(3)
+    x, means = of.filled
+    np.testing.assert_allclose(means, np.nanmean(of.x, axis=0))
+    np.testing.assert_allclose(x, fill(of))
+    nothing = replace(of, x=np.full_like(of.x, np.nan))
+    assert (nothing.filled[1] == 0.5).all()
+
+
+def test_ratings_are_standardised_and_constant_ones_are_not_divided() -> None:
+    of = lesson(1)
+    y, mean, spread = of.standardised
+    np.testing.assert_allclose([y.mean(), y.std()], [0, 1], atol=1e-12)
+    np.testing.assert_allclose(y * spread + mean, of.y)
+    assert replace(of, y=np.full(80, 3.0)).standardised[1:] == (3.0, 1.0)
+
+
+def test_weights_are_put_on_people_s_scale_by_least_squares_and_never_turn() -> None:
+    of = lesson(2)
+    weights = np.array([1.0, 0.5, 0.0, 0.0, 0.0])
+    score = fill(of) @ weights
+    slope, intercept = np.polyfit(score, of.y, 1)
+    got = of.calibrated(weights)
+    np.testing.assert_allclose(got.weights, slope * weights)
+    assert got.intercept == pytest.approx(intercept)
+    against = replace(of, y=-of.y).calibrated(weights)
+    np.testing.assert_allclose(against.weights, 1e-6 * weights)
+    assert replace(of, x=np.full_like(of.x, 0.5)).calibrated(weights).predict(of.x).std() < 1e-5
+
+
+def test_groups_are_drawn_whole_and_copies_are_items_of_their_own() -> None:
+    of = lesson(4, items=10)  # five groups of two items of four systems
+    again = of.resampled(np.random.default_rng(0))
+    drawn = np.random.default_rng(0).choice(np.arange(5), size=5)
+    assert len(set(drawn)) < 5
+    np.testing.assert_array_equal(again.y, np.concatenate([of.y[of.groups == group] for group in drawn]))
+    np.testing.assert_array_equal(again.groups, np.repeat(drawn, 8))
+    # two copies of an item are never compared with each other
+    assert len(set(again.items)) == 10
+    assert (np.bincount(again.items) == 4).all()
+    fold = again.inner_folds()
+    assert all(len(set(fold[again.groups == group])) == 1 for group in set(drawn))
+
+
+def test_scores_of_folds_are_those_of_their_rows() -> None:
+    of = lesson(5)
+    fold, predicted = np.arange(80) % 4, fill(of)[:, 0]
+    expected = [tau(predicted[fold == f], of.y[fold == f]) for f in range(4)]
+    np.testing.assert_allclose(of.fold_scores(predicted, fold), expected)

@@ -1,0 +1,69 @@
+"""What all methods have in common: rows one by one, metrics not used, scales of people."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from custodes.combining.methods import METHODS
+from tests.combining.methods.test_method import fitted, lesson
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_predicts_a_row_the_same_alone_and_among_others(name: str) -> None:
+    of = lesson(p=12)
+    formula = fitted(name, of)
+    together = formula.predict(of.x)
+    assert np.isfinite(together).all()
+    alone = np.concatenate([formula.predict(row[np.newaxis]) for row in of.x[:9]])
+    assert together[:9].tobytes() == alone.tobytes()
+    assert formula.predict(np.asfortranarray(of.x)).tobytes() == together.tobytes()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_metrics_not_used_do_not_matter(name: str) -> None:
+    of = lesson(p=8)
+    formula = fitted(name, of)
+    changed = of.x.copy()
+    others = np.setdiff1d(np.arange(8), formula.used)
+    changed[:, others] = 1 - changed[:, others]
+    np.testing.assert_array_equal(formula.predict(changed), formula.predict(of.x))
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("p", [1, 5])
+def test_the_planted_signal_is_learnt(name: str, p: int) -> None:
+    train, fresh = lesson(1, p=p), lesson(2, p=p)
+    assert stats.kendalltau(fitted(name, train).predict(fresh.x), fresh.y).statistic > 0.3
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_people_who_say_the_same_in_training_are_predicted_by_what_they_say(name: str) -> None:
+    of = replace(lesson(), y=np.full(80, 3.5))
+    np.testing.assert_allclose(fitted(name, of).predict(of.x), 3.5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_metric_without_a_score_in_training_does_not_matter(name: str) -> None:
+    of = lesson()
+    gone = np.column_stack([np.full(len(of.x), np.nan), of.x])
+    formula = fitted(name, replace(of, x=gone))
+    if name != "gp":  # it draws a weight for it, of which nothing is left but the intercept
+        assert 0 not in formula.used
+    order = formula.predict(gone)
+    held = np.column_stack([np.linspace(0, 1, len(of.x)), of.x])
+    assert np.isfinite(formula.predict(held)).all()
+    if name != "gp":
+        np.testing.assert_array_equal(formula.predict(held), order)
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("scale", [1e-9, 4.0, 1e30])
+def test_what_people_s_scale_is_does_not_matter(name: str, scale: float) -> None:
+    of, fresh = lesson(), lesson(9).x[:20]
+    there = fitted(name, of).predict(fresh)
+    moved = fitted(name, replace(of, y=(of.y + 8) * scale)).predict(fresh)
+    np.testing.assert_allclose(moved / scale - 8, there, atol=1e-5)

@@ -1,0 +1,53 @@
+"""Boosted trees against XGBoost itself, the blend against its halves, and what pruning keeps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import xgboost
+
+from custodes.stats.learning import boost, ridge
+from tests.combining.methods.test_method import fill, fitted, lesson
+
+
+def trained(x: np.ndarray, y: np.ndarray) -> Any:
+    """The settings of the house, given to XGBoost itself."""
+    options = {"max_depth": 2, "learning_rate": 0.05, "subsample": 0.8, "seed": 0, "nthread": 1, "tree_method": "hist"}
+    model = xgboost.train(options, xgboost.DMatrix(x, label=y), num_boost_round=15)
+    return lambda rows: model.predict(xgboost.DMatrix(rows)).astype(np.float64)
+
+
+def test_xgboost_is_xgboost_and_blend_its_mean_with_ridge() -> None:
+    of, fresh = lesson(3), lesson(4)
+    reference = trained(of.x, of.y)(fresh.x)
+    np.testing.assert_allclose(fitted("xgboost", of).predict(fresh.x), reference, atol=1e-6)
+    learnt = ridge.ridge(of.x, of.y, groups=of.groups)
+    clipped = trained(np.clip(of.x, learnt.low, learnt.high), of.y)(np.clip(fresh.x, learnt.low, learnt.high))
+    both = (ridge.predict(learnt, fresh.x) + clipped) / 2
+    np.testing.assert_allclose(fitted("blend", of).predict(fresh.x), both, atol=1e-6)
+
+
+def test_trees_keep_only_what_they_split_on_and_predict_the_same() -> None:
+    of = lesson(p=2)
+    idle = np.full((len(of.x), 3), 0.5)
+    whole = fitted("xgboost", replace(of, x=np.column_stack([idle, of.x])))
+    assert whole.used.tolist() == [3, 4]
+    assert whole.importance.sum() == pytest.approx(1)
+    alone = fitted("xgboost", of)
+    rows = np.column_stack([idle + 0.3, of.x])
+    np.testing.assert_array_equal(whole.predict(rows), alone.predict(of.x))
+
+
+def test_pruning_tells_its_steps_and_keeps_what_matters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(boost.SETTINGS, "rounds", 40)
+    of = lesson(items=40, p=6)
+    formula = fitted("xgboost-pruned", replace(of, x=fill(of)))
+    assert [len(step.kept) for step in formula.pruned] == [6, 5, 4, 3, 2, 1]
+    assert sorted(step.removed for step in formula.pruned) == list(range(6))
+    assert {step.removed for step in formula.pruned[-2:]} == {0, 1}
+    best = max(range(6), key=lambda k: (formula.pruned[k].score, k))
+    assert set(formula.used) <= {step.removed for step in formula.pruned[best:]}
+    assert {0, 1} <= set(formula.used)

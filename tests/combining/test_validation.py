@@ -1,0 +1,226 @@
+"""Honest validation: nothing of what is held out reaches a fit, whatever the folds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+from custodes.combining import validation
+from custodes.combining.combine import Combine
+from custodes.combining.methods import METHODS, Lesson
+from custodes.combining.task import outer_folds, task
+from custodes.combining.validation import Terms, tried
+from custodes.data.study import Study
+from custodes.errors import OptionError
+from custodes.progress import silent
+from tests.combining.test_combine import QUICK, asked, column, content, folds_used, generator, held, noise, rules
+from tests.combining.test_task import ITEMS, N_SYSTEMS, planted, table_of_items
+from tests.evaluate.test_judges import Scores, judged
+
+pytestmark = pytest.mark.usefixtures("small")
+
+
+@pytest.mark.parametrize(("names", "seeds"), [(QUICK, 5), (("auto",), 4), (("gp", "xgboost-pruned"), 4)])
+def test_pure_noise_is_worth_nothing_to_any_method(names: tuple[str, ...], seeds: int) -> None:
+    found = [asked(noise(100 + seed, p=12 if names == QUICK else 6), method=names).comparison for seed in range(seeds)]
+    for name in names:
+        for statistic in ("kendall", "pearson"):
+            own = np.array([column(table, statistic)[name] for table in found])
+            limit = stats.t.ppf(0.999, seeds - 1) * own.std(ddof=1) / np.sqrt(seeds)
+            assert abs(own.mean()) < min(limit, 0.25), (name, statistic)  # what is leaked would be .4 and more
+
+
+def test_fingerprints_of_items_do_not_tell_what_people_say_of_other_items() -> None:
+    # People's ratings depend on the cluster alone, and each metric knows a cluster by heart.
+    found = []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        cluster = np.arange(20) // 2
+        level = rng.normal(size=10)[cluster][:, np.newaxis] + 0.3 * rng.normal(size=(20, 3))
+        scores: dict[tuple[str, str], np.ndarray] = {("ann", ""): level}
+        for k in range(15):
+            scores[f"m{k:02}", ""] = rng.normal(size=10)[cluster][:, np.newaxis] + 0.01 * rng.normal(size=(20, 3))
+        items = table_of_items(20, cluster=[f"c{c}" for c in cluster])
+        made = asked(judged(scores).describe(items=items), method=("ridge", "xgboost"))
+        found.append(made.comparison["kendall"].to_numpy())
+    mean, sd = np.mean(found, axis=0), np.std(found, axis=0, ddof=1)
+    assert (mean < 3 * sd / np.sqrt(len(found))).all()
+
+
+def lessons(scores: Scores, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[list[Lesson], Combine]:
+    """What every fit learnt from: of the five folds, then of everything."""
+    seen: list[Lesson] = []
+
+    def spy(lesson: Lesson) -> Any:
+        seen.append(lesson)
+        return METHODS["ridge"].fit(lesson)
+
+    with monkeypatch.context() as patch:
+        patch.setitem(METHODS, "best", replace(METHODS["best"], fit=spy))
+        patch.setattr(validation, "each", lambda answer, jobs, rng, **rest: [answer(job, rng) for job in jobs])
+        made = asked(scores, method="best", **options)
+    return seen, made
+
+
+def test_what_is_held_out_changes_neither_the_fit_nor_the_scale(monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = planted()
+    (fold,) = outer_folds(task(judged(scores).select(), target=None), "item", repeats=1, rng=generator())
+    out = fold[:, 0] == 2
+    changed = {key: values.copy() for key, values in scores.items()}
+    changed["ann", ""][out] = np.random.default_rng(5).normal(size=(out.sum(), N_SYSTEMS)) * 50
+    changed["a", ""][np.flatnonzero(out)[0]] = 1e6
+    changed["noise", ""][np.flatnonzero(out)[1]] = -1e6
+    before, first = lessons(scores, monkeypatch)
+    after, second = lessons(changed, monkeypatch)
+    np.testing.assert_array_equal(before[2].x, after[2].x)  # the training part of fold 2
+    np.testing.assert_array_equal(before[2].y, after[2].y)
+    assert set(before[2].items) == set(np.flatnonzero(~out))
+    same = np.flatnonzero(out)[2:]  # items of the fold whose metrics are as they were
+    np.testing.assert_array_equal(held(first, "best")[same], held(second, "best")[same])
+    clipped = held(second, "best")[np.flatnonzero(out)[0]]  # an outlier is at the end of the scale of the training part
+    assert (np.abs(clipped) < 10).all()
+    for f in (0, 1, 3, 4):  # where it is trained on it matters
+        assert (before[f].x != after[f].x).any()
+
+
+def test_every_choice_is_made_within_the_training_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, _ = lessons(planted(), monkeypatch)
+    assert len(seen) == 6
+    for lesson in seen[:5]:
+        assert lesson.x.min() == 0  # scaled by its own least and largest
+        assert lesson.x.max() == 1
+        assert 60 <= len(lesson.y) <= 64 + 4
+    np.testing.assert_array_equal(seen[5].y, planted()["ann", ""].ravel())
+    everything = np.concatenate([np.setdiff1d(np.arange(ITEMS), lesson.items) for lesson in seen[:5]])
+    assert sorted(everything) == list(range(ITEMS))
+
+
+def test_the_best_metric_is_chosen_fold_by_fold() -> None:
+    # Two noise metrics, each agreeing with people by chance somewhere: the choice must not see what it is scored on.
+    found = [asked(noise(seed, p=20), method="best").comparison["kendall"].item() for seed in range(10)]
+    assert abs(np.mean(found)) < 3 * np.std(found, ddof=1) / np.sqrt(10)
+    best = []
+    for seed in range(10):
+        scores = noise(seed, p=20)
+        human = scores["ann", ""].ravel()
+        best.append(
+            max(stats.kendalltau(human, values.ravel()).statistic for key, values in scores.items() if key[0] != "ann")
+        )
+    assert np.mean(best) > np.mean(found) + 0.15  # what choosing on everything would promise
+
+
+def test_held_out_predictions_come_from_the_other_folds_alone() -> None:
+    scores = planted()
+    (fold,) = folds_used(judged(scores))
+    predicted = held(asked(scores), "ridge")
+    for f in range(5):
+        own = {key: values.copy() for key, values in scores.items()}
+        own["ann", ""][fold[:, 0] == f] = np.nan
+        model = asked(own).model  # fitted on the rest
+        ratings, _ = model.score(judged(scores))
+        there = ratings["score"].to_numpy().reshape(ITEMS, N_SYSTEMS)[fold[:, 0] == f]
+        np.testing.assert_allclose(predicted[fold[:, 0] == f], there, atol=1e-9)
+
+
+def test_no_method_depends_on_the_others() -> None:
+    names = ("gp", "auto")
+    together = column(asked(planted(), method=names).comparison, "kendall")
+    for name in names:
+        assert column(asked(planted(), method=name).comparison, "kendall")[name] == together[name]
+    assert column(asked(planted(), method=names[::-1]).comparison, "kendall") == together
+
+
+def test_one_system_at_a_time() -> None:
+    scores = planted()
+    made = asked(scores, folds="system", method=("ridge", "equal"))
+    predicted = held(made, "ridge")
+    taus = [stats.kendalltau(scores["ann", ""][:, k], predicted[:, k]).statistic for k in range(N_SYSTEMS)]
+    assert made.comparison["kendall"][0] == pytest.approx(np.mean(taus))
+    assert made.comparison["accuracy"].is_null().all()  # no two outputs of an item are held out together
+    without = {key: np.delete(values, 2, axis=1) for key, values in scores.items()}
+    there, _ = asked(without).model.score(judged(scores))
+    assert predicted[:, 2] == pytest.approx(there.filter(system="C")["score"].to_numpy(), abs=1e-9)
+
+
+def two_sets() -> Study:
+    """Where people are asked for one thing in one data set, and for its opposite in the other."""
+    scores = planted(items=24)
+    scores["ann", ""][12:] *= -1
+    labels = ["news"] * 12 + ["chat"] * 12
+    return judged(scores).describe(items=table_of_items(24, dataset=labels, group=labels))
+
+
+@pytest.mark.parametrize("by", ["dataset", "group"])
+def test_fitted_on_one_data_set_and_tested_on_the_other(by: str) -> None:
+    study = two_sets()
+    made = asked(study, folds=by, method=("ridge", "xgboost"))
+    assert (made.comparison["kendall"] < -0.4).all()  # what one teaches is wrong of the other
+    predicted = held(made, "ridge", items=24)
+    chat = asked(study, group="chat").model
+    ratings, _ = chat.score(study)
+    news = ratings.filter(pl.col("item") < "i012")["score"].to_numpy().reshape(12, N_SYSTEMS)
+    np.testing.assert_allclose(predicted[:12], news, atol=1e-9)
+
+
+def test_items_that_a_file_does_not_name_are_neither_used_nor_scored_and_counted(tmp_path: Path) -> None:
+    scores = planted()
+    file = tmp_path / "folds.csv"
+    named = table_of_items(fold=["xyz"[k % 3] for k in range(ITEMS)])[:15]
+    named.write_csv(file)
+    made = asked(scores, folds=str(file))
+    assert rules(made)["not-in-folds"].startswith(f"{5 * N_SYSTEMS} rated outputs are in no fold of")
+    assert np.isnan(held(made, "ridge")[15:]).all()
+    poisoned = {key: values.copy() for key, values in scores.items()}
+    poisoned["ann", ""][15:] *= -20
+    poisoned["a", ""][15:] *= 1000
+    again = asked(poisoned, folds=str(file))
+    np.testing.assert_array_equal(held(again, "ridge"), held(made, "ridge"))
+    assert made.path["score"].to_list() == pytest.approx(again.path["score"].to_list())
+    assert content(again.model) != content(made.model)  # the model is of everything
+    assert asked(scores, folds=file).to_dict()["provenance"] == made.to_dict()["provenance"]  # a path is a file, too
+
+
+def terms(*names: str, **options: Any) -> Terms:
+    given = {"objective": "kendall", "folds": "item", "repeats": 1, "top": None, "costs": None}
+    more = {"confidence": 0.95, "resamples": 0, **options}
+    return Terms(methods=tuple(METHODS[name] for name in names), **{**given, **more})
+
+
+def test_a_trial_is_scored_fold_by_fold_and_averaged_over_repeats() -> None:
+    scores = planted()
+    trial = tried(task(judged(scores).select(), target=None), terms("ridge", "best", repeats=3), generator(), silent)
+    assert trial.methods == ["ridge", "best"]
+    assert trial.predicted.shape == (3, 2, ITEMS, N_SYSTEMS)
+    human = scores["ann", ""]
+    taus = np.array(
+        [
+            [[stats.kendalltau(human[fold == f], own[fold == f]).statistic for own in predicted] for f in range(5)]
+            for fold, predicted in zip(trial.folds, trial.predicted, strict=True)
+        ]
+    )
+    np.testing.assert_allclose(np.stack(trial.repeat_scores()), taus)
+    np.testing.assert_allclose(trial.scores(), [taus.mean(axis=(0, 1))])
+    assert (trial.used == [3, 1]).all()
+    assert (trial.seconds > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"objective": "kendal"}, "did you mean 'kendall'"),
+        ({"confidence": 1.0}, "confidence"),
+        ({"resamples": -1}, "resamples"),
+        ({"repeats": 0}, "repeats"),
+        ({"top": 0}, "top"),
+        ({"objective": "accuracy", "folds": "system"}, "holds out one: no pair"),
+    ],
+)
+def test_terms_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        terms("ridge", **options)

@@ -1,0 +1,56 @@
+"""Battles: verdicts as words or numbers, with or without who gave them."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from custodes.data.readers import read
+
+BATTLES = pl.DataFrame({"item": [1, 2, 3, 4], "model_a": "A", "model_b": "B", "rater": "judge", "kind": "metric"})
+
+
+@pytest.mark.parametrize(
+    ("verdict", "preference"),
+    [
+        ("model_a", 1),
+        ("Model_B", -1),
+        ("tie", 0),
+        ("both_bad", 0),
+        ("tie (bothbad)", 0),
+        ("TIE (both bad)", 0),
+        ("model a", 1),
+    ],
+)
+def test_battles_verdicts(verdict: str, preference: int) -> None:
+    study = read(BATTLES.head(1).with_columns(winner=pl.lit(verdict)))
+    assert study.preferences.frame.row(0) == ("1", "A", "B", "judge", "", "0", "", preference)
+    assert ("both-bad" in {note.rule for note in study.notes}) is ("bad" in verdict.lower())
+
+
+def test_battles_by_preference_with_order_and_aspect() -> None:
+    frame = pl.DataFrame(
+        {
+            "item": 1,
+            "system_a": "B",
+            "system_b": "A",
+            "preference": ["1", "-1.0"],
+            "rater": "j",
+            "order": ["ab", "ba"],
+            "aspect": "x",
+        }
+    )
+    study = read(frame)
+    assert study.preferences.frame.rows() == [
+        ("1", "A", "B", "j", "x", "0", "ba", -1),
+        ("1", "A", "B", "j", "x", "0", "ab", 1),
+    ]
+    assert study.raters.kind == {"j": ""}
+
+
+def test_battles_without_a_rater_are_one_persons() -> None:
+    study = read(BATTLES.drop("rater", "kind").with_columns(winner=pl.lit("tie")))
+    assert study.raters.kind == {"human": "human"}
+    assert [note.message for note in study.notes] == [
+        "table: no column 'rater'; all verdicts are taken for those of one person, 'human'"
+    ]

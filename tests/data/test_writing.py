@@ -1,0 +1,76 @@
+"""Long tables out: what is written is what `read` takes back, the same bytes each time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from custodes.data.readers import read
+from custodes.data.study import Study
+from custodes.data.writing import SUFFIXES, check_suffix, long_tables, write_table
+from custodes.errors import OptionError
+
+FORMS = [*SUFFIXES, ".csv.gz", ".jsonl.gz", ".TSV"]
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    """Scores, verdicts, texts, and what is known of raters and items."""
+    scores = pl.DataFrame(
+        {"item": ["i,1", "i,1", "2"], "system": ["A", "B", "A"], "rater": "ann", "score": [1.5, 2, 3]}
+    )
+    verdicts = pl.DataFrame(
+        {"item": ["2"], "system_a": ["A"], "system_b": ["B"], "rater": ["judge"], "preference": [1]}
+    )
+    texts = tmp_path / "texts.jsonl"
+    texts.write_text(
+        '{"item": "2", "source": "q", "references": ["r"], "outputs": {"B": "b", "A": "a\\n"}}\n'
+        '{"item": "i,1", "outputs": {"A": "z"}}\n'
+    )
+    raters = pl.DataFrame({"rater": ["ann", "judge"], "kind": ["human", "metric"]})
+    items = pl.DataFrame({"item": ["i,1", "2"], "cluster": ["c", "c"], "weight": [2.0, 1.0]})
+    return read(scores, verdicts, texts, raters=raters, items=items)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_written_is_read_back(study: Study, tmp_path: Path, form: str) -> None:
+    tables = long_tables(study)
+    assert list(tables) == ["ratings", "battles", "raters", "items", "outputs"]
+    paths = {name: write_table(tables[name], tmp_path / f"{name}{form}") for name in ("ratings", "battles", "items")}
+    texts = write_table(tables["outputs"], tmp_path / "outputs.jsonl")
+    again = read(paths["ratings"], paths["battles"], texts, items=paths["items"])
+    assert again.ratings.frame.equals(study.ratings.frame)
+    assert again.preferences.frame.equals(study.preferences.frame)
+    assert again.raters.kind == {"ann": "human", "judge": "metric"}
+    assert again.items.frame.equals(study.items.frame)
+    assert again.outputs is not None
+    assert again.outputs.texts.sort("item", "system").equals(study.outputs.texts.sort("item", "system"))
+    assert again.outputs.sources.sort("item").equals(study.outputs.sources.sort("item"))
+
+
+def test_tables_without_rows_are_left_out() -> None:
+    assert list(long_tables(read(pl.DataFrame({"item": [1], "system": ["A"], "ann": [1]})))) == ["ratings", "raters"]
+
+
+@pytest.mark.parametrize("form", [".csv.gz", ".parquet"])
+def test_the_same_table_gives_the_same_bytes(tmp_path: Path, form: str) -> None:
+    table = pl.DataFrame({"a": [1, 2]})
+    one, other = (write_table(table, tmp_path / f"{name}{form}").read_bytes() for name in ("one", "other"))
+    assert one == other
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("a/s.xlsx", "cannot write s.xlsx: suffix '.xlsx' is none of .csv, .tsv, .jsonl, .parquet"),
+        ("s.cvs.gz", "did you mean '.csv'"),
+        ("s", "suffix '' is none of"),
+    ],
+)
+def test_an_unknown_suffix_is_refused_before_anything_is_written(name: str, message: str) -> None:
+    with pytest.raises(OptionError) as error:
+        check_suffix(name)
+    assert message in str(error.value)
+    assert check_suffix("s.CSV.gz") == ".csv"

@@ -1,0 +1,133 @@
+"""What estimators take and give: counts and their mirror images, intervals by t, evidence as far as draws go."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import stats
+
+from custodes.stats.correction.estimator import Counts, Estimate, Estimator, Evidence, decide
+
+TABLES = hnp.arrays(np.int64, st.tuples(st.integers(1, 6), st.just(15)), elements=st.integers(0, 3))
+
+
+def counts_of(rows: np.ndarray) -> Counts:
+    """Tables from rows of 15: nine paired, three of the metric alone, three of people alone."""
+    return Counts(rows[:, :9].reshape(-1, 3, 3), rows[:, 9:12], rows[:, 12:])
+
+
+def mirrored(rows: np.ndarray) -> np.ndarray:
+    """Rows of tables with the two systems exchanged."""
+    return np.concatenate([rows[:, 8::-1], rows[:, 11:8:-1], rows[:, :11:-1]], axis=1)
+
+
+def test_both_sides_are_counted_on_all_that_they_rated():
+    counts = Counts(np.arange(9).reshape(3, 3), np.array([10, 20, 30]), np.array([1, 2, 3]))
+    assert counts.human.tolist() == [0 + 1 + 2 + 1, 3 + 4 + 5 + 2, 6 + 7 + 8 + 3]
+    assert counts.metric.tolist() == [0 + 3 + 6 + 10, 1 + 4 + 7 + 20, 2 + 5 + 8 + 30]
+    assert counts.shape == ()
+    many = Counts(*(np.broadcast_to(part, (2, 5, *part.shape)) for part in counts))
+    assert many.shape == (2, 5)
+    assert [part.shape for part in many.flat] == [(10, 3, 3), (10, 3), (10, 3)]
+    with pytest.raises(AssertionError):
+        _ = Counts(counts.paired, many.metric_only, counts.human_only).shape
+
+
+def test_a_table_from_a_row():
+    table = Counts.of_row(np.arange(15))
+    assert table.paired.tolist() == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
+    assert (table.metric_only.tolist(), table.human_only.tolist()) == ([9, 10, 11], [12, 13, 14])
+    assert {part.dtype for part in table} == {np.dtype(np.float64)}
+
+
+@given(TABLES)
+@settings(deadline=None)
+def test_every_table_stands_once_up_to_its_mirror_image(rows):
+    rows = np.concatenate([rows, mirrored(rows)])
+    distinct, even, where, swapped = counts_of(rows).distinct()
+    made = distinct[where]
+    np.testing.assert_array_equal(np.where(swapped[:, np.newaxis], mirrored(made), made), rows)
+    for table, mirror, own in zip(distinct, mirrored(distinct), even, strict=True):
+        assert own == (mirror == table).all()
+        assert sum((other == table).all() or (other == mirror).all() for other in distinct) == 1
+    half = len(rows) // 2
+    assert (where[:half] == where[half:]).all()
+    assert (swapped[:half] != swapped[half:])[~even[where[:half]]].all()
+    assert not swapped[even[where]].any()
+
+
+def test_an_estimate_of_the_margin_alone_has_no_shares_and_no_draws():
+    made = Estimate.of_margin(np.array([0.1, 0.2]), np.zeros(2), np.ones(2), np.full(2, 0.7))
+    assert made.p.shape == made.p_low.shape == made.p_high.shape == (2, 3)
+    assert np.isnan(made.p).all()
+    assert np.isnan(made.effective_draws).tolist() == [True, True]
+    assert (made.margin.tolist(), made.margin_low.tolist(), made.margin_high.tolist()) == ([0.1, 0.2], [0, 0], [1, 1])
+
+
+def test_an_estimator_says_nothing_after_its_answer_unless_it_is_told_to():
+    own = Estimator(name="own", label="Own", doc="", estimate=lambda counts, **_: None)
+    assert list(own.remarks(None, "")) == []
+    assert own != Estimator(name="own", label="Own", doc="", estimate=own.estimate)  # a value, compared as itself
+
+
+def test_decisions_are_those_of_algorithm_1():
+    theta = np.array([0.9751, 0.975, 0.5, 0.025, 0.0249, np.nan])
+    decided = decide(theta, gamma=0.05)
+    assert decided.tolist() == [1, 0, 0, 0, -1, 0]
+    assert decided.dtype == np.int8
+    np.testing.assert_array_equal(decide(1 - theta, gamma=0.05)[:5], -decided[:5])
+
+
+def test_intervals_by_t_are_clipped_and_open_without_an_error():
+    estimate = Estimate.by_t(
+        np.array([0.2, 0.95, np.nan, 0.0]),
+        np.array([0.1, 0.1, np.nan, 0.0]),
+        np.array([9.0, np.inf, -1.0, 5.0]),
+        confidence=0.9,
+    )
+    reach = stats.t.ppf(0.95, 9) * 0.1
+    np.testing.assert_allclose(estimate.margin_low, [0.2 - reach, 0.95 - stats.norm.ppf(0.95) * 0.1, -1, 0])
+    np.testing.assert_allclose(estimate.margin_high, [0.2 + reach, 1, 1, 0])
+    np.testing.assert_allclose(estimate.theta, [stats.t.cdf(2, 9), stats.norm.cdf(9.5), 0.5, 0.5])
+
+
+def drawn(theta: list[float], draws: float) -> Estimate:
+    n = len(theta)
+    p = np.tile([0.5, 0.2, 0.3], (n, 1))
+    return Estimate(
+        p=p,
+        p_low=p - 0.1,
+        p_high=p + 0.1,
+        margin=np.full(n, 0.2),
+        margin_low=np.full(n, -0.1),
+        margin_high=np.full(n, 0.6),
+        theta=np.array(theta),
+        effective_draws=np.full(n, draws),
+    )
+
+
+def test_draws_resolve_no_more_than_their_number():
+    # 98 draws, all on one side, and one on either side of a uniform prior: 99/100
+    seen = Evidence.of(drawn([0.0, 0.004, 0.5, 1.0], 98.0), gamma=0.1)
+    assert seen.theta.tolist() == pytest.approx([0.01, 0.01, 0.5, 0.99])
+    closed = Evidence.of(drawn([0.0, 1e-9, 1.0], np.nan), gamma=0.1)
+    assert closed.theta.tolist() == [0, 1e-9, 1]
+    assert seen.sd == pytest.approx(np.full(4, 0.7 / (2 * stats.norm.isf(0.05))))
+    assert (seen.margin[0], seen.low[0], seen.high[0], seen.p[0].tolist()) == (0.2, -0.1, 0.6, [0.5, 0.2, 0.3])
+
+
+def test_quick_evidence_resolves_no_more_either():
+    made = {"margin": np.zeros(3), "sd": np.ones(3), "p": np.full((3, 3), 1 / 3)}
+    theta = np.array([0.0, 0.5, 1.0])
+    assert Evidence.quick(theta=theta, draws=np.full(3, 98.0), **made).theta.tolist() == pytest.approx(
+        [0.01, 0.5, 0.99]
+    )
+    closed = Evidence.quick(theta=theta, **made)
+    assert closed.theta.tolist() == [0, 0.5, 1]
+    assert np.isnan([closed.low, closed.high]).all()
+    some = closed.where(np.array([True, False, True]))
+    assert some.theta.tolist() == [0, 1]
+    assert some.p.shape == (2, 3)
