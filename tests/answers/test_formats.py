@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from custodes.evaluate.formats import html, latex, markdown
-from custodes.evaluate.tables import View
+from custodes.answers.formats import html, latex, markdown
+from custodes.answers.tables import View
 
 EVIL = r"<b>|&_%$#{}~^\x"
 MADE = View(

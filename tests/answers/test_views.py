@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custodes.evaluate.tables import Table, View, count, flag, label, labels, p_value, score, share
-from custodes.evaluate.views import bounds, cell, number, parts, titled, views
+from custodes.answers.tables import Table, View, count, flag, label, labels, p_value, score, share
+from custodes.answers.views import bounds, cell, number, parts, titled, views
 
 COLUMNS = (
     label("metric", "its name"),
