@@ -72,7 +72,7 @@
   const minus = (text) => text.replace(/^-(?=0(\.0*)?$)/, "").replace("-", "−");
   const decimal = (value, digits) => (value === null ? "–" : minus(value.toFixed(digits)));
   const share = (value) =>
-    value === null ? "–" : value > 0 && value < 0.005 ? "under 1 %"
+    value === null ? "–" : value > 0 && value <= 0.005 ? "under 1 %"
       : value >= 0.995 && value < 1 ? "over 99 %" : `${Math.round(100 * value)} %`;
 
   function cell(row, column) {

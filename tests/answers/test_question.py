@@ -1,0 +1,124 @@
+"""Questions: an explicit signature, checked names of arguments, and what their answers say of how they were asked."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Unpack, get_type_hints
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.answers.question import Rng, options_of, question, recorded
+from custodes.answers.result import Result, result
+from custodes.answers.setting import DEFAULTS, Setting
+from custodes.answers.tables import count, table
+from custodes.data.notes import Note
+from custodes.data.study import Study
+from custodes.progress import Progress, silent
+from custodes.questions import QUESTIONS, RESULTS
+
+
+@result
+class Guess(Result):
+    """A result of one number."""
+
+    guess: pl.DataFrame = table("One row.", count("n", "how many"), by="")
+
+
+@question("custodes guess demo", most="The largest.", path="A file.")
+def guess(
+    study: Study,
+    *,
+    most: int = 10,
+    path: Path | None = None,
+    rng: Rng = 0,
+    progress: Progress = silent,
+    **setting: Unpack[Setting],
+) -> Guess:
+    """A number below `most`."""
+    drawn = int(np.random.default_rng(rng).integers(most))
+    notes = [Note(rule="a", message="counted", count=2), Note(rule="b", message="told")]
+    return Guess.of([Guess.part(guess={"n": drawn})], notes)
+
+
+def test_the_signature_names_every_argument_with_its_default() -> None:
+    parameters = inspect.signature(guess).parameters
+    assert list(parameters) == ["study", "most", "path", *DEFAULTS, "rng", "progress"]
+    for name, value in DEFAULTS.items():
+        assert parameters[name].default == value
+        assert parameters[name].kind is inspect.Parameter.KEYWORD_ONLY
+    assert guess.__name__ == "guess"
+    assert guess.__doc__ == "A number below `most`."
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_every_question_has_one(name: str) -> None:
+    asked = QUESTIONS[name]
+    about, *rest = inspect.signature(asked).parameters.values()
+    assert about.kind is about.POSITIONAL_OR_KEYWORD
+    assert all(own.kind is own.KEYWORD_ONLY and own.default is not own.empty for own in rest)
+    assert {"rng", "progress"} <= {own.name for own in rest}
+    assert get_type_hints(asked)["return"] is RESULTS[name]
+    assert asked.example.startswith("custodes ")
+    for option in options_of(asked):
+        assert option.help.endswith((".", "?")), option
+
+
+def test_an_unknown_argument_is_told_with_the_one_that_was_meant() -> None:
+    study = cu.read("demo")
+    with pytest.raises(
+        TypeError, match=r"unknown argument 'mots' \(did you mean 'most'\?\); arguments: most, path, human"
+    ):
+        guess(study, mots=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="did you mean 'systems'"):
+        guess(study, system="A")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="too many positional arguments"):
+        guess(study, 3)  # type: ignore[misc]
+    with pytest.raises(TypeError, match="missing a required argument: 'study'"):
+        guess()  # type: ignore[call-arg]
+
+
+def test_the_answer_says_how_it_was_asked() -> None:
+    study = cu.read("demo")
+    made = guess(study, path=Path("a") / "b", metrics="judge", rng=7)
+    origin = made.provenance
+    assert (origin.question, origin.study, origin.digest, origin.seed) == ("guess", "demo", study.fingerprint(), 7)
+    # defaults as they were then, in the order of the signature; what changes no number is left out
+    assert origin.options == {"most": 10, "path": "a/b", **DEFAULTS, "metrics": "judge"}
+    assert list(origin.options) == ["most", "path", *DEFAULTS]
+    assert set(origin.versions) == {"custodes", "numpy", "polars", "python"}
+    assert [note.message for note in origin.dropped] == ["counted"]
+    assert [note.message for note in made.notes] == ["counted", "told"]
+
+
+def test_the_seed_is_what_is_drawn_from() -> None:
+    study = cu.read("demo")
+    assert guess(study, most=10**9, rng=1).guess.equals(guess(study, most=10**9, rng=1).guess)
+    fresh = guess(study, most=10**9, rng=None)
+    assert fresh.guess.equals(guess(study, most=10**9, rng=fresh.provenance.seed).guess)
+    own = np.random.default_rng(1)
+    first, second = guess(study, most=10**9, rng=own), guess(study, most=10**9, rng=own)
+    assert first.provenance.seed is None
+    assert not first.guess.equals(second.guess)  # it goes on where it was
+
+
+def test_what_is_recorded_of_a_seed() -> None:
+    assert recorded(np.int64(3)) == (3, 3)
+    assert recorded(0) == (0, 0)
+    own = np.random.default_rng(0)
+    assert recorded(own) == (own, None)
+    drawn, seed = recorded(None)
+    assert drawn == seed
+    assert recorded(None)[1] != seed
+
+
+def test_options_know_their_types_and_words() -> None:
+    options = {own.name: own for own in options_of(guess)}
+    assert list(options) == ["most", "path", *DEFAULTS, "rng"]
+    assert (options["most"].kind, options["most"].default, options["most"].help) == (int, 10, "The largest.")
+    assert options["path"].kind == Path | None
+    assert options["ties"].default == "exact"
+    assert options["rng"].help == "Seed of every random number."

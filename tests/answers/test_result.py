@@ -1,0 +1,154 @@
+"""A result of declared tables: what it shows, writes, tells of itself, and how it is made again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import FrozenInstanceError, replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.answers.result import UNASKED, Provenance, Result, result
+from custodes.answers.tables import count, label, score, table
+from custodes.data.notes import Note
+from custodes.errors import OptionError
+from tests.evaluate.test_favoritism import GOLDEN, counts_of
+
+NOTE = Note(rule="few", message="few items", count=3, aspect="x")
+
+
+@result
+class Made(Result):
+    """A result of three tables."""
+
+    main: pl.DataFrame = table(
+        "One row a metric.",
+        label("metric", "its name"),
+        score("tau", "rank correlation", interval=True, best="high"),
+        rows=lambda made: made.main.filter(pl.col("tau") > 0),
+    )
+    rare: pl.DataFrame = table("One row.", count("n", "how many"), essential=False, by="")
+    other: pl.DataFrame = table("One row a target.", count("n", "how many"), by="target")
+
+
+def part(aspect: str) -> dict[str, pl.DataFrame]:
+    return Made.part(
+        aspect,
+        main={"metric": ["<a>", "b"], "tau": [0.5, -0.5], "tau_low": 0.0, "tau_high": np.nan},
+        rare={"n": 1},
+    )
+
+
+MADE = Made.of([part("x"), part("y")], [NOTE, NOTE])
+
+
+def test_tables_are_those_declared_with_their_label_in_front() -> None:
+    assert list(Made.declared()) == ["main", "rare", "other"]
+    assert {name: own.by for name, own in Made.declared().items()} == {"main": "aspect", "rare": "", "other": "target"}
+    assert MADE.main.rows()[0] == ("x", "<a>", 0.5, 0.0, None)
+    assert MADE.main["aspect"].to_list() == ["x", "x", "y", "y"]
+    assert (MADE.rare.rows(), MADE.other.rows()) == ([(1,), (1,)], [])
+    assert MADE.other.schema == {"target": pl.String, "n": pl.Int64}
+    assert MADE.notes == (NOTE,)
+    assert repr(MADE) == "<Made of : main (4 rows), rare (2 rows), other (0 rows)>"
+    with pytest.raises(FrozenInstanceError):
+        MADE.main = MADE.main  # type: ignore[misc]
+
+
+def test_one_table_by_its_name_or_the_first() -> None:
+    assert MADE.to_frame().equals(MADE.main)
+    assert MADE.to_frame("rare").equals(MADE.rare)
+    with pytest.raises(OptionError, match=r"has no table 'rar'; tables: main, rare, other \(did you mean 'rare'\?\)"):
+        MADE.to_frame("rar")
+
+
+def test_essential_tables_that_have_rows_are_shown_and_any_on_request() -> None:
+    assert [view.title for view in MADE.views()] == ["main (x)", "main (y)"]
+    shown = next(MADE.views())
+    assert shown.rows == (("<a>", "0.500"),)
+    assert shown.more == "2 of 4 rows not shown (--table main)"
+    assert [view.rows for view in MADE.views("rare")] == [(("1",), ("1",))]
+    assert [len(view.rows) for view in MADE.views("main")] == [2, 2]
+
+
+def test_it_is_written_for_papers_and_notebooks_with_all_escaped() -> None:
+    assert MADE.to_markdown().startswith("**main (x)**\n")
+    assert r"\begin{tabular}{lr}" in MADE.to_latex("main")
+    page = replace(MADE, notes=(Note(rule="r", message="<script>", count=0),)).to_html()
+    assert page == replace(MADE, notes=(Note(rule="r", message="<script>", count=0),))._repr_html_()
+    assert "&lt;a&gt;" in page
+    assert "<li>&lt;script&gt;</li>" in page
+    assert "<a>" not in page
+    assert "<script>" not in page
+
+
+def test_plain_values_are_json_with_null_for_the_undefined() -> None:
+    made = Provenance(
+        question="made",
+        study="s",
+        digest="d",
+        options={"table": np.array([[0.5, 0.5]]), "rule": cu.Stopping(looks=[10, 20]), "names": ("a", "b")},
+        seed=None,
+        versions={"custodes": "0"},
+        dropped=(NOTE,),
+    )
+    plain = MADE.signed(made).to_dict()
+    assert json.loads(json.dumps(plain)) == plain
+    assert list(plain) == ["question", "provenance", "notes", "main", "rare", "other"]
+    assert plain["provenance"]["options"]["table"] == [[0.5, 0.5]]
+    assert plain["provenance"]["options"]["names"] == ["a", "b"]
+    assert plain["provenance"]["options"]["rule"]["looks"] == [10, 20]
+    assert (
+        plain["notes"]
+        == plain["provenance"]["dropped"]
+        == [{"rule": "few", "message": "few items", "count": 3, "aspect": "x"}]
+    )
+    assert plain["main"][1] == {"aspect": "x", "metric": "b", "tau": -0.5, "tau_low": 0.0, "tau_high": None}
+
+
+def test_a_result_without_a_question_or_a_picture() -> None:
+    assert MADE.provenance is UNASKED
+    assert MADE.status == 0
+    with pytest.raises(OptionError, match="has no picture; its tables: main, rare, other"):
+        MADE.plot()
+
+
+def test_a_provenance_tells_what_was_asked_in_one_line() -> None:
+    made = cu.favoritism(cu.read("demo"), resamples=0, metrics="judge", rng=3)
+    line = str(made.provenance)
+    assert line.startswith(f"favoritism | study=demo | digest={made.provenance.digest} | confidence=0.95 | resamples=0")
+    assert "metrics=judge" in line
+    assert "seed=3" in line
+    assert "human=" not in line  # not asked for
+    assert "\n" not in line
+
+
+def test_it_is_made_again_by_its_question_and_seed() -> None:
+    study = cu.read("demo")
+    fresh = cu.favoritism(study, resamples=20, metrics="judge", aspect="fluency", rng=None)
+    assert fresh.provenance.seed is not None
+    again = fresh.provenance.replay(study)
+    assert again.to_dict() == fresh.to_dict()
+    other = cu.favoritism(study, resamples=20, metrics="judge", aspect="fluency", rng=None)
+    assert not other.pairs.equals(fresh.pairs)  # a fresh seed every time
+
+
+def test_a_callers_own_generator_is_not_replayed_into_other_numbers() -> None:
+    study = cu.read("demo")
+    made = cu.favoritism(study, resamples=20, metrics="judge", aspect="fluency", rng=np.random.default_rng(1))
+    assert made.provenance.seed is None
+    assert json.loads(json.dumps(made.to_dict()))["provenance"]["seed"] is None
+    with pytest.raises(OptionError, match="favoritism: a result drawn from your own generator cannot be made again"):
+        made.provenance.replay(study)
+
+
+def test_a_plan_is_made_again_without_a_study_and_counts_with_theirs() -> None:
+    plan = cu.plan(margins=[0.0, 0.3], items=20, replications=2, rng=4)
+    assert (plan.provenance.study, plan.provenance.digest) == ("assumptions", "")
+    assert plan.provenance.replay().to_dict() == plan.to_dict()
+    counts = counts_of([table for table, _ in GOLDEN])
+    ranked = cu.ranking(counts, resamples=20)
+    assert ranked.provenance.study == "counts"
+    assert ranked.provenance.replay(counts).to_dict() == ranked.to_dict()

@@ -1,0 +1,145 @@
+"""Declared tables: frames are typed, whole, and made of what was declared only."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from custodes.answers.tables import (
+    TABLE,
+    Table,
+    count,
+    flag,
+    label,
+    labels,
+    p_value,
+    probability,
+    score,
+    share,
+    table,
+    with_interval,
+    with_sd,
+)
+
+MADE = Table(
+    doc="One row a metric.",
+    by="aspect",
+    columns=(
+        label("metric", "its name"),
+        labels("friends", "others"),
+        flag("good", "whether"),
+        count("n", "how many", "n"),
+        score("tau", "rank correlation", "τ", interval=True, best="high"),
+        share("half", "a part", sd=True),
+        p_value("p_value", "of a test"),
+        probability("odds", "posterior"),
+    ),
+)
+SCHEMA = {
+    "aspect": pl.String,
+    "metric": pl.String,
+    "friends": pl.List(pl.String),
+    "good": pl.Boolean,
+    "n": pl.Int64,
+    "tau": pl.Float64,
+    "tau_low": pl.Float64,
+    "tau_high": pl.Float64,
+    "half": pl.Float64,
+    "half_sd": pl.Float64,
+    "p_value": pl.Float64,
+    "odds": pl.Float64,
+}
+DATA = {
+    "metric": ["a", "b"],
+    "friends": [["b"], []],
+    "good": [True, None],
+    "n": np.array([3, 4]),
+    "tau": np.array([0.5, np.nan]),
+    "tau_low": None,
+    "tau_high": np.nan,
+    "half": 1,
+    "half_sd": np.float32(0.25),
+    "p_value": [0.1, None],
+    "odds": np.array([1, 0]),
+}
+
+
+def test_a_frame_is_typed_even_where_it_is_empty() -> None:
+    assert MADE.schema == SCHEMA
+    assert MADE.frame({}).schema == SCHEMA
+    assert MADE.frame({}, "fluency").height == 0
+    assert MADE.frame(DATA, "fluency").schema == SCHEMA
+
+
+def test_undefined_is_null_and_single_values_are_repeated() -> None:
+    made = MADE.frame(DATA, "fluency")
+    assert made.rows() == [
+        ("fluency", "a", ["b"], True, 3, 0.5, None, None, 1.0, 0.25, 0.1, 1.0),
+        ("fluency", "b", [], None, 4, None, None, None, 1.0, 0.25, None, 0.0),
+    ]
+    assert not any(made[name].is_nan().any() for name, kind in SCHEMA.items() if kind == pl.Float64)
+
+
+def test_only_single_values_are_one_row_and_no_values_are_none() -> None:
+    one = {
+        name: values if name == "friends" else values[0] for name, values in DATA.items() if hasattr(values, "__len__")
+    }
+    one |= {"friends": [["b"]]}
+    rest = {name: values for name, values in DATA.items() if name not in one}
+    assert MADE.frame(one | rest, "x").height == 1
+    empty = {name: [] if name in one else values for name, values in DATA.items()}
+    assert MADE.frame(empty, "x").rows() == []
+
+
+@pytest.mark.parametrize("change", [{"other": 1}, {"metric": ...}])
+def test_other_columns_than_declared_are_a_bug_that_is_named(change: dict[str, object]) -> None:
+    given = {name: values for name, values in (DATA | change).items() if values is not ...}
+    with pytest.raises(AssertionError, match="other|metric"):
+        MADE.frame(given, "fluency")
+
+
+def test_a_table_may_have_no_label_in_front() -> None:
+    free = Table(doc="One row.", by="", columns=(count("n", "how many"),))
+    assert free.schema == {"n": pl.Int64}
+    assert free.frame({"n": 2}).rows() == [(2,)]
+
+
+def test_arrays_of_any_shape_and_text_fill_a_column() -> None:
+    free = Table(doc="One row.", by="", columns=(score("x", "a number"), label("name", "text")))
+    made = free.frame({"x": np.array([[1.0, np.nan], [3.0, 4.0]])[:, ::-1], "name": np.array(list("abcd"))})
+    assert made["x"].to_list() == [None, 1.0, 4.0, 3.0]
+    assert made["name"].to_list() == list("abcd")
+
+
+def test_a_column_knows_its_names_and_its_words() -> None:
+    tau = MADE.column("tau")
+    assert tau.names == ("tau", "tau_low", "tau_high")
+    assert MADE.column("half").names == ("half", "half_sd")
+    assert tau.label == "τ"
+    assert MADE.column("p_value").label == "P value"
+    assert MADE.numbers == ("n", "tau", "half", "p_value", "odds")
+    assert [own.name for own in MADE.columns if not own.is_number] == ["metric", "friends", "good"]
+    with pytest.raises(StopIteration):
+        MADE.column("aspect")
+
+
+def test_a_field_carries_its_declaration() -> None:
+    own = table("One row.", count("n", "how many"), order="n", essential=False).metadata[TABLE]
+    assert own == Table(doc="One row.", columns=(count("n", "how many"),), order="n", essential=False)
+
+
+def test_intervals_are_percentiles_of_the_draws_after_the_first() -> None:
+    draws = np.concatenate([[[7.0, np.nan]], np.stack([np.arange(101.0), np.full(101, np.nan)], axis=1)])
+    made = with_interval("x", draws, 0.9)
+    assert list(made) == ["x", "x_low", "x_high"]
+    np.testing.assert_array_equal(made["x"], [7.0, np.nan])
+    np.testing.assert_allclose(made["x_low"], [5.0, np.nan])
+    np.testing.assert_allclose(made["x_high"], [95.0, np.nan])
+    assert np.isnan(with_interval("x", draws[:1], 0.9)["x_low"]).all()  # no resamples, no interval
+
+
+def test_spread_over_replications() -> None:
+    made = with_sd("x", np.array([1.0, 2.0, 6.0]))
+    assert made == {"x": 3.0, "x_sd": pytest.approx(np.sqrt(7))}
+    assert np.isnan(with_sd("x", np.array([1.0]))["x_sd"])

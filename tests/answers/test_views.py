@@ -1,0 +1,129 @@
+"""Tables as text: what is shown, how numbers read, which is best, what is left out."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from custodes.answers.tables import Table, View, count, flag, label, labels, p_value, score, share
+from custodes.answers.views import bounds, cell, number, parts, titled, views
+
+COLUMNS = (
+    label("metric", "its name"),
+    score("tau", "rank correlation", "τ-b", interval=True, best="high"),
+    score("error", "of it", best="low"),
+    count("n", "how many", essential=False),
+    share("half", "a part", sd=True),
+    score("never", "never known"),
+)
+MADE = Table(doc="One row a metric.", by="aspect", columns=COLUMNS, order="tau")
+FRAME = pl.concat(
+    MADE.frame(
+        {
+            "metric": ["a", "b", "c"],
+            "tau": [0.1, 0.5, None],
+            "tau_low": [0.08, 0.2, None],
+            "tau_high": [0.12, 0.8, None],
+            "error": [0.2, 0.3, 0.2],
+            "n": [3, 1200, 0],
+            "half": 0.25,
+            "half_sd": [0.1, None, 0.1],
+            "never": None,
+        },
+        aspect,
+    )
+    for aspect in ("x", "y")
+)
+
+
+def test_a_view_an_aspect_with_the_essential_columns_by_their_order() -> None:
+    one, other = views(MADE, FRAME, "the_metrics")
+    assert (one.title, other.title) == ("the metrics (x)", "the metrics (y)")
+    assert one.rows == other.rows
+    assert one.header == ("metric", "tau", "error", "half")  # `never` holds nothing, `n` matters less
+    assert one.labels == ("Metric", "τ-b", "Error", "Half")
+    assert one.numeric == (False, True, True, True)
+    assert one.rows == (
+        ("b", "0.500 [0.20, 0.80]", "0.300", "0.250"),
+        ("a", "0.100 [0.080, 0.120]", "0.200", "0.25 ± 0.10"),
+        ("c", "–", "0.200", "0.25 ± 0.10"),
+    )
+    assert one.more == ""
+
+
+def test_the_best_values_are_marked_all_of_them_and_in_both_directions() -> None:
+    one, _ = views(MADE, FRAME, "m")
+    assert one.best == {(0, 1), (1, 2), (2, 2)}
+    alone = next(iter(views(MADE, FRAME.head(1), "m")))
+    assert alone.best == frozenset()  # one metric is no contest
+
+
+def test_every_column_is_shown_in_its_own_order_on_request() -> None:
+    one, _ = views(MADE, FRAME, "m", every=True)
+    assert one.header == tuple(own.name for own in COLUMNS)
+    assert [row[0] for row in one.rows] == ["a", "b", "c"]
+    assert [row[3] for row in one.rows] == ["3", "1200", "0"]
+
+
+def test_rows_left_out_are_counted() -> None:
+    one, _ = views(MADE, FRAME, "m", left_out=4)
+    assert one.more == "4 of 10 rows not shown (--table m)"
+
+
+def test_a_table_may_be_set_in_another_way_unless_all_is_asked() -> None:
+    own = Table(doc="One row.", by="", columns=COLUMNS, view=lambda frame: [View(title="own", header=(), rows=())])
+    assert [view.title for view in views(own, FRAME, "m")] == ["own"]
+    assert [view.title for view in views(own, FRAME, "m", every=True)] == ["m"]
+
+
+def test_an_empty_table_without_aspects_is_one_empty_view() -> None:
+    (only,) = views(MADE, MADE.frame({}), "m")
+    assert only.title == "m"
+    assert only.rows == ()
+    assert [name for name, _ in parts(FRAME, "aspect")] == ["x", "y"]
+    assert [name for name, _ in parts(FRAME, "")] == [""]
+    assert titled("m", "") == "m"
+
+
+def test_kinds_of_values_as_text() -> None:
+    def told(column: object, **row: object) -> str:
+        return cell({column.name: None, **row}, column)  # type: ignore[attr-defined, arg-type]
+
+    assert told(labels("l", "names"), l=["a", "b"]) == "a, b"
+    assert told(flag("f", "whether"), f=False) == "False"
+    assert told(p_value("p", "of a test"), p=0.00012344) == "0.0001234"
+    assert told(p_value("p", "of a test"), p=0.0) == "0"
+    assert told(p_value("p", "of a test"), p=0.04) == "0.040"
+    assert told(score("s", "a number"), s=None) == "–"
+    assert told(score("s", "a number", interval=True), s=0.5, s_low=None, s_high=None) == "0.500"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.12345, "0.123"),
+        (-0.0004, "0.000"),
+        (3.0, "3"),
+        (1234.5, "1234"),
+        (2e7, "2e+07"),
+        (-0.5, "-0.500"),
+        (None, "–"),
+    ],
+)
+def test_numbers_stay_short(value: float | None, text: str) -> None:
+    assert number(value, 3) == text
+
+
+def test_narrow_intervals_have_a_digit_more() -> None:
+    assert bounds(0.41, 0.45) == " [0.410, 0.450]"
+    assert bounds(0.1, 0.45) == " [0.10, 0.45]"
+    assert bounds(None, 0.5) == bounds(0.5, None) == ""
+
+
+@given(st.floats(-1e9, 1e9, allow_nan=False))
+def test_numbers_read_back_to_what_they_were(value: float) -> None:
+    text = number(value, 3)
+    assert float(text) == pytest.approx(value, rel=1e-3, abs=0.5 if abs(value) >= 1000 else 6e-4)
+    assert "e" not in text or abs(value) >= 1e6

@@ -1,0 +1,58 @@
+"""Numbers and lists in sentences."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from custodes.answers.wording import interval, names, number, percent, plural, sentence, with_ends
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0 %"),
+        (0.004, "under 1 %"),
+        (0.005, "under 1 %"),
+        (0.0051, "1 %"),
+        (0.126, "13 %"),
+        (0.994, "99 %"),
+        (0.995, "over 99 %"),
+        (1, "100 %"),
+    ],
+)
+def test_shares_do_not_round_to_nothing_or_all(value: float, text: str) -> None:
+    assert percent(value) == text
+
+
+def test_undefined_is_a_dash_everywhere() -> None:
+    nan = float("nan")
+    assert number(None) == number(nan) == percent(None) == percent(nan) == "–"
+    assert interval(None, 0.1, 0.2) == "–"
+    assert interval(0.1, None, 0.2) == interval(0.1, 0.0, None) == "0.10"
+
+
+@given(st.floats(-10, 10))
+def test_no_minus_before_a_zero_and_a_true_minus_elsewhere(value: float) -> None:
+    text = number(value)
+    assert "-" not in text
+    assert text != "−0.00"
+    assert float(text.replace("−", "-")) == pytest.approx(value, abs=0.005)
+
+
+def test_an_estimate_with_its_interval() -> None:
+    row = {"x": -0.4, "x_low": -0.5, "x_high": 0.3}
+    assert with_ends(row, "x") == "−0.40 [−0.50, 0.30]"
+    assert with_ends(row, "x", digits=1) == "−0.4 [−0.5, 0.3]"
+    assert with_ends({"x": 0.5, "x_low": 0.2, "x_high": 0.999}, "x", shown=percent) == "50 % [20 %, over 99 %]"
+
+
+def test_lists_and_counts() -> None:
+    assert names([]) == ""
+    assert names(["a"]) == "a"
+    assert names(list("abcdefg")) == "a, b, c, d, e, f and 1 more"
+    assert plural(1, "is", "are") == "1 is"
+    assert plural(0, "entry", "entries") == "0 entries"
+    assert sentence("few items") == "Few items."
+    assert sentence("") == "."

@@ -1,0 +1,65 @@
+"""Design: what is resampled together and what weighs how much, as the study describes its items."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from custodes.evaluate.design import Design
+from tests.evaluate.agreement.test_agreement import scores_of
+from tests.evaluate.test_favoritism import study_of
+
+STUDY = study_of(scores_of(0, items=5)).describe(
+    items=pl.DataFrame(
+        {
+            "item": ["i3", "i0", "i1", "i2"],
+            "cluster": ["doc", "doc", None, "other"],
+            "weight": [2.0, 1.0, None, 1.0],
+            "group": ["news", "news", "talk", None],
+        }
+    )
+)
+ITEMS = ("i2", "i0", "i4", "i3", "i1")
+
+
+def made(items: tuple[str, ...] = ITEMS) -> Design:
+    return Design.of(STUDY, items=items, systems=("B", "A", "C"))
+
+
+def test_items_in_their_order_with_cluster_weight_and_group() -> None:
+    design = made()
+    assert design.items == ITEMS
+    # an item without a cluster is one of its own
+    assert design.clusters == ("other", "doc", "i4", "i1")
+    assert design.units.tolist() == [0, 1, 2, 1, 3]
+    assert design.n_units == 4
+    assert design.weights.tolist() == [1, 1, 1, 2, 1]
+    assert design.group == ("", "news", "", "news", "talk")
+    assert design.dataset == ("",) * 5
+
+
+def test_weights_that_are_all_one_need_no_arithmetic() -> None:
+    assert made(("i0", "i1")).item_weights is None
+    weights = made().item_weights
+    assert weights is not None
+    assert weights.tolist() == [1, 1, 1, 2, 1]
+
+
+def test_pairs_of_systems_by_place() -> None:
+    assert made().pairs.tolist() == [[0, 1], [0, 2], [1, 2]]
+
+
+def test_resamples_draw_clusters_after_the_data_themselves() -> None:
+    times = made().resampled(50, np.random.default_rng(0))
+    assert times.shape == (51, 4)
+    assert times[0].tolist() == [1, 1, 1, 1]
+    np.testing.assert_array_equal(times.sum(axis=1), 4)
+    assert (times[1:] != 1).any()
+    # the same numbers from the same generator
+    np.testing.assert_array_equal(times, made().resampled(50, np.random.default_rng(0)))
+
+
+def test_one_cluster_is_never_resampled() -> None:
+    design = made(("i0", "i3"))
+    assert (design.clusters, design.n_units) == (("doc",), 1)
+    assert design.resampled(50, np.random.default_rng(0)).tolist() == [[1]]
