@@ -40,7 +40,7 @@ def percent(value: float | None) -> str:
     """
     if value is None or value != value:
         return UNDEFINED
-    if 0 < value < 0.005:
+    if 0 < value <= 0.005:
         return "under 1 %"
     if 0.995 <= value < 1:
         return "over 99 %"
