@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from custodes.data.items import Items
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.agreement.agreement import COMPARED, agreement
@@ -185,7 +184,3 @@ def test_symmetries(seed: int) -> None:
     ranks = [name for name in columns if "item" in name or "global" in name]
     ranks = [columns.index(name) for name in ranks if "pearson" not in name]
     np.testing.assert_allclose(numbers(study_of(monotone))[:, ranks], plain[:, ranks], err_msg="monotone")
-
-
-def test_empty_items_table_is_fine() -> None:
-    assert Items.empty().for_items(pl.Series("item", ["a"])).row(0) == ("a", "", "", "", None)
