@@ -10,7 +10,7 @@ from typing import Any
 
 import custodes as cu
 from custodes import cli
-from custodes.evaluate.setting import Setting
+from custodes.answers.setting import Setting
 from custodes.questions import RESULTS
 
 DOCS = Path(__file__).parent

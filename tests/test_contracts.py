@@ -18,10 +18,10 @@ import pytest
 
 import custodes as cu
 from custodes import cli
+from custodes.answers.tables import Column, Kind
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.favoritism import CELLS
 from custodes.evaluate.protocol.stopping import Stopping
-from custodes.evaluate.tables import Column, Kind
 from custodes.questions import QUESTIONS, RESULTS
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "results.md"
@@ -184,7 +184,7 @@ def test_no_column_is_named_again_where_its_declaration_serves() -> None:
     # What shows every result of every question knows none of their columns.
     fields = {field for tables in DECLARED.values() for names in tables.values() for field in names}
     fields -= {*get_args(Kind), "aspect", "high", "low"}  # words of declarations, and of a reader's choice
-    for name in ("console.py", "evaluate/views.py", "evaluate/formats.py", "evaluate/result.py"):
+    for name in ("console.py", "answers/views.py", "answers/formats.py", "answers/result.py"):
         written = {text for _, text in strings(SOURCE / name)}
         assert not written & fields, name
     # A section of the report declares no column that its question has declared.

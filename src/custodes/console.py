@@ -9,8 +9,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from custodes.evaluate.result import Result
-from custodes.evaluate.tables import View
+from custodes.answers.result import Result
+from custodes.answers.tables import View
 
 LONG_HEADER = 10
 GAP = 2

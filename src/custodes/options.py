@@ -15,12 +15,12 @@ import polars as pl
 from cyclopts import Parameter
 from rich.console import Console
 
+from custodes.answers.result import Result
 from custodes.console import print_result
 from custodes.data.readers import read
 from custodes.data.study import Study
 from custodes.data.writing import check_suffix, write_table
 from custodes.errors import OptionError, suggestion
-from custodes.evaluate.result import Result
 from custodes.files import check_writable, folder, write_atomically
 from custodes.progress import silent
 

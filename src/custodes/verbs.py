@@ -13,11 +13,11 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from cyclopts import Parameter, Token
 from numpy.typing import ArrayLike
 
+from custodes.answers.question import UNRECORDED, Option, options_of
+from custodes.answers.setting import HELP
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.protocol.stopping import Stopping
-from custodes.evaluate.question import UNRECORDED, Option, options_of
-from custodes.evaluate.setting import HELP
 from custodes.options import Output, Reading, Telling
 
 READING, OUTPUT = Reading(), Output()

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import custodes as cu
+from custodes.answers.wording import interval, number, percent, with_ends
 from custodes.combining.combine import Combine
-from custodes.evaluate.wording import interval, number, percent, with_ends
 from custodes.plots.combine import CLEAR
 from custodes.reporting import Report
 from custodes.reporting.section import Context

@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 import custodes as cu
+from custodes.answers.wording import with_ends
 from custodes.evaluate.ceiling.ceiling import Ceiling
 from custodes.evaluate.ceiling.halo import SOURCES
 from custodes.evaluate.complementarity.complementarity import Complementarity
-from custodes.evaluate.wording import with_ends
 from custodes.reporting import Report
 from custodes.reporting.section import Context, Figure
 from custodes.reporting.sections.ceiling import ADDED, ADDED_IN_USE, CEILING, halo_sentences, reached

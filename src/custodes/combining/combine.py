@@ -13,6 +13,10 @@ from typing import Self, Unpack
 import numpy as np
 import polars as pl
 
+from custodes.answers.question import Rng, question
+from custodes.answers.result import Provenance, Result, result
+from custodes.answers.setting import Selection, one_of
+from custodes.answers.tables import count, label, score, share, table
 from custodes.combining.combined_metric import CombinedMetric
 from custodes.combining.costs import Costs, costs_of, path_columns
 from custodes.combining.methods import DEFAULT, METHODS, Formula, Method
@@ -35,10 +39,6 @@ from custodes.data.study import Study
 from custodes.errors import CustodesError, OptionError, listed
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import one_core
-from custodes.evaluate.question import Rng, question
-from custodes.evaluate.result import Provenance, Result, result
-from custodes.evaluate.setting import Selection, one_of
-from custodes.evaluate.tables import count, label, score, share, table
 from custodes.progress import Progress, silent
 from custodes.stats.arrays import Floats
 from custodes.stats.learning.objective import Objective

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from custodes.answers.tables import with_interval
 from custodes.combining.task import Task, keyed
 from custodes.combining.validation import Trial
 from custodes.data.notes import Note
 from custodes.data.table import number_column
 from custodes.errors import InputError, OptionError, listed, suggestion
-from custodes.evaluate.tables import with_interval
 from custodes.stats.arrays import Floats
 from custodes.stats.learning import forward
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from custodes.answers.tables import with_interval
 from custodes.combining.methods import Formula, Lesson, Method
 from custodes.combining.task import Task, aspect_of
 from custodes.combining.validation import STATISTICS, Trial
@@ -19,7 +20,6 @@ from custodes.data.study import Study
 from custodes.evaluate.comparison import HUMAN
 from custodes.evaluate.favoritism import favoritism
 from custodes.evaluate.judges import METRIC
-from custodes.evaluate.tables import with_interval
 from custodes.stats.arrays import Floats
 
 REFITS = 100

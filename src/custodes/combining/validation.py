@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.answers.setting import at_least, between, one_of
 from custodes.combining.methods import Lesson, Method
 from custodes.combining.normalise import Normalisation, normalisation
 from custodes.combining.task import Task, outer_folds
 from custodes.errors import OptionError
 from custodes.evaluate.parallel import each
-from custodes.evaluate.setting import at_least, between, one_of
 from custodes.progress import Progress
 from custodes.stats.agreement import correlation, kendall
 from custodes.stats.arrays import Floats

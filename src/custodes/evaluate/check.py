@@ -8,15 +8,15 @@ from typing import Any, Literal, NamedTuple, Unpack
 import numpy as np
 import polars as pl
 
+from custodes.answers.question import Rng, question
+from custodes.answers.result import Result, result
+from custodes.answers.setting import Setting
+from custodes.answers.tables import count, label, labels, score, share, table
 from custodes.data.scale import BEYOND
 from custodes.data.study import Study
 from custodes.errors import listed
 from custodes.evaluate.comparison import Comparison, compare
 from custodes.evaluate.parallel import each
-from custodes.evaluate.question import Rng, question
-from custodes.evaluate.result import Result, result
-from custodes.evaluate.setting import Setting
-from custodes.evaluate.tables import count, label, labels, score, share, table
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
 from custodes.stats.agreement import correlation, kendall

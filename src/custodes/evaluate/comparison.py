@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from custodes.answers.setting import DEFAULTS, Setting, Ties, selection_of, settings
 from custodes.data.notes import Note
 from custodes.data.pairs import PairCounts, PairPreferences, people_signs, people_tie, score_signs, verdict_signs
 from custodes.data.panel import Panel
@@ -19,7 +20,6 @@ from custodes.data.study import Study, of_aspect
 from custodes.errors import InputError, OptionError, listed
 from custodes.evaluate.design import Design
 from custodes.evaluate.people import check_same_scale, mean_over_people
-from custodes.evaluate.setting import DEFAULTS, Setting, Ties, selection_of, settings
 from custodes.stats import ABSENT
 from custodes.stats.agreement import accuracy
 from custodes.stats.arrays import Floats, Signs

@@ -11,6 +11,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from custodes.answers.question import Rng, question
+from custodes.answers.result import Result, result
+from custodes.answers.setting import Setting, between, one_of
+from custodes.answers.tables import View, count, flag, label, probability, score, share, table
+from custodes.answers.views import bounds, number, parts, titled
 from custodes.data.notes import Note
 from custodes.data.pairs import PairCounts
 from custodes.data.study import Study
@@ -18,11 +23,6 @@ from custodes.errors import InputError, OptionError, listed
 from custodes.evaluate.comparison import Counted, counted, label_of
 from custodes.evaluate.edges import PAIR, cycle_notes, ranking_edges, written
 from custodes.evaluate.parallel import each
-from custodes.evaluate.question import Rng, question
-from custodes.evaluate.result import Result, result
-from custodes.evaluate.setting import Setting, between, one_of
-from custodes.evaluate.tables import View, count, flag, label, probability, score, share, table
-from custodes.evaluate.views import bounds, number, parts, titled
 from custodes.progress import Progress, silent
 from custodes.stats.correction.estimator import Counts, Estimate, Estimator, Items, Remark, decide
 from custodes.stats.correction.estimators import ESTIMATORS

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.answers.tables import label
 from custodes.data.notes import Note
 from custodes.data.pairs import PairCounts
 from custodes.errors import listed
 from custodes.evaluate.comparison import label_of
-from custodes.evaluate.tables import label
 from custodes.stats.arrays import Floats
 from custodes.stats.decisions import graph
 

@@ -11,18 +11,18 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from custodes.answers.question import Rng, question
+from custodes.answers.result import Result, result
+from custodes.answers.setting import Setting, at_least, between
+from custodes.answers.tables import View, count, flag, label, probability, score, share, table, with_interval
+from custodes.answers.views import parts, titled, views
+from custodes.answers.wording import UNDEFINED
 from custodes.data.notes import Note
 from custodes.data.pairs import PairCounts
 from custodes.data.study import Study
 from custodes.evaluate.comparison import Counted, counted, label_of
 from custodes.evaluate.edges import PAIR, crossed, written
 from custodes.evaluate.parallel import each
-from custodes.evaluate.question import Rng, question
-from custodes.evaluate.result import Result, result
-from custodes.evaluate.setting import Setting, at_least, between
-from custodes.evaluate.tables import View, count, flag, label, probability, score, share, table, with_interval
-from custodes.evaluate.views import parts, titled, views
-from custodes.evaluate.wording import UNDEFINED
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats

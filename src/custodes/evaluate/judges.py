@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from custodes.answers.setting import Selection, one_of
 from custodes.data.notes import Note
 from custodes.data.panel import Panel
 from custodes.data.study import Study
@@ -20,7 +21,6 @@ from custodes.errors import InputError, listed
 from custodes.evaluate.comparison import HUMAN, label_of
 from custodes.evaluate.design import Design
 from custodes.evaluate.people import check_same_scale, mean_over_people, snapped
-from custodes.evaluate.setting import Selection, one_of
 from custodes.stats.arrays import Floats
 
 People = Literal["aspects", "annotators"]

@@ -11,6 +11,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from custodes.answers.question import Rng, question
+from custodes.answers.result import Result, result
+from custodes.answers.setting import Setting, at_least, between, one_of
+from custodes.answers.tables import View, count, label, labels, p_value, score, share, table, with_interval
+from custodes.answers.views import parts, titled
 from custodes.data.notes import Note
 from custodes.data.pairs import PairCounts
 from custodes.data.study import Study
@@ -18,11 +23,6 @@ from custodes.errors import listed
 from custodes.evaluate.comparison import HUMAN, Counted, counted, label_of
 from custodes.evaluate.edges import PAIR, crossed, cycle_notes, ranking_edges, written
 from custodes.evaluate.parallel import each
-from custodes.evaluate.question import Rng, question
-from custodes.evaluate.result import Result, result
-from custodes.evaluate.setting import Setting, at_least, between, one_of
-from custodes.evaluate.tables import View, count, label, labels, p_value, score, share, table, with_interval
-from custodes.evaluate.views import parts, titled
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats

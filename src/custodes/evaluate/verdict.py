@@ -8,18 +8,18 @@ from typing import Any, Literal, Unpack
 
 import polars as pl
 
+from custodes.answers.question import Rng, question
+from custodes.answers.result import Result, result
+from custodes.answers.setting import Setting
+from custodes.answers.tables import label, p_value, score, table
+from custodes.answers.wording import names, number, percent, plural, sentence, with_ends
 from custodes.data.study import Study
 from custodes.evaluate.agreement.agreement import Agreement, agreement
 from custodes.evaluate.agreement.standing import ORDERING
 from custodes.evaluate.check import Check, check
 from custodes.evaluate.comparison import HUMAN
 from custodes.evaluate.favoritism import FEW_ERRORS, Favoritism, favoritism
-from custodes.evaluate.question import Rng, question
 from custodes.evaluate.ranking import Ranking, ranking
-from custodes.evaluate.result import Result, result
-from custodes.evaluate.setting import Setting
-from custodes.evaluate.tables import label, p_value, score, table
-from custodes.evaluate.wording import names, number, percent, plural, sentence, with_ends
 from custodes.progress import Progress, silent
 
 Kind = Literal["design", "trust", "chance", "favours", "flips", "uncertain"]

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from custodes.answers.setting import one_of
 from custodes.evaluate.agreement.agreement import Agreement
 from custodes.evaluate.agreement.statistics import STATISTICS
-from custodes.evaluate.setting import one_of
 from custodes.plots import theme
 from custodes.plots.choice import of_aspect, titled
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from custodes.answers.views import titled as titled
 from custodes.errors import OptionError, listed, suggestion
-from custodes.evaluate.views import titled as titled
 
 
 def of_aspect(frame: pl.DataFrame, aspect: str | None, *, who: str, by: str = "aspect") -> tuple[pl.DataFrame, str]:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from custodes.answers.setting import one_of
 from custodes.combining.combine import Combine
 from custodes.combining.methods import BEST, METHODS
 from custodes.combining.validation import STATISTICS
 from custodes.errors import InputError
-from custodes.evaluate.setting import one_of
 from custodes.plots import labels, theme
 from custodes.plots.choice import of_aspect, titled
 

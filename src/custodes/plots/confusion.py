@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from custodes.answers.setting import one_of
 from custodes.errors import OptionError
 from custodes.evaluate.favoritism import CELLS, OUTCOMES, Favoritism
-from custodes.evaluate.setting import one_of
 from custodes.plots import theme
 from custodes.plots.choice import chosen, of_aspect, titled
 

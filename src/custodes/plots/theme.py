@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from custodes.evaluate.tables import Table
+from custodes.answers.tables import Table
 
 if TYPE_CHECKING:
     import altair as alt

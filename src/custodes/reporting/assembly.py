@@ -9,11 +9,11 @@ from typing import Any, Unpack
 
 import polars as pl
 
+from custodes.answers.question import Rng, documented, recorded
+from custodes.answers.result import Result
+from custodes.answers.setting import Setting, one_of
 from custodes.data.study import Study
 from custodes.evaluate.agreement.standing import CHOOSING, ORDERING
-from custodes.evaluate.question import Rng, documented, recorded
-from custodes.evaluate.result import Result
-from custodes.evaluate.setting import Setting, one_of
 from custodes.evaluate.verdict import Verdict, told_by
 from custodes.files import folder, write_atomically
 from custodes.plots.saving import FORMATS, save

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from custodes.answers import wording
+from custodes.answers.result import Result
+from custodes.answers.tables import Column, Table
 from custodes.data.study import Study
 from custodes.errors import CustodesError, InputError
-from custodes.evaluate import wording
 from custodes.evaluate.agreement.statistics import STATISTICS
-from custodes.evaluate.result import Result
-from custodes.evaluate.tables import Column, Table
 from custodes.evaluate.verdict import leaders
 from custodes.plots import theme
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import polars as pl
 
-from custodes.evaluate.tables import Column, Kind
-from custodes.evaluate.wording import UNDEFINED, interval, percent
+from custodes.answers.tables import Column, Kind
+from custodes.answers.wording import UNDEFINED, interval, percent
 from custodes.reporting.section import ChosenTable, Context, render
 
 DIGITS = 5

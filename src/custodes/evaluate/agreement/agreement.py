@@ -8,6 +8,10 @@ from typing import Any, Unpack
 import numpy as np
 import polars as pl
 
+from custodes.answers.question import Rng, question
+from custodes.answers.result import Result, result
+from custodes.answers.setting import Setting, at_least, between, one_of
+from custodes.answers.tables import count, flag, label, p_value, score, share, table, with_interval
 from custodes.data.notes import Note
 from custodes.data.study import Study
 from custodes.evaluate.agreement.standing import standing_columns
@@ -15,10 +19,6 @@ from custodes.evaluate.agreement.statistic import Sample, Swaps
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.comparison import Comparison, compare, label_of
 from custodes.evaluate.parallel import each
-from custodes.evaluate.question import Rng, question
-from custodes.evaluate.result import Result, result
-from custodes.evaluate.setting import Setting, at_least, between, one_of
-from custodes.evaluate.tables import count, flag, label, p_value, score, share, table, with_interval
 from custodes.progress import Progress, silent
 from custodes.stats.agreement import correlation
 from custodes.stats.arrays import Floats

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.answers.tables import with_interval
 from custodes.evaluate.agreement.statistic import Sample
 from custodes.evaluate.agreement.statistics import STATISTICS
-from custodes.evaluate.tables import with_interval
 from custodes.stats.arrays import Floats
 
 ORDERING, CHOOSING = "kendall_item", "sample_accuracy"

@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.answers.tables import Column, score
 from custodes.evaluate.comparison import Comparison
-from custodes.evaluate.tables import Column, score
 from custodes.stats.agreement import accuracy, correlation
 from custodes.stats.arrays import Floats
 

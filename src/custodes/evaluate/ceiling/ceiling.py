@@ -11,6 +11,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from custodes.answers.question import Rng, question
+from custodes.answers.result import Result, result
+from custodes.answers.setting import Selection, at_least, between, one_of
+from custodes.answers.tables import count, label, labels, score, share, table, with_interval
 from custodes.data.notes import Note
 from custodes.data.patterns import Patterns, select_labels
 from custodes.data.study import Study
@@ -22,10 +26,6 @@ from custodes.evaluate.ceiling.prediction_target import FOLDS, MODELS, Folds, Mo
 from custodes.evaluate.judges import METRIC, Judges, few_clusters_notes, judges
 from custodes.evaluate.parallel import each
 from custodes.evaluate.people import mean_over_people
-from custodes.evaluate.question import Rng, question
-from custodes.evaluate.result import Result, result
-from custodes.evaluate.setting import Selection, at_least, between, one_of
-from custodes.evaluate.tables import count, label, labels, score, share, table, with_interval
 from custodes.progress import Progress, silent
 from custodes.stats.agreement import reliability
 from custodes.stats.agreement.correlation import weighted_item_mean, within_item

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from custodes.answers.tables import with_interval
 from custodes.evaluate.ceiling.prediction_target import MODELS, Target
 from custodes.evaluate.people import mean_over_people
-from custodes.evaluate.tables import with_interval
 from custodes.stats.arrays import Floats
 
 SOURCES = ("same annotator", "other annotators", "metrics")

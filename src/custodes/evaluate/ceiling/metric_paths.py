@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.answers.tables import with_interval
 from custodes.errors import listed
 from custodes.evaluate.ceiling.prediction_target import Target
-from custodes.evaluate.tables import with_interval
 from custodes.stats.arrays import Floats
 from custodes.stats.learning import forward
 

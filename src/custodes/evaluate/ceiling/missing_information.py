@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from custodes.answers.tables import with_interval
 from custodes.evaluate.ceiling.prediction_target import Target
-from custodes.evaluate.tables import with_interval
 from custodes.stats.arrays import Floats
 from custodes.stats.learning.lasso import ALPHAS, lasso_errors, lasso_weights
 from custodes.stats.resampling import resample

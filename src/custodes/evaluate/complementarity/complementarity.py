@@ -8,6 +8,10 @@ from typing import Any, Unpack
 import numpy as np
 import polars as pl
 
+from custodes.answers.question import Rng, question
+from custodes.answers.result import Result, result
+from custodes.answers.setting import Selection, at_least, between, one_of
+from custodes.answers.tables import Column, count, label, score, share, table, with_interval
 from custodes.data.notes import Note
 from custodes.data.study import Study
 from custodes.errors import InputError, listed
@@ -23,10 +27,6 @@ from custodes.evaluate.complementarity.distances import (
 from custodes.evaluate.complementarity.rater_space import SHARE, labelled, structure
 from custodes.evaluate.judges import METRIC, People, few_clusters_notes, judges
 from custodes.evaluate.parallel import one_core
-from custodes.evaluate.question import Rng, question
-from custodes.evaluate.result import Result, result
-from custodes.evaluate.setting import Selection, at_least, between, one_of
-from custodes.evaluate.tables import Column, count, label, score, share, table, with_interval
 from custodes.progress import Progress, silent
 from custodes.stats.complementarity import rank_distance, seriation
 

@@ -10,10 +10,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.answers.tables import with_interval
 from custodes.data.notes import Note
 from custodes.errors import listed
 from custodes.evaluate.judges import METRIC, Judges
-from custodes.evaluate.tables import with_interval
 from custodes.progress import Progress
 from custodes.stats.agreement import correlation
 from custodes.stats.arrays import Floats

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.answers.tables import with_interval
 from custodes.data.notes import Note
 from custodes.evaluate.complementarity.distances import Distances, Rankings
 from custodes.evaluate.judges import Judges
-from custodes.evaluate.tables import with_interval
 from custodes.stats.agreement import ranks
 from custodes.stats.arrays import Floats
 from custodes.stats.complementarity import communities, components

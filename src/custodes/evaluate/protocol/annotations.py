@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
+from custodes.answers.setting import Setting
 from custodes.data.patterns import Patterns
 from custodes.data.study import Study
 from custodes.evaluate.comparison import Comparison, compare
-from custodes.evaluate.setting import Setting
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats, Ints, Signs
 from custodes.stats.correction.dirichlet import human_theta

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from custodes.answers.setting import at_least
 from custodes.data.pairs import PairPreferences, pairs_of
 from custodes.errors import InputError, OptionError, listed, suggestion
 from custodes.evaluate.protocol.annotations import outcome_of
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, asked_for
-from custodes.evaluate.setting import at_least
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Ints, Signs
 from custodes.stats.correction.estimator import Items

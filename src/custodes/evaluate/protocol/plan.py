@@ -10,17 +10,17 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
+from custodes.answers.question import Rng, question
+from custodes.answers.result import Result, result
+from custodes.answers.setting import DEFAULTS, Setting, at_least
+from custodes.answers.tables import View, count, label, probability, score, share, table, with_sd
+from custodes.answers.views import parts, titled
 from custodes.data.notes import Note
 from custodes.data.study import Study
 from custodes.errors import OptionError
 from custodes.evaluate.protocol.annotations import IDEAL, IDEAL_MIXTURE, NONE, Asked, asked_of, comparisons_of
 from custodes.evaluate.protocol.protocol import ESTIMATOR, error_columns, errors_of
 from custodes.evaluate.protocol.stopping import STOPPING, USUAL, Stopping, asked_for
-from custodes.evaluate.question import Rng, question
-from custodes.evaluate.result import Result, result
-from custodes.evaluate.setting import DEFAULTS, Setting, at_least
-from custodes.evaluate.tables import View, count, label, probability, score, share, table, with_sd
-from custodes.evaluate.views import parts, titled
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats, Ints

@@ -12,6 +12,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from custodes.answers.question import Rng, question
+from custodes.answers.result import Result, result
+from custodes.answers.setting import Setting, at_least
+from custodes.answers.tables import Column, count, label, score, share, table, with_sd
 from custodes.data.notes import Note
 from custodes.data.study import Study
 from custodes.evaluate.comparison import Comparison, label_of
@@ -27,10 +31,6 @@ from custodes.evaluate.protocol.annotations import (
     with_ideal,
 )
 from custodes.evaluate.protocol.stopping import STOPPING, USUAL, Stopping, asked_for
-from custodes.evaluate.question import Rng, question
-from custodes.evaluate.result import Result, result
-from custodes.evaluate.setting import Setting, at_least
-from custodes.evaluate.tables import Column, count, label, score, share, table, with_sd
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
 from custodes.stats.correction.dirichlet import human_theta

@@ -8,9 +8,9 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
 
+from custodes.answers.setting import at_least, between, one_of
+from custodes.answers.tables import count, label
 from custodes.errors import OptionError, suggestion
-from custodes.evaluate.setting import at_least, between, one_of
-from custodes.evaluate.tables import count, label
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.rules import STOPS, Closing, Deciding, Rule

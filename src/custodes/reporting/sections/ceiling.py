@@ -8,10 +8,10 @@ from typing import Any
 
 import polars as pl
 
+from custodes.answers.tables import label
+from custodes.answers.wording import interval, names, number, with_ends
 from custodes.evaluate.ceiling.ceiling import Ceiling, ceiling
 from custodes.evaluate.ceiling.halo import SOURCES
-from custodes.evaluate.tables import label
-from custodes.evaluate.wording import interval, names, number, with_ends
 from custodes.plots.ceiling import BOUNDS, FEATURES, bars, ratio_curve, released
 from custodes.plots.paths import paths, steps
 from custodes.reporting.section import ChosenTable, Context, Figure, Section, empty_rows, spec_of

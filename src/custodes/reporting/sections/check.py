@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from custodes.answers.tables import label
 from custodes.evaluate.check import check
-from custodes.evaluate.tables import label
 from custodes.reporting.section import Context, Section
 from custodes.reporting.tables import table_html
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import polars as pl
 
+from custodes.answers.tables import label, score
+from custodes.answers.wording import interval, names, number, percent, sentence, with_ends
 from custodes.combining.combine import LEFT_OUT, Combine, combine
 from custodes.combining.methods import BEST, METHODS, QUICK
-from custodes.evaluate.tables import label, score
-from custodes.evaluate.wording import interval, names, number, percent, sentence, with_ends
 from custodes.plots.combine import cost_rows, costs, favoured, methods, objective_of, weight_rows, weights, wide
 from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
 from custodes.reporting.tables import table_html

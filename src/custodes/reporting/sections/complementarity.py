@@ -7,10 +7,10 @@ from typing import Any
 
 import polars as pl
 
+from custodes.answers.tables import column
+from custodes.answers.wording import number, percent, plural, with_ends
 from custodes.evaluate.complementarity.complementarity import Complementarity, complementarity
 from custodes.evaluate.complementarity.rater_space import SHARE
-from custodes.evaluate.tables import column
-from custodes.evaluate.wording import number, percent, plural, with_ends
 from custodes.plots.complementarity import AVERAGES, averages, heat_map, places, variance_curve
 from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
 from custodes.reporting.tables import table_html

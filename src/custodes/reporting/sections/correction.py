@@ -8,10 +8,10 @@ from typing import Any
 
 import polars as pl
 
+from custodes.answers.tables import Column, label
+from custodes.answers.wording import names
 from custodes.errors import InputError
 from custodes.evaluate.correction import Correction, correction
-from custodes.evaluate.tables import Column, label
-from custodes.evaluate.wording import names
 from custodes.plots.correction import CHANGED, margin_rows, margins
 from custodes.reporting.section import ChosenTable, Context, Figure, Section, empty_rows, spec_of
 

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar, Unpack, get_args, get_or
 import numpy as np
 import polars as pl
 
+from custodes.answers.result import Provenance, Result
+from custodes.answers.setting import DEFAULTS, HELP
 from custodes.data.study import Study
 from custodes.errors import suggestion
-from custodes.evaluate.result import Provenance, Result
-from custodes.evaluate.setting import DEFAULTS, HELP
 
 Rng = int | np.random.Generator | None
 """A seed, a generator, or None for a fresh seed that is recorded; 0 is a seed like any other."""

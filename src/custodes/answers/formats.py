@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from html import escape
 
-from custodes.evaluate.tables import View
+from custodes.answers.tables import View
 
 _SPECIAL = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",

@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from custodes.evaluate.tables import Column, Table, View
-from custodes.evaluate.wording import UNDEFINED
+from custodes.answers.tables import Column, Table, View
+from custodes.answers.wording import UNDEFINED
 
 TINY, NARROW, HUGE = 0.001, 0.1, 1e6
 

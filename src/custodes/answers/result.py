@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 import numpy as np
 import polars as pl
 
+from custodes.answers import formats
+from custodes.answers.tables import TABLE, Table, View, table
+from custodes.answers.views import views
 from custodes.data.notes import Note
 from custodes.errors import OptionError, suggestion
-from custodes.evaluate import formats
-from custodes.evaluate.tables import TABLE, Table, View, table
-from custodes.evaluate.views import views
 
 
 @dataclass(frozen=True, kw_only=True)
