@@ -1,7 +1,5 @@
 """Agreement: every statistic against its definition on a small study, intervals, comparisons, undefined cases."""
 
-from dataclasses import replace
-
 import numpy as np
 import polars as pl
 import pytest
@@ -9,8 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from custodes.data.items import Items
-from custodes.data.ratings import Ratings
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.agreement.agreement import COMPARED, agreement
@@ -95,24 +91,6 @@ def test_item_weights_equal_repeated_items() -> None:
     two = agreement(repeated, resamples=0).metrics.row(0, named=True)
     for name in ("pearson_global", "spearman_global", "kendall_global", "kendall_item", "pearson_system", "acc_eq"):
         assert one[name] == pytest.approx(two[name]), name
-
-
-def test_system_scores_of_the_file_move_with_the_items() -> None:
-    # They are resampled by the shift of the mean over items. Where they are those means and a constant, nothing that
-    # looks at differences between systems can change, intervals included.
-    scores = scores_of(8, items=12)
-    scores[0] += np.random.default_rng(0).normal(size=scores[0].shape)  # without ties, which rounding would break
-    study = study_of(scores)
-    for rater, name in ((0, "ann"), (1, "m1")):
-        means = scores[rater].mean(axis=0) + 3
-        whole = [{"item": "", "system": f"S{k}", "rater": name, "score": mean} for k, mean in enumerate(means)]
-        rows = pl.concat([study.ratings.frame.select("item", "system", "rater", "score"), pl.DataFrame(whole)])
-        given = replace(study, ratings=Ratings.make(rows)[0])
-        with_scores, without = (agreement(s, resamples=200, compare_by=()).metrics for s in (given, study))
-        names = [f"{kind}_system{end}" for kind in ("pearson", "spearman", "kendall") for end in ("", "_low", "_high")]
-        names += ["pairwise_accuracy", "pairwise_accuracy_low", "pairwise_accuracy_high"]
-        np.testing.assert_allclose(with_scores.select(names).to_numpy(), without.select(names).to_numpy(), atol=1e-9)
-        assert (without["pearson_system_low"] < without["pearson_system_high"] - 0.01).all()
 
 
 def test_p_values_weigh_items_as_if_they_were_repeated() -> None:
@@ -206,7 +184,3 @@ def test_symmetries(seed: int) -> None:
     ranks = [name for name in columns if "item" in name or "global" in name]
     ranks = [columns.index(name) for name in ranks if "pearson" not in name]
     np.testing.assert_allclose(numbers(study_of(monotone))[:, ranks], plain[:, ranks], err_msg="monotone")
-
-
-def test_empty_items_table_is_fine() -> None:
-    assert Items.empty().for_items(pl.Series("item", ["a"])).row(0) == ("a", "", "", "", None)

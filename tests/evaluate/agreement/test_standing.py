@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 from custodes.evaluate.agreement.agreement import agreement
 from custodes.evaluate.agreement.standing import standing_columns
@@ -94,18 +93,6 @@ def test_two_systems_are_ranked_by_equal_choices_against_guessing() -> None:
     assert made["statistic"] == "sample_accuracy"
     comparison = compare(study_of(scores_of(0, raters=3, items=5, systems=2)))[0]
     np.testing.assert_array_equal(made["chance"], STATISTICS["sample_accuracy"].chance_of(comparison))
-
-
-def test_guessing_is_independent_choice_at_the_tie_rates_of_both() -> None:
-    # people tie 20 of 100, the metric 10 of 100: .2 x .1 + .8 x .9 / 2 = .38, by hand
-    human = np.repeat([1, 0, -1], [45, 20, 35])
-    metric = np.repeat([1, 0, -1, 1, 0, -1, 1, -1], [30, 5, 10, 10, 5, 5, 20, 15])
-    scores = np.stack([np.stack([signs, np.zeros(100)], axis=1) for signs in (human, metric)])
-    result = agreement(study_of(scores), resamples=0, compare_by=())
-    assert result.metrics["sample_accuracy_chance"].to_list() == [pytest.approx(0.38)]
-    assert result.standing["chance"].to_list() == [pytest.approx(0.38)]
-    assert result.standing["side"].to_list() == ["unclear"]  # no intervals
-    assert result.metrics["group"].to_list() == [None]  # nobody to be compared with
 
 
 def test_the_table_of_metrics_names_the_best_group() -> None:

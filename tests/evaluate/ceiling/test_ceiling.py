@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 from scipy import stats
-from sklearn.linear_model import Ridge
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 import custodes as cu
 from custodes.errors import InputError, MissingExtraError, OptionError
 from custodes.evaluate.ceiling.ceiling import Ceiling, ceiling
-from custodes.evaluate.ceiling.metric_paths import backward_columns
-from custodes.evaluate.ceiling.prediction_target import MODELS, target_of
-from custodes.evaluate.judges import judges
-from custodes.stats.learning import heldout
 from tests.evaluate.test_judges import judged, rows_of, study_from
 
 ITEMS, SYSTEMS = 60, 6
@@ -51,11 +43,6 @@ def rows(table: pl.DataFrame, target: str, *key: str) -> dict[Any, dict[str, Any
     return {row[key[0]] if len(key) == 1 else tuple(row[k] for k in key): row for row in own}
 
 
-@pytest.fixture(scope="module")
-def made() -> Ceiling:
-    return asked(planted())
-
-
 def test_what_is_planted_is_predicted_and_what_is_not_is_not(made: Ceiling) -> None:
     style, truth = (rows(made.prediction, target, "features") for target in ("style", "truth"))
     assert list(style) == ["metrics", "humans", "both"]
@@ -76,99 +63,6 @@ def test_what_is_planted_is_predicted_and_what_is_not_is_not(made: Ceiling) -> N
     assert gaps["humans", "metrics"]["difference_high"] < 0
 
 
-def test_kendall_is_that_of_scipy_on_every_fold_of_whole_items() -> None:
-    scores = planted()
-    seen: list[tuple[np.ndarray, np.ndarray]] = []
-    original = heldout.cross_predicted
-
-    def recorded(x: Any, y: Any, fold: Any, **rest: Any) -> Any:
-        predicted = original(x, y, fold, **rest)
-        seen.append((fold, predicted))
-        item = np.repeat(np.arange(ITEMS), SYSTEMS)
-        assert all(len(set(item[fold == f]) & set(item[fold != f])) == 0 for f in range(5))
-        return predicted
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(heldout, "cross_predicted", recorded)
-        told = rows(asked(scores, aspect="style", resamples=0).prediction, "style", "features")
-    fold, predicted = seen[0]
-    y = scores["ann", "style"].ravel()
-    taus = [stats.kendalltau(y[fold == f], predicted[fold == f]).statistic for f in range(5)]
-    assert told["metrics"]["kendall"] == pytest.approx(np.mean(taus))
-    by_item = [
-        stats.kendalltau(*pair).statistic
-        for pair in zip(scores["ann", "style"], predicted.reshape(ITEMS, SYSTEMS), strict=True)
-    ]
-    assert told["metrics"]["kendall_item"] == pytest.approx(np.mean(by_item))
-
-
-def test_the_path_finds_the_planted_metrics_first(made: Ceiling) -> None:
-    path = made.forward.filter(pl.col("target") == "style")
-    assert path["metric"].to_list()[:2] == ["first", "second"]
-    assert path["step"].to_list() == [1, 2, 3, 4]
-    assert path["chosen"].to_list()[:2] == [1.0, 1.0]
-    assert path["gain"][0] is None
-    assert path["gain_low"][1] > 0.05
-    assert (path["gain"][2:].abs() < 0.02).all()
-    for k in range(1, 4):
-        assert path["gain"][k] == pytest.approx(path["kendall"][k] - path["kendall"][k - 1], abs=1e-12)
-    assert path["kendall"][3] == pytest.approx(
-        rows(made.prediction, "style", "features")["metrics"]["kendall"], abs=0.02
-    )
-    assert asked(planted(), steps=2, resamples=0).forward.height == 4
-    alone = rows(made.next, "style", "metric")
-    assert max(alone, key=lambda name: alone[name]["added"]) == "first"
-    assert alone["first"]["added"] == pytest.approx(path["kendall"][0], abs=0.02)
-    assert alone["first"]["removed_low"] > 0.1
-    assert abs(alone["noise"]["removed"]) < 0.02
-
-
-def test_a_twin_adds_nothing_and_is_not_missed() -> None:
-    scores = {**planted(), ("twin", ""): planted()["first", ""] * 5 + 3}
-    whole = rows(asked(scores, aspect="style").next, "style", "metric")
-    assert abs(whole["first"]["removed"]) < 0.01
-    assert abs(whole["twin"]["removed"]) < 0.01
-    assert whole["second"]["removed"] > 0.05
-    assert whole["twin"]["added"] == pytest.approx(whole["first"]["added"], abs=1e-9)
-    used = asked(scores, aspect="style", in_use="first,noise")
-    on_top = rows(used.next, "style", "metric")
-    assert abs(on_top["twin"]["added"]) < 0.01
-    assert on_top["second"]["added_low"] > 0.05
-    assert on_top["first"]["added"] is None  # it is in use
-    assert on_top["twin"]["removed"] is None  # it is not
-    assert on_top["first"]["removed_low"] > 0.1
-    path = used.forward.filter(pl.col("target") == "style")
-    assert path["step"].to_list() == [0, 1, 2, 3]
-    assert path["metric"].to_list()[:2] == ["first, noise", "second"]
-    assert path["chosen"].to_list()[:2] == [None, 1.0]
-    assert path["gain_low"][1] > 0.05
-    assert used.provenance.options["in_use"] == "first,noise"
-    many = asked(scores, aspect="style", in_use="*", resamples=0).forward
-    assert many["metric"].to_list() == ["first, second and 3 more"]
-    with pytest.raises(OptionError, match="in_use.*'frst' is no metric.*did you mean 'first'"):
-        asked(scores, in_use="frst")
-
-
-@pytest.mark.parametrize("model", ["ridge", "xgboost"])
-def test_plain_folds_leak_the_item_and_whole_items_do_not(model: Any) -> None:
-    # What people say depends on the item alone, and each metric is a fingerprint of the item.
-    rng = np.random.default_rng(1)
-    level = rng.normal(size=(40, 1)) + 0.3 * rng.normal(size=(40, SYSTEMS))
-    scores: Planted = {("ann", ""): level}
-    for k in range(40):
-        scores[f"m{k:02}", ""] = rng.normal(size=(40, 1)) + np.zeros((40, SYSTEMS))
-    whole, leaky = (
-        rows(asked(scores, folds=folds, model=model, resamples=50, steps=1).prediction, "", "features")["metrics"]
-        for folds in ("item", "plain")
-    )
-    assert leaky["kendall"] > 0.25
-    assert leaky["kendall_low"] > 0.1
-    assert abs(whole["kendall"]) < 0.2
-    assert whole["kendall_low"] < 0.05
-    assert leaky["kendall_item"] is None  # different models predict the outputs of an item
-    assert whole["kendall_item"] is None  # the metrics do not tell the systems of an item apart
-
-
 @pytest.mark.parametrize("model", ["ridge", "xgboost"])
 def test_pure_noise_is_not_predicted(model: Any) -> None:
     rng = np.random.default_rng(2)
@@ -185,120 +79,11 @@ def test_pure_noise_is_not_predicted(model: Any) -> None:
     assert (made.information["mse_ratio"] > 0.99).all()
 
 
-def test_the_ratio_of_errors_falls_where_people_know_more(made: Ceiling) -> None:
-    style = made.information.filter(pl.col("target") == "style")
-    assert style["mse_ratio"][0] == pytest.approx(1)  # with the largest penalty nothing is used
-    best = style.row(int(style["mse_both"].arg_min()), named=True)
-    # Left over: metrics alone 1.25 of variance; truth tells 80 % of the hidden 1.
-    assert best["mse_metrics"] == pytest.approx(1.25, rel=0.15)
-    assert best["mse_ratio"] == pytest.approx(0.45 / 1.25, abs=0.1)
-    assert best["mse_ratio_low"] < best["mse_ratio"] < best["mse_ratio_high"] < 0.6
-    np.testing.assert_allclose(style["mse_ratio"], style["mse_both"] / style["mse_metrics"])
-    scores = planted()
-    scores["ann", "truth"] = np.random.default_rng(9).normal(size=(ITEMS, SYSTEMS))
-    nothing = asked(scores, resamples=0).information.filter(pl.col("target") == "style")
-    assert nothing["mse_ratio"].is_between(0.98, 1.02).all()
-
-
-def test_the_lasso_keeps_the_planted_metrics(made: Ceiling) -> None:
-    lasso = made.lasso.filter(pl.col("target") == "style")
-    assert lasso["alpha"].is_sorted(descending=True)
-    entry = {name: own.filter(pl.col("weight") != 0)["alpha"].max() for (name,), own in lasso.group_by("rater")}
-    assert set(entry) == {"first", "second", "noise", "more-noise", "human:truth"}
-    assert entry["first"] > entry["second"] > (entry["noise"] or 0)
-    assert dict(lasso.select("rater", "kind").rows())["human:truth"] == "human"
-    last = lasso.filter(pl.col("alpha") == lasso["alpha"].min())
-    weight = dict(last.select("rater", "weight").rows())
-    assert weight["first"] == pytest.approx(2 / 2.5, abs=0.08)  # 2 a, of a target with standard deviation 2.5
-
-
 def test_a_target_that_is_shuffled_over_items_cannot_be_predicted() -> None:
     scores = planted()
     mixed = np.random.default_rng(3).permuted(scores["ann", "style"].ravel()).reshape(ITEMS, SYSTEMS)
     told = rows(asked({**scores, ("ann", "style"): mixed}, resamples=0).prediction, "style", "features")
     assert all(abs(row["kendall"]) < 0.1 for row in told.values())
-
-
-def test_a_held_out_score_does_not_steer_its_own_prediction() -> None:
-    # Whatever people said of the outputs of one fold, the predictions of that fold stay.
-    scores = planted()
-    study = judged(scores)
-    target = target_of(judges(study), 0, "item", 0, np.random.default_rng(0))
-    assert sorted(set(target.fold.tolist())) == list(range(5))
-    for model in MODELS.values():
-        fit = partial(model, seed=0)
-        x = target.x[:, target.columns["metrics"]]
-        once = heldout.cross_predicted(x, target.y, target.fold, groups=target.groups, fit=fit)
-        other = np.where(target.fold == 2, -7 * target.y + 100, target.y)
-        again = heldout.cross_predicted(x, other, target.fold, groups=target.groups, fit=fit)
-        np.testing.assert_array_equal(once[target.fold == 2], again[target.fold == 2])
-        assert (once[target.fold != 2] != again[target.fold != 2]).any()
-
-
-def test_taking_out_starts_with_what_is_least_missed() -> None:
-    scores = {**planted(), ("twin", ""): planted()["second", ""] * 5 + 3}
-    made = asked(scores, aspect="style")
-    path = made.backward
-    assert path["step"].to_list() == [1, 2, 3, 4]  # one stays
-    assert set(path["metric"][:3]) == {"noise", "more-noise", "second"}  # the first of two that say the same
-    assert path["metric"].to_list()[3] == "twin"
-    assert (path["loss"][:3].abs() < 0.02).all()
-    assert path["loss_low"][3] > 0.05
-    assert path["kendall"][3] == pytest.approx(rows(made.next, "style", "metric")["first"]["added"])
-    for k in range(1, 4):
-        assert path["loss"][k] == pytest.approx(path["kendall"][k - 1] - path["kendall"][k])
-    removed = rows(made.next, "style", "metric")[path["metric"][0]]
-    for end in ("", "_low", "_high"):
-        assert path[f"loss{end}"][0] == pytest.approx(removed[f"removed{end}"])
-    assert asked(scores, aspect="style", steps=2, resamples=0).backward.height == 2
-    used = asked(scores, aspect="style", in_use="second,noise,first").backward
-    assert used["metric"].to_list() == ["noise", "second"]
-    one = asked(scores, in_use="first", resamples=0).backward
-    assert one.height == 0
-    assert one.schema == path.schema
-
-
-@pytest.mark.parametrize("given", [None, "first,noise,second"])
-def test_each_step_out_is_that_of_least_squared_error(given: str | None) -> None:
-    scores = planted(3)
-    who = judges(judged(scores))
-    target = target_of(who, 0, "item", 0, np.random.default_rng(0))
-    metrics = who.of_kind("metric")
-    used = np.array([], dtype=int) if given is None else np.array([who.names.index(n) for n in given.split(",")])
-    told = backward_columns(target, np.flatnonzero(np.isin(metrics, used)), 9, 0.9)
-    left = sorted((metrics if given is None else used).tolist())
-    for name, kendall in zip(told["metric"], told["kendall"], strict=True):
-        error, tau = {}, {}
-        for out in left:
-            own = [i for i in left if i != out]
-            predicted = np.full(len(target.y), np.nan)
-            for f in range(5):
-                train, held = target.fold != f, target.fold == f
-                centre, spread = target.x[train][:, own].mean(axis=0), target.x[train][:, own].std(axis=0)
-                clip = [
-                    np.clip(target.x[part][:, own], centre - 3 * spread, centre + 3 * spread) for part in (train, held)
-                ]
-                fitted = make_pipeline(StandardScaler(), Ridge(alpha=0.1 * train.sum())).fit(clip[0], target.y[train])
-                predicted[held] = fitted.predict(clip[1])
-            error[out] = ((predicted - target.y) ** 2).sum()
-            folds = [stats.kendalltau(predicted[target.fold == f], target.y[target.fold == f])[0] for f in range(5)]
-            tau[out] = np.mean(folds)
-        least = min(error, key=error.__getitem__)
-        assert name == who.names[least]
-        assert kendall == pytest.approx(tau[least])
-        left.remove(least)
-    assert len(left) == 1
-
-
-def test_the_only_metric_in_use_is_worth_its_own_score() -> None:
-    made = asked(planted(), aspect="style", in_use="first")
-    own = rows(made.next, "style", "metric")["first"]
-    start = rows(made.forward, "style", "step")[0]
-    for end in ("", "_low", "_high"):
-        assert own[f"removed{end}"] == pytest.approx(start[f"kendall{end}"])
-    lone = {key: values for key, values in planted().items() if key[0] in ("ann", "first")}
-    alone = rows(asked(lone, aspect="style").next, "style", "metric")["first"]
-    assert alone["removed"] == alone["added"] == pytest.approx(own["removed"])
 
 
 def test_few_clusters_are_noted_where_there_are_intervals() -> None:

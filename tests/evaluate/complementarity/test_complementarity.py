@@ -10,15 +10,12 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from polars.testing import assert_frame_equal
 from scipy import stats
 
 import custodes as cu
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.complementarity.complementarity import Complementarity, complementarity
-from custodes.stats.complementarity.communities import communities
 from custodes.stats.complementarity.rank_distance import RULES
-from custodes.stats.resampling.resample import bootstrap_weights
 from tests.evaluate.test_judges import Scores, drawn, judged, rows_of, study_from
 
 LEVELS = ("system", "utterance")
@@ -104,39 +101,6 @@ def found(made: Complementarity) -> dict[tuple[str, str], float]:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("ragged", [False, True])
-def test_every_average_against_scipy_and_the_definition(rule: str, level: str, ragged: bool) -> None:
-    scores = small(3 + ragged, missing=ragged)
-    made = complementarity(judged(scores), distance=rule, level=level, resamples=0)  # type: ignore[arg-type]
-    expected = distances_by_definition(scores, rule, level)
-    mean = {pair: np.nanmean(own) for pair, own in expected.items()}
-    for row in made.pairs.iter_rows(named=True):
-        pair = row["rater_a"], row["rater_b"]
-        assert row["complementarity"] == pytest.approx(mean[pair], abs=1e-12)
-        assert row["n"] == np.isfinite(expected[pair]).sum()
-        assert f"{row['kind_a']}-{row['kind_b']}" == kinds(*pair)
-        assert row["complementarity_low"] is row["complementarity_high"] is None
-    assert made.pairs.height == len(mean) == 15
-    average = {}
-    for row in made.averages.iter_rows(named=True):
-        own = [value for pair, value in mean.items() if kinds(*pair) == row["kinds"]]
-        assert row["complementarity"] == pytest.approx(np.mean(own), abs=1e-12)
-        assert row["pairs"] == len(own)
-        average[row["kinds"]] = row["complementarity"]
-    for row in made.gaps.iter_rows(named=True):
-        assert row["difference"] == pytest.approx(average[row["kinds_a"]] - average[row["kinds_b"]], abs=1e-12)
-    for row in made.raters.iter_rows(named=True):  # equation 4: the mean over the others of that kind
-        for column, kind in (("with_humans", "human"), ("with_metrics", "metric")):
-            others = [n for n in NAMES.values() if n != row["rater"] and n.startswith("human") == (kind == "human")]
-            own = [mean[pair] for pair in mean if row["rater"] in pair and (set(pair) - {row["rater"]}) & set(others)]
-            assert len(own) == len(others)
-            assert row[column] == pytest.approx(np.mean(own), abs=1e-12)
-    lost = sum(np.isnan(own).sum() for own in expected.values())
-    assert [note.count for note in made.notes if note.rule == "undefined-distances"] == ([lost] if lost else [])
-
-
-@pytest.mark.parametrize("level", LEVELS)
 def test_the_table_of_rules_is_what_each_rule_answers(level: str) -> None:
     study = judged(small(5))
     rules = complementarity(study, level=level, resamples=0).rules  # type: ignore[arg-type]
@@ -146,73 +110,6 @@ def test_the_table_of_rules_is_what_each_rule_answers(level: str) -> None:
         shown = rules.filter(pl.col("distance") == rule)
         assert shown["kinds"].to_list() == own["kinds"].to_list()
         np.testing.assert_allclose(shown["complementarity"], own["complementarity"], atol=1e-12)
-
-
-def test_intervals_at_the_system_level_are_those_of_a_brute_force_bootstrap() -> None:
-    scores = small(7, items=12)
-    documents = np.arange(12) // 2
-    items = pl.DataFrame({"item": [f"i{i:03}" for i in range(12)], "cluster": [f"d{d}" for d in documents]})
-    for clusters in (documents, np.arange(12)):
-        study = judged(scores)
-        study = study.describe(items=items) if clusters is documents else study
-        made = complementarity(study, resamples=200, confidence=0.9, rng=4)
-        weights = bootstrap_weights(clusters.max() + 1, 200, np.random.default_rng(4))
-        distances = distances_by_definition(scores, "tau-b", "system")
-        drawn = {
-            pair: np.array([np.nanmean(np.repeat(own, w[clusters].astype(int))) for w in weights])
-            for pair, own in distances.items()
-        }
-        for row in made.pairs.iter_rows(named=True):
-            ends = np.nanquantile(drawn[row["rater_a"], row["rater_b"]], [0.05, 0.95])
-            np.testing.assert_allclose([row["complementarity_low"], row["complementarity_high"]], ends, atol=1e-12)
-        average = {
-            kind: np.nanmean([draws for pair, draws in drawn.items() if kinds(*pair) == kind], axis=0)
-            for kind in made.averages["kinds"]
-        }
-        for row in made.averages.iter_rows(named=True):
-            ends = np.nanquantile(average[row["kinds"]], [0.05, 0.95])
-            np.testing.assert_allclose([row["complementarity_low"], row["complementarity_high"]], ends, atol=1e-12)
-        for row in made.gaps.iter_rows(named=True):
-            ends = np.nanquantile(average[row["kinds_a"]] - average[row["kinds_b"]], [0.05, 0.95])
-            np.testing.assert_allclose([row["difference_low"], row["difference_high"]], ends, atol=1e-12)
-        bleu = made.raters.row(by_predicate=pl.col("rater") == "bleu", named=True)
-        own = np.nanmean([draws for pair, draws in drawn.items() if "bleu" in pair and pair[0][:5] == "human"], axis=0)
-        ends = np.nanquantile(own, [0.05, 0.95])
-        np.testing.assert_allclose([bleu["with_humans_low"], bleu["with_humans_high"]], ends, atol=1e-12)
-
-
-@pytest.mark.parametrize("rule", ["tau-b", "strict"])
-def test_intervals_at_the_utterance_level_are_close_to_those_of_resampled_items(rule: str) -> None:
-    # The influence of each item stands for the resample: exact to first order only.
-    scores = small(8, items=60, systems=3, ties=rule == "tau-b")
-    scores = {key: scores[key] for key in (("ann", "style"), ("bleu", ""), ("judge", "style"))}
-    made = complementarity(judged(scores), level="utterance", distance=rule, resamples=200, rng=1)  # type: ignore[arg-type]
-    weights = bootstrap_weights(60, 200, np.random.default_rng(1)).astype(int)
-    for a, b in combinations(scores, 2):
-
-        def resampled(w: np.ndarray, a: Any = a, b: Any = b) -> float:
-            own = zip(np.repeat(scores[a], w, axis=0).T, np.repeat(scores[b], w, axis=0).T, strict=True)
-            if rule == "tau-b":
-                return float(np.mean([by_definition(x, y, rule) for x, y in own]))
-            # A copy of an item against itself is no pair.
-            told = [by_definition_between_items(x, y, np.repeat(np.arange(60), w)) for x, y in own]
-            return float(np.mean(told))
-
-        draws = np.array([resampled(w) for w in weights])
-        row = made.pairs.row(by_predicate=(pl.col("rater_a") == NAMES[a]) & (pl.col("rater_b") == NAMES[b]), named=True)
-        assert row["complementarity"] == pytest.approx(resampled(np.ones(60, dtype=int)), abs=1e-12)
-        low, high = np.quantile(draws, [0.025, 0.975])
-        assert row["complementarity_low"] == pytest.approx(low, abs=0.1 * (high - low))
-        assert row["complementarity_high"] == pytest.approx(high, abs=0.1 * (high - low))
-        assert row["complementarity_low"] < row["complementarity"] < row["complementarity_high"]
-
-
-def by_definition_between_items(x: np.ndarray, y: np.ndarray, item: np.ndarray) -> float:
-    both = np.isfinite(x) & np.isfinite(y)
-    x, y, item = x[both], y[both], item[both]
-    other = item[:, None] != item
-    against = np.sign(x[:, None] - x) * np.sign(y[:, None] - y) < 0
-    return float(against[other].mean())
 
 
 # --- symmetries ----------------------------------------------------------------------------------------------------
@@ -378,133 +275,8 @@ def test_annotators_are_compared_one_by_one_on_demand() -> None:
 # --- who has no ranking --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("level", LEVELS)
-def test_a_rater_that_ranks_nothing_is_null_named_and_outside_every_average(rule: Any, level: Any) -> None:
-    scores = small(9)
-    by_item, by_system = np.arange(7.0)[:, None] + np.zeros((7, 5)), np.zeros((7, 1)) + np.arange(5.0)
-    stuck = by_item if level == "system" else by_system
-    more = {**scores, ("flat", ""): np.full((7, 5), 3.0), ("stuck", ""): stuck}
-    made = complementarity(judged(more), distance=rule, level=level, resamples=30)
-    without = complementarity(judged(scores), distance=rule, level=level, resamples=30)
-    idle = pl.col("rater_a").is_in(["flat", "stuck"]) | pl.col("rater_b").is_in(["flat", "stuck"])
-    null = made.pairs.filter(idle)
-    assert null.height == 6 + 6 + 1
-    told = null.select("complementarity", "complementarity_low", "complementarity_high")
-    assert told.null_count().row(0) == (13, 13, 13)
-    assert null["n"].sum() == 0
-    assert made.pairs.filter(~idle).equals(without.pairs)
-    for name in ("averages", "gaps", "rules", "components", "coordinates", "clusters"):
-        assert_frame_equal(made.to_frame(name), without.to_frame(name), abs_tol=1e-12)
-    row = made.raters.row(by_predicate=pl.col("rater") == "stuck", named=True)
-    assert row["with_humans"] is row["with_metrics"] is row["position"] is None
-    what = "systems of an item" if level == "system" else "items of a system"
-    assert dict(made.left_out.rows()) == {"flat": "constant: it ranks nothing", "stuck": f"never tells {what} apart"}
-    told = " ".join(note.message for note in made.notes if note.rule == "constant-rater")
-    assert "flat" in told
-    assert "stuck" in told
-
-
-def test_items_where_one_ties_all_are_left_out_and_counted() -> None:
-    scores = small(9, missing=False, ties=False)
-    scores["bleu", ""][2] = 1.0
-    made = complementarity(judged(scores), resamples=0)
-    n = made.pairs.select(pl.col("n").filter((pl.col("rater_a") == "bleu") | (pl.col("rater_b") == "bleu")))
-    assert n["n"].to_list() == [6] * 5
-    note = next(note for note in made.notes if note.rule == "undefined-distances")
-    assert note.count == 5
-    assert note.message.startswith("5 rankings of pairs of raters left out of the means (tau-b)")
-
-
 def noted(made: Complementarity, rule: str) -> list[str]:
     return [note.message for note in made.notes if note.rule == rule]
-
-
-@pytest.mark.parametrize("level", LEVELS)
-def test_the_space_is_that_of_what_every_rater_ranked(level: Any) -> None:
-    scores = small(9, missing=False)
-    lost = np.arange(5) == 2 if level == "system" else np.arange(7)[:, None] == 2
-    copied = {**scores, ("partial", ""): np.where(lost, np.nan, scores["bleu", ""])}
-    made = complementarity(judged(copied), level=level, resamples=20)
-    assert found(made)["bleu", "partial"] == pytest.approx(0)
-    assert made.left_out.is_empty()
-    what = "4 of 5 systems" if level == "system" else "6 of 7 items"
-    assert noted(made, "partial-representation") == [
-        f"components and coordinates are about {what}: some rater ranked none of the others"
-    ]
-    assert made.summary["ranked"].to_list() == [4 if level == "system" else 6]
-    place = {name: point for name, *point in made.coordinates.select("rater", "x", "y").rows()}
-    assert place["partial"] == pytest.approx(place["bleu"])  # on what both ranked they are one
-    assert set(made.clusters["rater"]) == {*NAMES.values(), "partial"}
-    # The space is that of a study of these things alone.
-    kept = {key: np.delete(values, 2, axis=level == "system") for key, values in copied.items()}
-    alone = complementarity(judged(kept), level=level, resamples=0)
-    for name in ("explained_variance", "cumulative"):
-        np.testing.assert_allclose(made.components[name], alone.components[name])
-    np.testing.assert_allclose(made.coordinates.select("x", "y"), alone.coordinates.select("x", "y"), atol=1e-9)
-    assert not noted(alone, "partial-representation")
-
-
-@pytest.mark.parametrize("level", LEVELS)
-def test_where_too_little_is_shared_raters_with_gaps_have_no_place(level: Any) -> None:
-    scores = small(9, missing=False)
-    missed = np.arange(5) > 1 if level == "system" else np.arange(7)[:, None] > 1
-    scores["partial", ""] = np.where(missed, np.nan, drawn(1, 7, 5))
-    made = complementarity(judged(scores), level=level, resamples=20)
-    what = "system" if level == "system" else "item"
-    assert dict(made.left_out.rows()) == {"partial": f"did not rate every {what}: in no component or coordinate"}
-    assert set(made.coordinates["rater"]) == set(NAMES.values())
-    assert set(made.clusters["rater"]) == {*NAMES.values(), "partial"}
-    assert made.summary["raters"].to_list() == [6]
-    assert not noted(made, "partial-representation")
-
-
-def disjoint() -> dict[Any, Any]:
-    """Eight people who agree, four on each half of the items, and two metrics on all."""
-    rng = np.random.default_rng(5)
-    quality = rng.normal(size=(40, 6))
-    scores = {(f"m{k}", ""): quality + rng.normal(size=quality.shape) for k in range(2)}
-    for k in range(8):
-        own = quality + 0.7 * rng.normal(size=quality.shape)
-        scores[f"h{k}", "x"] = np.where((np.arange(40)[:, None] < 20) == (k % 2 == 0), own, np.nan)
-    return scores
-
-
-def study_of(scores: dict[Any, Any]) -> cu.Study:
-    rows = rows_of(scores)
-    return cu.read(rows.with_columns(kind=pl.col("rater").str.head(1).replace_strict({"m": "metric", "h": "human"})))
-
-
-def test_raters_without_a_common_item_are_not_taken_for_opposites() -> None:
-    made = complementarity(study_of(disjoint()), people="annotators", resamples=20)
-    assert made.pairs["complementarity"].null_count() == 16
-    assert noted(made, "unconnected-raters") == [
-        "16 pairs of raters ranked nothing in common; for the clusters they are as similar as the average"
-    ]
-    people = dict(made.clusters.filter(kind="human").select("rater", "cluster").rows())
-    halves = [{people[f"h{k}:x"] for k in range(start, 8, 2)} for start in (0, 1)]
-    assert halves[0] == halves[1]  # as similar as the average: no reason to part those that agree
-    # By definition: Louvain on similarities whose gaps hold the mean of the others.
-    names = made.raters["rater"].to_list()
-    similarity = np.full((10, 10), np.nan)
-    for one, other, value in made.pairs.select("rater_a", "rater_b", "complementarity").rows():
-        i, j = names.index(one), names.index(other)
-        similarity[i, j] = similarity[j, i] = np.nan if value is None else 1 - value
-    mean = np.nanmean(similarity)
-    expected = communities(np.where(np.isnan(similarity), mean, similarity), seed=0)
-    assert [row + 1 for row in expected.tolist()] == made.clusters["cluster"].to_list()
-    assert not noted(complementarity(judged(small(1)), resamples=0), "unconnected-raters")
-
-
-def test_a_rater_at_no_distance_of_anybody_is_in_no_cluster() -> None:
-    scores = small(9, missing=False)
-    lonely = np.full((8, 5), np.nan)
-    lonely[7] = np.arange(5)
-    more = {key: np.vstack([values, np.full((1, 5), np.nan)]) for key, values in scores.items()}
-    made = complementarity(judged({**more, ("lonely", ""): lonely}), resamples=10)
-    assert dict(made.left_out.rows()) == {"lonely": "ranked nothing that others did: in no cluster"}
-    assert set(made.clusters["rater"]) == set(NAMES.values())
-    assert not noted(made, "unconnected-raters")
 
 
 def test_one_of_each_kind_has_one_distance_and_no_map() -> None:
@@ -519,37 +291,6 @@ def test_one_of_each_kind_has_one_distance_and_no_map() -> None:
     for name in ("components", "coordinates", "clusters", "summary"):
         assert made.to_frame(name).height == (name in ("components", "summary")), name
         assert made.to_frame(name).schema == whole.to_frame(name).schema, name
-
-
-def test_three_raters_have_components_but_no_clusters() -> None:
-    three = dict(list(small(1).items())[:3])
-    made = complementarity(judged(three), resamples=20)
-    assert made.coordinates.is_empty()
-    assert made.clusters.is_empty()
-    summary = made.summary.row(0, named=True)
-    assert summary["raters"] == 3
-    assert summary["dimension"] is not None
-    assert summary["clusters"] is summary["modularity"] is summary["clusters_agreement"] is None
-    four = dict(list(small(1).items())[:4])
-    made = complementarity(judged(four), resamples=20)
-    assert made.coordinates.height == made.clusters.height == 4
-
-
-def test_clusters_without_components() -> None:
-    # Each of four missed another three of five systems: no three that all ranked, nobody who ranked all.
-    scores: dict[Any, Any] = {}
-    for k, name in enumerate(("ann", "m1", "m2", "m3")):
-        seen = np.isin(np.arange(5), [k, (k + 1) % 5, (k + 2) % 5])
-        scores[name, ""] = np.where(seen, drawn(k, 20, 5), np.nan)
-    made = complementarity(judged(scores), resamples=10)
-    assert made.components.is_empty()
-    assert made.coordinates.is_empty()
-    assert made.clusters.height == 4
-    summary = made.summary.row(0, named=True)
-    assert summary["raters"] is summary["dimension"] is summary["dimension_null"] is None
-    assert summary["level"] == "system"
-    assert summary["clusters"] >= 1
-    assert made.left_out.height == 4
 
 
 def test_few_clusters_are_noted_where_there_are_intervals() -> None:
@@ -604,39 +345,6 @@ def test_what_cannot_be_asked_is_refused(asked: dict[str, Any], message: str) ->
 
 
 # --- the space of raters -------------------------------------------------------------------------------------------
-
-
-def test_two_families_are_two_clusters_in_one_dimension() -> None:
-    rng = np.random.default_rng(0)
-    one = rng.normal(size=(30, 6))
-    scores: dict[Any, Any] = {("ann", "style"): one + 0.2 * rng.normal(size=one.shape)}
-    for k in range(3):
-        scores[f"like{k}", ""] = one + 0.2 * rng.normal(size=one.shape)
-        scores[f"unlike{k}", ""] = -one + 0.2 * rng.normal(size=one.shape)
-    made = complementarity(judged(scores), resamples=20)
-    assert dict(made.clusters.select("rater", "cluster").rows()) == {
-        "human:style": 1,
-        **{f"like{k}": 1 for k in range(3)},
-        **{f"unlike{k}": 2 for k in range(3)},
-    }
-    assert made.clusters["stability"].to_list() == [1.0] * 7
-    summary = made.summary.row(0, named=True)
-    assert (summary["raters"], summary["rankings"], summary["ranked"]) == (7, 30, 6)
-    assert (summary["dimension"], summary["clusters"], summary["clusters_agreement"]) == (1, 2, 1)
-    assert summary["dimension_low"] <= summary["dimension"] <= summary["dimension_high"] < summary["dimension_null"]
-    assert made.components["explained_variance"].sum() == pytest.approx(1)
-    x = dict(made.coordinates.select("rater", "x").rows())
-    assert np.sign(x["like0"]) == np.sign(x["human:style"]) == -np.sign(x["unlike0"])
-    # The heat map: people first, then metrics, each family together.
-    order = made.raters.sort("position")["rater"].to_list()
-    assert order[0] == "human:style"
-    assert len({name[:4] for name in order[1:4]}) == 1
-
-
-def test_unrelated_raters_span_as_much_as_chance() -> None:
-    scores = {("ann", "style"): drawn(0, 30, 6)} | {(f"m{k}", ""): drawn(k + 1, 30, 6) for k in range(8)}
-    summary = complementarity(judged(scores), resamples=0).summary.row(0, named=True)
-    assert abs(summary["dimension"] - summary["dimension_null"]) <= 1
 
 
 # --- the same answer -----------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.errors import OptionError
 from custodes.evaluate.comparison import compare
-from custodes.evaluate.protocol.annotations import IDEAL_MIXTURE, asked_of, permuted, with_ideal
+from custodes.evaluate.protocol.annotations import asked_of
 from custodes.evaluate.protocol.protocol import Protocol, protocol
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.correction.dirichlet import human_theta
@@ -130,31 +130,6 @@ def test_missing_ratings_are_never_asked() -> None:
     assert result.protocol["annotations"][0] == result.reference["annotations"][0] == 3 * 40 + 3 * 26
 
 
-def test_null_permutes_systems_within_items() -> None:
-    (comparison,) = compare(study_of(scores_of(6, strength=3.0)))
-    asked = asked_of(comparison, "m1")
-    drawn = [permuted(asked, np.random.default_rng(seed)) for seed in range(200)]
-    # every item keeps its number of ties and of (transitive) preferences; no pair keeps its margin
-    for one in drawn[:20]:
-        assert (np.abs(one.human).sum(axis=0) == np.abs(asked.human).sum(axis=0)).all()
-        assert ((one.human == one.metric).sum(axis=0) == (asked.human == asked.metric).sum(axis=0)).all()
-    margins = np.array([one.human.mean(axis=1) for one in drawn])
-    assert np.abs(margins.mean(axis=0)).max() < 5 * margins.std() / np.sqrt(200)
-    assert np.abs(asked.human.mean(axis=1)).max() > 0.5
-
-
-def test_null_has_no_winner_on_the_metrics_further_items_either() -> None:
-    (comparison,) = compare(study_of(scores_of(6, strength=3.0)))
-    asked = with_ideal(asked_of(comparison, "m1"), 500, np.random.default_rng(0))
-    total = asked.metric_more.sum(axis=0)
-    assert abs(total[0] - total[2]) > 0.5 * total.sum()
-    more = np.array([permuted(asked, np.random.default_rng(seed)).metric_more for seed in range(100)])
-    assert (more.sum(axis=2) == 500).all()
-    # wins and losses change places at random, ties stay: shares of 300,000 answers have an sd below .001
-    even = np.array([(total[0] + total[2]) / 2, total[1], (total[0] + total[2]) / 2]) / total.sum()
-    np.testing.assert_allclose(more.sum(axis=(0, 1)) / more.sum(), even, atol=0.005)
-
-
 def test_boundary_lowers_false_decisions() -> None:
     study = study_of(scores_of(7, items=60))
     rules = [Stopping(), Stopping(boundary="pocock")]
@@ -163,17 +138,6 @@ def test_boundary_lowers_false_decisions() -> None:
     assert paper > 0.1
     assert pocock < 0.06
     assert rows[1]["share"] > rows[0]["share"]
-
-
-def test_ideal_metric_answers_by_its_matrix() -> None:
-    (comparison,) = compare(study_of(scores_of(8, items=4000, systems=3)))
-    asked = with_ideal(asked_of(comparison, "m1"), 50_000, np.random.default_rng(0))
-    for h in range(3):
-        answers = asked.metric[asked.human == 1 - h]
-        shares = np.array([(answers == kind).mean() for kind in (1, 0, -1)])
-        assert shares == pytest.approx(IDEAL_MIXTURE[:, h], abs=0.03)
-    outcome = asked.outcome / asked.outcome.sum(axis=1, keepdims=True)
-    assert asked.metric_more / 50_000 == pytest.approx(outcome @ IDEAL_MIXTURE.T, abs=0.015)
 
 
 def test_ideal_rows_and_naive_errors() -> None:

@@ -1,0 +1,55 @@
+"""Accuracy with calibrated ties: the threshold that is best on the study itself, item by item."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from custodes.evaluate.agreement.agreement import agreement
+from custodes.evaluate.agreement.statistics.accuracy_with_ties import WITH_TIES
+from tests.evaluate.agreement.test_agreement import scores_of
+from tests.evaluate.test_favoritism import study_of
+
+
+def searched(human: np.ndarray, metric: np.ndarray) -> tuple[float, float]:
+    """The best mean over items of the share of right choices, and the least threshold that gives it."""
+    a, b = np.triu_indices(human.shape[1], 1)
+    truth, apart = np.sign(human[:, a] - human[:, b]), metric[:, a] - metric[:, b]
+    found = {}
+    for epsilon in [0.0, *np.sort(np.abs(apart).ravel())]:
+        chosen = np.where(np.abs(apart) <= epsilon, 0, np.sign(apart))
+        share = [np.mean((c == t)[np.isfinite(d)]) for c, t, d in zip(chosen, truth, apart, strict=True)]
+        found.setdefault(round(float(np.mean(share)), 12), epsilon)
+    best = max(found)
+    return best, found[best]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_threshold_is_that_of_a_search(seed: int) -> None:
+    scores = scores_of(seed)
+    scores[0] = np.round(scores[0] / 2)
+    metrics = agreement(study_of(scores), resamples=0).metrics
+    for k, row in enumerate(metrics.iter_rows(named=True), start=1):
+        accuracy, epsilon = searched(scores[0], scores[k])
+        assert row["acc_eq"] == pytest.approx(accuracy)
+        assert row["acc_eq_epsilon"] == pytest.approx(epsilon)
+
+
+def test_people_tie_as_they_are_told_to() -> None:
+    scores = scores_of(5)
+    rounded = scores.copy()
+    rounded[0] = np.floor(scores[0])
+    wide, exact = (
+        agreement(study_of(own), resamples=0, human_ties=ties).metrics.row(0, named=True)
+        for own, ties in ((scores, 1.0), (scores, None))
+    )
+    assert wide["acc_eq"] != exact["acc_eq"]
+    # nobody prefers anything: a metric that ties all is right throughout
+    assert agreement(study_of(scores), resamples=0, human_ties=1e6).metrics["acc_eq"].to_list() == [1, 1]
+
+
+def test_only_the_accuracy_is_tested_and_only_it_has_a_better_end() -> None:
+    accuracy, epsilon = WITH_TIES
+    assert accuracy.swap is not None
+    assert epsilon.swap is None
+    assert (accuracy.best, epsilon.best) == ("high", "")

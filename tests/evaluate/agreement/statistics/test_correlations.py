@@ -1,0 +1,56 @@
+"""Correlations over systems, within items and over outputs, with gaps, against SciPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from custodes.evaluate.agreement.agreement import agreement
+from custodes.evaluate.agreement.statistics.correlations import CORRELATIONS, KINDS, LEVELS
+from tests.evaluate.agreement.test_agreement import scores_of
+from tests.evaluate.test_favoritism import study_of
+
+REFERENCES = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_outputs_that_one_did_not_rate_do_not_count(kind: str) -> None:
+    scores = scores_of(5)
+    rng = np.random.default_rng(0)
+    scores[rng.random(scores.shape) < 0.15] = np.nan
+    row = agreement(study_of(scores), resamples=0).metrics.row(0, named=True)
+    human, metric = scores[0], scores[1]
+    both = np.isfinite(human) & np.isfinite(metric)
+    reference = REFERENCES[kind]
+    assert row[f"{kind}_global"] == pytest.approx(reference(human[both], metric[both]).statistic)
+    # a system's score is the mean of what was rated of it, by either alone
+    means = [np.nanmean(own, axis=0) for own in (human, metric)]
+    assert row[f"{kind}_system"] == pytest.approx(reference(*means).statistic)
+    within = [
+        reference(h[own], m[own]).statistic
+        for h, m, own in zip(human, metric, both, strict=True)
+        if len(set(h[own])) > 1 and len(set(m[own])) > 1
+    ]
+    assert row[f"{kind}_item"] == pytest.approx(np.mean(within))
+
+
+def test_p_values_of_means_over_items_by_brute_force() -> None:
+    # Five items: thirty-two ways to exchange the two metrics.
+    scores = scores_of(11, items=5)
+    made = agreement(study_of(scores), resamples=4000, compare_by=("kendall_item",)).comparisons
+    tau = np.array(
+        [[stats.kendalltau(h, m).statistic for h, m in zip(scores[0], own, strict=True)] for own in scores[1:]]
+    )
+    assert np.isfinite(tau).all()
+    difference = tau[0] - tau[1]
+    assert made["difference"].item() == pytest.approx(difference.mean())
+    ways = np.array(np.meshgrid(*[[1, -1]] * 5)).reshape(5, -1).T
+    exact = (np.abs(ways @ difference) >= abs(difference.sum()) - 1e-9).mean()
+    assert made["p_value"].item() == pytest.approx(exact, abs=0.03)
+
+
+def test_every_kind_at_every_level_has_a_column() -> None:
+    assert [own.name for own in CORRELATIONS] == [f"{kind}_{level}" for kind in KINDS for level in LEVELS]
+    assert [own.name for own in CORRELATIONS if own.swap] == ["pearson_global", "kendall_item"]
+    assert {own.chance for own in CORRELATIONS} == {0.0}

@@ -1,0 +1,40 @@
+"""Soft pairwise accuracy: like p-values of every pair of systems."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from custodes.evaluate.agreement.agreement import agreement
+from custodes.evaluate.agreement.statistics.soft_pairwise_accuracy import SPA
+from tests.evaluate.agreement.test_agreement import scores_of
+from tests.evaluate.test_favoritism import study_of
+
+
+def spa_of(scores: np.ndarray) -> list[float]:
+    return agreement(study_of(scores), resamples=0, compare_by=()).metrics["spa"].to_list()
+
+
+def test_by_all_swaps_of_the_systems_of_items() -> None:
+    # p of "b is better than a" is the share of ways to exchange the two within items whose difference of means is at
+    # least the one observed (Thompson et al. 2024); the question draws a thousand of them.
+    scores = scores_of(6, items=8)
+    ways = np.array(np.meshgrid(*[[1, -1]] * 8)).reshape(8, -1).T
+    a, b = np.triu_indices(4, 1)
+
+    def p_values(own: np.ndarray) -> np.ndarray:
+        apart = own[:, a] - own[:, b]
+        return ((ways @ apart) >= apart.sum(axis=0)).mean(axis=0)
+
+    expected = [1 - np.abs(p_values(scores[0]) - p_values(own)).mean() for own in scores[1:]]
+    # a share of a thousand draws has an sd of at most .016; the mean over six pairs less
+    assert spa_of(scores) == pytest.approx(expected, abs=0.03)
+
+
+def test_people_agree_with_themselves_and_least_with_their_opposite() -> None:
+    scores = scores_of(7)
+    scores[1], scores[2] = scores[0], -scores[0]
+    same, opposite = spa_of(scores)
+    assert same == 1
+    assert opposite < 0.5
+    assert (SPA.chance, SPA.swap, SPA.level) == (0.5, None, "system")

@@ -1,0 +1,69 @@
+"""Statistics are values: system scores in every resample, columns, what guessing gets."""
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+
+from custodes.data.ratings import Ratings
+from custodes.evaluate.agreement.agreement import agreement
+from custodes.evaluate.agreement.statistic import Sample, Statistic
+from custodes.evaluate.agreement.statistics import STATISTICS
+from custodes.evaluate.comparison import compare
+from custodes.stats.resampling.resample import sign_flips
+from tests.evaluate.agreement.test_agreement import scores_of
+from tests.evaluate.test_favoritism import study_of
+
+
+def test_system_scores_of_the_file_move_with_the_items() -> None:
+    # They are resampled by the shift of the mean over items. Where they are those means and a constant, nothing that
+    # looks at differences between systems can change, intervals included.
+    scores = scores_of(8, items=12)
+    scores[0] += np.random.default_rng(0).normal(size=scores[0].shape)  # without ties, which rounding would break
+    study = study_of(scores)
+    for rater, name in ((0, "ann"), (1, "m1")):
+        means = scores[rater].mean(axis=0) + 3
+        whole = [{"item": "", "system": f"S{k}", "rater": name, "score": mean} for k, mean in enumerate(means)]
+        rows = pl.concat([study.ratings.frame.select("item", "system", "rater", "score"), pl.DataFrame(whole)])
+        given = replace(study, ratings=Ratings.make(rows)[0])
+        with_scores, without = (agreement(s, resamples=200, compare_by=()).metrics for s in (given, study))
+        names = [f"{kind}_system{end}" for kind in ("pearson", "spearman", "kendall") for end in ("", "_low", "_high")]
+        names += ["pairwise_accuracy", "pairwise_accuracy_low", "pairwise_accuracy_high"]
+        np.testing.assert_allclose(with_scores.select(names).to_numpy(), without.select(names).to_numpy(), atol=1e-9)
+        assert (without["pearson_system_low"] < without["pearson_system_high"] - 0.01).all()
+
+
+def sample(scores: np.ndarray, resamples: int = 0) -> Sample:
+    (comparison,) = compare(study_of(scores))
+    rng = np.random.default_rng(0)
+    times = comparison.design.resampled(resamples, rng)
+    return Sample(comparison=comparison, times=times, flips=sign_flips(comparison.design.n_units, 10, rng))
+
+
+def test_system_scores_are_means_over_the_items_drawn() -> None:
+    scores = scores_of(9, items=7)
+    own = sample(scores, 20)
+    human, metrics = own.system_scores
+    assert (human.shape, metrics.shape) == ((21, 4), (21, 2, 4))
+    for draw, times in enumerate(own.times.astype(int)):
+        np.testing.assert_allclose(human[draw], np.repeat(scores[0], times, axis=0).mean(axis=0))
+        np.testing.assert_allclose(metrics[draw], np.repeat(scores[1:], times, axis=1).mean(axis=1))
+    assert (own.times[0] == 1).all()
+
+
+def test_what_guessing_gets_is_a_number_a_function_or_nothing() -> None:
+    (comparison,) = compare(study_of(scores_of(0)))
+    made = Statistic(name="own", label="Own", doc="mine", level="item", compute=lambda sample: sample.times)
+    assert np.isnan(made.chance_of(comparison)).tolist() == [True, True]
+    assert replace(made, chance=0.5).chance_of(comparison).tolist() == [0.5, 0.5]
+    told = replace(made, chance=lambda comparison: np.arange(len(comparison.metrics)))
+    assert told.chance_of(comparison).tolist() == [0, 1]
+
+
+def test_a_statistic_says_what_its_column_is() -> None:
+    made = Statistic(name="own", label="Own", doc="mine", level="item", compute=lambda sample: sample.times, best="")
+    column = made.column
+    assert (column.name, column.label, column.doc, column.kind) == ("own", "Own", "mine", "score")
+    assert (column.names, column.essential, column.best) == (("own", "own_low", "own_high"), False, "")
+    for own in STATISTICS.values():
+        assert own.column.name == own.name

@@ -1,0 +1,172 @@
+"""The space of raters: who has a place in it, components against chance, and clusters by definition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.evaluate.complementarity.complementarity import complementarity
+from custodes.stats.complementarity.communities import communities
+from tests.evaluate.complementarity.test_complementarity import (
+    LEVELS,
+    NAMES,
+    found,
+    noted,
+    small,
+)
+from tests.evaluate.test_judges import drawn, judged, rows_of
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_space_is_that_of_what_every_rater_ranked(level: Any) -> None:
+    scores = small(9, missing=False)
+    lost = np.arange(5) == 2 if level == "system" else np.arange(7)[:, None] == 2
+    copied = {**scores, ("partial", ""): np.where(lost, np.nan, scores["bleu", ""])}
+    made = complementarity(judged(copied), level=level, resamples=20)
+    assert found(made)["bleu", "partial"] == pytest.approx(0)
+    assert made.left_out.is_empty()
+    what = "4 of 5 systems" if level == "system" else "6 of 7 items"
+    assert noted(made, "partial-representation") == [
+        f"components and coordinates are about {what}: some rater ranked none of the others"
+    ]
+    assert made.summary["ranked"].to_list() == [4 if level == "system" else 6]
+    place = {name: point for name, *point in made.coordinates.select("rater", "x", "y").rows()}
+    assert place["partial"] == pytest.approx(place["bleu"])  # on what both ranked they are one
+    assert set(made.clusters["rater"]) == {*NAMES.values(), "partial"}
+    # The space is that of a study of these things alone.
+    kept = {key: np.delete(values, 2, axis=level == "system") for key, values in copied.items()}
+    alone = complementarity(judged(kept), level=level, resamples=0)
+    for name in ("explained_variance", "cumulative"):
+        np.testing.assert_allclose(made.components[name], alone.components[name])
+    np.testing.assert_allclose(made.coordinates.select("x", "y"), alone.coordinates.select("x", "y"), atol=1e-9)
+    assert not noted(alone, "partial-representation")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_where_too_little_is_shared_raters_with_gaps_have_no_place(level: Any) -> None:
+    scores = small(9, missing=False)
+    missed = np.arange(5) > 1 if level == "system" else np.arange(7)[:, None] > 1
+    scores["partial", ""] = np.where(missed, np.nan, drawn(1, 7, 5))
+    made = complementarity(judged(scores), level=level, resamples=20)
+    what = "system" if level == "system" else "item"
+    assert dict(made.left_out.rows()) == {"partial": f"did not rate every {what}: in no component or coordinate"}
+    assert set(made.coordinates["rater"]) == set(NAMES.values())
+    assert set(made.clusters["rater"]) == {*NAMES.values(), "partial"}
+    assert made.summary["raters"].to_list() == [6]
+    assert not noted(made, "partial-representation")
+
+
+def disjoint() -> dict[Any, Any]:
+    """Eight people who agree, four on each half of the items, and two metrics on all."""
+    rng = np.random.default_rng(5)
+    quality = rng.normal(size=(40, 6))
+    scores = {(f"m{k}", ""): quality + rng.normal(size=quality.shape) for k in range(2)}
+    for k in range(8):
+        own = quality + 0.7 * rng.normal(size=quality.shape)
+        scores[f"h{k}", "x"] = np.where((np.arange(40)[:, None] < 20) == (k % 2 == 0), own, np.nan)
+    return scores
+
+
+def study_of(scores: dict[Any, Any]) -> cu.Study:
+    rows = rows_of(scores)
+    return cu.read(rows.with_columns(kind=pl.col("rater").str.head(1).replace_strict({"m": "metric", "h": "human"})))
+
+
+def test_raters_without_a_common_item_are_not_taken_for_opposites() -> None:
+    made = complementarity(study_of(disjoint()), people="annotators", resamples=20)
+    assert made.pairs["complementarity"].null_count() == 16
+    assert noted(made, "unconnected-raters") == [
+        "16 pairs of raters ranked nothing in common; for the clusters they are as similar as the average"
+    ]
+    people = dict(made.clusters.filter(kind="human").select("rater", "cluster").rows())
+    halves = [{people[f"h{k}:x"] for k in range(start, 8, 2)} for start in (0, 1)]
+    assert halves[0] == halves[1]  # as similar as the average: no reason to part those that agree
+    # By definition: Louvain on similarities whose gaps hold the mean of the others.
+    names = made.raters["rater"].to_list()
+    similarity = np.full((10, 10), np.nan)
+    for one, other, value in made.pairs.select("rater_a", "rater_b", "complementarity").rows():
+        i, j = names.index(one), names.index(other)
+        similarity[i, j] = similarity[j, i] = np.nan if value is None else 1 - value
+    mean = np.nanmean(similarity)
+    expected = communities(np.where(np.isnan(similarity), mean, similarity), seed=0)
+    assert [row + 1 for row in expected.tolist()] == made.clusters["cluster"].to_list()
+    assert not noted(complementarity(judged(small(1)), resamples=0), "unconnected-raters")
+
+
+def test_a_rater_at_no_distance_of_anybody_is_in_no_cluster() -> None:
+    scores = small(9, missing=False)
+    lonely = np.full((8, 5), np.nan)
+    lonely[7] = np.arange(5)
+    more = {key: np.vstack([values, np.full((1, 5), np.nan)]) for key, values in scores.items()}
+    made = complementarity(judged({**more, ("lonely", ""): lonely}), resamples=10)
+    assert dict(made.left_out.rows()) == {"lonely": "ranked nothing that others did: in no cluster"}
+    assert set(made.clusters["rater"]) == set(NAMES.values())
+    assert not noted(made, "unconnected-raters")
+
+
+def test_three_raters_have_components_but_no_clusters() -> None:
+    three = dict(list(small(1).items())[:3])
+    made = complementarity(judged(three), resamples=20)
+    assert made.coordinates.is_empty()
+    assert made.clusters.is_empty()
+    summary = made.summary.row(0, named=True)
+    assert summary["raters"] == 3
+    assert summary["dimension"] is not None
+    assert summary["clusters"] is summary["modularity"] is summary["clusters_agreement"] is None
+    four = dict(list(small(1).items())[:4])
+    made = complementarity(judged(four), resamples=20)
+    assert made.coordinates.height == made.clusters.height == 4
+
+
+def test_clusters_without_components() -> None:
+    # Each of four missed another three of five systems: no three that all ranked, nobody who ranked all.
+    scores: dict[Any, Any] = {}
+    for k, name in enumerate(("ann", "m1", "m2", "m3")):
+        seen = np.isin(np.arange(5), [k, (k + 1) % 5, (k + 2) % 5])
+        scores[name, ""] = np.where(seen, drawn(k, 20, 5), np.nan)
+    made = complementarity(judged(scores), resamples=10)
+    assert made.components.is_empty()
+    assert made.coordinates.is_empty()
+    assert made.clusters.height == 4
+    summary = made.summary.row(0, named=True)
+    assert summary["raters"] is summary["dimension"] is summary["dimension_null"] is None
+    assert summary["level"] == "system"
+    assert summary["clusters"] >= 1
+    assert made.left_out.height == 4
+
+
+def test_two_families_are_two_clusters_in_one_dimension() -> None:
+    rng = np.random.default_rng(0)
+    one = rng.normal(size=(30, 6))
+    scores: dict[Any, Any] = {("ann", "style"): one + 0.2 * rng.normal(size=one.shape)}
+    for k in range(3):
+        scores[f"like{k}", ""] = one + 0.2 * rng.normal(size=one.shape)
+        scores[f"unlike{k}", ""] = -one + 0.2 * rng.normal(size=one.shape)
+    made = complementarity(judged(scores), resamples=20)
+    assert dict(made.clusters.select("rater", "cluster").rows()) == {
+        "human:style": 1,
+        **{f"like{k}": 1 for k in range(3)},
+        **{f"unlike{k}": 2 for k in range(3)},
+    }
+    assert made.clusters["stability"].to_list() == [1.0] * 7
+    summary = made.summary.row(0, named=True)
+    assert (summary["raters"], summary["rankings"], summary["ranked"]) == (7, 30, 6)
+    assert (summary["dimension"], summary["clusters"], summary["clusters_agreement"]) == (1, 2, 1)
+    assert summary["dimension_low"] <= summary["dimension"] <= summary["dimension_high"] < summary["dimension_null"]
+    assert made.components["explained_variance"].sum() == pytest.approx(1)
+    x = dict(made.coordinates.select("rater", "x").rows())
+    assert np.sign(x["like0"]) == np.sign(x["human:style"]) == -np.sign(x["unlike0"])
+    # The heat map: people first, then metrics, each family together.
+    order = made.raters.sort("position")["rater"].to_list()
+    assert order[0] == "human:style"
+    assert len({name[:4] for name in order[1:4]}) == 1
+
+
+def test_unrelated_raters_span_as_much_as_chance() -> None:
+    scores = {("ann", "style"): drawn(0, 30, 6)} | {(f"m{k}", ""): drawn(k + 1, 30, 6) for k in range(8)}
+    summary = complementarity(judged(scores), resamples=0).summary.row(0, named=True)
+    assert abs(summary["dimension"] - summary["dimension_null"]) <= 1

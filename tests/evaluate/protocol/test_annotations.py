@@ -1,0 +1,117 @@
+"""The answers a protocol collects: outcomes, orders, the simulated metric, and the null without a difference."""
+
+import numpy as np
+import pytest
+from scipy.stats import beta
+
+from custodes.evaluate.comparison import compare
+from custodes.evaluate.protocol.annotations import (
+    IDEAL_MIXTURE,
+    NONE,
+    asked_of,
+    in_order,
+    outcome_of,
+    permuted,
+    shares_of,
+    with_ideal,
+)
+from custodes.stats import ABSENT
+from custodes.stats.stopping.allocation import KINDS
+from tests.evaluate.protocol.test_protocol import scores_of
+from tests.evaluate.test_favoritism import study_of
+
+
+def test_null_permutes_systems_within_items() -> None:
+    (comparison,) = compare(study_of(scores_of(6, strength=3.0)))
+    asked = asked_of(comparison, "m1")
+    drawn = [permuted(asked, np.random.default_rng(seed)) for seed in range(200)]
+    # every item keeps its number of ties and of (transitive) preferences; no pair keeps its margin
+    for one in drawn[:20]:
+        assert (np.abs(one.human).sum(axis=0) == np.abs(asked.human).sum(axis=0)).all()
+        assert ((one.human == one.metric).sum(axis=0) == (asked.human == asked.metric).sum(axis=0)).all()
+    margins = np.array([one.human.mean(axis=1) for one in drawn])
+    assert np.abs(margins.mean(axis=0)).max() < 5 * margins.std() / np.sqrt(200)
+    assert np.abs(asked.human.mean(axis=1)).max() > 0.5
+
+
+def test_null_has_no_winner_on_the_metrics_further_items_either() -> None:
+    (comparison,) = compare(study_of(scores_of(6, strength=3.0)))
+    asked = with_ideal(asked_of(comparison, "m1"), 500, np.random.default_rng(0))
+    total = asked.metric_more.sum(axis=0)
+    assert abs(total[0] - total[2]) > 0.5 * total.sum()
+    more = np.array([permuted(asked, np.random.default_rng(seed)).metric_more for seed in range(100)])
+    assert (more.sum(axis=2) == 500).all()
+    # wins and losses change places at random, ties stay: shares of 300,000 answers have an sd below .001
+    even = np.array([(total[0] + total[2]) / 2, total[1], (total[0] + total[2]) / 2]) / total.sum()
+    np.testing.assert_allclose(more.sum(axis=(0, 1)) / more.sum(), even, atol=0.005)
+
+
+def test_ideal_metric_answers_by_its_matrix() -> None:
+    (comparison,) = compare(study_of(scores_of(8, items=4000, systems=3)))
+    asked = with_ideal(asked_of(comparison, "m1"), 50_000, np.random.default_rng(0))
+    for h in range(3):
+        answers = asked.metric[asked.human == 1 - h]
+        shares = np.array([(answers == kind).mean() for kind in (1, 0, -1)])
+        assert shares == pytest.approx(IDEAL_MIXTURE[:, h], abs=0.03)
+    outcome = asked.outcome / asked.outcome.sum(axis=1, keepdims=True)
+    assert asked.metric_more / 50_000 == pytest.approx(outcome @ IDEAL_MIXTURE.T, abs=0.015)
+
+
+def gappy(seed: int) -> np.ndarray:
+    scores = scores_of(seed, items=12, systems=3)
+    scores[np.random.default_rng(seed).random(scores.shape) < 0.3] = np.nan
+    return scores
+
+
+def test_outcomes_and_shares_are_counted() -> None:
+    signs = np.array([[1, 1, 0, -1, ABSENT], [ABSENT] * 5], dtype=np.int8)
+    assert outcome_of(signs).tolist() == [[2, 1, 1], [0, 0, 0]]
+    np.testing.assert_allclose(shares_of(outcome_of(signs)), [[3 / 7, 2 / 7, 2 / 7], [1 / 3, 1 / 3, 1 / 3]])
+
+
+def test_what_is_asked_are_the_pairs_that_people_rated() -> None:
+    (comparison,) = compare(study_of(gappy(3)))
+    asked, alone = asked_of(comparison, "m1"), asked_of(comparison, NONE)
+    rated = [k for k in range(3) if (comparison.human_signs[k] != ABSENT).any()]
+    np.testing.assert_array_equal(asked.human, comparison.human_signs[rated])
+    np.testing.assert_array_equal(asked.metric, comparison.metric_signs[0][rated])
+    assert asked.metric_outcome.tolist() == outcome_of(asked.metric).tolist()
+    assert (alone.metric == ABSENT).all()
+    assert not alone.metric_outcome.any()
+    np.testing.assert_array_equal(alone.human, asked.human)
+    for k, (wins, _, losses) in enumerate(asked.outcome):
+        theta = beta.sf(0.5, wins + 1, losses + 1)
+        assert asked.reference(0.4)[k] == (1 if theta > 0.8 else -1 if theta < 0.2 else 0)
+
+
+def test_answers_come_in_the_order_of_their_seed() -> None:
+    (comparison,) = compare(study_of(gappy(4)))
+    asked = asked_of(comparison, "m1")
+    answers = in_order([asked, asked, asked], [7, 8, 7])
+    np.testing.assert_array_equal(answers.kinds[0], answers.kinds[2])
+    assert (answers.kinds[0] != answers.kinds[1]).any()
+    np.testing.assert_array_equal(answers.available, np.tile((asked.human != ABSENT).sum(axis=1), (3, 1)))
+    # each annotation once, those that do not exist at the end
+    for pair, own in enumerate(answers.kinds[0]):
+        n = answers.available[0, pair]
+        assert (own[:n] < KINDS).all()
+        assert (own[n:] == KINDS).all()
+        signs = 1 - own[:n] // 4
+        assert sorted(signs) == sorted(asked.human[pair][asked.human[pair] != ABSENT])
+
+
+def test_items_annotated_so_far_are_the_first_of_the_order() -> None:
+    (comparison,) = compare(study_of(gappy(5)))
+    asked = asked_of(comparison, "m1")
+    answers = in_order([asked, asked], [1, 2])
+    everything = answers.items(answers.available)
+    np.testing.assert_array_equal(everything.human, np.stack([asked.human] * 2))
+    np.testing.assert_array_equal(everything.systems, asked.systems)
+    few = np.minimum(answers.available, [[0], [3]])
+    seen = answers.items(few)
+    assert ((seen.human != ABSENT).sum(axis=2) == few).all()
+    known = seen.human != ABSENT
+    np.testing.assert_array_equal(seen.human[known], everything.human[known])
+    for pair in range(len(asked.human)):
+        first = 1 - answers.kinds[1, pair, : few[1, pair]] // 4
+        assert sorted(seen.human[1, pair][known[1, pair]]) == sorted(first)
