@@ -1,0 +1,150 @@
+"""Sections as values: asked once, left out with a reason, shown as declared."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.answers.tables import Table, count, flag, label, labels, p_value, probability, score, share
+from custodes.errors import InputError
+from custodes.reporting import Report
+from custodes.reporting.section import Context, Section
+from custodes.reporting.sections import SECTIONS
+from custodes.reporting.tables import chosen_table, table_html
+
+SHOWN = Table(
+    doc="One row a metric.",
+    by="aspect",
+    columns=(
+        label("metric", "its name"),
+        labels("friends", "others"),
+        flag("good", "whether"),
+        count("n", "how many", "Items"),
+        score("tau", "rank correlation", interval=True),
+        share("part", "of all", interval=True),
+        score("mean", "over replications", sd=True),
+        probability("odds", "posterior", essential=False),
+        p_value("p", "of a test", "p"),
+    ),
+)
+ROW = {
+    "metric": ["<b>"],
+    "friends": [["a", "b"]],
+    "good": [True],
+    "n": [12345],
+    "tau": -0.4,
+    "tau_low": -0.5,
+    "tau_high": 0.25,
+    "part": 0.5,
+    "part_low": 0.251,
+    "part_high": 0.997,
+    "mean": 0.5,
+    "mean_sd": 0.1,
+    "odds": 0.25,
+    "p": 0.0123,
+}
+
+
+def cells(html: str) -> list[str]:
+    return re.findall(r"<t[hd] (?:scope=\"row\" )?data-value=[^>]*>(.*?)</t[hd]>", html)
+
+
+def test_a_table_is_written_as_declared() -> None:
+    frame = SHOWN.frame(ROW, "fluency")
+    html = table_html(frame, SHOWN.columns, id="t", caption="Some & more", notes=[("fluency", "<note>"), (None, "all")])
+    assert cells(html) == [
+        *("&lt;b&gt;", "a, b", "True", "12\u202f345", "−0.40 [−0.50, 0.25]", "50 % [25 %, over 99 %]"),
+        *("0.50 ± 0.10", "25 %", "0.012"),
+    ]
+    assert re.findall(r"<button type=\"button\">(.*?)</button>", html) == [own.label for own in SHOWN.columns]
+    assert 'title="rank correlation"' in html
+    assert html.count('"n more"') == 2  # head and cell of what is shown on request
+    assert '<tr data-aspect="fluency">' in html
+    assert '<li data-aspect="fluency">&lt;note&gt;</li>' in html
+    assert "<li>all</li>" in html
+    assert "Some &amp; more" in html
+
+
+def test_the_undefined_is_a_dash_that_points_to_the_notes() -> None:
+    frame = SHOWN.frame({name: [["a"]] if name == "friends" else None for name in ROW}, "")
+    html = table_html(frame, SHOWN.columns, id="t", caption="t", by=None)
+    assert cells(html) == ["", "a", "", *["–"] * 6]
+    assert html.count("undefined: see the notes under the table") == 6
+    assert "data-aspect" not in html
+
+
+def test_a_table_of_choices_leaves_out_what_is_chosen(made: Report) -> None:
+    where = {"aspect": "{aspect}", "metric": "{metric}"}
+    chosen = chosen_table(made.context, "x", "X", "favoritism.pairs", where)
+    declared = made.context.declared("favoritism.pairs")
+    assert [own.name for own in chosen.columns] == [
+        own.name for own in declared.columns if own.essential and own.name != "metric"
+    ]
+
+
+def failing(context: Context) -> Any:
+    raise InputError("nothing to see")
+
+
+def test_a_question_that_cannot_be_answered_says_why_unless_it_is_needed(made: Report) -> None:
+    context = replace(made.context, results=dict(made.results), absent={})
+    section = Section(question="ceiling", title="t", build=lambda context: {}, ask=failing)
+    section.answer(context)
+    assert context.absent == {"ceiling": "nothing to see"}
+    assert section.drawn(context) == ((), ())
+    assert "Not asked of this study: nothing to see" in section.html(context, (), ())
+    with pytest.raises(InputError, match="nothing to see"):
+        replace(section, required=True).answer(context)
+
+
+def test_options_of_the_report_reach_every_question_that_has_them(made: Report) -> None:
+    for question, result in made.results.items():
+        options = result.provenance.options
+        if "resamples" in options:
+            assert options["resamples"] == 100, question
+        assert result.provenance.seed == 0
+        assert result.provenance.digest == cu.read("demo").fingerprint()
+
+
+def test_every_picture_and_table_is_drawn_from_rows_of_the_page(made: Report) -> None:
+    drawn = [section.drawn(made.context) for section in SECTIONS]
+    figures = [figure for own, _ in drawn for figure in own]
+    tables = [table for _, own in drawn for table in own]
+    ids = [own.id for own in (*figures, *tables)]
+    assert len(ids) == len(set(ids))
+    for own in (*figures, *tables):
+        known = set(made.context.table(own.table).columns)
+        assert {name for names in own.where for name in names.split("|")} - {"statistic"} <= known, own.id
+    for figure in figures:
+        assert figure.caption.endswith("."), figure.id
+        assert figure.alt.endswith("."), figure.id
+        assert f'id="fig-{figure.id}"' in made.html
+        filled = figure.drawn(made.context, made.context.choice("fluency", "judge", "kendall_item"))
+        assert filled is not None, figure.id
+        assert filled["datasets"]["rows"], figure.id
+        assert "{statistic}" not in str(filled), figure.id
+    for table in tables:
+        names = {name for column in table.columns for name in column.names}
+        assert names <= set(made.context.table(table.table).columns), table.id
+
+
+def test_nothing_to_draw_is_none(made: Report) -> None:
+    (figure,) = (own for own in SECTIONS[1].drawn(made.context)[0] if own.id == "agreement-intervals")
+    assert figure.drawn(made.context, made.context.choice("wit", "judge", "kendall_item")) is None
+
+
+def test_a_context_knows_aspects_metrics_and_the_best(made: Report) -> None:
+    context = made.context
+    assert context.aspects == ("coherence", "fluency")
+    assert len(context.metrics) == 7
+    assert context.best == {aspect: names[0] for aspect, names in context.leaders.items()}
+    assert context.one_sided == []
+    extra = replace(context, extra={"mine": pl.DataFrame({"a": [1]})})
+    assert extra.table("mine").rows() == [(1,)]
+    assert [aspect for aspect, _ in context.notes("ranking", "self-agreement")] == ["coherence", "fluency"]
+    assert context.notes("ranking", "no-such-rule") == []
