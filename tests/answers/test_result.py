@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 
 import custodes as cu
+from custodes.answers.result import UNASKED, Provenance, Result, result
+from custodes.answers.tables import Table, label, score, table
 from custodes.data.notes import Note
 from custodes.errors import OptionError
-from custodes.evaluate.result import UNASKED, Provenance, Result, result
-from custodes.evaluate.tables import Table, label, score, table
 
 
 @result

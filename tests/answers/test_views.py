@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from custodes.evaluate.tables import Table, View, count, flag, label, labels, p_value, score, share
-from custodes.evaluate.views import bounds, cell, number, parts, titled, views
+from custodes.answers.tables import Table, View, count, flag, label, labels, p_value, score, share
+from custodes.answers.views import bounds, cell, number, parts, titled, views
 
 TABLE = Table(
     doc="",

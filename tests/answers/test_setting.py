@@ -6,8 +6,7 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from custodes.errors import OptionError
-from custodes.evaluate.setting import (
+from custodes.answers.setting import (
     DEFAULTS,
     HELP,
     Selection,
@@ -18,6 +17,7 @@ from custodes.evaluate.setting import (
     selection_of,
     settings,
 )
+from custodes.errors import OptionError
 
 
 def test_every_argument_has_a_default_and_a_meaning() -> None:

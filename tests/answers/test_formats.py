@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from custodes.evaluate.formats import html, latex, markdown
-from custodes.evaluate.tables import View
+from custodes.answers.formats import html, latex, markdown
+from custodes.answers.tables import View
 
 VIEW = View(
     title="who & what",

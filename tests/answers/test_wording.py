@@ -2,7 +2,7 @@
 
 import pytest
 
-from custodes.evaluate.wording import UNDEFINED, interval, names, number, percent, plural, sentence, with_ends
+from custodes.answers.wording import UNDEFINED, interval, names, number, percent, plural, sentence, with_ends
 
 NAN = float("nan")
 

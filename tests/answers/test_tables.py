@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from custodes.evaluate.tables import (
+from custodes.answers.tables import (
     Table,
     View,
     count,

@@ -10,12 +10,12 @@ import numpy as np
 import polars as pl
 import pytest
 
+from custodes.answers.question import Rng, documented, options_of, question, recorded
+from custodes.answers.result import Result, result
+from custodes.answers.setting import DEFAULTS, HELP, Selection
+from custodes.answers.tables import score, table
 from custodes.data.notes import Note
 from custodes.data.study import Study
-from custodes.evaluate.question import Rng, documented, options_of, question, recorded
-from custodes.evaluate.result import Result, result
-from custodes.evaluate.setting import DEFAULTS, HELP, Selection
-from custodes.evaluate.tables import score, table
 from custodes.progress import Progress, silent
 from tests.evaluate.test_favoritism import study_of
 
