@@ -100,8 +100,8 @@ class Result:
 
     def views(self, table: str | None = None) -> Iterator[View]:
         """The essential tables as text, or every column of the one that is named."""
-        for name, own in self.declared().items() if table is None else [(table, self.declared()[table])]:
-            frame = self.to_frame(name)
+        for name in self.declared() if table is None else [table]:
+            frame, own = self.to_frame(name), self.declared()[name]
             if table is not None:
                 yield from views(own, frame, name, every=True)
             elif own.essential and not frame.is_empty():
