@@ -152,3 +152,10 @@ def test_a_plan_is_made_again_without_a_study_and_counts_with_theirs() -> None:
     ranked = cu.ranking(counts, resamples=20)
     assert ranked.provenance.study == "counts"
     assert ranked.provenance.replay(counts).to_dict() == ranked.to_dict()
+
+
+def test_an_unknown_table_is_refused_in_every_format() -> None:
+    made = cu.check(cu.read("demo"))
+    for set_as in (made.to_frame, made.to_markdown, made.to_latex, made.to_html):
+        with pytest.raises(OptionError, match="did you mean 'summary'"):
+            set_as("sumary")
