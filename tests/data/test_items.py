@@ -13,6 +13,10 @@ def test_what_is_not_said_is_empty() -> None:
     assert notes == []
 
 
+def test_an_empty_items_table_is_fine() -> None:
+    assert Items.empty().for_items(pl.Series("item", ["a"])).row(0) == ("a", "", "", "", None)
+
+
 def test_rows_of_some_items_in_their_order() -> None:
     items, _ = Items.make(pl.DataFrame({"item": ["a", "b"], "cluster": ["x", "y"], "weight": [1.0, 2.5]}))
     assert items.for_items(pl.Series(["b", "new", "a"])).rows() == [
