@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from custodes.evaluate.favoritism import Favoritism
-from custodes.plots import theme
+from custodes.plots import alt, theme
 from custodes.plots.choice import chosen, of_aspect, titled
-
-if TYPE_CHECKING:
-    import altair as alt
 
 CLEAR = {"interval excludes 0": theme.BLUE, "may be chance": "rgba(0,114,178,0.08)"}
 AXIS = "Favi-Score: errors against the system ← 0 → errors for it"
@@ -43,8 +40,6 @@ def favoritism_by_system(
 
 def by_system(data: Any) -> Any:
     """Rows of `Favoritism.pairs` of one metric; each pair is turned for its second system."""
-    import altair as alt
-
     turn = "datum.side === 'system_a' ? 1 : -1"
     sides = (
         alt.Chart(data)
@@ -115,8 +110,6 @@ def favoritism_map(result: Favoritism, *, aspect: str | None = None, dark: bool 
 
 def heat_map(data: Any) -> Any:
     """Rows of `Favoritism.systems`."""
-    import altair as alt
-
     base = (
         alt.Chart(data)
         .transform_filter("isValid(datum.favi)")
@@ -169,8 +162,6 @@ def favoritism_and_accuracy(
 
 def accuracy_scatter(data: Any) -> Any:
     """Rows of `Favoritism.metrics`."""
-    import altair as alt
-
     base = alt.Chart(data).transform_filter("isValid(datum.mean_abs_favi) && isValid(datum.sample_accuracy)")
     accuracy = alt.X(
         "sample_accuracy:Q",

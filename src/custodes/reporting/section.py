@@ -18,7 +18,7 @@ from custodes.data.study import Study
 from custodes.errors import CustodesError, InputError
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.verdict import leaders
-from custodes.plots import theme
+from custodes.plots import alt, theme
 
 if TYPE_CHECKING:
     import jinja2
@@ -252,6 +252,4 @@ def spec_of(chart: Any) -> dict[str, Any]:
 
 def empty_rows() -> Any:
     """The place where the page puts the rows."""
-    import altair as alt
-
     return alt.NamedData(name="rows")
