@@ -17,7 +17,7 @@ from custodes.data.table import (
     rows_where,
     to_polars,
 )
-from custodes.errors import InputError, listed
+from custodes.errors import InputError
 
 SCHEMA = {
     "item": pl.String,
@@ -44,7 +44,7 @@ class Items:
     def make(cls, table: Any, *, where: str = "items") -> tuple[Items, list[Note]]:
         """Check a table `item` and any of `cluster, group, dataset, weight` (a weight is positive)."""
         frame = to_polars(table, where=where)
-        extra = check_columns(frame, where=where, required=("item",), optional=tuple(SCHEMA)[1:])
+        notes = check_columns(frame, where=where, required=("item",), optional=tuple(SCHEMA)[1:])
         columns = [label_column(frame, "item", where=where)]
         columns += [label_column(frame, name, where=where, empty=True) for name in ("cluster", "group", "dataset")]
         if "weight" in frame.columns:
@@ -58,10 +58,6 @@ class Items:
             raise InputError(
                 f"{where}: weight in row {rows_listed(rows)} is not positive; leave an item out by --group"
             )
-        notes = []
-        if extra:
-            message = f"{where}: columns not used: {listed(extra)}"
-            notes.append(Note(rule="unused-columns", message=message, count=len(extra)))
         return cls(frame=made), notes
 
     def for_items(self, items: pl.Series) -> pl.DataFrame:

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from custodes.data.notes import Note
+from custodes.data.notes import Note, noted
 from custodes.data.table import (
     check_columns,
     check_unique,
@@ -96,7 +96,7 @@ class Raters:
         """
         frame = to_polars(table, where=where)
         columns = [name for name in SCHEMA if name != "rater"]
-        extra = check_columns(frame, where=where, required=("rater",), optional=columns)
+        ignored = check_columns(frame, where=where, required=("rater",), optional=columns)
         side = _checked_side_table(frame, where=where)
         names = list(self.frame["rater"])
         idle = [p for p in side if p not in names and not any(fnmatchcase(name, p) for name in names)]
@@ -105,13 +105,8 @@ class Raters:
                 f"{where}: none of its raters is in the data ({listed(idle)}); raters: {listed(names)}"
                 f"{suggestion(idle[0], names)}"
             )
-        notes = [
-            Note(rule="idle-rater-row", message=f"{where}: {name!r} matches no rater{suggestion(name, names)}", count=1)
-            for name in idle
-        ]
-        if extra:
-            message = f"{where}: columns not used: {listed(extra)}"
-            notes.append(Note(rule="unused-columns", message=message, count=len(extra)))
+        told = [("idle-rater-row", 1, f"{where}: {name!r} matches no rater{suggestion(name, names)}") for name in idle]
+        notes = [*noted(*told), *ignored]
         rows = []
         for row in self.frame.iter_rows(named=True):
             name = row["rater"]
@@ -124,7 +119,7 @@ class Raters:
                 message = (
                     f"{where}: {name!r} is of kind {said['kind']} here, {row['kind']} in the data; this file counts"
                 )
-                notes.append(Note(rule="kind-overruled", message=message, count=1))
+                notes += noted(("kind-overruled", 1, message))
             rows.append(row | said)
         return Raters(frame=pl.DataFrame(rows, schema=SCHEMA)), notes
 

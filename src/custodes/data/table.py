@@ -11,6 +11,7 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
+from custodes.data.notes import Note, noted
 from custodes.errors import InputError, listed, suggestion
 
 MISSING_TOKENS = ("", "na", "n/a", "nan", "none", "null", "-")
@@ -70,8 +71,8 @@ def _is_missing(value: Any) -> bool:
 
 def check_columns(
     frame: pl.DataFrame, *, where: str, required: Sequence[str], optional: Sequence[str] = ()
-) -> tuple[str, ...]:
-    """Raise if a required column is missing or an unknown one looks like a slip; return the unknown, ignored ones."""
+) -> list[Note]:
+    """Raise if a required column is missing or an unknown one looks like a slip; a note names those not used."""
     known = [*required, *optional]
     missing = [name for name in required if name not in frame.columns]
     extra = [name for name in frame.columns if name not in known]
@@ -86,7 +87,7 @@ def check_columns(
         close = suggestion(name, [label for label in known if label not in frame.columns], cutoff=SLIP)
         if close:
             raise InputError(f"{where}: column {name!r} is unknown{close}; rename it, or take it out")
-    return tuple(extra)
+    return noted(("unused-columns", len(extra), f"{where}: columns not used: {listed(extra)}"))
 
 
 def label_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = False) -> pl.Series:
