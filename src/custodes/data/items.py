@@ -13,11 +13,9 @@ from custodes.data.table import (
     check_unique,
     label_column,
     number_column,
-    rows_listed,
-    rows_where,
+    refuse,
     to_polars,
 )
-from custodes.errors import InputError
 
 SCHEMA = {
     "item": pl.String,
@@ -53,11 +51,10 @@ class Items:
             columns.append(pl.Series("weight", [None] * frame.height, dtype=pl.Float64))
         made = pl.DataFrame(columns)
         check_unique(made, ["item"], where=where, what="item", hint="one row an item")
-        rows = rows_where(made["weight"] <= 0)
-        if rows:
-            raise InputError(
-                f"{where}: weight in row {rows_listed(rows)} is not positive; leave an item out by --group"
-            )
+        refuse(
+            made["weight"] <= 0,
+            lambda rows, _: f"{where}: weight in row {rows} is not positive; leave an item out by --group",
+        )
         return cls(frame=made), notes
 
     def for_items(self, items: pl.Series) -> pl.DataFrame:

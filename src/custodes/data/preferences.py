@@ -13,8 +13,8 @@ from custodes.data.table import (
     check_unique,
     label_column,
     number_column,
-    rows_listed,
-    rows_where,
+    refuse,
+    refuse_values,
     to_polars,
 )
 from custodes.errors import InputError
@@ -113,20 +113,16 @@ class Preferences:
 
 
 def _check_values(made: pl.DataFrame, *, where: str) -> None:
-    rows = rows_where(~made["preference"].is_in([1.0, 0.0, -1.0]))
-    if rows:
-        value = made["preference"][rows[0] - 1]
-        raise InputError(
-            f"{where}: preference {value:g} in row {rows_listed(rows)}; allowed: 1 (system_a better), 0 (tie),"
-            " -1 (system_b better)"
-        )
-    rows = rows_where(~made["order"].is_in(["ab", "ba", ""]))
-    if rows:
-        value = made["order"][rows[0] - 1]
-        raise InputError(f"{where}: order {value!r} in row {rows_listed(rows)}; allowed: ab, ba, unknown")
-    rows = rows_where(made["system_a"] == made["system_b"])
-    if rows:
-        value = made["system_a"][rows[0] - 1]
-        raise InputError(
-            f"{where}: row {rows_listed(rows)} compares {value!r} with itself; a verdict needs two systems"
-        )
+    values, orders, systems = made["preference"], made["order"], made["system_a"]
+    refuse(
+        ~values.is_in([1.0, 0.0, -1.0]),
+        lambda rows, first: (
+            f"{where}: preference {values[first]:g} in row {rows}; allowed: 1 (system_a better),"
+            " 0 (tie), -1 (system_b better)"
+        ),
+    )
+    refuse_values(orders, ~orders.is_in(["ab", "ba", ""]), where=where, allowed="ab, ba, unknown")
+    refuse(
+        systems == made["system_b"],
+        lambda rows, first: f"{where}: row {rows} compares {systems[first]!r} with itself; a verdict needs two systems",
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
@@ -17,8 +17,8 @@ from custodes.data.table import (
     check_unique,
     label_column,
     number_column,
-    rows_listed,
-    rows_where,
+    refuse,
+    refuse_values,
     to_polars,
 )
 from custodes.errors import InputError, listed, suggestion
@@ -128,22 +128,15 @@ def _checked_side_table(frame: pl.DataFrame, *, where: str) -> dict[str, dict[st
     """Pattern to what the row says (empty cells say nothing)."""
     labels = pl.DataFrame([label_column(frame, "rater", where=where)])
     check_unique(labels, ["rater"], where=where, what="rater", hint="one row a rater")
-    columns: list[pl.Series] = [labels["rater"]]
-    for name in frame.columns:
-        if name in ("low", "high", "cost"):
-            columns.append(number_column(frame, name, where=where))
-        elif name in ("higher_is_better", "person"):
-            columns.append(_truth_column(frame, name, where=where))
-        elif name == "date":
-            columns.append(_date_column(frame, name, where=where))
-        elif name == "kind":
-            kinds = kind_column(frame, where=where)
-            columns.append(kinds.replace("", None))
-    side = pl.DataFrame(columns)
+    read: dict[str, Callable[..., pl.Series]] = {
+        **dict.fromkeys(("low", "high", "cost"), number_column),
+        **dict.fromkeys(("higher_is_better", "person"), _truth_column),
+        "date": _date_column,
+        "kind": lambda frame, _, where: kind_column(frame, where=where).replace("", None),
+    }
+    side = labels.with_columns(read[name](frame, name, where=where) for name in frame.columns if name in read)
     if {"low", "high"} <= set(side.columns):
-        rows = rows_where(side["low"] >= side["high"])
-        if rows:
-            raise InputError(f"{where}: low is not below high in row {rows_listed(rows)}")
+        refuse(side["low"] >= side["high"], lambda rows, _: f"{where}: low is not below high in row {rows}")
     return {
         row.pop("rater"): {name: value for name, value in row.items() if value is not None}
         for row in side.iter_rows(named=True)
@@ -153,9 +146,7 @@ def _checked_side_table(frame: pl.DataFrame, *, where: str) -> dict[str, dict[st
 def kind_column(frame: pl.DataFrame, *, where: str) -> pl.Series:
     """A column `kind` of human / metric / empty."""
     kinds = label_column(frame, "kind", where=where, empty=True).str.to_lowercase()
-    rows = rows_where(~kinds.is_in([*KINDS, ""]))
-    if rows:
-        raise InputError(f"{where}: kind {kinds[rows[0] - 1]!r} in row {rows_listed(rows)}; allowed: human, metric")
+    refuse_values(kinds, ~kinds.is_in([*KINDS, ""]), where=where, allowed="human, metric")
     return kinds
 
 
@@ -176,11 +167,8 @@ def kinds_of(frame: pl.DataFrame, *, where: str) -> dict[str, str]:
 def _date_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
     """Dates as they were written, to the year, month or day; empty cells become null."""
     text = label_column(frame, name, where=where, empty=True)
-    rows = rows_where(pl.Series([word != "" and not _is_date(word) for word in text], dtype=pl.Boolean))
-    if rows:
-        raise InputError(
-            f"{where}: {name} {text[rows[0] - 1]!r} in row {rows_listed(rows)}; allowed: YYYY, YYYY-MM, YYYY-MM-DD"
-        )
+    wrong = pl.Series([word != "" and not _is_date(word) for word in text], dtype=pl.Boolean)
+    refuse_values(text, wrong, where=where, allowed="YYYY, YYYY-MM, YYYY-MM-DD")
     return text.replace("", None)
 
 
@@ -196,8 +184,5 @@ def _is_date(text: str) -> bool:
 
 def _truth_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
     text = label_column(frame, name, where=where, empty=True).str.to_lowercase()
-    rows = rows_where(~text.is_in([*TRUE, *FALSE, ""]))
-    if rows:
-        raise InputError(f"{where}: {name} {text[rows[0] - 1]!r} in row {rows_listed(rows)}; allowed: true, false")
-    truth = [None if word == "" else word in TRUE for word in text]
-    return pl.Series(name, truth, dtype=pl.Boolean)
+    refuse_values(text, ~text.is_in([*TRUE, *FALSE, ""]), where=where, allowed="true, false")
+    return pl.Series(name, [None if word == "" else word in TRUE for word in text], dtype=pl.Boolean)

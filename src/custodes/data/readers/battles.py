@@ -9,7 +9,7 @@ from custodes.data.raters import Raters, kinds_of
 from custodes.data.readers.tables import Invalid, TableReader
 from custodes.data.readers.verdicts import read_verdicts
 from custodes.data.study import Study
-from custodes.data.table import check_columns, label_column, rows_where
+from custodes.data.table import check_columns, label_column
 
 WINNERS = {
     "modela": 1.0,
@@ -46,7 +46,7 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     }
     allowed = "model_a, model_b, tie, both_bad" if models else "1 (system_a better), 0 (tie), -1 (system_b better)"
     preferences, notes = read_verdicts(pl.DataFrame(columns), where=where, allowed=allowed, invalid=invalid)
-    both_bad = len(rows_where(words.str.ends_with("bothbad")))
+    both_bad = int(words.str.ends_with("bothbad").sum())
     assumed = f"{where}: no column 'rater'; all verdicts are taken for those of one person, 'human'"
     notes += noted(
         ("both-bad", both_bad, f"{where}: {both_bad} verdicts that both are bad count as ties"),

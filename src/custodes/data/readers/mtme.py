@@ -25,7 +25,7 @@ from custodes.data.ratings import SCHEMA as RATINGS
 from custodes.data.ratings import Ratings
 from custodes.data.readers.tables import file_bytes, utf8_text
 from custodes.data.study import Study
-from custodes.data.table import number_column, rows_listed, rows_where
+from custodes.data.table import number_column, refuse
 from custodes.errors import InputError, listed, suggestion
 
 GZIP = b"\x1f\x8b"
@@ -261,9 +261,7 @@ def _two_words(text: str, names: tuple[str, str], *, where: str, wanted: str) ->
     lines = pl.Series("line", _lines(text), dtype=pl.String).str.strip_chars()
     words = lines.str.extract_groups(TWO_WORDS).struct.unnest()
     words.columns = list(names)
-    rows = rows_where(words[names[0]].is_null())
-    if rows:
-        raise InputError(f"{where}: line {rows_listed(rows)} is not {wanted}")
+    refuse(words[names[0]].is_null(), lambda rows, _: f"{where}: line {rows} is not {wanted}")
     return words
 
 
