@@ -16,6 +16,7 @@ from custodes.combining.validation import STATISTICS
 from custodes.errors import InputError
 from custodes.plots import alt, labels, theme
 from custodes.plots.choice import of_aspect, titled
+from custodes.plots.favoritism import MEAN, against_accuracy
 
 LABELS = {own.name: own.label for own in METHODS.values()}
 """What a reader sees instead of the method's name."""
@@ -308,23 +309,9 @@ def favoured(data: Any, result: Combine) -> Any:
     legend = alt.Legend(columns=2, labelLimit=200, symbolOpacity=1)
     colour = alt.Color("what:N", title=None, scale=alt.Scale(domain=domain, range=colours), legend=legend)
     shape = alt.Shape("what:N", title=None, scale=alt.Scale(domain=domain, range=shapes), legend=legend)
-    base = _in_words(alt.Chart(data).transform_filter("isValid(datum.mean_abs_favi) && isValid(datum.sample_accuracy)"))
-    x = alt.X(
-        "sample_accuracy:Q",
-        title="Sample accuracy: share of comparisons decided as people do",
-        scale=alt.Scale(zero=False, nice=True, padding=12),
-        axis=alt.Axis(format="%"),
-    )
-    axis = alt.Axis(title="mean |Favi-Score| over pairs", titleAngle=-90)
-    y = partial(alt.Y, scale=alt.Scale(zero=True), axis=axis)
-    tooltip = [
-        alt.Tooltip("method:N"),
-        alt.Tooltip("sample_accuracy:Q", format=".1%"),
-        alt.Tooltip("mean_abs_favi:Q", format=".2f", title="mean |Favi-Score|"),
-        alt.Tooltip("mean_abs_favi_low:Q", format=".2f", title="low"),
-        alt.Tooltip("mean_abs_favi_high:Q", format=".2f", title="high"),
-        alt.Tooltip("mean_abs_favi_chance:Q", format=".2f", title="if errors fell by a coin"),
-    ]
+    known, x, tooltip = against_accuracy(data, "method")
+    base = _in_words(known)
+    y = partial(alt.Y, scale=alt.Scale(zero=True), axis=alt.Axis(title=MEAN, titleAngle=-90))
     return alt.layer(
         base.transform_filter("isValid(datum.mean_abs_favi_low)")
         .mark_rule(opacity=0.5)
