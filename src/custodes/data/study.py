@@ -208,8 +208,7 @@ def join(studies: Sequence[Study]) -> Study:
 
     Raises `InputError` if two inputs with ratings share no output at all, or name one rater as both kinds.
     """
-    first, *others = studies
-    joined = first
+    joined, *others = studies
     for other in others:
         notes = [*joined.notes, *other.notes, *_overlap_notes(joined, other)]
         kinds, other_kinds = joined.raters.kind, other.raters.kind

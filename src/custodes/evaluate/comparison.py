@@ -6,6 +6,7 @@ Every question starts here: it selects, averages people, makes preferences by th
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import comb
 from typing import Unpack
 
 import numpy as np
@@ -140,7 +141,7 @@ def _compare_aspect(study: Study, aspect: str, full: Setting) -> Comparison:
         raise InputError(f"{study.name}: no chosen metric rated anything{label}; metrics: {listed(study.metrics)}")
     systems = study.systems
     items = tuple(rows.filter(pl.col("item") != "")["item"].unique(maintain_order=True))
-    cells = len(systems) * (len(systems) - 1) // 2 * (len(people) + len(metrics)) * len(items)
+    cells = comb(len(systems), 2) * (len(people) + len(metrics)) * len(items)
     if cells > MOST_CELLS:
         raise InputError(
             f"{study.name}: {len(items)} items x {len(systems)} systems x {len(people) + len(metrics)} raters are too"

@@ -51,8 +51,7 @@ def agreement_intervals(
 
 def intervals(data: Any, *, label: str) -> Any:
     """Rows metric, value, low, high, chance."""
-    order = alt.EncodingSortField(field="value", op="max", order="descending")
-    metric = alt.Y("metric:N", sort=order)
+    metric = alt.Y("metric:N", sort=alt.EncodingSortField(field="value", op="max", order="descending"))
     base = alt.Chart(data).transform_filter("isValid(datum.value)")
     tooltip = [
         alt.Tooltip("metric:N"),
