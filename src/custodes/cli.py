@@ -128,8 +128,7 @@ def convert(
     if not output.endswith("/"):
         check_writable(output)
         check_suffix(output)
-    study = reading.study(inputs)
-    tables = long_tables(study)
+    tables = long_tables(reading.study(inputs))
     if table is not None and table not in tables:
         raise OptionError(f"convert: no table {table!r} here; tables: {', '.join(tables)}{suggestion(table, tables)}")
     if output.endswith("/"):

@@ -63,9 +63,10 @@ def test_rows_of_a_doubled_key_are_shown() -> None:
         check_unique(frame, ["a", "b"], where="t", what="thing", hint="mend it")
 
 
-def test_unknown_columns_are_returned_unless_they_look_like_a_slip() -> None:
+def test_unknown_columns_are_told_unless_they_look_like_a_slip() -> None:
     frame = pl.DataFrame({"item": [1], "comment": ["x"], "dataset": ["y"]})
-    assert check_columns(frame, where="t", required=("item",), optional=("aspect",)) == ("comment", "dataset")
+    (note,) = check_columns(frame, where="t", required=("item",), optional=("aspect",))
+    assert (note.rule, note.count, note.message) == ("unused-columns", 2, "t: columns not used: comment, dataset")
     slip = pl.DataFrame({"item": [1], "aspct": ["x"]})
     with pytest.raises(InputError, match=r"^t: column 'aspct' is unknown \(did you mean 'aspect'\?\); rename it"):
         check_columns(slip, where="t", required=("item",), optional=("aspect",))

@@ -167,8 +167,7 @@ class Result:
         """
         if not self.PICTURE:
             raise OptionError(f"{self.provenance.question} has no picture; its tables: {', '.join(self.declared())}")
-        draw = getattr(importlib.import_module("custodes.plots"), self.PICTURE)
-        return draw(self, **options)
+        return getattr(importlib.import_module("custodes.plots"), self.PICTURE)(self, **options)
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name} ({frame.height} rows)" for name, frame in self.tables().items())

@@ -32,7 +32,7 @@ from custodes.combining.tables import (
 )
 from custodes.combining.task import Task, aspect_of, aspects_of, task
 from custodes.combining.validation import STATISTICS, Terms, Trial, lesson_of, tried
-from custodes.data.notes import Note
+from custodes.data.notes import Note, noted
 from custodes.data.ratings import Ratings
 from custodes.data.scale import BEYOND
 from custodes.data.study import Study
@@ -236,7 +236,7 @@ def combine(
     notes = [note for made in fits for note in made.notes]
     for own, reason in failed.items():
         message = f"no combination of {own!r}: {reason}"
-        notes.append(Note(rule=LEFT_OUT, message=message, count=1, aspect=aspect_of(own or "")))
+        notes += noted((LEFT_OUT, 1, message), aspect=aspect_of(own or ""))
     return Combine.of([made.tables() for made in fits], notes, model=fits[0].model, held_out=fits[0].held_out)
 
 
@@ -299,7 +299,7 @@ def _notes(
     unused = int((of.rated & (trial.folds[0] < 0)).sum())
     lost = dict(zip(trial.methods, np.isnan(np.concatenate(repeats)).sum(axis=0).tolist(), strict=True))
     beyond = _beyond_declared(of, scales)
-    general = (
+    general = noted(
         (
             "direction",
             len(turned),
@@ -321,7 +321,7 @@ def _notes(
             f"{base.name} is too slow to refit: its weights have no intervals",
         ),
     )
-    own = (
+    own = noted(
         ("auto", bool(formula.chosen), f"{first} chose {formula.chosen} on everything"),
         ("not-in-folds", unused, f"{unused} rated outputs are in no fold of {terms.folds}"),
         (
@@ -336,16 +336,9 @@ def _notes(
             len(beyond),
             f"scores beyond the low and high of the raters file are clipped: {listed(beyond)}; are the bounds right?",
         ),
+        aspect=aspect_of(of.target),
     )
-    return [
-        *(
-            Note(rule=rule, message=message, count=0 if n is True else n, aspect=aspect)
-            for aspect, told in (("", general), (aspect_of(of.target), own))
-            for rule, n, message in told
-            if n
-        ),
-        *few_clusters_notes(of.design.n_units, terms.resamples),
-    ]
+    return [*general, *own, *few_clusters_notes(of.design.n_units, terms.resamples)]
 
 
 def _beyond_declared(of: Task, scales: Normalisation) -> list[str]:

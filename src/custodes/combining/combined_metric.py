@@ -15,7 +15,7 @@ import polars as pl
 from custodes.combining.methods import METHODS, Formula
 from custodes.combining.normalise import Normalisation, Source
 from custodes.combining.task import Task, aspect_of
-from custodes.data.notes import Note
+from custodes.data.notes import Note, noted
 from custodes.data.panel import Panel
 from custodes.data.readers.tables import check_exists, file_bytes
 from custodes.data.study import Study
@@ -248,10 +248,9 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             )
         )
         notes = self._score_notes(rows[scored], int((~scored).sum()))
-        if study.fingerprint() == self.provenance.get("digest"):
-            message = "these ratings were fitted on: the combination looks better here than it is; see held-out ratings"
-            notes.append(Note(rule="fitted-on", message=message))
-        return ratings, tuple(notes)
+        fitted_on = study.fingerprint() == self.provenance.get("digest")
+        told = "these ratings were fitted on: the combination looks better here than it is; see held-out ratings"
+        return ratings, (*notes, *noted(("fitted-on", fitted_on, told)))
 
     def _raw(self, study: Study, column: Column, items: tuple[str, ...]) -> Floats:
         """Scores (items, systems) of a column, turned by what the file says of its direction."""
@@ -277,7 +276,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         beyond = ((rows < self._numbers("low")) | (rows > self._numbers("high"))).sum(axis=0)
         clipped = [column.label for column, n in zip(self.columns, beyond, strict=True) if n]
         n_missing, n_beyond = sum(missing.values()), int(beyond.sum())
-        told = (
+        return noted(
             ("not-scored", without, f"{without} outputs have no score of any metric of the combination: not rated"),
             ("missing-scores", n_missing, f"{n_missing} scores are missing, {how}: {listed(most)}"),
             (
@@ -286,4 +285,3 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                 f"{n_beyond} scores lie beyond the bounds of the file and are clipped: {listed(clipped)}",
             ),
         )
-        return [Note(rule=rule, message=message, count=n) for rule, n, message in told if n]

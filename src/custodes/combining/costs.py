@@ -12,7 +12,7 @@ import polars as pl
 from custodes.answers.tables import with_interval
 from custodes.combining.task import Task, keyed
 from custodes.combining.validation import Trial
-from custodes.data.notes import Note
+from custodes.data.notes import Note, noted
 from custodes.data.table import number_column
 from custodes.errors import InputError, OptionError, listed, suggestion
 from custodes.stats.arrays import Floats
@@ -37,7 +37,7 @@ def costs_of(of: Task, given: Costs | None) -> tuple[Floats, list[Note]]:
             return declared, []
         without = [of.metrics.names[i] for i in np.flatnonzero(~useful)]
         message = f"costs of the raters file not used, as these have no positive one: {listed(without)}"
-        return np.ones(len(useful)), [Note(rule="costs-not-used", message=message)] if useful.any() else []
+        return np.ones(len(useful)), noted(("costs-not-used", bool(useful.any()), message))
     if isinstance(given, str):
         known, where = keyed(given, "metric", "cost", number_column)
     else:

@@ -13,7 +13,7 @@ from custodes.answers.tables import with_interval
 from custodes.combining.methods import Formula, Lesson, Method
 from custodes.combining.task import Task, aspect_of
 from custodes.combining.validation import STATISTICS, Trial
-from custodes.data.notes import Note
+from custodes.data.notes import Note, noted
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
@@ -97,7 +97,7 @@ def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator)
         else ""
     )
     if reason:
-        return {}, [Note(rule="no-favoritism", message=reason, aspect=aspect_of(of.target))]
+        return {}, noted(("no-favoritism", True, reason), aspect=aspect_of(of.target))
     people = _long(of, HUMAN, of.human)
     study = Study(
         ratings=Ratings.make(pl.concat([people, ratings.frame.select(people.columns)]))[0],

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from custodes.data.notes import Note
+from custodes.data.notes import Note, noted
 from custodes.data.panel import label_codes
 from custodes.data.readers.tables import load_table
 from custodes.data.scale import Scale
@@ -96,7 +96,7 @@ def task(chosen: Study, target: str | None) -> Task:
         int(varies.sum()),
         int(np.isnan(scores[varies]).sum()),
     )
-    told = (
+    told = noted(
         (
             "not-on-rated",
             len(stuck),
@@ -113,8 +113,8 @@ def task(chosen: Study, target: str | None) -> Task:
             n if n >= rated.sum() else 0,
             f"{n} metrics and {rated.sum()} rated outputs: more features than data",
         ),
+        aspect=aspect_of(name),
     )
-    unused = Note(rule="weights-unused", message="item weights do not act on combinations")
     bounds = chosen.raters.bounds
     return Task(
         study=chosen,
@@ -129,8 +129,8 @@ def task(chosen: Study, target: str | None) -> Task:
         },
         notes=(
             *(note for note in who.notes if note.rule != "missing-scores"),
-            *([] if who.design.item_weights is None else [unused]),
-            *(Note(rule=rule, message=text, count=m, aspect=aspect_of(name)) for rule, m, text in told if m),
+            *noted(("weights-unused", who.design.item_weights is not None, "item weights do not act on combinations")),
+            *told,
         ),
     )
 

@@ -10,7 +10,7 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
-from custodes.data.pairs import FLOAT_NOISE, Aggregate, PairCounts, pairs_of
+from custodes.data.pairs import FLOAT_NOISE, Aggregate, PairCounts, pair_codes, pairs_of
 from custodes.data.panel import label_codes
 from custodes.data.table import check_columns
 from custodes.errors import InputError, OptionError, listed, suggestion
@@ -144,16 +144,15 @@ class _Plan:
             *((4 * nw.col("human") + nw.col(score[name])).alias(score[name]) for name in self.metrics),
         )
         # A sum of zeros and ones for every cell: one group-by whose result does not grow with the items.
-        hits = [
-            (nw.col(score[name]) == cell).cast(nw.Int32).alias(f"{metric}_{cell}")
+        hits = {
+            f"{metric}_{cell}": (nw.col(score[name]) == cell).cast(nw.Int32)
             for metric, name in enumerate(self.metrics)
             for cell in range(CELLS)
-        ]
-        names = [f"{metric}_{cell}" for metric in range(len(self.metrics)) for cell in range(CELLS)]
+        }
         return (
-            cells.select("system", "system_b", *hits)
+            cells.select("system", "system_b", **hits)
             .group_by("system", "system_b")
-            .agg(*(nw.col(name).sum() for name in names))
+            .agg(*(nw.col(name).sum() for name in hits))
         )
 
     def _difference(self, name: str, column: str) -> nw.Expr:
@@ -188,9 +187,7 @@ def _indicator(condition: nw.Expr) -> nw.Expr:
 
 def _total(terms: list[nw.Expr]) -> nw.Expr:
     first, *others = terms
-    for term in others:
-        first = first + term
-    return first
+    return sum(others, first)
 
 
 def _valid_rows(table: Any) -> nw.LazyFrame[Any]:
@@ -299,12 +296,11 @@ def _summed(counted: Iterator[pl.DataFrame], *, systems: tuple[str, ...], metric
     """PairCounts over all pairs of the (sorted) systems from the rows of every batch."""
     first, second = pairs_of(systems)
     tables = np.zeros((len(first), len(metrics), CELLS + 1), dtype=np.int64)
-    n = len(systems)
     for frame in counted:
         a, b = label_codes(frame["system"], systems), label_codes(frame["system_b"], systems)
         values = frame.drop("system", "system_b").cast(pl.Int64).to_numpy()
         # A pair stands once in a batch, so no row overwrites another.
-        tables[a * n - a * (a + 1) // 2 + b - a - 1, :, :CELLS] += values.reshape(len(frame), len(metrics), CELLS)
+        tables[pair_codes(a, b, len(systems)), :, :CELLS] += values.reshape(len(frame), len(metrics), CELLS)
     by_outcome = tables.reshape(len(first), len(metrics), 4, 4)
     return PairCounts(
         paired=by_outcome[:, :, :3, :3].copy(),

@@ -13,11 +13,9 @@ from custodes.data.table import (
     check_unique,
     label_column,
     number_column,
-    rows_listed,
-    rows_where,
+    refuse,
     to_polars,
 )
-from custodes.errors import InputError, listed
 
 SCHEMA = {
     "item": pl.String,
@@ -44,7 +42,7 @@ class Items:
     def make(cls, table: Any, *, where: str = "items") -> tuple[Items, list[Note]]:
         """Check a table `item` and any of `cluster, group, dataset, weight` (a weight is positive)."""
         frame = to_polars(table, where=where)
-        extra = check_columns(frame, where=where, required=("item",), optional=tuple(SCHEMA)[1:])
+        notes = check_columns(frame, where=where, required=("item",), optional=tuple(SCHEMA)[1:])
         columns = [label_column(frame, "item", where=where)]
         columns += [label_column(frame, name, where=where, empty=True) for name in ("cluster", "group", "dataset")]
         if "weight" in frame.columns:
@@ -53,15 +51,10 @@ class Items:
             columns.append(pl.Series("weight", [None] * frame.height, dtype=pl.Float64))
         made = pl.DataFrame(columns)
         check_unique(made, ["item"], where=where, what="item", hint="one row an item")
-        rows = rows_where(made["weight"] <= 0)
-        if rows:
-            raise InputError(
-                f"{where}: weight in row {rows_listed(rows)} is not positive; leave an item out by --group"
-            )
-        notes = []
-        if extra:
-            message = f"{where}: columns not used: {listed(extra)}"
-            notes.append(Note(rule="unused-columns", message=message, count=len(extra)))
+        refuse(
+            made["weight"] <= 0,
+            lambda rows, _: f"{where}: weight in row {rows} is not positive; leave an item out by --group",
+        )
         return cls(frame=made), notes
 
     def for_items(self, items: pl.Series) -> pl.DataFrame:

@@ -17,3 +17,17 @@ class Note:
     message: str
     count: int = 0
     aspect: str = ""
+
+
+def noted(*told: tuple[str, int, str], aspect: str = "") -> list[Note]:
+    """Notes from rule, how often it happened (True: it did, and counting makes no sense) and message; none where it did
+    not.
+
+    >>> [note.rule for note in noted(("seen", 2, "two seen"), ("unseen", 0, "none unseen"))]
+    ['seen']
+    """
+    return [
+        Note(rule=rule, message=message, count=0 if count is True else count, aspect=aspect)
+        for rule, count, message in told
+        if count
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import comb
 from typing import Literal
 
 import numpy as np
@@ -118,17 +119,18 @@ def pairs_of(systems: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int6
     return pairs[:, 0], pairs[:, 1]
 
 
+def pair_codes(first: NDArray[np.int64], second: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """The place of each pair of positions (first < second) of n systems, in the order of `pairs_of`."""
+    return first * n - first * (first + 1) // 2 + second - first - 1
+
+
 def score_signs(values: Floats, *, epsilon: Floats) -> Signs:
     """Signs (pairs, raters, items) of score differences; a difference of at most epsilon is a tie.
 
     `values` (raters, items, systems), NaN where not rated; `epsilon` (raters, items).
     """
-    n_raters, n_items, n_systems = values.shape
-    first, second = pairs_of(range(n_systems))  # type: ignore[arg-type]
-    signs = np.empty((len(first), n_raters, n_items), dtype=np.int8)
-    for block in _blocks(len(first), n_raters * n_items):
-        # (raters, items, pairs) -> (pairs, raters, items)
-        difference = np.moveaxis(values[:, :, first[block]] - values[:, :, second[block]], 2, 0)
+    signs = np.empty((comb(values.shape[2], 2), *values.shape[:2]), dtype=np.int8)
+    for block, difference in _differences(values):
         signs[block] = _signs(difference, epsilon)
     return signs
 
@@ -140,12 +142,9 @@ def people_signs(values: Floats, verdicts: Signs | None, *, aggregate: Aggregate
     `vote`: each one's sign, then the side that more of them prefer, else a tie. `verdicts` (pairs, people, items) are
     read, not made from scores; where there are any, people vote.
     """
-    n_people, n_items, n_systems = values.shape
-    epsilon = np.full((n_people, n_items), people_tie(values, ties))
-    first, second = pairs_of(range(n_systems))  # type: ignore[arg-type]
-    signs = np.empty((len(first), n_items), dtype=np.int8)
-    for block in _blocks(len(first), n_people * n_items):
-        difference = np.moveaxis(values[:, :, first[block]] - values[:, :, second[block]], 2, 0)
+    epsilon = np.full(values.shape[:2], people_tie(values, ties))
+    signs = np.empty((comb(values.shape[2], 2), values.shape[1]), dtype=np.int8)
+    for block, difference in _differences(values):
         if aggregate == "mean" and verdicts is None:
             rated = np.isfinite(difference)
             n = rated.sum(axis=1)
@@ -180,12 +179,11 @@ def verdict_signs(
     `systems` are sorted, so system_a < system_b is the order of `pairs_of`.
     """
     n = len(systems)
-    signs = np.full((n * (n - 1) // 2, len(raters), len(items)), ABSENT, dtype=np.int8)
+    signs = np.full((comb(n, 2), len(raters), len(items)), ABSENT, dtype=np.int8)
     a, b = label_codes(settled["system_a"], systems), label_codes(settled["system_b"], systems)
     rater, item = label_codes(settled["rater"], raters), label_codes(settled["item"], items)
     known = (a >= 0) & (b >= 0) & (rater >= 0) & (item >= 0)
-    pair = a * n - a * (a + 1) // 2 + b - a - 1
-    signs[pair[known], rater[known], item[known]] = settled["preference"].to_numpy()[known]
+    signs[pair_codes(a, b, n)[known], rater[known], item[known]] = settled["preference"].to_numpy()[known]
     return signs
 
 
@@ -195,7 +193,10 @@ def _signs(difference: Floats, epsilon: Floats) -> Signs:
     return signs
 
 
-def _blocks(n_pairs: int, cells: int) -> Iterator[slice]:
-    step = max(1, CHUNK_CELLS // max(1, cells))
-    for start in range(0, n_pairs, step):
-        yield slice(start, start + step)
+def _differences(values: Floats) -> Iterator[tuple[slice, Floats]]:
+    """Blocks of pairs, and the differences (pairs, raters, items) of their scores (raters, items, systems)."""
+    first, second = pairs_of(range(values.shape[2]))  # type: ignore[arg-type]
+    step = max(1, CHUNK_CELLS // max(1, values.shape[0] * values.shape[1]))
+    for start in range(0, len(first), step):
+        block = slice(start, start + step)
+        yield block, np.moveaxis(values[:, :, first[block]] - values[:, :, second[block]], 2, 0)

@@ -40,16 +40,10 @@ class Panel:
         rows = of_aspect(study.ratings.frame.filter(pl.col("rater").is_in(list(raters))), aspect)
         means = rows.group_by("rater", "item", "system").agg(pl.col("score").mean())
         direction = np.array([study.raters.direction[rater] for rater in raters])
-        single = means.filter(pl.col("item") != "")
-        shape = (len(raters), len(items), len(systems))
-        codes = [label_codes(single["rater"], raters), label_codes(single["item"], items)]
-        values = _filled(shape, [*codes, label_codes(single["system"], systems)], single["score"])
-        whole = means.filter(pl.col("item") == "")
-        codes = [label_codes(whole["rater"], raters), label_codes(whole["system"], systems)]
-        system_scores = _filled((len(raters), len(systems)), codes, whole["score"])
+        single, whole = means.filter(pl.col("item") != ""), means.filter(pl.col("item") == "")
         return cls(
-            values=values * direction[:, None, None],
-            system_scores=system_scores * direction[:, None],
+            values=_filled(single, rater=raters, item=items, system=systems) * direction[:, None, None],
+            system_scores=_filled(whole, rater=raters, system=systems) * direction[:, None],
             raters=tuple(raters),
             items=tuple(items),
             systems=tuple(systems),
@@ -65,8 +59,9 @@ def label_codes(labels: pl.Series, known: Sequence[str]) -> NDArray[np.int64]:
     return found["code"].fill_null(-1).to_numpy()
 
 
-def _filled(shape: tuple[int, ...], codes: list[NDArray[np.int64]], scores: pl.Series) -> Floats:
-    values = np.full(shape, np.nan)
-    inside = np.all([code >= 0 for code in codes], axis=0) if codes[0].size else np.zeros(0, dtype=bool)
-    values[tuple(code[inside] for code in codes)] = scores.to_numpy()[inside]
+def _filled(means: pl.DataFrame, **axes: Sequence[str]) -> Floats:
+    """Scores by the labels of some columns, an axis each; NaN where there is none."""
+    codes = np.array([label_codes(means[name], known) for name, known in axes.items()])
+    values, inside = np.full([len(known) for known in axes.values()], np.nan), (codes >= 0).all(axis=0)
+    values[tuple(codes[:, inside])] = means["score"].to_numpy()[inside]
     return values

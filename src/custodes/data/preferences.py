@@ -7,17 +7,17 @@ from typing import Any, Literal
 
 import polars as pl
 
-from custodes.data.notes import Note
+from custodes.data.notes import Note, noted
 from custodes.data.table import (
     check_columns,
     check_unique,
     label_column,
     number_column,
-    rows_listed,
-    rows_where,
+    refuse,
+    refuse_values,
     to_polars,
 )
-from custodes.errors import InputError, listed
+from custodes.errors import InputError
 
 KEY = ("item", "system_a", "system_b", "rater", "aspect", "repeat", "order")
 SCHEMA = {**dict.fromkeys(KEY, pl.String), "preference": pl.Int8}
@@ -59,7 +59,7 @@ class Preferences:
         """
         frame = to_polars(table, where=where)
         required = ("item", "system_a", "system_b", "rater", "preference")
-        extra = check_columns(frame, where=where, required=required, optional=("aspect", "repeat", "order", *ignore))
+        notes = check_columns(frame, where=where, required=required, optional=("aspect", "repeat", "order", *ignore))
         if frame.height == 0:
             raise InputError(f"{where}: no rows; a study needs at least one verdict")
         made = pl.DataFrame(
@@ -83,16 +83,9 @@ class Preferences:
         )
         hint = "number the runs of a rater in a column 'repeat', or say the presentation order in 'order' (ab / ba)"
         check_unique(made, KEY, where=where, what="verdict", hint=hint)
-        notes = []
-        if extra:
-            message = f"{where}: columns not used: {listed(extra)}"
-            notes.append(Note(rule="unused-columns", message=message, count=len(extra)))
         missing = made["preference"].null_count()
-        if missing:
-            message = f"{where}: {missing} rows have no verdict and count as not rated"
-            notes.append(Note(rule="missing-verdict", message=message, count=missing))
-            made = made.filter(pl.col("preference").is_not_null())
-        return cls(frame=made), notes
+        notes += noted(("missing-verdict", missing, f"{where}: {missing} rows have no verdict and count as not rated"))
+        return cls(frame=made.drop_nulls("preference")), notes
 
     def settled(self, orders: Orders) -> tuple[pl.DataFrame, list[Note]]:
         """One verdict per item, pair, rater and aspect, from both presentation orders and all repeats.
@@ -110,36 +103,26 @@ class Preferences:
             ((pl.col("mean").n_unique() == 1) & (pl.col("kinds").max() == 1)).alias("agree"),
         )
         torn = settled.filter(~pl.col("agree")).height
-        notes = []
-        if torn and orders == "consistent":
-            message = (
-                f"{torn} comparisons left out: the rater's verdicts on them contradict each other (order or repeat)"
-            )
-            notes.append(Note(rule="inconsistent-verdicts", message=message, count=torn))
-            settled = settled.filter("agree")
-        elif torn:
-            message = (
-                f"{torn} comparisons where a rater's verdicts differ by order or repeat: taken as the sign of the mean"
-            )
-            notes.append(Note(rule="torn-verdicts", message=message, count=torn))
-        return settled.drop("agree"), notes
+        consistent = orders == "consistent"
+        left_out = f"{torn} comparisons left out: the rater's verdicts on them contradict each other (order or repeat)"
+        mean = f"{torn} comparisons where a rater's verdicts differ by order or repeat: taken as the sign of the mean"
+        return settled.filter(pl.col("agree") | (not consistent)).drop("agree"), noted(
+            ("inconsistent-verdicts", consistent and torn, left_out),
+            ("torn-verdicts", not consistent and torn, mean),
+        )
 
 
 def _check_values(made: pl.DataFrame, *, where: str) -> None:
-    rows = rows_where(~made["preference"].is_in([1.0, 0.0, -1.0]))
-    if rows:
-        value = made["preference"][rows[0] - 1]
-        raise InputError(
-            f"{where}: preference {value:g} in row {rows_listed(rows)}; allowed: 1 (system_a better), 0 (tie),"
-            " -1 (system_b better)"
-        )
-    rows = rows_where(~made["order"].is_in(["ab", "ba", ""]))
-    if rows:
-        value = made["order"][rows[0] - 1]
-        raise InputError(f"{where}: order {value!r} in row {rows_listed(rows)}; allowed: ab, ba, unknown")
-    rows = rows_where(made["system_a"] == made["system_b"])
-    if rows:
-        value = made["system_a"][rows[0] - 1]
-        raise InputError(
-            f"{where}: row {rows_listed(rows)} compares {value!r} with itself; a verdict needs two systems"
-        )
+    values, orders, systems = made["preference"], made["order"], made["system_a"]
+    refuse(
+        ~values.is_in([1.0, 0.0, -1.0]),
+        lambda rows, first: (
+            f"{where}: preference {values[first]:g} in row {rows}; allowed: 1 (system_a better),"
+            " 0 (tie), -1 (system_b better)"
+        ),
+    )
+    refuse_values(orders, ~orders.is_in(["ab", "ba", ""]), where=where, allowed="ab, ba, unknown")
+    refuse(
+        systems == made["system_b"],
+        lambda rows, first: f"{where}: row {rows} compares {systems[first]!r} with itself; a verdict needs two systems",
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
@@ -11,14 +11,14 @@ from typing import Any
 
 import polars as pl
 
-from custodes.data.notes import Note
+from custodes.data.notes import Note, noted
 from custodes.data.table import (
     check_columns,
     check_unique,
     label_column,
     number_column,
-    rows_listed,
-    rows_where,
+    refuse,
+    refuse_values,
     to_polars,
 )
 from custodes.errors import InputError, listed, suggestion
@@ -96,7 +96,7 @@ class Raters:
         """
         frame = to_polars(table, where=where)
         columns = [name for name in SCHEMA if name != "rater"]
-        extra = check_columns(frame, where=where, required=("rater",), optional=columns)
+        ignored = check_columns(frame, where=where, required=("rater",), optional=columns)
         side = _checked_side_table(frame, where=where)
         names = list(self.frame["rater"])
         idle = [p for p in side if p not in names and not any(fnmatchcase(name, p) for name in names)]
@@ -105,13 +105,8 @@ class Raters:
                 f"{where}: none of its raters is in the data ({listed(idle)}); raters: {listed(names)}"
                 f"{suggestion(idle[0], names)}"
             )
-        notes = [
-            Note(rule="idle-rater-row", message=f"{where}: {name!r} matches no rater{suggestion(name, names)}", count=1)
-            for name in idle
-        ]
-        if extra:
-            message = f"{where}: columns not used: {listed(extra)}"
-            notes.append(Note(rule="unused-columns", message=message, count=len(extra)))
+        told = [("idle-rater-row", 1, f"{where}: {name!r} matches no rater{suggestion(name, names)}") for name in idle]
+        notes = [*noted(*told), *ignored]
         rows = []
         for row in self.frame.iter_rows(named=True):
             name = row["rater"]
@@ -124,7 +119,7 @@ class Raters:
                 message = (
                     f"{where}: {name!r} is of kind {said['kind']} here, {row['kind']} in the data; this file counts"
                 )
-                notes.append(Note(rule="kind-overruled", message=message, count=1))
+                notes += noted(("kind-overruled", 1, message))
             rows.append(row | said)
         return Raters(frame=pl.DataFrame(rows, schema=SCHEMA)), notes
 
@@ -133,22 +128,15 @@ def _checked_side_table(frame: pl.DataFrame, *, where: str) -> dict[str, dict[st
     """Pattern to what the row says (empty cells say nothing)."""
     labels = pl.DataFrame([label_column(frame, "rater", where=where)])
     check_unique(labels, ["rater"], where=where, what="rater", hint="one row a rater")
-    columns: list[pl.Series] = [labels["rater"]]
-    for name in frame.columns:
-        if name in ("low", "high", "cost"):
-            columns.append(number_column(frame, name, where=where))
-        elif name in ("higher_is_better", "person"):
-            columns.append(_truth_column(frame, name, where=where))
-        elif name == "date":
-            columns.append(_date_column(frame, name, where=where))
-        elif name == "kind":
-            kinds = kind_column(frame, where=where)
-            columns.append(kinds.replace("", None))
-    side = pl.DataFrame(columns)
+    read: dict[str, Callable[..., pl.Series]] = {
+        **dict.fromkeys(("low", "high", "cost"), number_column),
+        **dict.fromkeys(("higher_is_better", "person"), _truth_column),
+        "date": _date_column,
+        "kind": lambda frame, _, where: kind_column(frame, where=where).replace("", None),
+    }
+    side = labels.with_columns(read[name](frame, name, where=where) for name in frame.columns if name in read)
     if {"low", "high"} <= set(side.columns):
-        rows = rows_where(side["low"] >= side["high"])
-        if rows:
-            raise InputError(f"{where}: low is not below high in row {rows_listed(rows)}")
+        refuse(side["low"] >= side["high"], lambda rows, _: f"{where}: low is not below high in row {rows}")
     return {
         row.pop("rater"): {name: value for name, value in row.items() if value is not None}
         for row in side.iter_rows(named=True)
@@ -158,9 +146,7 @@ def _checked_side_table(frame: pl.DataFrame, *, where: str) -> dict[str, dict[st
 def kind_column(frame: pl.DataFrame, *, where: str) -> pl.Series:
     """A column `kind` of human / metric / empty."""
     kinds = label_column(frame, "kind", where=where, empty=True).str.to_lowercase()
-    rows = rows_where(~kinds.is_in([*KINDS, ""]))
-    if rows:
-        raise InputError(f"{where}: kind {kinds[rows[0] - 1]!r} in row {rows_listed(rows)}; allowed: human, metric")
+    refuse_values(kinds, ~kinds.is_in([*KINDS, ""]), where=where, allowed="human, metric")
     return kinds
 
 
@@ -181,11 +167,8 @@ def kinds_of(frame: pl.DataFrame, *, where: str) -> dict[str, str]:
 def _date_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
     """Dates as they were written, to the year, month or day; empty cells become null."""
     text = label_column(frame, name, where=where, empty=True)
-    rows = rows_where(pl.Series([word != "" and not _is_date(word) for word in text], dtype=pl.Boolean))
-    if rows:
-        raise InputError(
-            f"{where}: {name} {text[rows[0] - 1]!r} in row {rows_listed(rows)}; allowed: YYYY, YYYY-MM, YYYY-MM-DD"
-        )
+    wrong = pl.Series([word != "" and not _is_date(word) for word in text], dtype=pl.Boolean)
+    refuse_values(text, wrong, where=where, allowed="YYYY, YYYY-MM, YYYY-MM-DD")
     return text.replace("", None)
 
 
@@ -201,8 +184,5 @@ def _is_date(text: str) -> bool:
 
 def _truth_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
     text = label_column(frame, name, where=where, empty=True).str.to_lowercase()
-    rows = rows_where(~text.is_in([*TRUE, *FALSE, ""]))
-    if rows:
-        raise InputError(f"{where}: {name} {text[rows[0] - 1]!r} in row {rows_listed(rows)}; allowed: true, false")
-    truth = [None if word == "" else word in TRUE for word in text]
-    return pl.Series(name, truth, dtype=pl.Boolean)
+    refuse_values(text, ~text.is_in([*TRUE, *FALSE, ""]), where=where, allowed="true, false")
+    return pl.Series(name, [None if word == "" else word in TRUE for word in text], dtype=pl.Boolean)

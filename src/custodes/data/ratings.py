@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 
-from custodes.data.notes import Note
+from custodes.data.notes import Note, noted
 from custodes.data.table import check_columns, check_unique, label_column, number_column, to_polars
-from custodes.errors import InputError, listed
+from custodes.errors import InputError
 
 KEY = ("item", "system", "rater", "aspect", "repeat")
 SCHEMA = {**dict.fromkeys(KEY, pl.String), "score": pl.Float64}
@@ -44,7 +44,7 @@ class Ratings:
         ('1', 'A', 'ann', '', '0', 4.0)
         """
         frame = to_polars(table, where=where)
-        extra = check_columns(
+        notes = check_columns(
             frame, where=where, required=("item", "system", "rater", "score"), optional=("aspect", "repeat", *ignore)
         )
         if frame.height == 0:
@@ -61,13 +61,6 @@ class Ratings:
         )
         hint = "give each run of a rater its own number in a column 'repeat', or take the doubled row out"
         check_unique(made, KEY, where=where, what="rating", hint=hint)
-        notes = []
-        if extra:
-            message = f"{where}: columns not used: {listed(extra)}"
-            notes.append(Note(rule="unused-columns", message=message, count=len(extra)))
         missing = made["score"].null_count()
-        if missing:
-            message = f"{where}: {missing} rows have no score and count as not rated"
-            notes.append(Note(rule="missing-score", message=message, count=missing))
-            made = made.filter(pl.col("score").is_not_null())
-        return cls(frame=made), notes
+        notes += noted(("missing-score", missing, f"{where}: {missing} rows have no score and count as not rated"))
+        return cls(frame=made.drop_nulls("score")), notes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,6 @@ class Simulation:
         (7, 15, 2, 3, 3)
         """
         large = self.redraw(items=items, rng=rng).study
-        turned = [name for name, sign in large.raters.direction.items() if sign < 0]
         tables = []
         for aspect in self.truth.aspects:
             counts = count_pairs(
@@ -105,7 +105,7 @@ class Simulation:
                 human=self.truth.annotators,
                 metrics=self.truth.metrics,
                 aspect=aspect,
-                directions=dict.fromkeys(turned, -1.0),
+                directions=large.raters.direction,
             )
             rows = counts.paired.sum(axis=-1, keepdims=True)
             tables.append(counts.paired / np.where(rows > 0, rows, np.nan))
@@ -332,8 +332,7 @@ def _rounded(view: Floats, levels: int) -> Floats:
 def _scored(metric: SimulatedMetric, view: Floats) -> Floats:
     """The view as a score; strictly monotone unless it has levels, so that preferences stay what the truth says."""
     if metric.levels:
-        turned = view if metric.higher_is_better else -view
-        return _rounded(turned, metric.levels)
+        return _rounded(view if metric.higher_is_better else -view, metric.levels)
     return 1 / (1 + np.exp(-view)) if metric.higher_is_better else np.exp(-view)
 
 
@@ -379,8 +378,7 @@ def _chances(level: Floats, sd: Floats) -> Floats:
 def _preferred(metrics: Sequence[SimulatedMetric], level: Floats, systems: tuple[str, ...], *, spread: float) -> Floats:
     """(metrics, pairs, aspects): the chance that a metric's continuous score prefers the first system's output."""
     n_aspects = level.shape[1]
-    n_pairs = len(systems) * (len(systems) - 1) // 2
-    chances = np.full((len(metrics), n_pairs, n_aspects), np.nan)
+    chances = np.full((len(metrics), comb(len(systems), 2), n_aspects), np.nan)
     seen: dict[str, tuple[Floats, Floats]] = {}
     for k, metric in enumerate(metrics):
         if metric.copies:

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from custodes.data.items import Items
-from custodes.data.notes import Note
+from custodes.data.notes import Note, noted
 from custodes.data.outputs import Outputs
 from custodes.data.patterns import Patterns, select_labels, split_patterns
 from custodes.data.preferences import Preferences
@@ -123,9 +123,7 @@ class Study:
             keep & pl.col("system_a").is_in(list(chosen_systems)) & pl.col("system_b").is_in(list(chosen_systems))
         )
         left = [name for name in self.systems if name not in chosen_systems]
-        if left:
-            message = f"systems not selected: {listed(left)}"
-            notes.append(Note(rule="systems-not-selected", message=message, count=len(left)))
+        notes += noted(("systems-not-selected", len(left), f"systems not selected: {listed(left)}"))
         raters = study.raters.with_kinds(dict.fromkeys(judges, "metric")).only([*people, *judges])
         return replace(
             study,
@@ -153,11 +151,7 @@ class Study:
             raise OptionError(f"human={human!r}: {judges[0]!r} is a metric here; people: {listed(candidates)}")
         people = select_labels(human, candidates, option="human", what="rater")
         left = [rater for rater in self.humans if rater not in people]
-        notes = []
-        if left:
-            message = f"people not selected: {listed(left)}"
-            notes.append(Note(rule="people-not-selected", message=message, count=len(left)))
-        return people, notes
+        return people, noted(("people-not-selected", len(left), f"people not selected: {listed(left)}"))
 
     def _chosen_metrics(self, metrics: Patterns, candidates: tuple[str, ...]) -> tuple[str, ...]:
         if not candidates:
@@ -177,11 +171,15 @@ class Study:
         rows = self._rows_of(judges).select("rater", "aspect").unique(maintain_order=True)
         usable = set(rows.filter(pl.col("aspect").is_in([*aspects, ""]))["rater"])
         strangers = rows.filter(~pl.col("rater").is_in(list(usable)))
-        notes = []
-        for (aspect,), group in strangers.group_by("aspect", maintain_order=True):
-            message = f"metrics left out, as no chosen person rated their aspect {aspect!r}: {listed(group['rater'])}"
-            notes.append(Note(rule="aspect-without-people", message=message, count=group.height))
-        return notes
+        told = [
+            (
+                "aspect-without-people",
+                group.height,
+                f"metrics left out, as no chosen person rated their aspect {aspect!r}: {listed(group['rater'])}",
+            )
+            for (aspect,), group in strangers.group_by("aspect", maintain_order=True)
+        ]
+        return noted(*told)
 
     def _items_in(self, group: Patterns) -> pl.Series:
         groups = _labels(self.items.frame, "group")
@@ -210,8 +208,7 @@ def join(studies: Sequence[Study]) -> Study:
 
     Raises `InputError` if two inputs with ratings share no output at all, or name one rater as both kinds.
     """
-    first, *others = studies
-    joined = first
+    joined, *others = studies
     for other in others:
         notes = [*joined.notes, *other.notes, *_overlap_notes(joined, other)]
         kinds, other_kinds = joined.raters.kind, other.raters.kind
@@ -290,13 +287,11 @@ def _overlap_notes(a: Study, b: Study) -> list[Note]:
             f"joining {a.name} and {b.name} matches nothing: no item and system in common ({'; '.join(unlike)});"
             " use the same labels in both"
         )
-    notes = []
-    for name, frame, against in ((a.name, mine, other), (b.name, other, mine)):
-        alone = frame.join(against, on=JOIN_KEY, how="anti").height
-        if alone:
-            message = f"join: {alone} of {frame.height} outputs of {name} have no match"
-            notes.append(Note(rule="partial-join", message=message, count=alone))
-    return notes
+    told = []
+    for name, frame in ((a.name, mine), (b.name, other)):
+        alone = frame.height - shared
+        told.append(("partial-join", alone, f"join: {alone} of {frame.height} outputs of {name} have no match"))
+    return noted(*told)
 
 
 def _items_notes(study: Study, items: Items, *, where: str) -> list[Note]:
@@ -308,10 +303,8 @@ def _items_notes(study: Study, items: Items, *, where: str) -> list[Note]:
             f"{where}: none of its items is in the data ({listed(known, limit=3)} against {listed(labels, limit=3)})"
             f"{suggestion(str(known[0]), list(labels)) if known.len() else ''}"
         )
-    if not unknown.len():
-        return []
     message = f"{where}: {unknown.len()} of {labels.len()} rated items are not in it ({listed(unknown, limit=3)})"
-    return [Note(rule="items-not-described", message=message, count=unknown.len())]
+    return noted(("items-not-described", unknown.len(), message))
 
 
 def _labels(frame: pl.DataFrame, column: str) -> tuple[str, ...]:

@@ -5,12 +5,13 @@ Rows are counted from 1, without the header and without blank lines, in files an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import narwhals as nw
 import polars as pl
 
+from custodes.data.notes import Note, noted
 from custodes.errors import InputError, listed, suggestion
 
 MISSING_TOKENS = ("", "na", "n/a", "nan", "none", "null", "-")
@@ -70,8 +71,8 @@ def _is_missing(value: Any) -> bool:
 
 def check_columns(
     frame: pl.DataFrame, *, where: str, required: Sequence[str], optional: Sequence[str] = ()
-) -> tuple[str, ...]:
-    """Raise if a required column is missing or an unknown one looks like a slip; return the unknown, ignored ones."""
+) -> list[Note]:
+    """Raise if a required column is missing or an unknown one looks like a slip; a note names those not used."""
     known = [*required, *optional]
     missing = [name for name in required if name not in frame.columns]
     extra = [name for name in frame.columns if name not in known]
@@ -86,7 +87,7 @@ def check_columns(
         close = suggestion(name, [label for label in known if label not in frame.columns], cutoff=SLIP)
         if close:
             raise InputError(f"{where}: column {name!r} is unknown{close}; rename it, or take it out")
-    return tuple(extra)
+    return noted(("unused-columns", len(extra), f"{where}: columns not used: {listed(extra)}"))
 
 
 def label_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = False) -> pl.Series:
@@ -107,9 +108,9 @@ def label_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = Fa
         raise InputError(f"{where}: column {name!r} holds {column.dtype}, not labels; give text or numbers") from None
     labels = column.fill_null("").str.strip_chars()
     if not empty:
-        rows = rows_where(labels == "")
-        if rows:
-            raise InputError(f"{where}: column {name!r} is empty in row {rows_listed(rows)}; every row needs a label")
+        refuse(
+            labels == "", lambda rows, _: f"{where}: column {name!r} is empty in row {rows}; every row needs a label"
+        )
     return labels.alias(name)
 
 
@@ -124,41 +125,45 @@ def number_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
         text = column.str.strip_chars()
         text = text.set(text.str.to_lowercase().is_in(MISSING_TOKENS), None)
         numbers = text.cast(pl.Float64, strict=False)
-        rows = rows_where(numbers.is_null() & text.is_not_null())
-        if rows:
-            raise InputError(
-                f"{where}: {name} {text[rows[0] - 1]!r} in row {rows_listed(rows)} is not a number;"
+        refuse(
+            numbers.is_null() & text.is_not_null(),
+            lambda rows, first: (
+                f"{where}: {name} {text[first]!r} in row {rows} is not a number;"
                 " leave the cell empty where nothing was rated"
-            )
+            ),
+        )
     elif column.dtype.is_numeric() or column.dtype == pl.Null:
         numbers = column.cast(pl.Float64).fill_nan(None)
     else:
         raise InputError(f"{where}: column {name!r} holds {column.dtype}, not numbers")
     numbers = numbers.fill_nan(None)
-    rows = rows_where(numbers.is_infinite().fill_null(False))
-    if rows:
-        raise InputError(
-            f"{where}: {name} is infinite in row {rows_listed(rows)}; a score must be finite (empty where not rated)"
-        )
+    refuse(
+        numbers.is_infinite(),
+        lambda rows, _: f"{where}: {name} is infinite in row {rows}; a score must be finite (empty where not rated)",
+    )
     return numbers.set(numbers == 0, 0.0).alias(name)  # -0.0 is 0
 
 
 def check_unique(frame: pl.DataFrame, key: Sequence[str], *, where: str, what: str, hint: str) -> None:
     """Raise, showing the rows, if a key stands twice."""
-    doubled = rows_where(frame.select(pl.struct(key).is_duplicated()).to_series())
-    if not doubled:
+    doubled = frame.filter(pl.struct(key).is_duplicated())
+    if doubled.is_empty():
         return
-    first = frame.row(doubled[0] - 1, named=True)
-    rows = rows_where(frame.select(pl.all_horizontal(pl.col(name) == first[name] for name in key)).to_series())
+    first = doubled.row(0, named=True)
     shown = ", ".join(f"{name} {first[name]!r}" for name in key if first[name] != "")
-    raise InputError(f"{where}: the same {what} stands twice, in rows {rows_listed(rows)} ({shown}); {hint}")
+    refuse(
+        frame.select(pl.all_horizontal(pl.col(name) == first[name] for name in key)).to_series(),
+        lambda rows, _: f"{where}: the same {what} stands twice, in rows {rows} ({shown}); {hint}",
+    )
 
 
-def rows_where(mask: pl.Series) -> list[int]:
-    """The rows (from 1) where a mask is true."""
-    return [int(row) + 1 for row in mask.fill_null(False).arg_true()]
+def refuse(mask: pl.Series, told: Callable[[str, int], str]) -> None:
+    """Raise where a mask is true, with a message from the numbers of the rows and the place of the first."""
+    places = mask.fill_null(False).arg_true()
+    if places.len():
+        raise InputError(told(listed(places + 1, limit=5), int(places[0])))
 
 
-def rows_listed(rows: Iterable[int]) -> str:
-    """Row numbers for a message: the first few, the rest counted."""
-    return listed(rows, limit=5)
+def refuse_values(column: pl.Series, mask: pl.Series, *, where: str, allowed: str) -> None:
+    """Raise where a mask is true, showing the first value of the column there, and what is allowed."""
+    refuse(mask, lambda rows, first: f"{where}: {column.name} {column[first]!r} in row {rows}; allowed: {allowed}")

@@ -30,12 +30,11 @@ def long_tables(study: Study) -> dict[str, pl.DataFrame]:
     if study.outputs is not None:
         # One line an item, as the reader `outputs` takes it.
         answers = study.outputs.texts.group_by("item", maintain_order=True).agg(texts=pl.struct("system", "text"))
-        lines = [
-            {"item": row["item"], "outputs": {text["system"]: text["text"] for text in row["texts"]}}
-            for row in answers.iter_rows(named=True)
-        ]
         told = {row["item"]: row for row in study.outputs.sources.iter_rows(named=True)}
-        rows = [{**told.get(line["item"], {"item": line["item"]}), "outputs": line["outputs"]} for line in lines]
+        rows = [
+            {**told.get(item, {"item": item}), "outputs": {text["system"]: text["text"] for text in texts}}
+            for item, texts in answers.iter_rows()
+        ]
         tables["outputs"] = pl.DataFrame(rows, schema_overrides={"outputs": pl.Object})
     return {name: table for name, table in tables.items() if table.height}
 

@@ -184,33 +184,29 @@ def _summary(comparison: Comparison, raters: dict[str, Any]) -> dict[str, Any]:
 
 
 def _problems(comparison: Comparison, rng: np.random.Generator) -> list[_Problem]:
-    found = []
-    n_items = int((comparison.human_signs != ABSENT).any(axis=0).sum())
-    if n_items < FEW_ITEMS:
-        message = f"people compared outputs of only {n_items} items; intervals under {FEW_ITEMS} items are rough"
-        found.append(_Problem("warning", "few-items", message))
-    against = _against_people(comparison, rng)
-    if against:
-        message = (
-            f"against people run (Kendall below 0 with its whole {AGAINST_CONFIDENCE:.0%} interval): {listed(against)};"
-            " are they distances? Say higher_is_better = false in a raters file"
-        )
-        found.append(_Problem("warning", "against-people", message, against))
     rated = comparison.human_signs != ABSENT
-    decided = comparison.human_signs[rated]
-    if len(comparison.systems) == 2 and len(set(decided[decided != 0].tolist())) == 1:
-        better = comparison.systems[0 if decided.max() == 1 else 1]
-        message = (
-            f"people never prefer the other side to {better!r}: if these are sides (chosen, rejected) and not systems,"
-            " sample accuracy is the number to read; favoritism and rankings say nothing then"
-        )
-        found.append(_Problem("warning", "one-sided-people", message))
-    found += [_Problem("warning", n.rule, n.message) for n in comparison.notes if n.rule in SERIOUS_NOTES]
-    twins = _duplicates(comparison)
-    if twins:
-        message = f"metrics that are all but the same (correlation over {DUPLICATE_CORRELATION}): {listed(twins)}"
-        found.append(_Problem("info", "near-duplicates", message, twins))
-    return found
+    n_items, decided = int(rated.any(axis=0).sum()), comparison.human_signs[rated]
+    against, twins = _against_people(comparison, rng), _duplicates(comparison)
+    sides = set(decided[decided != 0].tolist())
+    few = f"people compared outputs of only {n_items} items; intervals under {FEW_ITEMS} items are rough"
+    reversed_ = (
+        f"against people run (Kendall below 0 with its whole {AGAINST_CONFIDENCE:.0%} interval): {listed(against)};"
+        " are they distances? Say higher_is_better = false in a raters file"
+    )
+    one_sided = (
+        f"people never prefer the other side to {comparison.systems[0 if 1 in sides else 1]!r}: if these are sides"
+        " (chosen, rejected) and not systems, sample accuracy is the number to read; favoritism and rankings say"
+        " nothing then"
+    )
+    alike = f"metrics that are all but the same (correlation over {DUPLICATE_CORRELATION}): {listed(twins)}"
+    found = (
+        (n_items < FEW_ITEMS, _Problem("warning", "few-items", few)),
+        (against, _Problem("warning", "against-people", reversed_, against)),
+        (len(comparison.systems) == 2 and len(sides) == 1, _Problem("warning", "one-sided-people", one_sided)),
+        *((True, _Problem("warning", n.rule, n.message)) for n in comparison.notes if n.rule in SERIOUS_NOTES),
+        (twins, _Problem("info", "near-duplicates", alike, twins)),
+    )
+    return [problem for holds, problem in found if holds]
 
 
 def _beyond_declared(study: Study, chosen: set[str]) -> list[_Problem]:

@@ -6,6 +6,7 @@ Every question starts here: it selects, averages people, makes preferences by th
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import comb
 from typing import Unpack
 
 import numpy as np
@@ -13,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from custodes.answers.setting import DEFAULTS, Setting, Ties, selection_of, settings
-from custodes.data.notes import Note
+from custodes.data.notes import Note, noted
 from custodes.data.pairs import PairCounts, PairPreferences, people_signs, people_tie, score_signs, verdict_signs
 from custodes.data.panel import Panel
 from custodes.data.study import Study, of_aspect
@@ -140,7 +141,7 @@ def _compare_aspect(study: Study, aspect: str, full: Setting) -> Comparison:
         raise InputError(f"{study.name}: no chosen metric rated anything{label}; metrics: {listed(study.metrics)}")
     systems = study.systems
     items = tuple(rows.filter(pl.col("item") != "")["item"].unique(maintain_order=True))
-    cells = len(systems) * (len(systems) - 1) // 2 * (len(people) + len(metrics)) * len(items)
+    cells = comb(len(systems), 2) * (len(people) + len(metrics)) * len(items)
     if cells > MOST_CELLS:
         raise InputError(
             f"{study.name}: {len(items)} items x {len(systems)} systems x {len(people) + len(metrics)} raters are too"
@@ -161,9 +162,9 @@ def _compare_aspect(study: Study, aspect: str, full: Setting) -> Comparison:
     people_verdicts = None if verdicts is None else verdicts[:, : len(people)]
     if people_verdicts is not None and (people_verdicts == ABSENT).all():
         people_verdicts = None
-    if people_verdicts is not None and len(people) > 1 and full["aggregate"] == "mean":
-        message = "several people gave verdicts, which have no mean: their majority is taken (as with aggregate='vote')"
-        notes.append(Note(rule="verdicts-vote", message=message))
+    voted = people_verdicts is not None and len(people) > 1 and full["aggregate"] == "mean"
+    vote = "several people gave verdicts, which have no mean: their majority is taken (as with aggregate='vote')"
+    notes += noted(("verdicts-vote", voted, vote))
     human_signs = people_signs(persons, people_verdicts, aggregate=full["aggregate"], ties=full["human_ties"])
     human = mean_over_people(persons)
 
@@ -199,7 +200,7 @@ def _compare_aspect(study: Study, aspect: str, full: Setting) -> Comparison:
         epsilon=epsilon,
         notes=(),
     )
-    notes += [replace(note, aspect=aspect) for note in _design_notes(comparison, label)]
+    notes += _design_notes(comparison, label)
     return replace(comparison, notes=tuple(notes))
 
 
@@ -223,7 +224,6 @@ def _tie_thresholds(
 
 def _design_notes(comparison: Comparison, label: str) -> list[Note]:
     """What a reader must know of this comparison; raises where nothing overlaps."""
-    notes = []
     human, metrics = comparison.human_signs, comparison.metric_signs
     rated = human != ABSENT
     if not rated.any():
@@ -239,44 +239,57 @@ def _design_notes(comparison: Comparison, label: str) -> list[Note]:
             f" {listed(comparison.people, limit=3)}; metrics {listed(alone, limit=3)}); "
             " do both files use the same item and system labels?"
         )
-    if alone:
-        message = f"no pair of outputs shared with people{label}, so undefined: {listed(alone)}"
-        notes.append(Note(rule="no-overlap", message=message, count=len(alone)))
     constant = [
         name
         for name, scores, signs in zip(comparison.metrics, comparison.metric_scores, metrics, strict=True)
         if np.isfinite(scores).any() and np.nanmin(scores) == np.nanmax(scores)
     ]
-    if constant:
-        message = f"constant{label}, so correlations are undefined and every pair ties: {listed(constant)}"
-        notes.append(Note(rule="constant-metric", message=message, count=len(constant)))
-    if not (human[rated] != 0).any():
-        message = f"people tie on every pair{label}: correlations with them and decisions are undefined"
-        notes.append(Note(rule="all-ties", message=message, count=int(rated.sum())))
-    if comparison.design.n_units < 2:
-        message = f"one item or cluster only{label}: nothing to resample, so no intervals"
-        notes.append(Note(rule="one-item", message=message, count=1))
     scoreless = [
         name
         for name, scores, signs in zip(comparison.metrics, comparison.metric_scores, metrics, strict=True)
         if np.isnan(scores).all() and (signs != ABSENT).any()
     ]
-    if np.isnan(comparison.human).all():
-        message = (
-            f"people gave verdicts, not scores{label}: correlations, pairwise accuracy, acc_eq and spa are undefined"
-        )
-        notes.append(Note(rule="verdicts-only", message=message))
-    elif scoreless:
-        message = f"verdicts, not scores{label}, so correlations, acc_eq and spa are undefined: {listed(scoreless)}"
-        notes.append(Note(rule="verdicts-only", message=message, count=len(scoreless)))
+    unscored = bool(np.isnan(comparison.human).all())
     compared = rated.any(axis=1)
     names = np.array([comparison.preferences.system_a, comparison.preferences.system_b])
     strangers = sorted(set(comparison.systems) - set(names[:, compared].ravel().tolist()))
-    if strangers:
-        message = f"systems that people compared with no other{label}, so nothing is known of them: {listed(strangers)}"
-        notes.append(Note(rule="systems-without-people", message=message, count=len(strangers)))
     unrated = int((~rated.any(axis=0)).sum())
-    if unrated:
-        message = f"{unrated} of {len(comparison.items)} items have no two outputs rated by people{label}"
-        notes.append(Note(rule="items-without-people", message=message, count=unrated))
-    return notes
+    return noted(
+        ("no-overlap", len(alone), f"no pair of outputs shared with people{label}, so undefined: {listed(alone)}"),
+        (
+            "constant-metric",
+            len(constant),
+            f"constant{label}, so correlations are undefined and every pair ties: {listed(constant)}",
+        ),
+        (
+            "all-ties",
+            0 if human[rated].any() else int(rated.sum()),
+            f"people tie on every pair{label}: correlations with them and decisions are undefined",
+        ),
+        (
+            "one-item",
+            1 if comparison.design.n_units < 2 else 0,
+            f"one item or cluster only{label}: nothing to resample, so no intervals",
+        ),
+        (
+            "verdicts-only",
+            unscored,
+            f"people gave verdicts, not scores{label}: correlations, pairwise accuracy, acc_eq and spa are undefined",
+        ),
+        (
+            "verdicts-only",
+            0 if unscored else len(scoreless),
+            f"verdicts, not scores{label}, so correlations, acc_eq and spa are undefined: {listed(scoreless)}",
+        ),
+        (
+            "systems-without-people",
+            len(strangers),
+            f"systems that people compared with no other{label}, so nothing is known of them: {listed(strangers)}",
+        ),
+        (
+            "items-without-people",
+            unrated,
+            f"{unrated} of {len(comparison.items)} items have no two outputs rated by people{label}",
+        ),
+        aspect=comparison.aspect,
+    )

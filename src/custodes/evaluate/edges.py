@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.answers.tables import label
-from custodes.data.notes import Note
+from custodes.data.notes import Note, noted
 from custodes.data.pairs import PairCounts
 from custodes.errors import listed
 from custodes.evaluate.comparison import label_of
@@ -73,4 +73,4 @@ def ranking_edges(counts: PairCounts, decided: NDArray[Any]) -> tuple[list[tuple
 def cycle_notes(aspect: str, cyclic: Sequence[str]) -> list[Note]:
     """What a reader must know where wins form circles (for these raters); nothing where none does."""
     message = f"significant wins form a circle{label_of(aspect)}, shown as one node, for: {listed(cyclic)}"
-    return [Note(rule="cycle", message=message, count=len(cyclic), aspect=aspect)] if cyclic else []
+    return noted(("cycle", len(cyclic), message), aspect=aspect)

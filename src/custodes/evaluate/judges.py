@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from custodes.answers.setting import Selection, one_of
-from custodes.data.notes import Note
+from custodes.data.notes import Note, noted
 from custodes.data.panel import Panel
 from custodes.data.study import Study
 from custodes.errors import InputError, listed
@@ -147,15 +147,12 @@ def _assembled(
     scores[constant] = np.nan
     stuck = tuple(name for name, own in zip(names, constant, strict=True) if own)
     left_out = [*_strangers(study, chosen, aspects), *((name, "constant: it ranks nothing") for name in stuck)]
-    notes = list(chosen.notes)
-    if stuck:
-        message = f"constant, so they rank nothing and are left out: {listed(stuck)}"
-        notes.append(Note(rule="constant-rater", message=message, count=len(stuck)))
     rated = np.isfinite(scores)
     missing = int((~rated[~constant]).sum())
-    if missing:
-        message = f"{missing} of {rated[~constant].size} scores of raters are missing"
-        notes.append(Note(rule="missing-scores", message=message, count=missing))
+    told = noted(
+        ("constant-rater", len(stuck), f"constant, so they rank nothing and are left out: {listed(stuck)}"),
+        ("missing-scores", missing, f"{missing} of {rated[~constant].size} scores of raters are missing"),
+    )
     dates = dict(zip(chosen.raters.frame["rater"], chosen.raters.frame["date"], strict=True))
     return Judges(
         design=design,
@@ -170,7 +167,7 @@ def _assembled(
         dates=tuple(dates.get(rater) for rater, *_ in parts),
         constant=stuck,
         left_out=tuple(left_out),
-        notes=tuple(notes),
+        notes=(*chosen.notes, *told),
     )
 
 
@@ -204,7 +201,5 @@ def _why_unused(whole: bool, verdicts: bool) -> str:
 
 def few_clusters_notes(n_units: int, resamples: int) -> list[Note]:
     """Whether there are too few clusters of items for intervals by resampling them."""
-    if not 1 < n_units < FEW or not resamples:
-        return []
     message = f"{n_units} clusters of items: intervals are rough (percentiles of few clusters are too narrow)"
-    return [Note(rule="few-clusters", message=message, count=n_units)]
+    return noted(("few-clusters", n_units if 1 < n_units < FEW and resamples else 0, message))

@@ -16,7 +16,7 @@ from custodes.answers.result import Result, result
 from custodes.answers.setting import Setting, at_least, between, one_of
 from custodes.answers.tables import View, count, label, labels, p_value, score, share, table, with_interval
 from custodes.answers.views import parts, titled
-from custodes.data.notes import Note
+from custodes.data.notes import Note, noted
 from custodes.data.pairs import PairCounts
 from custodes.data.study import Study
 from custodes.errors import listed
@@ -195,19 +195,18 @@ def _answer(
     )
     notes = cycle_notes(aspect, [rater for rater, (_, circle) in zip(raters, graphs, strict=True) if circle])
     infinite = [name for name, value in zip(counts.metrics, divergence[0], strict=True) if np.isinf(value)]
-    if infinite:
-        message = (
-            f"infinite divergence{label_of(aspect)} (null in JSON), from an outcome that people never gave;"
-            f" kld='mean' avoids it: {listed(infinite)}"
-        )
-        notes.append(Note(rule="infinite-kld", message=message, count=len(infinite), aspect=aspect))
+    message = (
+        f"infinite divergence{label_of(aspect)} (null in JSON), from an outcome that people never gave;"
+        f" kld='mean' avoids it: {listed(infinite)}"
+    )
+    notes += noted(("infinite-kld", len(infinite), message), aspect=aspect)
     if len(human) > 1:
         again = outcome.error_types(human_decided[0], human_decided[1:])[:, 0]
         message = (
             f"people's own decisions, redrawn on resampled items, agree with themselves on {np.mean(again):.0%} of"
             f" pairs{label_of(aspect)}: read every 'correct' beside it"
         )
-        notes.append(Note(rule="self-agreement", message=message, aspect=aspect))
+        notes += noted(("self-agreement", True, message), aspect=aspect)
     return tables, [*part.notes, *notes]
 
 

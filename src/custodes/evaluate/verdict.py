@@ -193,8 +193,10 @@ def _trust(view: _View) -> Iterator[_Statement]:
     if not view.side("above"):
         text = "No metric agrees with people clearly better than chance."
         if not view.bounded:
-            text = f"{best['metric']} has the highest agreement ({_score(view, best)}), but without intervals"
-            text += " nobody can say whether that is more than chance."
+            text = (
+                f"{best['metric']} has the highest agreement ({_score(view, best)}), but without intervals nobody can"
+                " say whether that is more than chance."
+            )
         yield _Statement(kind="trust", text=text, **numbers)
         return
     text = f"{best['metric']} agrees best with people: {_score(view, best)}"
@@ -229,16 +231,17 @@ def _chance(view: _View) -> Iterator[_Statement]:
     unclear, below = view.side("unclear"), view.side("below")
     if unclear and view.bounded:
         it, one = ("its interval includes", "a metric") if len(unclear) == 1 else ("their intervals include", "one")
-        text = f"{names(unclear)}: {it} what {one} that knows nothing would get."
-        yield _Statement(kind="chance", text=text, rater=_only(unclear))
+        yield _Statement(
+            kind="chance",
+            text=f"{names(unclear)}: {it} what {one} that knows nothing would get.",
+            rater=_only(unclear),
+        )
     if below:
         single = len(below) == 1
         text = f"{names(below)} {'runs' if single else 'run'} against people more than guessing would."
         if view.ordered:
-            text += (
-                f" {'Is it a distance' if single else 'Are they distances'}, where lower is better? Then say so in a"
-            )
-            text += " raters file."
+            what = "Is it a distance" if single else "Are they distances"
+            text += f" {what}, where lower is better? Then say so in a raters file."
         yield _Statement(kind="chance", text=text, rater=_only(below))
 
 
@@ -304,8 +307,7 @@ def _flips(view: _View) -> Iterator[_Statement]:
         rater, system = _only(row["metrics"]), row["better"]
         yield _Statement(kind="flips", text=text, rater=rater, system=system, p_value=p_value)
     if flips.height > MOST_NAMED:
-        text = f"In all, {plural(flips.height, 'pair')} are reversed by some metric."
-        yield _Statement(kind="flips", text=text)
+        yield _Statement(kind="flips", text=f"In all, {plural(flips.height, 'pair')} are reversed by some metric.")
 
 
 def _uncertain(view: _View) -> Iterator[_Statement]:
@@ -341,8 +343,11 @@ def _overall(views: Sequence[_View]) -> Iterator[_Statement]:
     informed = {name for view in views for name in view.side("above")}
     nowhere = [name for name in order if name not in informed]
     if nowhere and any(view.side("above") or view.side("below") for view in views):
-        text = f"{names(nowhere)}: on no aspect clearly better than knowing nothing."
-        yield _Statement(kind="chance", text=text, rater=_only(nowhere))
+        yield _Statement(
+            kind="chance",
+            text=f"{names(nowhere)}: on no aspect clearly better than knowing nothing.",
+            rater=_only(nowhere),
+        )
     favour = [{(row["metric"], row["system"]): row["favi"] for row in v.favoured} for v in views if not v.sided]
     last = {pair: value for own in favour for pair, value in own.items()}
     constant = sorted(
@@ -354,8 +359,7 @@ def _overall(views: Sequence[_View]) -> Iterator[_Statement]:
         yield _Statement(kind="favours", text=text, rater=metric, system=system)
     if len(constant) > MOST_NAMED:
         more = plural(len(constant) - MOST_NAMED, "more pair")
-        text = f"{more} of metric and system stand like this on every aspect."
-        yield _Statement(kind="favours", text=text)
+        yield _Statement(kind="favours", text=f"{more} of metric and system stand like this on every aspect.")
 
 
 def _all(aspects: int) -> str:

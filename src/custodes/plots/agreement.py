@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from custodes.answers.setting import one_of
 from custodes.evaluate.agreement.agreement import Agreement
 from custodes.evaluate.agreement.statistics import STATISTICS
-from custodes.plots import theme
+from custodes.plots import alt, theme
 from custodes.plots.choice import of_aspect, titled
-
-if TYPE_CHECKING:
-    import altair as alt
 
 
 def with_chance(metrics: pl.DataFrame) -> pl.DataFrame:
@@ -54,10 +51,7 @@ def agreement_intervals(
 
 def intervals(data: Any, *, label: str) -> Any:
     """Rows metric, value, low, high, chance."""
-    import altair as alt
-
-    order = alt.EncodingSortField(field="value", op="max", order="descending")
-    metric = alt.Y("metric:N", sort=order)
+    metric = alt.Y("metric:N", sort=alt.EncodingSortField(field="value", op="max", order="descending"))
     base = alt.Chart(data).transform_filter("isValid(datum.value)")
     tooltip = [
         alt.Tooltip("metric:N"),

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from custodes.errors import InputError
 from custodes.evaluate.ceiling.ceiling import Ceiling
-from custodes.plots import theme
+from custodes.plots import alt, theme
 from custodes.plots.paths import PENALTY, powers
-
-if TYPE_CHECKING:
-    import altair as alt
 
 FEATURES = {"metrics": "all metrics", "humans": "people's other aspects", "both": "both"}
 BOUNDS = {"split_half": "half of people by the other half", "attainable": "a perfect predictor"}
@@ -50,8 +47,6 @@ def prediction_bars(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
 
 def bars(data: Any, result: Ceiling) -> Any:
     """Rows of `Ceiling.prediction`; bounds come from the result."""
-    import altair as alt
-
     known = [name for name in FEATURES if name in set(result.prediction["features"])]
     bounds = list(BOUNDS) if result.people.height else []
     what = [*(FEATURES[name] for name in known), *(BOUNDS[name] for name in bounds)]
@@ -133,8 +128,6 @@ def information_ratio(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: b
 
 def ratio_curve(data: Any) -> Any:
     """Rows of `Ceiling.information`."""
-    import altair as alt
-
     base = alt.Chart(data).transform_filter("isValid(datum.mse_ratio)")
     x = alt.X("alpha:Q", title=PENALTY, scale=alt.Scale(type="log", reverse=True, nice=False), axis=powers())
     axis = alt.Axis(title="Error with people's other aspects, over without", titleAngle=-90)
@@ -176,8 +169,6 @@ def release_history(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
 
 def released(data: Any, result: Ceiling) -> Any:
     """Rows of `Ceiling.history`, with `newest` as text."""
-    import altair as alt
-
     dates = result.history["date"].str.contains(r"^\d{4}(-\d\d){0,2}$").all()
     x = alt.X("date:T", title=None, scale=alt.Scale(type="utc", padding=12)) if dates else alt.X("date:O", title=None)
     y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title="Kendall τ-b, held out", titleAngle=-90))

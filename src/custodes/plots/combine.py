@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,11 +14,9 @@ from custodes.combining.combine import Combine
 from custodes.combining.methods import BEST, METHODS
 from custodes.combining.validation import STATISTICS
 from custodes.errors import InputError
-from custodes.plots import labels, theme
+from custodes.plots import alt, labels, theme
 from custodes.plots.choice import of_aspect, titled
-
-if TYPE_CHECKING:
-    import altair as alt
+from custodes.plots.favoritism import MEAN, against_accuracy
 
 LABELS = {own.name: own.label for own in METHODS.values()}
 """What a reader sees instead of the method's name."""
@@ -69,8 +67,6 @@ def axis_of(objective: str) -> str:
 
 def methods(data: Any, *, objective: str) -> Any:
     """Rows of `Combine.comparison` of one target."""
-    import altair as alt
-
     base = _in_words(alt.Chart(data).transform_filter(f"isValid(datum.{objective})"))
     method = alt.Y("what:N", sort=alt.EncodingSortField(field=objective, op="max", order="descending"))
     colour = alt.condition(SINGLE, alt.value(theme.ORANGE), alt.value(theme.BLUE))
@@ -125,8 +121,6 @@ def combination_weights(
 
 def weights(data: Any, *, intervals: bool, label: str = WEIGHTS["weight"]) -> Any:
     """Rows of `weight_rows` of one target."""
-    import altair as alt
-
     base = alt.Chart(data).transform_calculate(clear="datum.low > 0 || datum.high < 0 ? '{}' : '{}'".format(*CLEAR))
     metric = alt.Y("metric:N", sort=alt.EncodingSortField(field="place", op="min", order="ascending"))
     drawn = base.transform_filter("isValid(datum.value)")
@@ -187,8 +181,6 @@ def cost_curve(
 
 def costs(data: Any, *, log: bool, objective: str) -> Any:
     """Rows of `cost_rows` of one target."""
-    import altair as alt
-
     base = (
         alt.Chart(data)
         .transform_filter("isValid(datum.score)")
@@ -263,8 +255,6 @@ def pruning_curve(
 
 def pruned(data: Any, *, objective: str) -> Any:
     """Rows of `Combine.pruning` of one target."""
-    import altair as alt
-
     base = (
         alt.Chart(data)
         .transform_filter("isValid(datum.score)")
@@ -310,8 +300,6 @@ def accuracy_and_favoritism(
 
 def favoured(data: Any, result: Combine) -> Any:
     """Rows of `Combine.favoritism` of one target; which methods there are comes from the result."""
-    import altair as alt
-
     looks = [
         (label, COLOURS[k % len(COLOURS)], SHAPES[k // len(COLOURS)])
         for k, (name, label) in enumerate(LABELS.items())
@@ -321,23 +309,9 @@ def favoured(data: Any, result: Combine) -> Any:
     legend = alt.Legend(columns=2, labelLimit=200, symbolOpacity=1)
     colour = alt.Color("what:N", title=None, scale=alt.Scale(domain=domain, range=colours), legend=legend)
     shape = alt.Shape("what:N", title=None, scale=alt.Scale(domain=domain, range=shapes), legend=legend)
-    base = _in_words(alt.Chart(data).transform_filter("isValid(datum.mean_abs_favi) && isValid(datum.sample_accuracy)"))
-    x = alt.X(
-        "sample_accuracy:Q",
-        title="Sample accuracy: share of comparisons decided as people do",
-        scale=alt.Scale(zero=False, nice=True, padding=12),
-        axis=alt.Axis(format="%"),
-    )
-    axis = alt.Axis(title="mean |Favi-Score| over pairs", titleAngle=-90)
-    y = partial(alt.Y, scale=alt.Scale(zero=True), axis=axis)
-    tooltip = [
-        alt.Tooltip("method:N"),
-        alt.Tooltip("sample_accuracy:Q", format=".1%"),
-        alt.Tooltip("mean_abs_favi:Q", format=".2f", title="mean |Favi-Score|"),
-        alt.Tooltip("mean_abs_favi_low:Q", format=".2f", title="low"),
-        alt.Tooltip("mean_abs_favi_high:Q", format=".2f", title="high"),
-        alt.Tooltip("mean_abs_favi_chance:Q", format=".2f", title="if errors fell by a coin"),
-    ]
+    known, x, tooltip = against_accuracy(data, "method")
+    base = _in_words(known)
+    y = partial(alt.Y, scale=alt.Scale(zero=True), axis=alt.Axis(title=MEAN, titleAngle=-90))
     return alt.layer(
         base.transform_filter("isValid(datum.mean_abs_favi_low)")
         .mark_rule(opacity=0.5)
@@ -351,8 +325,6 @@ def favoured(data: Any, result: Combine) -> Any:
 
 def _numbers(format: str, *names: str) -> list[Any]:
     """Numbers of a tooltip."""
-    import altair as alt
-
     return [alt.Tooltip(f"{name}:Q", format=format) for name in names]
 
 
@@ -363,8 +335,6 @@ def _in_words(chart: Any) -> Any:
 
 def _fill(field: str, readings: tuple[str, str]) -> Any:
     """Filled and hollow points."""
-    import altair as alt
-
     return alt.Fill(
         f"{field}:N",
         title=None,

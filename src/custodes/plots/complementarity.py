@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -10,10 +10,7 @@ import polars as pl
 from custodes.errors import InputError
 from custodes.evaluate.complementarity.complementarity import Complementarity
 from custodes.evaluate.complementarity.rater_space import SHARE
-from custodes.plots import labels, theme
-
-if TYPE_CHECKING:
-    import altair as alt
+from custodes.plots import alt, labels, theme
 
 KINDS = {"human": "people", "metric": "metrics"}
 CELL_MIN, CELL_MAX = 5.0, 22.0
@@ -54,8 +51,6 @@ def complementarity_map(
 
 def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
     """Rows of `Complementarity.pairs`, in the order of the result. One triangle: the other is its mirror."""
-    import altair as alt
-
     ordered = result.raters.drop_nulls("position").sort("position")
     place = alt.LookupData(data=theme.inline(ordered.select("rater", "position")), key="rater", fields=["position"])
     people, metrics = (ordered.filter(kind=kind)["rater"].to_list() for kind in KINDS)
@@ -122,8 +117,6 @@ def explained_variance(
 
 def variance_curve(data: Any) -> Any:
     """Rows of `Complementarity.components`."""
-    import altair as alt
-
     lines = ("raters together", "random rankings together", "each component")
     colour = alt.Color(
         "line:N",
@@ -180,8 +173,6 @@ def judges_map(result: Complementarity, *, width: int = theme.PAGE_WIDTH, dark: 
 
 def places(data: Any, result: Complementarity, *, width: float) -> Any:
     """Rows of `Complementarity.coordinates`, with clusters and names from the result."""
-    import altair as alt
-
     frame = result.coordinates
     names, ends, height = _laid_out(frame, width)
     scales = [alt.Scale(domain=domain, nice=False, zero=False) for domain in ends]
@@ -263,8 +254,6 @@ def complementarity_averages(
 
 def averages(data: Any) -> Any:
     """Rows of `Complementarity.averages`."""
-    import altair as alt
-
     called = "{" + ", ".join(f"'{kinds}': '{name}'" for kinds, name in AVERAGES.items()) + "}"
     base = (
         alt.Chart(data)
@@ -295,8 +284,6 @@ def averages(data: Any) -> Any:
 
 def _interval(field: str, form: str, title: str | None = None) -> list[alt.Tooltip]:
     """What a mark says of an estimate and the ends of its interval."""
-    import altair as alt
-
     told = {field: title or field, f"{field}_low": "low", f"{field}_high": "high"}
     return [alt.Tooltip(f"{name}:Q", format=form, title=words) for name, words in told.items()]
 

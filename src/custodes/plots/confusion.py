@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from custodes.answers.setting import one_of
 from custodes.errors import OptionError
 from custodes.evaluate.favoritism import CELLS, OUTCOMES, Favoritism
-from custodes.plots import theme
+from custodes.plots import alt, theme
 from custodes.plots.choice import chosen, of_aspect, titled
-
-if TYPE_CHECKING:
-    import altair as alt
 
 _TURNED = {cell: "_".join(OUTCOMES[-1 - OUTCOMES.index(word)] for word in cell.split("_")) for cell in CELLS} | {
     "system_a": "system_b",
@@ -55,8 +52,6 @@ def confusion_matrix(
 
 def matrix(data: Any) -> Any:
     """One row of `Favoritism.confusion`."""
-    import altair as alt
-
     names = {"win": "datum.system_a + ' better'", "tie": "'tie'", "loss": "datum.system_b + ' better'"}
     label = "split(datum.cell, '_')[{}] === 'win' ? {win} : split(datum.cell, '_')[{}] === 'tie' ? {tie} : {loss}"
     place = f"indexof({list(OUTCOMES)}, split(datum.cell, '_')[{{}}])"

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from custodes.errors import OptionError
 from custodes.evaluate.correction import BESIDE, Correction
-from custodes.plots import theme
+from custodes.plots import alt, theme
 from custodes.plots.choice import chosen, of_aspect, titled
-
-if TYPE_CHECKING:
-    import altair as alt
 
 CHANGED = "changed"
 """What the column of that name holds where the corrected decision is not the naive one; null elsewhere."""
@@ -82,8 +79,6 @@ def margin_rows(result: Correction, *, estimator: str | None = None, who: str = 
 
 def margins(data: Any) -> Any:
     """Rows of `margin_rows`."""
-    import altair as alt
-
     colour = alt.Color("by:N", scale=alt.Scale(domain=list(LABELS.values()), range=list(COLOURS)), title=None)
     shapes = alt.Scale(domain=list(LABELS.values()), range=list(SHAPES))
     y = alt.Y("pair:N", sort=alt.EncodingSortField(field="margin", op="max", order="descending"))
@@ -158,8 +153,6 @@ def _facing(rows: pl.DataFrame, system_a: str, system_b: str, *, who: str) -> pl
 
 def outcomes(data: Any, system_a: str, system_b: str) -> Any:
     """Rows estimator, outcome, share, low, high."""
-    import altair as alt
-
     told = dict(zip(OUTCOMES, (f"{system_a} better", "tie", f"{system_b} better"), strict=True))
     order = list(told.values())
     label = "".join(f"datum.outcome == '{name}' ? {_quoted(text)} : " for name, text in told.items()) + "''"

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from custodes.evaluate.ranking import Ranking
-from custodes.plots import theme
+from custodes.plots import alt, theme
 from custodes.plots.choice import of_aspect, titled
-
-if TYPE_CHECKING:
-    import altair as alt
 
 COLOURS = {"correct": theme.GREEN, "omission": theme.SKY, "insertion": theme.ORANGE, "inversion": theme.VERMILION}
 
@@ -31,8 +28,6 @@ def error_types(
 
 def stacked_errors(data: Any) -> Any:
     """Rows of `Ranking.errors`."""
-    import altair as alt
-
     kinds: Any = list(COLOURS)
     return (
         alt.Chart(data)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from custodes.evaluate.favoritism import Favoritism
-from custodes.plots import theme
+from custodes.plots import alt, theme
 from custodes.plots.choice import chosen, of_aspect, titled
 
-if TYPE_CHECKING:
-    import altair as alt
-
 CLEAR = {"interval excludes 0": theme.BLUE, "may be chance": "rgba(0,114,178,0.08)"}
+MEAN = "mean |Favi-Score| over pairs"
 AXIS = "Favi-Score: errors against the system ← 0 → errors for it"
 
 
@@ -43,8 +41,6 @@ def favoritism_by_system(
 
 def by_system(data: Any) -> Any:
     """Rows of `Favoritism.pairs` of one metric; each pair is turned for its second system."""
-    import altair as alt
-
     turn = "datum.side === 'system_a' ? 1 : -1"
     sides = (
         alt.Chart(data)
@@ -115,8 +111,6 @@ def favoritism_map(result: Favoritism, *, aspect: str | None = None, dark: bool 
 
 def heat_map(data: Any) -> Any:
     """Rows of `Favoritism.systems`."""
-    import altair as alt
-
     base = (
         alt.Chart(data)
         .transform_filter("isValid(datum.favi)")
@@ -169,24 +163,8 @@ def favoritism_and_accuracy(
 
 def accuracy_scatter(data: Any) -> Any:
     """Rows of `Favoritism.metrics`."""
-    import altair as alt
-
-    base = alt.Chart(data).transform_filter("isValid(datum.mean_abs_favi) && isValid(datum.sample_accuracy)")
-    accuracy = alt.X(
-        "sample_accuracy:Q",
-        title="Sample accuracy: share of comparisons decided as people do",
-        scale=alt.Scale(zero=False, nice=True, padding=12),
-        axis=alt.Axis(format="%"),
-    )
-    size = alt.Y("mean_abs_favi:Q", title="mean |Favi-Score| over pairs", scale=alt.Scale(zero=True))
-    tooltip = [
-        alt.Tooltip("metric:N"),
-        alt.Tooltip("sample_accuracy:Q", format=".1%"),
-        alt.Tooltip("mean_abs_favi:Q", format=".2f", title="mean |Favi-Score|"),
-        alt.Tooltip("mean_abs_favi_low:Q", format=".2f", title="low"),
-        alt.Tooltip("mean_abs_favi_high:Q", format=".2f", title="high"),
-        alt.Tooltip("mean_abs_favi_chance:Q", format=".2f", title="if errors fell by a coin"),
-    ]
+    base, accuracy, tooltip = against_accuracy(data, "metric")
+    size = alt.Y("mean_abs_favi:Q", title=MEAN, scale=alt.Scale(zero=True))
     crowded = (
         base.transform_joinaggregate(others="count()")
         .transform_window(by_favi="row_number()", sort=[alt.SortField("mean_abs_favi", order="descending")])
@@ -205,3 +183,23 @@ def accuracy_scatter(data: Any) -> Any:
         base.mark_point(color=theme.VERMILION, opacity=1).encode(x=accuracy, y=size, tooltip=tooltip),
         named.mark_text(align="left", dx=7, dy=-5).encode(x=accuracy, y=size, text="metric:N", tooltip=tooltip),
     ).properties(height=300)
+
+
+def against_accuracy(data: Any, who: str) -> tuple[Any, Any, list[alt.Tooltip]]:
+    """The rows that have both, the axis of accuracy, and what a mark says of `who`."""
+    axis = alt.X(
+        "sample_accuracy:Q",
+        title="Sample accuracy: share of comparisons decided as people do",
+        scale=alt.Scale(zero=False, nice=True, padding=12),
+        axis=alt.Axis(format="%"),
+    )
+    tooltip = [
+        alt.Tooltip(f"{who}:N"),
+        alt.Tooltip("sample_accuracy:Q", format=".1%"),
+        alt.Tooltip("mean_abs_favi:Q", format=".2f", title="mean |Favi-Score|"),
+        alt.Tooltip("mean_abs_favi_low:Q", format=".2f", title="low"),
+        alt.Tooltip("mean_abs_favi_high:Q", format=".2f", title="high"),
+        alt.Tooltip("mean_abs_favi_chance:Q", format=".2f", title="if errors fell by a coin"),
+    ]
+    known = "isValid(datum.mean_abs_favi) && isValid(datum.sample_accuracy)"
+    return alt.Chart(data).transform_filter(known), axis, tooltip

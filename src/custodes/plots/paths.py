@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from custodes.evaluate.ceiling.ceiling import Ceiling
-from custodes.plots import labels, theme
+from custodes.plots import alt, labels, theme
 from custodes.plots.choice import chosen, titled
-
-if TYPE_CHECKING:
-    import altair as alt
 
 HEIGHT = 260
 NAMED = 5
@@ -47,8 +44,6 @@ def lasso_paths(
 
 def paths(data: Any, result: Ceiling) -> Any:
     """Rows of `Ceiling.lasso` of one target; where names stand comes from the result."""
-    import altair as alt
-
     least, most = (float(result.lasso["alpha"].min()), float(result.lasso["alpha"].max()))  # type: ignore[arg-type]
     end = least / (most / least) ** (ROOM / (1 - ROOM))
     x = alt.X("alpha:Q", title=PENALTY, scale=alt.Scale(type="log", domain=[most, end], nice=False), axis=powers(least))
@@ -124,8 +119,6 @@ def forward_path(
 
 def steps(data: Any) -> Any:
     """Rows of `Ceiling.forward` of one target."""
-    import altair as alt
-
     low, high = (f"(isValid(datum.gain) ? datum.gain_{end} : datum.kendall_{end})" for end in ("low", "high"))
     kind = f"!isValid({low}) ? 1 : {low} > 0 ? 0 : {high} < 0 ? 2 : 1"
     base = (
@@ -166,6 +159,4 @@ def steps(data: Any) -> Any:
 
 def powers(least: float = 0.0) -> Any:
     """Marks at powers of ten, none below `least`, where there are only names."""
-    import altair as alt
-
     return alt.Axis(format="~g", values=[10.0**k for k in range(-9, 7) if 10.0**k >= least * 0.999], grid=False)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from custodes.evaluate.protocol.plan import Plan
-from custodes.plots import theme
+from custodes.plots import alt, theme
 from custodes.plots.choice import of_aspect, titled
-
-if TYPE_CHECKING:
-    import altair as alt
 
 HEIGHT = 220
 
@@ -34,8 +31,6 @@ def power_curve(
 
 def curve(data: Any) -> Any:
     """Rows of `Plan.power`."""
-    import altair as alt
-
     base = alt.Chart(data).transform_calculate(size="abs(datum.margin)")
     encoding: dict[str, Any] = {
         "x": alt.X("size:Q", title="Margin of the better system (wins minus losses)", axis=alt.Axis(format="%")),

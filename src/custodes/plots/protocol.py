@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from custodes.evaluate.protocol.annotations import NONE
 from custodes.evaluate.protocol.protocol import Protocol
-from custodes.plots import theme
+from custodes.plots import alt, theme
 from custodes.plots.choice import of_aspect, titled
-
-if TYPE_CHECKING:
-    import altair as alt
 
 MEASURES = {"correct": "Share of pairs decided as on all annotations", "kld": "KLD from all annotations (nats)"}
 ALONE = "people alone"
@@ -33,8 +30,6 @@ def budget_curve(
     >>> len(budget_curve(result).to_dict()["vconcat"])
     2
     """
-    import altair as alt
-
     rows, aspect = of_aspect(result.curve, aspect, who="budget_curve")
     data, lines = theme.inline(rows), line_names(rows)
     chart = alt.vconcat(*(curve(data, measure, lines=lines).properties(width=width) for measure in MEASURES))
@@ -53,8 +48,6 @@ def line_names(rows: pl.DataFrame) -> list[str]:
 
 def curve(data: Any, measure: str, *, lines: Sequence[str]) -> Any:
     """Rows of `Protocol.curve`; `measure` is one of `MEASURES`, `lines` are `line_names`; one line needs no legend."""
-    import altair as alt
-
     name = f"(datum.metric == '{NONE}' ? '{ALONE}' : datum.metric) + ' · ' + datum.estimator + ' · ' + datum.stopping"
     base = alt.Chart(data).transform_filter(f"isValid(datum.{measure})").transform_calculate(line=name)
     legend = alt.Legend(columns=1, labelLimit=400) if len(lines) > 1 else None

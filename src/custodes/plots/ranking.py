@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,12 +12,9 @@ from numpy.typing import NDArray
 from custodes.evaluate.comparison import HUMAN
 from custodes.evaluate.edges import DECISION, crossed, ranking_graph
 from custodes.evaluate.ranking import Ranking
-from custodes.plots import theme
+from custodes.plots import alt, theme
 from custodes.plots.choice import chosen, of_aspect, titled
 from custodes.plots.layout import layered
-
-if TYPE_CHECKING:
-    import altair as alt
 
 GRAPH_SCHEMA = {
     **dict.fromkeys(("aspect", "rater", "part", "label", "line", "reading"), pl.String),
@@ -45,8 +42,6 @@ def ranking_graphs(
     >>> len(chart.to_dict()["hconcat"])
     2
     """
-    import altair as alt
-
     rows, aspect = of_aspect(result.decisions, aspect, who="ranking_graphs")
     chosen(rows, "rater", metric, who="ranking_graphs", what="metric")
     drawn = graph_rows(rows)
@@ -94,8 +89,6 @@ def _graph(systems: list[str], beats: NDArray[np.bool_], people: NDArray[np.bool
 
 def picture(data: Any) -> Any:
     """Rows of `graph_rows` of one rater."""
-    import altair as alt
-
     x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-1, 1]))
     y = alt.Y("y:O", axis=None, sort="ascending")
     kinds = list(READINGS)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from custodes.errors import OptionError, suggestion
 from custodes.files import write_atomically
-
-if TYPE_CHECKING:
-    import altair as alt
+from custodes.plots import alt
 
 FORMATS = ("svg", "pdf", "png", "html", "json")
 PNG_SCALE = 3

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from custodes.answers.tables import Table
-
-if TYPE_CHECKING:
-    import altair as alt
+from custodes.plots import alt
 
 PAGE_WIDTH = 455
 """Text width of an ACL page in points; a saved PDF has 72 of a picture's pixels to the inch."""
@@ -95,15 +93,11 @@ def themed(chart: Any, *, dark: bool, title: str) -> alt.TopLevelMixin:
 
 def inline(frame: pl.DataFrame) -> alt.Data:
     """Rows inside the chart, so that the file is whole."""
-    import altair as alt
-
     return alt.Data(values=frame.to_dicts())  # type: ignore[no-untyped-call]
 
 
 def tips(table: Table, *names: str) -> list[alt.Tooltip]:
     """What a mark says of itself: columns of a declared table by their labels, an estimate with its interval."""
-    import altair as alt
-
     return [
         alt.Tooltip(
             f"{name}:{'Q' if own.is_number else 'N'}",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
@@ -18,10 +18,7 @@ from custodes.data.study import Study
 from custodes.errors import CustodesError, InputError
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.verdict import leaders
-from custodes.plots import theme
-
-if TYPE_CHECKING:
-    import jinja2
+from custodes.plots import alt, theme
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -222,7 +219,7 @@ class Section:
 
 
 @cache
-def environment() -> jinja2.Environment:
+def environment() -> Any:
     """Templates with everything escaped."""
     import jinja2
 
@@ -239,7 +236,7 @@ def environment() -> jinja2.Environment:
 
 def render(template: str, **values: Any) -> str:
     """A template of `templates/` filled in."""
-    return environment().get_template(template).render(**values)
+    return str(environment().get_template(template).render(**values))
 
 
 def spec_of(chart: Any) -> dict[str, Any]:
@@ -252,6 +249,4 @@ def spec_of(chart: Any) -> dict[str, Any]:
 
 def empty_rows() -> Any:
     """The place where the page puts the rows."""
-    import altair as alt
-
     return alt.NamedData(name="rows")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import polars as pl
 
-from custodes.data.notes import Note
+from custodes.data.notes import noted
 from custodes.data.raters import Raters, kinds_of
 from custodes.data.readers.tables import Invalid, TableReader
 from custodes.data.readers.verdicts import read_verdicts
 from custodes.data.study import Study
-from custodes.data.table import check_columns, label_column, rows_where
+from custodes.data.table import check_columns, label_column
 
 WINNERS = {
     "modela": 1.0,
@@ -46,13 +46,12 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     }
     allowed = "model_a, model_b, tie, both_bad" if models else "1 (system_a better), 0 (tie), -1 (system_b better)"
     preferences, notes = read_verdicts(pl.DataFrame(columns), where=where, allowed=allowed, invalid=invalid)
-    both_bad = len(rows_where(words.str.ends_with("bothbad")))
-    if both_bad:
-        message = f"{where}: {both_bad} verdicts that both are bad count as ties"
-        notes.append(Note(rule="both-bad", message=message, count=both_bad))
-    if not rated:
-        message = f"{where}: no column 'rater'; all verdicts are taken for those of one person, 'human'"
-        notes.append(Note(rule="rater-assumed", message=message))
+    both_bad = int(words.str.ends_with("bothbad").sum())
+    assumed = f"{where}: no column 'rater'; all verdicts are taken for those of one person, 'human'"
+    notes += noted(
+        ("both-bad", both_bad, f"{where}: {both_bad} verdicts that both are bad count as ties"),
+        ("rater-assumed", not rated, assumed),
+    )
     kinds = kinds_of(frame, where=where) if rated else {"human": "human"}
     return Study(preferences=preferences, raters=Raters.infer(kinds), notes=tuple(notes), name=where)
 

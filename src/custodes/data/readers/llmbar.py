@@ -9,7 +9,7 @@ from custodes.data.raters import Raters
 from custodes.data.readers.tables import Invalid, TableReader
 from custodes.data.readers.verdicts import read_verdicts
 from custodes.data.study import Study
-from custodes.data.table import check_columns, check_unique, label_column, rows_listed, rows_where
+from custodes.data.table import check_columns, check_unique, label_column, refuse, refuse_values
 from custodes.errors import InputError
 
 ORDERS = {"winner_original_order": "ab", "winner_swapped_order": "ba"}
@@ -60,14 +60,13 @@ def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
 
 
 def _gold(rows: pl.DataFrame, gold: pl.Series, *, where: str) -> pl.DataFrame:
-    wrong = rows_where(~gold.is_in(list(WINNERS)))
-    if wrong:
-        raise InputError(f"{where}: gold {gold[wrong[0] - 1]!r} in row {rows_listed(wrong)}; allowed: 1, 2")
+    refuse_values(gold, ~gold.is_in(list(WINNERS)), where=where, allowed="1, 2")
     told = rows.with_columns(verdict=gold.str.slice(0, 1), rater=pl.lit(GOLD), repeat=pl.lit("0"), order=pl.lit(""))
-    torn = rows_where(told.select(pl.col("verdict") != pl.col("verdict").first().over("item")).to_series())
-    if torn:
-        item = rows["item"][torn[0] - 1]
-        raise InputError(f"{where}: item {item!r} has another gold in row {rows_listed(torn)}; an item has one gold")
+    items = rows["item"]
+    refuse(
+        told.select(pl.col("verdict") != pl.col("verdict").first().over("item")).to_series(),
+        lambda rows, first: f"{where}: item {items[first]!r} has another gold in row {rows}; an item has one gold",
+    )
     return told.unique("item", keep="first", maintain_order=True)
 
 

@@ -18,14 +18,14 @@ from typing import IO, Literal
 import polars as pl
 
 from custodes.data.items import Items
-from custodes.data.notes import Note
+from custodes.data.notes import noted
 from custodes.data.outputs import SCHEMA, Outputs
 from custodes.data.raters import Raters
 from custodes.data.ratings import SCHEMA as RATINGS
 from custodes.data.ratings import Ratings
 from custodes.data.readers.tables import file_bytes, utf8_text
 from custodes.data.study import Study
-from custodes.data.table import number_column, rows_listed, rows_where
+from custodes.data.table import number_column, refuse
 from custodes.errors import InputError, listed, suggestion
 
 GZIP = b"\x1f\x8b"
@@ -174,11 +174,17 @@ def _study(files: Mapping[str, str], pair: str, *, name: str, digest: str) -> St
     empty = pl.DataFrame(schema={"item": pl.String, "system": pl.String, "score": pl.Float64, "rater": pl.String})
     rows = [_scores(file, files[file.name], len(sources)) for file in scored]
     scores = pl.concat([empty, *rows])
-    notes = _missing_notes(scores, name=name)
-    spare = [file for file in files if file.endswith(SPARE)]
-    if spare:
-        message = f"{name}: files not used: {listed(file.rpartition('/')[2] for file in spare)}"
-        notes.append(Note(rule="unused-files", message=message, count=len(spare)))
+    spare = [file.rpartition("/")[2] for file in files if file.endswith(SPARE)]
+    missing = scores.filter(pl.col("score").is_null())
+    by_rater = listed(f"{rater} {n}" for rater, n in missing.group_by("rater", maintain_order=True).len().iter_rows())
+    notes = noted(
+        (
+            "missing-score",
+            missing.height,
+            f"{name}: {missing.height} scores are None and count as not rated ({by_rater})",
+        ),
+        ("unused-files", len(spare), f"{name}: files not used: {listed(spare)}"),
+    )
     ratings = scores.drop_nulls("score").with_columns(aspect=pl.lit(""), repeat=pl.lit("0"))
     return Study(
         ratings=Ratings(frame=ratings.select(list(RATINGS))),
@@ -215,15 +221,6 @@ def _scores(file: ScoreFile, text: str, n_segments: int) -> pl.DataFrame:
     return table.select(
         item.alias("item"), "system", number_column(table, "score", where=file.name), pl.lit(file.rater).alias("rater")
     )
-
-
-def _missing_notes(scores: pl.DataFrame, *, name: str) -> list[Note]:
-    missing = scores.filter(pl.col("score").is_null())
-    if not missing.height:
-        return []
-    by_rater = listed(f"{rater} {n}" for rater, n in missing.group_by("rater", maintain_order=True).len().iter_rows())
-    message = f"{name}: {missing.height} scores are None and count as not rated ({by_rater})"
-    return [Note(rule="missing-score", message=message, count=missing.height)]
 
 
 def _items(files: Mapping[str, str], pair: str, segments: pl.Series) -> Items:
@@ -264,9 +261,7 @@ def _two_words(text: str, names: tuple[str, str], *, where: str, wanted: str) ->
     lines = pl.Series("line", _lines(text), dtype=pl.String).str.strip_chars()
     words = lines.str.extract_groups(TWO_WORDS).struct.unnest()
     words.columns = list(names)
-    rows = rows_where(words[names[0]].is_null())
-    if rows:
-        raise InputError(f"{where}: line {rows_listed(rows)} is not {wanted}")
+    refuse(words[names[0]].is_null(), lambda rows, _: f"{where}: line {rows} is not {wanted}")
     return words
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from custodes.data.notes import Note
+from custodes.data.notes import noted
 from custodes.data.outputs import SCHEMA, SOURCES, Outputs
 from custodes.data.raters import Raters
 from custodes.data.readers.tables import Invalid, TableReader, parse_json
@@ -36,10 +36,8 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         references=pl.Series(references, dtype=pl.List(pl.String))
     )
     made = Outputs(texts=pl.DataFrame(texts, schema=SCHEMA), sources=sources.select(list(SOURCES)))
-    notes = []
-    if odd:
-        message = f"{where}: {odd} outputs are no text (true, false) and are taken as they are written"
-        notes.append(Note(rule="output-not-text", message=message, count=odd))
+    message = f"{where}: {odd} outputs are no text (true, false) and are taken as they are written"
+    notes = noted(("output-not-text", odd, message))
     return Study(raters=Raters.infer({}), outputs=made, notes=tuple(notes), name=where)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from custodes.data.notes import Note
+from custodes.data.notes import noted
 from custodes.data.readers.tables import Invalid, TableReader
 from custodes.data.study import Study
 from custodes.errors import CustodesError, CustodesWarning, InputError
@@ -75,7 +75,7 @@ def _guarded(reader: TableReader, package: str) -> Callable[..., Study]:
             raise
         except Exception as error:
             raise InputError(f"{where}: {who} failed: {_said(error)}; update it, or force another reader") from error
-        return replace(study, notes=(*study.notes, Note(rule="reader", message=f"{where}: read by {who}")))
+        return replace(study, notes=(*study.notes, *noted(("reader", True, f"{where}: read by {who}"))))
 
     return make
 

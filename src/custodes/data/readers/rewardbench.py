@@ -10,7 +10,7 @@ from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.readers.tables import Invalid, TableReader
 from custodes.data.study import Study
-from custodes.data.table import check_columns, label_column, number_column, rows_listed, rows_where
+from custodes.data.table import check_columns, label_column, number_column, refuse
 from custodes.errors import InputError
 
 
@@ -47,17 +47,18 @@ def read_rewardbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> St
 
 def _check_pairs(frame: pl.DataFrame, subset: pl.Series, *, where: str) -> None:
     ref = number_column(frame, "ref", where=where)
-    rows = rows_where(~ref.is_in([0.0, 1.0]).fill_null(False))
-    if rows:
-        raise InputError(f"{where}: ref in row {rows_listed(rows)} is neither 1 (chosen) nor 0 (rejected)")
+    refuse(
+        ~ref.is_in([0.0, 1.0]).fill_null(False),
+        lambda rows, _: f"{where}: ref in row {rows} is neither 1 (chosen) nor 0 (rejected)",
+    )
     if frame.height % 2:
         raise InputError(f"{where}: {frame.height} rows; a pair is two rows, so their number must be even")
     unlike = (ref.gather_every(2) == ref.gather_every(2, 1)) | (subset.gather_every(2) != subset.gather_every(2, 1))
-    rows = [2 * pair - 1 for pair in rows_where(unlike)]
-    if rows:
-        raise InputError(
-            f"{where}: row {rows_listed(rows)} and the next are no pair; a pair has one subset, ref 1 and ref 0"
-        )
+    firsts = pl.Series([mark for pair in unlike for mark in (pair, False)], dtype=pl.Boolean)
+    refuse(
+        firsts,
+        lambda rows, _: f"{where}: row {rows} and the next are no pair; a pair has one subset, ref 1 and ref 0",
+    )
 
 
 READER = TableReader(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from custodes.data.notes import Note
+from custodes.data.notes import Note, noted
 from custodes.data.preferences import Preferences
 from custodes.data.readers.tables import Invalid
 from custodes.errors import InputError, listed
@@ -23,16 +23,16 @@ def read_verdicts(table: pl.DataFrame, *, where: str, allowed: str, invalid: Inv
         raise InputError(_refusal(unreadable, where=where, allowed=allowed))
     preferences, notes = Preferences.make(table.drop("verdict", "row"), where=where)
     notes = [note for note in notes if note.rule != "missing-verdict"]
-    empty = table.filter(pl.col("verdict") == "").height
-    if empty:
-        message = f"{where}: {empty} verdicts are empty and count as not rated"
-        notes.append(Note(rule="missing-verdict", message=message, count=empty))
-    if unreadable.height:
-        counts = unreadable.group_by("rater", maintain_order=True).len()
-        by_rater = listed((f"{rater} {count}" for rater, count in counts.iter_rows()), limit=20)
-        message = f"{where}: {unreadable.height} verdicts could not be read and were dropped ({by_rater})"
-        notes.append(Note(rule="unreadable-verdict", message=message, count=unreadable.height))
-    return preferences, notes
+    empty, lost = table.filter(pl.col("verdict") == "").height, unreadable.height
+    counts = unreadable.group_by("rater", maintain_order=True).len()
+    by_rater = listed((f"{rater} {count}" for rater, count in counts.iter_rows()), limit=20)
+    return preferences, [
+        *notes,
+        *noted(
+            ("missing-verdict", empty, f"{where}: {empty} verdicts are empty and count as not rated"),
+            ("unreadable-verdict", lost, f"{where}: {lost} verdicts could not be read and were dropped ({by_rater})"),
+        ),
+    ]
 
 
 def _refusal(unreadable: pl.DataFrame, *, where: str, allowed: str) -> str:

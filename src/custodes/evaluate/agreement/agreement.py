@@ -12,7 +12,7 @@ from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.setting import Setting, at_least, between, one_of
 from custodes.answers.tables import count, flag, label, p_value, score, share, table, with_interval
-from custodes.data.notes import Note
+from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.evaluate.agreement.standing import standing_columns
 from custodes.evaluate.agreement.statistic import Sample, Swaps
@@ -174,18 +174,25 @@ def _p_values(name: str, sample: Sample, swaps: Swaps) -> Floats:
 
 def _undefined_notes(comparison: Comparison, draws: dict[str, Floats]) -> list[Note]:
     """Name what stayed undefined for a reason that the design of the study does not already give."""
-    aspect, label = comparison.aspect, label_of(comparison.aspect)
-    notes = []
-    if len(comparison.systems) < 3:
-        message = f"two systems{label}: correlations over systems are 1, -1 or undefined and say little"
-        notes.append(Note(rule="two-systems", message=message, count=2, aspect=aspect))
+    label = label_of(comparison.aspect)
     given = np.isfinite(comparison.metric_system).any(axis=1) | np.isfinite(comparison.human_system).any()
-    if given.any():
-        message = f"system-level scores of the file are used where given{label}; elsewhere the mean over items"
-        notes.append(Note(rule="system-scores-given", message=message, count=int(given.sum()), aspect=aspect))
     within = np.isfinite(correlation.within_item(comparison.human, comparison.metric_scores, kind="pearson"))
     lost = int((np.isfinite(comparison.human).sum(axis=1) > 1).sum() * len(comparison.metrics) - within.sum())
-    if lost and np.isfinite(draws["pearson_item"][0]).any():
-        message = f"{lost} item correlations{label} left out of the means: people or metric are constant on the item"
-        notes.append(Note(rule="undefined-item-correlations", message=message, count=lost, aspect=aspect))
-    return notes
+    return noted(
+        (
+            "two-systems",
+            2 if len(comparison.systems) < 3 else 0,
+            f"two systems{label}: correlations over systems are 1, -1 or undefined and say little",
+        ),
+        (
+            "system-scores-given",
+            int(given.sum()),
+            f"system-level scores of the file are used where given{label}; elsewhere the mean over items",
+        ),
+        (
+            "undefined-item-correlations",
+            lost if np.isfinite(draws["pearson_item"][0]).any() else 0,
+            f"{lost} item correlations{label} left out of the means: people or metric are constant on the item",
+        ),
+        aspect=comparison.aspect,
+    )

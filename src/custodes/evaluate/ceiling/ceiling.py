@@ -15,7 +15,7 @@ from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.setting import Selection, at_least, between, one_of
 from custodes.answers.tables import count, label, labels, score, share, table, with_interval
-from custodes.data.notes import Note
+from custodes.data.notes import Note, noted
 from custodes.data.patterns import Patterns, select_labels
 from custodes.data.study import Study
 from custodes.errors import InputError, listed
@@ -365,47 +365,40 @@ def _notes(made: Ceiling, who: Judges, strangers: Sequence[str]) -> list[Note]:
     apart = made.people.filter(pl.col("split_half").is_null())["target"]
     both = made.prediction.join(made.people, on="target", maintain_order="left")
     beyond = both.filter(pl.col("kendall_low") > pl.col("attainable_high"))["target"].unique(maintain_order=True)
-    told = (
+    return noted(
         (
             "one-aspect",
             len(humans) < 2,
-            0,
             "people rated one aspect only: nothing to say of other aspects (humans, both, information)",
         ),
         (
             "more-features-than-rows",
-            len(metrics) >= rows,
-            len(metrics),
+            len(metrics) if len(metrics) >= rows else 0,
             f"{len(metrics)} metrics and {rows} rated outputs: more features than data; expect predictions near 0",
         ),
         (
             "undated-metrics",
-            0 < undated < len(metrics),
-            undated,
+            undated if undated < len(metrics) else 0,
             f"{undated} metrics have no date of release, so the history leaves them out",
         ),
         (
             "two-clusters",
             min(_clusters(who, k) for k in humans) == 2,
-            0,
             "people rated two items or clusters only: no forward path can be chosen without the held-out one",
         ),
-        ("weights-unused", who.design.item_weights is not None, 0, "item weights do not act on predictions"),
+        ("weights-unused", who.design.item_weights is not None, "item weights do not act on predictions"),
         (
             "one-annotator",
-            len(alone),
             len(alone),
             f"ratings{where} by one annotator: nothing to say of how people agree (people, halo)",
         ),
         (
             "no-split-half",
             len(apart),
-            len(apart),
             f"annotators cannot be split in halves that rated the same outputs: {listed(map(repr, apart))}",
         ),
         (
             "halo-annotators",
-            len(strangers),
             len(strangers),
             "no part in the halo of an aspect, as they rated too little, or nothing that others did:"
             f" {listed(strangers)}",
@@ -413,9 +406,7 @@ def _notes(made: Ceiling, who: Judges, strangers: Sequence[str]) -> list[Note]:
         (
             "attainable-exceeded",
             len(beyond),
-            len(beyond),
             f"predictions beyond what annotators' agreement allows: {listed(beyond)}; their errors are not independent"
             " there (or slots mix persons), so 'attainable' is no bound",
         ),
     )
-    return [Note(rule=rule, message=message, count=count) for rule, holds, count, message in told if holds]

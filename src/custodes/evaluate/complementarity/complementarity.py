@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Unpack
 
 import numpy as np
@@ -12,7 +12,7 @@ from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.setting import Selection, at_least, between, one_of
 from custodes.answers.tables import Column, count, label, score, share, table, with_interval
-from custodes.data.notes import Note
+from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import InputError, listed
 from custodes.evaluate.complementarity.distances import (
@@ -259,42 +259,48 @@ def _rule_columns(rankings: Rankings) -> dict[str, Any]:
     }
 
 
-def _notes(rankings: Rankings, tables: dict[str, pl.DataFrame], rule: str) -> Iterator[Note]:
+def _notes(rankings: Rankings, tables: dict[str, pl.DataFrame], rule: str) -> list[Note]:
     """What the tables do not say, or do not say for sure."""
     who, n_units = rankings.who, rankings.values.shape[1]
     both = who.varies[rankings.pairs].all(axis=0)
-    if lost := int((n_units - tables["pairs"]["n"].to_numpy()[both]).sum()):
-        message = (
-            f"{lost} rankings of pairs of raters left out of the means ({rule}): on these {rankings.unit}s one of the"
-            " two is constant, or they rated fewer than two outputs in common"
-        )
-        yield Note(rule="undefined-distances", message=message, count=lost)
-    if none := tables["averages"].filter(pl.col("complementarity").is_null())["kinds"].to_list():
-        several = np.isfinite(who.annotators).any(axis=(2, 3)).sum() > len(who.of_kind("human"))
-        hint = "; people='annotators' compares people one by one" if several and KINDS[0] in none else ""
-        yield Note(rule="no-pairs", message=f"no two raters to compare for {', '.join(none)}{hint}")
+    lost = int((n_units - tables["pairs"]["n"].to_numpy()[both]).sum())
+    none = tables["averages"].filter(pl.col("complementarity").is_null())["kinds"].to_list()
+    several = np.isfinite(who.annotators).any(axis=(2, 3)).sum() > len(who.of_kind("human"))
+    hint = "; people='annotators' compares people one by one" if several and KINDS[0] in none else ""
     against = tables["raters"].filter(pl.col("kind") == METRIC, pl.col("with_humans_low") > 0.5)["rater"]
-    if len(against):
-        message = (
+    return noted(
+        (
+            "undefined-distances",
+            lost,
+            f"{lost} rankings of pairs of raters left out of the means ({rule}): on these {rankings.unit}s one of the"
+            " two is constant, or they rated fewer than two outputs in common",
+        ),
+        ("no-pairs", bool(none), f"no two raters to compare for {', '.join(none)}{hint}"),
+        (
+            "against-people",
+            len(against),
             f"rank against people: {listed(against)}; if lower is better, say so in the raters file"
-            " (higher_is_better = false), else distances between them and others mislead"
-        )
-        yield Note(rule="against-people", message=message, count=len(against))
-    if who.design.n_units < 2:
-        message = "one item or cluster only: nothing to resample, so no intervals"
-        yield Note(rule="one-item", message=message, count=1)
-    if rankings.level == "utterance" and who.design.item_weights is not None:
-        message = "item weights act on the dimension, not on utterance-level distances"
-        yield Note(rule="weights-unused", message=message)
+            " (higher_is_better = false), else distances between them and others mislead",
+        ),
+        (
+            "one-item",
+            1 if who.design.n_units < 2 else 0,
+            "one item or cluster only: nothing to resample, so no intervals",
+        ),
+        (
+            "weights-unused",
+            rankings.level == "utterance" and who.design.item_weights is not None,
+            "item weights act on the dimension, not on utterance-level distances",
+        ),
+    )
 
 
-def _mixed_notes(rankings: Rankings, people: People) -> Iterator[Note]:
+def _mixed_notes(rankings: Rankings, people: People) -> list[Note]:
     """Whether human-human says more than how people agree."""
     who, own = rankings.who, rankings.who.of_kind("human")
     several = all(len({names[i] for i in own}) > 1 for names in (who.raters, who.rater_aspects))
-    if people == "annotators" and several:
-        message = (
-            "human-human averages pairs of two people on one aspect, of one person's aspects, and of neither; choose"
-            " one aspect to see how people agree"
-        )
-        yield Note(rule="mixed-human-pairs", message=message)
+    message = (
+        "human-human averages pairs of two people on one aspect, of one person's aspects, and of neither; choose one"
+        " aspect to see how people agree"
+    )
+    return noted(("mixed-human-pairs", people == "annotators" and several, message))

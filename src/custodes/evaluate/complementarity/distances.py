@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.answers.tables import with_interval
-from custodes.data.notes import Note
+from custodes.data.notes import noted
 from custodes.errors import listed
 from custodes.evaluate.judges import METRIC, Judges
 from custodes.progress import Progress
@@ -55,7 +55,7 @@ class Rankings:
             scores=np.where(flat[:, None, None], np.nan, who.scores),
             constant=who.constant + stuck,
             left_out=(*who.left_out, *((name, reason) for name in stuck)),
-            notes=(*who.notes, Note(rule="constant-rater", message=message, count=len(stuck))),
+            notes=(*who.notes, *noted(("constant-rater", len(stuck), message))),
         )
         return cls(who=fewer, level=level)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.answers.tables import with_interval
-from custodes.data.notes import Note
+from custodes.data.notes import Note, noted
 from custodes.evaluate.complementarity.distances import Distances, Rankings
 from custodes.evaluate.judges import Judges
 from custodes.stats.agreement import ranks
@@ -57,14 +57,15 @@ def structure(
             ),
             *((who.names[i], "ranked nothing that others did: in no cluster") for i in alone),
         ],
-        notes=[],
+        notes=noted(
+            (
+                "partial-representation",
+                space.partial,
+                f"components and coordinates are about {space.points.shape[2]} of {rankings.values.shape[2]}"
+                f" {rankings.thing}s: some rater ranked none of the others",
+            )
+        ),
     )
-    if space.partial:
-        message = (
-            f"components and coordinates are about {space.points.shape[2]} of {rankings.values.shape[2]}"
-            f" {rankings.thing}s: some rater ranked none of the others"
-        )
-        made.notes.append(Note(rule="partial-representation", message=message, count=space.partial))
     if len(space.kept) > 1:
         explained = components.explained_variance(space.points, column_weights=space.column_weights)
         null = components.null_explained(space.points[0], n_draws=NULL_DRAWS, rng=rng)
@@ -81,11 +82,10 @@ def structure(
         made.tables["coordinates"] = {**labelled(who, space.kept), "x": x, "y": y}
     if len(linked) >= FEWEST:
         similarity, apart = _similarity(rankings, distances, linked)
-        if apart:
-            message = (
-                f"{apart} pairs of raters ranked nothing in common; for the clusters they are as similar as the average"
-            )
-            made.notes.append(Note(rule="unconnected-raters", message=message, count=apart))
+        unlike = (
+            f"{apart} pairs of raters ranked nothing in common; for the clusters they are as similar as the average"
+        )
+        made.notes.extend(noted(("unconnected-raters", apart, unlike)))
         seed = int(rng.integers(2**31))
         found = communities.communities(similarity[0], seed=seed)
         kept, rand = communities.stability(similarity[1:], found, seed=seed)

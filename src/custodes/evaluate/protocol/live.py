@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, islice
+from math import comb
 from pathlib import Path
 from typing import NamedTuple
 
@@ -148,7 +149,7 @@ def start(
     if clusters is not None and len(clusters) != len(items):
         raise OptionError(f"{len(clusters)} clusters for {len(items)} items: give one an item")
     (own,), (rule,) = asked_for(estimator, stopping, alone=metric is None)
-    n_pairs = len(labels) * (len(labels) - 1) // 2
+    n_pairs = comb(len(labels), 2)
     known = {cluster: i for i, cluster in enumerate(dict.fromkeys(clusters or items))}
     state = State(
         systems=labels,

@@ -15,7 +15,7 @@ from custodes.answers.result import Result, result
 from custodes.answers.setting import DEFAULTS, Setting, at_least
 from custodes.answers.tables import View, count, label, probability, score, share, table, with_sd
 from custodes.answers.views import parts, titled
-from custodes.data.notes import Note
+from custodes.data.notes import noted
 from custodes.data.study import Study
 from custodes.errors import OptionError
 from custodes.evaluate.protocol.annotations import IDEAL, IDEAL_MIXTURE, NONE, Asked, asked_of, comparisons_of
@@ -168,7 +168,7 @@ def plan(
         "a metric saves at most the square of its correlation with people; a judge no better than the systems it judges"
         " can at most halve the annotations (Dorner et al. 2025)"
     )
-    return Plan.of(made, [Note(rule="most-saved", message=message)] if worlds[0].channel is not None else ())
+    return Plan.of(made, noted(("most-saved", worlds[0].channel is not None, message)))
 
 
 @dataclass(frozen=True, kw_only=True)

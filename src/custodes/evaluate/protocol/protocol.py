@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Unpack
 
@@ -16,7 +16,7 @@ from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.setting import Setting, at_least
 from custodes.answers.tables import Column, count, label, score, share, table, with_sd
-from custodes.data.notes import Note
+from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.evaluate.comparison import Comparison, label_of
 from custodes.evaluate.protocol.annotations import (
@@ -259,30 +259,38 @@ def _study_notes(comparison: Comparison) -> list[Note]:
     """What the comparison has to say; of its metrics only where they are used."""
     own = ("items-without-people", "all-ties", "one-item", "verdicts-vote", "people-not-selected")
     notes = [note for note in comparison.notes if comparison.metrics != (NONE,) or note.rule in own]
-    if silent_pairs := int((comparison.human_signs == ABSENT).all(axis=1).sum()):
-        where = label_of(comparison.aspect)
-        message = f"{silent_pairs} pairs have no item rated by people{where} and are left out"
-        notes.append(Note(rule="pairs-without-people", message=message, count=silent_pairs, aspect=comparison.aspect))
-    return notes
+    silent_pairs = int((comparison.human_signs == ABSENT).all(axis=1).sum())
+    message = f"{silent_pairs} pairs have no item rated by people{label_of(comparison.aspect)} and are left out"
+    return [*notes, *noted(("pairs-without-people", silent_pairs, message), aspect=comparison.aspect)]
 
 
-def _notes(estimators: Sequence[Estimator], rules: Sequence[Stopping], n_pairs: int) -> Iterable[Note]:
+def _notes(estimators: Sequence[Estimator], rules: Sequence[Stopping], n_pairs: int) -> list[Note]:
     """What a reader must know before trusting the error rates."""
     gamma = rules[0].gamma
-    if any(rule.boundary == USUAL.boundary and not rule.deciding.anytime for rule in rules):
-        message = (
-            f"every look decides at gamma={gamma:g} as if it were the only one, so false decisions are more"
-            " frequent than that (null=True counts them); boundary='pocock' keeps the level"
-        )
-        yield Note(rule="repeated-looks", message=message)
-    if any(rule.deciding.anytime for rule in rules):
-        message = (
-            f"'anytime' holds its level {gamma:g} for each pair, so up to {gamma * n_pairs:.3g} false decisions are"
-            f" expected over {n_pairs} pairs if none differs (gamma={gamma / n_pairs:.2g} bounds the chance of any); it"
-            " speaks of the population of items"
-        )
-        yield Note(rule="anytime-level", message=message)
-    for budget in dict.fromkeys(rule.budget for rule in rules if rule.budget is not None and rule.budget < n_pairs):
-        message = f"the budget of {budget} annotations leaves some of {n_pairs} pairs without any"
-        yield Note(rule="pairs-never-annotated", message=message, count=n_pairs - budget)
-    yield from (Note(**vars(own.assumes)) for own in estimators if own.assumes)
+    budgets = dict.fromkeys(rule.budget for rule in rules if rule.budget is not None and rule.budget < n_pairs)
+    return [
+        *noted(
+            (
+                "repeated-looks",
+                any(rule.boundary == USUAL.boundary and not rule.deciding.anytime for rule in rules),
+                f"every look decides at gamma={gamma:g} as if it were the only one, so false decisions are more"
+                " frequent than that (null=True counts them); boundary='pocock' keeps the level",
+            ),
+            (
+                "anytime-level",
+                any(rule.deciding.anytime for rule in rules),
+                f"'anytime' holds its level {gamma:g} for each pair, so up to {gamma * n_pairs:.3g} false decisions are"
+                f" expected over {n_pairs} pairs if none differs (gamma={gamma / n_pairs:.2g} bounds the chance of any)"
+                "; it speaks of the population of items",
+            ),
+            *(
+                (
+                    "pairs-never-annotated",
+                    n_pairs - budget,
+                    f"the budget of {budget} annotations leaves some of {n_pairs} pairs without any",
+                )
+                for budget in budgets
+            ),
+        ),
+        *(Note(**vars(own.assumes)) for own in estimators if own.assumes),
+    ]
