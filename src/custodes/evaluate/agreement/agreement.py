@@ -39,10 +39,10 @@ class Agreement(Result):
     metrics: pl.DataFrame = table(
         "One row a metric: every statistic with its interval.",
         label("metric", "its name"),
+        label("group", "`a`: the best by the statistic of `standing`, and who is not clearly worse; null: not tested"),
         count("n", "comparisons (item × pair of systems) that people and metric both have", "n", essential=False),
         *(statistic.column for statistic in STATISTICS.values()),
         *(own.chance_column for own in STATISTICS.values() if own.chance_column),
-        label("group", "`a`: the best by the statistic of `standing`, and who is not clearly worse; null: not tested"),
         order="sample_accuracy",
     )
     comparisons: pl.DataFrame = table(
@@ -102,8 +102,8 @@ def agreement(
 
     >>> import custodes as cu
     >>> result = cu.agreement(cu.read("demo"), resamples=0, compare_by=())
-    >>> result.metrics.columns[:4]
-    ['aspect', 'metric', 'n', 'sample_accuracy']
+    >>> result.metrics.columns[:5]
+    ['aspect', 'metric', 'group', 'n', 'sample_accuracy']
     """
     between("confidence", confidence, 0, 1)
     between("alpha", alpha, 0, 1)
