@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from xml.etree import ElementTree
 
 from custodes.answers.formats import html, latex, markdown
 from custodes.answers.tables import View
@@ -59,3 +60,13 @@ def test_html_shows_labels_and_never_runs_them() -> None:
     assert text.count("<table>") == text.count("</table>") == 2
     assert "<p>1 of 3 rows not shown</p>" in text
     assert re.findall(r"<(/?\w+)", text).count("tr") == 5
+
+
+def test_html_is_well_formed_and_says_what_is_there() -> None:
+    page = ElementTree.fromstring(f"<div>{html([MADE, PLAIN])}</div>")
+    first, second = page.findall("table")
+    assert [first.findtext("caption"), second.findtext("caption")] == [EVIL, ""]
+    assert ["".join(cell.itertext()) for cell in first.iter("th")] == list(MADE.labels)
+    assert ["".join(cell.itertext()) for cell in first.iter("td")] == [cell for row in MADE.rows for cell in row]
+    assert [cell.findtext("b") for cell in first.iter("td")] == [None, None, None, "0.7 ± 0.1"]
+    assert page.findtext("p") == MADE.more

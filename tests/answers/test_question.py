@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.answers.question import Rng, options_of, question, recorded
+from custodes.answers.question import Rng, documented, options_of, question, recorded
 from custodes.answers.result import Result, result
 from custodes.answers.setting import DEFAULTS, Setting
 from custodes.answers.tables import count, table
@@ -122,3 +122,18 @@ def test_options_know_their_types_and_words() -> None:
     assert options["path"].kind == Path | None
     assert options["ties"].default == "exact"
     assert options["rng"].help == "Seed of every random number."
+
+
+def test_a_function_that_is_no_question_is_documented_alike() -> None:
+    @documented("custodes page", title="Of the page.")
+    def page(study: Study, *, title: str = "x", **setting: Unpack[Setting]) -> dict[str, object]:
+        return {"title": title, **setting}
+
+    study = cu.read("demo")
+    assert page(study, aspect="style") == {"title": "x", **DEFAULTS, "aspect": "style"}
+    assert [option.name for option in options_of(page)] == ["title", *DEFAULTS]
+
+
+def test_nothing_but_assumptions_can_be_asked_about() -> None:
+    alone = guess(None).provenance  # type: ignore[arg-type]
+    assert (alone.study, alone.digest) == ("assumptions", "")

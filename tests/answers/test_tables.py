@@ -9,6 +9,7 @@ import pytest
 from custodes.answers.tables import (
     TABLE,
     Table,
+    View,
     count,
     flag,
     label,
@@ -143,3 +144,16 @@ def test_spread_over_replications() -> None:
     made = with_sd("x", np.array([1.0, 2.0, 6.0]))
     assert made == {"x": 3.0, "x_sd": pytest.approx(np.sqrt(7))}
     assert np.isnan(with_sd("x", np.array([1.0]))["x_sd"])
+
+
+def test_ends_are_quantiles_of_every_column_of_draws() -> None:
+    draws = np.random.default_rng(0).normal(size=(101, 3))
+    made = with_interval("x", draws, 0.9)
+    np.testing.assert_array_equal(made["x"], draws[0])
+    np.testing.assert_allclose(made["x_low"], np.quantile(draws[1:], 0.05, axis=0))
+    np.testing.assert_allclose(made["x_high"], np.quantile(draws[1:], 0.95, axis=0))
+
+
+def test_a_view_says_the_names_where_it_has_no_labels() -> None:
+    view = View(title="t", header=("a", "b"), rows=(("1", "2"),))
+    assert (view.labels, view.numeric, view.best, view.more) == (("a", "b"), (False, False), frozenset(), "")

@@ -127,3 +127,11 @@ def test_numbers_read_back_to_what_they_were(value: float) -> None:
     text = number(value, 3)
     assert float(text) == pytest.approx(value, rel=1e-3, abs=0.5 if abs(value) >= 1000 else 6e-4)
     assert "e" not in text or abs(value) >= 1e6
+
+
+def test_what_has_a_better_end_is_shown_even_where_it_is_undefined() -> None:
+    bare = FRAME.with_columns(pl.lit(None, pl.Float64).alias(name) for name in ("tau", "tau_low", "tau_high", "error"))
+    one, _ = views(MADE, bare, "m")
+    assert one.header == ("metric", "tau", "error", "half")
+    assert [row[1:3] for row in one.rows] == [("–", "–")] * 3
+    assert one.best == frozenset()

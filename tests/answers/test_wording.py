@@ -56,3 +56,22 @@ def test_lists_and_counts() -> None:
     assert plural(0, "entry", "entries") == "0 entries"
     assert sentence("few items") == "Few items."
     assert sentence("") == "."
+
+
+@pytest.mark.parametrize(
+    ("labels", "text"),
+    [
+        (["a", "b"], "a and b"),
+        (["a", "b", "c"], "a, b and c"),
+        (["a", "b", "c", "d"], "a, b, c and 1 more"),
+        (["a", "b", "c", "d", "e"], "a, b, c and 2 more"),
+    ],
+)
+def test_long_lists_are_cut_and_counted(labels: list[str], text: str) -> None:
+    assert names(labels, limit=3) == text
+
+
+def test_digits_and_ends_of_sentences() -> None:
+    assert (number(-0.001), number(-0.001, digits=3), number(12.0, digits=0)) == ("0.00", "−0.001", "12")
+    assert [sentence(text) for text in ("So.", "so?", "so!")] == ["So.", "So?", "So!"]
+    assert [plural(n, "pair") for n in (0, 1, 2)] == ["0 pairs", "1 pair", "2 pairs"]
