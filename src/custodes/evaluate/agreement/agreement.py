@@ -40,9 +40,9 @@ class Agreement(Result):
         "One row a metric: every statistic with its interval.",
         label("metric", "its name"),
         count("n", "comparisons (item × pair of systems) that people and metric both have", "n", essential=False),
+        label("group", "`a`: the best by the statistic of `standing`, and who is not clearly worse; null: not tested"),
         *(statistic.column for statistic in STATISTICS.values()),
         *(own.chance_column for own in STATISTICS.values() if own.chance_column),
-        label("group", "`a`: the best by the statistic of `standing`, and who is not clearly worse; null: not tested"),
         order="sample_accuracy",
     )
     comparisons: pl.DataFrame = table(
@@ -103,11 +103,12 @@ def agreement(
     >>> import custodes as cu
     >>> result = cu.agreement(cu.read("demo"), resamples=0, compare_by=())
     >>> result.metrics.columns[:4]
-    ['aspect', 'metric', 'n', 'sample_accuracy']
+    ['aspect', 'metric', 'n', 'group']
     """
     between("confidence", confidence, 0, 1)
     between("alpha", alpha, 0, 1)
     at_least("resamples", resamples, 0)
+    compare_by = [compare_by] if isinstance(compare_by, str) else compare_by
     for name in compare_by:
         one_of("compare_by", name, COMPARED)
 
