@@ -394,14 +394,22 @@ def test_progress_bar_on_a_real_terminal(tmp_path: Path) -> None:
 # --- output files --------------------------------------------------------------------------------------------------
 
 
-def test_a_folder_as_output_is_refused_before_any_work(custodes: Run) -> None:
+def test_a_folder_that_is_there_needs_no_slash(custodes: Run) -> None:
     Path("there").mkdir()
-    refused(custodes("agreement", "demo", "-o", "there"), "there", "folder")
+    assert custodes("check", "demo", "-o", "there").status == 0
+    assert custodes("convert", "demo", "-o", ".").out.split() == ["ratings.csv", "raters.csv", "items.csv"]
+    assert sorted(file.name for file in Path("there").iterdir()) == ["problems.csv", "raters.csv", "summary.csv"]
+    refused(custodes("report", "demo", "-o", "there"), "there", "folder")
+    refused(custodes("combine", "score", "model.json", "demo", "-o", "there"), "there", "folder")
+
+
+def test_output_that_cannot_be_written_is_refused_before_any_work(custodes: Run) -> None:
+    Path("there").mkdir()
+    refused(custodes("agreement", "demo", "-o", "there", "--format", "json"), "there", "csv a table")
     refused(custodes("agreement", "demo", "-o", "new/", "--format", "json"), "new/", "csv a table")
     refused(custodes("agreement", "demo", "-o", "answer.xlsx"), ".xlsx", ".csv")
     refused(custodes("agreement", "demo", "-o", "answer.md", "--format", "csv"), "answer.md", "md", "csv")
     refused(custodes("agreement", "demo", "-o", "missing/answer.json"), "missing", "no such folder")
-    refused(custodes("convert", "demo", "-o", "there"), "there", "folder")
     assert not Path("new").exists()
     assert list(Path("there").iterdir()) == []
 

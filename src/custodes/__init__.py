@@ -20,6 +20,7 @@ whom it favours, and what the ranking of the systems really is.
     cu.report(study).save("report.html")    # all of it, in one page
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,14 @@ _HOMES = {
 }
 """Where public names live, in the order of the story; the questions name their own."""
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
+_RENAMED = {
+    "combine_fit": "combine",
+    "CombineFit": "Combine",
+    "Combination": "CombinedMetric",
+    "rank": "ranking",
+    "correct": "correction",
+}
+"""What is called otherwise now, and verbs whose question has another name."""
 _MODULES = {"plots": "custodes.plots", "live": "custodes.evaluate.protocol.live"}
 
 
@@ -67,7 +76,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(_MODULES[name])
     if name.startswith("__") and name != "__all__":
-        raise AttributeError(f"module 'custodes' has no attribute {name!r}")
+        raise _unknown(name)
     if name in _HOME:
         value = getattr(import_module(_HOME[name]), name)
     else:
@@ -79,9 +88,16 @@ def __getattr__(name: str) -> Any:
         elif name in (*asked, *results):
             value = getattr(questions, name)
         else:
-            raise AttributeError(f"module 'custodes' has no attribute {name!r}")
+            raise _unknown(name)
     globals()[name] = value
     return value
+
+
+def _unknown(name: str) -> AttributeError:
+    """Named in a way that lets Python suggest what is close."""
+    instead = f"; write custodes.{_RENAMED[name]}" if name in _RENAMED else ""
+    message = f"module 'custodes' has no attribute {name!r}{instead}"
+    return AttributeError(message, name=name, obj=None if instead else sys.modules[__name__])
 
 
 def __dir__() -> list[str]:

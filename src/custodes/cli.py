@@ -16,8 +16,8 @@ from cyclopts import App, CycloptsError, Parameter
 import custodes as cu
 from custodes.data.writing import check_suffix, long_tables, write_table
 from custodes.errors import CustodesError, CustodesWarning, OptionError, suggestion
-from custodes.files import check_writable, folder
-from custodes.options import Model, Output, Reading
+from custodes.files import check_writable, folder, is_folder
+from custodes.options import Inputs, Model, Output, Reading
 from custodes.questions import QUESTIONS
 from custodes.verbs import OUTPUT, READING, answered, arguments_of, verb, with_options
 
@@ -51,7 +51,7 @@ for name, asked in QUESTIONS.items():
 @combine.command(name="score")
 def combine_score(
     model: str,
-    *inputs: str,
+    *inputs: Inputs,
     name: Annotated[str | None, Parameter(help="What the combined metric is called (default: as in the file).")] = None,
     output: Annotated[
         str | None, Parameter(name=["--output", "-o"], help="FILE (.csv .tsv .jsonl .parquet, .gz), else csv to print.")
@@ -76,7 +76,7 @@ def combine_score(
 
 
 def report(
-    *inputs: str,
+    *inputs: Inputs,
     figures: Annotated[Path | None, Parameter(help="Also save every figure into this folder.")] = None,
     figure_format: Annotated[Literal["svg", "pdf", "png"], Parameter(help="Format of the figures.")] = "svg",
     reading: Reading = READING,
@@ -89,7 +89,7 @@ def report(
 
     Example: `custodes report demo -o report.html --figures figures`
     """
-    if output.output is not None and output.output.endswith("/"):
+    if output.output is not None and is_folder(output.output):
         raise OptionError(f"report: -o {output.output} is a folder; name one file (figures go to --figures DIR)")
     shape = "html" if output.output is None and output.format is None else output.shape
     if shape not in ("html", "json") or output.table is not None:
@@ -114,7 +114,7 @@ app.command(with_options(report, cu.report), name="report")
 
 @app.command
 def convert(
-    *inputs: str,
+    *inputs: Inputs,
     output: Annotated[str, Parameter(name=["--output", "-o"], help="FILE (.csv .tsv .jsonl .parquet, .gz) or DIR/.")],
     table: Annotated[
         str | None, Parameter(help="ratings, battles, raters, items or outputs (default: the first that has rows).")
@@ -125,13 +125,13 @@ def convert(
 
     Example: `custodes convert scores.tsv --reader rewardbench -o study/`
     """
-    if not output.endswith("/"):
+    if not is_folder(output):
         check_writable(output)
         check_suffix(output)
     tables = long_tables(reading.study(inputs))
     if table is not None and table not in tables:
         raise OptionError(f"convert: no table {table!r} here; tables: {', '.join(tables)}{suggestion(table, tables)}")
-    if output.endswith("/"):
+    if is_folder(output):
         target = folder(output)
         for name, frame in tables.items() if table is None else [(table, tables[table])]:
             # Texts are nested, which csv cannot hold.

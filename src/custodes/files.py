@@ -50,6 +50,11 @@ def check_writable(path: str | Path) -> Path:
     return target
 
 
+def is_folder(path: str | Path) -> bool:
+    """Whether a place is a folder: its name ends in /, or there is one."""
+    return str(path).endswith("/") or Path(path).is_dir()
+
+
 def folder(path: str | Path) -> Path:
     """The folder, made if it is not there."""
     target = Path(path)

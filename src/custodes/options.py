@@ -21,11 +21,17 @@ from custodes.data.readers import read
 from custodes.data.study import Study
 from custodes.data.writing import check_suffix, write_table
 from custodes.errors import OptionError, suggestion
-from custodes.files import check_writable, folder, write_atomically
+from custodes.files import check_writable, folder, is_folder, write_atomically
 from custodes.progress import silent
 
 FILE_WIDTH = 120
 """Columns of text of a table that goes to a file."""
+
+Inputs = Annotated[str, Parameter(help="Files or folders to read and join, or the word demo.")]
+"""What a verb reads."""
+
+SWITCH = Parameter(negative="", show_default=False)
+"""An option without a value, off unless it is given."""
 
 Format = Literal["table", "json", "csv", "md", "latex", "html"]
 SUFFIXES: dict[str, Format] = {
@@ -69,8 +75,8 @@ class Telling:
         Format | None, Parameter(help="table (default): to read; json: everything; csv: one table; md, latex, html.")
     ] = None
     table: Annotated[str | None, Parameter(help="Which table of the result (csv: default the first).")] = None
-    quiet: Annotated[bool, Parameter(negative="", help="No progress bar.")] = False
-    no_timing: Annotated[bool, Parameter(negative="", help="Leave the seconds out of json.")] = False
+    quiet: Annotated[bool, SWITCH, Parameter(help="No progress bar.")] = False
+    no_timing: Annotated[bool, SWITCH, Parameter(help="Leave the seconds out of json.")] = False
 
     @property
     def place(self) -> str | None:
@@ -85,7 +91,7 @@ class Telling:
     def write(self, result: Result, seconds: float) -> None:
         """Print or save a result."""
         frame = result.to_frame(self.table)
-        if self.place is not None and self.place.endswith("/"):
+        if self.place is not None and is_folder(self.place):
             target = folder(self.place)
             for name, table in (result.tables() if self.table is None else {self.table: frame}).items():
                 write_table(_flat(table), target / f"{name}.csv")
@@ -157,7 +163,7 @@ class Output(Telling):
         """Refuse before the work what could not be written after it."""
         if self.output is None:
             return
-        if self.output.endswith("/"):
+        if is_folder(self.output):
             if self.format not in (None, "csv"):
                 raise OptionError(f"-o {self.output}: a folder takes a csv a table; name a file for {self.format}")
             return

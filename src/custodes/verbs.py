@@ -18,7 +18,7 @@ from custodes.answers.setting import HELP
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.protocol.stopping import Stopping
-from custodes.options import Output, Reading, Telling
+from custodes.options import Inputs, Output, Reading, Telling
 
 READING, OUTPUT = Reading(), Output()
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
@@ -28,7 +28,7 @@ def verb(asked: Any, output: Telling = OUTPUT) -> Callable[..., int]:
     """The command that asks a question of some inputs and writes its answer."""
     about, *_ = inspect.signature(asked).parameters.values()
 
-    def command(*inputs: str, reading: Reading = READING, output: Any = output, **options: Any) -> int:
+    def command(*inputs: Inputs, reading: Reading = READING, output: Any = output, **options: Any) -> int:
         output.check()
         named = inputs or options.pop(about.name, None)
         arguments = arguments_of(asked, options)
@@ -83,8 +83,8 @@ def _parameters(options: Sequence[Option]) -> Iterator[inspect.Parameter]:
 
 def _parameter(option: Option) -> inspect.Parameter:
     name, kind = "seed" if option.name == "rng" else option.name, _flag(option)
-    said = option.default in (None, False) or "default" in option.help
-    text = option.help.removesuffix(".") + ("." if said else f" (default: {_shown(option.default)}).")
+    said = option.default is None or option.default is False or "default" in option.help
+    text = option.help if said else f"{option.help.removesuffix('.')} (default: {_shown(option.default)})."
     if kind is bool:
         note = Parameter(help=text, negative="", show_default=False)
         return inspect.Parameter(name, KEYWORD, default=False, annotation=Annotated[bool, note])

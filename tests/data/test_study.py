@@ -35,6 +35,9 @@ def test_what_a_study_holds() -> None:
     assert (some.humans, some.metrics) == (("ann", "bob"), ("bleu", "judge"))
     assert (some.systems, some.aspects) == (("A", "B"), ("fluency", "relevance"))
     assert some.item_labels().to_list() == ["1", "2"]
+    assert repr(some) == (
+        "<Study table: 2 items, 2 systems, 2 people, 2 metrics, 16 ratings; aspects fluency, relevance>"
+    )
 
 
 def test_selection_of_people_leaves_the_others_out_and_says_so() -> None:

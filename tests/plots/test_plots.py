@@ -48,6 +48,11 @@ def charts(results: dict[str, Any]) -> dict[str, Any]:
 NAMES = ("intervals", "systems", "map", "accuracy", "errors", "graphs", "confusion")
 
 
+def test_the_map_names_every_system(charts: dict[str, Any], tmp_path: Path) -> None:
+    text = plots.save(charts["map"], tmp_path / "x.svg").read_text(encoding="utf-8")
+    assert all(f">{name}</text>" in text for name in ("Aster", "Birch", "Cedar", "Dogwood", "Elm", "Fir"))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_picture_becomes_svg_with_its_labels(charts: dict[str, Any], name: str, tmp_path: Path) -> None:
     text = plots.save(charts[name], tmp_path / "x.svg").read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.answers.wording import interval, number, percent, with_ends
+from custodes.answers.wording import interval, number, percent, unbroken, with_ends
 from custodes.combining.combine import Combine
 from custodes.plots.combine import CLEAR
 from custodes.reporting import Report
@@ -105,7 +105,7 @@ def test_every_method_has_a_row_with_its_lead(text: str, fitted: Combine) -> Non
 
 def test_sentences_and_tools_are_in_the_page(text: str, fitted: Combine) -> None:
     for aspect, sentence in (*sentences(fitted), *errors(fitted)):
-        assert f'<p data-aspect="{aspect}">{sentence}</p>' in text
+        assert f'<p data-aspect="{aspect}">{unbroken(sentence)}</p>' in text
     assert [aspect for aspect, _ in sentences(fitted)] == [aspect for aspect, _ in errors(fitted)] == ASPECTS
     assert "The combination by ridge regression was named before" in text
     assert "custodes combine fit" in text

@@ -18,17 +18,41 @@ _SPECIAL = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
     "τ": r"$\tau$",
     "ρ": r"$\rho$",
     "×": r"$\times$",
+    "<": "$<$",
+    ">": "$>$",
+    "|": r"$|$",
 }
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+body {{ font: 1rem/1.5 system-ui, sans-serif; max-width: 75rem; margin: 1rem auto; padding: 0 1rem; }}
+table {{ border-collapse: collapse; margin: 1.5rem 0 0; font-variant-numeric: tabular-nums; }}
+caption {{ text-align: left; font-weight: bold; }}
+th, td {{ padding: .2rem .6rem; border-bottom: 1px solid #ccc; text-align: left; vertical-align: top; }}
+</style>
+</head>
+<body>
+<h1>{title}</h1>
+{body}
+</body>
+</html>
+"""
 
 
 def markdown(views: Iterable[View]) -> str:
     """Tables of GitHub's Markdown, one below the other."""
     made = []
     for view in views:
-        lines = [view.labels, tuple("---:" if number else "---" for number in view.numeric)]
-        lines += _bold(view, lambda text: text.replace("|", "\\|"), "**{}**")
+        lines = [tuple(map(_md, view.labels)), tuple("---:" if number else "---" for number in view.numeric)]
+        lines += _bold(view, _md, "**{}**")
         rows = [f"| {' | '.join(line)} |" for line in lines if line]
-        made.append("\n".join(filter(None, [f"**{view.title}**\n", *rows, view.more and f"\n{view.more}"])))
+        title, more = f"**{_md(view.title)}**\n", view.more and f"\n{_md(view.more)}"
+        made.append("\n".join(filter(None, [title, *rows, more])))
     return "\n\n".join(made) + "\n"
 
 
@@ -36,12 +60,13 @@ def latex(views: Iterable[View]) -> str:
     """Tables of the package booktabs, one below the other."""
     made = []
     for view in views:
-        lines = [
-            " & ".join(line) + r" \\" for line in [tuple(map(_tex, view.labels)), *_bold(view, _tex, r"\textbf{{{}}}")]
-        ]
+        cells = [tuple(map(_tex, view.labels)), *_bold(view, _tex, r"\textbf{{{}}}")]
+        # A line that starts with one of these would be read as an argument of the break before it.
+        lines = [("{}" if line[0][:1] in ("[", "*") else "") + " & ".join(line) + r" \\" for line in cells if line]
         columns = "".join("r" if number else "l" for number in view.numeric)
-        body = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
-        made.append("\n".join([f"% {_tex(view.title)}", *body, r"\end{tabular}"]))
+        body = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", *lines[:1], r"\midrule", *lines[1:], r"\bottomrule"]
+        said = [f"% {line}" for line in view.more.splitlines()]
+        made.append("\n".join([f"% {view.title}", *body, r"\end{tabular}", *said]))
     return "\n\n".join(made) + "\n"
 
 
@@ -64,6 +89,11 @@ def html(views: Iterable[View]) -> str:
     return "\n".join(made)
 
 
+def page(title: str, body: str) -> str:
+    """A whole page of HTML."""
+    return _PAGE.format(title=escape(title), body=body)
+
+
 def _bold(view: View, plain: Callable[[str], str], bold: str) -> Iterator[tuple[str, ...]]:
     """The rows with every cell made plain, and the best ones bold."""
     for i, row in enumerate(view.rows):
@@ -72,5 +102,10 @@ def _bold(view: View, plain: Callable[[str], str], bold: str) -> Iterator[tuple[
         )
 
 
+def _md(text: str) -> str:
+    return re.sub(r"[\\|*<`]", r"\\\g<0>", " ".join(text.split()))
+
+
 def _tex(text: str) -> str:
+    text = re.sub(r"(?<![\w-])-(?=\d)", "−", text)
     return re.sub("|".join(map(re.escape, _SPECIAL)), lambda found: _SPECIAL[found[0]], text)

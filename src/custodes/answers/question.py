@@ -5,8 +5,10 @@ from __future__ import annotations
 import inspect
 import platform
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from functools import cache, wraps
 from importlib.metadata import version
+from numbers import Integral
 from pathlib import PurePath
 from typing import Any, NamedTuple, ParamSpec, TypeVar, Unpack, get_args, get_origin, get_type_hints
 
@@ -16,7 +18,7 @@ import polars as pl
 from custodes.answers.result import Provenance, Result
 from custodes.answers.setting import DEFAULTS, HELP
 from custodes.data.study import Study
-from custodes.errors import suggestion
+from custodes.errors import InputError, OptionError, suggestion
 
 Rng = int | np.random.Generator | None
 """A seed, a generator, or None for a fresh seed that is recorded; 0 is a seed like any other."""
@@ -53,11 +55,10 @@ def documented(example: str, /, **helps: str) -> Callable[[Callable[P, T]], Call
         def called(*args: P.args, **kwargs: P.kwargs) -> T:
             for name in kwargs:
                 if name not in signature.parameters:
-                    known = list(signature.parameters)[1:]
-                    close = suggestion(name, known)
-                    raise TypeError(f"unknown argument {name!r}{close}; arguments: {', '.join(known)}")
+                    raise TypeError(f"{function.__name__}: {_unknown(name, signature)}")
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
+            _check_asked_about(function, bound.args[0])
             return function(*bound.args, **bound.kwargs)
 
         called.__signature__ = signature  # type: ignore[attr-defined]
@@ -65,6 +66,27 @@ def documented(example: str, /, **helps: str) -> Callable[[Callable[P, T]], Call
         return called
 
     return made
+
+
+def _unknown(name: str, signature: inspect.Signature) -> str:
+    """What to write instead of an argument that a function does not have."""
+    for own in signature.parameters.values():
+        if is_dataclass(own.default) and name in {part.name for part in fields(own.default)}:
+            value = f"{type(own.default).__name__}({name}=...)"
+            return f"unknown argument {name!r}: it is a part of {own.name}, so write {own.name}=cu.{value}"
+    _, *known = signature.parameters
+    return f"unknown argument {name!r}{suggestion(name, known)}; arguments: {', '.join(known)}"
+
+
+def _check_asked_about(function: Callable[..., Any], about: Any) -> None:
+    """Refuse a path or a table where a study belongs."""
+    name, *_ = inspect.signature(function).parameters
+    kinds = get_type_hints(function)[name]
+    if not isinstance(about, kinds):
+        raise InputError(
+            f"{function.__name__}: needs a study, not {type(about).__name__}; make one of a file, a dataframe or 'demo'"
+            f" with cu.read(...)"
+        )
 
 
 def question(example: str, /, **helps: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -132,6 +154,8 @@ def recorded(rng: Rng) -> tuple[int | np.random.Generator, int | None]:
     """What to draw from, and the seed to record (None for the caller's own generator, which cannot be replayed)."""
     if isinstance(rng, np.random.Generator):
         return rng, None
+    if rng is not None and (not isinstance(rng, Integral) or rng < 0):
+        raise OptionError(f"rng={rng!r}: a seed is a whole number of at least 0; or give a generator of NumPy, or None")
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if rng is None else int(rng)
     return seed, seed
 

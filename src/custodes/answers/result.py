@@ -32,9 +32,9 @@ class Provenance:
     dropped: tuple[Note, ...] = ()
 
     def __str__(self) -> str:
-        given = {name: value for name, value in self.options.items() if value is not None}
-        parts = [self.question, f"study={self.study}", f"digest={self.digest}"]
-        parts += [f"{name}={value}" for name, value in given.items()]
+        about = {"study": self.study, "digest": self.digest or None}
+        given = {name: value for name, value in {**about, **self.options}.items() if value is not None}
+        parts = [self.question, *(f"{name}={_said(value)}" for name, value in given.items())]
         parts += [f"seed={self.seed}", *(f"{name}={number}" for name, number in self.versions.items())]
         return " | ".join(parts)
 
@@ -152,13 +152,18 @@ class Result:
 
     def to_html(self, table: str | None = None) -> str:
         """The same as a small page, with the notes and how the result was made."""
-        said = "".join(f"<li>{escape(note)}</li>" for note in self.told())
+        made = self.provenance
+        return formats.page(f"{made.question}: {made.study}", self._html(table))
+
+    def _html(self, table: str | None = None) -> str:
+        said = "".join(f"<li>{escape(note)}</li>\n" for note in self.told())
+        notes = f"<ul>\n{said}</ul>\n" if said else ""
         made = escape(str(self.provenance))
-        return f"{formats.html(self.views(table))}\n<ul>{said}</ul>\n<p><small>{made}</small></p>\n"
+        return f"{formats.html(self.views(table))}\n{notes}<p><small>{made}</small></p>\n"
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        return self.to_html()
+        return self._html()
 
     def plot(self, **options: Any) -> Any:
         """The main picture, an Altair chart; `options` as the function of `custodes.plots` takes that draws it.
@@ -172,6 +177,16 @@ class Result:
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name} ({frame.height} rows)" for name, frame in self.tables().items())
         return f"<{type(self).__name__} of {self.provenance.study}: {sizes}>"
+
+
+def _said(value: Any) -> str:
+    """A value of an option in a line: several side by side."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, tuple | list):
+        # What is itself in several parts has commas of its own.
+        return ("; " if any(", " in str(own) for own in value) else ", ").join(map(str, value))
+    return str(value)
 
 
 def _plain(value: Any) -> dict[str, Any]:

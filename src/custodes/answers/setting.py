@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypedDict
+from numbers import Real
+from typing import Any, Literal, TypedDict, TypeGuard
 
 import numpy as np
 
@@ -96,9 +97,9 @@ def settings(given: Setting) -> Setting:
     if isinstance(ties, str) and ties not in ("exact", "calibrated"):
         close = suggestion(ties, ("exact", "calibrated"))
         raise OptionError(f"ties={ties!r}; allowed: exact, calibrated, or a number in the metric's own units{close}")
-    for name, number in (("ties", ties), ("human_ties", full["human_ties"])):
-        if isinstance(number, (int, float)) and not (np.isfinite(number) and number >= 0):
-            raise OptionError(f"{name}={number}: a tie threshold is a number of at least 0")
+    for name, number, words in (("ties", ties, ("exact", "calibrated")), ("human_ties", full["human_ties"], (None,))):
+        if number not in words and not (is_number(number) and np.isfinite(number) and number >= 0):
+            raise OptionError(f"{name}={number!r}: a tie threshold is a number of at least 0")
     return full
 
 
@@ -109,16 +110,21 @@ def selection_of(given: Mapping[str, Any]) -> Selection:
 
 def between(name: str, value: float, low: float, high: float) -> float:
     """An option that must lie strictly between two numbers."""
-    if not low < value < high:
-        raise OptionError(f"{name}={value}: must lie between {low:g} and {high:g}, both excluded")
+    if not (is_number(value) and low < value < high):
+        raise OptionError(f"{name}={value!r}: must lie between {low:g} and {high:g}, both excluded")
     return value
 
 
 def at_least(name: str, value: int, least: int) -> int:
     """An option that must be an integer of at least some size."""
-    if value != int(value) or value < least:
-        raise OptionError(f"{name}={value}: must be a whole number of at least {least}")
+    if not is_number(value) or value != value // 1 or value < least:
+        raise OptionError(f"{name}={value!r}: must be a whole number of at least {least}")
     return int(value)
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Whether it is a number, and not a word for one, true or false."""
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def one_of(name: str, value: Any, allowed: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from custodes.answers.tables import Column, Table, View
-from custodes.answers.wording import UNDEFINED
+from custodes.answers.wording import FLAG, UNDEFINED
 
 TINY, NARROW, HUGE = 0.001, 0.1, 1e6
 
@@ -58,6 +58,8 @@ def cell(row: Mapping[str, Any], column: Column) -> str:
         return f"{value:.4g}"
     if column.sd and (sd := row[f"{column.name}_sd"]) is not None:
         return f"{number(value, 2)} ± {number(sd, 2)}"
+    if column.kind == "flag":
+        return FLAG[value]
     text = ", ".join(value) if column.kind == "labels" else number(value, 3) if column.is_number else str(value)
     if column.interval:
         text += bounds(row[f"{column.name}_low"], row[f"{column.name}_high"])

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 UNDEFINED = "–"
+FLAG = {True: "yes", False: "no"}
 
 
 def number(value: float | None, *, digits: int = 2) -> str:
@@ -45,6 +46,11 @@ def percent(value: float | None) -> str:
     if 0.995 <= value < 1:
         return "over 99 %"
     return f"{100 * value:.0f} %"
+
+
+def unbroken(text: str) -> str:
+    """A text for a page that wraps lines: a number keeps its per cent sign."""
+    return text.replace(" %", "\u00a0%")
 
 
 def interval(

@@ -92,7 +92,7 @@ class Combine(Result):
         "Whom the held-out ratings of the first repeat favour. No row where people gave verdicts, or rated no two"
         " outputs of one item, or with `folds='system'`.",
         label("method", "as above", "Way of combining"),
-        score("mean_abs_favi", "mean of |favi| over pairs of systems", "mean |Favi-Score|", interval=True),
+        score("mean_abs_favi", "mean of |favi| over pairs of systems", "Mean |Favi-Score|", interval=True),
         score("mean_abs_favi_chance", "what it would be if every error fell to either side by a coin", "By a coin"),
         share("sample_accuracy", "as in `agreement`", best="high"),
     )

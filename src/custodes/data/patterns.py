@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import translate
 
 from custodes.errors import OptionError, listed, suggestion
@@ -41,7 +41,9 @@ def split_patterns(patterns: str | Sequence[str], labels: Sequence[str]) -> list
     >>> split_patterns("f(a,b),bleu", ["f(a,b)", "bleu"])
     ['f(a,b)', 'bleu']
     """
-    given = [patterns] if isinstance(patterns, str) else list(patterns)
+    given = [patterns] if isinstance(patterns, str) else patterns
+    if not isinstance(given, Iterable) or not all(isinstance(entry, str) for entry in given):
+        raise OptionError(f"{patterns!r}: labels and patterns are text, one or a list")
     return [part for entry in given for part in _split(entry, labels)]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from custodes.errors import InputError, OptionError, listed, suggestion
 JOIN_KEY = ["item", "system"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Study:
     """What was judged, by whom, and what was left out on the way in.
 
@@ -36,6 +36,18 @@ class Study:
     notes: tuple[Note, ...] = ()
     name: str = "study"
     digest: str = ""
+
+    def __repr__(self) -> str:
+        parts: dict[str, Sized] = {
+            "items": self.item_labels(),
+            "systems": self.systems,
+            "people": self.humans,
+            "metrics": self.metrics,
+        }
+        parts |= {"ratings": self.ratings.frame, "verdicts": self.preferences.frame}
+        sizes = ", ".join(f"{len(own)} {name}" for name, own in parts.items() if len(own))
+        aspects = listed(filter(None, self.aspects))
+        return f"<Study {self.name}: {sizes}{f'; aspects {aspects}' if aspects else ''}>"
 
     @property
     def humans(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from custodes.answers.result import Result, result
 from custodes.answers.setting import Setting, at_least, between, one_of
 from custodes.answers.tables import View, count, label, labels, p_value, score, share, table, with_interval
 from custodes.answers.views import parts, titled
+from custodes.answers.wording import percent
 from custodes.data.notes import Note, noted
 from custodes.data.pairs import PairCounts
 from custodes.data.study import Study
@@ -203,8 +204,8 @@ def _answer(
     if len(human) > 1:
         again = outcome.error_types(human_decided[0], human_decided[1:])[:, 0]
         message = (
-            f"people's own decisions, redrawn on resampled items, agree with themselves on {np.mean(again):.0%} of"
-            f" pairs{label_of(aspect)}: read every 'correct' beside it"
+            f"people's own decisions, redrawn on resampled items, agree with themselves on"
+            f" {percent(float(np.mean(again)))} of pairs{label_of(aspect)}: read every 'correct' beside it"
         )
         notes += noted(("self-agreement", True, message), aspect=aspect)
     return tables, [*part.notes, *notes]

@@ -121,7 +121,15 @@ def heat_map(data: Any) -> Any:
             x=alt.X(
                 "system:N",
                 sort=alt.EncodingSortField(field="centre", op="max", order="descending"),
-                axis=alt.Axis(orient="top", labelAngle=-45, title=None, labelLimit=120, ticks=False, domain=False),
+                axis=alt.Axis(
+                    orient="top",
+                    labelAngle=-45,
+                    labelOverlap=False,
+                    title=None,
+                    labelLimit=120,
+                    ticks=False,
+                    domain=False,
+                ),
             ),
             y=alt.Y("metric:N", sort=alt.EncodingSortField(field="largest", op="max", order="descending")),
         )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cache
 
+from custodes.answers.wording import unbroken
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.verdict import HEADINGS, Verdict
 from custodes.plots import theme
@@ -29,9 +30,9 @@ def page(context: Context, verdict: Verdict, sections: Sequence[Section]) -> str
     return render(
         "page.html",
         study=context.study.name,
-        verdict=verdict.verdict.to_dicts(),
+        verdict=[row | {"text": unbroken(row["text"])} for row in verdict.verdict.to_dicts()],
         headings=HEADINGS,
-        sections=[(section, section.html(context, figures, tables)) for section, figures, tables in drawn],
+        sections=[(section, unbroken(section.html(context, figures, tables))) for section, figures, tables in drawn],
         aspects=context.aspects,
         metrics=context.metrics,
         best=context.best,

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from custodes.answers.tables import Column, Kind
-from custodes.answers.wording import UNDEFINED, interval, percent
+from custodes.answers.wording import FLAG, UNDEFINED, interval, percent
 from custodes.reporting.section import ChosenTable, Context, render
 
 DIGITS = 5
@@ -49,16 +49,23 @@ def table_html(
 
 
 def chosen_table(context: Context, id: str, caption: str, table: str, where: Mapping[str, str]) -> ChosenTable:
-    """The essential columns of a declared table, less those that have one value for a reader's choice."""
-    declared = context.declared(table).columns
-    columns = tuple(own for own in declared if own.essential and own.name not in where)
-    return ChosenTable(id=id, caption=caption, table=table, columns=columns, where=where)
+    """The essential columns of a declared table, less those that have one value for a reader's choice, or none."""
+    columns = [own for own in context.declared(table).columns if own.essential and own.name not in where]
+    shown = columns_with_values(columns, context.table(table))
+    return ChosenTable(id=id, caption=caption, table=table, columns=shown, where=where)
+
+
+def columns_with_values(columns: Iterable[Column], frame: pl.DataFrame) -> tuple[Column, ...]:
+    """Those of the columns where a frame says anything."""
+    values = {own.name: own.drop_nulls() for own in frame.iter_columns()}
+    said = {name for name, own in values.items() if ((own != "").any() if own.dtype == pl.String else own.len())}
+    return tuple(own for own in columns if own.name in said or frame.is_empty())
 
 
 def _cell(row: Mapping[str, Any], column: Column) -> _Cell:
     value = row[column.name]
     if not column.is_number:
-        text = ", ".join(value) if isinstance(value, list) else "" if value is None else str(value)
+        text = ", ".join(value) if isinstance(value, list) else "" if value is None else FLAG.get(value, str(value))
         return _Cell(text, text)
     if value is None:
         return _Cell(UNDEFINED, "")

@@ -151,6 +151,7 @@ def test_seeds_and_tables() -> None:
     [
         ({"margins": [0.9]}, "margin"),
         ({"margins": []}, "margin"),
+        ({"margins": "small"}, "margins='small'"),
         ({"tie_rate": 1.0}, "tie_rate"),
         ({"items": 0}, "items"),
         ({"channel": [[1, 0], [0, 1]]}, "channel"),

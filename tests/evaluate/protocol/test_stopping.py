@@ -1,6 +1,7 @@
 """Stopping: one spelling, what it means for a number of annotations, bad values in one line."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from scipy.stats import norm
@@ -85,12 +86,24 @@ def test_parts_of_a_rule() -> None:
         ({"boundary": -1.0}, "boundary"),
         ({"boundary": float("nan")}, "boundary"),
         ({"futility": 1.5}, "futility"),
+        ({"batch": "10"}, "batch='10'"),
+        ({"looks": 10}, "looks=10: .*increasing"),
+        ({"looks": "10,20"}, "looks='10,20': .*increasing"),
+        ({"boundary": None}, "boundary=None"),
+        ({"gamma": "0.05"}, "gamma='0.05'"),
+        ({"stop": ["decided", "futility"]}, "joined by '[+]'"),
     ],
 )
 def test_bad_values(options: dict, message: str) -> None:
     with pytest.raises(OptionError, match=message) as problem:
         Stopping(**options)
     assert "\n" not in str(problem.value)
+
+
+@pytest.mark.parametrize("wrong", ["pocock", ["pocock"], 5])
+def test_what_is_no_stopping_is_refused(wrong: Any) -> None:
+    with pytest.raises(OptionError, match="give cu.Stopping"):
+        asked_for(None, wrong, alone=True)
 
 
 def test_defaults_of_the_estimator() -> None:

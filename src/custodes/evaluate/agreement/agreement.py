@@ -108,6 +108,7 @@ def agreement(
     between("confidence", confidence, 0, 1)
     between("alpha", alpha, 0, 1)
     at_least("resamples", resamples, 0)
+    compare_by = [compare_by] if isinstance(compare_by, str) else compare_by
     for name in compare_by:
         one_of("compare_by", name, COMPARED)
 

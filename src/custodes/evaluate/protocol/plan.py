@@ -189,7 +189,10 @@ def _assumed(
     ties = TIE_RATE if tie_rate is None else tie_rate
     if not 0 <= ties < 1:
         raise OptionError(f"tie_rate={ties}: the share of ties is at least 0 and less than 1")
-    given = np.asarray(MARGINS if margins is None else margins, dtype=np.float64)
+    try:
+        given = np.atleast_1d(np.asarray(MARGINS if margins is None else margins, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise OptionError(f"margins={margins!r}: give numbers, such as [0.0, 0.1, 0.3]") from None
     if given.ndim != 1 or not len(given) or not (np.abs(given) <= 1 - ties + 1e-12).all():
         raise OptionError(f"margins={margins}: with {ties:g} ties a margin lies between -{1 - ties:g} and {1 - ties:g}")
     shares = np.stack([(1 - ties + given) / 2, np.full(len(given), ties), (1 - ties - given) / 2], axis=1)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
 
-from custodes.answers.setting import at_least, between, one_of
+from custodes.answers.setting import at_least, between, is_number, one_of
 from custodes.answers.tables import count, label
 from custodes.errors import OptionError, suggestion
 from custodes.stats.correction.estimator import Estimator
@@ -46,6 +46,8 @@ class Stopping:
         between("futility", self.futility, 0, 1)
         at_least("batch", self.batch, 1)
         at_least("budget", 1 if self.budget is None else self.budget, 1)
+        if not isinstance(self.stop, str):
+            raise OptionError(f"stop={self.stop!r}: one text, its parts joined by '+', such as 'decided+futility'")
         parts = [part.strip() for part in self.stop.split("+")]
         for part in parts:
             if part not in STOPS:
@@ -60,19 +62,20 @@ class Stopping:
         elif "equivalence" in parts:
             raise OptionError("stop 'equivalence' asks for a margin: equivalence=0.1 settles pairs within 0.1 of a tie")
         if self.looks is not None:
-            looks = tuple(at_least("looks", look, 1) for look in self.looks)
-            object.__setattr__(self, "looks", looks)
+            several = isinstance(self.looks, Iterable) and not isinstance(self.looks, str)
+            looks = tuple(at_least("looks", look, 1) for look in self.looks) if several else ()
             if not looks or any(b <= a for a, b in pairwise(looks)):
                 raise OptionError(
-                    f"looks={','.join(map(str, looks))}: annotations of a pair at each look, increasing: 10,20,40"
+                    f"looks={_listed(looks or self.looks)}: annotations of a pair at each look, increasing: 10,20,40"
                 )
+            object.__setattr__(self, "looks", looks)
         if isinstance(self.boundary, str):
             if self.boundary not in BOUNDARIES:
                 raise OptionError(
                     f"boundary={self.boundary!r}; allowed: {', '.join(BOUNDARIES)}, or a |z|"
                     f"{suggestion(self.boundary, BOUNDARIES)}"
                 )
-        elif not 0 < self.boundary < float("inf"):
+        elif not (is_number(self.boundary) and 0 < self.boundary < float("inf")):
             raise OptionError(f"boundary={self.boundary}: a |z| is positive and finite")
 
     @property
@@ -80,13 +83,16 @@ class Stopping:
         """What is not as by default."""
         return {own.name: vars(self)[own.name] for own in fields(self) if vars(self)[own.name] != own.default}
 
+    def __str__(self) -> str:
+        return str(self.columns["stopping"])
+
     def __repr__(self) -> str:
         return f"Stopping({', '.join(f'{name}={value!r}' for name, value in self.given.items())})"
 
     @property
     def columns(self) -> dict[str, Any]:
         """The values of the columns `STOPPING`."""
-        looks = ",".join(map(str, self.looks)) if self.looks else None
+        looks = _listed(self.looks) if self.looks else None
         boundary = self.boundary if isinstance(self.boundary, str) else f"{self.boundary:g}"
         words = {**self.given, "looks": looks, "boundary": boundary}
         names = [f"{name} {words[name]}" for name in self.given if name != "stop"]
@@ -129,6 +135,10 @@ class Stopping:
         )
 
 
+def _listed(looks: Any) -> str:
+    return ",".join(map(str, looks)) if isinstance(looks, Sequence) and not isinstance(looks, str) else repr(looks)
+
+
 USUAL = Stopping()
 """As in the paper."""
 
@@ -158,7 +168,11 @@ def asked_for(
         if alone and chosen[-1].uses_metric:
             others = " or ".join(own.name for own in ESTIMATORS.values() if not own.uses_metric)
             raise OptionError(f"estimator={name!r} needs a metric, and metrics='none'; choose metrics, or {others}")
-    rules = tuple(dict.fromkeys([stopping] if isinstance(stopping, Stopping) else stopping))
+    given: list[Any] = list(stopping) if isinstance(stopping, list | tuple) else [stopping]
+    for rule in given:
+        if not isinstance(rule, Stopping):
+            raise OptionError(f"stopping={rule!r}: give cu.Stopping(...), or several of them")
+    rules: tuple[Stopping, ...] = tuple(dict.fromkeys(given))
     if not chosen or not rules:
         raise OptionError("estimator and stopping: give one of each, or several")
     if len({own.gamma for own in rules}) > 1:

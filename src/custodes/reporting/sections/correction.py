@@ -14,6 +14,7 @@ from custodes.errors import InputError
 from custodes.evaluate.correction import Correction, correction
 from custodes.plots.correction import CHANGED, margin_rows, margins
 from custodes.reporting.section import ChosenTable, Context, Figure, Section, empty_rows, spec_of
+from custodes.reporting.tables import columns_with_values
 
 ALL = "all"
 MOST_CORRECTED = 3
@@ -105,7 +106,7 @@ CORRECTION = Section(
             id="correction-pairs",
             caption="Pairs of systems, corrected by {corrected}",
             table="corrected",
-            columns=_columns(),
+            columns=columns_with_values(_columns(), context.table("corrected")),
             where=WHERE,
         )
     ],

@@ -72,12 +72,13 @@
   const minus = (text) => text.replace(/^-(?=0(\.0*)?$)/, "").replace("-", "−");
   const decimal = (value, digits) => (value === null ? "–" : minus(value.toFixed(digits)));
   const share = (value) =>
-    value === null ? "–" : value > 0 && value <= 0.005 ? "under 1 %"
-      : value >= 0.995 && value < 1 ? "over 99 %" : `${Math.round(100 * value)} %`;
+    value === null ? "–" : value > 0 && value <= 0.005 ? "under 1\u00a0%"
+      : value >= 0.995 && value < 1 ? "over 99\u00a0%" : `${Math.round(100 * value)}\u00a0%`;
 
   function cell(row, column) {
     const value = row[column.field];
     if (value === null || value === undefined) return column.kind === "text" ? "" : "–";
+    if (typeof value === "boolean") return value ? "yes" : "no";
     if (column.kind === "text") return String(value);
     if (column.kind === "int") return String(value).replace(/\B(?=(\d{3})+$)/g, "\u202f");
     const show = column.kind === "percent" ? share : (v) => decimal(v, column.kind === "p" ? 3 : 2);
