@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -39,13 +40,14 @@ def test_markdown_keeps_its_columns() -> None:
 
 def test_markdown_of_the_hostile_label() -> None:
     row = next(line for line in markdown([MADE]).splitlines() if "0.5" in line)
-    assert row == r"| <b>\|&_%$#{}~^\x | 0.5 |"
+    assert row == r"| \<b>\|&_%$#{}~^\\x | 0.5 |"
 
 
 def test_latex_escapes_everything_that_it_would_read() -> None:
     text = latex([MADE, PLAIN])
-    safe = r"<b>|\&\_\%\$\#\{\}\textasciitilde{}\textasciicircum{}\textbackslash{}x"
-    assert text.splitlines()[0] == f"% {safe}"
+    safe = r"$<$b$>$$|$\&\_\%\$\#\{\}\textasciitilde{}\textasciicircum{}\textbackslash{}x"
+    assert text.splitlines()[0] == f"% {MADE.title}"  # a comment, which TeX does not read
+    assert latex([replace(MADE, title="one\ntwo")]).startswith("% one two\n")
     assert rf"{safe} & $\tau$ \\" in text
     assert rf"{safe} & 0.5 \\" in text
     assert r"plain & \textbf{0.7 $\pm$ 0.1} \\" in text

@@ -76,8 +76,9 @@ def test_essential_tables_that_have_rows_are_shown_and_any_on_request() -> None:
 def test_it_is_written_for_papers_and_notebooks_with_all_escaped() -> None:
     assert MADE.to_markdown().startswith("**main (x)**\n")
     assert r"\begin{tabular}{lr}" in MADE.to_latex("main")
-    page = replace(MADE, notes=(Note(rule="r", message="<script>", count=0),)).to_html()
-    assert page == replace(MADE, notes=(Note(rule="r", message="<script>", count=0),))._repr_html_()
+    noted = replace(MADE, notes=(Note(rule="r", message="<script>", count=0),))
+    page = noted.to_html()
+    assert noted._repr_html_().strip() in page
     assert "&lt;a&gt;" in page
     assert "<li>&lt;script&gt;</li>" in page
     assert "<a>" not in page

@@ -92,7 +92,7 @@ def test_kinds_of_values_as_text() -> None:
         return cell({column.name: None, **row}, column)  # type: ignore[attr-defined, arg-type]
 
     assert told(labels("l", "names"), l=["a", "b"]) == "a, b"
-    assert told(flag("f", "whether"), f=False) == "False"
+    assert told(flag("f", "whether"), f=False) == "no"
     assert told(p_value("p", "of a test"), p=0.00012344) == "0.0001234"
     assert told(p_value("p", "of a test"), p=0.0) == "0"
     assert told(p_value("p", "of a test"), p=0.04) == "0.040"

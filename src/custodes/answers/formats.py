@@ -66,7 +66,7 @@ def latex(views: Iterable[View]) -> str:
         columns = "".join("r" if number else "l" for number in view.numeric)
         body = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", *lines[:1], r"\midrule", *lines[1:], r"\bottomrule"]
         said = [f"% {line}" for line in view.more.splitlines()]
-        made.append("\n".join([f"% {view.title}", *body, r"\end{tabular}", *said]))
+        made.append("\n".join([f"% {' '.join(view.title.split())}", *body, r"\end{tabular}", *said]))
     return "\n\n".join(made) + "\n"
 
 
