@@ -57,7 +57,7 @@ def test_summeval_ties_and_reproducibility(shared_data: Path) -> None:
     own = {aspect: next(m for m in notes if f"aspect {aspect!r}" in m) for aspect in ties}
     # Agreement of people's decisions with themselves on resampled items (statistics.md, section 7): .88 .91 .89 .87.
     for aspect, share in (("relevance", 0.88), ("coherence", 0.91), ("consistency", 0.89), ("fluency", 0.87)):
-        said = float(re.search(r"(\d+)% of pairs", own[aspect])[1]) / 100
+        said = float(re.search(r"(\d+) % of pairs", own[aspect])[1]) / 100
         assert abs(said - share) <= 0.015
 
 
