@@ -58,7 +58,7 @@ def test_a_table_is_written_as_declared() -> None:
     frame = SHOWN.frame(ROW, "fluency")
     html = table_html(frame, SHOWN.columns, id="t", caption="Some & more", notes=[("fluency", "<note>"), (None, "all")])
     assert cells(html) == [
-        *("&lt;b&gt;", "a, b", "True", "12\u202f345", "−0.40 [−0.50, 0.25]", "50 % [25 %, over 99 %]"),
+        *("&lt;b&gt;", "a, b", "yes", "12\u202f345", "−0.40 [−0.50, 0.25]", "50 % [25 %, over 99 %]"),
         *("0.50 ± 0.10", "25 %", "0.012"),
     ]
     assert re.findall(r"<button type=\"button\">(.*?)</button>", html) == [own.label for own in SHOWN.columns]
@@ -78,12 +78,13 @@ def test_the_undefined_is_a_dash_that_points_to_the_notes() -> None:
     assert "data-aspect" not in html
 
 
-def test_a_table_of_choices_leaves_out_what_is_chosen(made: Report) -> None:
+def test_a_table_of_choices_leaves_out_what_is_chosen_and_what_says_nothing(made: Report) -> None:
     where = {"aspect": "{aspect}", "metric": "{metric}"}
     chosen = chosen_table(made.context, "x", "X", "favoritism.pairs", where)
     declared = made.context.declared("favoritism.pairs")
+    assert set(made.context.table("favoritism.pairs")["note"]) == {""}
     assert [own.name for own in chosen.columns] == [
-        own.name for own in declared.columns if own.essential and own.name != "metric"
+        own.name for own in declared.columns if own.essential and own.name not in ("metric", "note")
     ]
 
 
