@@ -124,7 +124,9 @@ def _entry(name: str, value: Any) -> list[str]:
                 lines += _entry(f"{name}.{member}", getattr(value, member))
         return lines
     if inspect.isclass(value):
-        lines = [f"## `{name}`", "", *_doc(value), ""]
+        # The tables of a result stand in results.md alone.
+        told = _doc(value)[:1] if value in RESULTS.values() else _doc(value)
+        lines = [f"## `{name}`", "", *told, ""]
         for member, attribute in vars(value).items():
             if not member.startswith("_") and (callable(attribute) or isinstance(attribute, property | classmethod)):
                 doc = (inspect.getdoc(attribute) or "").partition("\n\n")[0]

@@ -22,6 +22,7 @@ from custodes.answers.tables import (
     with_interval,
     with_sd,
 )
+from custodes.questions import RESULTS
 
 MADE = Table(
     doc="One row a metric.",
@@ -157,3 +158,12 @@ def test_ends_are_quantiles_of_every_column_of_draws() -> None:
 def test_a_view_says_the_names_where_it_has_no_labels() -> None:
     view = View(title="t", header=("a", "b"), rows=(("1", "2"),))
     assert (view.labels, view.numeric, view.best, view.more) == (("a", "b"), (False, False), frozenset(), "")
+
+
+def test_help_of_a_result_names_every_column_that_it_declares() -> None:
+    for result in RESULTS.values():
+        told = result.__doc__ or ""
+        for name, table in result.declared().items():
+            assert f"`{name}`: {table.doc}" in told
+            for column in table.columns:
+                assert f"- `{', '.join(column.names)}`: {column.doc}" in told

@@ -17,6 +17,7 @@ import polars as pl
 
 from custodes.answers.result import Provenance, Result
 from custodes.answers.setting import DEFAULTS, HELP
+from custodes.answers.tables import with_lines
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, suggestion
 
@@ -61,6 +62,8 @@ def documented(example: str, /, **helps: str) -> Callable[[Callable[P, T]], Call
             _check_asked_about(function, bound.args[0])
             return function(*bound.args, **bound.kwargs)
 
+        own = [f"`{name}`: {text}" for name, text in helps.items()]
+        called.__doc__ = with_lines(function.__doc__, "Arguments of its own:", own)
         called.__signature__ = signature  # type: ignore[attr-defined]
         called.example, called.helps = example, helps  # type: ignore[attr-defined]
         return called

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from custodes.answers import formats
-from custodes.answers.tables import TABLE, Table, View, table
+from custodes.answers.tables import TABLE, Table, View, table, with_lines
 from custodes.answers.views import views
 from custodes.data.notes import Note
 from custodes.errors import OptionError, suggestion
@@ -60,7 +60,13 @@ T = TypeVar("T")
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(table,))
 def result(cls: type[T]) -> type[T]:
     """Make a class of declared tables a result: frozen, its fields given by name."""
-    return dataclass(frozen=True, kw_only=True, repr=False)(cls)
+    made = dataclass(frozen=True, kw_only=True, repr=False)(cls)
+    for own in fields(made):  # type: ignore[arg-type]
+        if TABLE in own.metadata:
+            declared: Table = own.metadata[TABLE]
+            columns = [f"`{', '.join(part.names)}`: {part.doc}" for part in declared.columns]
+            made.__doc__ = with_lines(made.__doc__, f"`{own.name}`: {declared.doc}", columns)
+    return made
 
 
 @result

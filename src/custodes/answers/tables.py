@@ -11,6 +11,7 @@ class Agreement(Result):
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -178,3 +179,10 @@ def with_interval(name: str, draws: Floats, confidence: float) -> dict[str, Floa
 def with_sd(name: str, values: NDArray[Any]) -> dict[str, float]:
     """The mean over replications as a column, with their standard deviation (undefined for one)."""
     return {name: values.mean(), f"{name}_sd": values.std(ddof=1) if len(values) > 1 else np.nan}
+
+
+def with_lines(doc: str | None, heading: str, lines: list[str]) -> str | None:
+    """A docstring that ends with declared lines, so that `help` shows them; None where docstrings are stripped."""
+    if doc is None or not lines:
+        return doc
+    return "\n\n".join([inspect.cleandoc(doc), "\n".join([heading, "", *(f"- {line}" for line in lines)])])

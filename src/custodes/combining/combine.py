@@ -175,13 +175,11 @@ def combine(
 
     target: an aspect, or 'mean:A,B' (None: the only one), or several of these, of which those are left out, with a
     note, that nothing can be learnt of; where people gave verdicts, the share of wins less losses of each output.
-    method: one or several (a comma list, too) of 'auto' (the blend, unless another quick one is clearly better in inner
-    folds), 'best' (single metric), 'equal', 'ridge', 'pairwise' (logistic on preferences), 'xgboost', 'blend' (the mean
-    of ridge and xgboost), 'xgboost-pruned', 'gp' (Bayesian optimisation of weights of the `top` metrics); the first one
-    is fitted on everything and kept in `model`. objective: what 'best', 'gp', 'auto' and pruning maximise: 'kendall',
-    'spearman', 'pearson' (over outputs) or 'accuracy' (pairs of outputs of one item in people's order). folds: 'item'
-    (five folds of whole items or clusters, `repeats` times), or leave one 'system', 'dataset' or 'group' out, or a file
-    `item, fold`. costs: by metric, a table `metric, cost`, or the raters file's column.
+    method: one or several (a comma list, too); the first one is fitted on everything and kept in `model`. 'auto' is the
+    blend, unless another quick one is clearly better in inner folds. objective: what 'best', 'gp', 'auto' and pruning
+    maximise: 'kendall', 'spearman', 'pearson' (over outputs) or 'accuracy' (pairs of outputs of one item in people's
+    order). folds: 'item' (five folds of whole items or clusters, `repeats` times), or leave one 'system', 'dataset' or
+    'group' out, or a file `item, fold`. costs: by metric, a table `metric, cost`, or the raters file's column.
 
     Scales, choices and weights are learnt in the training part alone. Scores are averages over held-out folds;
     intervals are percentiles over resampled clusters with the predictions kept. Raises `OptionError` for unknown names,

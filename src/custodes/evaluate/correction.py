@@ -135,16 +135,9 @@ def correction(
 ) -> Correction:
     """Every pair's outcome from few human and many metric preferences, beside the naive and the human-only answer.
 
-    `estimator`: one or several of mixture (the model of Deriu et al. 2023), human, ppi (PPI++), inversion,
-    poststratified, naive, pooled (people only, one additive model over all pairs; needs a study). `sampler`: of the
-    mixture model, 'exact' or 'nuts' (NumPyro, as in the paper; slow).
-    `pairs`: `n_paired` items rated by both, `n_metric` and `n_human_only` by one alone; `p_win`, `p_tie`, `p_loss` of
-    system_a as people see it, each with `_low` and `_high` (null for ppi, inversion, pooled, which know the margin);
-    `margin` = p_win - p_loss with its interval; `theta`, the probability that p_win > p_loss; `decision` '+' where
-    theta > 1 - gamma / 2, '-' where theta < gamma / 2, else '='; `effective_draws` (null without Monte Carlo);
-    `equivalent`: the margin's interval lies inside (-equivalence, equivalence) (null unless asked); `note`.
-    A pair that nobody annotated is answered from what is known, and marked. `edges`: the ranking graph of the
-    decisions; systems in a circle of wins share a label joined by ' ~ '.
+    `estimator`: one or several; pooled needs a study. `sampler`: of the mixture model, 'exact' or 'nuts' (NumPyro, as
+    in the paper; slow). A pair that nobody annotated is answered from what is known, and marked.
+    All tables and columns: `help(cu.Correction)`.
 
     Takes a study, or counts (`count_pairs`), which allow all but pooled. What is taken for granted: the annotated items
     are a random part, and (mixture, inversion) errors depend on people's answer alone.

@@ -153,18 +153,11 @@ def favoritism(
 ) -> Favoritism:
     """The Favi-Score of every metric for every pair of systems, with its uncertainty and what it does to decisions.
 
-    `pairs`: `favi` in [-2, 2], positive where the metric's errors favour `system_a`; `favi_low`, `favi_high` from the
-    posterior over the six kinds of error (`resamples` draws); null without errors; `note` marks fewer than five.
-    `favi_even`: what an even-handed metric of the same accuracy would have, since errors of any noisy metric favour the
-    weaker system; what goes beyond it is partial to a system.
-    `sign_agrees`: the margins have the same sign. `decision_human`, `decision_metric`: sign test at `alpha` on the
-    items both rated ('+' system_a, '-' system_b, '=' not different). `flip_probability`: posterior probability that the
-    two margins have opposite signs.
-    `metrics`: mean and standard deviation of |favi| over pairs, with an interval from resampled clusters and
-    `mean_abs_favi_chance`, what |favi| would be if every error fell to either side by a coin; both sign accuracies.
-    `systems`: mean, least and largest favi of a system against every other one, and the mean of `favi_even`;
-    `favoured`: errors clearly favour it against most (`up` of `opponents`) and clearly go against it nowhere (`down`),
-    by more than `favi_even` explains.
+    The Favi-Score of a pair lies in [-2, 2], positive where errors favour `system_a`. Errors of any noisy metric favour
+    the weaker system, so each stands beside that of an even-handed metric of the same accuracy: what goes beyond it is
+    partial to a system. Intervals of pairs are of the posterior over the six kinds of error (`resamples` draws), those
+    of metrics from resampled clusters; decisions are sign tests at `alpha` on the items both rated. All tables and
+    columns: `help(cu.Favoritism)`.
 
     Takes a study, or counts (`count_pairs`), which allow everything but the intervals of `metrics`.
     setting: see `Setting` (human, metrics, systems, aspect, group, aggregate, human_ties, ties, orders).

@@ -122,15 +122,11 @@ def ranking(
 ) -> Ranking:
     """Who is better than whom by people and by every metric, and which kinds of error the metrics make.
 
-    `decisions`: wins, ties, losses of system_a, the sign test's p-value (ties dropped; after `correction` over the
-    pairs of a rater) and the decision '+', '=' or '-'. `edges`: the ranking graph; systems in a cycle of wins are
-    condensed and share a label joined by ' ~ '. `errors`: share of pairs where a metric's decision is `correct`, an
-    `inversion`, an `omission` (people differ, metric does not) or an `insertion`, and `kld`, the mean divergence of its
-    outcome from people's in nats (posterior means, or 'mode' as in the paper); intervals from resampled clusters.
-    `reversals`: the pairs that some metric decides the other way round, those of most metrics first.
-    `consensus`: `borda`, the sum of ranks over items (from pair counts, so that missing cells weigh as their opponents
-    do), `position` by it, and `kemeny`, the position in the exact Kemeny order (null where only approximate).
-    Raters are 'human' (people aggregated), each metric, and in `consensus` 'all metrics'.
+    Decisions are sign tests (ties dropped; after `correction` over the pairs of a rater). The divergence of a metric's
+    outcome from people's is of posterior means, or of the 'mode' as in the paper; intervals are from resampled
+    clusters. Sums of ranks are made of pair counts, so that missing cells weigh as their opponents do. Raters are
+    'human' (people aggregated), each metric, and for the consensus 'all metrics'. All tables and columns:
+    `help(cu.Ranking)`.
 
     Takes a study, or counts (`count_pairs`), which allow everything but intervals.
     setting: see `Setting` (human, metrics, systems, aspect, group, aggregate, human_ties, ties, orders).

@@ -87,16 +87,13 @@ def agreement(
 ) -> Agreement:
     """How well each metric agrees with people, in every common statistic, with intervals and paired tests.
 
-    Per metric: `n` comparisons (item x pair of systems) rated by both; `sample_accuracy` (Favi-Score paper, Def. 11),
-    `system_accuracy` (Def. 10), `pairwise_accuracy` (Kocmi et al. 2021); Pearson, Spearman, Kendall tau-b over system
-    scores (`_system`), within items averaged over them (`_item`), over all outputs (`_global`); `acc_eq` with its
-    epsilon (Deutsch et al. 2023); `spa` (Thompson et al. 2024). Undefined is null, with a note.
+    The statistics and what each one means: `help(cu.Agreement)`. Undefined is null, with a note.
+    Sources: Favi-Score paper, Defs. 10 and 11; Kocmi et al. 2021; Deutsch et al. 2023; Thompson et al. 2024.
 
     Intervals: percentiles of a paired bootstrap over clusters of items, `resamples` shared by all metrics (0: none).
     Between metrics: difference, its interval from the same resamples, and a permutation p-value (clusters swapped
     between the two metrics after standardising) for the statistics in `compare_by`; not corrected for multiplicity.
-    `standing`: which metrics are above what guessing gets, and which are clearly worse than the best (Benjamini and
-    Hochberg at `alpha` over its comparisons).
+    Who is clearly worse than the best: Benjamini and Hochberg at `alpha` over its comparisons.
 
     setting: see `Setting` (human, metrics, systems, aspect, group, aggregate, human_ties, ties, orders).
 

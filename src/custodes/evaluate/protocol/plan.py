@@ -124,13 +124,7 @@ def plan(
     ('ideal': as in the paper's Appendix E; a pilot brings its own with `metrics`); the metric rates all `items` and
     `metric_items` more. `stopping` and `estimator` as in `protocol`; several are a row each.
 
-    `plan`: expected `annotations` a pair (and sd over replications), share of pairs `decided`; `correct` (the better
-    system found, or no difference where there is none), `inversion`, `omission`, `insertion`; `interval_width` of the
-    margin at the end; `saving`, the share of annotations saved against people alone under the same rule (null for
-    people). `power`: by `margin` and `annotations` of a pair annotated once and for all, the exact chance that people
-    alone find the better system (`power`) or the worse one (`wrong`), and `interval_width`. `saving`: `correlation` of
-    the metric's preferences with people's, and the share of annotations it saves an estimator of the margin, at most
-    (unlimited metric ratings) and with the ratings there are.
+    The power of people alone is exact, for a pair annotated once and for all. All tables and columns: `help(cu.Plan)`.
 
     Source: the protocol of Deriu et al. 2023 by simulation; savings by Angelopoulos et al. 2023 (variance 1 -
     correlation^2) with the limit of Dorner et al. 2025; the exact power is ours.

@@ -145,16 +145,9 @@ def protocol(
     below gamma/2, and is then closed. It ends when all is annotated, decided or paid. `stopping` says all this; several
     give a row each. What it is compared with is the same rule, by people alone, on everything.
 
-    `metrics` 'none' (the default) asks people alone; otherwise each metric helps. `estimator`: one or several of
-    mixture (default with metrics), human (default without), ppi, inversion, poststratified, naive, pooled. `ideal`:
-    also a simulated metric with the paper's confusion, on that many items beside the annotated ones.
-
-    `protocol`: `annotations` in all and as a `share` of what there is (mean over pairs); shares of pairs `correct`,
-    with `inversion`, `omission`, `insertion`; `kld` in nats, mean over pairs (null for estimators of the margin alone);
-    `null_error` (with `null`): false decisions per pair when the systems are permuted within every item. Each the mean
-    over `replications`, and `_sd` over them. `reference`: `decided`, the share of pairs that are decided on all
-    annotations, and `self_agreement`, how often these decisions come back on resampled clusters. `curve`: means by
-    round. `naive`: the error types of the metrics taken at their word. The result does not depend on `workers`.
+    `metrics` 'none' (the default) asks people alone; otherwise each metric helps. `estimator`: one or several. `ideal`:
+    a simulated metric with the paper's confusion. `null`: the systems are permuted within every item. The result does
+    not depend on `workers`. All tables and columns: `help(cu.Protocol)`.
 
     Source: Deriu et al. 2023, Algorithm 2, Tables 3 to 5, Appendix E; boundaries, futility, betting, null are ours.
 
