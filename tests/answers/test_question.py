@@ -53,7 +53,9 @@ def test_the_signature_names_every_argument_with_its_default() -> None:
         assert parameters[name].default == value
         assert parameters[name].kind is inspect.Parameter.KEYWORD_ONLY
     assert guess.__name__ == "guess"
-    assert guess.__doc__ == "A number below `most`."
+    assert (
+        guess.__doc__ == "A number below `most`.\n\nArguments of its own:\n\n- `most`: The largest.\n- `path`: A file."
+    )
 
 
 @pytest.mark.parametrize("name", QUESTIONS)

@@ -163,7 +163,7 @@ def test_a_view_says_the_names_where_it_has_no_labels() -> None:
 def test_help_of_a_result_names_every_column_that_it_declares() -> None:
     for result in RESULTS.values():
         told = result.__doc__ or ""
-        for name, table in result.declared().items():
-            assert f"`{name}`: {table.doc}" in told
-            for column in table.columns:
+        for name, own in result.declared().items():
+            assert f"`{name}`: {own.doc}" in told
+            for column in own.columns:
                 assert f"- `{', '.join(column.names)}`: {column.doc}" in told
