@@ -36,7 +36,8 @@ MOST_CELLS = 4_000_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """One aspect: `human` (items, systems) and `metric_scores` (metrics, items, systems), NaN where there is no score;
+    """One aspect: `persons` (people, items, systems), their mean `human` (items, systems) and `metric_scores` (metrics,
+    items, systems), NaN where there is no score;
     `preferences` with people first, then the metrics; `human_system` (systems,) and `metric_system` (metrics, systems)
     where the file gives system-level scores; `human_tie` the score difference up to which people tie in `acc_eq`;
     `epsilon` (metrics,) the tie threshold of each metric (NaN: verdicts, which carry their own ties)."""
@@ -45,6 +46,7 @@ class Comparison:
     design: Design
     people: tuple[str, ...]
     metrics: tuple[str, ...]
+    persons: Floats
     human: Floats
     metric_scores: Floats
     human_system: Floats
@@ -190,6 +192,7 @@ def _compare_aspect(study: Study, aspect: str, full: Setting) -> Comparison:
         design=design,
         people=people,
         metrics=metrics,
+        persons=persons,
         human=human,
         metric_scores=scores,
         human_system=mean_over_people(system_scores[: len(people), None])[0],

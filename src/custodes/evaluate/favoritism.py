@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Unpack
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.setting import Setting, at_least, between
-from custodes.answers.tables import View, count, flag, label, probability, score, share, table, with_interval
+from custodes.answers.tables import View, count, flag, label, p_value, probability, score, share, table, with_interval
 from custodes.answers.views import parts, titled, views
 from custodes.answers.wording import UNDEFINED
 from custodes.data.notes import Note
@@ -23,6 +23,7 @@ from custodes.data.study import Study
 from custodes.evaluate.comparison import Counted, counted, label_of
 from custodes.evaluate.edges import PAIR, crossed, written
 from custodes.evaluate.parallel import each
+from custodes.evaluate.partiality import DISFAVOURED, FAVOURED, UNTOLD, partiality_columns, partiality_notes
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats
@@ -42,34 +43,42 @@ CELLS = tuple(f"{human}_{metric}" for human in OUTCOMES for metric in OUTCOMES)
 SYSTEMS_ACROSS = 16
 """With more systems the table is not set with one column each."""
 
-EVEN_HANDED = (
-    "*: favoured. Errors of any noisy metric favour the weaker system; favi_even (--table systems) is what an"
-    " even-handed metric of the same accuracy would have"
+ERRORS = "Errors of any noisy metric favour the weaker system; what goes beyond that is partiality (--table partiality)"
+PARTIAL = (
+    "points of win rate that quality does not explain; *: beyond chance (Holm over metrics and systems), ?: cannot be"
+    " told"
 )
 
 
-def _matrices(frame: pl.DataFrame) -> Iterable[View]:
-    """Metric x system: the mean Favi-Score of each system against all others."""
+def _matrix(frame: pl.DataFrame, name: str, title: str, more: str, cell: Callable[[Mapping[str, Any]], str]) -> Any:
+    """Metric x system, a view an aspect; with many systems the table as it is."""
     made: list[View] = []
     for aspect, rows in parts(frame, "aspect"):
         systems = rows["system"].unique(maintain_order=True).to_list()
         if len(systems) > SYSTEMS_ACROSS:
-            made += views(replace(Favoritism.declared()["systems"], view=None), rows, "systems")
+            made += views(replace(Favoritism.declared()[name], view=None), rows, name)
             continue
-        cells = [
-            UNDEFINED if mean is None else f"{mean:+.2f}{'*' if clear else ''}"
-            for mean, clear in rows.select("favi", "favoured").iter_rows()
-        ]
+        cells = [cell(row) for row in rows.iter_rows(named=True)]
         metrics = rows["metric"].unique(maintain_order=True)
         made.append(
             View(
-                title=titled("favi of each system, mean against all others", aspect),
+                title=titled(title, aspect),
                 header=("metric", *systems),
                 rows=tuple((metric, *cells[i * len(systems) :][: len(systems)]) for i, metric in enumerate(metrics)),
                 numeric=(False, *[True] * len(systems)),
             )
         )
-    return [*made[:-1], *(replace(last, more=EVEN_HANDED) for last in made[-1:])]
+    return [*made[:-1], *(replace(last, more=more) for last in made[-1:])]
+
+
+def _favi_cell(row: Mapping[str, Any]) -> str:
+    return UNDEFINED if row["favi"] is None else f"{row['favi']:+.2f}"
+
+
+def _partiality_cell(row: Mapping[str, Any]) -> str:
+    if row["finding"] == UNTOLD:
+        return "?"
+    return UNDEFINED if row["partiality"] is None else f"{row['partiality']:+.1f}{'*' if row['finding'] else ''}"
 
 
 @result
@@ -82,7 +91,6 @@ class Favoritism(Result):
         "One row a metric: how one-sided its errors are, over all pairs of systems.",
         label("metric", "its name"),
         score("mean_abs_favi", "mean of |favi| over pairs", "Mean |Favi-Score|", interval=True, best="low"),
-        score("mean_abs_favi_chance", "what it would be if every error fell to either side by a coin", "By a coin"),
         score("std_abs_favi", "standard deviation of |favi| over pairs", "Spread"),
         share("sample_accuracy", "share of comparisons with the same sign as people's", best="high"),
         share(
@@ -99,7 +107,6 @@ class Favoritism(Result):
         count("n", "items rated by both people and metric", "n"),
         count("errors", "of these, where they differ"),
         score("favi", "Favi-Score, from -2 to 2; positive favours system_a", "Favi-Score (for A)", interval=True),
-        score("favi_even", "what an even-handed metric of the same accuracy would have", "Even-handed"),
         share("sample_accuracy", "on this pair"),
         flag("sign_agrees", "whether both margins have the same sign"),
         label("decision_human", "`+` system_a is better, `-` system_b, `=` not different: a sign test", "People"),
@@ -115,21 +122,36 @@ class Favoritism(Result):
         score("favi", "mean over all other systems; positive: favoured", "Mean Favi-Score"),
         score("favi_min", "the least of these", "Least"),
         score("favi_max", "the largest of these", "Largest"),
-        score("favi_even", "mean of the pairs' `favi_even`, turned to this system", "Even-handed", essential=False),
         count("opponents", "other systems against which the Favi-Score is defined", essential=False),
-        count(
-            "up",
-            f"of these, where errors clearly favour it: the interval excludes 0, {FEW_ERRORS} errors or more",
-            "Clearly for it",
-            essential=False,
+        view=lambda frame: _matrix(
+            frame, "systems", "favi of each system, mean against all others", ERRORS, _favi_cell
         ),
-        count("down", "where they clearly go against it", "Clearly against it", essential=False),
-        flag(
-            "favoured",
-            "clearly favoured by most opponents' errors, clearly against it by none, and by more than an even-handed"
-            " metric of the same accuracy would; null without errors",
+    )
+    partiality: pl.DataFrame = table(
+        "One row a metric and a system: is the metric partial to it, beyond what its accuracy, the link between people"
+        " and metric, and people's noise explain?",
+        label("metric", "its name"),
+        label("system", "a system"),
+        score(
+            "partiality",
+            "points of its win rate by the metric that its quality does not explain; positive: favoured",
+            "Points of win rate",
+            interval=True,
         ),
-        view=_matrices,
+        p_value("p_value", "of this metric and system alone; at most alpha where the interval leaves out 0", "p"),
+        p_value(
+            "p_adjusted",
+            "for all metrics and systems of the aspect (Holm), and for any one other system being partial instead",
+            "p, all tested",
+        ),
+        label(
+            "finding", f"`{FAVOURED}` or `{DISFAVOURED}` where `p_adjusted` is at most alpha; `{UNTOLD}`; else empty"
+        ),
+        label("reason", "why it cannot be told", essential=False),
+        count("rank_human", "the system's rank by people", "Rank by people"),
+        count("rank", "its rank by the metric", "Rank by metric"),
+        count("rank_without", "its rank by the metric without the partiality", "Without it"),
+        view=lambda frame: _matrix(frame, "partiality", "partiality to each system", PARTIAL, _partiality_cell),
     )
     confusion: pl.DataFrame = table(
         "The nine counts of a metric and a pair of systems.",
@@ -154,14 +176,15 @@ def favoritism(
     """The Favi-Score of every metric for every pair of systems, with its uncertainty and what it does to decisions.
 
     The Favi-Score of a pair lies in [-2, 2], positive where errors favour `system_a`. Errors of any noisy metric favour
-    the weaker system, so each stands beside that of an even-handed metric of the same accuracy: what goes beyond it is
-    partial to a system. Intervals of pairs are of the posterior over the six kinds of error (`resamples` draws), those
-    of metrics from resampled clusters; decisions are sign tests at `alpha` on the items both rated. All tables and
-    columns: `help(cu.Favoritism)`.
+    the weaker system, so the table `partiality` tests what goes beyond: does the metric place a system off the curve of
+    metric over people on which the others lie? Intervals of pairs are of the posterior over the six kinds of error
+    (`resamples` draws), those of metrics from resampled clusters; decisions are sign tests at `alpha` on the items both
+    rated. All tables and columns: `help(cu.Favoritism)`.
 
-    Takes a study, or counts (`count_pairs`), which allow everything but the intervals of `metrics`.
+    Takes a study, or counts (`count_pairs`), which allow everything but the intervals of `metrics`
+    and `partiality`.
     setting: see `Setting` (human, metrics, systems, aspect, group, aggregate, human_ties, ties, orders).
-    Source: Favi-Score paper, Definitions 4 to 11, Lemmas 1 and 2; intervals, flips and both reference levels are ours.
+    Source: Favi-Score paper, Definitions 4 to 11, Lemmas 1 and 2; intervals, flips and partiality are ours.
 
     >>> import custodes as cu
     >>> result = cu.favoritism(cu.read("demo"), metrics="judge*", resamples=200)
@@ -185,7 +208,6 @@ def _answer(
     n, errors, scores = paired.sum(axis=(2, 3)), favi.errors(paired), favi.favi_score(paired)
     posterior = favi.favi_posterior(paired, confidence=confidence, draws=resamples, rng=rng)
     ends = {"favi": scores, "favi_low": posterior.low, "favi_high": posterior.high}
-    even = favi.even_handed_favi(paired)
     human, metric = paired.sum(axis=3), paired.sum(axis=2)
     agrees = np.where(n > 0, np.equal(*(np.sign(own[..., 0] - own[..., 2]) for own in (human, metric))), np.nan)
     keys = {
@@ -194,12 +216,14 @@ def _answer(
         "system_b": counts.system_b * len(counts.metrics),
     }
     sizes = np.abs(scores)
+    partial_to: dict[str, Any] = {}
+    if part.comparison is not None:
+        partial_to = partiality_columns(part.comparison, alpha=test.alpha, confidence=confidence)
     tables = Favoritism.part(
         part.aspect,
         metrics={
             "metric": counts.metrics,
             **with_interval("mean_abs_favi", _mean_sizes(part, sizes, resamples, rng), confidence),
-            "mean_abs_favi_chance": mean_of_defined(favi.size_by_chance(paired)),
             "std_abs_favi": np.sqrt(mean_of_defined((sizes - mean_of_defined(sizes)[:, None]) ** 2)),
             "sample_accuracy": favi.sample_accuracy(paired.sum(axis=1)),
             "system_accuracy": mean_of_defined(agrees),
@@ -209,7 +233,6 @@ def _answer(
             "n": n,
             "errors": errors,
             **ends,
-            "favi_even": even,
             "sample_accuracy": favi.sample_accuracy(paired),
             "sign_agrees": agrees,
             "decision_human": written(test.decisions(human)),
@@ -221,39 +244,24 @@ def _answer(
                 "",
             ),
         },
-        systems=_systems(counts, even, errors >= FEW_ERRORS, **ends),
+        systems=_systems(counts, scores),
+        partiality=partial_to,
         confusion=keys | {cell: paired[..., i // 3, i % 3] for i, cell in enumerate(CELLS)},
     )
-    return tables, [*part.notes, *_error_notes(part.aspect, n, errors)]
+    notes = partiality_notes(part.comparison, part.aspect, partial_to)
+    return tables, [*part.notes, *notes, *_error_notes(part.aspect, n, errors)]
 
 
-def _systems(
-    counts: PairCounts, even: Floats, solid: NDArray[np.bool_], *, favi: Floats, favi_low: Floats, favi_high: Floats
-) -> dict[str, Any]:
+def _systems(counts: PairCounts, favi: Floats) -> dict[str, Any]:
     """Each system against every other one; what is said of a pair is turned for its second system."""
-    above, below = solid & (favi_low > 0), solid & (favi_high < 0)
-    systems, (versus, versus_even, up, down) = crossed(
-        counts.system_a,
-        counts.system_b,
-        np.stack([favi, even, above, below]),
-        np.stack([-favi, -even, below, above]),
-    )
-    defined = np.isfinite(versus)
-    opponents, n_up, n_down = defined.sum(axis=-1), np.nansum(up, axis=-1), np.nansum(down, axis=-1)
-    mean = mean_of_defined(versus)
-    # Even-handed against the same opponents: where there are no errors, some may yet be expected.
-    beyond = mean > mean_of_defined(np.where(defined, versus_even, np.nan))
+    systems, versus = crossed(counts.system_a, counts.system_b, favi, -favi)
     return {
         "metric": np.repeat(counts.metrics, len(systems)),
         "system": systems * len(counts.metrics),
-        "favi": mean,
+        "favi": mean_of_defined(versus),
         "favi_min": np.fmin.reduce(versus, axis=-1),
         "favi_max": np.fmax.reduce(versus, axis=-1),
-        "favi_even": mean_of_defined(versus_even),
-        "opponents": opponents,
-        "up": n_up,
-        "down": n_down,
-        "favoured": np.where(opponents > 0, (2 * n_up > opponents) & (n_down == 0) & beyond, np.nan),
+        "opponents": np.isfinite(versus).sum(axis=-1),
     }
 
 

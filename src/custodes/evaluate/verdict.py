@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Literal, Unpack
 
 import polars as pl
@@ -18,7 +19,8 @@ from custodes.evaluate.agreement.agreement import Agreement, agreement
 from custodes.evaluate.agreement.standing import ORDERING
 from custodes.evaluate.check import Check, check
 from custodes.evaluate.comparison import HUMAN
-from custodes.evaluate.favoritism import FEW_ERRORS, Favoritism, favoritism
+from custodes.evaluate.favoritism import Favoritism, favoritism
+from custodes.evaluate.partiality import DISFAVOURED, FAVOURED, UNTOLD
 from custodes.evaluate.ranking import Ranking, ranking
 from custodes.progress import Progress, silent
 
@@ -47,7 +49,7 @@ class Verdict(Result):
         label("system", "the system that it is about", essential=False),
         score(
             "value",
-            "the number behind it: agreement, Favi-Score, or share of decisions",
+            "the number behind it: agreement, points of win rate, or share of decisions",
             interval=True,
             essential=False,
         ),
@@ -158,10 +160,10 @@ class _View:
         return any(row["value_low"] is not None for row in self.standing)
 
     @property
-    def favoured(self) -> list[Row]:
-        """Metric and system that it clearly favours, furthest beyond an even-handed metric first."""
-        beyond = pl.col("favi") - pl.col("favi_even").clip(lower_bound=0)
-        return self.favi["systems"].filter("favoured").sort(beyond, descending=True, maintain_order=True).to_dicts()
+    def partial(self) -> list[Row]:
+        """Metric and system that it is partial to (or against), the clearest first."""
+        found = self.favi["partiality"].filter(pl.col("finding").is_in([FAVOURED, DISFAVOURED]))
+        return found.sort("p_adjusted", "p_value", maintain_order=True).to_dicts()
 
 
 def leaders(agreement: Agreement) -> dict[str, list[str]]:
@@ -250,35 +252,47 @@ def _only(labels: Sequence[str]) -> str:
 
 
 def _favours(view: _View) -> Iterator[_Statement]:
-    consensus = view.decided["consensus"].filter(pl.col("position").is_not_null(), rater=HUMAN)
-    places = dict(consensus.select("system", "position").iter_rows())
     uninformed = {*view.side("unclear"), *view.side("below")}
     # One system a metric; leaders first, whom a reader would otherwise trust.
-    shown = list({row["metric"]: row for row in reversed(view.favoured) if row["metric"] not in uninformed}.values())[
-        ::-1
-    ]
-    shown.sort(key=lambda row: row["metric"] not in view.leaders)
-    for row in shown[:MOST_NAMED]:
-        place = places.get(row["system"])
-        where = f", number {place} of {len(places)} by people" if place else ""
-        against = "its only opponent" if row["opponents"] == 1 else f"{row['up']} of {row['opponents']} others"
+    shown: dict[str, Row] = {}
+    for row in sorted(view.partial, key=lambda row: row["metric"] not in view.leaders):
+        if row["metric"] not in uninformed:
+            shown.setdefault(row["metric"], row)
+    for row in [*shown.values()][:MOST_NAMED]:
+        favoured = row["finding"] == FAVOURED
+        size = with_ends(row, "partiality", shown=partial(number, digits=1))
         text = (
-            f"When {row['metric']} errs, it errs for {row['system']}{where}: Favi-Score {number(row['favi'])} on"
-            f" average ({number(row['favi_min'])} to {number(row['favi_max'])} over opponents), clearly above 0 against"
-            f" {against}; an even-handed metric of its accuracy would have {number(row['favi_even'])}."
+            f"{row['metric']} {'favours' if favoured else 'is against'} {row['system']}, number {row['rank_human']} by"
+            f" people, beyond what quality and noise explain: {size} points of win rate. It ranks it"
+            f" {row['rank']}{_without(row)}."
         )
-        yield _Statement(kind="favours", text=text, rater=row["metric"], system=row["system"], value=row["favi"])
-    rated = view.favi["metrics"].filter(pl.col("mean_abs_favi_low").is_not_null())
-    beyond = rated.filter(pl.col("mean_abs_favi_low") > pl.col("mean_abs_favi_chance"))["metric"].to_list()
-    if rated.height:
-        text = f"{len(beyond)} of {plural(rated.height, 'metric')} err more one-sidedly than by a coin"
-        fair = [name for name in rated["metric"] if name not in beyond]
-        text += f"; not so for {names(fair)}." if fair and beyond else "."
-        if len(shown) > MOST_NAMED:
-            text += f" {plural(len(shown), 'metric')} clearly favour some system, beyond what noise explains."
+        ends = {f"value{end}": row[f"partiality{end}"] for end in ("", "_low", "_high")}
+        yield _Statement(
+            kind="favours", text=text, rater=row["metric"], system=row["system"], p_value=row["p_adjusted"], **ends
+        )
+    told = view.favi["partiality"].filter(pl.col("partiality").is_not_null())
+    if not told.height:
+        reasons = names(view.favi["partiality"]["reason"].unique(maintain_order=True).to_list())
+        yield _Statement(
+            kind="favours",
+            text=f"Whether a metric is partial to a system cannot be told{': ' if reasons else ''}{reasons}.",
+        )
+    elif not view.partial:
+        text = "No metric is found to be partial to a system"
+        if untold := view.favi["partiality"].filter(finding=UNTOLD)["system"].unique(maintain_order=True).to_list():
+            text += f"; of {names(untold)} it cannot be told"
+        yield _Statement(kind="favours", text=f"{text}.")
+    elif len(shown) > MOST_NAMED or len(view.partial) > len(shown):
+        metrics = {row["metric"] for row in view.partial}
+        of_all = plural(told["metric"].n_unique(), "metric")
+        text = f"In all, {len(metrics)} of {of_all} favour or are against some system."
         yield _Statement(kind="favours", text=text)
-    elif not shown:
-        yield _Statement(kind="favours", text="No metric clearly favours one system beyond what noise explains.")
+
+
+def _without(row: Row) -> str:
+    if row["rank_without"] == row["rank"]:
+        return ", and would without that too"
+    return f"; without that it would be {row['rank_without']}"
 
 
 def _flips(view: _View) -> Iterator[_Statement]:
@@ -315,13 +329,6 @@ def _uncertain(view: _View) -> Iterator[_Statement]:
     undecided = view.people.filter(decision="=").height
     if undecided and not view.sided:
         texts.append(f"People themselves do not decide {undecided} of {plural(view.people.height, 'system pair')}.")
-    tables = view.favi["pairs"].filter(pl.col("n") > 0)
-    few = tables.filter(pl.col("errors") < FEW_ERRORS).height
-    if few and not view.sided:
-        texts.append(
-            f"{few} of {tables.height} Favi-Scores rest on fewer than {FEW_ERRORS} errors, too few to say who is"
-            " favoured."
-        )
     if view.standing and not view.bounded:
         texts.append("There are no intervals, so no difference here is known to be more than chance.")
     elif view.leaders[1:]:
@@ -348,14 +355,19 @@ def _overall(views: Sequence[_View]) -> Iterator[_Statement]:
             text=f"{names(nowhere)}: on no aspect clearly better than knowing nothing.",
             rater=_only(nowhere),
         )
-    favour = [{(row["metric"], row["system"]): row["favi"] for row in v.favoured} for v in views if not v.sided]
-    last = {pair: value for own in favour for pair, value in own.items()}
+    favour = [
+        {(row["metric"], row["system"], row["finding"]): abs(row["partiality"]) for row in view.partial}
+        for view in views
+        if not view.sided
+    ]
+    last = {found: size for own in favour for found, size in own.items()}
     constant = sorted(
-        (pair for pair in last if pair[0] in informed and all(pair in own for own in favour)),
-        key=lambda pair: (-last[pair], pair),
+        (found for found in last if found[0] in informed and all(found in own for own in favour)),
+        key=lambda found: (-last[found], found),
     )
-    for metric, system in constant[:MOST_NAMED]:
-        text = f"{metric} favours {system} on {_all(len(favour))}: its errors go that way against most others."
+    for metric, system, finding in constant[:MOST_NAMED]:
+        verb = "favours" if finding == FAVOURED else "is against"
+        text = f"{metric} {verb} {system} on {_all(len(favour))}."
         yield _Statement(kind="favours", text=text, rater=metric, system=system)
     if len(constant) > MOST_NAMED:
         more = plural(len(constant) - MOST_NAMED, "more pair")

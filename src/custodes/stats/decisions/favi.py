@@ -60,40 +60,6 @@ def favi_score(counts: NDArray[Any]) -> NDArray[np.float64]:
     return ratio(np.einsum("...hm,hm->...", counts, ERROR_COST), errors(counts))
 
 
-def size_by_chance(counts: NDArray[Any]) -> NDArray[np.float64]:
-    """Expected |favi| if each error of a pair favoured either system with equal probability: (..., 3, 3) -> (...).
-
-    Phi is then a mean of E independent terms +-|W|, close to normal with variance sum(W^2 C) / E^2.
-
-    >>> round(float(size_by_chance(np.array([[90, 10, 0], [0, 100, 0], [10, 0, 90]]))), 3)
-    0.282
-
-    Source: ours.
-    """
-    return ratio(np.sqrt(2 / np.pi * (ERROR_COST**2 * counts).sum(axis=(-2, -1))), errors(counts))
-
-
-def even_handed_favi(counts: NDArray[Any]) -> NDArray[np.float64]:
-    """The Favi-Score a metric as accurate but even-handed would have: counts (..., pairs, 3, 3) -> (..., pairs).
-
-    Errors of any noisy metric favour the system that people like less, by regression to the middle. Here each metric's
-    channel P(metric | human) is pooled over all its pairs and over both orientations, so that it treats any two
-    systems alike, and is applied to people's outcome of each pair. A Favi-Score beyond it is partial to the system.
-    A reference, not a test: it takes errors to be as frequent on distant pairs of systems as on close ones, so a metric
-    that errs less on distant pairs stays below it. NaN where no error is expected or nothing was rated.
-
-    >>> table = np.array([[[60, 0, 40], [0, 0, 0], [20, 0, 30]]])
-    >>> even_handed_favi(table).round(3).tolist()
-    [-0.667]
-
-    Source: ours.
-    """
-    symmetric = (counts + counts[..., ::-1, ::-1]).sum(axis=-3)
-    # Outcomes that people never gave in any pair have no channel, and none is needed.
-    channel = np.nan_to_num(ratio(symmetric, symmetric.sum(axis=-1, keepdims=True)))
-    return favi_score(counts.sum(axis=-1, keepdims=True) * channel[..., np.newaxis, :, :])
-
-
 def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: np.random.Generator) -> FaviPosterior:
     """Credible interval of the Favi-Score and the probability of a flipped decision: counts (..., 3, 3).
 

@@ -1,0 +1,97 @@
+"""Partiality of every metric to every system, with names: the table of `favoritism`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from custodes.data.notes import Note, noted
+from custodes.evaluate.comparison import Comparison, label_of
+from custodes.stats.arrays import Floats, Ints
+from custodes.stats.decisions.partiality import (
+    FEWEST_SYSTEMS,
+    FEWEST_UNITS,
+    Placement,
+    Untold,
+    partiality,
+    score_placement,
+    sign_placement,
+    win_rate_without,
+)
+
+UNTOLD = "cannot be told"
+FAVOURED, DISFAVOURED = "favoured", "disfavoured"
+
+REASONS: Mapping[Untold, str] = {
+    Untold.TOLD: "",
+    Untold.FEW_SYSTEMS: f"fewer than {FEWEST_SYSTEMS} systems of like quality",
+    Untold.FEW_UNITS: f"seen on fewer than {FEWEST_UNITS} items or clusters",
+    Untold.APART: "no other system is of like quality",
+    Untold.UNCONNECTED: "shares no items with the other systems",
+}
+
+
+def partiality_columns(comparison: Comparison, *, alpha: float, confidence: float) -> dict[str, Any]:
+    """The columns of `Favoritism.partiality`; a family of tests is all metrics and systems of one aspect."""
+    placements = [_placement(comparison, m) for m in range(len(comparison.metrics))]
+    found = partiality(placements, alpha=alpha, confidence=confidence)
+    sizes = {
+        name: np.stack([win_rate_without(own, shift) for own, shift in zip(placements, shifts, strict=True)], axis=1)
+        for name, shifts in (("", found.shift), ("_low", found.low), ("_high", found.high))
+    }
+    known = np.isfinite(found.shift)
+    named = found.p_adjusted <= alpha
+    finding = np.select([found.untold > 0, named & (found.shift > 0), named], [UNTOLD, FAVOURED, DISFAVOURED], "")
+    _, rank, without = sizes[""]
+    met = np.stack([own.units > 0 for own in placements])
+    order = np.stack([_ranks(own.human) for own in placements])
+    return {
+        "metric": np.repeat(comparison.metrics, len(comparison.systems)),
+        "system": comparison.systems * len(comparison.metrics),
+        **{f"partiality{end}": np.where(known, 100 * own[0], np.nan) for end, own in sizes.items()},
+        "p_value": found.p_value,
+        "p_adjusted": found.p_adjusted,
+        "finding": finding.ravel().tolist(),
+        "reason": [REASONS[Untold(code)] for code in found.untold.ravel().tolist()],
+        "rank_human": np.where(met, order, np.nan),
+        "rank": np.where(met, rank, np.nan),
+        "rank_without": np.where(known, without, np.nan),
+    }
+
+
+def partiality_notes(comparison: Comparison | None, aspect: str, columns: Mapping[str, Any]) -> list[Note]:
+    """What a reader of the table must know."""
+    if comparison is None:
+        message = "counts do not say which comparisons share an item, so partiality cannot be tested: give the study"
+        return noted(("partiality-counts", True, message), aspect=aspect)
+    blind = len(comparison.persons) < 2 or not (np.isfinite(comparison.persons).sum(axis=0) > 1).any()
+    return noted(
+        (
+            "partiality-one-rating",
+            blind,
+            f"nobody rated an output twice{label_of(aspect)}, so people's noise is unknown: the test of partiality lets"
+            " the link between people and metric bend freely, and finds less",
+        ),
+        (
+            "partiality-untold",
+            columns["finding"].count(UNTOLD),
+            f"{columns['finding'].count(UNTOLD)} of {len(columns['finding'])} metric x system pairs"
+            f"{label_of(aspect)}: partiality cannot be told (see the column `reason`)",
+        ),
+        aspect=aspect,
+    )
+
+
+def _placement(comparison: Comparison, m: int) -> Placement:
+    """By scores where people and metric both gave them, else by verdicts."""
+    scores = comparison.metric_scores[m]
+    if (np.isfinite(comparison.human) & np.isfinite(scores)).any():
+        return score_placement(comparison.persons, scores, units=comparison.design.units)
+    design = comparison.design
+    return sign_placement(comparison.human_signs, comparison.metric_signs[m], design.pairs, units=design.units)
+
+
+def _ranks(places: Floats) -> Ints:
+    return np.asarray(1 + (places[None, :] > places[:, None] + 1e-12).sum(axis=1))
