@@ -68,14 +68,16 @@ def test_the_planted_truth_of_the_demo_is_found(results: dict[str, Any]) -> None
     # custodes.data.simulate.demo_simulation plants these: selfeval favours Dogwood, noise sees nothing
     result = told(results)
     assert "noise" in said(result, "coherence", "chance")
-    assert "When selfeval errs, it errs for Dogwood" in said(result, "coherence", "favours")
+    assert "selfeval favours Dogwood, number 4 by people" in said(result, "coherence", "favours")
     assert "People find Aster better than Dogwood; selfeval says the opposite." in said(result, "coherence", "flips")
     assert "selfeval favours Dogwood on both aspects" in said(result, "", "favours")
     # errors of noise lift the weakest system against every other one, and that is no favour
     noise = results["favoritism"].systems.filter(metric="noise", system="Fir", aspect="coherence").row(0, named=True)
     assert noise["favi_min"] > 0
-    favoured = set(result.verdict.filter(pl.col("system") != "", kind="favours")["rater"])
-    assert not favoured & {"noise", "overlap", "overlap-stem", "distance"}
+    # on coherence nobody else is accused; on fluency those that rate the mean of both aspects may well be
+    assert set(result.verdict.filter(pl.col("system") != "", kind="favours", aspect="coherence")["rater"]) == {
+        "selfeval"
+    }
 
 
 def test_numbers_and_tests_stand_beside_their_sentence(results: dict[str, Any]) -> None:
@@ -185,17 +187,27 @@ def test_one_sided_people_silence_favoritism_and_decisions(results: dict[str, An
     assert said(result, "coherence", "favours")
 
 
-def test_a_favour_beyond_most_opponents_is_told_of_few_metrics(results: dict[str, Any]) -> None:
+def test_partiality_is_told_of_few_metrics_and_of_none(results: dict[str, Any]) -> None:
     favoritism = results["favoritism"]
-    none = replace(favoritism, systems=favoritism.systems.with_columns(favoured=pl.lit(False)))
-    without = told(results, favoritism=none)
-    assert "When " not in said(without, "coherence", "favours")
+
+    def finding(value: str, **more: Any) -> Any:
+        return replace(favoritism, partiality=favoritism.partiality.with_columns(finding=pl.lit(value), **more))
+
+    without = told(results, favoritism=finding(""))
+    assert said(without, "coherence", "favours") == "No metric is found to be partial to a system."
     assert "both aspects" not in said(without, "", "favours")
-    every = replace(favoritism, systems=favoritism.systems.with_columns(favoured=pl.lit(True)))
+    every = finding("favoured")
     rows = told(results, favoritism=every).verdict.filter(pl.col("system") != "", aspect="coherence", kind="favours")
     assert rows.height == 3
     assert rows["rater"].n_unique() == 3
     assert "noise" not in rows["rater"]  # it is not trusted anyway
+    assert "In all, 7 of 7 metrics favour or are against some system." in said(
+        told(results, favoritism=every), "coherence", "favours"
+    )
+    untold = finding("cannot be told", partiality=pl.lit(None, pl.Float64), reason=pl.lit("too few"))
+    assert said(told(results, favoritism=untold), "coherence", "favours") == (
+        "Whether a metric is partial to a system cannot be told: too few."
+    )
 
 
 def test_a_study_of_one_aspect_has_no_summary_over_aspects() -> None:

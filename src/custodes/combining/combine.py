@@ -93,7 +93,6 @@ class Combine(Result):
         " outputs of one item, or with `folds='system'`.",
         label("method", "as above", "Way of combining"),
         score("mean_abs_favi", "mean of |favi| over pairs of systems", "Mean |Favi-Score|", interval=True),
-        score("mean_abs_favi_chance", "what it would be if every error fell to either side by a coin", "By a coin"),
         share("sample_accuracy", "as in `agreement`", best="high"),
     )
     weights: pl.DataFrame = table(

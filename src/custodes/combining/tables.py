@@ -106,7 +106,7 @@ def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator)
         name=of.study.name,
     )
     made = favoritism(study, confidence=terms.confidence, resamples=terms.resamples, rng=rng).metrics
-    kept = ("mean_abs_favi", "mean_abs_favi_low", "mean_abs_favi_high", "mean_abs_favi_chance", "sample_accuracy")
+    kept = ("mean_abs_favi", "mean_abs_favi_low", "mean_abs_favi_high", "sample_accuracy")
     return {"method": made["metric"], **{name: made[name] for name in kept}}, []
 
 

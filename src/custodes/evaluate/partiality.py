@@ -29,6 +29,7 @@ REASONS: Mapping[Untold, str] = {
     Untold.FEW_SYSTEMS: f"fewer than {FEWEST_SYSTEMS} systems of like quality",
     Untold.FEW_UNITS: f"seen on fewer than {FEWEST_UNITS} items or clusters",
     Untold.APART: "no other system is of like quality",
+    Untold.LEVEL: "people or the metric find all systems alike",
     Untold.UNCONNECTED: "shares no items with the other systems",
 }
 

@@ -25,7 +25,7 @@ from custodes.plots.complementarity import (
 from custodes.plots.confusion import confusion_matrix
 from custodes.plots.correction import correction_margins, pair_outcome
 from custodes.plots.decisions import error_types
-from custodes.plots.favoritism import favoritism_and_accuracy, favoritism_by_system, favoritism_map
+from custodes.plots.favoritism import favoritism_and_accuracy, favoritism_by_system, favoritism_map, partiality_map
 from custodes.plots.paths import forward_path, lasso_paths
 from custodes.plots.plan import power_curve
 from custodes.plots.protocol import budget_curve
@@ -57,6 +57,7 @@ __all__ = [
     "lasso_paths",
     "method_comparison",
     "pair_outcome",
+    "partiality_map",
     "power_curve",
     "prediction_bars",
     "pruning_curve",

@@ -316,9 +316,6 @@ def favoured(data: Any, result: Combine) -> Any:
         base.transform_filter("isValid(datum.mean_abs_favi_low)")
         .mark_rule(opacity=0.5)
         .encode(x=x, y=y("mean_abs_favi_low:Q"), y2="mean_abs_favi_high:Q", color=colour),
-        base.mark_tick(orient="horizontal", size=12, thickness=2, opacity=0.8).encode(
-            x=x, y=y("mean_abs_favi_chance:Q"), color=colour, tooltip=tooltip
-        ),
         base.mark_point(opacity=1).encode(x=x, y=y("mean_abs_favi:Q"), color=colour, shape=shape, tooltip=tooltip),
     ).properties(height=HEIGHT)
 

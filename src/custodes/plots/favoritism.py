@@ -109,14 +109,79 @@ def favoritism_map(result: Favoritism, *, aspect: str | None = None, dark: bool 
     return theme.themed(heat_map(theme.inline(rows)), dark=dark, title=titled("Mean Favi-Score", aspect))
 
 
+def partiality_map(result: Favoritism, *, aspect: str | None = None, dark: bool = False) -> alt.TopLevelMixin:
+    """Metric by system: points of win rate that quality does not explain; orange favoured, blue disfavoured.
+
+    Bold with a star: beyond chance, all metrics and systems tested together. A question mark: cannot be told. Colour is
+    full at -30 and 30 points.
+
+    >>> import custodes as cu
+    >>> result = cu.favoritism(cu.read("demo"), resamples=50)
+    >>> len(partiality_map(result, aspect="fluency").to_dict()["layer"])
+    3
+    """
+    rows, aspect = of_aspect(result.partiality, aspect, who="partiality_map")
+    return theme.themed(partial_map(theme.inline(rows)), dark=dark, title=titled("Partiality", aspect))
+
+
 def heat_map(data: Any) -> Any:
     """Rows of `Favoritism.systems`."""
-    base = (
-        alt.Chart(data)
-        .transform_filter("isValid(datum.favi)")
-        .transform_calculate(size="abs(datum.favi)")
+    base = _by_metric_and_system(alt.Chart(data).transform_filter("isValid(datum.favi)"), "favi")
+    tooltip = [
+        alt.Tooltip("metric:N"),
+        alt.Tooltip("system:N"),
+        alt.Tooltip("favi:Q", format=".3f", title="mean Favi-Score"),
+        alt.Tooltip("favi_min:Q", format=".2f", title="least"),
+        alt.Tooltip("favi_max:Q", format=".2f", title="largest"),
+    ]
+    return alt.layer(
+        base.mark_rect().encode(color=_diverging("favi", 1), tooltip=tooltip),
+        base.mark_text(fontSize=9).encode(text=alt.Text("favi:Q", format="+.2f"), tooltip=tooltip),
+    ).properties(width=alt.Step(40), height=alt.Step(theme.ROW))
+
+
+def partial_map(data: Any) -> Any:
+    """Rows of `Favoritism.partiality`."""
+    found = "datum.finding === 'favoured' || datum.finding === 'disfavoured'"
+    words = f"isValid(datum.partiality) ? format(datum.partiality, '+.0f') + ({found} ? '*' : '') : '?'"
+    base = _by_metric_and_system(alt.Chart(data).transform_calculate(words=words), "partiality")
+    tooltip = [
+        alt.Tooltip("metric:N"),
+        alt.Tooltip("system:N"),
+        alt.Tooltip("partiality:Q", format="+.1f", title="points of win rate"),
+        alt.Tooltip("partiality_low:Q", format="+.1f", title="low"),
+        alt.Tooltip("partiality_high:Q", format="+.1f", title="high"),
+        alt.Tooltip("p_adjusted:Q", format=".2g", title="p, all tested"),
+        alt.Tooltip("finding:N"),
+        alt.Tooltip("reason:N"),
+        alt.Tooltip("rank_human:Q", title="rank by people"),
+        alt.Tooltip("rank:Q", title="rank by the metric"),
+        alt.Tooltip("rank_without:Q", title="rank without it"),
+    ]
+    return alt.layer(
+        base.transform_filter("isValid(datum.partiality)")
+        .mark_rect()
+        .encode(color=_diverging("partiality", 30), tooltip=tooltip),
+        base.transform_filter(f"!({found})")
+        .mark_text(fontSize=9, opacity=0.75)
+        .encode(text="words:N", tooltip=tooltip),
+        base.transform_filter(found).mark_text(fontSize=10, fontWeight="bold").encode(text="words:N", tooltip=tooltip),
+    ).properties(width=alt.Step(40), height=alt.Step(theme.ROW))
+
+
+def _diverging(field: str, full: float) -> Any:
+    """Orange above 0, blue below, full at `full`."""
+    domain = [end * full for end in theme.DIVERGING_DOMAIN]
+    scale = alt.Scale(domain=domain, range=list(theme.DIVERGING_RANGE), clamp=True, interpolate="rgb")
+    return alt.Color(f"{field}:Q", scale=scale, legend=None)
+
+
+def _by_metric_and_system(chart: Any, field: str) -> Any:
+    """Metrics below each other, the one with the largest value first; systems beside each other, the highest first."""
+    return (
+        chart.transform_calculate(size=f"abs(datum.{field})")
         .transform_joinaggregate(largest="max(size)", groupby=["metric"])
-        .transform_joinaggregate(centre="mean(favi)", groupby=["system"])
+        .transform_joinaggregate(centre=f"mean({field})", groupby=["system"])
         .encode(
             x=alt.X(
                 "system:N",
@@ -134,31 +199,12 @@ def heat_map(data: Any) -> Any:
             y=alt.Y("metric:N", sort=alt.EncodingSortField(field="largest", op="max", order="descending")),
         )
     )
-    colour = alt.Color(
-        "favi:Q",
-        title="Favi-Score",
-        scale=alt.Scale(
-            domain=list(theme.DIVERGING_DOMAIN), range=list(theme.DIVERGING_RANGE), clamp=True, interpolate="rgb"
-        ),
-        legend=None,
-    )
-    tooltip = [
-        alt.Tooltip("metric:N"),
-        alt.Tooltip("system:N"),
-        alt.Tooltip("favi:Q", format=".3f", title="mean Favi-Score"),
-        alt.Tooltip("favi_min:Q", format=".2f", title="least"),
-        alt.Tooltip("favi_max:Q", format=".2f", title="largest"),
-    ]
-    return alt.layer(
-        base.mark_rect().encode(color=colour, tooltip=tooltip),
-        base.mark_text(fontSize=9).encode(text=alt.Text("favi:Q", format="+.2f"), tooltip=tooltip),
-    ).properties(width=alt.Step(40), height=alt.Step(theme.ROW))
 
 
 def favoritism_and_accuracy(
     result: Favoritism, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """How often a metric errs against how one-sided its errors are; a grey tick is what errors by a coin would give.
+    """How often a metric errs against how one-sided its errors are.
 
     >>> import custodes as cu
     >>> result = cu.favoritism(cu.read("demo"), resamples=50)
@@ -185,9 +231,6 @@ def accuracy_scatter(data: Any) -> Any:
         base.transform_filter("isValid(datum.mean_abs_favi_low)")
         .mark_rule(color=theme.VERMILION, opacity=0.35)
         .encode(x=accuracy, y=alt.Y("mean_abs_favi_low:Q"), y2="mean_abs_favi_high:Q"),
-        base.mark_tick(color=theme.GREY, orient="horizontal", size=12, thickness=2).encode(
-            x=accuracy, y=alt.Y("mean_abs_favi_chance:Q"), tooltip=tooltip
-        ),
         base.mark_point(color=theme.VERMILION, opacity=1).encode(x=accuracy, y=size, tooltip=tooltip),
         named.mark_text(align="left", dx=7, dy=-5).encode(x=accuracy, y=size, text="metric:N", tooltip=tooltip),
     ).properties(height=300)
@@ -207,7 +250,6 @@ def against_accuracy(data: Any, who: str) -> tuple[Any, Any, list[alt.Tooltip]]:
         alt.Tooltip("mean_abs_favi:Q", format=".2f", title="mean |Favi-Score|"),
         alt.Tooltip("mean_abs_favi_low:Q", format=".2f", title="low"),
         alt.Tooltip("mean_abs_favi_high:Q", format=".2f", title="high"),
-        alt.Tooltip("mean_abs_favi_chance:Q", format=".2f", title="if errors fell by a coin"),
     ]
     known = "isValid(datum.mean_abs_favi) && isValid(datum.sample_accuracy)"
     return alt.Chart(data).transform_filter(known), axis, tooltip

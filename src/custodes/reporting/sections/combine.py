@@ -82,10 +82,8 @@ def _favoritism(result: Combine, of_aspect: str) -> Figure:
         id="combine-favoritism",
         title=f"Whom a combination favours, beside its accuracy{of_aspect}",
         caption="To the right: more comparisons of systems decided as people do. Upwards: larger mean |Favi-Score| of "
-        "the errors. Tick: what errors by a coin would give, which is larger where errors are fewer; read each point "
-        "against its own tick.",
-        alt="Points of the mean |Favi-Score| of errors against sample accuracy, with what errors by a coin would give, "
-        "for every way of combining.",
+        "the errors, which fewer errors raise by chance alone.",
+        alt="Points of the mean |Favi-Score| of errors against sample accuracy, for every way of combining.",
         spec=spec_of(favoured(empty_rows(), result).properties(width="container")),
         table="combine.favoritism",
         where=CHOSEN,
@@ -187,13 +185,13 @@ def _others(own: pl.DataFrame) -> str:
 
 
 def errors(result: Combine) -> list[tuple[str, str]]:
-    """For each aspect: accuracy, mean |Favi-Score| and its level by a coin, of that combination and the single metric.
+    """For each aspect: accuracy and mean |Favi-Score| of that combination and the single metric.
 
-    Which of the two is more one-sided is left open: the levels differ, and intervals of the two say nothing of it.
+    Which of the two is more one-sided is left open: fewer errors raise |favi| by chance alone.
     """
     told = []
     for target, way, single, _ in _rivals(result):
-        known = ("sample_accuracy", "mean_abs_favi", "mean_abs_favi_chance")
+        known = ("sample_accuracy", "mean_abs_favi")
         if any(row[name] is None for row in (way, single) for name in known):
             continue
         sizes = [with_ends(row, "mean_abs_favi") for row in (way, single)]
@@ -202,10 +200,8 @@ def errors(result: Combine) -> list[tuple[str, str]]:
                 target,
                 f"{_opening(target)}{way['what']} decides {percent(way['sample_accuracy'])} of comparisons as people"
                 f" do, the best single metric {percent(single['sample_accuracy'])}. The combination’s errors have a"
-                f" mean |Favi-Score| of {sizes[0]}, where errors by a coin would give"
-                f" {number(way['mean_abs_favi_chance'])}; the single metric’s have {sizes[1]}, where they would give"
-                f" {number(single['mean_abs_favi_chance'])}. Fewer errors make |Favi-Score| larger by chance alone, so"
-                " each is read against its own level.",
+                f" mean |Favi-Score| of {sizes[0]}, the single metric’s of {sizes[1]}. Fewer errors make |Favi-Score|"
+                " larger by chance alone, so the two are not to be compared.",
             )
         )
     return told

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from custodes.evaluate.favoritism import favoritism
-from custodes.plots.favoritism import accuracy_scatter, by_system, heat_map
+from custodes.plots.favoritism import accuracy_scatter, by_system, heat_map, partial_map
 from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
 from custodes.reporting.tables import chosen_table, table_html
 
@@ -18,8 +18,7 @@ def _figures(context: Context) -> Sequence[Figure]:
         Figure(
             id="favoritism-accuracy",
             title="How often a metric errs, and how one-sidedly",
-            caption="Right: errs seldom. Low: errs to both sides alike. Whisker: interval from resampled items. Grey "
-            "dash: what errors that fall to either side by a coin would give.",
+            caption="Right: errs seldom. Low: errs to both sides alike. Whisker: interval from resampled items.",
             alt="Scatter plot of mean absolute Favi-Score against sample accuracy, one point a metric.",
             spec=spec_of(accuracy_scatter(empty_rows()).properties(width="container")),
             table="favoritism.metrics",
@@ -33,6 +32,17 @@ def _figures(context: Context) -> Sequence[Figure]:
             alt="Heat map of the mean Favi-Score of every system by every metric, with the numbers in the cells.",
             spec=spec_of(heat_map(empty_rows())),
             table="favoritism.systems",
+            where=HERE,
+        ),
+        Figure(
+            id="favoritism-partiality",
+            title="Partial to whom, beyond errors",
+            caption="Points of a system's win rate that its quality does not explain: orange favoured, blue "
+            "disfavoured. Bold with a star: beyond chance, all metrics and systems tested together. A question mark: "
+            "cannot be told.",
+            alt="Heat map of the partiality of every metric to every system, with the numbers in the cells.",
+            spec=spec_of(partial_map(empty_rows())),
+            table="favoritism.partiality",
             where=HERE,
         ),
         Figure(
@@ -73,7 +83,14 @@ FAVORITISM = Section(
             "Every pair of systems, by the chosen metric",
             "favoritism.pairs",
             OF_METRIC,
-        )
+        ),
+        chosen_table(
+            context,
+            "favoritism-partiality-table",
+            "Partiality to every system, by the chosen metric",
+            "favoritism.partiality",
+            OF_METRIC,
+        ),
     ],
     build=_build,
     required=True,

@@ -37,6 +37,7 @@ _CURVE_TRUST = 0.2  # relative error of the curvature seen within systems, where
 _CURVE_TRUST_BLIND = 2.0  # where it is not: noise hides curvature
 _KNOTS = 5
 _KNOT_RANGE = (0.01, 0.99)
+_LEVEL = 1e-9  # means that differ by no more say nothing
 _MOST_NOISE = 0.8  # of the variance of people's means; beyond that their slope is not corrected further
 
 
@@ -48,6 +49,7 @@ class Untold(IntEnum):
     FEW_UNITS = 2
     APART = 3
     UNCONNECTED = 4
+    LEVEL = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,7 +207,7 @@ def partiality(placements: Sequence[Placement], *, alpha: float, confidence: flo
         for s, own in state.distances.items():
             # With too few left to fix the curve without a rival, nothing more is named.
             rival = state.rivals.get(s, 0.0) if len(state.curve) >= FEWEST_SYSTEMS else 1.0
-            record(m, s, own, min(1.0, max(highest, own.p_value * left, rival)))
+            record(m, s, own, float(np.minimum(1.0, np.max([highest, own.p_value * left, rival]))))
     shift, low, high, p_value, p_adjusted = values
     return Partiality(shift, low, high, p_value, p_adjusted, untold)
 
@@ -277,6 +279,9 @@ class _State:
         untold = np.full(len(placement.human), Untold.TOLD, dtype=np.int8)
         untold[placement.units < FEWEST_UNITS] = Untold.FEW_UNITS
         untold[~placement.connected] = Untold.UNCONNECTED
+        told = untold == Untold.TOLD
+        if told.any() and min(np.ptp(places[told]) for places in (placement.human, placement.metric)) < _LEVEL:
+            untold[told] = Untold.LEVEL
         known = np.flatnonzero(untold == Untold.TOLD)
         left: list[int] = known[np.argsort(placement.human[known], kind="stable")].tolist()
         fixed: list[int] = []  # named by nobody, but too few others would fix the curve without it
@@ -418,7 +423,10 @@ def _curved(quality: Floats, within: float, mask: Bools, own: _Effects, of_peopl
     knots = np.linspace(float(np.quantile(known, _KNOT_RANGE[0])), float(np.quantile(known, _KNOT_RANGE[1])), _KNOTS)
     if scale <= 0 or knots[0] == knots[-1]:
         return flat
-    basis = np.where(mask, _spline(quality / scale, knots / scale), 0.0)
+    # What is straight in the basis belongs to the line, so that turning both scales round turns nothing else.
+    centred = known - known.mean()
+    straight = _spline(known / scale, knots / scale) @ centred / (centred @ centred)
+    basis = np.where(mask, _spline(quality / scale, knots / scale) - straight[:, None, None] * quality, 0.0)
     line, bends = _two_way(quality, mask), _two_way(basis, mask)
     regressors = np.concatenate([line.residuals[None], bends.residuals])
     gram = np.einsum("jis,kis->jk", regressors, regressors)
@@ -429,9 +437,8 @@ def _curved(quality: Floats, within: float, mask: Bools, own: _Effects, of_peopl
     influence = own.influence - np.einsum("j,jis->is", fitted[1:], bends.influence) - error @ bends.effects
     # Quality leans on the mean of the system as far as an output's own rating is noise, and so does the curved part.
     step = 1e-4
-    slopes = (_spline(quality / scale + step, knots / scale) - _spline(quality / scale - step, knots / scale)) / (
-        2 * step * scale
-    )
+    above, below = (_spline(quality / scale + side, knots / scale) for side in (step, -step))
+    slopes = (above - below) / (2 * step * scale) - straight[:, None, None]
     steep = ratio(np.where(mask, np.einsum("j,jis->is", fitted[1:], slopes), 0.0).sum(axis=0), mask.sum(axis=0))
     leaning = (1 - within) * np.nan_to_num(steep) * of_people.influence
     left = influence - (leaning - leaning.mean(axis=1, keepdims=True))

@@ -1,0 +1,96 @@
+"""Studies with a metric that is fair by construction, of many kinds, and with one that favours a system."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+def straight(quality: Floats) -> Floats:
+    return quality
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fair:
+    """Quality = system + item + particular; `people` rate it from 1 to 5 with noise; the metric sees `link` of it with
+    normal noise, and reports `seen` of that. `outlier` moves the best (or worst, if negative) system away. A `favour`
+    is added to the metric's view of one system, at random or at `place` from the worst."""
+
+    items: int = 100
+    systems: int = 8
+    people: int = 3
+    between: float = 0.5
+    easiness: float = 0.5
+    particular: float = 0.7
+    human_noise: float = 1.0
+    link: Callable[[Floats], Floats] = straight
+    noise: float = 1.0
+    seen: Callable[[Floats], Floats] = straight
+    outlier: float = 0.0
+    favour: float = 0.0
+    place: int | None = None
+    document: int = 1
+    document_noise: float = 0.0
+    rounded: bool = True
+
+    def draw(self, rng: np.random.Generator) -> tuple[Floats, Floats, int]:
+        """Scores of people (people, items, systems), of the metric (items, systems), and the favoured system."""
+        size = (self.items, self.systems)
+        system = rng.normal(0, self.between, self.systems)
+        if self.outlier:
+            system[np.argmax(system * np.sign(self.outlier))] += self.outlier
+        documents = np.arange(self.items) // self.document
+        shared = rng.normal(0, self.document_noise, (2, self.items, self.systems))[:, documents]
+        quality = system + rng.normal(0, self.easiness, (self.items, 1)) + rng.normal(0, self.particular, size)
+        quality = quality + shared[0]
+        persons = quality + rng.normal(0, self.human_noise, (self.people, *size))
+        metric = self.link(quality) + rng.normal(0, self.noise, size) + shared[1]
+        place = int(rng.integers(self.systems)) if self.place is None else self.place
+        favoured = int(np.argsort(system)[place])
+        metric[:, favoured] += self.favour
+        rated = np.clip(np.rint(3 + persons), 1, 5) if self.rounded else persons
+        return rated, self.seen(metric), favoured
+
+
+def saturating(quality: Floats) -> Floats:
+    return np.asarray(2 * np.tanh(quality))
+
+
+FAIR: Mapping[str, Fair] = {
+    "plain": Fair(),
+    "noisy": Fair(link=lambda quality: 0.4 * quality),
+    "coarse": Fair(seen=lambda view: np.clip(np.rint(view), -1, 1)),
+    "saturating": Fair(link=saturating),
+    "very accurate": Fair(noise=0.2),
+    "accurate and saturating": Fair(link=saturating, noise=0.3),
+    "one noisy person": Fair(people=1, human_noise=1.5),
+    "5 systems": Fair(systems=5),
+    "16 systems": Fair(systems=16),
+    "convex": Fair(link=lambda quality: np.exp(quality)),
+    "skewed scores": Fair(seen=lambda view: np.exp(view)),
+    "outlying best": Fair(outlier=2.0),
+    "outlying worst": Fair(outlier=-2.0),
+    "convex, outlying best": Fair(link=lambda quality: np.exp(0.7 * quality), outlier=1.5),
+    "saturating, outlying best": Fair(link=saturating, outlier=1.5),
+    "5 systems, outlying best": Fair(systems=5, outlier=2.0),
+    "one person, convex": Fair(people=1, link=lambda quality: np.exp(quality)),
+    "one person, outlying best": Fair(people=1, outlier=2.0),
+    "two people": Fair(people=2),
+    "documents": Fair(document=10, document_noise=0.5),
+}
+
+
+def signs_of(persons: Floats, metric: Floats) -> tuple[NDArray[np.int8], NDArray[np.int8], NDArray[np.int64]]:
+    """The same as verdicts: signs (pairs, items) of people's mean and of the metric, and the pairs."""
+    pairs = np.array(list(combinations(range(metric.shape[1]), 2)))
+    human, own = (
+        np.sign(scores[:, pairs[:, 0]] - scores[:, pairs[:, 1]]).T.astype(np.int8)
+        for scores in (persons.mean(axis=0), metric)
+    )
+    return human, own, pairs

@@ -1,0 +1,157 @@
+"""How often is a fair metric called partial, and how often a partial one found?
+
+Rates are of studies in which anything is claimed that is false (familywise). "At most .06" means that the lower 95 %
+limit of the simulated rate is not above .06.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.stats import beta, norm
+
+from custodes import read
+from custodes.data.simulate import demo_simulation
+from custodes.evaluate.comparison import compare
+from custodes.evaluate.partiality import DISFAVOURED, FAVOURED, partiality_columns
+from custodes.stats.arrays import Floats
+from custodes.stats.decisions.partiality import Partiality, partiality, score_placement, sign_placement
+from tests.simulation.fair_metrics import FAIR, Fair, signs_of
+
+MOST_FALSE = 0.06
+STUDIES = 1000
+
+
+def is_at_most(n_false: int, n: int, level: float = MOST_FALSE) -> bool:
+    """Whether the lower 95 % limit (Clopper and Pearson) of a rate is not above a level."""
+    return n_false == 0 or float(beta.ppf(0.025, n_false, n - n_false + 1)) <= level
+
+
+def judged(kind: Fair, rng: np.random.Generator, verdicts: bool = False) -> tuple[Partiality, Floats, Floats, int]:
+    persons, metric, favoured = kind.draw(rng)
+    units = np.arange(kind.items) // kind.document
+    if verdicts:
+        human, signs, pairs = signs_of(persons, metric)
+        placement = sign_placement(human, signs, pairs, units=units)
+    else:
+        placement = score_placement(persons, metric, units=units)
+    return partiality([placement], alpha=0.05, confidence=0.95), persons, metric, favoured
+
+
+def false_accusations(kind: Fair, studies: int, seed: int, verdicts: bool = False) -> int:
+    rng = np.random.default_rng(seed)
+    return sum(bool((judged(kind, rng, verdicts)[0].p_adjusted <= 0.05).any()) for _ in range(studies))
+
+
+@pytest.mark.parametrize("kind", ["noisy", "convex", "outlying best", "one person, convex", "documents"])
+def test_a_fair_metric_is_rarely_accused_quickly(kind: str) -> None:
+    assert is_at_most(false_accusations(FAIR[kind], 60, 1), 60)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("items", [40, 100, 400])
+@pytest.mark.parametrize("kind", FAIR)
+def test_a_fair_metric_is_rarely_accused(kind: str, items: int) -> None:
+    n_false = false_accusations(replace(FAIR[kind], items=items), STUDIES, items)
+    print(f"{kind}, {items} items: {n_false / STUDIES:.3f}")
+    assert is_at_most(n_false, STUDIES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", FAIR)
+def test_a_fair_metric_is_rarely_accused_by_verdicts(kind: str) -> None:
+    n_false = false_accusations(FAIR[kind], STUDIES, 7, verdicts=True)
+    print(f"{kind}, verdicts: {n_false / STUDIES:.3f}")
+    assert is_at_most(n_false, STUDIES)
+
+
+def told_apart(kind: Fair, studies: int, seed: int) -> tuple[float, float, float]:
+    """Shares of studies in which the favoured system is named, another one is, and in which an oracle names it.
+
+    The oracle knows the link (a straight one) and that people's noise is unbiased; Holm over systems as here.
+    """
+    rng = np.random.default_rng(seed)
+    hits = others = oracle = 0
+    for _ in range(studies):
+        found, persons, metric, favoured = judged(kind, rng)
+        named = (found.p_adjusted[0] <= 0.05).nonzero()[0]
+        hits += bool(favoured in named and found.shift[0, favoured] > 0)
+        others += bool(set(named.tolist()) - {favoured})
+        known = metric - persons.mean(axis=0) + 3 * kind.rounded
+        z = known.mean(axis=0) / known.std(axis=0, ddof=1) * np.sqrt(kind.items)
+        oracle += bool(2 * norm.sf(abs(z[favoured])) * kind.systems <= 0.05)
+    return hits / studies, others / studies, oracle / studies
+
+
+@pytest.mark.slow
+def test_favour_is_found() -> None:
+    # the oracle needs ratings that are not rounded: it knows the link from quality, not from rounded quality
+    small = told_apart(Fair(favour=0.3, rounded=False), STUDIES, 11)
+    large = told_apart(Fair(favour=0.6, rounded=False), STUDIES, 12)
+    rounded = told_apart(Fair(favour=0.6), STUDIES, 13)
+    print(f"favour .3: {small}; .6: {large}; .6, ratings 1 to 5: {rounded} (found, another named, oracle)")
+    assert small[0] >= 0.6 * small[2] - 0.03  # two standard errors
+    assert min(large[0], rounded[0]) >= 0.80
+    assert all(is_at_most(round(own[1] * STUDIES), STUDIES) for own in (small, large, rounded))
+
+
+def permuted(persons: Floats, metric: Floats, clusters: Floats, rng: np.random.Generator) -> Floats:
+    """The metric with its residuals around a parabola over people's mean exchanged between systems, by cluster."""
+    human = persons.mean(axis=0)
+    fitted = np.polyval(np.polyfit(human.ravel(), metric.ravel(), 2), human)
+    order = np.argsort(rng.random((int(clusters.max()) + 1, metric.shape[1])), axis=1)[clusters]
+    return np.asarray(fitted + np.take_along_axis(metric - fitted, order, axis=1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("path", "human"),
+    [
+        ("summeval/ratings.csv.gz", "expert*"),
+        ("hanna/ratings.csv.gz", None),
+        ("wmt23-en-de/mt-metrics-eval-v2.wmt23.en-de.tar.gz", "mqm"),
+    ],
+)
+def test_real_metrics_made_fair_are_rarely_accused(shared_data: Path, path: str, human: str | None) -> None:
+    rng, n, n_false = np.random.default_rng(3), 0, 0
+    study = read(shared_data / path)
+    for comparison in compare(study, **({} if human is None else {"human": human})):
+        for scores in comparison.metric_scores:
+            both = np.isfinite(comparison.persons).all(axis=0) & np.isfinite(scores)
+            systems = both.mean(axis=0) > 0.5
+            rows = both[:, systems].all(axis=1)
+            if rows.sum() < 40 or np.ptp(scores[rows][:, systems]) == 0:
+                continue
+            persons, metric = comparison.persons[:, rows][..., systems], scores[rows][:, systems]
+            # ranks, since a few real metrics have outliers that no residual survives
+            metric = metric.ravel().argsort().argsort().reshape(metric.shape) / metric.size
+            clusters = np.unique(comparison.design.units[rows], return_inverse=True)[1]
+            for _ in range(8):
+                made = permuted(persons, metric, clusters, rng)
+                placement = score_placement(persons, made, units=clusters)
+                found = partiality([placement], alpha=0.05, confidence=0.95)
+                n_false, n = n_false + bool((found.p_adjusted <= 0.05).any()), n + 1
+    print(f"{path}: {n_false / n:.3f} of {n}")
+    assert is_at_most(n_false, n)
+
+
+@pytest.mark.slow
+def test_the_demo_accuses_whom_it_should_in_other_seeds() -> None:
+    """`judge` rates each aspect by itself, `noise` sees nothing, `selfeval` favours Dogwood. The others rate
+    the mean of both aspects, so by one aspect they are partial to who is better on the other: not counted."""
+    base, found, n_false, n = demo_simulation(), 0, 0, 200
+    for seed in range(n):
+        study = base.redraw(items=80, rng=seed).study
+        for comparison in compare(study, aspect="coherence"):
+            columns = partiality_columns(comparison, alpha=0.05, confidence=0.95)
+            table = pl.DataFrame({name: np.asarray(columns[name]).ravel() for name in ("metric", "system", "finding")})
+            named = table.filter(pl.col("finding").is_in([FAVOURED, DISFAVOURED]))
+            found += named.filter(metric="selfeval", system="Dogwood", finding=FAVOURED).height
+            n_false += named.filter(pl.col("metric").is_in(["judge", "noise"])).height > 0
+    print(f"demo: Dogwood found {found / n:.3f}, false {n_false / n:.3f}")
+    assert found >= 0.99 * n
+    assert is_at_most(n_false, n)

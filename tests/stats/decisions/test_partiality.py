@@ -1,0 +1,169 @@
+"""Partiality: symmetries, its standard error against resampling, what was planted, and why it cannot be told."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from custodes.stats.decisions.partiality import (
+    FEWEST_UNITS,
+    Untold,
+    partiality,
+    score_placement,
+    sign_placement,
+    win_rate_without,
+)
+from tests.simulation.fair_metrics import Fair, signs_of
+
+BOUNDS = {"alpha": 0.05, "confidence": 0.95}
+
+
+def drawn(seed: int, **fair):
+    return Fair(**{"items": 60, "systems": 6, **fair}).draw(np.random.default_rng(seed))
+
+
+def found(persons, metric, units=None):
+    units = np.arange(metric.shape[0]) if units is None else units
+    return partiality([score_placement(persons, metric, units=units)], **BOUNDS)
+
+
+def same(one, other, places=slice(None)):
+    for left, right in zip(one[:5], other[:5], strict=True):
+        np.testing.assert_allclose(left[:, places], right, rtol=1e-6, atol=1e-9)
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 2**32 - 1), st.permutations(range(6)), st.permutations(range(60)))
+def test_neither_the_order_of_systems_nor_of_items_matters(seed, systems, items):
+    persons, metric, _ = drawn(seed)
+    moved = found(persons[:, items][..., systems], metric[items][:, systems])
+    same(found(persons, metric), moved, list(systems))
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 2**32 - 1))
+def test_the_metrics_scale_does_not_matter_and_peoples_unit_neither(seed):
+    persons, metric, _ = drawn(seed)
+    same(found(persons, metric), found(persons, np.exp(metric)))
+    same(found(persons, metric), found(3 * persons + 7, metric))
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 2**32 - 1))
+def test_both_turned_round_turn_the_favour(seed):
+    persons, metric, _ = drawn(seed)
+    one, other = found(persons, metric), found(-persons, -metric)
+    np.testing.assert_allclose(one.shift, -other.shift, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(one.low, -other.high, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(one.p_adjusted, other.p_adjusted, rtol=1e-6)
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 2**32 - 1))
+def test_verdicts_turned_round_turn_the_favour(seed):
+    human, metric, pairs = signs_of(*drawn(seed)[:2])
+    one, other = (
+        partiality([sign_placement(sign * human, sign * metric, pairs, units=np.arange(60))], **BOUNDS)
+        for sign in (1, -1)
+    )
+    np.testing.assert_allclose(one.shift, -other.shift, rtol=1e-6, atol=1e-9)
+
+
+def test_test_and_interval_are_of_one_null():
+    for seed in range(20):
+        result = found(*drawn(seed, favour=0.5)[:2])
+        out = (result.low > 0) | (result.high < 0)
+        np.testing.assert_array_equal(out, result.p_value <= 0.05)
+        known = np.isfinite(result.p_value)
+        assert (result.p_adjusted[known] >= result.p_value[known] - 1e-12).all()
+
+
+def test_its_error_is_that_of_resampled_items():
+    # by brute force: the distance of every system in resamples of items (bootstrap standard deviation, 400 resamples)
+    persons, metric, _ = drawn(1, items=300)
+    result = found(persons, metric)
+    rng = np.random.default_rng(0)
+    drawn_again = []
+    for _ in range(400):
+        items = rng.integers(0, 300, 300)
+        drawn_again.append(found(persons[:, items], metric[items]).shift[0])
+    half = (result.high - result.low)[0] / 2 / 1.968  # t quantile, 299 degrees of freedom
+    expected = np.std(drawn_again, axis=0)
+    near = expected < 3 * np.median(expected)  # far from the others a bootstrap of the curve has no standard deviation
+    assert near.sum() >= 5
+    np.testing.assert_allclose(half[near], expected[near], rtol=0.2)
+
+
+def test_clusters_widen_the_interval():
+    persons, metric, _ = drawn(3)
+    doubled = [np.repeat(own, 2, axis=-2) for own in (persons, metric)]
+    single = found(persons, metric)
+    paired = found(*doubled, units=np.repeat(np.arange(60), 2))
+    # equal but for the degrees of freedom in the variances of items and outputs
+    np.testing.assert_allclose(paired.shift, single.shift, atol=0.003)
+    np.testing.assert_allclose(paired.high, single.high, atol=0.01)
+    assert ((found(*doubled).high - found(*doubled).low) < 0.8 * (single.high - single.low)).all()
+
+
+def test_what_was_planted_is_found_by_scores_and_by_verdicts():
+    persons, metric, system = drawn(5, items=200, systems=8, favour=1.0)
+    human, signs, pairs = signs_of(persons, metric)
+    for placement in (
+        score_placement(persons, metric, units=np.arange(200)),
+        sign_placement(human, signs, pairs, units=np.arange(200)),
+    ):
+        result = partiality([placement], **BOUNDS)
+        assert np.flatnonzero(result.p_adjusted[0] <= 0.05).tolist() == [system]
+        assert result.shift[0, system] > 0
+        gained, rank, without = win_rate_without(placement, result.shift[0])
+        assert gained[system] > 0.1
+        assert rank[system] <= without[system]
+
+
+def test_the_family_is_all_metrics_and_systems():
+    persons, metric, system = drawn(5, items=200, systems=8, favour=0.6)
+    rng = np.random.default_rng(0)
+    units = np.arange(200)
+    alone = score_placement(persons, metric, units=units)
+    others = [score_placement(persons, rng.normal(size=metric.shape), units=units) for _ in range(4)]
+    one, five = partiality([alone], **BOUNDS), partiality([alone, *others], **BOUNDS)
+    assert one.p_value[0, system] == pytest.approx(five.p_value[0, system])
+    assert one.p_adjusted[0, system] >= 8 * one.p_value[0, system]
+    assert five.p_adjusted[0, system] >= 40 * five.p_value[0, system]
+
+
+def test_missing_scores_of_items_leave_the_rest_as_it_is():
+    persons, metric, _ = drawn(8)
+    gone = metric.copy()
+    gone[:20] = np.nan
+    same(found(persons, gone), found(persons[:, 20:], metric[20:]))
+
+
+def test_why_it_cannot_be_told():
+    persons, metric, _ = drawn(2)
+    assert (found(persons[..., :4], metric[:, :4]).untold == Untold.FEW_SYSTEMS).all()
+    rare = metric.copy()
+    rare[FEWEST_UNITS - 1 :, 2] = np.nan
+    assert found(persons, rare).untold[0].tolist() == [0, 0, Untold.FEW_UNITS, 0, 0, 0]
+    apart = persons + np.array([0, 0, 0, 0, 0, 20.0])
+    assert found(apart, metric).untold[0].tolist() == [0, 0, 0, 0, 0, Untold.APART]
+    # two sets of systems without a common item
+    both = np.full((2, 120, 12), np.nan)
+    both[0, :60, :6] = both[0, 60:, 6:] = persons.mean(axis=0)
+    both[1, :60, :6] = both[1, 60:, 6:] = metric
+    untold = found(both[:1], both[1]).untold[0]
+    assert untold.tolist() == [0] * 6 + [Untold.UNCONNECTED] * 6
+
+
+def test_a_system_with_neighbours_on_both_sides_is_always_told():
+    rng = np.random.default_rng(0)
+    for seed in range(30):
+        persons, metric, _ = drawn(seed, systems=5, outlier=3.0 * rng.choice([-1, 1]))
+        order = np.argsort(score_placement(persons, metric, units=np.arange(60)).human)
+        assert (found(persons, metric).untold[0, order[1:-1]] == Untold.TOLD).all()
+
+
+def test_people_or_metrics_that_tie_on_everything_accuse_nobody():
+    persons, metric, _ = drawn(0)
+    for people, own in ((np.ones_like(persons), metric), (persons, np.ones_like(metric))):
+        assert (found(people, own).untold == Untold.LEVEL).all()
