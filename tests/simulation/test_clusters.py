@@ -1,0 +1,106 @@
+"""Do sign tests, estimators and Favi-Scores keep what they promise if items come in documents?"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+from scipy.special import ndtr
+
+from custodes.stats import ABSENT, clusters
+from custodes.stats.correction.estimator import Counts
+from custodes.stats.correction.estimators import ESTIMATORS
+from custodes.stats.decisions.favi import ERROR_COST, favi_posterior, favi_score
+from custodes.stats.decisions.signtest import SignTest
+from custodes.stats.resampling.resample import unit_sums
+
+SIZES = {
+    "40 x 10": (10,) * 40,
+    "40 unequal": (2,) * 10 + (5,) * 10 + (10,) * 10 + (23,) * 10,
+    "10 x 10": (10,) * 10,
+    "10 unequal": (2, 2, 2, 5, 5, 10, 10, 14, 20, 30),
+}
+TIE = 0.35  # of a latent normal preference: 27 % ties between equals
+SIGHT = 0.7  # correlation of the metric's latent preference with people's
+STUDIES = 2000
+FEW_STUDIES = {"mixture": 300}
+NAMES = tuple(name for name, own in ESTIMATORS.items() if not own.needs_items)
+
+
+def wins(mean: float, sd: float = 1.0) -> np.ndarray | float:
+    """E[sign] of a latent normal preference."""
+    return ndtr((mean - TIE) / sd) - ndtr((-mean - TIE) / sd)
+
+
+@cache
+def latent(icc: float) -> float:
+    """The latent correlation within a document that gives signs between equals this one, by Gauss-Hermite."""
+    node, weight = np.polynomial.hermite_e.hermegauss(80)
+    within = 2 * ndtr(-TIE)  # the variance of a sign
+
+    def gap(rho: float) -> float:
+        return weight @ wins(np.sqrt(rho) * node, np.sqrt(1 - rho)) ** 2 / weight.sum() / within - icc
+
+    return brentq(gap, 0, 0.99) if icc else 0.0
+
+
+def studies(
+    n: int, sizes: tuple[int, ...], *, icc: float, mean: float, annotated: str, seed: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Signs of people and of a metric on every item of one pair, (studies, items) each, and units (items,).
+
+    People rate all items, a random half, or the first half of the documents.
+    """
+    rng = np.random.default_rng(seed)
+    units = np.repeat(np.arange(len(sizes)), sizes)
+    rho = latent(icc)
+
+    def noise() -> np.ndarray:
+        document, item = rng.normal(size=(n, len(sizes))), rng.normal(size=(n, len(units)))
+        return np.sqrt(rho) * document[:, units] + np.sqrt(1 - rho) * item
+
+    own = noise()
+    seen = SIGHT * own + np.sqrt(1 - SIGHT**2) * noise()
+    human, metric = (
+        np.sign(view * (np.abs(view) > TIE)).astype(np.int8) for view in (mean + own, SIGHT * mean + seen)
+    )
+    half = {
+        "all": np.ones((n, len(units)), dtype=bool),
+        "half": rng.random((n, len(units))).argsort(axis=1) < len(units) / 2,
+        "documents": np.broadcast_to(units < len(sizes) / 2, (n, len(units))),
+    }[annotated]
+    return np.where(half, human, np.int8(ABSENT)), metric, units
+
+
+def counted(human: np.ndarray, metric: np.ndarray) -> Counts:
+    at = clusters.cells(human, metric)
+    return Counts.of_row(np.stack([(at == k).sum(axis=1) for k in range(15)], axis=1))
+
+
+def estimated(name: str, size: str, *, icc: float, mean: float, annotated: str, n: int, seed: int = 0, by=True):
+    """Coverage of the margin, decisions, mean width and mean divisor; `by` clusters or by items."""
+    own = ESTIMATORS[name]
+    human, metric, units = studies(n, SIZES[size], icc=icc, mean=mean, annotated=annotated, seed=seed)
+    counts, divisor = counted(human, metric), np.ones(n)
+    if by:
+        effect = clusters.design_effect(
+            lambda rows: own.point(Counts.of_row(rows)), counts.rows, clusters.cells(human, metric), units=units
+        )
+        divisor = effect.divisor(0.95)
+    estimate = own.estimate(counts.effective(divisor), confidence=0.95, gamma=0.05, rng=np.random.default_rng(seed))
+    truth = wins(mean if own.uses_people else SIGHT * mean)
+    held = (estimate.margin_low <= truth) & (truth <= estimate.margin_high)
+    decided = np.abs(estimate.theta - 0.5) > 0.475
+    return held.mean(), decided.mean(), (estimate.margin_high - estimate.margin_low).mean(), divisor.mean()
+
+
+def sign_tests(size: str, *, icc: float, mean: float, n: int, seed: int = 0, by=True, alpha=0.05, test="asymptotic"):
+    """Share of studies with a decision."""
+    human, _, units = studies(n, SIZES[size], icc=icc, mean=mean, annotated="all", seed=seed)
+    outcomes = np.stack([(human == sign).sum(axis=1) for sign in (1, 0, -1)], axis=1).astype(float)
+    if by:
+        squares = (unit_sums(human, units=units, n_units=len(SIZES[size])) ** 2).sum(axis=1)
+        outcomes /= clusters.null_effect(outcomes[:, 0] + outcomes[:, 2], squares)[:, None]
+    return float(np.mean(SignTest(alpha=alpha, test=test).decisions(outcomes) != 0))
