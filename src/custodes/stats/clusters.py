@@ -26,8 +26,8 @@ _CELL = np.array([[0, 1, 2, 12], [3, 4, 5, 13], [6, 7, 8, 14], [9, 10, 11, 15]])
 
 
 class DesignEffect(NamedTuple):
-    """`effect` (...): variance by clusters over variance by items, at least 1; inf with one cluster, as nothing is known
-    of it. `clusters` (...): how many equal ones the clusters are worth."""
+    """`effect` (...): variance by clusters over variance by items, at least 1; inf with one cluster, which tells
+    nothing of it. `clusters` (...): how many equal ones the clusters are worth; inf where no two items share one."""
 
     effect: Floats
     clusters: Floats
@@ -35,16 +35,17 @@ class DesignEffect(NamedTuple):
     def divisor(self, confidence: float) -> Floats:
         """What counts are divided by (...): the effect, more with few clusters, since it is then known badly.
 
-        The factor is the squared ratio of the quantiles of t with clusters - 1 degrees of freedom and of the normal law,
-        so that an interval by effective counts is as wide as one by t; never less than 1. 1 where nothing was rated.
+        The factor is the squared ratio of the quantiles of t with clusters - 1 degrees of freedom and of the normal
+        law, so that an interval by effective counts is as wide as one by t. Never less than 1; 1 without ratings.
         """
         from scipy.special import ndtri, stdtrit
 
         freedom = np.maximum(np.where(np.isfinite(self.effect), self.clusters - 1, 1.0), 0.1)
         wider = (stdtrit(freedom, (1 + confidence) / 2) / ndtri((1 + confidence) / 2)) ** 2
-        # Items that are all alone in their clusters need no correction, and have infinitely many degrees of freedom.
         factor = np.where(np.isinf(self.clusters), 1.0, wider)
-        return np.asarray(np.round(np.maximum(np.nan_to_num(self.effect, nan=1.0, posinf=np.inf) * factor, 1.0), _DIGITS))
+        return np.asarray(
+            np.round(np.maximum(np.nan_to_num(self.effect, nan=1.0, posinf=np.inf) * factor, 1.0), _DIGITS)
+        )
 
 
 def cells(human: Signs, metric: Signs) -> NDArray[np.intp]:
@@ -85,10 +86,10 @@ def design_effect(
 ) -> DesignEffect:
     """The design effect of a statistic of tables: `counts` (..., k), of which items stand in `cells` (..., items).
 
-    k is 3 (one rater) or 15, as in rows of `Counts`; an item in no cell has the number k. `units` (items,) are clusters.
-    Sums over clusters are corrected for the mean that was taken out of them, times C / (C - 1); C weighs clusters by
-    their share of the variance by items, as many items of a kind have it (rated by both, by one alone), so that one
-    large cluster counts as one. NaN where nothing was rated.
+    k is 3 (one rater) or 15, as in rows of `Counts`; an item in no cell has the number k. `units` (items,) are
+    clusters. The sum of squares over clusters is multiplied by C / (C - 1), as the mean was taken out of it. C is the
+    number of clusters, weighed by how much of the variance each must have by the number and the kind of its items and
+    by how alike they are, so that one large cluster counts as one. NaN where nothing was rated.
 
     >>> units, cells = np.repeat([0, 1, 2, 3], 5), np.repeat([0, 2, 0, 2], 5)
     >>> counts = np.array([10, 0, 10])
@@ -101,7 +102,7 @@ def design_effect(
     """
     n_units = int(units.max(initial=-1)) + 1
     moves = influence(statistic, counts)
-    # The expectation within each kind: with few losses their own squares would make one cluster of them all.
+    # What an item of a kind (rated by both, by one alone) is expected to add to the variance.
     squares = np.concatenate(
         [
             np.broadcast_to(ratio((moves**2 * counts)[..., kind].sum(-1), counts[..., kind].sum(-1))[..., None], size)
@@ -115,6 +116,8 @@ def design_effect(
         padded = np.concatenate([np.nan_to_num(of_cell), np.zeros((*of_cell.shape[:-1], 1))], axis=-1)
         return unit_sums(np.take_along_axis(padded, cells, axis=-1), units=units, n_units=n_units)
 
+    # Half the expectation and half of what was seen. By the latter alone a few losses would make all clusters one (wide
+    # intervals), by the former alone intervals of one-sided pairs are too narrow: measured, tests/simulation.
     own, number = by_cluster((squares + moves**2) / 2), by_cluster(np.where(squares > 0, 1.0, 0.0))
     total, most = own.sum(axis=-1), number.max(axis=-1, initial=0)
     seen = ratio((by_cluster(moves) ** 2).sum(axis=-1), total)
@@ -132,8 +135,8 @@ def null_effect(wins_and_losses: NDArray[Any], squares: NDArray[Any]) -> Floats:
     """What a sign test divides counts by: (...) both -> (...), from 1.
 
     `squares` are the squared sums of signs of clusters, added up: the variance of wins - losses if either side of a
-    cluster is as likely, which is the number of wins and losses if every item is a cluster. So no degrees of freedom are
-    lost, and the test keeps its level in the tails: with C clusters |z| is at most the root of C.
+    cluster is as likely, which is the number of wins and losses if every item is a cluster. So no quantiles of t are
+    needed, and the test keeps its level in the tails, too: with C clusters |z| is at most the root of C.
 
     >>> null_effect(np.array([20, 20]), np.array([20, 100])).tolist()
     [1.0, 5.0]

@@ -200,7 +200,7 @@ class Estimator:
     """`estimate` answers from `Counts`, or where it `needs_items` from `Items`, with `confidence`, `gamma` (the error
     level of decisions, for what draws until theta is clear) and `rng`.
 
-    `point`: the margin as a function of `Counts`, which says how clusters act on it (nearly the estimator's own will do).
+    `point`: its margin (nearly will do) as a function of `Counts`, which says how clusters of items act on it.
     `uses_metric` and `uses_people`: whose ratings it reads. `samplers`: other ways to draw the same answer. `quick`:
     the evidence of very many tables for decisions at `tail` and 1 - `tail`, where no interval is asked for. `bets`: a
     decision by betting may stand for its own, as it reads people's answers alone and nothing else. `assumes`: what a
