@@ -61,7 +61,10 @@ def test_ppi_is_as_sure_as_its_error_by_clusters_of_one() -> None:
     moves = clusters.influence(lambda at: own.point(Counts.of_row(at)), rows)
     estimate = own.estimate(counts, confidence=0.95)
     error = (estimate.margin_high - estimate.margin_low) / (2 * 1.959964)
-    np.testing.assert_allclose(np.sqrt((moves**2 * rows).sum(axis=-1)), error, rtol=0.03)
+    ratio = np.sqrt((moves**2 * rows).sum(axis=-1)) / error
+    # Its weight lambda is fitted, and moves with each item: by a few per cent of the error, and by nothing on average.
+    np.testing.assert_allclose(ratio, 1, atol=0.1)
+    assert ratio.mean() == pytest.approx(1, abs=0.01)
 
 
 @pytest.mark.parametrize("own", BY_COUNTS, ids=lambda own: own.name)

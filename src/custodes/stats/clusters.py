@@ -40,12 +40,10 @@ class DesignEffect(NamedTuple):
         """
         from scipy.special import ndtri, stdtrit
 
-        freedom = np.maximum(np.where(np.isfinite(self.effect), self.clusters - 1, 1.0), 0.1)
+        counted = np.isfinite(self.effect) & np.isfinite(self.clusters)
+        freedom = np.maximum(np.where(counted, self.clusters, 2.0) - 1, 0.1)
         wider = (stdtrit(freedom, (1 + confidence) / 2) / ndtri((1 + confidence) / 2)) ** 2
-        factor = np.where(np.isinf(self.clusters), 1.0, wider)
-        return np.asarray(
-            np.round(np.maximum(np.nan_to_num(self.effect, nan=1.0, posinf=np.inf) * factor, 1.0), _DIGITS)
-        )
+        return np.asarray(np.round(np.fmax(self.effect * np.where(counted, wider, 1.0), 1.0), _DIGITS))
 
 
 def cells(human: Signs, metric: Signs) -> NDArray[np.intp]:
@@ -128,7 +126,7 @@ def design_effect(
     several, alone = clusters > 1 + 1e-9, most <= 1
     seen = seen * ratio(clusters, clusters - 1)
     effect = np.select([total == 0, alone, ~several], [np.nan, 1.0, np.inf], np.fmax(seen, 1.0))
-    return DesignEffect(effect, np.where(alone & (total > 0), np.inf, clusters))
+    return DesignEffect(np.round(effect, _DIGITS), np.where(alone & (total > 0), np.inf, clusters))
 
 
 def null_effect(wins_and_losses: NDArray[Any], squares: NDArray[Any]) -> Floats:
