@@ -79,16 +79,19 @@ def counted(human: np.ndarray, metric: np.ndarray) -> Counts:
     return Counts.of_row(np.stack([(at == k).sum(axis=1) for k in range(15)], axis=1))
 
 
+def effect_of(statistic, human: np.ndarray, metric: np.ndarray, units: np.ndarray) -> clusters.DesignEffect:
+    """Of a statistic of `Counts`."""
+    counts = clusters.cluster_counts(clusters.cells(human, metric), units=units, width=15)
+    return clusters.design_effect(lambda rows: statistic(Counts.of_row(rows)), counts)
+
+
 def estimated(name: str, size: str, *, icc: float, mean: float, annotated: str, n: int, seed: int = 0, by=True):
     """Coverage of the margin, decisions, mean width and mean divisor; `by` clusters or by items."""
     own = ESTIMATORS[name]
     human, metric, units = studies(n, SIZES[size], icc=icc, mean=mean, annotated=annotated, seed=seed)
     counts, divisor = counted(human, metric), np.ones(n)
     if by:
-        effect = clusters.design_effect(
-            lambda rows: own.point(Counts.of_row(rows)), counts.rows, clusters.cells(human, metric), units=units
-        )
-        divisor = effect.divisor(0.95)
+        divisor = effect_of(lambda tables: own.point(tables), human, metric, units).divisor(0.95)
     estimate = own.estimate(counts.effective(divisor), confidence=0.95, gamma=0.05, rng=np.random.default_rng(seed))
     truth = wins(mean if own.uses_people else SIGHT * mean)
     held = (estimate.margin_low <= truth) & (truth <= estimate.margin_high)
@@ -118,10 +121,7 @@ def favi_held(size: str, *, icc: float, mean: float, favour: float, n: int, seed
     human, metric, units = studies(n, SIZES[size], icc=icc, mean=mean, annotated="all", seed=seed, favour=favour)
     rows, divisor = counted(human, metric).rows, np.ones(n)
     if by:
-        effect = clusters.design_effect(
-            lambda rows: favi_score(Counts.of_row(rows).paired), rows, clusters.cells(human, metric), units=units
-        )
-        divisor = effect.divisor(0.95)
+        divisor = effect_of(lambda tables: favi_score(tables.paired), human, metric, units).divisor(0.95)
     tables = Counts.of_row(rows / divisor[:, None]).paired
     low, high, _ = favi_posterior(tables, confidence=0.95, draws=1000, rng=np.random.default_rng(seed))
     truth = true_favi(mean, favour)

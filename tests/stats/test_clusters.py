@@ -13,20 +13,15 @@ from custodes.stats.correction.estimator import Counts, margin_of
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.decisions.signtest import sign_test
 from custodes.stats.resampling.resample import unit_sums
-from tests.simulation.test_clusters import estimated, favi_held, not_above, sign_tests, studies
+from tests.simulation.test_clusters import effect_of, estimated, favi_held, not_above, sign_tests, studies
 
 BY_COUNTS = [own for own in ESTIMATORS.values() if not own.needs_items]
 
 
-def tables(human: np.ndarray, metric: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Cells (..., items) and rows of counts (..., 15)."""
-    cells = clusters.cells(human, metric)
-    return cells, np.stack([(cells == k).sum(axis=-1) for k in range(15)], axis=-1)
-
-
-def effect_of(own, human: np.ndarray, metric: np.ndarray, units: np.ndarray) -> clusters.DesignEffect:
-    cells, rows = tables(human, metric)
-    return clusters.design_effect(lambda at: own.point(Counts.of_row(at)), rows, cells, units=units)
+def rows_of(human: np.ndarray, metric: np.ndarray) -> np.ndarray:
+    """(..., 15)"""
+    items = np.zeros(human.shape[-1], dtype=int)
+    return clusters.cluster_counts(clusters.cells(human, metric), units=items, width=15)[..., 0, :]
 
 
 def some(n: int = 40, sizes: tuple[int, ...] = (10,) * 40, icc: float = 0.3, annotated: str = "half"):
@@ -35,9 +30,8 @@ def some(n: int = 40, sizes: tuple[int, ...] = (10,) * 40, icc: float = 0.3, ann
 
 def test_the_effect_is_the_ratio_of_variances_of_statsmodels() -> None:
     human, _, units = some(annotated="all")
-    cells = clusters.outcomes(human)
-    counts = np.stack([(cells == k).sum(axis=-1) for k in range(3)], axis=-1)
-    got = clusters.design_effect(margin_of, counts, cells, units=units)
+    counts = clusters.cluster_counts(clusters.outcomes(human), units=units, width=3)
+    got = clusters.design_effect(margin_of, counts)
     for signs, effect in zip(human.astype(float), got.effect, strict=True):
         fit = sm.OLS(signs, np.ones(signs.size)).fit(
             cov_type="cluster", cov_kwds={"groups": units, "df_correction": True}
@@ -56,7 +50,7 @@ def test_influence_is_the_jackknife() -> None:
 def test_ppi_is_as_sure_as_its_error_by_clusters_of_one() -> None:
     # With items as clusters the linearised variance is the one that PPI++ states.
     human, metric, _ = some()
-    _, rows = tables(human, metric)
+    rows = rows_of(human, metric)
     own, counts = ESTIMATORS["ppi"], Counts.of_row(rows)
     moves = clusters.influence(lambda at: own.point(Counts.of_row(at)), rows)
     estimate = own.estimate(counts, confidence=0.95)
@@ -71,7 +65,9 @@ def test_ppi_is_as_sure_as_its_error_by_clusters_of_one() -> None:
 def test_copies_of_items_are_worth_the_items(own) -> None:
     # Every item ten times, in a cluster of its own: the truth is a design effect of ten.
     human, metric, _ = studies(20, (1,) * 60, icc=0, mean=0.3, annotated="half", seed=1)
-    copied = effect_of(own, np.repeat(human, 10, axis=1), np.repeat(metric, 10, axis=1), np.repeat(np.arange(60), 10))
+    copied = effect_of(
+        own.point, np.repeat(human, 10, axis=1), np.repeat(metric, 10, axis=1), np.repeat(np.arange(60), 10)
+    )
     # but for C / (C - 1), with C from about 20 annotated items to 60
     assert ((copied.effect > 9.5) & (copied.effect < 11)).all()
     assert (copied.divisor(0.95) > copied.effect).all()
@@ -91,7 +87,7 @@ def test_a_sign_test_of_copies_is_that_of_the_items(signs: list[int], copies: in
 @pytest.mark.parametrize("own", BY_COUNTS, ids=lambda own: own.name)
 def test_items_alone_in_their_clusters_change_nothing(own) -> None:
     human, metric, units = some()
-    effect = effect_of(own, human, metric, np.arange(units.size))
+    effect = effect_of(own.point, human, metric, np.arange(units.size))
     assert (effect.effect == 1).all()
     assert (effect.divisor(0.95) == 1).all()
 
@@ -99,10 +95,10 @@ def test_items_alone_in_their_clusters_change_nothing(own) -> None:
 @pytest.mark.parametrize("own", BY_COUNTS, ids=lambda own: own.name)
 def test_one_cluster_says_nothing_of_its_effect(own) -> None:
     human, metric, units = some()
-    effect = effect_of(own, human, metric, np.zeros_like(units))
+    effect = effect_of(own.point, human, metric, np.zeros_like(units))
     assert np.isinf(effect.effect).all()
     assert np.isinf(effect.divisor(0.95)).all()
-    _, rows = tables(human, metric)
+    rows = rows_of(human, metric)
     nothing = Counts.of_row(rows).effective(effect.divisor(0.95))
     estimate = own.estimate(nothing, confidence=0.95, gamma=0.05, rng=np.random.default_rng(0))
     np.testing.assert_allclose(estimate.theta, 0.5)
@@ -110,7 +106,7 @@ def test_one_cluster_says_nothing_of_its_effect(own) -> None:
 
 def test_nothing_rated_is_undefined_and_divides_by_one() -> None:
     nothing = np.full((1, 6), ABSENT, dtype=np.int8)
-    effect = effect_of(ESTIMATORS["human"], nothing, nothing, np.repeat([0, 1], 3))
+    effect = effect_of(ESTIMATORS["human"].point, nothing, nothing, np.repeat([0, 1], 3))
     assert np.isnan(effect.effect).all()
     assert effect.divisor(0.95).tolist() == [1.0]
 
@@ -120,20 +116,20 @@ def test_nothing_rated_is_undefined_and_divides_by_one() -> None:
 def test_symmetries(seed: int, own) -> None:
     rng = np.random.default_rng(seed)
     human, metric, units = studies(3, (2, 5, 3, 10), icc=0.3, mean=0.4, annotated="half", seed=seed)
-    plain = effect_of(own, human, metric, units).divisor(0.95)
+    plain = effect_of(own.point, human, metric, units).divisor(0.95)
     absent = np.int8(ABSENT)
     swapped = (np.where(signs == ABSENT, absent, -signs) for signs in (human, metric))
-    np.testing.assert_array_equal(effect_of(own, *swapped, units).divisor(0.95), plain)
+    np.testing.assert_array_equal(effect_of(own.point, *swapped, units).divisor(0.95), plain)
     order, names = rng.permutation(units.size), rng.permutation(4)
-    moved = effect_of(own, human[:, order], metric[:, order], names[units[order]]).divisor(0.95)
+    moved = effect_of(own.point, human[:, order], metric[:, order], names[units[order]]).divisor(0.95)
     np.testing.assert_allclose(moved, plain, rtol=1e-6)
 
 
 @pytest.mark.parametrize("own", BY_COUNTS, ids=lambda own: own.name)
 def test_estimates_of_effective_counts_mirror_and_repeat(own) -> None:
     human, metric, units = some(4)
-    _, rows = tables(human, metric)
-    counts = Counts.of_row(rows).effective(effect_of(own, human, metric, units).divisor(0.95))
+    rows = rows_of(human, metric)
+    counts = Counts.of_row(rows).effective(effect_of(own.point, human, metric, units).divisor(0.95))
     mirrored = Counts(counts.paired[:, ::-1, ::-1], counts.metric_only[:, ::-1], counts.human_only[:, ::-1])
     ask = {"confidence": 0.95, "gamma": 0.05}
     one, other, again = (

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import numpy as np
 
 from custodes.data.notes import Note, noted
 from custodes.evaluate.comparison import Counted, label_of
 from custodes.stats import ABSENT, clusters
-from custodes.stats.arrays import Floats, Signs
+from custodes.stats.arrays import Floats, Ints, Signs, chunks
 from custodes.stats.clusters import DesignEffect
 from custodes.stats.correction.estimator import Counts, margin_of
 from custodes.stats.resampling.resample import unit_sums
@@ -24,35 +25,44 @@ def margin_effects(part: Counted) -> Floats:
     """The design effect of every rater's margin (raters, pairs), people first; NaN without declared clusters."""
     if part.comparison is None or not clustered(part):
         return np.full((1 + len(part.counts.metrics), len(part.counts.system_a)), np.nan)
-    effects = []
-    for signs in np.moveaxis(part.comparison.preferences.signs, 1, 0):
-        cells = clusters.outcomes(signs)
-        counts = np.stack([(cells == k).sum(axis=-1) for k in range(3)], axis=-1)
-        effects.append(clusters.design_effect(margin_of, counts, cells, units=part.comparison.design.units).effect)
-    return np.stack(effects)
+    units, raters = part.comparison.design.units, np.moveaxis(part.comparison.preferences.signs, 1, 0)
+    return np.stack([_effects(clusters.outcomes, [own], 3, units, [margin_of])[0].effect for own in raters])
 
 
 def table_effects(part: Counted, *statistics: Callable[[Counts], Floats]) -> list[DesignEffect]:
     """The design effect of statistics of tables, (pairs, metrics) each; of a part that is `clustered`."""
     assert part.comparison is not None
-    rows = Counts(part.counts.paired, part.counts.metric_only, part.counts.human_only).rows
-    made = []
-    for m, metric in enumerate(part.comparison.metric_signs):
-        cells = clusters.cells(part.comparison.human_signs, metric)
-        made.append(
-            [
-                clusters.design_effect(
-                    lambda own, statistic=statistic: statistic(Counts.of_row(own)),  # type: ignore[misc]
-                    rows[:, m],
-                    cells,
-                    units=part.comparison.design.units,
-                )
-                for statistic in statistics
-            ]
-        )
+    human, units = part.comparison.human_signs, part.comparison.design.units
+    of_metrics = [
+        _effects(clusters.cells, [human, own], 15, units, [partial(_of_rows, own) for own in statistics])
+        for own in part.comparison.metric_signs
+    ]
     return [
-        DesignEffect(*(np.stack(own, axis=1) for own in zip(*of_metrics, strict=True)))
-        for of_metrics in zip(*made, strict=True)
+        DesignEffect(*(np.stack(own, axis=1) for own in zip(*effects, strict=True)))
+        for effects in zip(*of_metrics, strict=True)
+    ]
+
+
+def _of_rows(statistic: Callable[[Counts], Floats], rows: Floats) -> Floats:
+    return statistic(Counts.of_row(rows))
+
+
+def _effects(
+    place: Callable[..., Signs],
+    signs: Sequence[Signs],
+    width: int,
+    units: Ints,
+    statistics: Sequence[Callable[[Floats], Floats]],
+) -> list[DesignEffect]:
+    """Of the tables that signs (pairs, items) make when placed in so many cells, a block of pairs at a time: (pairs,)
+    each."""
+    blocks = []
+    for block in chunks(len(signs[0]), (width + 1) * units.size):
+        counts = clusters.cluster_counts(place(*(own[block] for own in signs)), units=units, width=width)
+        blocks.append([clusters.design_effect(own, counts) for own in statistics])
+    return [
+        DesignEffect(*(np.concatenate(own) for own in zip(*effects, strict=True)))
+        for effects in zip(*blocks, strict=True)
     ]
 
 

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats, Ints, Signs
 from custodes.stats.ratios import ratio
-from custodes.stats.resampling.resample import unit_sums
 
 _STEP = 1e-4  # of a count, to either side
 _SPREAD = 1.0  # pseudo-counts in all, so that answers which do not vary count as one a cluster
 _DIGITS = 4  # exact where systems are swapped, whatever the order of a sum
 
-_CELL = np.array([[0, 1, 2, 12], [3, 4, 5, 13], [6, 7, 8, 14], [9, 10, 11, 15]])  # [human, metric], the last: absent
+# [human, metric], the last: absent
+_CELL = np.array([[0, 1, 2, 12], [3, 4, 5, 13], [6, 7, 8, 14], [9, 10, 11, 15]], dtype=np.int8)
 
 
 class DesignEffect(NamedTuple):
@@ -46,7 +46,7 @@ class DesignEffect(NamedTuple):
         return np.asarray(np.round(np.fmax(self.effect * np.where(counted, wider, 1.0), 1.0), _DIGITS))
 
 
-def cells(human: Signs, metric: Signs) -> NDArray[np.intp]:
+def cells(human: Signs, metric: Signs) -> Signs:
     """Where each item is counted: signs (..., items) of both -> (..., items), as in rows of `Counts`; 15 is nowhere.
 
     >>> cells(np.array([1, -1, ABSENT], dtype=np.int8), np.array([1, ABSENT, ABSENT], dtype=np.int8)).tolist()
@@ -55,9 +55,23 @@ def cells(human: Signs, metric: Signs) -> NDArray[np.intp]:
     return np.asarray(_CELL[outcomes(human), outcomes(metric)])
 
 
-def outcomes(signs: Signs) -> NDArray[np.intp]:
+def outcomes(signs: Signs) -> Signs:
     """Signs (..., items) as 0 win, 1 tie, 2 loss, 3 absent."""
-    return np.where(signs == ABSENT, 3, 1 - signs.astype(np.intp))
+    return np.where(signs == ABSENT, np.int8(3), np.int8(1) - signs)
+
+
+def cluster_counts(cells: Signs, *, units: Ints, width: int) -> NDArray[np.int64]:
+    """How many items of each cluster stand in each cell: (..., items) -> (..., clusters, width).
+
+    An item in no cell has the number `width`; `units` (items,) are the clusters.
+
+    >>> cluster_counts(np.array([0, 2, 2, 3], dtype=np.int8), units=np.array([0, 0, 1, 1]), width=3).tolist()
+    [[1, 0, 1], [0, 0, 1]]
+    """
+    flat, n_units = cells.reshape(-1, cells.shape[-1]), int(units.max(initial=-1)) + 1
+    place = (np.arange(len(flat))[:, np.newaxis] * n_units + units) * (width + 1) + flat
+    counts = np.bincount(place.ravel(), minlength=len(flat) * n_units * (width + 1))
+    return counts.reshape((*cells.shape[:-1], n_units, width + 1))[..., :width]
 
 
 def influence(statistic: Callable[[Floats], Floats], counts: NDArray[Any]) -> Floats:
@@ -79,31 +93,28 @@ def influence(statistic: Callable[[Floats], Floats], counts: NDArray[Any]) -> Fl
     return np.nan_to_num(moves)
 
 
-def design_effect(
-    statistic: Callable[[Floats], Floats], counts: NDArray[Any], cells: Ints, *, units: Ints
-) -> DesignEffect:
-    """The design effect of a statistic of tables: `counts` (..., k), of which items stand in `cells` (..., items).
+def design_effect(statistic: Callable[[Floats], Floats], counts: NDArray[Any]) -> DesignEffect:
+    """The design effect of a statistic of tables (..., k) that are the sum of those of clusters: (..., clusters, k).
 
-    k is 3 (one rater) or 15, as in rows of `Counts`; an item in no cell has the number k. `units` (items,) are
-    clusters. The sum of squares over clusters is multiplied by C / (C - 1), as the mean was taken out of it. C is the
-    number of clusters, weighed by how much of the variance each must have by the number and the kind of its items and
-    by how alike they are, so that one large cluster counts as one. NaN where nothing was rated.
+    k is 3 (one rater) or 15, as in rows of `Counts`. The sum of squares over clusters is multiplied by C / (C - 1), as
+    the mean was taken out of it. C is the number of clusters, weighed by how much of the variance each must have by
+    the number and the kind of its items and by how alike they are, so that one large cluster counts as one. NaN where
+    nothing was rated.
 
-    >>> units, cells = np.repeat([0, 1, 2, 3], 5), np.repeat([0, 2, 0, 2], 5)
-    >>> counts = np.array([10, 0, 10])
-    >>> effect, clusters = design_effect(lambda own: own[..., 0] / own.sum(axis=-1), counts, cells, units=units)
+    >>> counts = np.array([[5, 0, 0], [0, 0, 5], [5, 0, 0], [0, 0, 5]])
+    >>> effect, clusters = design_effect(lambda own: own[..., 0] / own.sum(axis=-1), counts)
     >>> round(float(effect), 2), round(float(clusters), 2)  # each cluster of five says one thing
     (6.67, 4.0)
 
     Source: Kish 1965; Liang and Zeger 1986 (the variance by clusters); Carter, Schnepel and Steigerwald 2017 (how many
     clusters unequal ones are worth).
     """
-    n_units = int(units.max(initial=-1)) + 1
-    moves = influence(statistic, counts)
+    table = counts.sum(axis=-2)
+    moves = influence(statistic, table)
     # What an item of a kind (rated by both, by one alone) is expected to add to the variance.
     squares = np.concatenate(
         [
-            np.broadcast_to(ratio((moves**2 * counts)[..., kind].sum(-1), counts[..., kind].sum(-1))[..., None], size)
+            np.broadcast_to(ratio((moves**2 * table)[..., kind].sum(-1), table[..., kind].sum(-1))[..., None], size)
             for kind in (slice(9), slice(9, 12), slice(12, 15))
             if (size := moves[..., kind].shape)[-1]
         ],
@@ -111,8 +122,7 @@ def design_effect(
     )
 
     def by_cluster(of_cell: Floats) -> Floats:
-        padded = np.concatenate([np.nan_to_num(of_cell), np.zeros((*of_cell.shape[:-1], 1))], axis=-1)
-        return unit_sums(np.take_along_axis(padded, cells, axis=-1), units=units, n_units=n_units)
+        return np.asarray((counts @ np.nan_to_num(of_cell)[..., np.newaxis])[..., 0])
 
     # Half the expectation and half of what was seen. By the latter alone a few losses would make all clusters one (wide
     # intervals), by the former alone intervals of one-sided pairs are too narrow: measured, tests/simulation.
