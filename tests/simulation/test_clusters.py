@@ -25,7 +25,7 @@ SIZES = {
 TIE = 0.35  # of a latent normal preference: 27 % ties between equals
 SIGHT = 0.7  # correlation of the metric's latent preference with people's
 STUDIES = 2000
-FEW_STUDIES = {"mixture": 300}
+FEW_STUDIES = {"mixture": 300, "inversion": 500}
 NAMES = tuple(name for name, own in ESTIMATORS.items() if not own.needs_items)
 
 
