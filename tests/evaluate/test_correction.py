@@ -165,7 +165,7 @@ def test_circles_are_condensed_and_noted() -> None:
     paired = np.stack([win, loss, win])[:, None]  # A > B, C > A, B > C
     result = correction(counts_of(paired, np.zeros((3, 1, 3), dtype=int)))
     assert result.edges.is_empty()
-    assert [note.rule for note in result.notes] == ["cycle"]
+    assert [note.rule for note in result.notes] == ["counts-without-clusters", "cycle"]
 
 
 def test_equivalence_needs_the_whole_interval_inside() -> None:
@@ -201,7 +201,8 @@ def test_few_annotations_are_marked() -> None:
     result = correction(simulated(n=29), estimator="ppi")
     assert set(result.pairs.filter(pl.col("estimator") == "ppi")["note"]) == {"few annotations"}
     assert [note.count for note in result.notes if note.rule == "few-annotations"] == [3]
-    assert not correction(simulated(n=30), estimator="ppi").notes
+    enough = correction(simulated(n=30), estimator="ppi")
+    assert [note.rule for note in enough.notes] == ["counts-without-clusters"]
 
 
 def test_few_effective_draws_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +212,7 @@ def test_few_effective_draws_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(ESTIMATORS, "mixture", replace(ESTIMATORS["mixture"], estimate=sampled))
     notes = correction(simulated()).notes
-    assert [(note.rule, note.count) for note in notes] == [("few-draws", 3)]
+    assert [(note.rule, note.count) for note in notes] == [("counts-without-clusters", 0), ("few-draws", 3)]
 
 
 def test_pooled_says_when_it_cannot_answer() -> None:

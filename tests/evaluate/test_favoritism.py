@@ -60,7 +60,12 @@ def test_no_error_is_null_with_a_reason_and_few_errors_are_marked() -> None:
     result = favoritism(counts_of([[[5, 0, 0], [0, 5, 0], [0, 0, 5]], [[5, 0, 1], [0, 5, 0], [0, 0, 5]]]), resamples=50)
     assert result.pairs["favi"].to_list() == [None, -2.0]
     assert result.pairs["note"].to_list() == ["no errors", "too few errors"]
-    assert {note.rule for note in result.notes} == {"favi-no-errors", "favi-few-errors", "partiality-counts"}
+    assert {note.rule for note in result.notes} == {
+        "counts-without-clusters",
+        "favi-no-errors",
+        "favi-few-errors",
+        "partiality-counts",
+    }
     assert result.metrics["mean_abs_favi"].to_list() == [None, 2.0]
 
 

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import polars as pl
+import pytest
 
 import custodes as cu
 from custodes.evaluate.correction import correction
@@ -61,6 +62,11 @@ def test_the_page_names_what_was_corrected_and_left_out(made: Report) -> None:
     assert f"{7 - len(metrics)} more metrics were left out" in text
     # people annotated every item of the demo
     assert "correction cannot add to what people say" in text
+
+
+@pytest.mark.parametrize("identity", ["ranking", "favoritism", "correction"])
+def test_the_design_effect_of_documents_is_printed(made: Report, identity: str) -> None:
+    assert "80 items in 16 clusters" in section(made, identity)
 
 
 def test_the_protocol_stands_beside_peoples_own_agreement(made: Report) -> None:

@@ -20,10 +20,12 @@ from custodes.data.notes import Note
 from custodes.data.pairs import PairCounts
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed
+from custodes.evaluate.clusters import cluster_notes, clustered, margin_effects, table_effects
 from custodes.evaluate.comparison import Counted, counted, label_of
 from custodes.evaluate.edges import PAIR, cycle_notes, ranking_edges, written
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent
+from custodes.stats.clusters import DesignEffect
 from custodes.stats.correction.estimator import Counts, Estimate, Estimator, Items, Remark, decide
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.correction.human import HUMAN
@@ -100,6 +102,13 @@ class Correction(Result):
         score("margin", "p_win − p_loss, from −1 to 1", interval=True),
         probability("theta", "probability that p_win > p_loss", "P(A ahead)"),
         label("decision", "`+` where theta > 1 − gamma/2, `-` where theta < gamma/2, else `=`"),
+        score(
+            "design_effect",
+            "variance of the estimate by clusters over that by items, at least 1; counts were divided by it, and by a"
+            " factor for few clusters; null without clusters and for estimators with clusters of their own",
+            "Design effect",
+            essential=False,
+        ),
         score("effective_draws", "what the Monte Carlo draws are worth; null where there are none"),
         flag("equivalent", "the margin's interval lies within ± `--equivalence`; null unless asked"),
         label("note", "empty, `few annotations`, `never annotated`, or `never rated by the metric`"),
@@ -139,8 +148,9 @@ def correction(
     in the paper; slow). A pair that nobody annotated is answered from what is known, and marked.
     All tables and columns: `help(cu.Correction)`.
 
-    Takes a study, or counts (`count_pairs`), which allow all but pooled. What is taken for granted: the annotated items
-    are a random part, and (mixture, inversion) errors depend on people's answer alone.
+    Takes a study, or counts (`count_pairs`), which allow all but pooled and know no clusters. What is taken for
+    granted: the annotated items are a random part, and (mixture, inversion) errors depend on people's answer alone.
+    Items in clusters count for fewer: see `design_effect`.
     Source: correction paper, Algorithm 1; PPI++: Angelopoulos et al. 2023; the rest is ours.
 
     >>> import custodes as cu
@@ -175,7 +185,9 @@ class _Rule:
     equivalence: float | None
     confidence: float
 
-    def estimate(self, own: Estimator, part: Counted, rng: np.random.Generator) -> Estimate:
+    def estimate(
+        self, own: Estimator, part: Counted, rng: np.random.Generator, effect: DesignEffect | None
+    ) -> Estimate:
         """Of all pairs and metrics, (pairs, metrics); of all pairs, (pairs,), where it looks at them together."""
         options = {"confidence": self.confidence, "gamma": self.gamma, "rng": rng}
         if own.needs_items and part.comparison is not None:
@@ -183,6 +195,8 @@ class _Rule:
             items = Items(human=part.comparison.human_signs, systems=design.pairs, units=design.units)
             return own.estimate(items, **options)
         counts = Counts(part.counts.paired, part.counts.metric_only, part.counts.human_only)
+        if effect is not None:
+            counts = counts.effective(effect.divisor(max(self.confidence, 1 - self.gamma)))
         return own.samplers.get(self.sampler, own.estimate)(counts, **options)
 
 
@@ -203,7 +217,11 @@ def _check_counts(counts: PairCounts, estimators: Iterable[Estimator]) -> None:
 
 def _answer(part: Counted, rng: np.random.Generator, *, rule: _Rule) -> tuple[dict[str, pl.DataFrame], Sequence[Note]]:
     counts, names = part.counts, [own.name for own in rule.estimators]
-    estimates = {own: rule.estimate(own, part, rng) for own in rule.estimators}
+    effects = {}
+    if clustered(part):
+        by_counts = [own for own in rule.estimators if not own.needs_items]
+        effects = dict(zip(by_counts, table_effects(part, *(own.point for own in by_counts)), strict=True))
+    estimates = {own: rule.estimate(own, part, rng, effects.get(own)) for own in rule.estimators}
 
     def beside(name: str) -> NDArray[Any]:
         """(metrics, pairs, estimators, ...): what is to be compared lies side by side."""
@@ -214,6 +232,8 @@ def _answer(part: Counted, rng: np.random.Generator, *, rule: _Rule) -> tuple[di
         )
         return np.stack(list(of_metrics), axis=2)
 
+    unknown = np.full(counts.paired.shape[:2], np.nan)
+    effect = np.stack([(effects[own].effect if own in effects else unknown).T for own in estimates], axis=2)
     low, high, limit = beside("margin_low"), beside("margin_high"), rule.equivalence
     theta = beside("theta")
     decided = decide(theta, gamma=rule.gamma)
@@ -251,6 +271,7 @@ def _answer(part: Counted, rng: np.random.Generator, *, rule: _Rule) -> tuple[di
             "margin_high": high,
             "theta": theta,
             "decision": written(decided),
+            "design_effect": np.where(np.isfinite(effect), effect, np.nan),
             "effective_draws": beside("effective_draws"),
             "equivalent": None if limit is None else (low > -limit) & (high < limit),
             "note": np.select(list(marks.values()), list(marks), ""),
@@ -259,6 +280,7 @@ def _answer(part: Counted, rng: np.random.Generator, *, rule: _Rule) -> tuple[di
     )
     remarks = [*_annotation_remarks(part), *_estimate_remarks(estimates, label_of(part.aspect))]
     notes = [Note(**vars(remark), aspect=part.aspect) for remark in remarks]
+    notes = [*cluster_notes(part, margin_effects(part)[0]), *notes]
     return tables, [*part.notes, *notes, *cycle_notes(part.aspect, cyclic)]
 
 

@@ -51,6 +51,11 @@ class Design:
         return len(self.clusters)
 
     @property
+    def clustered(self) -> bool:
+        """Whether some items belong together."""
+        return self.n_units < len(self.items)
+
+    @property
     def item_weights(self) -> Floats | None:
         """The weights, or None where all items weigh the same, which is the common and faster case."""
         return None if (self.weights == 1).all() else self.weights

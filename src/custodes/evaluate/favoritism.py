@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Unpack
@@ -20,13 +20,15 @@ from custodes.answers.wording import UNDEFINED
 from custodes.data.notes import Note
 from custodes.data.pairs import PairCounts
 from custodes.data.study import Study
+from custodes.evaluate.clusters import cluster_notes, clustered, margin_effects, null_effects, table_effects
 from custodes.evaluate.comparison import Counted, counted, label_of
 from custodes.evaluate.edges import PAIR, crossed, written
 from custodes.evaluate.parallel import each
 from custodes.evaluate.partiality import DISFAVOURED, FAVOURED, UNTOLD, partiality_columns, partiality_notes
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, Signs
+from custodes.stats.correction.estimator import margin_of
 from custodes.stats.decisions import favi
 from custodes.stats.decisions.signtest import SignTest
 from custodes.stats.ratios import mean_of_defined, ratio
@@ -112,6 +114,11 @@ class Favoritism(Result):
         label("decision_human", "`+` system_a is better, `-` system_b, `=` not different: a sign test", "People"),
         label("decision_metric", "the same by the metric", "Metric says"),
         probability("flip_probability", "posterior probability that the margins are opposite", "Margins opposite"),
+        score(
+            "design_effect",
+            "variance of `favi` by clusters of items over that by items, at least 1; null without clusters",
+            essential=False,
+        ),
         label("note", "empty, `no errors`, `too few errors`, or `no item rated by both`"),
         essential=False,
     )
@@ -206,8 +213,13 @@ def _answer(
     # (metrics, pairs, 3, 3), so that tables list one metric after the other
     counts, paired = part.counts, np.moveaxis(part.counts.paired, 1, 0)
     n, errors, scores = paired.sum(axis=(2, 3)), favi.errors(paired), favi.favi_score(paired)
-    posterior = favi.favi_posterior(paired, confidence=confidence, draws=resamples, rng=rng)
-    ends = {"favi": scores, "favi_low": posterior.low, "favi_high": posterior.high}
+    posterior, effect = _posterior(part, paired, confidence=confidence, draws=resamples, rng=rng)
+    # Counts of clusters are divided, and the point may move by a rounding.
+    ends = {
+        "favi": scores,
+        "favi_low": np.minimum(posterior.low, scores),
+        "favi_high": np.maximum(posterior.high, scores),
+    }
     human, metric = paired.sum(axis=3), paired.sum(axis=2)
     agrees = np.where(n > 0, np.equal(*(np.sign(own[..., 0] - own[..., 2]) for own in (human, metric))), np.nan)
     keys = {
@@ -235,9 +247,12 @@ def _answer(
             **ends,
             "sample_accuracy": favi.sample_accuracy(paired),
             "sign_agrees": agrees,
-            "decision_human": written(test.decisions(human)),
-            "decision_metric": written(test.decisions(metric)),
+            **{
+                f"decision_{who}": written(test.decisions(own / null_effects(part, signs)[..., None]))
+                for who, own, signs in zip(("human", "metric"), (human, metric), _shared_signs(part), strict=True)
+            },
             "flip_probability": posterior.flip_probability,
+            "design_effect": effect,
             "note": np.select(
                 [n == 0, errors == 0, errors < FEW_ERRORS],
                 ["no item rated by both", "no errors", "too few errors"],
@@ -248,8 +263,43 @@ def _answer(
         partiality=partial_to,
         confusion=keys | {cell: paired[..., i // 3, i % 3] for i, cell in enumerate(CELLS)},
     )
-    notes = partiality_notes(part.comparison, part.aspect, partial_to)
+    notes = [*cluster_notes(part, margin_effects(part)[0]), *partiality_notes(part.comparison, part.aspect, partial_to)]
     return tables, [*part.notes, *notes, *_error_notes(part.aspect, n, errors)]
+
+
+def _posterior(
+    part: Counted, paired: NDArray[Any], *, confidence: float, draws: int, rng: np.random.Generator
+) -> tuple[favi.FaviPosterior, Floats]:
+    """Of tables (metrics, pairs, 3, 3), in effective counts where items come in clusters; and the design effect of the
+    Favi-Score (metrics, pairs), NaN without clusters."""
+    if not clustered(part):
+        whole = favi.favi_posterior(paired, confidence=confidence, draws=draws, rng=rng)
+        return whole, np.full(paired.shape[:2], np.nan)
+    effect, human, metric = table_effects(
+        part,
+        lambda own: favi.favi_score(own.paired),
+        lambda own: margin_of(own.paired.sum(axis=-1)),
+        lambda own: margin_of(own.paired.sum(axis=-2)),
+    )
+    # A flip is about both margins, so it counts with the larger of their effects.
+    divisors = effect.divisor(confidence), np.maximum(human.divisor(confidence), metric.divisor(confidence))
+    ends, flips = (
+        favi.favi_posterior(paired / own.T[..., None, None], confidence=confidence, draws=draws, rng=rng)
+        for own in divisors
+    )
+    known = np.where(np.isfinite(effect.effect), effect.effect, np.nan).T
+    return ends._replace(flip_probability=flips.flip_probability), known
+
+
+def _shared_signs(part: Counted) -> Iterator[Iterable[Signs]]:
+    """People's and the metrics' signs (pairs, items) on items that both rated, a metric after the other; none of
+    counts."""
+    if part.comparison is None:
+        yield from ((), ())
+        return
+    comparison, absent = part.comparison, np.int8(ABSENT)
+    yield (np.where(own != ABSENT, comparison.human_signs, absent) for own in comparison.metric_signs)
+    yield (np.where(comparison.human_signs != ABSENT, own, absent) for own in comparison.metric_signs)
 
 
 def _systems(counts: PairCounts, favi: Floats) -> dict[str, Any]:

@@ -21,12 +21,14 @@ from custodes.data.notes import Note, noted
 from custodes.data.pairs import PairCounts
 from custodes.data.study import Study
 from custodes.errors import listed
+from custodes.evaluate.clusters import cluster_notes, margin_effects, null_effects
 from custodes.evaluate.comparison import HUMAN, Counted, counted, label_of
 from custodes.evaluate.edges import PAIR, crossed, cycle_notes, ranking_edges, written
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats
+from custodes.stats.clusters import null_effect
 from custodes.stats.decisions import outcome
 from custodes.stats.decisions.consensus import kemeny
 from custodes.stats.decisions.outcome import ERRORS, Kld
@@ -62,8 +64,13 @@ class Ranking(Result):
         count("wins", "of system_a", "A better"),
         count("ties", "of the two"),
         count("losses", "of system_a", "B better"),
-        p_value("p_value", "sign test, after `correction`", "p"),
+        p_value("p_value", "sign test, by whole clusters where there are any, after `correction`", "p"),
         label("decision", "`+` system_a is better, `-` system_b, `=` not different; null where nothing was compared"),
+        score(
+            "design_effect",
+            "variance of wins minus losses by clusters over that by items, at least 1; null without clusters",
+            essential=False,
+        ),
         essential=False,
     )
     errors: pl.DataFrame = table(
@@ -122,7 +129,8 @@ def ranking(
 ) -> Ranking:
     """Who is better than whom by people and by every metric, and which kinds of error the metrics make.
 
-    Decisions are sign tests (ties dropped; after `correction` over the pairs of a rater). The divergence of a metric's
+    Decisions are sign tests (ties dropped; whole clusters if items have any; after `correction` over the pairs of a
+    rater). The divergence of a metric's
     outcome from people's is of posterior means, or of the 'mode' as in the paper; intervals are from resampled
     clusters. Sums of ranks are made of pair counts, so that missing cells weigh as their opponents do. Raters are
     'human' (people aggregated), each metric, and for the consensus 'all metrics'. All tables and columns:
@@ -155,17 +163,19 @@ def _answer(
     counts, aspect, raters = part.counts, part.aspect, (HUMAN, *part.counts.metrics)
     # (raters, pairs, 3) of win, tie and loss, people first
     outcomes = np.concatenate([counts.human[None], np.moveaxis(counts.metric, 1, 0)])
-    decided = rule.decisions(outcomes)
+    signs = () if part.comparison is None else np.moveaxis(part.comparison.preferences.signs, 1, 0)
+    effective = outcomes / null_effects(part, signs)[..., None]
+    decided, effects = rule.decisions(effective), margin_effects(part)
     graphs = [ranking_edges(counts, signs) for signs in decided]
     edges = [(rater, *edge) for rater, (own, _) in zip(raters, graphs, strict=True) for edge in own]
     # People and metrics both decide on the same resampled clusters.
     drawn = _resampled(part, outcomes, resamples, rng)
-    human = next(drawn)
-    human_decided = rule.decisions(human)
+    human, human_effective = next(drawn)
+    human_decided = rule.decisions(human_effective)
     shape = (len(human), len(counts.metrics))
     kinds, divergence = np.empty((*shape, len(ERRORS))), np.empty(shape)
-    for m, own in enumerate(drawn):
-        kinds[:, m] = outcome.error_types(human_decided, rule.decisions(own))
+    for m, (own, own_effective) in enumerate(drawn):
+        kinds[:, m] = outcome.error_types(human_decided, rule.decisions(own_effective))
         divergence[:, m] = mean_of_defined(outcome.outcome_kld(own, human, estimate=kld))
     tables = Ranking.part(
         aspect,
@@ -174,8 +184,9 @@ def _answer(
             "system_a": counts.system_a * len(raters),
             "system_b": counts.system_b * len(raters),
             **{name: outcomes[..., i] for i, name in enumerate(("wins", "ties", "losses"))},
-            "p_value": np.where(np.isnan(decided), np.nan, rule.p_values(outcomes)),
+            "p_value": np.where(np.isnan(decided), np.nan, rule.p_values(effective)),
             "decision": written(decided),
+            "design_effect": np.where(np.isfinite(effects), effects, np.nan),
         },
         errors={
             "metric": counts.metrics,
@@ -190,7 +201,8 @@ def _answer(
         edges=dict(zip(("rater", "winner", "loser"), zip(*edges, strict=True), strict=False)),
         consensus=_consensus(part, raters, outcomes),
     )
-    notes = cycle_notes(aspect, [rater for rater, (_, circle) in zip(raters, graphs, strict=True) if circle])
+    notes = cluster_notes(part, effects[0])
+    notes += cycle_notes(aspect, [rater for rater, (_, circle) in zip(raters, graphs, strict=True) if circle])
     infinite = [name for name, value in zip(counts.metrics, divergence[0], strict=True) if np.isinf(value)]
     message = (
         f"infinite divergence{label_of(aspect)} (null in JSON), from an outcome that people never gave;"
@@ -209,17 +221,22 @@ def _answer(
 
 def _resampled(
     part: Counted, outcomes: NDArray[np.int64], resamples: int, rng: np.random.Generator
-) -> Iterator[Floats]:
-    """(1 + B, pairs, 3) of one rater after the other: the data, and resampled clusters where there are any."""
+) -> Iterator[tuple[Floats, Floats]]:
+    """(1 + B, pairs, 3) of one rater after the other: the data, and resampled clusters where there are any; and the
+    same in effective counts, for sign tests."""
     if part.comparison is None:
-        yield from outcomes[:, None]
+        yield from ((own, own) for own in outcomes[:, None])
         return
     design = part.comparison.design
     times = design.resampled(resamples, rng)
     for signs in np.moveaxis(part.comparison.preferences.signs, 1, 0):
         hot = signs == np.array([1, 0, -1], dtype=np.int8)[:, None, None]
         per_unit = resample.unit_sums(hot, units=design.units, n_units=design.n_units)
-        yield np.moveaxis(resample.weighted_sums(times, per_unit), 1, 2)
+        own = effective = np.moveaxis(resample.weighted_sums(times, per_unit), 1, 2)
+        if design.clustered:
+            squares = resample.weighted_sums(times, (per_unit[0] - per_unit[2]) ** 2)
+            effective = own / null_effect(own[..., 0] + own[..., 2], squares)[..., None]
+        yield own, effective
 
 
 def _reversals(counts: PairCounts, raters: tuple[str, ...], decided: Floats) -> dict[str, Any]:

@@ -176,6 +176,19 @@ def test_a_circle_is_not_additive_and_falls_back_to_each_pair():
     np.testing.assert_allclose(answer.margin[1], fit.margin[1])
 
 
+def test_each_pair_of_its_own_respects_clusters():
+    # Failed before: copies of an item counted as items. With 80 clusters the design effect of copies is 5 * 80 / 79.
+    rng = np.random.default_rng(0)
+    systems, signs = pairs(3), additive(np.zeros(3), (80,), rng)
+    signs[0] = np.where(rng.random(80) < 0.8, 1, -1)
+    signs[2], signs[1] = signs[0], -signs[0]
+    items = Items(human=np.repeat(signs, 5, axis=1), systems=systems, units=np.repeat(np.arange(80), 5))
+    copied, alone = pooled(items, confidence=0.95, rng=np.random.default_rng(0)), estimate(signs, systems)
+    assert max(copied.additivity_p, alone.additivity_p) <= 0.05
+    widths = [own.margin_high - own.margin_low for own in (copied, alone)]
+    np.testing.assert_allclose(widths[0], widths[1], rtol=0.06)
+
+
 @pytest.mark.parametrize(("seed", "n_items"), [(0, 12), (1, 30), (2, 60)])
 def test_the_test_of_additivity_by_its_definition(seed, n_items):
     # A pair's own mean minus its pooled margin, times the root of its annotations, is a sum over clusters: of what the

@@ -63,7 +63,7 @@ def _build(context: Context) -> Mapping[str, str]:
             context.declared("ranking.errors").columns,
             id="ranking-error-table",
             caption="Kinds of error",
-            notes=context.notes("ranking", "self-agreement", "cycle"),
+            notes=context.notes("ranking", "self-agreement", "cycle", "design-effect", "one-cluster"),
         )
     }
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats
+from custodes.stats.ratios import ratio
 
 
 class Counts(NamedTuple):
@@ -41,28 +42,52 @@ class Counts(NamedTuple):
         """The tables (...) as one row of tables (n,)."""
         return Counts(self.paired.reshape(-1, 3, 3), self.metric_only.reshape(-1, 3), self.human_only.reshape(-1, 3))
 
+    @property
+    def rows(self) -> NDArray[Any]:
+        """(..., 15): nine paired, three metric-only and three human-only counts."""
+        return np.concatenate([self.paired.reshape((*self.shape, 9)), self.metric_only, self.human_only], axis=-1)
+
     @classmethod
     def of_row(cls, row: NDArray[Any]) -> Counts:
-        """One table from nine paired, three metric-only and three human-only counts, as floats."""
+        """Tables from `rows` (..., 15), as floats."""
         values = row.astype(np.float64)
-        return cls(values[:9].reshape(3, 3), values[9:12], values[12:])
+        return cls(values[..., :9].reshape((*row.shape[:-1], 3, 3)), values[..., 9:12], values[..., 12:])
 
-    def distinct(self) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64], NDArray[np.bool_]]:
+    def effective(self, divisor: Floats) -> Counts:
+        """As many independent items as these in clusters are worth: every count of a table divided by its `divisor`
+        (...)."""
+        return Counts.of_row(self.rows / divisor[..., np.newaxis])
+
+    def distinct(self) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.int64], NDArray[np.bool_]]:
         """Every table once, so that equal ones get equal answers, and a swap of the systems the mirror image.
 
         Rows (k, 15) as for `of_row`, none another's mirror image, and which are their own (k,); of every table (n,) its
         place among them, and whether it is the mirror image of the row.
         """
         parts = (self.paired.reshape(-1, 9), *self.flat[1:])
-        tables, mirrors = (
-            np.concatenate([part[:, ::step] for part in parts], axis=1).astype(np.int64) for step in (1, -1)
-        )
+        tables, mirrors = (np.concatenate([part[:, ::step] for part in parts], axis=1) for step in (1, -1))
         differ = (tables != mirrors).argmax(axis=1)[:, np.newaxis]
         swapped = (np.take_along_axis(tables, differ, axis=1) < np.take_along_axis(mirrors, differ, axis=1))[:, 0]
         lower = np.where(swapped[:, np.newaxis], mirrors, tables)
         rows, first, where = np.unique(lower, axis=0, return_index=True, return_inverse=True)
         # NumPy 2.0 alone keeps a second axis
         return rows, (tables == mirrors).all(axis=1)[first], where.reshape(-1), swapped
+
+
+def stream_key(row: NDArray[Any]) -> tuple[int, ...]:
+    """Whole numbers that say which table (15,) it is: its counts, and the bits of effective ones."""
+    whole = row.astype(np.int64)
+    return tuple((whole if (whole == row).all() else row.astype(np.float64).view(np.uint64)).tolist())
+
+
+def people_margin(counts: Counts) -> Floats:
+    """Of people's answers on all items they rated, tables (...) -> (...)."""
+    return margin_of(counts.human)
+
+
+def margin_of(outcome: NDArray[Any]) -> Floats:
+    """Wins minus losses over all (..., 3) -> (...), NaN where there are none."""
+    return ratio(outcome[..., 0] - outcome[..., 2], outcome.sum(axis=-1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,6 +200,7 @@ class Estimator:
     """`estimate` answers from `Counts`, or where it `needs_items` from `Items`, with `confidence`, `gamma` (the error
     level of decisions, for what draws until theta is clear) and `rng`.
 
+    `point`: its margin (nearly will do) as a function of `Counts`, which says how clusters of items act on it.
     `uses_metric` and `uses_people`: whose ratings it reads. `samplers`: other ways to draw the same answer. `quick`:
     the evidence of very many tables for decisions at `tail` and 1 - `tail`, where no interval is asked for. `bets`: a
     decision by betting may stand for its own, as it reads people's answers alone and nothing else. `assumes`: what a
@@ -185,6 +211,7 @@ class Estimator:
     label: str
     doc: str
     estimate: Callable[..., Estimate]
+    point: Callable[[Counts], Floats] = people_margin
     uses_metric: bool = True
     uses_people: bool = True
     needs_items: bool = False

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.correction.estimator import Counts, Estimate, Estimator
+from custodes.stats.correction.poststratified import poststratified_margin
 
 _PRIOR = 1 / 9  # one pseudo-annotation in all, shared by the cells of the paired table
 _PRIOR_ALONE = 1 / 3  # the same for three cells
@@ -58,7 +59,7 @@ def inverted(counts: Counts, *, confidence: float, rng: np.random.Generator, **_
     return Estimate.of_margin(*(own.reshape(counts.shape) for own in answer))
 
 
-def _as_they_are(tables: NDArray[np.int64]) -> NDArray[Any]:
+def _as_they_are(tables: NDArray[Any]) -> NDArray[Any]:
     """Tables (n, 15) as one draw (15, n, 1), where an answer people never gave has a flat row."""
     cells = tables.astype(np.float64)
     rows = cells[:, :9].reshape(-1, 3, 3)
@@ -67,7 +68,7 @@ def _as_they_are(tables: NDArray[np.int64]) -> NDArray[Any]:
     return cells.T[:, :, np.newaxis]
 
 
-def _bootstrapped(tables: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
+def _bootstrapped(tables: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
     """Gamma draws (15, n, draws); per distinct count rather than per table, as few items have few distinct counts."""
     drawn = np.empty((15, len(tables), _DRAWS), dtype=np.float32)
     for cell, counts in enumerate(tables.T):
@@ -77,7 +78,7 @@ def _bootstrapped(tables: NDArray[np.int64], rng: np.random.Generator) -> NDArra
     return drawn
 
 
-def _solved(cells: NDArray[Any], tables: NDArray[np.int64]) -> NDArray[Any]:
+def _solved(cells: NDArray[Any], tables: NDArray[Any]) -> NDArray[Any]:
     """The clipped margin of each draw, NaN where it is not determined: cells (15, n, draws), tables (n, 15)."""
     n, many, alone = (tables[:, part].sum(axis=1)[:, np.newaxis] for part in (slice(9), slice(9, 12), slice(12, 15)))
     many = np.where(n > 0, many, 0)  # without a paired item nothing is known of the channel
@@ -111,4 +112,6 @@ INVERSION = Estimator(
     label="Inversion",
     doc="Solves the metric's channel for people's shares; wide intervals.",
     estimate=inverted,
+    # the same items in the same parts, without the poles of its own
+    point=poststratified_margin,
 )

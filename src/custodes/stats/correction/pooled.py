@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats
+from custodes.stats.clusters import cluster_counts, design_effect, outcomes
 from custodes.stats.correction.dirichlet import human_posterior
-from custodes.stats.correction.estimator import Estimate, Estimator, Items, Remark
+from custodes.stats.correction.estimator import Estimate, Estimator, Items, Remark, margin_of
 from custodes.stats.resampling.resample import sign_flips, unit_sums
 
 FEWEST_CLUSTERS = 20
@@ -91,7 +92,11 @@ def pooled(items: Items, *, confidence: float, rng: np.random.Generator, **_: ob
     answer = {name: np.array(values) for name, values in vars(estimate).items()}
     failed = enough[..., 0] & (fit.additivity_p <= ADDITIVITY_LEVEL)
     if failed.any():
-        labels = np.stack([(items.human[failed] == kind).sum(axis=-1) for kind in (1, 0, -1)], axis=-1)
+        own = items.human[failed]
+        labels: NDArray[Any] = np.stack([(own == kind).sum(axis=-1) for kind in (1, 0, -1)], axis=-1)
+        if len(np.unique(items.units)) < items.units.size:
+            counts = cluster_counts(outcomes(own), units=items.units, width=3)
+            labels = labels / design_effect(margin_of, counts).divisor(confidence)[..., np.newaxis]
         for name, values in vars(human_posterior(labels, confidence=confidence)).items():
             answer[name][failed] = values
     return Pooled(**answer, clusters=fit.clusters, additivity_p=fit.additivity_p)

@@ -58,6 +58,14 @@ def poststratified_moments(counts: Counts) -> Moments:
     return Moments(mean=mean, variance=between + np.einsum("...r,...rf->...f", squares, within_variance))
 
 
+def poststratified_margin(counts: Counts) -> Floats:
+    """The posterior mean of p_win - p_loss, of tables (...).
+
+    Nearly that of the mixture model: q_r nu[h|r] is the joint table of greatest likelihood under it, too.
+    """
+    return poststratified_moments(counts).mean[..., 3]
+
+
 def _by_beta(counts: Counts, *, confidence: float, **_: object) -> Estimate:
     """Beta laws with the moments of `poststratified_moments`.
 
@@ -90,4 +98,5 @@ POSTSTRATIFIED = Estimator(
     label="Poststratification",
     doc="People's answer given the metric's, weighted by how often the metric gives each.",
     estimate=_by_beta,
+    point=poststratified_margin,
 )

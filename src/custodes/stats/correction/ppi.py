@@ -101,4 +101,5 @@ PPI = Estimator(
     label="PPI++",
     doc="People's margin, shifted by what the metric says of the other items (Angelopoulos et al. 2023).",
     estimate=lambda counts, confidence, **_: Estimate.by_t(*ppi_margin(counts), confidence=confidence),
+    point=lambda counts: ppi_margin(counts).margin,
 )

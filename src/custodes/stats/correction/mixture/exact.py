@@ -6,7 +6,7 @@ import numpy as np
 
 from custodes.stats.arrays import Floats
 from custodes.stats.correction.dirichlet import human_posterior
-from custodes.stats.correction.estimator import Counts
+from custodes.stats.correction.estimator import Counts, stream_key
 from custodes.stats.correction.mixture.gibbs import gibbs_chains
 from custodes.stats.correction.mixture.posterior import MixturePosterior, stack, summarise
 from custodes.stats.correction.mixture.proposal import Proposal, adapted_proposal, plain_proposal
@@ -52,7 +52,7 @@ def mixture_posterior(
     posteriors = []
     for row, is_mirror in zip(rows, even, strict=True):
         # A stream that depends on the table and not on its place keeps results equal in any order or chunk.
-        stream = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=tuple(row.tolist()))))
+        stream = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=stream_key(row))))
         # theta of a mirror image is known to be 1/2, so no draws are spent on its precision
         posterior = _posterior(
             Counts.of_row(row),

@@ -21,7 +21,7 @@ def gibbs_chains(
     """
     chains = len(start)
     pi = start
-    paired, metric_only = counts.paired, np.asarray(counts.metric_only, dtype=np.int64)
+    paired, metric_only = counts.paired, np.rint(counts.metric_only).astype(np.int64)
     # The human-only items tell about p alone: with mu integrated out of them, no metric label need be imputed.
     people: Floats = np.asarray(counts.human + 1.0, dtype=np.float64)
     p_kept = np.empty((draws, chains, 3))

@@ -1,0 +1,154 @@
+"""What clusters of items do to counts: items of one document say less than as many of several documents.
+
+A statistic of counts moves a little with each item. Added up over items these influences give its variance if items are
+independent, added up over clusters first the variance if only clusters are. The ratio is the design effect; counts
+divided by it are as many independent ones, and whatever is computed of them is as unsure as the clusters make it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.stats import ABSENT
+from custodes.stats.arrays import Floats, Ints, Signs
+from custodes.stats.ratios import ratio
+
+_STEP = 1e-4  # of a count, to either side
+_SPREAD = 1.0  # pseudo-counts in all, so that answers which do not vary count as one a cluster
+_DIGITS = 4  # exact where systems are swapped, whatever the order of a sum
+
+# [human, metric], the last: absent
+_CELL = np.array([[0, 1, 2, 12], [3, 4, 5, 13], [6, 7, 8, 14], [9, 10, 11, 15]], dtype=np.int8)
+
+
+class DesignEffect(NamedTuple):
+    """`effect` (...): variance by clusters over variance by items, at least 1; inf with one cluster, which tells
+    nothing of it. `clusters` (...): how many equal ones the clusters are worth; inf where no two items share one."""
+
+    effect: Floats
+    clusters: Floats
+
+    def divisor(self, confidence: float) -> Floats:
+        """What counts are divided by (...): the effect, more with few clusters, since it is then known badly.
+
+        The factor is the squared ratio of the quantiles of t with clusters - 1 degrees of freedom and of the normal
+        law, so that an interval by effective counts is as wide as one by t. Never less than 1; 1 without ratings.
+        """
+        from scipy.special import ndtri, stdtrit
+
+        counted = np.isfinite(self.effect) & np.isfinite(self.clusters)
+        freedom = np.maximum(np.where(counted, self.clusters, 2.0) - 1, 0.1)
+        wider = (stdtrit(freedom, (1 + confidence) / 2) / ndtri((1 + confidence) / 2)) ** 2
+        return np.asarray(np.round(np.fmax(self.effect * np.where(counted, wider, 1.0), 1.0), _DIGITS))
+
+
+def cells(human: Signs, metric: Signs) -> Signs:
+    """Where each item is counted: signs (..., items) of both -> (..., items), as in rows of `Counts`; 15 is nowhere.
+
+    >>> cells(np.array([1, -1, ABSENT], dtype=np.int8), np.array([1, ABSENT, ABSENT], dtype=np.int8)).tolist()
+    [0, 14, 15]
+    """
+    return np.asarray(_CELL[outcomes(human), outcomes(metric)])
+
+
+def outcomes(signs: Signs) -> Signs:
+    """Signs (..., items) as 0 win, 1 tie, 2 loss, 3 absent."""
+    return np.where(signs == ABSENT, np.int8(3), np.int8(1) - signs)
+
+
+def cluster_counts(cells: Signs, *, units: Ints, width: int) -> NDArray[np.int64]:
+    """How many items of each cluster stand in each cell: (..., items) -> (..., clusters, width).
+
+    An item in no cell has the number `width`; `units` (items,) are the clusters.
+
+    >>> cluster_counts(np.array([0, 2, 2, 3], dtype=np.int8), units=np.array([0, 0, 1, 1]), width=3).tolist()
+    [[1, 0, 1], [0, 0, 1]]
+    """
+    flat, n_units = cells.reshape(-1, cells.shape[-1]), int(units.max(initial=-1)) + 1
+    place = (np.arange(len(flat))[:, np.newaxis] * n_units + units) * (width + 1) + flat
+    counts = np.bincount(place.ravel(), minlength=len(flat) * n_units * (width + 1))
+    return counts.reshape((*cells.shape[:-1], n_units, width + 1))[..., :width]
+
+
+def influence(statistic: Callable[[Floats], Floats], counts: NDArray[Any]) -> Floats:
+    """How much one more item in a cell moves a statistic of tables: (..., cells) -> (..., cells).
+
+    By differences to both sides, at the counts and one imagined item spread over all cells.
+
+    >>> influence(lambda own: own[..., 0] / own.sum(axis=-1), np.array([60, 39])).round(4).tolist()
+    [0.004, -0.0061]
+
+    Source: Hampel 1974; the sum of squared influences is the variance by linearisation (Binder 1983).
+    """
+    at = counts + _SPREAD / counts.shape[-1]
+    moves = np.zeros(at.shape)
+    for k in range(at.shape[-1]):
+        step = np.zeros(at.shape)
+        step[..., k] = _STEP * at[..., k]
+        moves[..., k] = (statistic(at + step) - statistic(at - step)) / (2 * step[..., k])
+    return np.nan_to_num(moves)
+
+
+def design_effect(statistic: Callable[[Floats], Floats], counts: NDArray[Any]) -> DesignEffect:
+    """The design effect of a statistic of tables (..., k) that are the sum of those of clusters: (..., clusters, k).
+
+    k is 3 (one rater) or 15, as in rows of `Counts`. The sum of squares over clusters is multiplied by C / (C - 1), as
+    the mean was taken out of it. C is the number of clusters, weighed by how much of the variance each must have by
+    the number and the kind of its items and by how alike they are, so that one large cluster counts as one. NaN where
+    nothing was rated.
+
+    >>> counts = np.array([[5, 0, 0], [0, 0, 5], [5, 0, 0], [0, 0, 5]])
+    >>> effect, clusters = design_effect(lambda own: own[..., 0] / own.sum(axis=-1), counts)
+    >>> round(float(effect), 2), round(float(clusters), 2)  # each cluster of five says one thing
+    (6.67, 4.0)
+
+    Source: Kish 1965; Liang and Zeger 1986 (the variance by clusters); Carter, Schnepel and Steigerwald 2017 (how many
+    clusters unequal ones are worth).
+    """
+    table = counts.sum(axis=-2)
+    moves = influence(statistic, table)
+    # What an item of a kind (rated by both, by one alone) is expected to add to the variance.
+    squares = np.concatenate(
+        [
+            np.broadcast_to(ratio((moves**2 * table)[..., kind].sum(-1), table[..., kind].sum(-1))[..., None], size)
+            for kind in (slice(9), slice(9, 12), slice(12, 15))
+            if (size := moves[..., kind].shape)[-1]
+        ],
+        axis=-1,
+    )
+
+    def by_cluster(of_cell: Floats) -> Floats:
+        return np.asarray((counts @ np.nan_to_num(of_cell)[..., np.newaxis])[..., 0])
+
+    # Half the expectation and half of what was seen. By the latter alone a few losses would make all clusters one (wide
+    # intervals), by the former alone intervals of one-sided pairs are too narrow: measured, tests/simulation.
+    own, number = by_cluster((squares + moves**2) / 2), by_cluster(np.where(squares > 0, 1.0, 0.0))
+    total, most = own.sum(axis=-1), number.max(axis=-1, initial=0)
+    seen = ratio((by_cluster(moves) ** 2).sum(axis=-1), total)
+    # Alike items make the variance of a large cluster grow with the square of its size.
+    alike = np.clip(ratio(seen - 1, ratio((own * number).sum(axis=-1), total) - 1), 0, 1)
+    variance = own * (1 + (number - 1) * np.nan_to_num(alike)[..., None])
+    clusters = ratio(variance.sum(axis=-1) ** 2, (variance**2).sum(axis=-1))
+    several, alone = clusters > 1 + 1e-9, most <= 1
+    seen = seen * ratio(clusters, clusters - 1)
+    effect = np.select([total == 0, alone, ~several], [np.nan, 1.0, np.inf], np.fmax(seen, 1.0))
+    return DesignEffect(np.round(effect, _DIGITS), np.where(alone & (total > 0), np.inf, clusters))
+
+
+def null_effect(wins_and_losses: NDArray[Any], squares: NDArray[Any]) -> Floats:
+    """What a sign test divides counts by: (...) both -> (...), from 1.
+
+    `squares` are the squared sums of signs of clusters, added up: the variance of wins - losses if either side of a
+    cluster is as likely, which is the number of wins and losses if every item is a cluster. So no quantiles of t are
+    needed, and the test keeps its level in the tails, too: with C clusters |z| is at most the root of C.
+
+    >>> null_effect(np.array([20, 20]), np.array([20, 100])).tolist()
+    [1.0, 5.0]
+
+    Source: ours; the score form of a variance by clusters (Cameron, Gelbach and Miller 2008 impose the null likewise).
+    """
+    return np.fmax(ratio(squares, wins_and_losses), 1.0)

@@ -1,0 +1,112 @@
+"""Clusters of items in favoritism, ranking and correction: nothing without them, fewer decisions with them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.data.items import Items
+from custodes.data.study import Study
+from custodes.stats.correction.estimators import ESTIMATORS
+from tests.evaluate.test_favoritism import study_of
+
+BY_COUNTS = [name for name, own in ESTIMATORS.items() if not own.needs_items]
+ASK = {
+    "favoritism": lambda study: cu.favoritism(study, resamples=200),
+    "ranking": lambda study: cu.ranking(study, resamples=50),
+    "correction": lambda study: cu.correction(study, estimator=[*BY_COUNTS, "pooled"]),
+}
+
+
+def scores(items: int = 60, annotated: int = 45, documents: int | None = None) -> np.ndarray:
+    """(raters, items, 3 systems): a person on some items, a good metric and a blind one; a taste of each document."""
+    rng = np.random.default_rng(5)
+    taste = rng.normal(size=(documents or items, 3)).repeat(items // (documents or items), axis=0)
+    person = np.rint(np.array([0.6, 0.4, 0.0]) + taste + rng.normal(size=(items, 3)))
+    made = np.stack([person, person + rng.normal(size=person.shape), rng.normal(size=person.shape)])
+    made[0, annotated:] = np.nan
+    return made
+
+
+def clustered(study: Study, clusters: list[str]) -> Study:
+    items = study.ratings.frame["item"].unique(maintain_order=True)
+    return replace(study, items=Items.make(pl.DataFrame({"item": items, "cluster": clusters}))[0])
+
+
+@pytest.mark.parametrize("question", ASK)
+def test_without_declared_clusters_nothing_changes(question: str) -> None:
+    study = study_of(scores())
+    named = clustered(study, [f"document {k}" for k in range(60)])
+    plain, own = ASK[question](study), ASK[question](named)
+    for name, frame in plain.tables().items():
+        assert own.tables()[name].equals(frame)
+        if "design_effect" in frame.columns:
+            assert frame["design_effect"].null_count() == frame.height
+    assert not {"design-effect", "counts-without-clusters"} & {note.rule for note in (*plain.notes, *own.notes)}
+
+
+def test_copies_of_items_decide_as_the_items_do() -> None:
+    # Failed before: ten copies in one document were ten items, and every difference was significant.
+    few = scores(30, 30)
+    plain = study_of(few)
+    copied = clustered(study_of(np.repeat(few, 10, axis=1)), [f"d{k // 10}" for k in range(300)])
+    one, ten = (cu.ranking(study, resamples=0).decisions for study in (plain, copied))
+    np.testing.assert_allclose(ten["p_value"], one["p_value"])
+    assert ten["decision"].equals(one["decision"])
+    np.testing.assert_allclose(ten["design_effect"], 10 * 30 / 29, rtol=0.05)
+    one, ten = (cu.favoritism(study, resamples=4000).pairs for study in (plain, copied))
+    assert ten.select("decision_human", "decision_metric").equals(one.select("decision_human", "decision_metric"))
+    width = [(own["favi_high"] - own["favi_low"]).mean() for own in (one, ten)]
+    assert width[0] < width[1] < 1.3 * width[0]
+    one, ten = (cu.correction(study, estimator=BY_COUNTS).pairs for study in (plain, copied))
+    np.testing.assert_allclose(ten["margin"], one["margin"], atol=0.1)
+    width = (one["margin_high"] - one["margin_low"]).to_numpy(), (ten["margin_high"] - ten["margin_low"]).to_numpy()
+    # a little wider: that each document is one item is estimated
+    assert (width[1] >= width[0] - 0.03).all()
+    assert width[1].mean() < 1.15 * width[0].mean()
+
+
+def test_documents_take_decisions_away() -> None:
+    study = study_of(scores(200, 150, documents=20))
+    documents = clustered(study, [f"d{k // 10}" for k in range(200)])
+    one, other = (cu.ranking(own, resamples=0).decisions for own in (study, documents))
+    assert (other["p_value"] >= one["p_value"]).all()
+    assert (other["p_value"] > one["p_value"]).any()
+    effect = cu.correction(documents, estimator="ppi").pairs
+    assert (effect["design_effect"] >= 1).all()
+    assert effect["design_effect"].max() > 2
+    people = effect.filter(pl.col("estimator") == "human").group_by("system_a", "system_b").agg(pl.col("*").n_unique())
+    assert people["design_effect"].to_list() == [1, 1, 1]  # whatever the metric
+    (note,) = (note for note in cu.ranking(documents, resamples=0).notes if note.rule == "design-effect")
+    mean = other.filter(rater="human")["design_effect"].mean()
+    assert f"200 items in 20 clusters: the variance of people's margins is {mean:.2f} times" in note.message
+
+
+def test_pooled_has_clusters_of_its_own() -> None:
+    study = clustered(study_of(scores(200, 150, documents=20)), [f"d{k // 10}" for k in range(200)])
+    rows = cu.correction(study, estimator="pooled").pairs.filter(pl.col("estimator") == "pooled")
+    assert rows["design_effect"].null_count() == rows.height
+
+
+def test_one_cluster_decides_nothing_and_says_so() -> None:
+    study = clustered(study_of(scores()), ["one"] * 60)
+    ranking = cu.ranking(study, resamples=0)
+    assert set(ranking.decisions["decision"]) == {"="}
+    assert "one-cluster" in {note.rule for note in ranking.notes}
+    correction = cu.correction(study, estimator=BY_COUNTS).pairs
+    assert set(correction["decision"]) == {"="}
+    assert correction["design_effect"].null_count() == correction.height
+    favoritism = cu.favoritism(study, resamples=50).pairs
+    assert favoritism["favi"].null_count() == 0
+    assert favoritism["favi_low"].null_count() == favoritism.height
+
+
+@pytest.mark.parametrize("question", ["favoritism", "ranking"])
+def test_counts_cannot_know_of_clusters_and_say_so(question: str) -> None:
+    study = study_of(scores())
+    counts = cu.count_pairs(study.ratings.frame, human="ann")
+    assert "counts-without-clusters" in {note.rule for note in ASK[question](counts).notes}
