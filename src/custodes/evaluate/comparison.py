@@ -79,6 +79,25 @@ class Comparison:
         """(metrics, pairs, items): whether people and the metric both have a preference."""
         return np.asarray((self.human_signs != ABSENT) & (self.metric_signs != ABSENT))
 
+    @property
+    def scored(self) -> NDArray[np.bool_]:
+        """(metrics, items, systems): whether people and the metric both have a score."""
+        return np.asarray(np.isfinite(self.human) & np.isfinite(self.metric_scores))
+
+    def only(self, metrics: NDArray[np.intp], *, scored: NDArray[np.bool_], rated: NDArray[np.bool_]) -> Comparison:
+        """Some metrics on some of the scores (items, systems) and preferences (pairs, items)."""
+        own = self.preferences
+        signs = np.where(rated[:, np.newaxis], own.signs[:, [0, *(metrics + 1)]], np.int8(ABSENT))
+        return replace(
+            self,
+            metrics=tuple(self.metrics[m] for m in metrics),
+            human=np.where(scored, self.human, np.nan),
+            metric_scores=np.where(scored, self.metric_scores[metrics], np.nan),
+            metric_system=self.metric_system[metrics],
+            preferences=replace(own, signs=signs, raters=tuple(own.raters[r] for r in [0, *(metrics + 1)])),
+            epsilon=self.epsilon[metrics],
+        )
+
 
 def compare(study: Study, **setting: Unpack[Setting]) -> tuple[Comparison, ...]:
     """People against metrics, one comparison per aspect that people rated.
