@@ -182,7 +182,7 @@ def _compare_aspect(study: Study, aspect: str, full: Setting) -> Comparison:
     if people_verdicts is not None and (people_verdicts == ABSENT).all():
         people_verdicts = None
     voted = people_verdicts is not None and len(people) > 1 and full["aggregate"] == "mean"
-    vote = "several people gave verdicts, which have no mean: their majority is taken (as with aggregate='vote')"
+    vote = "several people gave verdicts, which have no mean: they vote (as with aggregate='vote')"
     notes += noted(("verdicts-vote", voted, vote))
     human_signs = people_signs(persons, people_verdicts, aggregate=full["aggregate"], ties=full["human_ties"])
     human = mean_over_people(persons)
@@ -304,6 +304,12 @@ def _design_notes(comparison: Comparison, label: str) -> list[Note]:
             "systems-without-people",
             len(strangers),
             f"systems that people compared with no other{label}, so nothing is known of them: {listed(strangers)}",
+        ),
+        (
+            "item-weights",
+            comparison.design.item_weights is not None,
+            "items have weights: statistics of agreement weigh them; counts of wins, ties and losses (favoritism,"
+            " ranking, correction, protocol) take every item once",
         ),
         (
             "items-without-people",

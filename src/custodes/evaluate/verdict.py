@@ -77,7 +77,7 @@ def verdict(
 
     Made from `check`, `agreement`, `favoritism` and `ranking`, asked with the same arguments; see there for what the
     numbers mean and which errors are raised. What is told of metrics and of chance holds for all metrics of an aspect
-    together: the chance of any false claim of that kind is at most `alpha`.
+    together, at level `alpha`; the aspects are not corrected for each other.
 
     >>> import custodes as cu
     >>> told = cu.verdict(cu.read("demo"), resamples=50, aspect="coherence")
