@@ -22,7 +22,6 @@ def test_two_share_a_letter_exactly_where_they_are_not_told_apart(seed: int) -> 
         for b in range(n):
             assert words[a].isdisjoint(words[b]) == bool(apart[a, b])
     assert "a" in words[order[0]]
-    used = set().union(*words)
     # no letter says less than another one
     held = {name: {thing for thing, own in enumerate(words) if name in own} for name in set().union(*words)}
     assert not any(one < other for one in held.values() for other in held.values())

@@ -57,7 +57,7 @@ def flip_tests(estimate: Floats, left: Floats, *, present: Bools, flips: NDArray
     With fewer than six blocks nothing can be significant at .05, so there is no interval. NaN where an estimate,
     or one with a block left out, is.
 
-    >>> estimate, left = np.array([2.0]), np.array([[2.5], [2.0], [1.5], [2.25], [1.75], [2.0]])
+    >>> estimate, left = np.array([2.0]), np.array([[2.2], [2.0], [1.8], [2.1], [1.9], [2.0]])
     >>> flips = 1 - 2 * (np.arange(64)[:, None] >> np.arange(6) & 1)
     >>> made = flip_tests(estimate, left, present=np.ones((6, 1), dtype=bool), flips=flips, confidence=0.9)
     >>> made.p_value.round(3).tolist()  # (2 + 1) / (64 + 1): all signs alike, one way or the other
