@@ -96,6 +96,22 @@ def rates(
     return Rates(family=float(family.mean()), single=float(single.mean()), power=float(power.mean()))
 
 
+def off_chance(metrics: int, items: int, *, documents: bool = False, studies: int = 1000) -> float:
+    """Share of studies in which some of many metrics of pure noise is said to be above or below chance."""
+    rng = np.random.default_rng([metrics, items, documents])
+    wrong = 0
+    for _ in range(studies):
+        human, _, unit = draw(rng, np.ones(1), items, documents)
+        noise = rng.normal(size=(metrics, unit[-1] + 1, SYSTEMS))[:, unit] + rng.normal(size=(metrics, *human.shape))
+        weights, _ = without_block(unit[-1] + 1, most=400)
+        tau = correlation.within_item(human, noise, kind="kendall")
+        value = correlation.weighted_item_mean(tau, units=unit, weights=with_point(weights))
+        present, flips = np.ones((len(weights), metrics), dtype=bool), sign_flips(len(weights), 499, rng)
+        made = flip_tests(value[0], value[1:], present=present, flips=flips, confidence=1 - ALPHA)
+        wrong += bool((made.p_adjusted <= ALPHA).any())
+    return wrong / studies
+
+
 def most(level: float, studies: int) -> float:
     """The largest rate whose lower 95 % limit is not above the level."""
     return level + 1.645 * float(np.sqrt(level * (1 - level) / studies))
@@ -120,6 +136,15 @@ def test_familywise_false_claims(metrics: int, items: int, documents: bool, half
     assert found.single <= 0.06
     if half and items == 400 and not documents:
         assert found.power >= 0.95
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("metrics", [5, 20, 40])
+@pytest.mark.parametrize(("items", "documents"), [(12, False), (40, False), (100, False), (120, True), (400, True)])
+def test_noise_is_rarely_off_chance(metrics: int, items: int, documents: bool) -> None:
+    found = off_chance(metrics, items, documents=documents)
+    print("chance", metrics, items, documents, found)
+    assert found <= most(0.06, 1000)
 
 
 @pytest.mark.slow
