@@ -27,7 +27,7 @@ from custodes.stats.agreement import correlation, system_scores
 from custodes.stats.arrays import Floats
 from custodes.stats.resampling import resample
 
-COMPARED = tuple(name for name, statistic in STATISTICS.items() if statistic.essential and statistic.best)
+COMPARED = tuple(name for name, statistic in STATISTICS.items() if statistic.compared)
 """Statistics whose differences between metrics are tested unless others are named."""
 
 SPA_PERMUTATIONS = 1000

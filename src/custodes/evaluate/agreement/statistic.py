@@ -101,8 +101,9 @@ def alike(*masks: Bools) -> list[NDArray[np.intp]]:
 class Statistic:
     """`compute` gives (1 + B, metrics) of a sample. `chance` is what a metric that knows nothing gets, also (1 + B,
     metrics) of a sample where that depends on ties (None: not said). `smooth`: one cluster more or less changes it a
-    little; then differences are tested by flips of what each cluster contributes, else by the bootstrap. `essential`
-    statistics are shown first, `best` is their better end; those that are compared have one."""
+    little; then differences are tested by flips of what each cluster contributes, else by the bootstrap. `compared`
+    ones are tested unless others are named. `essential` ones are shown first, `best` is their better end; without one
+    metrics are not compared."""
 
     name: str
     label: str
@@ -111,6 +112,7 @@ class Statistic:
     compute: Callable[[Sample], Floats]
     chance: float | Callable[[Sample], Floats] | None = None
     smooth: bool = True
+    compared: bool = False
     essential: bool = False
     best: Literal["high", ""] = "high"
 

@@ -57,6 +57,7 @@ ACCURACIES = (
         level="comparison",
         compute=partial(_of_signs, statistic=accuracy.sample_accuracy),
         chance=guessing,
+        compared=True,
         essential=True,
     ),
     Statistic(
@@ -76,6 +77,7 @@ ACCURACIES = (
         compute=_pairwise_accuracy,
         chance=0.5,
         smooth=False,
+        compared=True,
         essential=True,
     ),
 )

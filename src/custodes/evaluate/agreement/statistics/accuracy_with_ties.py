@@ -11,6 +11,7 @@ WITH_TIES = (
         doc="accuracy within items with calibrated metric ties, averaged over items (Deutsch et al. 2023)",
         level="item",
         compute=lambda sample: sample.acc_eq[0],
+        compared=True,
         essential=True,
     ),
     Statistic(

@@ -57,6 +57,7 @@ CORRELATIONS = tuple(
         compute=partial(COMPUTE[level], kind=kind),
         chance=0.0,
         smooth=level != "system" or kind == "pearson",
+        compared=name in SHOWN_FIRST,
         essential=name in SHOWN_FIRST,
     )
     for kind, (called, _) in KINDS.items()
