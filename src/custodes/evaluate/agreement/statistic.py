@@ -56,15 +56,21 @@ class Sample:
         ]
         people, metrics = np.empty((2, len(self.times), *given[1].shape))
         for rows in alike(of_people, of_metrics):
-            first = rows[0]
-            fitted = self._fitted(comparison.human[np.newaxis], of_people[first], comparison.human_system[np.newaxis])
-            people[:, rows] = fitted
-            metrics[:, rows] = self._fitted(
-                comparison.metric_scores[rows], of_metrics[first], comparison.metric_system[rows]
+            own = of_people[rows[0]], of_metrics[rows[0]]
+            sides = (
+                (comparison.human[np.newaxis], comparison.human_system[np.newaxis]),
+                (comparison.metric_scores[rows], comparison.metric_system[rows]),
             )
+            if (own[0] == own[1]).all():  # one fit for all
+                fitted = self._fitted(*map(np.concatenate, zip(*sides, strict=True)), cells=own[0])
+                people[:, rows], metrics[:, rows] = fitted[:, :1], fitted[:, 1:]
+            else:
+                people[:, rows], metrics[:, rows] = (
+                    self._fitted(*side, cells=cells) for side, cells in zip(sides, own, strict=True)
+                )
         return SystemScores(people=people, metrics=metrics, pairs=joined[0] & joined[1])
 
-    def _fitted(self, scores: Floats, cells: Bools, given: Floats) -> Floats:
+    def _fitted(self, scores: Floats, given: Floats, *, cells: Bools) -> Floats:
         """(1 + B, raters, systems) from some cells (items, systems), or the scores of the file (raters, systems)."""
         design = self.comparison.design
         made = system_scores.system_fit(
