@@ -33,8 +33,7 @@ def said(result: Verdict, aspect: str, kind: str) -> str:
 
 def standing(result: Any, values: dict[str, Ends], worse: tuple[str, ...] | None = ()) -> Any:
     """Agreement whose metrics stand like this on every aspect: value and interval of each, best first; `worse` are
-    those that the best is clearly better than (None: nothing was tested)."""
-    best = next(iter(values))
+    that the best is clearly better than, all others share its letter (None: nothing was tested)."""
     rows = [
         {
             "aspect": aspect,
@@ -51,7 +50,9 @@ def standing(result: Any, values: dict[str, Ends], worse: tuple[str, ...] | None
             else "below"
             if high < 0
             else "unclear",
-            "level_with_best": None if worse is None or metric == best else metric not in worse,
+            "p_chance": None,
+            "group": None if worse is None else "b" if metric in worse else "a",
+            "may_be_best": None if worse is None else metric not in worse,
         }
         for aspect in result.metrics["aspect"].unique(maintain_order=True)
         for metric, (value, low, high) in values.items()
@@ -88,7 +89,7 @@ def test_numbers_and_tests_stand_beside_their_sentence(results: dict[str, Any]) 
     for name in ("value", "value_low", "value_high"):
         assert trust[name] == best[name]
     tests = results["agreement"].comparisons.filter(aspect="coherence", statistic=best["statistic"])
-    own = [row["p_value"] for row in tests.to_dicts() if best["metric"] in (row["metric_a"], row["metric_b"])]
+    own = [row["p_adjusted"] for row in tests.to_dicts() if best["metric"] in (row["metric_a"], row["metric_b"])]
     assert len(own) == 6
     assert trust["p_value"] == max(own)
     decisions = results["ranking"].decisions.filter(aspect="coherence")
@@ -119,10 +120,10 @@ def test_it_is_the_question_of_its_four_answers(results: dict[str, Any]) -> None
 def test_metrics_are_told_by_their_side_of_chance(results: dict[str, Any], everyone: list[str]) -> None:
     rest = sorted({*everyone} - {"learned", "judge"})
     values: dict[str, Ends] = {"learned": (0.4, 0.3, 0.5), **dict.fromkeys(rest, (0.0, -0.1, 0.1))}
-    agreement = standing(results["agreement"], values | {"judge": (-0.3, -0.4, -0.2)})
+    agreement = standing(results["agreement"], values | {"judge": (-0.3, -0.4, -0.2)}, (*rest, "judge"))
     text = said(told(results, agreement=agreement), "fluency", "chance")
     assert "judge runs against people" in text
-    assert text.startswith(", ".join(rest[:-1]) + f" and {rest[-1]}: their intervals include")
+    assert text.startswith(", ".join(rest[:-1]) + f" and {rest[-1]} are not clearly better than guessing")
     assert leaders(agreement)["fluency"] == ["learned"]
 
 
@@ -130,7 +131,7 @@ def test_nobody_is_trusted_where_no_interval_is_above_chance(results: dict[str, 
     agreement = standing(results["agreement"], dict.fromkeys(everyone, (0.05, -0.1, 0.2)))
     result = told(results, agreement=agreement)
     assert said(result, "fluency", "trust") == "No metric agrees with people clearly better than chance."
-    assert "agrees best" not in " ".join(result.lines())
+    assert "highest agreement" not in " ".join(result.lines())
     assert leaders(agreement) == {"coherence": [], "fluency": []}
 
 

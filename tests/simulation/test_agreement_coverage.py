@@ -1,4 +1,4 @@
-"""Do the intervals of agreement hold the truth as often as they say, and does the swap test keep its level?"""
+"""Do the intervals of agreement hold the truth as often as they say, and do tests of differences keep their level?"""
 
 import numpy as np
 import pytest

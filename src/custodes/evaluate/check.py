@@ -15,19 +15,24 @@ from custodes.answers.tables import count, label, labels, score, share, table
 from custodes.data.scale import BEYOND
 from custodes.data.study import Study
 from custodes.errors import listed
+from custodes.evaluate.agreement.differences import Tester, chance_tests
+from custodes.evaluate.agreement.statistic import Sample
 from custodes.evaluate.comparison import Comparison, compare
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
-from custodes.stats.agreement import correlation, kendall
-from custodes.stats.arrays import Floats
-from custodes.stats.resampling import resample
+from custodes.stats.agreement import correlation
+from custodes.stats.agreement.system_scores import blocks_of, common_items
+from custodes.stats.arrays import Bools, Floats
 
 FEW_ITEMS = 30
 DUPLICATE_CORRELATION = 0.999
 RESAMPLES = 1000
 AGAINST_CONFIDENCE = 0.99
-"""Many metrics are looked at, so one of pure noise should rarely be called reversed."""
+"""One of many metrics of pure noise should rarely be called reversed."""
+COVERAGE_GAP = 0.1
+"""A tenth less than others is told as a warning."""
+ROUNDING = 1e-9
 
 SERIOUS_NOTES = ("constant-metric", "no-overlap", "all-ties", "one-item")
 
@@ -90,7 +95,8 @@ def check(study: Study, *, rng: Rng = 0, progress: Progress = silent, **setting:
     `summary`: items, clusters, systems, raters, ratings, coverage (share of item x system x rater cells rated), missing
     cells and the share of ties among people's comparisons. `raters`: the same for each rater, with its range.
     `problems`: severity (error, warning, info), rule, message and examples; a metric that runs against people
-    (its direction may be wrong), near-duplicates, constant raters, few items, one-sided people, left-out rows.
+    (its direction may be wrong), near-duplicates, constant raters, few items, one-sided people, metrics or systems
+    rated on other items than others, systems without a common item, left-out rows.
 
     >>> import custodes as cu
     >>> cu.check(cu.read("demo")).summary["systems"].to_list()[0] > 1
@@ -190,7 +196,8 @@ def _problems(comparison: Comparison, rng: np.random.Generator) -> list[_Problem
     sides = set(decided[decided != 0].tolist())
     few = f"people compared outputs of only {n_items} items; intervals under {FEW_ITEMS} items are rough"
     reversed_ = (
-        f"against people run (Kendall below 0 with its whole {AGAINST_CONFIDENCE:.0%} interval): {listed(against)};"
+        f"against people run (Kendall below 0, all metrics tested together at {1 - AGAINST_CONFIDENCE:.0%}):"
+        f" {listed(against)};"
         " are they distances? Say higher_is_better = false in a raters file"
     )
     one_sided = (
@@ -206,7 +213,7 @@ def _problems(comparison: Comparison, rng: np.random.Generator) -> list[_Problem
         *((True, _Problem("warning", n.rule, n.message)) for n in comparison.notes if n.rule in SERIOUS_NOTES),
         (twins, _Problem("info", "near-duplicates", alike, twins)),
     )
-    return [problem for holds, problem in found if holds]
+    return [problem for holds, problem in found if holds] + _coverage(comparison)
 
 
 def _beyond_declared(study: Study, chosen: set[str]) -> list[_Problem]:
@@ -227,16 +234,56 @@ def _beyond_declared(study: Study, chosen: set[str]) -> list[_Problem]:
 
 
 def _against_people(comparison: Comparison, rng: np.random.Generator) -> list[str]:
-    if comparison.design.n_units < 2:
-        return []
-    times = comparison.design.resampled(RESAMPLES, rng)[1:]
-    if np.isfinite(comparison.human).any():
-        drawn = kendall.pooled_kendall(
-            comparison.human, comparison.metric_scores, units=comparison.design.units, weights=times
-        )
-        _, high = resample.percentile_interval(drawn, confidence=AGAINST_CONFIDENCE)
-        return [name for name, bound in zip(comparison.metrics, high, strict=True) if bound < 0]
-    return []
+    sample = Sample(
+        comparison=comparison, times=np.ones((1, comparison.design.n_units)), flips=np.ones((0, 0), np.int8)
+    )
+    tester = Tester.of(sample, n=RESAMPLES, confidence=AGAINST_CONFIDENCE, rng=rng)
+    made = chance_tests(tester, "kendall_global")
+    clear = (made.p_adjusted <= 1 - AGAINST_CONFIDENCE) & (made.estimate < 0)
+    return [name for name, against in zip(comparison.metrics, clear, strict=True) if against]
+
+
+def _coverage(comparison: Comparison) -> list[_Problem]:
+    """Metrics that rated less than others of what people rated, and systems that got other items than others."""
+    rated = comparison.rated.sum(axis=(1, 2))
+    shares = {name: n / rated.max() for name, n in zip(comparison.metrics, rated, strict=True) if n}
+    low = [name for name, share in shares.items() if share < 1 - COVERAGE_GAP - ROUNDING]
+    told = listed([f"{name} ({shares[name]:.0%})" for name in low])
+    fewer = (
+        f"metrics rated less than others of what people compared: {told}; what they agree on may be the easier part, so"
+        " two metrics are compared on what both rated, and agreement has a table common"
+    )
+    cells = _cells_of_people(comparison)
+    joined = common_items(cells)
+    counts = cells.astype(np.int64).T @ cells.astype(np.int64)
+    most = np.maximum.outer(counts.diagonal(), counts.diagonal())
+    apart = joined & (counts < (1 - COVERAGE_GAP - ROUNDING) * most)
+    systems = np.array(comparison.systems)
+    sets = [systems[blocks_of(joined) == k].tolist() for k in np.unique(blocks_of(joined)[cells.any(axis=0)])]
+    other = (
+        f"people rated other items of some systems than of others ({listed(systems[apart.any(axis=0)], limit=4)}): "
+        "means of systems would tell how hard their items are, so their scores are fitted beside effects of items"
+    )
+    strangers = (
+        f"systems fall into {len(sets)} sets that share no item that people rated"
+        f" ({'; '.join(listed(own, limit=3) for own in sets[:3])}): systems of different sets are not compared"
+    )
+    found = (
+        (low, _Problem("warning", "coverage-differs", fewer, low)),
+        (apart.any(), _Problem("warning", "different-items", other, systems[apart.any(axis=0)].tolist())),
+        (len(sets) > 1, _Problem("warning", "disjoint-systems", strangers, [own[0] for own in sets])),
+    )
+    return [problem for holds, problem in found if holds]
+
+
+def _cells_of_people(comparison: Comparison) -> Bools:
+    """(items, systems): which outputs people rated, alone or in a comparison."""
+    cells = np.isfinite(comparison.human)
+    rated = comparison.human_signs != ABSENT
+    for side in comparison.design.pairs.T:
+        for system in range(len(comparison.systems)):
+            cells[:, system] |= rated[side == system].any(axis=0)
+    return cells
 
 
 def _duplicates(comparison: Comparison) -> list[str]:

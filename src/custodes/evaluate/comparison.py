@@ -81,6 +81,25 @@ class Comparison:
         """(metrics, pairs, items): whether people and the metric both have a preference."""
         return np.asarray((self.human_signs != ABSENT) & (self.metric_signs != ABSENT))
 
+    @property
+    def scored(self) -> NDArray[np.bool_]:
+        """(metrics, items, systems): whether people and the metric both have a score."""
+        return np.asarray(np.isfinite(self.human) & np.isfinite(self.metric_scores))
+
+    def only(self, metrics: NDArray[np.intp], *, scored: NDArray[np.bool_], rated: NDArray[np.bool_]) -> Comparison:
+        """Some metrics on some of the scores (items, systems) and preferences (pairs, items)."""
+        own = self.preferences
+        signs = np.where(rated[:, np.newaxis], own.signs[:, [0, *(metrics + 1)]], np.int8(ABSENT))
+        return replace(
+            self,
+            metrics=tuple(self.metrics[m] for m in metrics),
+            human=np.where(scored, self.human, np.nan),
+            metric_scores=np.where(scored, self.metric_scores[metrics], np.nan),
+            metric_system=self.metric_system[metrics],
+            preferences=replace(own, signs=signs, raters=tuple(own.raters[r] for r in [0, *(metrics + 1)])),
+            epsilon=self.epsilon[metrics],
+        )
+
 
 def compare(study: Study, **setting: Unpack[Setting]) -> tuple[Comparison, ...]:
     """People against metrics, one comparison per aspect that people rated.
@@ -165,7 +184,7 @@ def _compare_aspect(study: Study, aspect: str, full: Setting) -> Comparison:
     if people_verdicts is not None and (people_verdicts == ABSENT).all():
         people_verdicts = None
     voted = people_verdicts is not None and len(people) > 1 and full["aggregate"] == "mean"
-    vote = "several people gave verdicts, which have no mean: their majority is taken (as with aggregate='vote')"
+    vote = "several people gave verdicts, which have no mean: they vote (as with aggregate='vote')"
     notes += noted(("verdicts-vote", voted, vote))
     human_signs = people_signs(persons, people_verdicts, aggregate=full["aggregate"], ties=full["human_ties"])
     human = mean_over_people(persons)
@@ -288,6 +307,12 @@ def _design_notes(comparison: Comparison, label: str) -> list[Note]:
             "systems-without-people",
             len(strangers),
             f"systems that people compared with no other{label}, so nothing is known of them: {listed(strangers)}",
+        ),
+        (
+            "item-weights",
+            comparison.design.item_weights is not None,
+            "items have weights: statistics of agreement weigh them; counts of wins, ties and losses (favoritism,"
+            " ranking, correction, protocol) take every item once",
         ),
         (
             "items-without-people",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -34,6 +35,7 @@ HEADINGS: Mapping[Kind, str] = {
     "uncertain": "Too uncertain to say",
 }
 MOST_NAMED = 3
+LETTER = re.compile(r"[a-z]\d*")
 Row = dict[str, Any]
 
 
@@ -76,8 +78,8 @@ def verdict(
     """The answer in plain words: whom to trust, who is no better than chance, who favours whom, which decisions flip.
 
     Made from `check`, `agreement`, `favoritism` and `ranking`, asked with the same arguments; see there for what the
-    numbers mean and which errors are raised. Differences between metrics are told after the correction of Benjamini and
-    Hochberg over all comparisons with the best.
+    numbers mean and which errors are raised. What is told of metrics and of chance holds for all metrics of an aspect
+    together, at level `alpha`; the aspects are not corrected for each other.
 
     >>> import custodes as cu
     >>> told = cu.verdict(cu.read("demo"), resamples=50, aspect="coherence")
@@ -142,7 +144,7 @@ class _View:
             .to_dicts()
         )
         self.ordered = bool(self.standing) and self.standing[0]["statistic"] == ORDERING
-        self.tested = len(self.standing) < 2 or any(row["level_with_best"] is not None for row in self.standing[1:])
+        self.tested = len(self.standing) < 2 or any(row["may_be_best"] is not None for row in self.standing)
         self.tests = agreement.comparisons.filter(aspect=aspect)
         self.leaders = leaders(agreement).get(aspect, [])
         self.favi = {name: frame.filter(aspect=aspect) for name, frame in favoritism.tables().items()}
@@ -167,12 +169,15 @@ class _View:
 
 
 def leaders(agreement: Agreement) -> dict[str, list[str]]:
-    """Aspect to the best metric and those not told apart from it, best first; empty where none is above chance."""
+    """Aspect to the metrics that may be best, the highest first; empty where none is above chance.
+
+    Where metrics were not compared, those above chance.
+    """
     found: dict[str, list[str]] = {}
     for (aspect,), rows in agreement.standing.group_by("aspect", maintain_order=True):
         above = pl.col("side") == "above"
-        level = rows.slice(1).filter(above, pl.col("level_with_best") | pl.col("level_with_best").is_null())["metric"]
-        found[str(aspect)] = [rows["metric"][0], *level] if rows.filter(above).height else []
+        some = rows.filter(pl.col("may_be_best").fill_null(above))["metric"].to_list()
+        found[str(aspect)] = some if rows.filter(above).height else []
     return found
 
 
@@ -190,7 +195,7 @@ def _trust(view: _View) -> Iterator[_Statement]:
     if not view.standing:
         yield _Statement(kind="trust", text="No metric can be compared with people here: agreement is undefined.")
         return
-    best = view.standing[0]
+    best, *others = view.standing
     numbers = {name: best[name] for name in ("value", "value_low", "value_high")}
     if not view.side("above"):
         text = "No metric agrees with people clearly better than chance."
@@ -201,7 +206,10 @@ def _trust(view: _View) -> Iterator[_Statement]:
             )
         yield _Statement(kind="trust", text=text, **numbers)
         return
-    text = f"{best['metric']} agrees best with people: {_score(view, best)}"
+    level = [row["metric"] for row in others if _share_a_letter(best, row)]
+    clear = bool(others) and view.tested and not level
+    text = f"{best['metric']} {'agrees best' if clear else 'has the highest agreement'} with people: "
+    text += _score(view, best)
     if view.ordered:
         text += f"; it decides {percent(best['sample_accuracy'])} of comparisons as people do"
     if best["sample_accuracy_chance"] is not None:
@@ -209,17 +217,22 @@ def _trust(view: _View) -> Iterator[_Statement]:
     text += "."
     if not view.tested:
         text += " Whether it is better than the next ones was not tested."
-    elif view.leaders[1:]:
-        text += f" It cannot be told apart from {names(view.leaders[1:])}."
-    elif len(view.standing) > 1:
-        text += f" It is clearly better than {'the other one' if len(view.standing) == 2 else 'all others'}."
+    elif level:
+        text += f" It cannot be told apart from {names(level)}."
+    elif clear:
+        text += f" It is clearly better than {'the other one' if len(others) == 1 else 'all others'}."
     tested = pl.any_horizontal(pl.col("metric_a", "metric_b") == best["metric"])
-    p_value = _largest_p(view.tests.filter(tested, statistic=best["statistic"]))
+    p_value = _largest_p(view.tests.filter(tested, statistic=best["statistic"]), "p_adjusted")
     yield _Statement(kind="trust", text=text, rater=best["metric"], p_value=p_value, **numbers)
 
 
-def _largest_p(tests: pl.DataFrame) -> float | None:
-    found: float | None = tests.select(pl.max("p_value")).item()
+def _share_a_letter(one: Row, other: Row) -> bool:
+    """Whether two metrics cannot be told apart."""
+    return not {*LETTER.findall(one["group"] or "")}.isdisjoint(LETTER.findall(other["group"] or ""))
+
+
+def _largest_p(tests: pl.DataFrame, name: str = "p_value") -> float | None:
+    found: float | None = tests.select(pl.max(name)).item()
     return found
 
 
@@ -232,10 +245,10 @@ def _score(view: _View, row: Row) -> str:
 def _chance(view: _View) -> Iterator[_Statement]:
     unclear, below = view.side("unclear"), view.side("below")
     if unclear and view.bounded:
-        it, one = ("its interval includes", "a metric") if len(unclear) == 1 else ("their intervals include", "one")
+        verb = "is" if len(unclear) == 1 else "are"
         yield _Statement(
             kind="chance",
-            text=f"{names(unclear)}: {it} what {one} that knows nothing would get.",
+            text=f"{names(unclear)} {verb} not clearly better than guessing (all metrics tested together).",
             rater=_only(unclear),
         )
     if below:
@@ -342,10 +355,11 @@ def _overall(views: Sequence[_View]) -> Iterator[_Statement]:
     everywhere = [name for name in order if all(name in view.leaders for view in views)]
     if everywhere:
         verb = "is" if len(everywhere) == 1 else "are"
-        text = f"{names(everywhere)} {verb} best, or not told apart from the best, on {_all(len(views))}."
+        text = f"{names(everywhere)} {verb} among those that may be best on {_all(len(views))}."
     else:
         best = [f"{view.leaders[0]} on {view.aspect}" for view in views if view.leaders]
-        text = "No metric is among the best on every aspect" + (f": best are {names(best)}." if best else ".")
+        text = "No metric may be best on every aspect"
+        text += f": the highest agreement have {names(best)}." if best else "."
     yield _Statement(kind="trust", text=text, rater=_only(everywhere))
     informed = {name for view in views for name in view.side("above")}
     nowhere = [name for name in order if name not in informed]

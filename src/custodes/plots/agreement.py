@@ -13,13 +13,24 @@ from custodes.plots import alt, theme
 from custodes.plots.choice import of_aspect, titled
 
 
-def with_chance(metrics: pl.DataFrame) -> pl.DataFrame:
-    """The table `metrics` with what guessing gets beside every statistic (`x_chance`), null where that is not said."""
+def with_chance(metrics: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
+    """The table `metrics` with what guessing gets beside every statistic (`x_chance`), null where that is not said, and
+    the letters of the groups beside the one that they are about (`x_group`)."""
     level = {
         f"{own.name}_chance": pl.lit(own.chance if isinstance(own.chance, float) else None, dtype=pl.Float64)
         for own in STATISTICS.values()
     }
-    return metrics.with_columns(**{name: value for name, value in level.items() if name not in metrics.columns})
+    by = standing.select("aspect", "metric", ranked_by="statistic")
+    groups = {
+        f"{name}_group": pl.when(pl.col("ranked_by") == name).then(pl.col("group")).otherwise(pl.lit(None, pl.String))
+        for name in STATISTICS
+    }
+    return (
+        metrics.with_columns(**{name: value for name, value in level.items() if name not in metrics.columns})
+        .join(by, on=["aspect", "metric"], how="left", maintain_order="left")
+        .with_columns(**groups)
+        .drop("ranked_by")
+    )
 
 
 def agreement_intervals(
@@ -30,7 +41,9 @@ def agreement_intervals(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """A dot and whiskers per metric, best first; a dashed line where a metric that knows nothing would be.
+    """A dot and whiskers per metric, best first; a grey bar where a metric that knows nothing would be.
+
+    By the statistic that metrics stand by, letters at the right: who shares one cannot be told apart.
 
     `statistic` is one of the columns of `Agreement.metrics`; metrics for which it is undefined are left out.
     Raises `OptionError` for an unknown statistic or aspect.
@@ -42,15 +55,15 @@ def agreement_intervals(
     """
     who = "agreement_intervals"
     label = STATISTICS[one_of(f"{who}: statistic", statistic, STATISTICS)].label
-    rows, aspect = of_aspect(with_chance(result.metrics), aspect, who=who)
-    ends = {"value": "", "low": "_low", "high": "_high", "chance": "_chance"}
+    rows, aspect = of_aspect(with_chance(result.metrics, result.standing), aspect, who=who)
+    ends = {"value": "", "low": "_low", "high": "_high", "chance": "_chance", "group": "_group"}
     data = rows.select("metric", **{name: f"{statistic}{end}" for name, end in ends.items()})
     chart = intervals(theme.inline(data), label=label).properties(width=width)
     return theme.themed(chart, dark=dark, title=titled(label, aspect))
 
 
 def intervals(data: Any, *, label: str) -> Any:
-    """Rows metric, value, low, high, chance."""
+    """Rows metric, value, low, high, chance, group."""
     metric = alt.Y("metric:N", sort=alt.EncodingSortField(field="value", op="max", order="descending"))
     base = alt.Chart(data).transform_filter("isValid(datum.value)")
     tooltip = [
@@ -63,6 +76,7 @@ def intervals(data: Any, *, label: str) -> Any:
         color=theme.GREY, thickness=2, size=theme.ROW, opacity=0.9
     )
     whisker = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=2, opacity=0.6, color=theme.BLUE)
+    letters = base.transform_filter("isValid(datum.group)").mark_text(align="left", dx=6, color=theme.GREY)
     dot = base.mark_point(color=theme.BLUE, opacity=1)
     x = alt.X("value:Q", title=label, scale=alt.Scale(zero=False, nice=True))
     return (
@@ -70,6 +84,7 @@ def intervals(data: Any, *, label: str) -> Any:
             chance.encode(x=alt.X("chance:Q"), y=metric, tooltip=[alt.Tooltip("chance:Q", format=".3f")]),
             whisker.encode(x=alt.X("low:Q"), x2="high:Q", y=metric),
             dot.encode(x=x, y=metric, tooltip=tooltip),
+            letters.encode(x=alt.value("width"), y=metric, text="group:N"),
         )
         .resolve_scale(x="shared")
         .properties(height=alt.Step(theme.ROW))

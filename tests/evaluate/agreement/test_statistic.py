@@ -43,21 +43,22 @@ def sample(scores: np.ndarray, resamples: int = 0) -> Sample:
 def test_system_scores_are_means_over_the_items_drawn() -> None:
     scores = scores_of(9, items=7)
     own = sample(scores, 20)
-    human, metrics = own.system_scores
-    assert (human.shape, metrics.shape) == ((21, 4), (21, 2, 4))
+    human, metrics = own.system_scores.people, own.system_scores.metrics
+    assert human.shape == metrics.shape == (21, 2, 4)
+    assert (own.system_scores.pairs == ~np.eye(4, dtype=bool)).all()
     for draw, times in enumerate(own.times.astype(int)):
-        np.testing.assert_allclose(human[draw], np.repeat(scores[0], times, axis=0).mean(axis=0))
+        np.testing.assert_allclose(human[draw], [np.repeat(scores[0], times, axis=0).mean(axis=0)] * 2)
         np.testing.assert_allclose(metrics[draw], np.repeat(scores[1:], times, axis=1).mean(axis=1))
     assert (own.times[0] == 1).all()
 
 
 def test_what_guessing_gets_is_a_number_a_function_or_nothing() -> None:
-    (comparison,) = compare(study_of(scores_of(0)))
+    some = sample(scores_of(0), 3)
     made = Statistic(name="own", label="Own", doc="mine", level="item", compute=lambda sample: sample.times)
-    assert np.isnan(made.chance_of(comparison)).tolist() == [True, True]
-    assert replace(made, chance=0.5).chance_of(comparison).tolist() == [0.5, 0.5]
-    told = replace(made, chance=lambda comparison: np.arange(len(comparison.metrics)))
-    assert told.chance_of(comparison).tolist() == [0, 1]
+    assert np.isnan(made.chance_of(some)).tolist() == [[True, True]] * 4
+    assert replace(made, chance=0.5).chance_of(some).tolist() == [[0.5, 0.5]] * 4
+    told = replace(made, chance=lambda own: np.arange(len(own.comparison.metrics)) * own.times[:, :1])
+    np.testing.assert_array_equal(told.chance_of(some)[0], [0, 1])
 
 
 def test_a_statistic_says_what_its_column_is() -> None:

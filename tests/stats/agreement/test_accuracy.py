@@ -107,10 +107,11 @@ def test_pairwise_accuracy_by_definition(seed: int) -> None:
     n = rng.integers(1, 6)
     human, metrics = rng.integers(0, 4, (3, n)).astype(float), rng.integers(0, 4, (3, 2, n)).astype(float)
     metrics[rng.random(metrics.shape) < 0.1] = np.nan
-    accuracy = pairwise_accuracy(human, metrics)
+    pairs = rng.random((2, n, n)) < 0.8
+    accuracy = pairwise_accuracy(np.repeat(human[:, None], 2, axis=1), metrics, pairs=pairs)
     for b, m in np.ndindex(3, 2):
         x, y = human[b], metrics[b, m]
-        rated = [(a, c) for a, c in combinations(range(n), 2) if not np.isnan(y[a] + y[c])]
+        rated = [(a, c) for a, c in combinations(range(n), 2) if pairs[m, a, c] and not np.isnan(y[a] + y[c])]
         expected = mean([np.sign(x[a] - x[c]) == np.sign(y[a] - y[c]) for a, c in rated])
         np.testing.assert_allclose(accuracy[b, m], expected)
 

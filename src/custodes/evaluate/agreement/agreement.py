@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -14,18 +15,20 @@ from custodes.answers.setting import Setting, at_least, between, one_of
 from custodes.answers.tables import count, flag, label, p_value, score, share, table, with_interval
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
+from custodes.errors import listed
+from custodes.evaluate.agreement.differences import Differences, Tester
 from custodes.evaluate.agreement.standing import standing_columns
-from custodes.evaluate.agreement.statistic import Sample, Swaps
+from custodes.evaluate.agreement.statistic import Sample, alike, both
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.comparison import Comparison, compare, label_of
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent
-from custodes.stats.agreement import correlation
+from custodes.stats.agreement import correlation, system_scores
 from custodes.stats.arrays import Floats
 from custodes.stats.resampling import resample
 
-COMPARED = tuple(name for name, statistic in STATISTICS.items() if statistic.swap is not None)
-"""Statistics whose differences between metrics can be tested by swapping items."""
+COMPARED = tuple(name for name, statistic in STATISTICS.items() if statistic.compared)
+"""Statistics whose differences between metrics are tested unless others are named."""
 
 SPA_PERMUTATIONS = 1000
 
@@ -39,33 +42,45 @@ class Agreement(Result):
     metrics: pl.DataFrame = table(
         "One row a metric: every statistic with its interval.",
         label("metric", "its name"),
-        label("group", "`a`: the best by the statistic of `standing`, and who is not clearly worse; null: not tested"),
+        label(
+            "group",
+            "metrics that share a letter cannot be told apart by the statistic of `standing`, all pairs together; null:"
+            " not tested",
+        ),
         count("n", "comparisons (item × pair of systems) that people and metric both have", "n", essential=False),
         *(statistic.column for statistic in STATISTICS.values()),
         *(own.chance_column for own in STATISTICS.values() if own.chance_column),
-        order="sample_accuracy",
+        rows=lambda made: by_standing(made.metrics, made.standing),
+    )
+    common: pl.DataFrame = table(
+        "One row a metric, where metrics rated different outputs: every statistic on what all of them rated.",
+        label("metric", "its name"),
+        count("n", "comparisons that people and all metrics have", "n"),
+        *(replace(statistic.column, interval=False) for statistic in STATISTICS.values()),
     )
     comparisons: pl.DataFrame = table(
         "Two metrics by one statistic.",
         label("metric_a", "a metric", "Metric"),
         label("metric_b", "another one", "Against"),
         label("statistic", "what is compared"),
-        score("difference", "of metric_a minus metric_b", interval=True),
-        p_value("p_value", "permutation test of 'both agree equally well', not corrected for multiplicity", "p"),
+        count("n", "comparisons that people and both metrics have; nothing else counts", "n"),
+        score("difference", "of metric_a minus metric_b, on what both rated", interval=True),
+        p_value("p_value", "test of 'both agree equally well', of this pair alone, as its interval", "p"),
+        p_value(
+            "p_adjusted", "the same for all pairs of metrics by this statistic and aspect together", "p, all pairs"
+        ),
         essential=False,
     )
     standing: pl.DataFrame = table(
-        "How the metrics stand to chance and to the best of them, best first.",
+        "How the metrics stand to chance and to each other, best first.",
         label("metric", "its name"),
         label("statistic", "what they are ranked by"),
         score("value", "of that statistic", interval=True, best="high"),
         share("chance", "what guessing gets"),
-        label("side", "`above` or `below` chance with the whole interval, else `unclear`"),
-        flag(
-            "level_with_best",
-            "not clearly worse than the first metric (Benjamini and Hochberg over its comparisons); null for the first,"
-            " and where nothing was tested",
-        ),
+        p_value("p_chance", "test of 'it gets what guessing gets', for all metrics together", "p of chance"),
+        label("side", "`above` or `below` chance by that test, else `unclear`"),
+        label("group", "metrics that share a letter cannot be told apart; null: not tested"),
+        flag("may_be_best", "no other metric is clearly better, all pairs tested together; null: not tested"),
         essential=False,
     )
 
@@ -91,9 +106,10 @@ def agreement(
     Sources: Favi-Score paper, Defs. 10 and 11; Kocmi et al. 2021; Deutsch et al. 2023; Thompson et al. 2024.
 
     Intervals: percentiles of a paired bootstrap over clusters of items, `resamples` shared by all metrics (0: none).
-    Between metrics: difference, its interval from the same resamples, and a permutation p-value (clusters swapped
-    between the two metrics after standardising) for the statistics in `compare_by`; not corrected for multiplicity.
-    Who is clearly worse than the best: Benjamini and Hochberg at `alpha` over its comparisons.
+    Between metrics, for the statistics in `compare_by`: every pair on what people and both rated; difference, interval
+    and p-value from the same draws (flips of the sign of what a cluster contributes; where a statistic jumps, the
+    bootstrap). `p_adjusted` is for all pairs of metrics together (step-down of the largest t): one statistic in one
+    aspect is a family. Who is clearly better, and the letters, go by it at `alpha`; so does being better than chance.
 
     setting: see `Setting` (human, metrics, systems, aspect, group, aggregate, human_ties, ties, orders).
 
@@ -107,20 +123,29 @@ def agreement(
     at_least("resamples", resamples, 0)
     compare_by = [compare_by] if isinstance(compare_by, str) else compare_by
     for name in compare_by:
-        one_of("compare_by", name, COMPARED)
+        one_of("compare_by", name, [own.name for own in STATISTICS.values() if own.best])
 
     def answer(comparison: Comparison, rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-        return _answer(comparison, resamples, compare_by, confidence, alpha, rng)
+        return _answer(comparison, resamples, tuple(compare_by), confidence, alpha, rng)
 
     comparisons = compare(study, **setting)
     answers = list(each(answer, comparisons, rng=np.random.default_rng(rng), progress=progress, desc="agreement"))
     return Agreement.of([tables for tables, _ in answers], [note for _, notes in answers for note in notes])
 
 
+def by_standing(rows: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
+    """Rows of metrics in the order of the table `standing`, those without a place last."""
+    place = standing.select("aspect", "metric", pl.int_range(pl.len()).over("aspect").alias("place"))
+    placed = rows.join(place, on=["aspect", "metric"], how="left", maintain_order="left")
+    parts = placed.partition_by("aspect", maintain_order=True)
+    ordered = [part.sort("place", nulls_last=True, maintain_order=True) for part in parts]
+    return pl.concat(ordered).drop("place") if ordered else rows
+
+
 def _answer(
     comparison: Comparison,
     resamples: int,
-    compare_by: Sequence[str],
+    compare_by: tuple[str, ...],
     confidence: float,
     alpha: float,
     rng: np.random.Generator,
@@ -129,45 +154,118 @@ def _answer(
     n_units = comparison.design.n_units
     sample = Sample(comparison=comparison, times=times, flips=resample.sign_flips(n_units, SPA_PERMUTATIONS, rng))
     draws = {name: statistic.compute(sample) for name, statistic in STATISTICS.items()}
-    pairs = np.stack(np.triu_indices(len(comparison.metrics), 1), axis=1)
-    flips = resample.sign_flips(n_units, resamples if n_units > 1 else 0, rng)
-    swaps = Swaps(flips=flips, first=pairs[:, 0], second=pairs[:, 1])
-    p_values = {name: _p_values(name, sample, swaps) for name in compare_by}
-    differences = [draws[name][:, swaps.first] - draws[name][:, swaps.second] for name in compare_by]
-    first, second = ([comparison.metrics[i] for i in side] * len(p_values) for side in pairs.T)
+    tester = Tester.of(sample, n=resamples, confidence=confidence, rng=rng)
+    differences = Differences.of(tester, compare_by)
     metrics: dict[str, Any] = {"metric": list(comparison.metrics), "n": comparison.rated.sum(axis=(1, 2))}
     for name, values in draws.items():
         metrics |= with_interval(name, values, confidence)
-    metrics |= {own.chance_column.name: own.chance_of(comparison) for own in STATISTICS.values() if own.chance_column}
-    standing = standing_columns(sample, draws, p_values, pairs, confidence=confidence, alpha=alpha)
-    level = dict(zip(standing["metric"], standing["level_with_best"], strict=True))
-    tested = any(own is not None for own in level.values())
-    best = next(iter(level), None)
-    metrics["group"] = [
-        None if not tested or name not in level else "a" if name == best or level[name] else ""
-        for name in comparison.metrics
-    ]
+    for own in STATISTICS.values():
+        if own.chance_column:
+            metrics[own.chance_column.name] = own.chance_of(tester.without)[0]
+    standing = standing_columns(tester, draws, differences, confidence=confidence, alpha=alpha)
+    words = dict(zip(standing["metric"], standing["group"], strict=True))
+    metrics["group"] = [words.get(name) for name in comparison.metrics]
     tables = Agreement.part(
         comparison.aspect,
         metrics=metrics,
-        comparisons={
-            "metric_a": first,
-            "metric_b": second,
-            "statistic": np.repeat(list(p_values), len(pairs)).tolist(),
-            **with_interval("difference", np.concatenate([times[:, :0], *differences], axis=1), confidence),
-            "p_value": np.concatenate([*p_values.values(), np.empty(0)]),
-        },
+        common=_common(sample),
+        comparisons=_comparison_columns(comparison, differences),
         standing=standing,
     )
-    return tables, [*comparison.notes, *_undefined_notes(comparison, draws)]
+    notes = [*_ground_notes(sample), *_told_notes(comparison, differences, standing, alpha)]
+    return tables, [*comparison.notes, *notes, *_undefined_notes(comparison, draws)]
 
 
-def _p_values(name: str, sample: Sample, swaps: Swaps) -> Floats:
-    """p of 'the two metrics agree equally well', by swapping whole clusters between them."""
-    swap = STATISTICS[name].swap
-    if swap is None or not len(swaps.flips) or not len(swaps.first):
-        return np.full(len(swaps.first), np.nan)
-    return swap(sample, swaps)
+def _comparison_columns(comparison: Comparison, differences: Differences) -> dict[str, Any]:
+    first, second = ([comparison.metrics[i] for i in side] * len(differences.tests) for side in differences.pairs.T)
+    families = list(differences.tests.values())
+    numbers = {"difference": "estimate", "difference_low": "low", "difference_high": "high"}
+    numbers |= {name: name for name in ("p_value", "p_adjusted")}
+    return {
+        "metric_a": first,
+        "metric_b": second,
+        "statistic": np.repeat(list(differences.tests), len(differences.pairs)).tolist(),
+        "n": np.tile(differences.n, len(families)),
+        **{
+            name: np.concatenate([*(getattr(own, field) for own in families), np.empty(0)])
+            for name, field in numbers.items()
+        },
+    }
+
+
+def _common(sample: Sample) -> dict[str, Any]:
+    """All statistics on what people and all metrics rated (that rated anything people did), if that differs."""
+    comparison = sample.comparison
+    masks = comparison.scored, comparison.rated
+    some = np.flatnonzero(masks[0].any(axis=(1, 2)) | masks[1].any(axis=(1, 2)))
+    if len(alike(*(mask[some] for mask in masks))) < 2:
+        return {}
+    scored, rated = (np.asarray(mask[mask.any(axis=(1, 2))].all(axis=0)) for mask in masks)
+    shared = comparison.only(some, scored=scored, rated=rated)
+    alone = replace(sample, comparison=shared, times=sample.times[:1])
+    return {
+        "metric": list(shared.metrics),
+        "n": int(rated.sum()),
+        **{name: statistic.compute(alone)[0] for name, statistic in STATISTICS.items()},
+    }
+
+
+def _ground_notes(sample: Sample) -> list[Note]:
+    """On what metrics and systems are compared, where that is not all."""
+    comparison = sample.comparison
+    label, scored = label_of(comparison.aspect), comparison.scored
+    shared = [own for own in scored if own.any()]
+    different = len(alike(np.stack(shared))) if shared else 0
+    fitted = sum(not system_scores.is_complete(own) for own in shared)
+    rated = np.asarray(scored.any(axis=1))
+    apart = both(rated) & ~sample.system_scores.pairs & ~np.eye(rated.shape[1], dtype=bool)
+    strangers = int(apart.any(axis=0).sum())
+    return noted(
+        (
+            "coverage-differs",
+            different if different > 1 else 0,
+            f"metrics rated different outputs{label}: two are compared on what both rated; the table common has all on"
+            " what all rated",
+        ),
+        (
+            "system-scores-fitted",
+            fitted,
+            f"people and metric did not both rate every system of an item{label}: scores of systems are effects of"
+            f" systems beside effects of items, fitted to shared cells ({fitted} of {len(shared)} metrics), not means",
+        ),
+        (
+            "pairs-without-common-item",
+            strangers // 2,
+            f"pairs of systems without an item that people and metric rated for both{label} are left out of statistics"
+            " over systems",
+        ),
+        aspect=comparison.aspect,
+    )
+
+
+def _told_notes(comparison: Comparison, differences: Differences, standing: dict[str, Any], alpha: float) -> list[Note]:
+    """By what the metrics stand, and where nothing can be told of them."""
+    tested = {name: own for name, own in differences.tests.items() if np.isfinite(own.p_adjusted).any()}
+    silent = [name for name, own in tested.items() if not (own.p_adjusted <= alpha).any()]
+    by = STATISTICS[standing["statistic"]].label
+    return [
+        *noted(
+            (
+                "standing",
+                standing["statistic"] in tested,
+                f"metrics stand by {by}; those that share a letter cannot be told apart by it, all pairs of metrics in"
+                f" this aspect tested together at {alpha:g}",
+            )
+        ),
+        *noted(
+            (
+                "nothing-told-apart",
+                len(silent),
+                f"no two metrics can be told apart{label_of(comparison.aspect)} by {listed(silent, limit=6)}",
+            ),
+            aspect=comparison.aspect,
+        ),
+    ]
 
 
 def _undefined_notes(comparison: Comparison, draws: dict[str, Floats]) -> list[Note]:

@@ -1,64 +1,53 @@
-"""How the metrics stand to chance and to the best of them, by one statistic of each aspect."""
+"""How the metrics stand to chance and to each other, by one statistic of each aspect."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from custodes.answers.tables import with_interval
-from custodes.evaluate.agreement.statistic import Sample
+from custodes.evaluate.agreement.differences import Differences, Tester, chance_tests
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.stats.arrays import Floats
+from custodes.stats.decisions.letters import letters
 
 ORDERING, CHOOSING = "kendall_item", "sample_accuracy"
 """Metrics are ranked by the first, and by the second where that is undefined, or says no more than a sign."""
 
 
-def standing_columns(
-    sample: Sample,
-    draws: dict[str, Floats],
-    p_values: dict[str, Floats],
-    pairs: NDArray[Any],
-    *,
-    confidence: float,
-    alpha: float,
-) -> dict[str, Any]:
-    """The columns of the table `standing`, best first; `p_values` (pairs,) by statistic for `pairs` (pairs, 2).
+def ranked_by(draws: dict[str, Floats], n_systems: int) -> str:
+    """The statistic by which metrics stand, from the estimates (row 0) of all.
 
     Two systems leave one pair an item, where Kendall's tau is a sign: sample accuracy says it better.
     """
-    comparison = sample.comparison
-    comparable = np.isfinite(draws[CHOOSING][0])
-    ordered = np.isfinite(draws[ORDERING][0][comparable])
-    name = ORDERING if len(comparison.systems) > 2 and len(ordered) and ordered.all() else CHOOSING
-    chance = STATISTICS[name].chance_of(comparison)
+    ordered = np.isfinite(draws[ORDERING][0][np.isfinite(draws[CHOOSING][0])])
+    return ORDERING if n_systems > 2 and len(ordered) and ordered.all() else CHOOSING
+
+
+def standing_columns(
+    tester: Tester, draws: dict[str, Floats], differences: Differences, *, confidence: float, alpha: float
+) -> dict[str, Any]:
+    """The columns of the table `standing`, best first."""
+    comparison = tester.sample.comparison
+    name = ranked_by(draws, len(comparison.systems))
     value, low, high = with_interval("value", draws[name], confidence).values()
-    order = np.argsort(-np.where(np.isfinite(value), value, -np.inf), kind="stable")[: np.isfinite(value).sum()]
-    side = np.select([low > chance, high < chance], ["above", "below"], "unclear")
-    worse = _worse_than(int(order[0]), p_values[name], pairs, alpha) if len(order) and name in p_values else None
-    level = None if worse is None else [None if i == order[0] else i not in worse for i in order]
+    order = differences.order(name, value)
+    chance = chance_tests(tester, name)
+    better = differences.better(name, alpha)
+    clear = chance.p_adjusted <= alpha
+    side = np.select([clear & (chance.estimate > 0), clear & (chance.estimate < 0)], ["above", "below"], "unclear")
+    words = None if better is None else letters(better | better.T, order.tolist())
+    beaten = None if better is None else np.asarray(better.any(axis=0))
     return {
         "metric": [comparison.metrics[i] for i in order],
         "statistic": name,
         "value": value[order],
         "value_low": low[order],
         "value_high": high[order],
-        "chance": chance[order],
+        "chance": STATISTICS[name].chance_of(tester.without)[0][order],
+        "p_chance": chance.p_adjusted[order],
         "side": side[order].tolist(),
-        "level_with_best": [None] * len(order) if level is None else level,
+        "group": [None if words is None else words[i] for i in order],
+        "may_be_best": [None if beaten is None else not beaten[i] for i in order],
     }
-
-
-def _worse_than(best: int, p_values: Floats, pairs: NDArray[Any], alpha: float) -> set[int] | None:
-    """The metrics that the best one is clearly better than (Benjamini and Hochberg), None where none was tested.
-
-    Step-up: with many metrics a permutation p-value is too coarse for a bound on any single false claim.
-    """
-    rows = np.flatnonzero((pairs == best).any(axis=1) & np.isfinite(p_values))
-    if not len(rows):
-        return None
-    rows = rows[np.argsort(p_values[rows], kind="stable")]
-    found = np.flatnonzero(p_values[rows] <= alpha * np.arange(1, len(rows) + 1) / len(rows))
-    return set(pairs[rows[: found.max(initial=-1) + 1]].ravel().tolist()) - {best}

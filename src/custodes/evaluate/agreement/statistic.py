@@ -12,11 +12,21 @@ from numpy.typing import NDArray
 
 from custodes.answers.tables import Column, score
 from custodes.evaluate.comparison import Comparison
-from custodes.stats.agreement import accuracy, correlation
-from custodes.stats.arrays import Floats
+from custodes.stats.agreement import accuracy, system_scores
+from custodes.stats.arrays import Bools, Floats
 
 Level = Literal["comparison", "system", "item", "output"]
 """What is counted once: a comparison of two outputs, a system, an item, an output."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemScores:
+    """`people` and `metrics` (1 + B, metrics, systems), people's being those to which each metric is compared; `pairs`
+    (metrics, systems, systems) says which systems can be: they have an item in common, or the file gives scores."""
+
+    people: Floats
+    metrics: Floats
+    pairs: Bools
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,18 +39,44 @@ class Sample:
     flips: NDArray[np.int8]
 
     @cached_property
-    def system_scores(self) -> tuple[Floats, Floats]:
-        """(1 + B, systems) of people and (1 + B, metrics, systems): means over items, or the file's own score.
+    def system_scores(self) -> SystemScores:
+        """Scores of systems by people and by every metric, from the cells that both rated, or the file's own.
 
-        A system-level score of the file is resampled by the shift of the mean of the same metric's segment scores.
+        Where the file gives a score for the system by one of the two, the other one's cells need not be shared. A
+        system-level score of the file is resampled by the shift of the same rater's score over items.
         """
-        comparison, design = self.comparison, self.comparison.design
-        both = np.concatenate([comparison.human[None], comparison.metric_scores])
-        given = np.concatenate([comparison.human_system[None], comparison.metric_system])
-        means = correlation.system_means(both, units=design.units, weights=self.times, item_weights=design.item_weights)
-        shift = np.nan_to_num(means - means[:1], nan=0.0)
-        scores = np.where(np.isfinite(given), given + shift, means)
-        return scores[:, 0], scores[:, 1:]
+        comparison = self.comparison
+        rated, scores = np.isfinite(comparison.human), np.isfinite(comparison.metric_scores)
+        given = np.isfinite(comparison.human_system), np.isfinite(comparison.metric_system)
+        of_people = rated & (scores | given[1][:, np.newaxis])
+        of_metrics = scores & (rated | given[0])
+        joined = [
+            np.stack([system_scores.common_items(cells) for cells in own]) | both(told)
+            for own, told in ((of_people, given[0]), (of_metrics, given[1]))
+        ]
+        people, metrics = np.empty((2, len(self.times), *given[1].shape))
+        for rows in alike(of_people, of_metrics):
+            own = of_people[rows[0]], of_metrics[rows[0]]
+            sides = (
+                (comparison.human[np.newaxis], comparison.human_system[np.newaxis]),
+                (comparison.metric_scores[rows], comparison.metric_system[rows]),
+            )
+            if (own[0] == own[1]).all():  # one fit for all
+                fitted = self._fitted(*map(np.concatenate, zip(*sides, strict=True)), cells=own[0])
+                people[:, rows], metrics[:, rows] = fitted[:, :1], fitted[:, 1:]
+            else:
+                people[:, rows], metrics[:, rows] = (
+                    self._fitted(*side, cells=cells) for side, cells in zip(sides, own, strict=True)
+                )
+        return SystemScores(people=people, metrics=metrics, pairs=joined[0] & joined[1])
+
+    def _fitted(self, scores: Floats, given: Floats, *, cells: Bools) -> Floats:
+        """(1 + B, raters, systems) from some cells (items, systems), or the scores of the file (raters, systems)."""
+        design = self.comparison.design
+        made = system_scores.system_fit(
+            scores, cells, units=design.units, weights=self.times, item_weights=design.item_weights
+        )
+        return np.where(np.isfinite(given), given + np.nan_to_num(made - made[:1], nan=0.0), made)
 
     @cached_property
     def acc_eq(self) -> tuple[Floats, Floats]:
@@ -56,29 +92,33 @@ class Sample:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Swaps:
-    """A permutation test of pairs of metrics: `flips` (n, clusters) of +-1 say which clusters the two exchange,
-    `first` and `second` (pairs,) which metrics."""
+def both(told: Bools) -> Bools:
+    """(..., systems) -> (..., systems, systems): whether it is so of both."""
+    return np.asarray(told[..., np.newaxis] & told[..., np.newaxis, :])
 
-    flips: NDArray[np.int8]
-    first: NDArray[np.int64]
-    second: NDArray[np.int64]
+
+def alike(*masks: Bools) -> list[NDArray[np.intp]]:
+    """Rows that are the same in all masks (rows, ...), together."""
+    keys = [b"".join(np.packbits(own[row]).tobytes() for own in masks) for row in range(len(masks[0]))]
+    return [np.flatnonzero([key == own for own in keys]) for key in dict.fromkeys(keys)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Statistic:
-    """`compute` gives (1 + B, metrics) of a sample. `chance` is what a metric that knows nothing gets, also (metrics,)
-    of a comparison where that depends on ties (None: not said). `swap` gives p-values (pairs,) of 'both agree equally
-    well' (None: not tested). `essential` statistics are shown first, `best` is their better end."""
+    """`compute` gives (1 + B, metrics) of a sample. `chance` is what a metric that knows nothing gets, also (1 + B,
+    metrics) of a sample where that depends on ties (None: not said). `smooth`: one cluster more or less changes it a
+    little; then differences are tested by flips of what each cluster contributes, else by the bootstrap. `compared`
+    ones are tested unless others are named. `essential` ones are shown first, `best` is their better end; without one
+    metrics are not compared."""
 
     name: str
     label: str
     doc: str
     level: Level
     compute: Callable[[Sample], Floats]
-    chance: float | Callable[[Comparison], Floats] | None = None
-    swap: Callable[[Sample, Swaps], Floats] | None = None
+    chance: float | Callable[[Sample], Floats] | None = None
+    smooth: bool = True
+    compared: bool = False
     essential: bool = False
     best: Literal["high", ""] = "high"
 
@@ -93,8 +133,9 @@ class Statistic:
         doc = f"`{self.name}` of guessing with as many ties"
         return score(f"{self.name}_chance", doc, essential=False) if callable(self.chance) else None
 
-    def chance_of(self, comparison: Comparison) -> Floats:
-        """(metrics,): what guessing gets, NaN where that is not said."""
+    def chance_of(self, sample: Sample) -> Floats:
+        """(1 + B, metrics): what guessing gets, NaN where that is not said."""
         if callable(self.chance):
-            return self.chance(comparison)
-        return np.full(len(comparison.metrics), np.nan if self.chance is None else self.chance)
+            return self.chance(sample)
+        n_metrics = len(sample.comparison.metrics)
+        return np.full((len(sample.times), n_metrics), np.nan if self.chance is None else self.chance)

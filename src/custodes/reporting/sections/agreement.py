@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from custodes.evaluate.agreement.agreement import agreement
+from custodes.evaluate.agreement.agreement import agreement, by_standing
 from custodes.evaluate.agreement.standing import CHOOSING
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.plots.agreement import intervals, with_chance
@@ -19,7 +19,8 @@ def _figures(context: Context) -> Sequence[Figure]:
             id="agreement-intervals",
             title="Agreement with people, by metric",
             caption="Dot: the estimate. Whisker: its interval from resampled items. Grey bar: what a metric that knows "
-            "nothing would get.",
+            "nothing would get. Letters, for the statistic that the metrics stand by: who shares one cannot be told "
+            "apart.",
             alt="Dot-and-whisker plot of the chosen statistic for every metric, best first; the table below holds the "
             "same numbers.",
             spec=spec_of(intervals(empty_rows(), label="{statistic}").properties(width="container")),
@@ -32,6 +33,7 @@ def _figures(context: Context) -> Sequence[Figure]:
                 "low": "{statistic}_low",
                 "high": "{statistic}_high",
                 "chance": "{statistic}_chance",
+                "group": "{statistic}_group",
             },
         )
     ]
@@ -55,13 +57,28 @@ def _build(context: Context) -> Mapping[str, Any]:
         "compared": [(name, own.label) for name, own in STATISTICS.items() if name in compared],
         "default_compared": default if default in compared else (compared or [""])[0],
         "table": table_html(
-            metrics.sort(default, descending=True, nulls_last=True, maintain_order=True),
+            by_standing(metrics, context.table("agreement.standing")),
             context.declared("agreement.metrics").columns,
             id="agreement-metrics",
             caption="Every statistic of agreement",
             notes=context.notes("agreement"),
         ),
+        "common": _common(context),
     }
+
+
+def _common(context: Context) -> str:
+    """Every statistic on what all metrics rated; nothing where all rated the same."""
+    rows = context.table("agreement.common")
+    if rows.is_empty():
+        return ""
+    return table_html(
+        by_standing(rows, context.table("agreement.standing")),
+        context.declared("agreement.common").columns,
+        id="agreement-common",
+        caption="The same on the outputs that people and all metrics rated",
+        notes=[],
+    )
 
 
 AGREEMENT = Section(
@@ -71,6 +88,8 @@ AGREEMENT = Section(
     figures=_figures,
     tables=_tables,
     build=_build,
-    extra=lambda context: {"chance": with_chance(context.table("agreement.metrics"))},
+    extra=lambda context: {
+        "chance": with_chance(context.table("agreement.metrics"), context.table("agreement.standing"))
+    },
     required=True,
 )

@@ -2,7 +2,7 @@
 
 Common arrays: human (items, systems), metrics (metrics, items, systems), NaN = not rated; signs (pairs, items) int8 in
 {1, 0, -1, ABSENT}; units (items,) says which resampling unit an item belongs to; weights (B, units) how often each unit
-is present. Only outputs rated by both the person and the metric count.
+is present; item_weights (items,) what an item counts. Only outputs rated by both the person and the metric count.
 """
 
 from __future__ import annotations
@@ -21,7 +21,14 @@ _EXACT = 2**24  # single precision holds whole numbers up to here
 _SAME = 1e-12  # relative: the same number computed in another way
 
 
-def sample_accuracy(signs_human: Signs, signs_metrics: Signs, *, units: Ints, weights: NDArray[Any]) -> Floats:
+def sample_accuracy(
+    signs_human: Signs,
+    signs_metrics: Signs,
+    *,
+    units: Ints,
+    weights: NDArray[Any],
+    item_weights: Floats | None = None,
+) -> Floats:
     """Share of comparisons on which metric and person agree: (pairs, items), (metrics, pairs, items) -> (B, metrics).
 
     Comparisons that either side lacks are left out; NaN where none is left.
@@ -33,22 +40,29 @@ def sample_accuracy(signs_human: Signs, signs_metrics: Signs, *, units: Ints, we
     Source: von Däniken et al. 2024 (Favi-Score): the trace of the confusion matrix over its sum.
     """
     both = (signs_human != ABSENT) & (signs_metrics != ABSENT)
-    counts = np.stack([((signs_human == signs_metrics) & both).sum(axis=1), both.sum(axis=1)])
+    counts = _weighed(np.stack([((signs_human == signs_metrics) & both).sum(axis=1), both.sum(axis=1)]), item_weights)
     sums = weighted_sums(weights, unit_sums(counts, units=units, n_units=weights.shape[1]))
     return ratio(sums[:, 0], sums[:, 1])
 
 
-def margins(signs: Signs, *, units: Ints, weights: NDArray[Any]) -> Floats:
+def margins(signs: Signs, *, units: Ints, weights: NDArray[Any], item_weights: Floats | None = None) -> Floats:
     """Wins minus losses in every resample: signs (..., items) -> (B, ...).
 
     >>> margins(np.array([1, 1, -1, ABSENT], dtype=np.int8), units=np.arange(4), weights=np.ones((1, 4))).tolist()
     [1.0]
     """
     present = np.where(signs == ABSENT, np.int8(0), signs)
-    return weighted_sums(weights, unit_sums(present, units=units, n_units=weights.shape[1]))
+    return weighted_sums(weights, unit_sums(_weighed(present, item_weights), units=units, n_units=weights.shape[1]))
 
 
-def system_accuracy(signs_human: Signs, signs_metrics: Signs, *, units: Ints, weights: NDArray[Any]) -> Floats:
+def system_accuracy(
+    signs_human: Signs,
+    signs_metrics: Signs,
+    *,
+    units: Ints,
+    weights: NDArray[Any],
+    item_weights: Floats | None = None,
+) -> Floats:
     """Share of system pairs whose margins have the same sign, 0 being a value of its own -> (B, metrics).
 
     Margins are over the items where both preferences exist; a pair without any in the resample is left out, NaN where
@@ -65,32 +79,35 @@ def system_accuracy(signs_human: Signs, signs_metrics: Signs, *, units: Ints, we
     for part in chunks(n_metrics, n_pairs * max(len(weights), n_items)):
         metric = signs_metrics[part]
         both = (signs_human != ABSENT) & (metric != ABSENT)
-        n = margins(both.astype(np.int8), units=units, weights=weights)
-        of_human, of_metric = (
-            margins(np.where(both, signs, np.int8(0)), units=units, weights=weights) for signs in (signs_human, metric)
+        n, of_human, of_metric = (
+            margins(np.where(both, signs, np.int8(0)), units=units, weights=weights, item_weights=item_weights)
+            for signs in (np.int8(1), signs_human, metric)
         )
         agree = (np.sign(of_human) == np.sign(of_metric)) & (n > 0)
         result[:, part] = ratio(agree.sum(axis=-1), (n > 0).sum(axis=-1))
     return result
 
 
-def pairwise_accuracy(means_human: Floats, means_metrics: Floats) -> Floats:
-    """Share of system pairs that both means order alike: (B, systems), (B, metrics, systems) -> (B, metrics).
+def pairwise_accuracy(means_human: Floats, means_metrics: Floats, *, pairs: Bools) -> Floats:
+    """Share of system pairs that both means order alike: two (B, metrics, systems) -> (B, metrics).
 
-    All pairs count; an exact tie agrees only with a tie. Pairs with a NaN are left out, NaN where no pair is left.
+    `pairs` (metrics, systems, systems): which pairs of systems can be compared. An exact tie agrees only with a tie.
+    Pairs with a NaN are left out, NaN where no pair is left.
 
-    >>> pairwise_accuracy(np.array([[1.0, 2, 3]]), np.array([[[1.0, 3, 2]]])).round(3).tolist()
+    >>> pairs = np.ones((1, 3, 3), dtype=bool)
+    >>> pairwise_accuracy(np.array([[[1.0, 2, 3]]]), np.array([[[1.0, 3, 2]]]), pairs=pairs).round(3).tolist()
     [[0.667]]
 
     Source: Kocmi et al. 2021 ("To Ship or Not to Ship"), Accuracy.
     """
-    n_systems = means_human.shape[1]
     agree, n = np.zeros((2, *means_metrics.shape[:2]))
-    for first in range(n_systems - 1):
-        human = (means_human[:, first, np.newaxis] - means_human[:, first + 1 :])[:, np.newaxis]
-        metric = means_metrics[:, :, first, np.newaxis] - means_metrics[:, :, first + 1 :]
-        agree += (np.sign(human) == np.sign(metric)).sum(axis=-1)  # NaN equals nothing
-        n += (~np.isnan(human + metric)).sum(axis=-1)
+    for first in range(means_metrics.shape[2] - 1):
+        human, metric = (
+            means[:, :, first, np.newaxis] - means[:, :, first + 1 :] for means in (means_human, means_metrics)
+        )
+        counted = pairs[:, first, first + 1 :]
+        agree += ((np.sign(human) == np.sign(metric)) & counted).sum(axis=-1)  # NaN equals nothing
+        n += (~np.isnan(human + metric) & counted).sum(axis=-1)
     return ratio(agree, n)
 
 
@@ -151,7 +168,15 @@ def item_accuracy(human: Floats, metrics: Floats, *, human_tie: float, epsilon: 
     return result
 
 
-def spa(human: Floats, metrics: Floats, *, units: Ints, weights: NDArray[Any], flips: NDArray[np.int8]) -> Floats:
+def spa(
+    human: Floats,
+    metrics: Floats,
+    *,
+    units: Ints,
+    weights: NDArray[Any],
+    flips: NDArray[np.int8],
+    item_weights: Floats | None = None,
+) -> Floats:
     """Soft pairwise accuracy, 1 - mean over system pairs of |p(human) - p(metric)| -> (B, metrics).
 
     p is the one-sided p-value that the first system of the pair (in the order given) is better. Row 0 of the weights,
@@ -178,10 +203,17 @@ def spa(human: Floats, metrics: Floats, *, units: Ints, weights: NDArray[Any], f
         for part in chunks(pairs.shape[1], longest):
             a, b = pairs[:, part]
             shared = (both[:, a] & both[:, b]).T
-            people = _p_values(_differences(human, both, a, b), shared, units=units, weights=weights, flips=flips)
+            counted = _weighed(shared, item_weights)
+            people = _p_values(
+                _weighed(_differences(human, both, a, b), item_weights),
+                counted,
+                units=units,
+                weights=weights,
+                flips=flips,
+            )
             for some in (rows[own] for own in chunks(len(rows), len(a) * longest)):
-                of_metrics = _differences(metrics[some], both, a, b)
-                p = _p_values(of_metrics, shared, units=units, weights=weights, flips=flips)
+                of_metrics = _weighed(_differences(metrics[some], both, a, b), item_weights)
+                p = _p_values(of_metrics, counted, units=units, weights=weights, flips=flips)
                 apart = np.abs(p - people[:, np.newaxis])
                 defined = ~np.isnan(apart)
                 lost[:, some] += np.where(defined, apart, 0.0).sum(axis=-1)
@@ -197,8 +229,15 @@ def _differences(scores: Floats, both: Bools, a: Ints, b: Ints) -> Floats:
     return np.where(np.abs(apart) <= _SAME * largest, 0.0, apart).swapaxes(-1, -2)
 
 
-def _p_values(differences: Floats, shared: Bools, *, units: Ints, weights: Floats, flips: NDArray[np.int8]) -> Floats:
-    """One-sided p-values: differences (..., pairs, items), 0 where not shared (pairs, items) -> (B, ..., pairs)."""
+def _weighed(values: NDArray[Any], item_weights: Floats | None) -> NDArray[Any]:
+    """(..., items) times what each item counts."""
+    return values if item_weights is None else values * item_weights
+
+
+def _p_values(
+    differences: Floats, shared: NDArray[Any], *, units: Ints, weights: Floats, flips: NDArray[np.int8]
+) -> Floats:
+    """One-sided p-values (B, ..., pairs) of differences (..., pairs, items); shared items count (pairs, items)."""
     from scipy.special import ndtr
 
     n_units = weights.shape[1]

@@ -1,1 +1,1 @@
-"""Chance, drawn again: bootstrap multiplicities, sign flips, swaps of two metrics."""
+"""Chance, drawn again: bootstrap multiplicities, sign flips, families of tests."""

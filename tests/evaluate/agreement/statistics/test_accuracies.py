@@ -7,8 +7,8 @@ import pytest
 
 from custodes.evaluate.agreement.agreement import agreement
 from custodes.evaluate.agreement.statistics.accuracies import ACCURACIES, guessing
-from custodes.evaluate.comparison import compare
 from tests.evaluate.agreement.test_agreement import scores_of
+from tests.evaluate.agreement.test_statistic import sample
 from tests.evaluate.test_favoritism import study_of
 
 
@@ -38,16 +38,16 @@ def test_three_ways_to_count_right_choices() -> None:
     assert (row["system_accuracy"], row["pairwise_accuracy"]) == pytest.approx((2 / 3, 2 / 3))
 
 
-def test_swapped_choices_by_brute_force() -> None:
-    # Four items, so sixteen ways to exchange the two metrics: p is near the share of those whose difference in right
-    # choices is at least as large.
-    scores = scores_of(3, items=4)
+def test_flipped_choices_by_brute_force() -> None:
+    # Eight items, so 256 ways to exchange the two metrics: p is near the share of those whose difference in right
+    # choices is at least as large (|t| grows with it).
+    scores = scores_of(3, items=8)
     p_value = agreement(study_of(scores), resamples=4000, compare_by=("sample_accuracy",)).comparisons["p_value"].item()
     a, b = np.triu_indices(4, 1)
     human, *metrics = (np.sign(own[:, a] - own[:, b]) for own in scores)
     right = np.array([(human == own).sum(axis=1) for own in metrics])
     observed = abs((right[0] - right[1]).sum())
-    ways = np.array(np.meshgrid(*[[1, -1]] * 4)).reshape(4, -1).T
+    ways = np.array(np.meshgrid(*[[1, -1]] * 8)).reshape(8, -1).T
     exact = (np.abs(ways @ (right[0] - right[1])) >= observed).mean()
     assert p_value == pytest.approx(exact, abs=0.03)
 
@@ -55,16 +55,16 @@ def test_swapped_choices_by_brute_force() -> None:
 def test_guessing_of_a_comparison_has_a_value_a_metric() -> None:
     scores = scores_of(4)
     scores[2] = np.round(scores[2])
-    (comparison,) = compare(study_of(scores))
     a, b = np.triu_indices(4, 1)
     people, *metrics = (np.mean(own[:, a] == own[:, b]) for own in scores)
     expected = [people * tied + (1 - people) * (1 - tied) / 2 for tied in metrics]
-    np.testing.assert_allclose(guessing(comparison), expected)
+    np.testing.assert_allclose(guessing(sample(scores))[0], expected)
     scores[2] = np.nan
     scores[2, 0, 0] = 1.0  # no pair of outputs, so no choice
-    assert np.isnan(guessing(compare(study_of(scores))[0])[1])
+    assert np.isnan(guessing(sample(scores))[0, 1])
 
 
 def test_names_and_levels() -> None:
     assert [own.name for own in ACCURACIES] == ["sample_accuracy", "system_accuracy", "pairwise_accuracy"]
     assert [own.level for own in ACCURACIES] == ["comparison", "system", "system"]
+    assert [own.smooth for own in ACCURACIES] == [True, False, False]

@@ -14,6 +14,14 @@ from tests.evaluate.test_favoritism import study_of
 REFERENCES = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
 
 
+def two_way(scores: np.ndarray, rated: np.ndarray) -> np.ndarray:
+    """Effects of systems, from dummies of items and systems."""
+    item, system = np.nonzero(rated)
+    dummies = np.zeros((len(item), rated.shape[0] + rated.shape[1]))
+    dummies[np.arange(len(item)), item] = dummies[np.arange(len(item)), rated.shape[0] + system] = 1
+    return np.linalg.lstsq(dummies, scores[rated], rcond=None)[0][rated.shape[0] :]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_outputs_that_one_did_not_rate_do_not_count(kind: str) -> None:
     scores = scores_of(5)
@@ -24,9 +32,9 @@ def test_outputs_that_one_did_not_rate_do_not_count(kind: str) -> None:
     both = np.isfinite(human) & np.isfinite(metric)
     reference = REFERENCES[kind]
     assert row[f"{kind}_global"] == pytest.approx(reference(human[both], metric[both]).statistic)
-    # a system's score is the mean of what was rated of it, by either alone
-    means = [np.nanmean(own, axis=0) for own in (human, metric)]
-    assert row[f"{kind}_system"] == pytest.approx(reference(*means).statistic)
+    # a system's score is its effect beside that of the item, by least squares, on what both rated
+    fits = [two_way(own, both) for own in (human, metric)]
+    assert row[f"{kind}_system"] == pytest.approx(reference(*fits).statistic)
     within = [
         reference(h[own], m[own]).statistic
         for h, m, own in zip(human, metric, both, strict=True)
@@ -36,8 +44,8 @@ def test_outputs_that_one_did_not_rate_do_not_count(kind: str) -> None:
 
 
 def test_p_values_of_means_over_items_by_brute_force() -> None:
-    # Five items: thirty-two ways to exchange the two metrics.
-    scores = scores_of(11, items=5)
+    # Seven items: 128 ways to exchange the two metrics.
+    scores = scores_of(11, items=7)
     made = agreement(study_of(scores), resamples=4000, compare_by=("kendall_item",)).comparisons
     tau = np.array(
         [[stats.kendalltau(h, m).statistic for h, m in zip(scores[0], own, strict=True)] for own in scores[1:]]
@@ -45,12 +53,12 @@ def test_p_values_of_means_over_items_by_brute_force() -> None:
     assert np.isfinite(tau).all()
     difference = tau[0] - tau[1]
     assert made["difference"].item() == pytest.approx(difference.mean())
-    ways = np.array(np.meshgrid(*[[1, -1]] * 5)).reshape(5, -1).T
+    ways = np.array(np.meshgrid(*[[1, -1]] * 7)).reshape(7, -1).T
     exact = (np.abs(ways @ difference) >= abs(difference.sum()) - 1e-9).mean()
     assert made["p_value"].item() == pytest.approx(exact, abs=0.03)
 
 
 def test_every_kind_at_every_level_has_a_column() -> None:
     assert [own.name for own in CORRELATIONS] == [f"{kind}_{level}" for kind in KINDS for level in LEVELS]
-    assert [own.name for own in CORRELATIONS if own.swap] == ["pearson_global", "kendall_item"]
+    assert [own.name for own in CORRELATIONS if not own.smooth] == ["spearman_system", "kendall_system"]
     assert {own.chance for own in CORRELATIONS} == {0.0}

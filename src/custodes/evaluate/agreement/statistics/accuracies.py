@@ -2,55 +2,51 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 
-from custodes.evaluate.agreement.statistic import Sample, Statistic, Swaps
-from custodes.evaluate.comparison import Comparison
+from custodes.evaluate.agreement.statistic import Sample, Statistic
 from custodes.stats.agreement import accuracy
+from custodes.stats.agreement.correlation import weighted_item_mean
 from custodes.stats.arrays import Floats
-from custodes.stats.resampling import permutation
+from custodes.stats.ratios import ratio
 
 
-def guessing(comparison: Comparison) -> Floats:
-    """(metrics,): the share of equal choices if a metric's had nothing to do with people's, at the tie rates of both.
+def guessing(sample: Sample) -> Floats:
+    """(1 + B, metrics): the share of equal choices if a metric's had nothing to do with people's, at both tie rates.
 
     With people's tie rate t and the metric's u over all comparisons: t u + (1 - t)(1 - u) / 2.
     """
-    rated = comparison.rated
-    n = rated.sum(axis=(1, 2))
-    people, metric = (
-        (rated & (signs == 0)).sum(axis=(1, 2)) / np.where(n, n, np.nan)
-        for signs in (comparison.human_signs, comparison.metric_signs)
+    own = sample.comparison
+    rated = own.rated
+    tied = (rated & (own.human_signs == 0)), (rated & (own.metric_signs == 0))
+    per_item = np.stack([np.where(rated.any(axis=1), ties.sum(axis=1), np.nan) for ties in (*tied, rated)])
+    means = weighted_item_mean(
+        per_item, units=own.design.units, weights=sample.times, item_weights=own.design.item_weights
     )
+    people, metric, n = np.moveaxis(means, 1, 0)
+    people, metric = ratio(people, n), ratio(metric, n)
     return np.asarray(people * metric + (1 - people) * (1 - metric) / 2)
 
 
-def _sample_accuracy(sample: Sample) -> Floats:
+def _of_signs(sample: Sample, *, statistic: Any) -> Floats:
     own = sample.comparison
-    return accuracy.sample_accuracy(own.human_signs, own.metric_signs, units=own.design.units, weights=sample.times)
-
-
-def _swap_choices(sample: Sample, swaps: Swaps) -> Floats:
-    own = sample.comparison
-    right = own.rated & (own.human_signs == own.metric_signs)
-    over, under = right.sum(axis=1).astype(np.float64), own.rated.sum(axis=1).astype(np.float64)
-    return permutation.swap_mean(over, under, units=own.design.units, **vars(swaps))
-
-
-def _system_accuracy(sample: Sample) -> Floats:
-    own = sample.comparison
-    return accuracy.system_accuracy(own.human_signs, own.metric_signs, units=own.design.units, weights=sample.times)
+    return np.asarray(
+        statistic(
+            own.human_signs,
+            own.metric_signs,
+            units=own.design.units,
+            weights=sample.times,
+            item_weights=own.design.item_weights,
+        )
+    )
 
 
 def _pairwise_accuracy(sample: Sample) -> Floats:
-    return accuracy.pairwise_accuracy(*sample.system_scores)
-
-
-def _swap_pairwise(sample: Sample, swaps: Swaps) -> Floats:
-    own = sample.comparison
-    return permutation.swap_pairwise_accuracy(
-        own.human, own.metric_scores, units=own.design.units, item_weights=own.design.weights, **vars(swaps)
-    )
+    scores = sample.system_scores
+    return accuracy.pairwise_accuracy(scores.people, scores.metrics, pairs=scores.pairs)
 
 
 ACCURACIES = (
@@ -59,9 +55,9 @@ ACCURACIES = (
         label="Sample accuracy",
         doc="share of comparisons with the same sign (Favi-Score paper, Definition 11)",
         level="comparison",
-        compute=_sample_accuracy,
+        compute=partial(_of_signs, statistic=accuracy.sample_accuracy),
         chance=guessing,
-        swap=_swap_choices,
+        compared=True,
         essential=True,
     ),
     Statistic(
@@ -69,8 +65,9 @@ ACCURACIES = (
         label="System accuracy (signs of margins)",
         doc="share of pairs of systems whose margins (wins − losses) have the same sign (Definition 10)",
         level="system",
-        compute=_system_accuracy,
+        compute=partial(_of_signs, statistic=accuracy.system_accuracy),
         chance=0.5,
+        smooth=False,
     ),
     Statistic(
         name="pairwise_accuracy",
@@ -79,7 +76,8 @@ ACCURACIES = (
         level="system",
         compute=_pairwise_accuracy,
         chance=0.5,
-        swap=_swap_pairwise,
+        smooth=False,
+        compared=True,
         essential=True,
     ),
 )

@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-from custodes.evaluate.agreement.statistic import Sample, Statistic, Swaps
-from custodes.evaluate.agreement.statistics.correlations import swap_items
-from custodes.stats.agreement import accuracy
-from custodes.stats.arrays import Floats
-
-
-def _swap(sample: Sample, swaps: Swaps) -> Floats:
-    own = sample.comparison
-    per_item = accuracy.item_accuracy(
-        own.human, own.metric_scores, human_tie=own.human_tie, epsilon=sample.acc_eq[1][0]
-    )
-    return swap_items(per_item, sample, swaps)
-
+from custodes.evaluate.agreement.statistic import Statistic
 
 WITH_TIES = (
     Statistic(
@@ -23,7 +11,7 @@ WITH_TIES = (
         doc="accuracy within items with calibrated metric ties, averaged over items (Deutsch et al. 2023)",
         level="item",
         compute=lambda sample: sample.acc_eq[0],
-        swap=_swap,
+        compared=True,
         essential=True,
     ),
     Statistic(

@@ -6,19 +6,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
-
-from custodes.evaluate.agreement.statistic import Level, Sample, Statistic, Swaps
+from custodes.evaluate.agreement.statistic import Level, Sample, Statistic
 from custodes.stats.agreement import correlation, kendall
+from custodes.stats.agreement.system_scores import over_systems
 from custodes.stats.arrays import Floats
-from custodes.stats.resampling import permutation
 
-KINDS: dict[str, tuple[str, Callable[..., Floats], Callable[..., Floats]]] = {
-    "pearson": ("Pearson r", correlation.pearson, correlation.pooled_pearson),
-    "spearman": ("Spearman ρ", correlation.spearman, correlation.pooled_spearman),
-    "kendall": ("Kendall τ-b", kendall.kendall, kendall.pooled_kendall),
+KINDS: dict[str, tuple[str, Callable[..., Floats]]] = {
+    "pearson": ("Pearson r", correlation.pooled_pearson),
+    "spearman": ("Spearman ρ", correlation.pooled_spearman),
+    "kendall": ("Kendall τ-b", kendall.pooled_kendall),
 }
-"""What each is called, and how it is computed over systems and over outputs."""
+"""What each is called, and how it is computed over outputs."""
 
 LEVELS: dict[str, tuple[str, Level]] = {
     "system": ("over systems", "system"),
@@ -27,9 +25,9 @@ LEVELS: dict[str, tuple[str, Level]] = {
 }
 
 
-def _over_systems(sample: Sample, *, kind: str) -> Floats:
-    human, metrics = sample.system_scores
-    return KINDS[kind][1](human[:, None], metrics)
+def _over_systems(sample: Sample, *, kind: Any) -> Floats:
+    scores = sample.system_scores
+    return over_systems(kind, scores.people, scores.metrics, pairs=scores.pairs)
 
 
 def _within_items(sample: Sample, *, kind: Any) -> Floats:
@@ -42,32 +40,13 @@ def _within_items(sample: Sample, *, kind: Any) -> Floats:
 
 def _over_outputs(sample: Sample, *, kind: str) -> Floats:
     own, design = sample.comparison, sample.comparison.design
-    return KINDS[kind][2](
+    return KINDS[kind][1](
         own.human, own.metric_scores, units=design.units, weights=sample.times, item_weights=design.item_weights
     )
 
 
-def _swap_within(sample: Sample, swaps: Swaps) -> Floats:
-    own = sample.comparison
-    return swap_items(correlation.within_item(own.human, own.metric_scores, kind="kendall"), sample, swaps)
-
-
-def swap_items(per_item: Floats, sample: Sample, swaps: Swaps) -> Floats:
-    """p-values (pairs,) of the weighted means of a statistic of each item (metrics, items)."""
-    design = sample.comparison.design
-    over, under = np.nan_to_num(per_item, nan=0.0) * design.weights, np.isfinite(per_item) * design.weights
-    return permutation.swap_mean(over, under, units=design.units, **vars(swaps))
-
-
-def _swap_outputs(sample: Sample, swaps: Swaps) -> Floats:
-    own = sample.comparison
-    return permutation.swap_pearson(
-        own.human, own.metric_scores, units=own.design.units, item_weights=own.design.weights, **vars(swaps)
-    )
-
-
 COMPUTE = {"system": _over_systems, "item": _within_items, "global": _over_outputs}
-SWAP = {"kendall_item": _swap_within, "pearson_global": _swap_outputs}
+SHOWN_FIRST = ("kendall_item", "pearson_global")
 
 CORRELATIONS = tuple(
     Statistic(
@@ -77,9 +56,10 @@ CORRELATIONS = tuple(
         level=counted,
         compute=partial(COMPUTE[level], kind=kind),
         chance=0.0,
-        swap=SWAP.get(name),
-        essential=name in SWAP,
+        smooth=level != "system" or kind == "pearson",
+        compared=name in SHOWN_FIRST,
+        essential=name in SHOWN_FIRST,
     )
-    for kind, (called, _, _) in KINDS.items()
+    for kind, (called, _) in KINDS.items()
     for level, (where, counted) in LEVELS.items()
 )

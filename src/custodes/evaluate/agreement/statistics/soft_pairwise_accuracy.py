@@ -9,7 +9,14 @@ from custodes.stats.arrays import Floats
 
 def _spa(sample: Sample) -> Floats:
     own = sample.comparison
-    return accuracy.spa(own.human, own.metric_scores, units=own.design.units, weights=sample.times, flips=sample.flips)
+    return accuracy.spa(
+        own.human,
+        own.metric_scores,
+        units=own.design.units,
+        weights=sample.times,
+        flips=sample.flips,
+        item_weights=own.design.item_weights,
+    )
 
 
 SPA = Statistic(
@@ -19,5 +26,6 @@ SPA = Statistic(
     level="system",
     compute=_spa,
     chance=0.5,
+    smooth=False,
     essential=True,
 )

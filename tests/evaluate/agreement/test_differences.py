@@ -1,0 +1,167 @@
+"""Common ground: metrics are compared on what people and both rated, systems on what people and the metric rated."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+from custodes.evaluate.agreement.agreement import agreement
+from custodes.evaluate.check import check
+from custodes.evaluate.verdict import verdict
+from tests.evaluate.agreement.test_agreement import scores_of
+from tests.evaluate.test_favoritism import study_of
+
+
+def equal_judges(seed: int, items: int = 100) -> np.ndarray:
+    """People and two judges of one noise; on the second half of the items outputs differ little, so all err more."""
+    rng = np.random.default_rng(seed)
+    spread = np.repeat([1.5, 0.5], items // 2)[:, None]
+    scores = spread * rng.normal(size=(items, 5)) + np.array([0.6, 1.0, 1.0])[:, None, None] * rng.normal(
+        size=(3, items, 5)
+    )
+    scores[0] = np.round(scores[0])
+    return scores
+
+
+def test_a_judge_does_not_win_by_silence_on_the_hard_half() -> None:
+    # in 0.1.0 the silent one was clearly better in 5 of 5 such studies
+    won = 0
+    for seed in range(5):
+        scores = equal_judges(seed)
+        scores[1, 50:] = np.nan
+        study = study_of(scores)
+        result = agreement(study, resamples=200, compare_by=("kendall_item",), rng=seed)
+        silent, other = (result.metrics.filter(metric=name).row(0, named=True) for name in ("m1", "m2"))
+        assert silent["kendall_item"] > other["kendall_item"] + 0.05  # what it rated is easy
+        row = result.comparisons.row(0, named=True)
+        won += row["p_adjusted"] <= 0.05
+        # by definition: both on the first half
+        tau = [[stats.kendalltau(h, m).statistic for h, m in zip(scores[0], own, strict=True)] for own in scores[1:]]
+        half = np.array(tau)[:, :50]
+        assert row["difference"] == pytest.approx(np.nanmean(half[0]) - np.nanmean(half[1]))
+        assert row["n"] == 50 * 10
+        common = result.common.row(1, named=True)
+        assert (common["n"], common["kendall_item"]) == (500, pytest.approx(np.nanmean(half[1])))
+        assert {note.rule for note in result.notes} >= {"coverage-differs"}
+        first = "m1" if row["difference"] > 0 else "m2"
+        assert result.standing["metric"][0] == first
+    assert won <= 1
+    problems = check(study).problems.filter(rule="coverage-differs").row(0, named=True)
+    assert (problems["severity"], problems["examples"]) == ("warning", ["m1"])
+    assert "coverage" not in " ".join(check(study_of(equal_judges(0))).problems["rule"])
+    told = verdict(study, resamples=100).verdict
+    assert "clearly better" not in " ".join(told["text"])
+
+
+def test_a_metric_equal_to_people_on_few_cells_orders_systems_as_they_do() -> None:
+    # in 0.1.0 pairwise accuracy was .84: people's means were over their cells, the metric's over all
+    rng = np.random.default_rng(1)
+    scores = scores_of(1, raters=2, items=60, systems=8) + 3 * rng.normal(size=(60, 1))
+    scores[1] = scores[0] + rng.normal(size=(60, 8))
+    kept = rng.random((60, 8)) < 0.2
+    scores[1] = np.where(kept, scores[0], scores[1])
+    scores[0, ~kept] = np.nan
+    result = agreement(study_of(scores), resamples=50)
+    row = result.metrics.row(0, named=True)
+    for name in ("pairwise_accuracy", "pearson_system", "spearman_system", "kendall_system"):
+        assert (row[name], row[f"{name}_low"]) == pytest.approx((1, 1)), name
+    assert {note.rule for note in result.notes} >= {"system-scores-fitted"}
+    assert "different-items" in check(study_of(scores)).problems["rule"]
+
+
+def test_batches_sorted_by_difficulty_do_not_turn_systems_round() -> None:
+    # Each system was rated by people on its own batch, with one neighbour; the better the system, the harder its batch.
+    # The metric rated everything. In 0.1.0: pairwise accuracy 0, Pearson -.96, and no warning.
+    rng = np.random.default_rng(2)
+    quality, hard = np.arange(5.0), np.repeat(4.0 * np.arange(5), 12)[:, None]
+    scores = quality - hard + 0.3 * rng.normal(size=(2, 60, 5))
+    for batch in range(5):
+        away = [k for k in range(5) if k not in (batch, (batch + 1) % 5)]
+        scores[0, 12 * batch : 12 * batch + 12, away] = np.nan
+    study = study_of(scores)
+    row = agreement(study, resamples=0).metrics.row(0, named=True)
+    assert row["pairwise_accuracy"] == 1  # of the five pairs with a common item
+    assert row["pearson_system"] > 0.95
+    found = dict(check(study).problems.select("rule", "severity").iter_rows())
+    assert found["different-items"] == "warning"
+
+
+def test_systems_without_a_common_item_are_no_pair() -> None:
+    # two data sets in one file, as FRANK: other systems, other items, another level of people and of the metric
+    one, two = scores_of(3, items=40, systems=4), scores_of(4, items=40, systems=3)
+    two[0] -= 20
+    two[1:] += 50
+    pooled = np.full((3, 80, 7), np.nan)
+    pooled[:, :40, :4], pooled[:, 40:, 4:] = one, two
+    study = study_of(pooled)
+    result = agreement(study, resamples=20)
+    alone = [agreement(study_of(own), resamples=0).metrics for own in (one, two)]
+    for m in range(2):
+        row = result.metrics.row(m, named=True)
+        # 6 pairs of the one and 3 of the other set, not the 21 of seven systems
+        expected = (6 * alone[0]["pairwise_accuracy"][m] + 3 * alone[1]["pairwise_accuracy"][m]) / 9
+        assert row["pairwise_accuracy"] == pytest.approx(expected)
+        means = [[own.mean(axis=0) - own.mean() for own in (s[0], s[1 + m])] for s in (one, two)]
+        x, y = np.concatenate(means, axis=1)
+        assert row["pearson_system"] == pytest.approx(np.dot(x, y) / np.sqrt(np.dot(x, x) * np.dot(y, y)))
+    (note,) = [own for own in result.notes if own.rule == "pairs-without-common-item"]
+    assert note.count == 12
+    (problem,) = check(study).problems.filter(rule="disjoint-systems").to_dicts()
+    assert problem["severity"] == "warning"
+    assert "S0, S1, S2" in problem["message"]
+
+
+def test_every_pair_of_metrics_has_its_own_ground() -> None:
+    # each of three metrics lacks other cells: every statistic of a pair is that of a study of these two on what all had
+    scores = scores_of(5, raters=4, items=30)
+    rng = np.random.default_rng(0)
+    scores[rng.random(scores.shape) < 0.15] = np.nan
+    result = agreement(study_of(scores), resamples=50)
+    for a, b in ((1, 2), (1, 3), (2, 3)):
+        shared = np.isfinite(scores[[0, a, b]]).all(axis=0)
+        alone = agreement(study_of(np.where(shared, scores[[0, a, b]], np.nan)), resamples=0).metrics
+        rows = result.comparisons.filter(metric_a=f"m{a}", metric_b=f"m{b}")
+        assert rows.height == 5
+        for row in rows.to_dicts():
+            difference = alone[row["statistic"]][0] - alone[row["statistic"]][1]
+            assert row["difference"] == pytest.approx(difference), row["statistic"]
+            assert row["n"] == alone["n"][0] == alone["n"][1]
+
+
+def test_one_null_behind_interval_and_p() -> None:
+    # in 0.1.0 p < .05 while the interval held 0 in 114 of 561 comparisons of pairwise accuracy on SummEval
+    names = ("kendall_item", "pearson_global", "pairwise_accuracy", "spa", "spearman_system", "acc_eq")
+    result = agreement(study_of(scores_of(7, raters=6, items=40)), resamples=200, compare_by=names)
+    assert result.comparisons.height == 6 * 10
+    apart = (pl.col("difference_low") > 0) | (pl.col("difference_high") < 0)
+    told = result.comparisons.select(apart=apart, clear=pl.col("p_value") <= 0.05)
+    assert told["apart"].equals(told["clear"].rename("apart"))
+    assert 0 < told["clear"].sum() < told.height
+
+
+def test_metrics_that_are_the_same_are_not_told_apart() -> None:
+    scores = scores_of(8, raters=3, items=40)
+    scores[2] = 3 * scores[1] - 1  # up to rounding
+    rows = agreement(study_of(scores), resamples=100).comparisons
+    np.testing.assert_allclose(rows["difference"], 0, atol=1e-9)
+    assert set(rows["p_value"]) == {1.0}
+
+
+def test_item_weights_act_on_every_statistic() -> None:
+    # an item of weight 3 is an item three times in its cluster; in 0.1.0 three statistics took it once
+    scores = scores_of(3, items=9)
+    items = [f"i{k}" for k in range(9)]
+    weighted = study_of(scores).describe(items=pl.DataFrame({"item": items, "weight": [3.0] + [1.0] * 8}))
+    copies = np.array([0, 0, *range(9)])
+    table = pl.DataFrame({"item": [f"i{k}" for k in range(11)], "cluster": [items[k] for k in copies]})
+    repeated = study_of(scores[:, copies]).describe(items=table)
+    one, two, plain = (agreement(own, resamples=100) for own in (weighted, repeated, study_of(scores)))
+    for name in [own for own in one.metrics.columns if own not in ("n", "metric", "aspect", "group")]:
+        np.testing.assert_allclose(one.metrics[name], two.metrics[name], err_msg=name)
+    for name in ("sample_accuracy", "spa", "acc_eq", "kendall_item"):
+        assert not np.allclose(one.metrics[name], plain.metrics[name]), name
+    for name in ("difference", "p_value", "p_adjusted"):
+        np.testing.assert_allclose(one.comparisons[name], two.comparisons[name], err_msg=name)
+    assert any(note.rule == "item-weights" for note in one.notes)

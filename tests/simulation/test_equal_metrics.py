@@ -1,0 +1,182 @@
+"""How often are metrics told apart that are equal? All pairs at once, many metrics, few items, documents.
+
+The origin of every truth is the simulation itself: metrics of one noise agree with people equally well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from custodes.stats.agreement import accuracy, correlation
+from custodes.stats.agreement.system_scores import over_systems, system_fit
+from custodes.stats.resampling.resample import bootstrap_weights, sign_flips, with_point
+from custodes.stats.resampling.stepdown import Family, bootstrap_tests, flip_tests, without_block
+
+SYSTEMS, ALPHA, PER_DOCUMENT, ICC = 6, 0.05, 10, 0.3
+QUALITY = np.linspace(0, 0.3, SYSTEMS)
+EQUAL, WORSE = 1.0, 2.0
+"""Noise of the best metrics, and of the worse half."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rates:
+    """Shares of studies: any false claim of two equal metrics; of comparisons: those false one by one, and the true
+    differences that all pairs together tell."""
+
+    family: float
+    single: float
+    power: float
+
+
+def draw(
+    rng: np.random.Generator, noise: np.ndarray, items: int, documents: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """People (items, systems), metrics of some noise, and the document of each item: ten items of one are alike in how
+    metrics err, with intraclass correlation .3."""
+    unit = np.arange(items) // (PER_DOCUMENT if documents else 1)
+    truth = QUALITY + rng.normal(size=(items, 1)) + rng.normal(size=(items, SYSTEMS))
+    error = rng.normal(size=(len(noise), items, SYSTEMS))
+    if documents:
+        common = rng.normal(size=(len(noise), unit[-1] + 1, SYSTEMS))[:, unit]
+        error = np.sqrt(1 - ICC) * error + np.sqrt(ICC) * common
+    human = np.round(truth + 0.5 * rng.normal(size=truth.shape))
+    return human, truth + noise[:, None, None] * error, unit
+
+
+def flipped(human: np.ndarray, metrics: np.ndarray, unit: np.ndarray, rng: np.random.Generator, draws: int) -> Family:
+    """Kendall within items, every pair of metrics."""
+    weights, _ = without_block(unit[-1] + 1, most=400)
+    tau = correlation.within_item(human, metrics, kind="kendall")
+    value = correlation.weighted_item_mean(tau, units=unit, weights=with_point(weights))
+    first, second = np.triu_indices(len(metrics), 1)
+    difference = value[:, first] - value[:, second]
+    present = np.ones((len(weights), len(first)), dtype=bool)
+    flips = sign_flips(len(weights), draws, rng)
+    return flip_tests(difference[0], difference[1:], present=present, flips=flips, confidence=1 - ALPHA)
+
+
+def bootstrapped(
+    human: np.ndarray, metrics: np.ndarray, unit: np.ndarray, rng: np.random.Generator, draws: int
+) -> Family:
+    """Pairwise accuracy of system means, every pair of metrics."""
+    weights = with_point(bootstrap_weights(unit[-1] + 1, draws, rng))
+    made = system_fit(
+        np.concatenate([human[None], metrics]),
+        np.ones(human.shape, dtype=bool),
+        units=unit,
+        weights=weights,
+        item_weights=None,
+    )
+    pairs = np.ones((len(metrics), SYSTEMS, SYSTEMS), dtype=bool)
+    value = accuracy.pairwise_accuracy(np.repeat(made[:, :1], len(metrics), axis=1), made[:, 1:], pairs=pairs)
+    first, second = np.triu_indices(len(metrics), 1)
+    return bootstrap_tests(value[:, first] - value[:, second], n_units=unit[-1] + 1, confidence=1 - ALPHA)
+
+
+def rates(
+    metrics: int, items: int, *, half: bool = False, documents: bool = False, studies: int = 1000, test=flipped
+) -> Rates:
+    """Over so many studies of so many metrics, all equal or half of them worse."""
+    rng = np.random.default_rng([metrics, items, half, documents])
+    worse = np.arange(metrics) >= (metrics // 2 if half else metrics)
+    noise = np.where(worse, WORSE, EQUAL)
+    first, second = np.triu_indices(metrics, 1)
+    equal = worse[first] == worse[second]
+    family, single, power = np.zeros((3, studies))
+    for k in range(studies):
+        made = test(*draw(rng, noise, items, documents), rng, 499)
+        told = made.p_adjusted <= ALPHA
+        family[k], single[k] = told[equal].any(), (made.p_value[equal] <= ALPHA).mean()
+        power[k] = told[~equal].mean() if half else np.nan
+        # one null: the interval leaves out 0 exactly where p is at most alpha
+        assert (((made.low > 0) | (made.high < 0)) == (made.p_value <= ALPHA)).all()
+    return Rates(family=float(family.mean()), single=float(single.mean()), power=float(power.mean()))
+
+
+def off_chance(metrics: int, items: int, *, documents: bool = False, studies: int = 1000) -> float:
+    """Share of studies in which some of many metrics of pure noise is said to be above or below chance."""
+    rng = np.random.default_rng([metrics, items, documents])
+    wrong = 0
+    for _ in range(studies):
+        human, _, unit = draw(rng, np.ones(1), items, documents)
+        noise = rng.normal(size=(metrics, unit[-1] + 1, SYSTEMS))[:, unit] + rng.normal(size=(metrics, *human.shape))
+        weights, _ = without_block(unit[-1] + 1, most=400)
+        tau = correlation.within_item(human, noise, kind="kendall")
+        value = correlation.weighted_item_mean(tau, units=unit, weights=with_point(weights))
+        present, flips = np.ones((len(weights), metrics), dtype=bool), sign_flips(len(weights), 499, rng)
+        made = flip_tests(value[0], value[1:], present=present, flips=flips, confidence=1 - ALPHA)
+        wrong += bool((made.p_adjusted <= ALPHA).any())
+    return wrong / studies
+
+
+def most(level: float, studies: int) -> float:
+    """The largest rate whose lower 95 % limit is not above the level."""
+    return level + 1.645 * float(np.sqrt(level * (1 - level) / studies))
+
+
+@pytest.mark.parametrize(("metrics", "half", "documents"), [(10, False, False), (10, True, True)])
+def test_equal_metrics_are_rarely_told_apart(metrics: int, half: bool, documents: bool) -> None:
+    found = rates(metrics, 120 if documents else 40, half=half, documents=documents, studies=200)
+    assert found.family <= most(0.06, 200)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("metrics", [5, 10, 20, 40])
+@pytest.mark.parametrize(
+    ("items", "documents"), [(12, False), (40, False), (100, False), (400, False), (120, True), (400, True)]
+)
+def test_familywise_false_claims(metrics: int, items: int, documents: bool, half: bool) -> None:
+    found = rates(metrics, items, half=half, documents=documents)
+    print(metrics, items, documents, half, found)
+    assert found.family <= most(0.06, 1000)
+    assert found.single <= 0.06
+    if half and items == 400 and not documents:
+        assert found.power >= 0.95
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("metrics", [5, 20, 40])
+@pytest.mark.parametrize(("items", "documents"), [(12, False), (40, False), (100, False), (120, True), (400, True)])
+def test_noise_is_rarely_off_chance(metrics: int, items: int, documents: bool) -> None:
+    found = off_chance(metrics, items, documents=documents)
+    print("chance", metrics, items, documents, found)
+    assert found <= most(0.06, 1000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize(("items", "documents"), [(12, False), (40, False), (100, False), (400, False), (400, True)])
+def test_familywise_false_claims_of_pairwise_accuracy(items: int, documents: bool, half: bool) -> None:
+    found = rates(10, items, half=half, documents=documents, test=bootstrapped)
+    print("pairwise", items, documents, half, found)
+    assert found.family <= most(0.06, 1000)
+    assert found.single <= 0.07
+
+
+def test_batches_sorted_by_difficulty_say_nothing_of_systems() -> None:
+    """Systems got items of rising difficulty, one batch each with an overlap of one item: means put the hardest batch
+    last, whatever the system; effects beside effects of items do not."""
+    rng = np.random.default_rng(0)
+    wrong, right = [], []
+    for _ in range(50):
+        quality = rng.permutation(5) * 1.0
+        rated = np.zeros((45, 5), dtype=bool)
+        for k in range(5):
+            rated[9 * k : 9 * k + 9, [k, (k + 1) % 5]] = True
+        hard = np.repeat(10.0 * np.arange(5), 9)[:, None]
+        scores = quality - hard + 0.1 * rng.normal(size=(2, 45, 5))
+        options = {"units": np.arange(45), "weights": np.ones((1, 45)), "item_weights": None}
+        fit = system_fit(scores[:1], rated, **options)
+        mean = correlation.system_means(
+            np.where(rated, scores[:1], np.nan), units=np.arange(45), weights=np.ones((1, 45))
+        )
+        pairs = np.ones((1, 5, 5), dtype=bool)
+        truth = quality[None, None]
+        right.append(over_systems("kendall", truth, fit, pairs=pairs).item())
+        wrong.append(over_systems("kendall", truth, mean, pairs=pairs).item())
+    assert np.mean(right) > 0.95
+    assert np.mean(wrong) < 0.3

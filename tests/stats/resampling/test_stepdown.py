@@ -1,0 +1,126 @@
+"""Families of tests against definitions: exact flips, means, Student's t, one null for interval and p."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from custodes.stats.resampling.resample import bootstrap_weights, sign_flips, with_point
+from custodes.stats.resampling.stepdown import Family, bootstrap_tests, flip_tests, without_block
+
+
+def means(values: np.ndarray, flips: np.ndarray, confidence: float = 0.95) -> Family:
+    """Tests of the means of columns of values (units, k), NaN where a unit has nothing."""
+    weights, _ = without_block(len(values), most=1000)
+    present = np.isfinite(values)
+    with np.errstate(invalid="ignore"):
+        drawn = with_point(weights) @ np.where(present, values, 0.0) / (with_point(weights) @ present)
+    return flip_tests(drawn[0], drawn[1:], present=present, flips=flips, confidence=confidence)
+
+
+def test_blocks_are_dealt_in_turn() -> None:
+    weights, block = without_block(7, most=3)
+    assert block.tolist() == [0, 1, 2, 0, 1, 2, 0]
+    assert weights.sum(axis=0).tolist() == [2.0] * 7
+    assert [np.flatnonzero(row == 0).tolist() for row in weights] == [[0, 3, 6], [1, 4], [2, 5]]
+    assert (without_block(3, most=9)[0] == 1 - np.eye(3)).all()
+
+
+def test_of_means_it_is_fishers_test_and_the_error_is_students() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(8, 3)) + np.array([0.0, 0.7, 2.0])
+    flips = np.array(list(product([1, -1], repeat=8)))
+    made = means(values, flips)
+    for k in range(3):
+        exact = (np.abs(flips @ values[:, k]) >= abs(values[:, k].sum()) - 1e-9).sum()
+        assert made.p_value[k] == pytest.approx((exact + 1) / 257)
+        t = stats.ttest_1samp(values[:, k], 0)
+        # half the interval is the critical t of the flips times Student's standard error
+        all_t = np.abs([stats.ttest_1samp(flip * values[:, k], 0).statistic for flip in flips])
+        critical = np.sort(all_t)[-int(0.05 * 257)]
+        error = values[:, k].mean() / t.statistic
+        assert made.high[k] - made.estimate[k] == pytest.approx(critical * error)
+    np.testing.assert_allclose(made.estimate, values.mean(axis=0))
+
+
+def test_stepping_down_by_definition() -> None:
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(30, 5)) + np.array([0.0, 0.1, 0.6, 0.4, 1.0])
+    flips = sign_flips(30, 300, rng)
+    made = means(values, flips)
+
+    def t(own: np.ndarray) -> np.ndarray:
+        return np.asarray(np.abs(stats.ttest_1samp(own, 0, axis=0).statistic))
+
+    observed, null = t(values), np.array([t(flip[:, None] * values) for flip in flips])
+    left, worst = list(range(5)), 0.0
+    while left:
+        first = max(left, key=lambda k: observed[k])
+        worst = max(worst, ((null[:, left].max(axis=1) >= observed[first] - 1e-9).sum() + 1) / 301)
+        assert made.p_adjusted[first] == pytest.approx(worst)
+        left.remove(first)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_interval_leaves_out_0_exactly_where_p_is_small(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(12, 40)) + rng.normal(size=40) * 0.7
+    flipped = means(values, sign_flips(12, 199, rng))
+    draws = with_point(bootstrap_weights(12, 199, rng)) @ values / 12
+    for made in (flipped, bootstrap_tests(draws, n_units=12, confidence=0.95)):
+        apart = (made.low > 0) | (made.high < 0)
+        np.testing.assert_array_equal(apart, made.p_value <= 0.05)
+        assert (made.p_adjusted >= made.p_value).all()
+        assert 0 < apart.sum() < 40
+
+
+def test_signs_scale_and_order_do_not_matter() -> None:
+    rng = np.random.default_rng(2)
+    values, flips = rng.normal(size=(20, 6)) + 0.3, sign_flips(20, 200, rng)
+    made = means(values, flips)
+    turned, scaled, moved = means(-values, flips), means(values * 5, flips), means(values[:, ::-1], flips)
+    for name in ("p_value", "p_adjusted"):
+        own = getattr(made, name)
+        np.testing.assert_array_equal(getattr(turned, name), own)
+        np.testing.assert_array_equal(getattr(scaled, name), own)
+        np.testing.assert_array_equal(getattr(moved, name)[::-1], own)
+    np.testing.assert_allclose(turned.high, -made.low)
+    np.testing.assert_allclose(scaled.low, 5 * made.low)
+
+
+def test_units_without_data_do_not_count() -> None:
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=(40, 2)) + 0.5
+    values[20:] = np.nan
+    flips = sign_flips(40, 500, rng)
+    some, alone = means(values, flips), means(values[:20], flips[:, :20])
+    for name in ("low", "high", "p_value", "p_adjusted"):
+        np.testing.assert_allclose(getattr(some, name), getattr(alone, name))
+
+
+def test_nothing_is_nothing() -> None:
+    flips = sign_flips(30, 99, np.random.default_rng(0))
+    values = np.zeros((30, 3))
+    values[:, 1] = 1.0
+    values[:, 2] = np.nan
+    made = means(values, flips)
+    assert made.p_value[0] == 1  # no difference at all
+    assert made.p_value[1] == pytest.approx(1 / 100)  # the same everywhere: only all signs alike do as well
+    assert np.isnan(made.p_value[2])
+    assert np.isnan(means(values[:4] + 1, flips[:, :4]).low[0])  # too few for an interval
+    none = means(values, flips[:0])
+    assert np.isnan(none.p_value).all()
+    assert np.isnan(none.low).all()
+
+
+def test_of_many_means_the_bootstrap_is_students() -> None:
+    rng = np.random.default_rng(4)
+    values = rng.normal(size=(10, 200)) + 0.4
+    draws = with_point(bootstrap_weights(10, 4000, rng)) @ values / 10
+    made = bootstrap_tests(draws, n_units=10, confidence=0.95)
+    expected = stats.ttest_1samp(values, 0, axis=0).pvalue
+    assert np.abs(made.p_value - expected).max() < 0.05
+    assert np.corrcoef(made.p_value, expected)[0, 1] > 0.99
