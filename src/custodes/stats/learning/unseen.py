@@ -87,6 +87,8 @@ class Moves(NamedTuple):
         total = np.sum([own for own, _ in parts], axis=0)
         uncertain = np.sum([own**2 / n for own, n in parts], axis=0)
         freedom = np.where(total > 0, total**2 / np.where(total > 0, uncertain, 1.0), 1.0)
+        # Systems as well as items are never surer than items alone.
+        freedom = np.minimum(freedom, parts[0][1])
         reach = stdtrit(freedom, (1 + confidence) / 2) * np.sqrt(variance)
         return self.value - reach, self.value + reach
 
