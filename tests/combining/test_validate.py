@@ -152,7 +152,12 @@ def test_without_the_best_single_metric_of_the_fit_a_note_says_so(tmp_path: Path
 @pytest.mark.parametrize(("factor", "shift"), [(0.01, 0.0), (1.0, 100.0)])
 def test_another_scale_is_refused_with_both(model: Path, factor: float, shift: float) -> None:
     scores = {**OTHER, ("b", ""): OTHER["b", ""] * factor + shift}
-    with pytest.raises(InputError, match=r"small: 'b' is on another scale here, .* than in the model, .*; bring it to"):
+    found = asked(model, scores, scales="data")
+    assert found.gains["gain"].to_list() == pytest.approx(asked(model, OTHER, scales="data").gains["gain"].to_list())
+    assert found.gains["gain"][0] == pytest.approx(asked(model, OTHER).gains["gain"][0], abs=0.03)
+    with pytest.raises(
+        InputError, match=r"small: 'b' is on another scale here, .* than in the model, .*; say scales='data'"
+    ):
         asked(model, scores)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack
+from typing import Any, Literal, NamedTuple, Unpack, get_args
 
 import numpy as np
 import polars as pl
@@ -31,12 +31,15 @@ from custodes.evaluate.judges import few_clusters_notes, name_of
 from custodes.progress import Progress, silent
 from custodes.stats.arrays import Floats
 from custodes.stats.learning.objective import OBJECTIVES, Objective
+from custodes.stats.learning.ridge import scaling
 from custodes.stats.learning.unseen import Moves, moves
 
 COMBINED, SINGLE, HINDSIGHT = "combined", "best single", "best in hindsight"
 
 ELSEWHERE = 0.95
 """Share of scores beyond the bounds of the model from which a metric is on another scale."""
+
+Scales = Literal["model", "data"]
 
 Rename = Mapping[str, str] | Sequence[str] | None
 
@@ -83,6 +86,7 @@ class Validate(Result):
     model="The model file.",
     rename="OLD=NEW: a rater of the data and its name in the model; repeatable.",
     objective="What gains are of (default: the model's).",
+    scales="Bounds of metrics as in the model, or found anew in the data.",
 )
 def validate(
     study: Study,
@@ -90,6 +94,7 @@ def validate(
     model: str | Path = "combination.json",
     rename: Rename = None,
     objective: Objective | None = None,
+    scales: Scales = "model",
     confidence: float = 0.95,
     rng: Rng = 0,
     progress: Progress = silent,
@@ -99,7 +104,8 @@ def validate(
 
     model: a file that `combine` made. rename: raters of the study and their names in the model, {'old': 'new'} or
     'old=new'. objective: 'kendall', 'spearman', 'pearson' or 'accuracy' (None: the model's). aspect: what people rated
-    here (None: the model's target, or the only aspect).
+    here (None: the model's target, or the only aspect). scales: 'model', or 'data' where metrics are on other scales:
+    what their scores span here (within three standard deviations) takes the place of the model's bounds.
 
     The best single metric is the one that was best where the model was fitted, which the file names; beside it stands
     the best on this very study. Nothing is fitted. Intervals are Student's t with the infinitesimal jackknife's error,
@@ -117,10 +123,11 @@ def validate(
     between("confidence", confidence, 0, 1)
     combined = CombinedMetric.load(model)
     by = one_of("objective", objective or combined.objective, OBJECTIVES)
+    one_of("scales", scales, get_args(Scales))
     named = _renamed(study, rename)
     parts, notes = [], list[Note]()
     for target in _targets(named, combined, selection):
-        own, told = _validated(named, combined, target, by, confidence, {**selection, "aspect": None})
+        own, told = _validated(named, combined, target, by, scales, confidence, {**selection, "aspect": None})
         parts.append(own)
         notes += told
     return Validate.of(parts, notes)
@@ -192,13 +199,17 @@ def _validated(
     combined: CombinedMetric,
     target: str,
     by: Objective,
+    scales: Scales,
     confidence: float,
     selection: Selection,
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
     of = task(study.select(**selection), target)
     items, systems = of.design.items, of.design.systems
     rows = combined.rows(study, items, systems)
-    _check_scales(study, combined, rows[of.rated.ravel()])
+    if scales == "data":
+        rows = _rescaled(combined, rows)
+    else:
+        _check_scales(study, combined, rows[of.rated.ravel()])
     scored = np.isfinite(rows).any(axis=1)
     ours = np.full(of.human.size, np.nan)
     ours[scored] = combined.predict(rows[scored])
@@ -244,8 +255,18 @@ def _check_scales(study: Study, combined: CombinedMetric, rows: Floats) -> None:
             )
             raise InputError(
                 f"{study.name}: {column.label!r} is on another scale here, {here[0]:.3g} to {here[1]:.3g}, than in the"
-                f" model, {there[0]:.3g} to {there[1]:.3g}; bring it to that scale, or fit a model without it"
+                f" model, {there[0]:.3g} to {there[1]:.3g}; say scales='data' to find bounds here, or fit a model"
+                " without it"
             )
+
+
+def _rescaled(combined: CombinedMetric, rows: Floats) -> Floats:
+    """Scores (outputs, columns) moved so that what they span here is what the model expects."""
+    here = scaling(rows)
+    low, high = np.fmax(np.nanmin(rows, axis=0), here.low), np.fmin(np.nanmax(rows, axis=0), here.high)
+    there = np.array([(column.low, column.high) for column in combined.columns]).T
+    width = np.where(high > low, high - low, 1.0)
+    return np.asarray(there[0] + (np.clip(rows, low, high) - low) / width * (there[1] - there[0]))
 
 
 def _rivals(study: Study, combined: CombinedMetric, of: Task, by: Objective) -> tuple[list[_Rival], str]:
