@@ -183,7 +183,7 @@ def _groups(
         seen=trial.compared(ours, one, **design).value,
         over="blocks",
         n=int(group.max()) + 1,
-        folds=(0, int(group.max()) + 1),
+        folds=(int(group.max()) + 1, int(group.max()) + 1),
     )
 
 

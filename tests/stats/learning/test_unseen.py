@@ -123,6 +123,12 @@ def test_a_difference_from_itself_is_nothing_and_intervals_need_two_of_a_kind() 
     np.testing.assert_allclose((learnt[1] - learnt[0]) / (high - low), 1.5)
     systems = made.interval("systems", confidence=0.95)
     assert (systems[0] <= low).all()
+    # Two blocks that are alike by chance are no surer than their items.
+    twice = np.concatenate([human, human]), np.concatenate([predicted, predicted], axis=2)
+    block = np.repeat([[0], [1]], 12, axis=0) + np.zeros((24, 4), dtype=np.intp)
+    alike = asked("kendall", *twice, within=block, block=block)
+    np.testing.assert_allclose(alike.blocks, 0, atol=1e-12)
+    np.testing.assert_allclose(alike.interval("blocks", confidence=0.95), alike.interval("units", confidence=0.95))
 
 
 def test_where_nothing_can_be_compared_it_is_undefined() -> None:
