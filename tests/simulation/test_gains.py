@@ -53,10 +53,14 @@ def test_no_more_is_claimed_on_unseen_systems_than_there_is(kind: Kind, size: Si
 
 
 @pytest.mark.parametrize(
-    ("size", "unseen_systems", "least"),
-    [(Size(40, 8, 10), False, 0.75), (Size(100, 8, 10), False, 0.95), (Size(40, 8, 10), True, 0.5)],
+    ("load", "size", "unseen_systems", "least"),
+    [
+        (0.25, Size(40, 8, 10), False, 0.75),
+        (0.25, Size(100, 8, 10), False, 0.95),
+        (0.4, Size(40, 8, 10), True, 0.95),
+    ],
 )
-def test_a_gain_is_found(size: Size, unseen_systems: bool, least: float) -> None:
-    truth, _, claimed = claims(Kind(lead=0.8, load=0.25), size, unseen_systems=unseen_systems, studies=200)
-    assert 0.07 < truth < 0.1
+def test_a_gain_is_found(load: float, size: Size, unseen_systems: bool, least: float) -> None:
+    truth, _, claimed = claims(Kind(lead=0.8, load=load), size, unseen_systems=unseen_systems, studies=200)
+    assert 0.07 < truth < 0.17
     assert claimed >= least
