@@ -1,12 +1,17 @@
-"""What combinations reach on real data: HANNA, SummEval and RewardBench, held out.
+"""What combinations reach on real data: HANNA, SummEval and RewardBench, held out; on unseen systems, groups and data.
 
-`python benchmarks/combined.py [hanna|summeval|rewardbench] [--repeats 10]` needs ../shared/data. Kendall's tau-b over
-each held-out fold of items (HANNA, SummEval; mean over repeats), accuracy on RewardBench, `metametrics_pred` beside it.
+`python benchmarks/combined.py [hanna|summeval|rewardbench|unseen|elsewhere] [--repeats 10]` needs ../shared/data.
+Kendall's tau-b over each held-out fold of items (HANNA, SummEval; mean over repeats), accuracy on RewardBench,
+`metametrics_pred` beside it. `unseen`: the gain of ridge regression over the best single metric on unseen items,
+systems and groups, also on WMT23 en-de. `elsewhere`: fitted on SummEval and validated on HANNA, and the other way
+round, with the metrics that both have.
 """
 
 from __future__ import annotations
 
 import argparse
+import tempfile
+import time
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -23,6 +28,7 @@ SECTIONS = {
     "Safety": ("refusals-*", "xstest-*", "donotanswer"),
     "Reasoning": ("math-prm", "hep-*"),
 }
+SIDES = {"Recall": "recall", "Precision": "precision", "F-Score": "f1"}
 MATH_WEIGHT = 984
 """RewardBench counts math-prm as much as the code subsets together."""
 
@@ -43,6 +49,90 @@ def summaries(name: str, repeats: int) -> None:
         print(f"| {target} | " + " | ".join(cells) + " |", flush=True)
     mean = sum(seconds[1:], seconds[0]) / len(seconds)
     print("| seconds a fit | " + " | ".join(f"{s:.2f}" for s in mean) + " |")
+
+
+def studies() -> dict[str, tuple[cu.Study, dict[str, str]]]:
+    """What is read, and what of it is asked about."""
+    wmt = "mt-metrics-eval-v2.wmt23.en-de.tar.gz::wmt23/en-de"
+    return {
+        "SummEval": (cu.read(DATA / "summeval" / "ratings.csv.gz"), {"human": "expert*"}),
+        "HANNA": (
+            cu.read(DATA / "hanna" / "ratings.csv.gz", raters=DISTANCES),
+            {"systems": "!Human", "metrics": "@noaspect"},
+        ),
+        "WMT23 en-de": (cu.read(f"{DATA / 'wmt23-en-de' / wmt}"), {"human": "mqm", "systems": "!refA"}),
+        "RewardBench": (
+            cu.read(DATA / "rewardbench" / "scores.tsv.gz", reader="rewardbench"),
+            {"metrics": "!metametrics_pred"},
+        ),
+    }
+
+
+def told(row: dict[str, object], name: str) -> str:
+    """An estimate with its interval."""
+    return f"{row[name]:+.3f} [{row[f'{name}_low']:+.3f}, {row[f'{name}_high']:+.3f}]"
+
+
+def unseen(repeats: int) -> None:
+    """The gain of ridge regression on what was not seen."""
+    print("| data | aspect | unseen | n | ridge | seen | best single | gain | |\n|" + "---|" * 9)
+    for name, (study, chosen) in studies().items():
+        for target in study.select(**chosen).aspects:
+            objective = "accuracy" if name == "RewardBench" else "kendall"
+            start = time.perf_counter()
+            options = {"method": "ridge", "repeats": repeats, "resamples": 0, "objective": objective, **chosen}
+            made = cu.combine(study, target=target or None, **options).generalisation
+            for row in made.iter_rows(named=True):
+                seen = "" if row["seen"] is None else f"{row['seen']:.3f}"
+                cells = [
+                    name,
+                    target,
+                    row["unseen"],
+                    str(row["n"]),
+                    f"{row['score']:.3f}",
+                    seen,
+                    f"{row['single']:.3f}",
+                ]
+                print("| " + " | ".join([*cells, told(row, "gain"), row["conclusion"]]) + " |", flush=True)
+            print(f"<!-- {time.perf_counter() - start:.1f} s -->", flush=True)
+
+
+SAME = {
+    **{f"ROUGE-{n} {long} Ξ§": f"rouge-{n.lower()}-{short}" for n in "1234L" for long, short in SIDES.items()},
+    **{f"BERTScore {long} Ξε": f"bertscore-{long.lower()}" for long in ("Precision", "Recall", "F1")},
+    "METEOR Ξ§": "METEOR",
+    "MoverScore Ξε": "MoverScore",
+    "S3-Pyramid ΞΔ": "s3-pyr",
+    "S3-Responsiveness ΞΔ": "s3-resp",
+}
+"""Metrics of HANNA by their names in SummEval."""
+
+
+def elsewhere() -> None:
+    """Learnt on one data set, asked of the other."""
+    known = studies()
+    back = {new: old for old, new in SAME.items()}
+    print("| learnt on | asked of | combined | best single | gain | | best in hindsight |\n|" + "---|" * 7)
+    for learnt, asked, rename, own in (
+        ("SummEval", "HANNA", SAME, {"human": "expert*", "metrics": list(back)}),
+        ("HANNA", "SummEval", back, {"systems": "!Human", "metrics": list(SAME)}),
+    ):
+        study, _ = known[learnt]
+        other, chosen = known[asked]
+        for aspect in ("coherence", "relevance"):
+            target, there = (aspect.title() if name == "HANNA" else aspect for name in (learnt, asked))
+            made = cu.combine(study, target=target, method="ridge", repeats=1, resamples=0, unseen="none", **own)
+            with tempfile.TemporaryDirectory() as folder:
+                path = made.model.save(Path(folder) / "model.json")
+                kept = chosen | {"metrics": list(rename.values())}
+                result = cu.validate(other, model=path, rename=rename, aspect=there, scales="data", **kept)
+            rows = {row["rater"]: row for row in result.comparison.iter_rows(named=True)}
+            gain = result.gains.filter(rater="best single", unseen="items").row(0, named=True)
+            single, best = (
+                f"{rows[k]['metric']} {rows[k]['kendall']:.3f}" for k in ("best single", "best in hindsight")
+            )
+            cells = [f"{learnt} {target}", asked, f"{rows['combined']['kendall']:.3f}", single, told(gain, "gain")]
+            print("| " + " | ".join([*cells, gain["conclusion"], best]) + " |", flush=True)
 
 
 def section_scores(ratings: pl.DataFrame, groups: pl.DataFrame) -> dict[str, float]:
@@ -89,14 +179,15 @@ def rewardbench() -> None:
 def main() -> None:
     """Run what is asked for, by default everything."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("data", nargs="*", default=["hanna", "summeval", "rewardbench"])
+    parser.add_argument("data", nargs="*", default=["hanna", "summeval", "rewardbench", "unseen", "elsewhere"])
     parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
     if not DATA.is_dir():
         print(f"the real data is not there: {DATA}")
         return
+    others = {"rewardbench": rewardbench, "elsewhere": elsewhere, "unseen": lambda: unseen(arguments.repeats)}
     for name in arguments.data:
-        rewardbench() if name == "rewardbench" else summaries(name, arguments.repeats)
+        others[name]() if name in others else summaries(name, arguments.repeats)
 
 
 if __name__ == "__main__":

@@ -43,6 +43,7 @@ QUICK = {
         *("demo", "--target", "fluency", "--method", "ridge", "--method", "best"),
         *("--repeats", "2", "--resamples", "20", "-o", MODEL),
     ),
+    "validate": (MODEL, "demo", "--aspect", "coherence"),
 }
 """What a question is asked where nothing depends on how much it computes."""
 
@@ -55,12 +56,21 @@ EMPTY = {
 }
 """Tables that may have no row on the demo."""
 
+
+@pytest.fixture(autouse=True, scope="module")
+def model() -> None:
+    """The file that `validate` reads."""
+    options = {"target": "fluency", "method": ["ridge", "best"], "repeats": 2, "resamples": 20}
+    cu.combine(cu.read("demo"), **options).model.save(MODEL)
+
+
 every_question = pytest.mark.parametrize("question", QUESTIONS)
 
 
 def asked(question: str, *options: str) -> list[str]:
     """Its command line."""
-    verb = ("combine", "fit") if question == "combine" else (question,)
+    verbs = {"combine": ("combine", "fit"), "validate": ("combine", "validate")}
+    verb = verbs.get(question, (question,))
     return [*verb, *QUICK.get(question, ("demo", "--resamples", "20")), *options]
 
 
@@ -128,7 +138,13 @@ def test_json_has_the_declared_fields(question: str, capsys: pytest.CaptureFixtu
     assert len(provenance["digest"]) == 16
     assert set(provenance["versions"]) == {"custodes", "numpy", "polars", "python"}
     assert provenance["versions"]["custodes"] == version("custodes")
-    choice = {"complementarity": {"level", "people"}, "ceiling": {"folds"}, "combine": {"folds"}, "plan": set()}
+    choice = {
+        "complementarity": {"level", "people"},
+        "ceiling": {"folds"},
+        "combine": {"folds"},
+        "plan": set(),
+        "validate": {"model"},
+    }
     assert choice.get(question, {"ties", "orders"}) <= set(provenance["options"])
     for note in [*made["notes"], *provenance["dropped"]]:
         assert list(note) == ["rule", "message", "count", "aspect"]
@@ -214,6 +230,7 @@ IN_PYTHON: dict[str, dict[str, Any]] = {
     "plan": {"metrics": "judge", "estimator": "ppi", "replications": 2, "items": 30},
     "ceiling": {"model": "ridge", "steps": 2, "resamples": 20},
     "combine": {"target": "fluency", "method": ["ridge", "best"], "repeats": 2, "resamples": 20},
+    "validate": {"model": MODEL, "aspect": "coherence"},
 }
 """What `QUICK` asks."""
 

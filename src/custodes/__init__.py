@@ -17,6 +17,7 @@ whom it favours, and what the ranking of the systems really is.
     cu.complementarity(study).averages      # how alike metrics are, and people
     cu.ceiling(study).prediction            # how much of people's judgement all metrics predict
     cu.combine(study, target="fluency")     # a better metric from those you have, honestly validated
+    cu.validate(other, model="model.json")  # does it hold on another data set?
     cu.report(study).save("report.html")    # all of it, in one page
 """
 

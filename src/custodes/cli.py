@@ -38,12 +38,16 @@ ALIASES = {"ranking": "rank", "correction": "correct"}
 
 
 combine = App(
-    name="combine", help="A better metric from those you have: fit it to people's ratings, apply it to new scores."
+    name="combine",
+    help="A better metric from those you have: fit it to people's ratings, apply it to new scores, validate it on other"
+    " data.",
 )
 for name, asked in QUESTIONS.items():
     if name == "combine":
         app.command(combine)
         combine.command(verb(asked, Model()), name="fit")
+    elif name == "validate":
+        combine.command(verb(asked, first="model"), name="validate")
     else:
         app.command(verb(asked), name=[name, *filter(None, [ALIASES.get(name)])])
 

@@ -24,12 +24,15 @@ READING, OUTPUT = Reading(), Output()
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
-def verb(asked: Any, output: Telling = OUTPUT) -> Callable[..., int]:
-    """The command that asks a question of some inputs and writes its answer."""
+def verb(asked: Any, output: Telling = OUTPUT, *, first: str = "") -> Callable[..., int]:
+    """The command that asks a question of some inputs and writes its answer; `first` names the option that is a word
+    before the inputs, if any."""
     about, *_ = inspect.signature(asked).parameters.values()
 
     def command(*inputs: Inputs, reading: Reading = READING, output: Any = output, **options: Any) -> int:
         output.check()
+        if first:
+            options[first], *inputs = inputs  # type: ignore[assignment]
         named = inputs or options.pop(about.name, None)
         arguments = arguments_of(asked, options)
         study = reading.study(named or ()) if named or about.default is about.empty else None
@@ -46,6 +49,13 @@ def verb(asked: Any, output: Telling = OUTPUT) -> Callable[..., int]:
         _, *rest = own.parameters.values()
         named = inspect.Parameter(about.name, KEYWORD, default=None, annotation=Annotated[list[str] | None, note])
         made.__signature__ = own.replace(parameters=[named, *rest])  # type: ignore[attr-defined]
+    if first:
+        own = inspect.signature(made)
+        word = own.parameters[first]
+        note = Parameter(help=next(option.help for option in options_of(asked) if option.name == first))
+        word = inspect.Parameter(first, word.POSITIONAL_ONLY, annotation=Annotated[str, note])
+        rest = [named for named in own.parameters.values() if named.name != first]
+        made.__signature__ = own.replace(parameters=[word, *rest])  # type: ignore[attr-defined]
     return made
 
 

@@ -118,6 +118,7 @@ def path_of(of: Task, price: np.ndarray, *, resamples: int = 50) -> pl.DataFrame
         objective="kendall",
         folds="item",
         repeats=1,
+        unseen="none",
         top=None,
         costs=None,
         confidence=0.95,
@@ -126,7 +127,7 @@ def path_of(of: Task, price: np.ndarray, *, resamples: int = 50) -> pl.DataFrame
     rng, none = np.random.default_rng(0), np.zeros(0)
     folds = outer_folds(of, "item", repeats=1, rng=rng)
     times = of.design.resampled(resamples, rng)
-    trial = Trial(of=of, terms=terms, folds=folds, predicted=none, seconds=none, used=none, times=times)
+    trial = Trial(of=of, terms=terms, folds=folds, predicted=none, single=none, seconds=none, used=none, times=times)
     return Combine.declared()["path"].frame(path_columns(trial, price), of.target)
 
 

@@ -64,7 +64,7 @@ def lessons(scores: Scores, monkeypatch: pytest.MonkeyPatch, **options: Any) -> 
     with monkeypatch.context() as patch:
         patch.setitem(METHODS, "best", replace(METHODS["best"], fit=spy))
         patch.setattr(validation, "each", lambda answer, jobs, rng, **rest: [answer(job, rng) for job in jobs])
-        made = asked(scores, method="best", **options)
+        made = asked(scores, method="best", unseen="none", **options)
     return seen, made
 
 
@@ -187,7 +187,7 @@ def test_items_that_a_file_does_not_name_are_neither_used_nor_scored_and_counted
 
 
 def terms(*names: str, **options: Any) -> Terms:
-    given = {"objective": "kendall", "folds": "item", "repeats": 1, "top": None, "costs": None}
+    given = {"objective": "kendall", "folds": "item", "repeats": 1, "unseen": "none", "top": None, "costs": None}
     more = {"confidence": 0.95, "resamples": 0, **options}
     return Terms(methods=tuple(METHODS[name] for name in names), **{**given, **more})
 

@@ -11,6 +11,7 @@ import pytest
 import custodes as cu
 from custodes.answers.wording import interval, percent, unbroken, with_ends
 from custodes.combining.combine import Combine
+from custodes.combining.generalisation import GAIN, NO_GAIN
 from custodes.plots.combine import CLEAR
 from custodes.reporting import Report
 from custodes.reporting.section import Context
@@ -39,19 +40,15 @@ def context(made: Report, fitted: Combine, **absent: str) -> Context:
     return replace(made.context, results={**made.results, "combine": fitted}, absent=absent)
 
 
-def lead(fitted: Combine, low: float | None, high: float | None, value: float = 0.05) -> Combine:
-    """With this difference of every method from the best single metric."""
-    differences = pl.DataFrame(
-        {
-            "target": [target for target in ASPECTS for _ in range(3)],
-            "method_a": 2 * ["ridge", "equal", "pairwise"],
-            "method_b": 6 * ["best"],
-            "difference": 6 * [value],
-            "difference_low": pl.Series(6 * [low], dtype=pl.Float64),
-            "difference_high": pl.Series(6 * [high], dtype=pl.Float64),
-        }
+def gains(fitted: Combine, low: float | None, high: float | None, value: float = 0.05) -> Combine:
+    """With this gain of every method, whatever was not seen."""
+    ends = {"gain": value, "gain_low": low, "gain_high": high}
+    said = None if low is None else GAIN if low > 0 else NO_GAIN
+    table = fitted.generalisation.with_columns(
+        *(pl.lit(end, pl.Float64).alias(name) for name, end in ends.items()),
+        conclusion=pl.lit(said, pl.String),
     )
-    return replace(fitted, differences=differences)
+    return replace(fitted, generalisation=table)
 
 
 def test_it_stands_after_the_ceiling(made: Report) -> None:
@@ -114,26 +111,41 @@ def test_sentences_and_tools_are_in_the_page(text: str, fitted: Combine) -> None
 @pytest.mark.parametrize(
     ("value", "low", "high", "phrase"),
     [
-        (0.05, 0.001, 0.1, "The combination is better, by 0.050 [0.001, 0.100]."),
-        (-0.05, -0.1, -0.001, "The combination is worse, by 0.050 [0.001, 0.100]."),
-        (0.05, -0.05, 0.15, "They are not told apart: a difference of 0.050 [−0.050, 0.150]."),
-        (0.05, None, None, "Without an interval of the difference (0.050) nothing can be said."),
+        (0.05, 0.001, 0.1, "a gain of 0.050 [0.001, 0.100]"),
+        (0.05, 0.0, 0.1, "no gain is shown, 0.050 [0.000, 0.100]"),
+        (-0.05, -0.1, -0.001, "no gain is shown, −0.050 [−0.100, −0.001]"),
+        (0.05, -0.05, 0.15, "no gain is shown, 0.050 [−0.050, 0.150]"),
+        (0.05, None, None, "without an interval of the difference (0.050) nothing can be said"),
     ],
 )
 def test_the_sentence_follows_the_interval(
     fitted: Combine, value: float, low: float | None, high: float | None, phrase: str
 ) -> None:
-    told = sentences(lead(fitted, low, high, value))
-    assert all(f" {phrase} For comparison, not judged: " in sentence for _, sentence in told)
+    told = sentences(gains(fitted, low, high, value))
     way, single = (fitted.comparison.row(k, named=True) for k in (0, 1))  # ridge and the single metric on coherence
-    assert told[0][1].startswith(f"On coherence, ridge regression reaches τ-b {with_ends(way, 'kendall')} with people")
-    assert f"metric {with_ends(single, 'kendall')}." in told[0][1]
+    assert told[0][1].startswith(
+        f"On coherence, ridge regression reaches τ-b {with_ends(way, 'kendall')} with people on items it has not seen,"
+        f" the best single metric {with_ends(single, 'kendall')}: {phrase}. On systems it has not seen it is "
+    )
+    assert all(f": {phrase}. For comparison, not judged: " in sentence for _, sentence in told)
+    kinds = ["items", "systems", "groups"]
+    assert fitted.generalisation.filter(target="coherence", method="ridge")["unseen"].to_list() == kinds
+    assert all(sentence.count(f": {phrase}.") == len(kinds) for _, sentence in told)
+
+
+def test_the_page_has_a_row_for_all_that_was_not_seen(text: str, fitted: Combine) -> None:
+    table = text[text.index('id="table-combine-generalisation"') :]
+    table = table[: table.index("</table>")]
+    assert table.count("<tr data-aspect=") == fitted.generalisation.height
+    for row in fitted.generalisation.iter_rows(named=True):
+        assert with_ends(row, "gain") in table
+        assert (row["conclusion"] == GAIN) is (row["gain_low"] > 0)
 
 
 @pytest.mark.parametrize("winner", ["ridge", "equal", "pairwise"])
 def test_the_combination_named_first_is_judged_whichever_wins(fitted: Combine, winner: str) -> None:
     wins = pl.when(pl.col("method") == winner).then(0.9).otherwise("kendall").alias("kendall")
-    told = sentences(replace(lead(fitted, 0.001, 0.1), comparison=fitted.comparison.with_columns(wins)))
+    told = sentences(replace(gains(fitted, 0.001, 0.1), comparison=fitted.comparison.with_columns(wins)))
     names = {"equal": "mean of all metrics", "pairwise": "logistic on preferences"}
     for _, sentence in told:
         judged, others = sentence.split(" For comparison, not judged: ")
@@ -148,17 +160,6 @@ def test_nothing_is_judged_without_the_first_or_the_single_metric(fitted: Combin
     for name in ("ridge", "best"):
         rows = fitted.comparison.filter(pl.col("method") != name)
         assert sentences(replace(fitted, comparison=rows)) == []
-
-
-def test_a_difference_told_from_the_other_side_is_turned(fitted: Combine) -> None:
-    straight = lead(fitted, 0.01, 0.1)
-    ends = {
-        "difference": -pl.col("difference"),
-        "difference_low": -pl.col("difference_high"),
-        "difference_high": -pl.col("difference_low"),
-    }
-    swapped = straight.differences.with_columns(method_a="method_b", method_b="method_a", **ends)
-    assert sentences(replace(fitted, differences=swapped)) == sentences(straight)
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.6, 0.8), (0.1, 0.2), (0.3, 0.5)])

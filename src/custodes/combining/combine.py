@@ -17,21 +17,23 @@ from custodes.answers.question import Rng, question
 from custodes.answers.result import Provenance, Result, result
 from custodes.answers.setting import Selection, one_of
 from custodes.answers.tables import count, label, score, share, table
-from custodes.combining.combined_metric import CombinedMetric
+from custodes.combining.combined_metric import CombinedMetric, single_of
 from custodes.combining.costs import Costs, costs_of, path_columns
+from custodes.combining.generalisation import generalised
 from custodes.combining.methods import DEFAULT, METHODS, Formula, Method
 from custodes.combining.normalise import Normalisation, contradictions
 from custodes.combining.tables import (
     comparison_columns,
     difference_columns,
     favoritism_columns,
+    generalisation_columns,
     group_columns,
     held_out_ratings,
     pruning_columns,
     weight_columns,
 )
 from custodes.combining.task import Task, aspect_of, aspects_of, task
-from custodes.combining.validation import STATISTICS, Terms, Trial, lesson_of, tried
+from custodes.combining.validation import STATISTICS, Terms, Trial, Unseen, lesson_of, tried
 from custodes.data.notes import Note, noted
 from custodes.data.ratings import Ratings
 from custodes.data.scale import BEYOND
@@ -81,11 +83,26 @@ class Combine(Result):
         score("seconds", "of a fit, mean"),
         score("metrics_used", "mean over fits"),
     )
+    generalisation: pl.DataFrame = table(
+        "Does the gain over the best single metric hold on what was not learnt from? No row with `unseen='none'` but"
+        " that of the folds.",
+        label("unseen", "items; systems, data sets or groups (items of these, too); or what `folds` holds out"),
+        label("method", "a row of `comparison`", "Way of combining"),
+        count("n", "of clusters of items, or of the systems, data sets or groups held out", essential=False),
+        score("score", "the objective; the pairs of outputs are those of `seen`", best="high"),
+        score(
+            "seen",
+            "the same pairs of outputs, by models that saw other items of these systems or data sets; null for items",
+        ),
+        score("single", "the same of the best single metric, which is chosen in each training part"),
+        score("gain", "score minus single; over clusters of items, and over systems or data sets", interval=True),
+        label("conclusion", "`gain`: the interval of the gain lies above 0; `no gain`: it does not; null without one"),
+    )
     differences: pl.DataFrame = table(
         "The gaps between methods.",
         label("method_a", "a row of `comparison`"),
         label("method_b", "another one"),
-        score("difference", "of the objective, method_a minus method_b, from the same resamples", interval=True),
+        score("difference", "of the objective, method_a minus method_b, on the same outputs", interval=True),
         rows=lambda made: made.differences.filter(pl.col("method_a") == pl.col("method_a").first()),
     )
     favoritism: pl.DataFrame = table(
@@ -151,6 +168,7 @@ class Combine(Result):
     objective="What is maximised.",
     folds="item, or leave one system, dataset or group out, or a FILE item, fold.",
     repeats="Repeats of the item folds.",
+    unseen="Try fast methods on unseen systems and data sets, all, or none.",
     top="So many metrics for gp (default: all).",
     costs="Table: metric, cost (default: of the raters file, or 1).",
 )
@@ -162,6 +180,7 @@ def combine(
     objective: Objective = "kendall",
     folds: str | Path = "item",
     repeats: int = 3,
+    unseen: Unseen = "fast",
     top: int | None = None,
     costs: Costs | Path | None = None,
     confidence: float = 0.95,
@@ -178,10 +197,13 @@ def combine(
     blend, unless another quick one is clearly better in inner folds. objective: what 'best', 'gp', 'auto' and pruning
     maximise: 'kendall', 'spearman', 'pearson' (over outputs) or 'accuracy' (pairs of outputs of one item in people's
     order). folds: 'item' (five folds of whole items or clusters, `repeats` times), or leave one 'system', 'dataset' or
-    'group' out, or a file `item, fold`. costs: by metric, a table `metric, cost`, or the raters file's column.
+    'group' out, or a file `item, fold`. unseen: with folds of items, which methods are tried on systems, data sets and
+    groups that they have not seen, too: the 'fast' ones ('best', 'equal', 'ridge'), 'all' or 'none'. costs: by metric,
+    a table `metric, cost`, or the raters file's column.
 
     Scales, choices and weights are learnt in the training part alone. Scores are averages over held-out folds;
-    intervals are percentiles over resampled clusters with the predictions kept. Raises `OptionError` for unknown names,
+    intervals are percentiles over resampled clusters with the predictions kept, those of differences and gains
+    Student's t with the infinitesimal jackknife's error. Raises `OptionError` for unknown names,
     `InputError` where there is nothing to learn.
 
     >>> import custodes as cu
@@ -196,6 +218,7 @@ def combine(
         objective=objective,
         folds=str(folds),
         repeats=repeats,
+        unseen=unseen,
         top=top,
         costs=str(costs) if isinstance(costs, Path) else costs,
         confidence=confidence,
@@ -254,8 +277,9 @@ def _fitted(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress
     terms.check(of)
     price, notes = costs_of(of, terms.costs)
     fresh = deepcopy(rng)
-    (own,) = rng.spawn(1)  # so that the model depends neither on `repeats` nor on `resamples`
+    own, elsewhere = rng.spawn(2)  # so that the model depends neither on `repeats` nor on `resamples`
     trial = tried(of, terms, rng, progress)
+    general, untold = generalised(trial, elsewhere, progress)
     scales, lesson = lesson_of(of, terms, of.rated, own)
     formula = terms.methods[0].fit(lesson)
     base = METHODS[formula.chosen] if formula.chosen else terms.methods[0]
@@ -265,6 +289,7 @@ def _fitted(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress
     tables = Combine.part(
         of.target,
         comparison=comparison_columns(trial, repeats),
+        generalisation=generalisation_columns(general, terms.confidence),
         differences=difference_columns(trial),
         favoritism=favoritism,
         weights=weight_columns(trial, formula, base, lesson, rng),
@@ -273,6 +298,7 @@ def _fitted(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress
         pruning=pruning_columns(of, formula),
     )
     first = tables["comparison"].row(0, named=True)
+    held = tables["generalisation"].filter(method=first["method"])
     model = CombinedMetric.make(
         formula,
         of=of,
@@ -280,9 +306,10 @@ def _fitted(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress
         method=base.name,
         objective=terms.objective,
         validation={"folds": terms.folds, "repeats": len(trial.folds)}
-        | {name: first[name] for name in (*STATISTICS, "kendall_low", "kendall_high")},
+        | {name: first[name] for name in (*STATISTICS, "kendall_low", "kendall_high")}
+        | {"unseen": held.drop("target", "method").to_dicts(), "single": single_of(of, lesson)},
     )
-    notes = [*of.notes, *_notes(trial, formula, base, scales, repeats), *notes, *unknown]
+    notes = [*of.notes, *_notes(trial, formula, base, scales, repeats), *untold, *notes, *unknown]
     return Combine.of([tables], notes, model=model, held_out=held_out)
 
 

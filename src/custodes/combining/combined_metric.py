@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from custodes.combining.methods import METHODS, Formula
+from custodes.combining.methods import BEST, METHODS, Formula, Lesson
 from custodes.combining.normalise import Normalisation, Source
 from custodes.combining.task import Task, aspect_of
 from custodes.data.notes import Note, noted
@@ -58,6 +58,16 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "a number is not finite": not all(map(math.isfinite, (self.low, self.high, self.weight, self.importance))),
         }
         return next((f"column {self.label!r}: {fault}" for fault, there in faults.items() if there), "")
+
+
+def single_of(of: Task, lesson: Lesson) -> dict[str, Any]:
+    """The best single metric on a lesson, as a model file names it."""
+    (own,) = BEST.fit(lesson).used
+    return {
+        "metric": of.metrics.raters[own],
+        "aspect": of.metrics.rater_aspects[own],
+        "higher_is_better": bool(of.directions[own] > 0),
+    }
 
 
 class _Head(msgspec.Struct):
@@ -231,7 +241,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         ['item', 'system', 'rater', 'kind', 'aspect', 'score']
         """
         items = tuple(study.ratings.frame.filter(pl.col("item") != "")["item"].unique(maintain_order=True))
-        rows = np.stack([self._raw(study, column, items).ravel() for column in self.columns], axis=-1)
+        rows = self.rows(study, items, study.systems)
         scored = np.isfinite(rows).any(axis=1)
         outputs = {
             "item": pl.Series([item for item in items for _ in study.systems], dtype=pl.String),
@@ -247,27 +257,34 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                 score=pl.Series(self.predict(rows[scored])),
             )
         )
-        notes = self._score_notes(rows[scored], int((~scored).sum()))
-        fitted_on = study.fingerprint() == self.provenance.get("digest")
-        told = "these ratings were fitted on: the combination looks better here than it is; see held-out ratings"
-        return ratings, (*notes, *noted(("fitted-on", fitted_on, told)))
+        return ratings, tuple(self.notes_on(study, rows))
 
-    def _raw(self, study: Study, column: Column, items: tuple[str, ...]) -> Floats:
-        """Scores (items, systems) of a column, turned by what the file says of its direction."""
-        direction = study.raters.direction
-        if column.metric in direction:
-            (values,) = Panel.from_study(
-                study, raters=[column.metric], aspect=column.aspect, items=items, systems=study.systems
-            ).values
-            if np.isfinite(values).any():
-                return np.asarray(values * direction[column.metric] * (1.0 if column.higher_is_better else -1.0))
-        raise InputError(
-            f"{study.name}: the combination needs scores of the metric {column.label!r}, which is not here; raters:"
-            f" {listed(direction)}{suggestion(column.metric, direction)}"
+    def rows(self, study: Study, items: Sequence[str], systems: Sequence[str]) -> Floats:
+        """Scores (items * systems, columns) of a study, turned by what the file says of their direction.
+
+        Raises `InputError` where a metric of the combination is not in the study.
+        """
+        found = [raw_scores(study, own.metric, own.aspect, items, systems) for own in self.columns]
+        missing = [column for column, scores in zip(self.columns, found, strict=True) if scores is None]
+        if missing:
+            known = study.raters.direction
+            words = "scores of the metric " if len(missing) == 1 else f"scores of {len(missing)} metrics "
+            raise InputError(
+                f"{study.name}: the combination needs {words}{listed(repr(own.label) for own in missing)}, which"
+                f" {'is' if len(missing) == 1 else 'are'} not here; raters: {listed(known)}"
+                f"{suggestion(missing[0].metric, known)}"
+            )
+        sides = [1.0 if column.higher_is_better else -1.0 for column in self.columns]
+        return np.stack(
+            [side * own.ravel() for side, own in zip(sides, found, strict=True) if own is not None], axis=-1
         )
 
-    def _score_notes(self, rows: Floats, without: int) -> list[Note]:
-        """What was left out, filled and clipped; `without` outputs have no score at all."""
+    def notes_on(self, study: Study, rows: Floats) -> list[Note]:
+        """What is left out, filled and clipped when outputs of a study with these scores (outputs, columns) are rated;
+        and whether it is the very study that the combination was fitted on."""
+        scored = np.isfinite(rows).any(axis=1)
+        without, rows = int((~scored).sum()), rows[scored]
+        fitted_on = study.fingerprint() == self.provenance.get("digest")
         missing = dict(zip(self.columns, np.isnan(rows).sum(axis=0).tolist(), strict=True))
         most = [
             f"{own.label} ({n} of {len(rows)})" for own, n in sorted(missing.items(), key=lambda pair: -pair[1]) if n
@@ -284,4 +301,18 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                 n_beyond,
                 f"{n_beyond} scores lie beyond the bounds of the file and are clipped: {listed(clipped)}",
             ),
+            (
+                "fitted-on",
+                fitted_on,
+                "these ratings were fitted on: the combination looks better here than it is; see held-out ratings",
+            ),
         )
+
+
+def raw_scores(study: Study, metric: str, aspect: str, items: Sequence[str], systems: Sequence[str]) -> Floats | None:
+    """A metric's scores (items, systems) in its own units, None where it has none here."""
+    direction = study.raters.direction
+    if metric not in direction:
+        return None
+    (values,) = Panel.from_study(study, raters=[metric], aspect=aspect, items=items, systems=systems).values
+    return np.asarray(values * direction[metric]) if np.isfinite(values).any() else None

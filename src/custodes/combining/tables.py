@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from custodes.answers.tables import with_interval
+from custodes.combining.generalisation import Generalisation
 from custodes.combining.methods import Formula, Lesson, Method
 from custodes.combining.task import Task, aspect_of
 from custodes.combining.validation import STATISTICS, Trial
@@ -37,14 +38,24 @@ def comparison_columns(trial: Trial, repeats: Sequence[Floats]) -> dict[str, Any
 
 
 def difference_columns(trial: Trial) -> dict[str, Any]:
-    """Differences of the objective between methods, from the same folds and resamples."""
+    """Differences of the objective between methods, from the same folds."""
     first, second = np.triu_indices(len(trial.methods), 1)
-    draws = trial.scores()
+    gap = trial.moves.minus(first, second)
+    low, high = gap.interval("units", confidence=trial.terms.confidence, folds=(trial.n_folds, 0))
     return {
         "method_a": [trial.methods[i] for i in first],
         "method_b": [trial.methods[i] for i in second],
-        **with_interval("difference", draws[:, first] - draws[:, second], trial.terms.confidence),
+        "difference": gap.value,
+        "difference_low": low,
+        "difference_high": high,
     }
+
+
+def generalisation_columns(parts: Sequence[Generalisation], confidence: float) -> dict[str, Any]:
+    """What was not seen, and what was reached there."""
+    made = [part.columns(confidence) for part in parts]
+    names = made[0] if made else ()
+    return {name: np.concatenate([np.asarray(own[name]) for own in made]) for name in names}
 
 
 def group_columns(trial: Trial) -> dict[str, Any]:

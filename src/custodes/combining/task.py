@@ -78,7 +78,7 @@ def task(chosen: Study, target: str | None) -> Task:
     if clusters < N_FOLDS:
         raise InputError(
             f"{chosen.name}: people rated {clusters} items (or clusters) of those that metrics scored; honest"
-            f" validation holds out whole items in {N_FOLDS} folds, so it takes at least {N_FOLDS}"
+            f" validation parts whole items, so it takes at least {N_FOLDS}"
         )
     if np.ptp(human[rated]) == 0:
         raise InputError(
@@ -225,10 +225,10 @@ def outer_folds(of: Task, by: str, *, repeats: int, rng: np.random.Generator) ->
             raise OptionError(f"{where}: items without a {by}; give every one a {by} in the items file")
     else:
         labels, where = _from_file(design, by), by
-    return [_labelled(of, labels, where)]
+    return [labelled_folds(of, labels, where)]
 
 
-def _labelled(of: Task, labels: tuple[str, ...], where: str) -> NDArray[np.intp]:
+def labelled_folds(of: Task, labels: tuple[str, ...], where: str) -> NDArray[np.intp]:
     """One fold for each label; items labelled '' are not used."""
     any_rated = np.asarray(of.rated.any(axis=1))
     present = sorted({label for label, own in zip(labels, any_rated, strict=True) if own and label})

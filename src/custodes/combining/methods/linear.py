@@ -51,6 +51,7 @@ BEST = Method(
     refits=best,
     in_auto=True,
     quick=True,
+    fast=True,
     by_default=True,
 )
 EQUAL = Method(
@@ -62,6 +63,7 @@ EQUAL = Method(
     refits=equal,
     in_auto=True,
     quick=True,
+    fast=True,
     by_default=True,
 )
 RIDGE = Method(
@@ -74,6 +76,7 @@ RIDGE = Method(
     refits=linear,
     in_auto=True,
     quick=True,
+    fast=True,
     by_default=True,
 )
 PAIRWISE = Method(

@@ -151,8 +151,8 @@ Fit = Callable[[Lesson], Formula]
 class Method:
     """`fit` learns a formula, with this `pool`: a model file holds numbers alone. `refits` learns its weights again,
     on resampled data, for their intervals (None: they have none). `mean_of` are the methods whose predictions it
-    averages. `in_auto`: `auto` tries it; `quick`: it takes seconds; `by_default`: it is fitted unless others are named;
-    `takes_top`: it weighs the best so many metrics alone."""
+    averages. `in_auto`: `auto` tries it; `quick`: it takes seconds; `fast`: a fit takes milliseconds; `by_default`: it
+    is fitted unless others are named; `takes_top`: it weighs the best so many metrics alone."""
 
     name: str
     label: str
@@ -164,5 +164,6 @@ class Method:
     mean_of: tuple[Method, ...] = ()
     in_auto: bool = False
     quick: bool = False
+    fast: bool = False
     by_default: bool = False
     takes_top: bool = False

@@ -9,8 +9,9 @@ from typing import Any
 import polars as pl
 
 from custodes.answers.tables import label, score
-from custodes.answers.wording import interval, names, number, percent, sentence, with_ends
+from custodes.answers.wording import names, number, percent, sentence, with_ends
 from custodes.combining.combine import LEFT_OUT, Combine, combine
+from custodes.combining.generalisation import GAIN, ITEMS
 from custodes.combining.methods import BEST, METHODS, QUICK
 from custodes.plots.combine import cost_rows, costs, favoured, methods, objective_of, weight_rows, weights, wide
 from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
@@ -18,7 +19,7 @@ from custodes.reporting.tables import table_html
 
 CHOSEN = {"target": "{aspect}"}
 SINGLE = BEST.name
-LEAD = "difference in τ-b from the best single metric, from the same resamples; not adjusted for their number"
+LEAD = "difference in τ-b from the best single metric, on the same outputs; not adjusted for their number"
 
 
 def _ask(context: Context) -> Combine:
@@ -41,6 +42,7 @@ def _build(context: Context) -> Mapping[str, Any]:
     shown = [own for own in context.declared("combine.comparison").columns if own.interval]
     favour = [own for own in context.declared("combine.favoritism").columns if own.name.startswith("mean_abs_favi")]
     lead = score("lead", LEAD, "Over the single metric", interval=True)
+    unseen = context.declared("combine.generalisation").columns
     return {
         "first": METHODS[first_of(result)].label,
         "left_out": [sentence(message) for message in left_out],
@@ -52,6 +54,15 @@ def _build(context: Context) -> Mapping[str, Any]:
             id="combine-comparison",
             caption="Ways of combining, on held-out outputs",
             notes=[note for note in context.notes("combine") if note[1] not in left_out],
+            by="target",
+        ),
+        "unseen": table_html(
+            result.generalisation.with_columns(
+                what=pl.col("method").replace({name: own.label for name, own in METHODS.items()})
+            ),
+            [unseen[0], label("what", "how metrics are combined", "Way of combining"), *unseen[2:]],
+            id="combine-generalisation",
+            caption="Gain over the best single metric on what was not seen",
             by="target",
         ),
     }
@@ -154,29 +165,38 @@ def _lead(result: Combine, target: str, method: str) -> dict[str, Any] | None:
 
 
 def sentences(result: Combine) -> list[tuple[str, str]]:
-    """For each aspect: does the combination named first beat the best single metric? The others, without a claim."""
+    """For each aspect: is the combination named first ahead of the best single metric on items, systems and data sets
+    that it has not seen? The others, without a claim."""
     return [
-        (target, f"{_opening(target)}{_told(way, single)}{_others(own)}")
+        (target, f"{_opening(target)}{_told(way, single, _gains(result, target))}{_others(own)}")
         for target, way, single, own in _rivals(result)
     ]
 
 
-def _told(way: Mapping[str, Any], single: Mapping[str, Any]) -> str:
-    scores = (
-        f"{way['what']} reaches τ-b {with_ends(way, 'kendall')} with people on outputs it has"
-        f" not seen, the best single metric {with_ends(single, 'kendall')}"
+def _gains(result: Combine, target: str) -> list[dict[str, Any]]:
+    """What is known of the combination named first, on items first."""
+    rows = result.generalisation.filter(target=target, method=first_of(result))
+    return rows.drop_nulls("gain").to_dicts()
+
+
+def _told(way: Mapping[str, Any], single: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
+    said = (
+        f"{way['what']} reaches τ-b {with_ends(way, 'kendall')} with people on items it has not seen, the best single"
+        f" metric {with_ends(single, 'kendall')}"
     )
-    lead, low, high = (way[name] for name in ("lead", "lead_low", "lead_high"))
-    if lead is None:
-        return f"{scores}."
-    # Three digits, so that an end close to 0 does not read as 0.
-    if low is None or high is None:
-        return f"{scores}. Without an interval of the difference ({number(lead, digits=3)}) nothing can be said."
-    if low > 0:
-        return f"{scores}. The combination is better, by {interval(lead, low, high, digits=3)}."
-    if high < 0:
-        return f"{scores}. The combination is worse, by {interval(-lead, -high, -low, digits=3)}."
-    return f"{scores}. They are not told apart: a difference of {interval(lead, low, high, digits=3)}."
+    for row in rows:
+        if row["unseen"] != ITEMS:
+            said += f" On {row['unseen']} it has not seen it is {number(row['score'])} against {number(row['single'])}"
+        said += f": {_gain(row)}."
+    return said if rows else f"{said}."
+
+
+def _gain(row: Mapping[str, Any]) -> str:
+    """The claim that the interval of a gain allows; three digits, so that an end close to 0 does not read as 0."""
+    if row["gain_low"] is None or row["gain_high"] is None:
+        return f"without an interval of the difference ({number(row['gain'], digits=3)}) nothing can be said"
+    size = with_ends(row, "gain", digits=3)
+    return f"a gain of {size}" if row["conclusion"] == GAIN else f"no gain is shown, {size}"
 
 
 def _others(own: pl.DataFrame) -> str:

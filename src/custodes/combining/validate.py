@@ -1,0 +1,358 @@
+"""Does a combined metric hold on another data set: is it ahead of the best single metric there?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Unpack, get_args
+
+import numpy as np
+import polars as pl
+
+from custodes.answers.question import Rng, question
+from custodes.answers.result import Result, result
+from custodes.answers.setting import Selection, between, one_of
+from custodes.answers.tables import count, label, score, table
+from custodes.combining.combined_metric import CombinedMetric, raw_scores
+from custodes.combining.generalisation import ITEMS, LEAST_SYSTEMS, SYSTEMS, conclusion
+from custodes.combining.methods import Lesson
+from custodes.combining.normalise import LEAST_USED
+from custodes.combining.task import MEAN, Task, aspect_of, task
+from custodes.combining.validation import STATISTICS
+from custodes.data.notes import Note, noted
+from custodes.data.patterns import Patterns
+from custodes.data.preferences import Preferences
+from custodes.data.raters import Raters
+from custodes.data.ratings import Ratings
+from custodes.data.study import Study
+from custodes.errors import InputError, OptionError, listed, suggestion
+from custodes.evaluate.judges import few_clusters_notes, name_of
+from custodes.progress import Progress, silent
+from custodes.stats.arrays import Floats
+from custodes.stats.learning.objective import OBJECTIVES, Objective
+from custodes.stats.learning.ridge import scaling
+from custodes.stats.learning.unseen import Moves, moves
+
+COMBINED, SINGLE, HINDSIGHT = "combined", "best single", "best in hindsight"
+
+ELSEWHERE = 0.95
+"""Share of scores beyond the bounds of the model from which a metric is on another scale."""
+
+Scales = Literal["model", "data"]
+
+Rename = Mapping[str, str] | Sequence[str] | None
+
+
+@result
+class Validate(Result):
+    """A combined metric on data that it was not fitted on. See `validate`."""
+
+    comparison: pl.DataFrame = table(
+        "The combined metric beside single ones, on the outputs that people and all of these rated.",
+        label("rater", "combined; best single: on the data of the fit; best in hindsight: on these, which flatters it"),
+        label("metric", "its name here"),
+        count("n", "outputs", essential=False),
+        *(
+            score(name, text, title, interval=True, best="high", essential=name in ("kendall", "accuracy"))
+            for name, text, title in (
+                ("kendall", "Kendall's tau-b with people over outputs", "Kendall τ-b"),
+                ("spearman", "Spearman's correlation", "Spearman ρ"),
+                ("pearson", "Pearson's correlation", "Pearson r"),
+                (
+                    "accuracy",
+                    "share of pairs of outputs of one item, not tied by people, in people's order",
+                    "In order",
+                ),
+            )
+        ),
+    )
+    gains: pl.DataFrame = table(
+        "By how much the combined metric is ahead, by the objective.",
+        label("rater", "ahead of whom, as in `comparison`"),
+        label("metric", "its name here"),
+        label("unseen", "what the interval lets vary: items (these systems), or systems (and items)"),
+        count("n", "of clusters of items, or of systems", essential=False),
+        score("gain", "combined minus this metric", interval=True),
+        label(
+            "conclusion",
+            "`gain`: the interval lies above 0; `no gain`: it does not; null without one, and in hindsight",
+        ),
+    )
+
+
+@question(
+    "custodes combine validate coherence.json other.csv --rename BERTScore=bertscore-f1",
+    model="The model file.",
+    rename="OLD=NEW: a rater of the data and its name in the model; repeatable.",
+    objective="What gains are of (default: the model's).",
+    scales="Bounds of metrics as in the model, or found anew in the data.",
+)
+def validate(
+    study: Study,
+    *,
+    model: str | Path = "combination.json",
+    rename: Rename = None,
+    objective: Objective | None = None,
+    scales: Scales = "model",
+    confidence: float = 0.95,
+    rng: Rng = 0,
+    progress: Progress = silent,
+    **selection: Unpack[Selection],
+) -> Validate:
+    """A saved combined metric on another data set, beside the best single metric.
+
+    model: a file that `combine` made. rename: raters of the study and their names in the model, {'old': 'new'} or
+    'old=new'. objective: 'kendall', 'spearman', 'pearson' or 'accuracy' (None: the model's). aspect: what people rated
+    here (None: the model's target, or the only aspect). scales: 'model', or 'data' where metrics are on other scales:
+    what their scores span here (within three standard deviations) takes the place of the model's bounds.
+
+    The best single metric is the one that was best where the model was fitted, which the file names; beside it stands
+    the best on this very study. Nothing is fitted. Intervals are Student's t with the infinitesimal jackknife's error,
+    over clusters of items, and over systems as well. Nothing is random here. Raises `OptionError` for unknown names,
+    `InputError` where metrics of the model are missing or on another scale.
+
+    >>> import custodes as cu
+    >>> study = cu.read("demo")
+    >>> path = cu.combine(study, target="fluency", method="ridge", repeats=1, resamples=0).model.save("fluency.json")
+    >>> cu.validate(study, model=path, aspect="coherence").gains["rater"].unique(maintain_order=True).to_list()
+    ['best single', 'best in hindsight']
+
+    Source: Student's t on the infinitesimal jackknife (Jaeckel 1972).
+    """
+    between("confidence", confidence, 0, 1)
+    combined = CombinedMetric.load(model)
+    by = one_of("objective", objective or combined.objective, OBJECTIVES)
+    one_of("scales", scales, get_args(Scales))
+    named = _renamed(study, rename)
+    parts, notes = [], list[Note]()
+    for target in _targets(named, combined, selection):
+        own, told = _validated(named, combined, target, by, scales, confidence, {**selection, "aspect": None})
+        parts.append(own)
+        notes += told
+    return Validate.of(parts, notes)
+
+
+def _renamed(study: Study, rename: Rename) -> Study:
+    """Raters by the names that the model has for them."""
+    if not rename:
+        return study
+    pairs = list(rename.items()) if isinstance(rename, Mapping) else [_pair(own) for own in _words(rename)]
+    known = study.raters.direction
+    for old, new in pairs:
+        if old not in known:
+            raise OptionError(
+                f"rename: no rater {old!r} in {study.name}; raters: {listed(known)}{suggestion(old, known)}"
+            )
+        if new in known and new not in dict(pairs):
+            raise OptionError(f"rename {old}={new}: {study.name} has a rater {new!r}, too; rename or leave out one")
+    if len({new for _, new in pairs}) < len(dict(pairs)):
+        raise OptionError(f"rename: two raters get one name ({listed(f'{old}={new}' for old, new in pairs)})")
+    to = pl.col("rater").replace(dict(pairs))
+    return replace(
+        study,
+        ratings=Ratings(frame=study.ratings.frame.with_columns(to)),
+        preferences=Preferences(frame=study.preferences.frame.with_columns(to)),
+        raters=Raters(frame=study.raters.frame.with_columns(to)),
+        digest=study.fingerprint(),
+    )
+
+
+def _words(rename: Sequence[str]) -> list[str]:
+    return [rename] if isinstance(rename, str) else list(rename)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    old, equals, new = text.partition("=")
+    if not (old and equals and new):
+        raise OptionError(f"rename {text!r}: write OLD=NEW, a rater of the data and its name in the model")
+    return old, new
+
+
+def _targets(study: Study, combined: CombinedMetric, selection: Mapping[str, Any]) -> list[str]:
+    """What people rated here that the model is to predict: aspects, or the mean that it was fitted to."""
+    wanted: Patterns = selection.get("aspect")
+    chosen = study.select(human=selection.get("human"), aspect=wanted)
+    if wanted is not None:
+        return list(chosen.aspects)
+    theirs = combined.target.removeprefix(MEAN).split(",")
+    if set(theirs) <= set(chosen.aspects):
+        return [combined.target]
+    if len(chosen.aspects) == 1:
+        return list(chosen.aspects)
+    raise OptionError(
+        f"{study.name}: people did not rate {combined.target!r}, which the model predicts; say aspect=...; aspects:"
+        f" {listed(chosen.aspects)}{suggestion(combined.target, chosen.aspects)}"
+    )
+
+
+class _Rival(NamedTuple):
+    """A single metric: its part, its name, and its scores (items, systems), higher is better."""
+
+    part: str
+    name: str
+    scores: Floats
+
+
+def _validated(
+    study: Study,
+    combined: CombinedMetric,
+    target: str,
+    by: Objective,
+    scales: Scales,
+    confidence: float,
+    selection: Selection,
+) -> tuple[dict[str, pl.DataFrame], list[Note]]:
+    of = task(study.select(**selection), target)
+    items, systems = of.design.items, of.design.systems
+    rows = combined.rows(study, items, systems)
+    if scales == "data":
+        rows = _rescaled(combined, rows)
+    else:
+        _check_scales(study, combined, rows[of.rated.ravel()])
+    scored = np.isfinite(rows).any(axis=1)
+    ours = np.full(of.human.size, np.nan)
+    ours[scored] = combined.predict(rows[scored])
+    rivals, reason = _rivals(study, combined, of, by)
+    everyone = np.stack([ours.reshape(of.human.shape), *(own.scores for own in rivals)])
+    human = np.where(np.isfinite(everyone).all(axis=0), of.human, np.nan)
+    n, lost = int(np.isfinite(human).sum()), int((of.rated & ~np.isfinite(human)).sum())
+    if n < 2:
+        raise InputError(f"{study.name}: no outputs that people, the combination and {rivals[0].name!r} all rated")
+    compared = {name: _moves(of, human, everyone, name) for name in {*STATISTICS, by}}  # type: ignore[arg-type]
+    tables = Validate.part(
+        target,
+        comparison=_comparison(combined, rivals, compared, n, confidence),
+        gains=_gains(rivals, compared[by], of, human, confidence),
+    )
+    told = noted(
+        ("no-best-single", bool(reason), reason),
+        ("not-in-common", lost, f"{lost} outputs that people rated are left out: not all metrics compared rated them"),
+        aspect=aspect_of(target),
+    )
+    units = len(np.unique(of.design.units[np.isfinite(human).any(axis=1)]))
+    chosen_notes = [note for note in of.notes if note.rule not in ("missing-metric-scores", "more-features-than-rows")]
+    return tables, [
+        *chosen_notes,
+        *combined.notes_on(study, rows[of.rated.ravel()]),
+        *told,
+        *few_clusters_notes(units, 1),
+    ]
+
+
+def _check_scales(study: Study, combined: CombinedMetric, rows: Floats) -> None:
+    """Refuse a metric whose scores (outputs, columns) are on another scale than in the model."""
+    for column, scores in zip(combined.columns, rows.T, strict=True):
+        known = scores[np.isfinite(scores)]
+        if not len(known):
+            continue
+        beyond = float(((known < column.low) | (known > column.high)).mean())
+        spread = float(np.ptp(known))
+        if beyond >= ELSEWHERE or 0 < spread < LEAST_USED * (column.high - column.low):
+            side = 1.0 if column.higher_is_better else -1.0
+            here, there = (
+                sorted(side * end for end in ends) for ends in ((known.min(), known.max()), (column.low, column.high))
+            )
+            raise InputError(
+                f"{study.name}: {column.label!r} is on another scale here, {here[0]:.3g} to {here[1]:.3g}, than in the"
+                f" model, {there[0]:.3g} to {there[1]:.3g}; say scales='data' to find bounds here, or fit a model"
+                " without it"
+            )
+
+
+def _rescaled(combined: CombinedMetric, rows: Floats) -> Floats:
+    """Scores (outputs, columns) moved so that what they span here is what the model expects."""
+    here = scaling(rows)
+    low, high = np.fmax(np.nanmin(rows, axis=0), here.low), np.fmin(np.nanmax(rows, axis=0), here.high)
+    there = np.array([(column.low, column.high) for column in combined.columns]).T
+    width = np.where(high > low, high - low, 1.0)
+    return np.asarray(there[0] + (np.clip(rows, low, high) - low) / width * (there[1] - there[0]))
+
+
+def _rivals(study: Study, combined: CombinedMetric, of: Task, by: Objective) -> tuple[list[_Rival], str]:
+    """The best single metric where the model was fitted, if it is known and here, and the best one here; why not."""
+    found, reason = [], ""
+    single = combined.validation.get("single")
+    if not isinstance(single, dict):
+        reason = "the model file does not say which single metric was best where it was fitted; fit it again"
+    else:
+        metric, aspect = str(single["metric"]), str(single["aspect"])
+        name = name_of(metric, aspect)
+        raw = raw_scores(study, metric, aspect, of.design.items, of.design.systems)
+        if raw is None:
+            reason = f"{name!r}, the best single metric where the model was fitted, is not here; see rename"
+        else:
+            found.append(_Rival(SINGLE, name, raw if single["higher_is_better"] else -raw))
+    rows = np.flatnonzero(of.rated.ravel())
+    item = rows // len(of.design.systems)
+    lesson = Lesson(
+        x=of.rows(rows),
+        y=of.human.ravel()[rows],
+        items=item,
+        groups=of.design.units[item],
+        by=by,
+        top=None,
+        rng=np.random.default_rng(0),
+    )
+    top = int(np.argmax(np.nan_to_num(lesson.score(lesson.filled[0].T), nan=-np.inf)))
+    found.append(_Rival(HINDSIGHT, of.metrics.names[top], of.metrics.scores[top]))
+    return found, reason
+
+
+def _moves(of: Task, human: Floats, everyone: Floats, by: Objective) -> Moves:
+    one = np.zeros(human.shape, dtype=np.intp)
+    return moves(
+        by,
+        human,
+        everyone[:, np.newaxis],
+        model=one,
+        within=one,
+        block=one,
+        units=of.design.units,
+        n_units=of.design.n_units,
+    )
+
+
+def _comparison(
+    combined: CombinedMetric, rivals: Sequence[_Rival], compared: Mapping[str, Moves], n: int, confidence: float
+) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "rater": [COMBINED, *(own.part for own in rivals)],
+        "metric": [combined.name, *(own.name for own in rivals)],
+        "n": n,
+    }
+    for name in STATISTICS:
+        low, high = compared[name].interval("units", confidence=confidence)
+        data |= {name: compared[name].value, f"{name}_low": low, f"{name}_high": high}
+    return data
+
+
+def _gains(rivals: Sequence[_Rival], compared: Moves, of: Task, human: Floats, confidence: float) -> dict[str, Any]:
+    """A row for each rival, over items, and over systems as well where there are enough."""
+    used = np.isfinite(human)
+    others = np.arange(1, len(rivals) + 1)
+    gain = compared.minus(np.zeros_like(others), others)
+    rows = []
+    sizes = {ITEMS: len(np.unique(of.design.units[used.any(axis=1)])), SYSTEMS: int(used.any(axis=0).sum())}
+    for k, rival in enumerate(rivals):
+        for unseen, n in sizes.items():
+            low, high = gain.interval("units" if unseen == ITEMS else "systems", confidence=confidence)
+            known = unseen == ITEMS or n >= LEAST_SYSTEMS
+            rows.append(
+                {
+                    "rater": rival.part,
+                    "metric": rival.name,
+                    "unseen": unseen,
+                    "n": n,
+                    "gain": float(gain.value[k]),
+                    "gain_low": float(low[k]) if known else np.nan,
+                    "gain_high": float(high[k]) if known else np.nan,
+                    "conclusion": conclusion(low[k]) if known and rival.part == SINGLE else None,
+                }
+            )
+    return {name: _column([row[name] for row in rows]) for name in rows[0]}
+
+
+def _column(values: list[Any]) -> Any:
+    """Numbers as an array, whose NaN is undefined."""
+    return np.array(values) if isinstance(values[0], float) else values

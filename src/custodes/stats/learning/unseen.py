@@ -1,0 +1,235 @@
+"""Agreement of predictions with people over the same pairs of outputs, whatever the models had not seen, and how far
+each cluster of items, system, or data set moves it.
+
+An output is compared with others by the model that has not seen it: neither its item nor, where that is asked, its
+system or data set. So what is compared is the same in all cases, and only what was learnt from differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.stats.agreement.ranks import mid_ranks
+from custodes.stats.arrays import Floats, Ints
+from custodes.stats.learning.objective import Objective
+
+Over = Literal["units", "systems", "blocks"]
+
+_PAIRS = 500_000  # held at a time
+_ROUNDING = 1e-12
+
+
+class Moves(NamedTuple):
+    """A statistic of predictions (m,), NaN where undefined, and by how much each cluster of items (units, m), system
+    (systems, m), output (outputs, m) and block (blocks, m) moves it: their sums of squares are its variance over others
+    of the kind. `freedom`: degrees of freedom of the variance over units, over systems, and over blocks."""
+
+    value: Floats
+    units: Floats
+    systems: Floats
+    outputs: Floats
+    blocks: Floats
+    freedom: tuple[int, int, int]
+
+    @classmethod
+    def mean(cls, parts: Sequence[Moves]) -> Moves:
+        """The mean over repeats."""
+        arrays = [np.asarray(np.mean(own, axis=0)) for own in zip(*(part._arrays for part in parts), strict=True)]
+        value, units, systems, outputs, blocks = arrays
+        return cls(value, units, systems, outputs, blocks, parts[0].freedom)
+
+    def pick(self, which: Ints) -> Moves:
+        """Some of the predictions."""
+        return self._each(lambda own: own[..., which])
+
+    def minus(self, first: Ints, second: Ints) -> Moves:
+        """The differences of some predictions from others."""
+        return self._each(lambda own: own[..., first] - own[..., second])
+
+    @property
+    def _arrays(self) -> tuple[Floats, ...]:
+        return self.value, self.units, self.systems, self.outputs, self.blocks
+
+    def _each(self, change: Callable[[Floats], Floats]) -> Moves:
+        value, units, systems, outputs, blocks = map(change, self._arrays)
+        return Moves(value, units, systems, outputs, blocks, self.freedom)
+
+    def interval(self, over: Over, *, confidence: float, folds: tuple[int, int] = (0, 0)) -> tuple[Floats, Floats]:
+        """Where the statistic may lie (low, high), each (m,), over other clusters of items, over other systems as well,
+        or over other blocks; NaN with fewer than two of them.
+
+        folds: how many times items were held out, and how many times systems or blocks were (0: the models learnt
+        nothing from these outputs). Models of different folds learnt from almost the same outputs, so that their errors
+        go together; variances are multiplied by 1 + folds / (folds - 1) for that. Student's t. Over systems the
+        variances over clusters of items and over systems are added and that over outputs, which is in both, is taken
+        off once (never below the larger of the two); with Satterthwaite's degrees of freedom. No interval is narrower
+        than that over items.
+
+        Source: Nadeau and Bengio 2003 (the factor); Cameron, Gelbach and Miller 2011 (clusters of two kinds).
+        """
+        units, systems, outputs, blocks = ((own**2).sum(axis=0) for own in self._arrays[1:])
+        of_units, of_systems, of_blocks = self.freedom
+        by_items, by_others = (1 + n / (n - 1) if n > 1 else 1.0 for n in folds)
+        units, systems, blocks = units * by_items, systems * by_others, blocks * by_others
+        alone = _reach(units, of_units, confidence)
+        if over == "units":
+            reach = alone
+        elif over == "blocks":
+            reach = _reach(blocks, of_blocks, confidence)
+        else:
+            variance = np.maximum(units + systems - outputs, np.maximum(units, systems))
+            total, uncertain = units + systems, units**2 / max(of_units, 1) + systems**2 / max(of_systems, 1)
+            freedom = np.where(total > 0, total**2 / np.where(total > 0, uncertain, 1.0), 1.0)
+            reach = _reach(variance, freedom if of_systems > 0 else 0, confidence)
+        # Whatever varies beside items, nothing is surer than it is over items.
+        reach = np.maximum(reach, alone)
+        return self.value - reach, self.value + reach
+
+
+def _reach(variance: Floats, freedom: Floats | int, confidence: float) -> Floats:
+    """How far an interval reaches from the estimate; NaN without degrees of freedom."""
+    from scipy.special import stdtrit
+
+    enough = np.asarray(freedom) > 0
+    quantile = stdtrit(np.where(enough, freedom, 1.0), (1 + confidence) / 2)
+    return np.where(enough, quantile, np.nan) * np.sqrt(variance)
+
+
+def moves(
+    kind: Objective,
+    human: Floats,
+    predicted: Floats,
+    *,
+    model: Ints,
+    within: Ints,
+    block: Ints,
+    units: Ints,
+    n_units: int,
+) -> Moves:
+    """Compare every output with others by the model that has not seen it, and say how far each part moves the answer.
+
+    human (items, systems), NaN = not used; predicted (m, models, items, systems), finite where human is; model (items,
+    systems) which of the models compares the output with others; only outputs of one `within` (items, systems) are
+    compared, and the statistic is averaged over the blocks of `block` (items, systems), each of whole `within`s; units
+    (items,) the cluster of each item. Nothing is fitted again.
+
+    The statistic is Daniels' coefficient over these pairs: of signs (`kendall`, tau-b), ranks (`spearman`) or values
+    (`pearson`); `accuracy` is the share of pairs of one item, not tied by people, in people's order. Where one model
+    made all predictions it is the usual coefficient. Ranks are those among all outputs of one `within`.
+
+    >>> human = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> one = np.zeros((2, 2), dtype=int)
+    >>> predicted = np.array([[[[1.0, 3.0], [2.0, 4.0]]]])
+    >>> design = {"model": one, "within": one, "block": one, "units": np.arange(2), "n_units": 2}
+    >>> moves("kendall", human, predicted, **design).value.round(3).tolist()
+    [0.667]
+
+    Source: Daniels 1944 (the coefficient); Jaeckel 1972 (the infinitesimal jackknife).
+    """
+    used, n_systems = np.isfinite(human), human.shape[1]
+    blocks, place = np.unique(block[used], return_inverse=True)
+    width = 1 + 2 * len(predicted)  # people's side, then of each prediction the products and its own side
+    total = np.zeros((len(blocks), width))
+    by_unit, by_system = np.zeros((len(blocks), n_units, width)), np.zeros((len(blocks), n_systems, width))
+    by_output = np.zeros((human.size, width))
+    present = [np.zeros(own.shape[:2], dtype=bool) for own in (by_unit, by_system)]
+    for w in np.unique(within[used]):
+        cells = np.flatnonzero((used & (within == w)).ravel())
+        b = int(np.searchsorted(blocks, block.ravel()[cells[0]]))
+        item, system = np.divmod(cells, n_systems)
+        unit, own = units[item], model.ravel()[cells]
+        for there, label in zip(present, (unit, system), strict=True):
+            there[b, label] = True
+        people = _read(kind, human.ravel()[cells])
+        for k in np.unique(own):
+            said = [_read(kind, scores) for scores in predicted[:, k].reshape(len(predicted), -1)[:, cells]]
+            rows = np.flatnonzero(own == k)
+            for part in np.array_split(rows, -(-len(rows) * len(cells) // _PAIRS)):
+                products = _products(kind, people, said, part, item)
+                same = [(label[part, np.newaxis] == label).astype(products[0].dtype) for label in (unit, system)]
+                for q, product in enumerate(products):
+                    row, column = (product.sum(axis=side, dtype=np.float64) for side in (1, 0))
+                    total[b, q] += row.sum()
+                    by_output[cells[part], q] += row
+                    by_output[cells, q] += column
+                    # A pair within a unit or a system leaves with it once.
+                    for sums, label, alike in zip((by_unit, by_system), (unit, system), same, strict=True):
+                        alone = row - np.einsum("rn,rn->r", product, alike)
+                        sums[b, :, q] += np.bincount(label[part], alone, minlength=sums.shape[1])
+                        sums[b, :, q] += np.bincount(label, column, minlength=sums.shape[1])
+    whole = _coefficient(kind, total)
+    defined = ~np.isnan(whole)
+    some = np.asarray(defined.any(axis=1))
+    share = defined / np.maximum(defined.sum(axis=0), 1)
+    value = np.where(defined.any(axis=0), (share * np.nan_to_num(whole)).sum(axis=0), np.nan)
+    of_units, of_systems = (
+        np.einsum("bpm,bm->pm", _spread(_pull(kind, total[:, np.newaxis], sums), there), share)
+        for sums, there in zip((by_unit, by_system), present, strict=True)
+    )
+    of_outputs = np.zeros((human.size, len(predicted)))
+    of_outputs[used.ravel()] = _pull(kind, total[place], by_output[used.ravel()]) * share[place]
+    return Moves(
+        value=value,
+        units=of_units,
+        systems=of_systems,
+        outputs=of_outputs,
+        blocks=_spread(np.nan_to_num(share * (whole - value))[np.newaxis], some[np.newaxis])[0],
+        freedom=(int(present[0].sum()) - len(blocks), int(present[1].any(axis=0).sum()) - 1, int(some.sum()) - 1),
+    )
+
+
+def _read(kind: Objective, values: Floats) -> Floats:
+    return mid_ranks(values) if kind == "spearman" else values
+
+
+def _products(
+    kind: Objective, people: Floats, said: list[Floats], rows: NDArray[np.intp], item: Ints
+) -> list[NDArray[Any]]:
+    """What is summed over pairs of some outputs with all, each (rows, n), in the order of `moves`."""
+
+    def gaps(values: Floats) -> NDArray[Any]:
+        apart = values[rows, np.newaxis] - values
+        # Whole numbers, and few of them: half the precision is exact and takes half the time.
+        signs = np.sign(apart).astype(np.float32) if kind in ("kendall", "accuracy") else apart
+        return signs * (item[rows, np.newaxis] == item) if kind == "accuracy" else signs
+
+    wanted = gaps(people)
+    made = [wanted * wanted]
+    for values in said:
+        given = gaps(values)
+        product = wanted * given
+        made += [(product > 0).astype(np.float32) if kind == "accuracy" else product, given * given]
+    return made
+
+
+def _sizes(kind: Objective, total: Floats) -> Floats:
+    """What the products are divided by: sums (..., 1 + 2 m) -> (..., m); NaN where it is 0."""
+    people, own = total[..., :1], total[..., 2::2]
+    size = people + 0 * own if kind == "accuracy" else np.sqrt(np.maximum(people, 0.0) * np.maximum(own, 0.0))
+    return np.where(size > _ROUNDING * np.abs(total).max(axis=-1, keepdims=True, initial=0.0), size, np.nan)
+
+
+def _coefficient(kind: Objective, total: Floats) -> Floats:
+    """Sums (..., 1 + 2 m) -> (..., m)."""
+    return np.asarray(total[..., 1::2] / _sizes(kind, total))
+
+
+def _pull(kind: Objective, total: Floats, parts: Floats) -> Floats:
+    """The derivatives of coefficients of sums (..., 1 + 2 m) by the weight of parts of them, NaN as 0 -> (..., m)."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = parts / total
+    people, own = shares[..., :1], shares[..., 2::2]
+    size = people if kind == "accuracy" else (people + own) / 2
+    return np.nan_to_num(parts[..., 1::2] / _sizes(kind, total) - _coefficient(kind, total) * size)
+
+
+def _spread(pulls: Floats, present: NDArray[np.bool_]) -> Floats:
+    """Deviations (blocks, parts, m) from the mean of the parts present (blocks, parts), times what makes their sum of
+    squares that of a sample; 0 with one part."""
+    there, n = present[..., np.newaxis], present.sum(axis=1)[:, np.newaxis, np.newaxis]
+    mean = (pulls * there).sum(axis=1, keepdims=True) / np.maximum(n, 1)
+    return np.where(there, (pulls - mean) * np.sqrt(n / np.maximum(n - 1, 1)), 0.0)

@@ -1,0 +1,245 @@
+"""The gain over the best single metric where items, systems or data sets were not seen: no leak, and the same unit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.combining import generalisation, validation
+from custodes.combining.combine import Combine, combine
+from custodes.combining.generalisation import GAIN, NO_GAIN, conclusion, generalised
+from custodes.combining.methods import METHODS, Lesson
+from custodes.combining.task import task
+from custodes.combining.validation import Terms, tried
+from custodes.data.study import Study
+from custodes.progress import silent
+from tests.combining.test_task import ITEMS, N_SYSTEMS, planted, table_of_items
+from tests.evaluate.test_judges import Scores, judged
+
+pytestmark = pytest.mark.usefixtures("small")
+
+QUICK: dict[str, Any] = {"method": ("ridge", "best", "equal"), "repeats": 1, "resamples": 0}
+
+
+def asked(study: Study | Scores, **options: Any) -> Combine:
+    return combine(study if isinstance(study, Study) else judged(study), **{**QUICK, **options})
+
+
+def row(made: Combine, unseen: str, method: str = "ridge") -> dict[str, Any]:
+    return made.generalisation.row(by_predicate=(pl.col("unseen") == unseen) & (pl.col("method") == method), named=True)
+
+
+def rules(made: Combine) -> dict[str, str]:
+    return {note.rule: note.message for note in made.notes}
+
+
+def fingerprints(seed: int = 0, *, items: int = 40, systems: int = 8) -> Scores:
+    """One metric sees quality; each of the others is the mark of one system, whatever it wrote."""
+    rng = np.random.default_rng(seed)
+    quality = 1.5 * rng.normal(size=systems) + rng.normal(size=(items, systems))
+    marks = {
+        (f"print{k}", ""): np.broadcast_to(np.arange(systems) == k, quality.shape)
+        + 0.1 * rng.normal(size=quality.shape)
+        for k in range(systems)
+    }
+    return {
+        ("ann", ""): np.round(quality + 0.5 * rng.normal(size=quality.shape), 1),
+        ("sees", ""): 0.7 * quality + rng.normal(size=quality.shape),
+        **marks,
+    }
+
+
+def test_what_was_learnt_of_systems_is_no_gain_on_others() -> None:
+    # This failed before: the only figure was that of unseen items, which says that the combination is far ahead.
+    made = asked(fingerprints(items=80))
+    items, systems = row(made, "items"), row(made, "systems")
+    assert items["conclusion"] == GAIN
+    assert items["gain"] > 0.05
+    assert systems["conclusion"] == NO_GAIN
+    assert systems["gain"] < 0.02
+    assert systems["seen"] == pytest.approx(items["score"])
+    assert systems["single"] == pytest.approx(items["single"], abs=0.02)  # the same comparisons
+    assert (items["n"], systems["n"]) == (80, 8)
+
+
+def test_a_gain_that_holds_on_other_systems_is_said() -> None:
+    made = asked(planted(items=40, systems=8))
+    assert [row(made, unseen)["conclusion"] for unseen in ("items", "systems")] == [GAIN, GAIN]
+
+
+def test_items_are_those_of_the_comparison_and_of_the_differences() -> None:
+    made = asked(planted(), repeats=2)
+    scores = dict(made.comparison.select("method", "kendall").iter_rows())
+    ahead = made.differences.filter(method_a="ridge", method_b="best").row(0, named=True)
+    own = row(made, "items")
+    assert own["score"] == pytest.approx(scores["ridge"])
+    assert own["single"] == pytest.approx(scores["best"])
+    assert [own[f"gain{end}"] for end in ("", "_low", "_high")] == pytest.approx(
+        [ahead[f"difference{end}"] for end in ("", "_low", "_high")]
+    )
+    assert own["seen"] is None
+    assert set(made.generalisation["method"]) == {"ridge", "equal"}  # the best single metric is no gain over itself
+
+
+@pytest.mark.parametrize("objective", ["kendall", "spearman", "pearson", "accuracy"])
+def test_the_best_single_metric_need_not_be_among_the_methods(objective: str) -> None:
+    alone = asked(planted(), method="ridge", objective=objective).generalisation
+    beside = asked(planted(), method=("ridge", "best"), objective=objective).generalisation
+    assert alone.equals(beside)
+
+
+def lessons(study: Study, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[Lesson], list[np.ndarray]]:
+    """Every lesson of `ridge` beyond the folds of items, with the training part that it came from."""
+    seen: list[Lesson] = []
+    parts: list[np.ndarray] = []
+    terms = Terms(
+        methods=(METHODS["ridge"],),
+        objective="kendall",
+        folds="item",
+        repeats=1,
+        unseen="fast",
+        top=None,
+        costs=None,
+        confidence=0.95,
+        resamples=0,
+    )
+    rng = np.random.default_rng(0)
+    trial = tried(task(study.select(), None), terms, rng, silent)
+    whole = validation.lesson_of
+
+    def spy(of: Any, terms: Terms, train: np.ndarray, rng: np.random.Generator) -> Any:
+        made = whole(of, terms, train, rng)
+        seen.append(made[1])
+        parts.append(train)
+        return made
+
+    def in_turn(answer: Any, jobs: Any, rng: np.random.Generator, **rest: Any) -> list[Any]:
+        return [answer(job, rng) for job in jobs]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(validation, "lesson_of", spy)
+        patch.setattr(generalisation, "each", in_turn)
+        generalised(trial, rng, silent)
+    return trial, seen, parts
+
+
+def test_neither_item_nor_system_nor_group_of_an_output_is_learnt_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    study = judged(planted()).describe(items=table_of_items(group=["x", "y"] * 10))
+    trial, seen, parts = lessons(study, monkeypatch)
+    assert len(seen) == 5 * N_SYSTEMS + 2
+    for k, (_, fold) in enumerate(trial.jobs):
+        for system in range(N_SYSTEMS):
+            train = parts[k * N_SYSTEMS + system]
+            assert not train[:, system].any()
+            assert not train[trial.folds[0] == fold].any()
+            assert train.sum() == len(seen[k * N_SYSTEMS + system].y) == 16 * (N_SYSTEMS - 1)
+    for out, train in zip((0, 1), parts[-2:], strict=True):
+        assert not train[out::2].any()
+        assert train[1 - out :: 2].all()
+
+
+def test_what_people_say_of_a_system_does_not_reach_its_predictions() -> None:
+    scores = planted(items=20, systems=5)
+    changed = {key: values.copy() for key, values in scores.items()}
+    changed["ann", ""][:, 4] = np.random.default_rng(0).normal(size=20) * 50
+    before, after = (
+        combine(judged(own), **{**QUICK, "method": "ridge", "folds": "system"}).held_out.frame
+        for own in (scores, changed)
+    )
+    assert before.filter(system="E")["score"].to_list() == after.filter(system="E")["score"].to_list()
+
+
+def test_data_sets_are_held_out_and_compared_within() -> None:
+    scores = planted(items=40)
+    # In y people value the other metric.
+    scores["ann", ""][20:] = np.round(scores["noise", ""][20:] * 3)
+    made = asked(judged(scores).describe(items=table_of_items(40, dataset=["x"] * 20 + ["y"] * 20)))
+    sets = row(made, "data sets")
+    assert sets["n"] == 2
+    assert sets["seen"] > 0.3
+    assert sets["score"] < 0.15
+    assert sets["conclusion"] == NO_GAIN
+    assert set(made.generalisation["unseen"]) == {"items", "systems", "data sets"}
+
+
+def test_groups_that_are_the_data_sets_are_held_out_once() -> None:
+    labels = ["x", "y"] * (ITEMS // 2)
+    made = asked(judged(planted()).describe(items=table_of_items(dataset=labels, group=[own * 2 for own in labels])))
+    assert set(made.generalisation["unseen"]) == {"items", "systems", "data sets"}
+
+
+def test_what_cannot_be_told_has_no_row_and_a_note() -> None:
+    few = asked({key: values[:, :3] for key, values in planted().items()})
+    assert set(few.generalisation["unseen"]) == {"items"}
+    assert rules(few)["unseen-not-told"] == (
+        "nothing is said of unseen systems: it takes 4 systems, and people rated 3"
+    )
+    straddling = table_of_items(cluster=[f"c{k // 2}" for k in range(ITEMS)], group=["x", "y"] * (ITEMS // 2))
+    mixed = asked(judged(planted()).describe(items=straddling))
+    assert "groups" not in set(mixed.generalisation["unseen"])
+    assert "items of one cluster are in different folds" in rules(mixed)["unseen-not-told"]
+
+
+def test_slow_methods_are_tried_when_asked() -> None:
+    fast = asked(planted(), method=("pairwise", "ridge"))
+    assert fast.generalisation.filter(unseen="systems")["method"].to_list() == ["ridge"]
+    assert "pairwise; say unseen='all'" in rules(fast)["unseen-not-tried"]
+    whole = asked(planted(items=10), method=("pairwise", "ridge"), unseen="all")
+    assert whole.generalisation.filter(unseen="systems")["method"].to_list() == ["pairwise", "ridge"]
+    assert "unseen-not-tried" not in rules(whole)
+    none = asked(planted(), unseen="none")
+    assert set(none.generalisation["unseen"]) == {"items"}
+    by_system = asked(planted(), folds="system")
+    assert set(by_system.generalisation["unseen"]) == {"system"}
+
+
+def test_many_systems_are_held_out_several_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generalisation, "MOST_FOLDS", 4)
+    made = asked(planted(systems=8))
+    assert row(made, "systems")["n"] == 8
+    assert row(made, "systems")["gain_low"] < row(made, "systems")["gain"] < row(made, "systems")["gain_high"]
+
+
+def test_the_order_of_systems_does_not_matter() -> None:
+    scores = planted(systems=6)
+    turned = {key: values[:, ::-1] for key, values in scores.items()}
+    first, second = (row(asked(own), "systems") for own in (scores, turned))
+    for name in ("score", "single", "gain", "gain_low", "gain_high"):
+        assert first[name] == pytest.approx(second[name])
+
+
+def test_the_model_file_tells_of_it_and_of_the_best_single_metric() -> None:
+    made = asked(planted())
+    told = made.model.validation
+    assert told["single"] == {"metric": "a", "aspect": "", "higher_is_better": True}
+    assert [own["unseen"] for own in told["unseen"]] == ["items", "systems"]
+    assert told["unseen"][1]["gain"] == row(made, "systems")["gain"]
+
+
+def test_conclusions_follow_the_lower_end() -> None:
+    assert [conclusion(low) for low in (0.001, 0.0, -0.1, np.nan)] == [GAIN, NO_GAIN, NO_GAIN, None]
+
+
+def test_verdicts_say_nothing_of_unseen_systems() -> None:
+    rng = np.random.default_rng(0)
+    better = rng.normal(size=(30, 4))
+    rows = [
+        {"item": f"i{i:02}", "system": "ABCD"[k], "rater": name, "kind": "metric", "score": better[i, k] + rng.normal()}
+        for i in range(30)
+        for k in range(4)
+        for name in ("a", "b")
+    ]
+    battles = [
+        {"item": f"i{i:02}", "model_a": "ABCD"[x], "model_b": "ABCD"[y], "rater": "ann", "kind": "human", "winner": won}
+        for i in range(30)
+        for x in range(4)
+        for y in range(x)
+        for won in ["model_a" if better[i, x] > better[i, y] else "model_b"]
+    ]
+    made = asked(cu.read(pl.DataFrame(rows), pl.DataFrame(battles)))
+    assert set(made.generalisation["unseen"]) == {"items"}
+    assert "verdicts" in rules(made)["unseen-not-told"]

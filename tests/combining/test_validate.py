@@ -1,0 +1,214 @@
+"""The question `validate`: a saved combination on another study, against an independent reckoning; names and scales."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+import custodes as cu
+from custodes.combining.combine import combine
+from custodes.combining.generalisation import GAIN, NO_GAIN
+from custodes.combining.validate import COMBINED, HINDSIGHT, SINGLE, Validate
+from custodes.data.study import Study
+from custodes.errors import InputError, OptionError
+from tests.combining.test_combine import accuracy
+from tests.combining.test_task import planted
+from tests.evaluate.test_judges import Scores, judged, rows_of
+from tests.test_cli import Run, custodes, refused
+
+__all__ = ["custodes"]  # the fixture
+
+pytestmark = pytest.mark.usefixtures("small")
+
+OTHER = planted(7, items=30, systems=5)
+"""Other items and systems, where the same holds."""
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    made = combine(judged(planted()), method=("ridge", "best"), repeats=1, resamples=0)
+    return made.model.save(tmp_path / "model.json")
+
+
+def asked(model: Path, study: Study | Scores, **options: Any) -> Validate:
+    return cu.validate(study if isinstance(study, Study) else judged(study), model=model, **options)
+
+
+def row(table: pl.DataFrame, rater: str) -> dict[str, Any]:
+    return table.filter(rater=rater).row(0, named=True)
+
+
+def rules(made: Validate) -> dict[str, str]:
+    return {note.rule: note.message for note in made.notes}
+
+
+def test_figures_are_those_of_scipy_on_the_scored_outputs(model: Path) -> None:
+    made = asked(model, OTHER)
+    ratings, _ = cu.CombinedMetric.load(model).score(judged(OTHER))
+    combined = ratings["score"].to_numpy().reshape(30, 5)
+    human = OTHER["ann", ""]
+    assert made.comparison["rater"].to_list() == [COMBINED, SINGLE, HINDSIGHT]
+    assert made.comparison["metric"].to_list() == ["combined", "a", "a"]
+    assert made.comparison["n"].to_list() == [150, 150, 150]
+    for rater, scores in ((COMBINED, combined), (SINGLE, OTHER["a", ""]), (HINDSIGHT, OTHER["a", ""])):
+        own = row(made.comparison, rater)
+        assert own["kendall"] == pytest.approx(stats.kendalltau(human.ravel(), scores.ravel()).statistic)
+        assert own["spearman"] == pytest.approx(stats.spearmanr(human.ravel(), scores.ravel()).statistic)
+        assert own["pearson"] == pytest.approx(stats.pearsonr(human.ravel(), scores.ravel()).statistic)
+        assert own["accuracy"] == pytest.approx(accuracy(human, scores))
+        assert own["kendall_low"] < own["kendall"] < own["kendall_high"]
+    gains = made.gains.filter(rater=SINGLE)
+    assert gains["unseen"].to_list() == ["items", "systems"]
+    assert gains["n"].to_list() == [30, 5]
+    ahead = row(made.comparison, COMBINED)["kendall"] - row(made.comparison, SINGLE)["kendall"]
+    assert gains["gain"].to_list() == pytest.approx([ahead, ahead])
+    assert gains["conclusion"][0] == GAIN
+    assert gains["gain_low"][1] <= gains["gain_low"][0]
+    assert made.gains.filter(rater=HINDSIGHT)["conclusion"].to_list() == [None, None]
+
+
+def test_where_nothing_is_gained_it_says_so(model: Path) -> None:
+    # Here people value the first metric alone.
+    scores = {**OTHER, ("ann", ""): np.round(3 * OTHER["a", ""])}
+    gains = asked(model, scores).gains.filter(rater=SINGLE)
+    assert gains["conclusion"].to_list() == [NO_GAIN, NO_GAIN]
+    assert (gains["gain"] < 0).all()
+
+
+def test_the_best_of_the_fit_is_not_the_best_here_and_both_stand_there(model: Path) -> None:
+    scores = {**OTHER, ("ann", ""): np.round(3 * OTHER["b", ""] + OTHER["a", ""])}
+    made = asked(model, scores)
+    assert made.comparison["metric"].to_list() == ["combined", "a", "b"]
+    assert row(made.comparison, HINDSIGHT)["kendall"] > row(made.comparison, SINGLE)["kendall"]
+    chosen = asked(model, scores, objective="accuracy", metrics="!b")
+    assert chosen.comparison["metric"].to_list() == ["combined", "a", "a"]
+    assert row(chosen.comparison, COMBINED)["kendall"] == pytest.approx(row(made.comparison, COMBINED)["kendall"])
+    ahead = row(chosen.comparison, COMBINED)["accuracy"] - row(chosen.comparison, SINGLE)["accuracy"]
+    assert chosen.gains["gain"][0] == pytest.approx(ahead)
+
+
+def test_scaling_people_and_permuting_systems_changes_nothing(model: Path) -> None:
+    turned = {key: values[:, ::-1] * (3 if key[0] == "ann" else 1) for key, values in OTHER.items()}
+    first, second = (asked(model, own).gains.drop("n") for own in (OTHER, turned))
+    for name in ("gain", "gain_low", "gain_high"):
+        assert first[name].to_list() == pytest.approx(second[name].to_list())
+
+
+def test_raters_are_renamed_either_way(model: Path) -> None:
+    names = {"a": "A-score", "b": "B-score"}
+    scores = {(names.get(rater, rater), aspect): values for (rater, aspect), values in OTHER.items()}
+    renamed = asked(model, scores, rename={"A-score": "a", "B-score": "b"})
+    assert renamed.gains.equals(asked(model, OTHER).gains)
+    assert asked(model, scores, rename=["A-score=a", "B-score=b"]).gains.equals(renamed.gains)
+    assert renamed.provenance.replay(judged(scores)).gains.equals(renamed.gains)
+
+
+@pytest.mark.parametrize(
+    ("rename", "message"),
+    [
+        ("A-score", "rename 'A-score': write OLD=NEW"),
+        ({"A-scor": "a"}, "no rater 'A-scor' in small; raters: .*did you mean 'A-score'"),
+        ({"A-score": "b"}, "rename A-score=b: small has a rater 'b', too"),
+        ({"A-score": "x", "b": "x"}, "two raters get one name"),
+    ],
+)
+def test_a_renaming_that_makes_no_sense_is_refused(model: Path, rename: Any, message: str) -> None:
+    scores = {("A-score" if rater == "a" else rater, aspect): values for (rater, aspect), values in OTHER.items()}
+    with pytest.raises(OptionError, match=message):
+        asked(model, scores, rename=rename)
+
+
+def test_missing_metrics_are_named_at_once_with_the_way_out(model: Path) -> None:
+    scores = {key: values for key, values in OTHER.items() if key[0] not in ("a", "b")}
+    with pytest.raises(
+        InputError, match=r"^small: .* needs scores of 2 metrics 'a', 'b', which are not here; raters: "
+    ):
+        asked(model, scores)
+
+
+def test_without_the_best_single_metric_of_the_fit_a_note_says_so(tmp_path: Path) -> None:
+    scores = {**planted(), ("c", ""): planted()["ann", ""]}
+    study = judged(scores)
+    fitted = combine(study, metrics="!c", method="ridge", repeats=1, resamples=0).model
+    told = {**fitted.validation, "single": {"metric": "c", "aspect": "", "higher_is_better": True}}
+    for validation, words in (
+        (told, "'c', the best single metric where the model was fitted, is not here; see rename"),
+        ({}, "the model file does not say which single metric was best where it was fitted"),
+    ):
+        import msgspec
+
+        changed = msgspec.structs.replace(fitted, validation=validation).signed("", "")
+        made = asked(changed.save(tmp_path / "model.json"), OTHER)
+        assert made.comparison["rater"].to_list() == [COMBINED, HINDSIGHT]
+        assert words in rules(made)["no-best-single"]
+
+
+@pytest.mark.parametrize(("factor", "shift"), [(0.01, 0.0), (1.0, 100.0)])
+def test_another_scale_is_refused_with_both(model: Path, factor: float, shift: float) -> None:
+    scores = {**OTHER, ("b", ""): OTHER["b", ""] * factor + shift}
+    found = asked(model, scores, scales="data")
+    assert found.gains["gain"].to_list() == pytest.approx(asked(model, OTHER, scales="data").gains["gain"].to_list())
+    assert found.gains["gain"][0] == pytest.approx(asked(model, OTHER).gains["gain"][0], abs=0.03)
+    with pytest.raises(
+        InputError, match=r"small: 'b' is on another scale here, .* than in the model, .*; say scales='data'"
+    ):
+        asked(model, scores)
+
+
+def test_outputs_that_not_all_rated_are_left_out_and_counted(model: Path) -> None:
+    scores = {key: values.copy() for key, values in OTHER.items()}
+    scores["a", ""][:3] = np.nan
+    made = asked(model, scores)
+    assert made.comparison["n"].to_list() == [135] * 3
+    assert rules(made)["not-in-common"].startswith("15 outputs that people rated are left out")
+
+
+def test_the_study_of_the_fit_is_noticed(model: Path) -> None:
+    assert "fitted-on" in rules(asked(model, planted()))
+    assert "fitted-on" not in rules(asked(model, OTHER))
+
+
+def test_aspects_are_found_or_asked_for(tmp_path: Path) -> None:
+    def of(*aspects: str) -> Study:
+        made = {("ann", aspect): OTHER["ann", ""] for aspect in aspects}
+        return judged({**made, **{key: values for key, values in OTHER.items() if key[0] != "ann"}})
+
+    fitted = combine(of("style", "truth"), target="style", method="ridge", repeats=1, resamples=0)
+    path = fitted.model.save(tmp_path / "model.json")
+    assert asked(path, of("style", "truth")).gains["aspect"].unique().to_list() == ["style"]
+    assert asked(path, of("taste")).gains["aspect"].unique().to_list() == ["taste"]
+    assert asked(path, of("taste", "truth"), aspect="t*").gains["aspect"].unique().sort().to_list() == [
+        "taste",
+        "truth",
+    ]
+    with pytest.raises(OptionError, match="people did not rate 'style', which the model predicts; say aspect=") as told:
+        asked(path, of("taste", "truth"))
+    assert "\n" not in str(told.value)
+
+
+def test_the_verb_says_the_same_in_one_line_or_as_tables(custodes: Run, model: Path) -> None:
+    rows = rows_of(OTHER).drop("aspect")
+    kind = pl.when(pl.col("rater") == "ann").then(pl.lit("human")).otherwise(pl.lit("metric"))
+    rows.with_columns(kind=kind, rater=pl.col("rater").replace({"a": "other"})).write_csv("new.csv")
+    verb = ("combine", "validate", str(model), "new.csv")
+    ran = custodes(*verb, "--rename", "other=a", "--systems", "!E", "--format", "json", "--no-timing")
+    told = json.loads(ran.out)
+    mine = cu.validate(cu.read("new.csv"), model=str(model), rename=["other=a"], systems="!E")
+    assert told["gains"] == mine.gains.to_dicts()
+    assert told["question"] == "validate"
+    assert told["gains"][1]["n"] == 4
+    printed = custodes(*verb, "--rename", "other=a")
+    assert printed.status == 0
+    for word in (SINGLE, HINDSIGHT, "gain"):
+        assert word in printed.out
+    refused(custodes(*verb), "new.csv", "'a'", "not here", "raters: ")
+    refused(custodes(*verb, "--rename", "other"), "OLD=NEW")
+    refused(custodes("combine", "validate", "none.json", "new.csv"), "none.json")
+    refused(custodes("combine", "validate", str(model)), "no input")
+    refused(custodes(*verb, "--rename", "other=a", "--objective", "tau"), "tau")
