@@ -142,7 +142,7 @@ def test_seeds_and_tables() -> None:
     one, two, three = (plan(rng=seed, replications=10) for seed in (0, 0, 1))
     assert one.plan.equals(two.plan)
     assert not one.plan.equals(three.plan)
-    assert list(one.tables()) == ["plan", "power", "saving"]
+    assert list(one.tables()) == ["plan", "power", "forecast", "saving"]
     assert one.to_dict()["plan"][0]["saving"] is None
 
 
