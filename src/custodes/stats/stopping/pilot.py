@@ -14,7 +14,11 @@ from custodes.stats.correction.estimator import decide
 from custodes.stats.stopping.replay import Answers, replay
 from custodes.stats.stopping.rules import Rule
 
-_SPREADS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)  # standard deviations that systems and pairs may have, in logits
+_SPREADS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)  # standard deviations that systems and pairs may have, in logits
+import os
+
+_TAIL = float(os.environ.get("TAIL", "4"))
+_LIKELY = float(os.environ.get("LIKELY", "0.2"))
 _STEPS = 50
 _LONGEST = 2.0  # step of Newton's method, in logits
 _NEAR = 1e-8
@@ -119,9 +123,10 @@ def _mode(hits: Ints, n: Ints, design: Floats, of_column: Floats, of_row: float)
         chance = 1 / (1 + np.exp(-(design @ column + row)))
         weight, slope = n * chance * (1 - chance), hits - n * chance
         own = weight + 1 / of_row**2
-        precision = (design.T * (weight - weight**2 / own)) @ design + np.diag(1 / of_column**2)
+        prior = (_TAIL + 1) / (_TAIL * of_column**2 + column**2)
+        precision = (design.T * (weight - weight**2 / own)) @ design + np.diag(prior)
         of_rows = slope - row / of_row**2
-        step = np.linalg.solve(precision, design.T @ (slope - weight / own * of_rows) - column / of_column**2)
+        step = np.linalg.solve(precision, design.T @ (slope - weight / own * of_rows) - column * prior)
         row_step = (of_rows - weight * (design @ step)) / own
         largest = max(float(np.abs(step).max()), float(np.abs(row_step).max()))
         scale = min(1.0, _LONGEST / max(largest, _NEAR))
@@ -130,7 +135,9 @@ def _mode(hits: Ints, n: Ints, design: Floats, of_column: Floats, of_row: float)
             break
     logit = design @ column + row
     height = (hits * logit - n * np.logaddexp(0, logit)).sum()
-    height -= ((column / of_column) ** 2).sum() / 2 + np.log(of_column).sum() + np.linalg.slogdet(precision)[1] / 2
+    height -= (_TAIL + 1) / 2 * np.log1p((column / of_column) ** 2 / _TAIL).sum() + np.log(of_column).sum()
+    height -= np.linalg.slogdet(precision)[1] / 2
+    height -= of_row / _LIKELY
     height -= ((row / of_row) ** 2).sum() / 2 + len(row) * np.log(of_row) + np.log(own).sum() / 2
     return _Mode(column, row, precision, own, weight / own, float(height))
 
