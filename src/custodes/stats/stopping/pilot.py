@@ -14,11 +14,9 @@ from custodes.stats.correction.estimator import decide
 from custodes.stats.stopping.replay import Answers, replay
 from custodes.stats.stopping.rules import Rule
 
-_SPREADS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)  # standard deviations that systems and pairs may have, in logits
-import os
-
-_TAIL = float(os.environ.get("TAIL", "4"))
-_LIKELY = float(os.environ.get("LIKELY", "0.2"))
+_SPREADS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)  # of systems and of pairs, in logits
+_TAIL = 2.0  # degrees of freedom of the systems' t distribution: one may lie far from all others
+_LIKELY = 0.3  # mean of the spread of pairs: systems explain most of what pairs do
 _STEPS = 50
 _LONGEST = 2.0  # step of Newton's method, in logits
 _NEAR = 1e-8
@@ -32,16 +30,16 @@ def posterior_shares(
     (draws, pairs, 3).
 
     Two logistic models. Of the annotations without a tie the first system wins with the logit s_a - s_b + a deviation
-    of the pair; one is no tie with the logit m + u_a + u_b + a deviation of the pair. All are normal around 0, with
-    spreads that the data choose on a grid (each as likely before), so ten annotations of a pair borrow from those of
-    all others, and a single pair has little to borrow.
+    of the pair; one is no tie with the logit m + u_a + u_b + a deviation of the pair. Systems follow a t distribution,
+    as one may be far from all others, deviations a normal one. The data choose the spreads on a grid; before, those of
+    pairs are likelier the smaller they are. So ten annotations of a pair borrow from those of all others.
 
     >>> counts, systems = np.array([[8, 1, 1], [9, 1, 0], [5, 2, 3]]), np.array([[0, 1], [0, 2], [1, 2]])
     >>> made = posterior_shares(counts, systems, draws=200, rng=np.random.default_rng(0))
     >>> made.shape, bool((made.sum(axis=2).round(9) == 1).all())
     ((200, 3, 3), True)
 
-    Source: Bradley and Terry 1952 with normal effects; Laplace's approximation over a grid (Rue, Martino and Chopin
+    Source: Bradley and Terry 1952 with random effects; Laplace's approximation over a grid (Rue, Martino and Chopin
     2009). Ours in this use.
     """
     wins, untied, n = counts[:, 0], counts[:, 0] + counts[:, 2], counts.sum(axis=1)
@@ -103,7 +101,7 @@ class _Mode(NamedTuple):
 
 
 def _effects(hits: Ints, n: Ints, design: Floats, *, centre: bool, draws: int, rng: np.random.Generator) -> Floats:
-    """Draws of the logits (draws, rows) of binomial chances with normal effects of columns and deviations of rows."""
+    """Draws of the logits (draws, rows) of binomial chances with effects of columns and deviations of rows."""
     whole = np.concatenate([design, np.ones((len(design), int(centre)))], axis=1)
     found = [
         _mode(hits, n, whole, np.array([of_column] * design.shape[1] + [_WIDE] * centre), of_row)
@@ -136,8 +134,7 @@ def _mode(hits: Ints, n: Ints, design: Floats, of_column: Floats, of_row: float)
     logit = design @ column + row
     height = (hits * logit - n * np.logaddexp(0, logit)).sum()
     height -= (_TAIL + 1) / 2 * np.log1p((column / of_column) ** 2 / _TAIL).sum() + np.log(of_column).sum()
-    height -= np.linalg.slogdet(precision)[1] / 2
-    height -= of_row / _LIKELY
+    height -= np.linalg.slogdet(precision)[1] / 2 + of_row / _LIKELY
     height -= ((row / of_row) ** 2).sum() / 2 + len(row) * np.log(of_row) + np.log(own).sum() / 2
     return _Mode(column, row, precision, own, weight / own, float(height))
 
