@@ -239,7 +239,7 @@ def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
 def _piloted(pilot: Study, setting: Setting, replications: int, rng: np.random.Generator) -> Iterator[_World]:
     for comparison in comparisons_of(pilot, setting):
         alone = asked_of(comparison, NONE)
-        possible = posterior_shares(alone.outcome, alone.systems, draws=replications, rng=rng)
+        possible = posterior_shares(alone, draws=replications, rng=rng)
         for k, metric in enumerate(comparison.metrics):
             asked = asked_of(comparison, metric)
             yield _World(

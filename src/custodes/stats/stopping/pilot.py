@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats import ABSENT
+from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.correction.dirichlet import human_theta
-from custodes.stats.correction.estimator import decide
+from custodes.stats.correction.estimator import Items, decide
+from custodes.stats.resampling.resample import unit_sums
 from custodes.stats.stopping.replay import Answers, replay
 from custodes.stats.stopping.rules import Rule
 
@@ -19,34 +20,34 @@ _TAIL = 2.0  # degrees of freedom of the systems' t distribution: one may lie fa
 _LIKELY = 0.3  # mean of the spread of pairs: systems explain most of what pairs do
 _STEPS = 50
 _LONGEST = 2.0  # step of Newton's method, in logits
-_NEAR = 1e-8
+_NEAR = 1e-6
 _WIDE = 3.0  # of the mean chance of a difference, which nothing else bounds
 
 
-def posterior_shares(
-    counts: Ints, systems: NDArray[np.integer[Any]], *, draws: int, rng: np.random.Generator
-) -> Floats:
-    """Draws of every pair's shares of wins, ties and losses: counts (pairs, 3), systems (pairs, 2) ->
-    (draws, pairs, 3).
+def posterior_shares(pilot: Items, *, draws: int, rng: np.random.Generator) -> Floats:
+    """Draws of every pair's shares of wins, ties and losses: (draws, pairs, 3).
 
     Two logistic models. Of the annotations without a tie the first system wins with the logit s_a - s_b + a deviation
     of the pair; one is no tie with the logit m + u_a + u_b + a deviation of the pair. Systems follow a t distribution,
     as one may be far from all others, deviations a normal one. The data choose the spreads on a grid; before, those of
-    pairs are likelier the smaller they are. So ten annotations of a pair borrow from those of all others.
+    pairs are likelier the smaller they are. So ten annotations of a pair borrow from those of all others. Where pairs
+    share their items or documents they err together, and all count for less.
 
-    >>> counts, systems = np.array([[8, 1, 1], [9, 1, 0], [5, 2, 3]]), np.array([[0, 1], [0, 2], [1, 2]])
-    >>> made = posterior_shares(counts, systems, draws=200, rng=np.random.default_rng(0))
+    >>> signs = np.array([[1, 1, 1, 0, -1], [1, 1, 1, 1, 1], [0, -1, 1, 1, 0]])
+    >>> pilot = Items(human=signs, systems=np.array([[0, 1], [0, 2], [1, 2]]), units=np.arange(5))
+    >>> made = posterior_shares(pilot, draws=200, rng=np.random.default_rng(0))
     >>> made.shape, bool((made.sum(axis=2).round(9) == 1).all())
     ((200, 3, 3), True)
 
     Source: Bradley and Terry 1952 with random effects; Laplace's approximation over a grid (Rue, Martino and Chopin
     2009). Ours in this use.
     """
-    wins, untied, n = counts[:, 0], counts[:, 0] + counts[:, 2], counts.sum(axis=1)
-    each = np.eye(int(systems.max(initial=-1)) + 1)
-    first, second = each[systems[:, 0]], each[systems[:, 1]]
-    better = _effects(wins, untied, first - second, centre=False, draws=draws, rng=rng)
-    differs = _effects(untied, n, first + second, centre=True, draws=draws, rng=rng)
+    each = np.eye(int(pilot.systems.max(initial=-1)) + 1)
+    first, second = each[pilot.systems[:, 0]], each[pilot.systems[:, 1]]
+    rated = pilot.human != ABSENT
+    untied = rated & (pilot.human != 0)
+    better = _logits(pilot.human > 0, untied, first - second, pilot.units, centre=False, draws=draws, rng=rng)
+    differs = _logits(untied, rated, first + second, pilot.units, centre=True, draws=draws, rng=rng)
     win, apart = (1 / (1 + np.exp(-logit)) for logit in (better, differs))
     return np.stack([apart * win, 1 - apart, apart * (1 - win)], axis=-1)
 
@@ -100,21 +101,35 @@ class _Mode(NamedTuple):
     height: float
 
 
-def _effects(hits: Ints, n: Ints, design: Floats, *, centre: bool, draws: int, rng: np.random.Generator) -> Floats:
-    """Draws of the logits (draws, rows) of binomial chances with effects of columns and deviations of rows."""
+def _logits(
+    hits: Bools, asked: Bools, design: Floats, units: Ints, *, centre: bool, draws: int, rng: np.random.Generator
+) -> Floats:
+    """Draws of the logits (draws, pairs) of `hits` among those `asked`, (pairs, items) each: effects of the columns of
+    the `design` (pairs, systems), and deviations of pairs."""
     whole = np.concatenate([design, np.ones((len(design), int(centre)))], axis=1)
+    worth = 1 / _overlap(hits, asked, design, units)
+    number, n = (hits & asked).sum(axis=1) * worth, asked.sum(axis=1) * worth
     found = [
-        _mode(hits, n, whole, np.array([of_column] * design.shape[1] + [_WIDE] * centre), of_row)
+        _mode(number, n, whole, np.array([of_column] * design.shape[1] + [_WIDE] * centre), of_row)
         for of_column, of_row in product(_SPREADS, _SPREADS)
     ]
     heights = np.array([mode.height for mode in found])
     chance = np.exp(heights - heights.max())
     times = rng.multinomial(draws, chance / chance.sum()).tolist()
-    made = [_drawn(mode, whole, number, rng) for mode, number in zip(found, times, strict=True) if number]
+    made = [_drawn(mode, whole, own, rng) for mode, own in zip(found, times, strict=True) if own]
     return np.asarray(rng.permutation(np.concatenate(made)))
 
 
-def _mode(hits: Ints, n: Ints, design: Floats, of_column: Floats, of_row: float) -> _Mode:
+def _overlap(hits: Bools, asked: Bools, design: Floats, units: Ints) -> float:
+    """How many times the variance of what is said of systems is that of independent annotations, at least 1."""
+    n = asked.sum(axis=1, keepdims=True)
+    error = np.where(asked, hits - (hits & asked).sum(axis=1, keepdims=True) / np.maximum(n, 1), 0.0)
+    together = design.T @ unit_sums(error, units=units, n_units=int(units.max(initial=-1)) + 1)
+    alone = (design**2).T @ (error**2).sum(axis=1)
+    return max(1.0, float((together**2).sum() / alone.sum())) if alone.any() else 1.0
+
+
+def _mode(hits: Floats, n: Floats, design: Floats, of_column: Floats, of_row: float) -> _Mode:
     """By Newton's method; the deviations, one a row, are eliminated, so a step costs no more than the columns do."""
     column, row = np.zeros(design.shape[1]), np.zeros(len(design))
     for _ in range(_STEPS):
