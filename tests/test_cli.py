@@ -787,7 +787,10 @@ def test_protocol_has_a_row_for_each_rule(custodes: Run) -> None:
     options = ("--aspect", "fluency", "--metrics", "judge", "--estimator", "human", "--estimator", "ppi")
     stops = ("--stop", "decided", "--stop", "futility+equivalence", "--equivalence", "0.2")
     looks = ("--looks", "10,20,40", "--boundary", "2.5", "--budget", "300", "--replications", "2")
-    rows = json.loads(custodes("protocol", "demo", *options, *stops, *looks, "--format", "json").out)["protocol"]
+    made = json.loads(custodes("protocol", "demo", *options, *stops, *looks, "--format", "json").out)["protocol"]
+    (paper,) = [row for row in made if row["stopping"] == "decided"]  # stands beside whatever is asked for
+    assert (paper["metric"], paper["estimator"], paper["batch"]) == ("none", "human", 10)
+    rows = [row for row in made if row != paper]
     assert [(row["metric"], row["estimator"], row["stop"]) for row in rows] == [
         (metric, estimator, stop)
         for metric, estimator in (("none", "human"), ("judge", "ppi"))

@@ -37,7 +37,7 @@ QUICK = {
     "check": ("demo",),
     "correction": ("demo", "--metrics", "learned,distance"),
     "protocol": ("demo", "--replications", "2"),
-    "plan": ("--pilot", "demo", "--metrics", "judge", "--estimator", "ppi", "--replications", "2", "--items", "30"),
+    "plan": ("--pilot", "demo", "--metrics", "judge", "--estimator", "ppi", "--replications", "2", "--items", "90"),
     "ceiling": ("demo", "--resamples", "20", "--model", "ridge", "--steps", "2"),
     "combine": (
         *("demo", "--target", "fluency", "--method", "ridge", "--method", "best"),
@@ -227,7 +227,7 @@ IN_PYTHON: dict[str, dict[str, Any]] = {
     "check": {},
     "correction": {"metrics": "learned,distance"},
     "protocol": {"replications": 2},
-    "plan": {"metrics": "judge", "estimator": "ppi", "replications": 2, "items": 30},
+    "plan": {"metrics": "judge", "estimator": "ppi", "replications": 2, "items": 90},
     "ceiling": {"model": "ridge", "steps": 2, "resamples": 20},
     "combine": {"target": "fluency", "method": ["ridge", "best"], "repeats": 2, "resamples": 20},
     "validate": {"model": MODEL, "aspect": "coherence"},

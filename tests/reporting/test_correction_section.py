@@ -71,8 +71,8 @@ def test_the_design_effect_of_documents_is_printed(made: Report, identity: str) 
 
 def test_the_protocol_stands_beside_peoples_own_agreement(made: Report) -> None:
     text = section(made, "protocol")
-    assert text.count("<tr data-aspect=") == 2
-    for name in ("correct", "self_agreement"):
+    assert text.count("<tr data-aspect=") == 4  # the looks, and the paper's own rule
+    for name in ("correct", "correct_fixed", "gain", "self_agreement"):
         table = "reference" if name == "self_agreement" else "protocol"
         for value in made.tables()[f"protocol.{table}"][name]:
             assert f'data-value="{value}"' in text

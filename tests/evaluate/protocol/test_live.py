@@ -77,6 +77,34 @@ def test_replay_is_the_live_engine_fed_with_known_answers(
     assert driven(state, signs, swap=True) == ended
 
 
+@pytest.mark.parametrize("estimator", ["human", "ppi"])
+def test_documents_take_turns_and_count_for_less_with_people_as_in_the_replay(estimator: str) -> None:
+    signs = answers_of(8, strength=0.9)
+    views = answers_of(9) if estimator == "ppi" else np.full_like(signs, -128)
+    first, second = pairs_of(SYSTEMS)
+    named = {"system_a": tuple(SYSTEMS[k] for k in first), "system_b": tuple(SYSTEMS[k] for k in second)}
+    metric = PairPreferences(signs=views[:, None], raters=("m",), items=ITEMS, **named) if estimator == "ppi" else None
+    units = np.arange(30) // 5
+    stopping = Stopping(looks=(5, 12, 30), boundary="pocock", stop="futility")
+    documents = [f"d{unit}" for unit in units]
+    state = live.start(SYSTEMS, ITEMS, metric=metric, clusters=documents, estimator=estimator, stopping=stopping)
+    asked = dict.fromkeys(documents, 0)
+    for ask in live.next_annotations(state)[:5]:
+        asked[documents[ITEMS.index(ask.item)]] += 1
+    assert max(asked.values()) == 1
+    known = Asked(
+        human=signs,
+        metric=views,
+        metric_more=np.zeros((6, 3), dtype=np.int64),
+        systems=np.stack([first, second], axis=1),
+        units=units,
+    )
+    end = replay(in_order([known], [0]), state.rule, reference=known.reference(0.05), truth=known.truth)
+    ended = driven(state, signs)
+    assert ended.decision == tuple(end.decision[0].tolist())
+    assert [d.annotations for d in live.decisions(ended)] == end.n[0].tolist()
+
+
 def test_the_best_system_wins() -> None:
     ended = driven(live.start(SYSTEMS, ITEMS, stopping=Stopping(batch=5)), answers_of(3, strength=2.0))
     assert {d.decision for d in live.decisions(ended)} == {"+"}

@@ -1,5 +1,6 @@
 """Plans: against closed forms, against the protocol's own replay, what a metric saves, bad input."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -7,6 +8,8 @@ import polars as pl
 import pytest
 from scipy.stats import norm
 
+from custodes.data.ratings import Ratings
+from custodes.data.study import Study
 from custodes.errors import OptionError
 from custodes.evaluate.protocol.plan import MARGINS, plan
 from custodes.evaluate.protocol.protocol import protocol
@@ -142,7 +145,7 @@ def test_seeds_and_tables() -> None:
     one, two, three = (plan(rng=seed, replications=10) for seed in (0, 0, 1))
     assert one.plan.equals(two.plan)
     assert not one.plan.equals(three.plan)
-    assert list(one.tables()) == ["plan", "power", "saving"]
+    assert list(one.tables()) == ["plan", "power", "forecast", "saving"]
     assert one.to_dict()["plan"][0]["saving"] is None
 
 
@@ -192,3 +195,42 @@ def test_power_as_text() -> None:
     (view,) = [view for view in plan(margins=[0.3], items=40, replications=2).views() if "chance" in view.title]
     assert view.header == ("margin", "10", "20", "40")
     assert view.rows == (("0.30", "0.17", "0.35", "0.62"),)
+
+
+def beginning(study: Study, n: int) -> Study:
+    """The study with the first items only."""
+    names = study.ratings.frame["item"].unique(maintain_order=True).head(n).to_list()
+    return replace(study, ratings=Ratings(frame=study.ratings.frame.filter(pl.col("item").is_in(names))))
+
+
+def test_a_forecast_is_of_what_happens() -> None:
+    # Whether its interval holds nine of ten outcomes is simulated in tests/simulation/test_forecast.py.
+    rule = Stopping(looks=[10, 20, 40], boundary="pocock")
+    apart = []
+    for seed in range(6):
+        whole = study_of(scores_of(seed, items=100, systems=5))
+        (foretold,) = plan(beginning(whole, 10), items=100, stopping=rule, replications=50).forecast.rows(named=True)
+        row = protocol(whole, stopping=rule, replications=20, resamples=0).protocol.row(0, named=True)
+        assert (foretold["stopping"], foretold["pilot"]) == (row["stopping"], 100)
+        for name in ("share", "correct"):
+            assert 0 <= foretold[f"{name}_low"] <= foretold[name] <= foretold[f"{name}_high"] <= 1
+        apart.append([foretold[name] - row[name] for name in ("share", "correct")])
+    # ten pairs: one is .1 of them
+    np.testing.assert_allclose(np.mean(apart, axis=0), 0, atol=0.06)
+
+
+def test_the_level_of_a_forecast() -> None:
+    study = study_of(scores_of(0, items=12, systems=6, strength=0.2))
+    wide, narrow = (plan(study, items=60, replications=60, confidence=level).forecast for level in (0.9, 0.5))
+    for name in ("share", "correct"):
+        assert narrow[f"{name}_high"][0] - narrow[f"{name}_low"][0] < wide[f"{name}_high"][0] - wide[f"{name}_low"][0]
+    with pytest.raises(OptionError, match="confidence"):
+        plan(confidence=1.0)
+
+
+def test_where_there_is_nothing_to_forecast() -> None:
+    study = study_of(scores_of(0, items=30))
+    made = plan(study, items=30, replications=5)
+    assert made.forecast.height == 0
+    assert [note.rule for note in made.notes] == ["no-forecast"]
+    assert plan(replications=2).forecast.height == 0

@@ -4,12 +4,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custodes.stats.stopping.allocation import annotation_order, counted, granted, kinds_of, tables
+from custodes.stats.stopping.allocation import annotation_order, counted, evenly, granted, kinds_of, tables
 
 
 def test_orders_are_fresh_and_available_first() -> None:
     available = np.random.default_rng(0).random((40, 30)) < 0.7
-    order = annotation_order(available, np.random.default_rng(3))
+    order = annotation_order(available, np.arange(30), np.random.default_rng(3))
     assert (np.sort(order, axis=1) == np.arange(30)).all()
     ranked = np.take_along_axis(available, order, axis=1)
     assert (np.diff(ranked.astype(int), axis=1) <= 0).all()
@@ -33,7 +33,7 @@ def test_counting_along_an_order_is_counting() -> None:
     rng = np.random.default_rng(4)
     human = rng.choice(np.array([1, 0, -1, -128], dtype=np.int8), size=(5, 40))
     metric = rng.choice(np.array([1, 0, -1, -128], dtype=np.int8), size=(5, 40))
-    order = annotation_order(human != -128, rng)
+    order = annotation_order(human != -128, np.arange(40), rng)
     kinds = np.take_along_axis(kinds_of(human, metric), order, axis=1)
     start, stop = np.array([0, 3, 5, 9, 2]), np.array([7, 3, 20, 12, 9])
     counts = counted(kinds, start, stop)
@@ -73,7 +73,7 @@ def test_kinds_are_people_by_metric() -> None:
 
 def test_every_order_of_what_is_available_is_as_likely() -> None:
     available = np.tile([True, False, True, True], (24_000, 1))
-    order = annotation_order(available, np.random.default_rng(0))
+    order = annotation_order(available, np.arange(4), np.random.default_rng(0))
     assert (order[:, 3] == 1).all()
     _, times = np.unique(order, axis=0, return_counts=True)
     # six orders: 4000 each, sd 58
@@ -88,3 +88,43 @@ def test_nothing_is_counted_between_two_equal_places_or_beyond_the_end() -> None
     assert [np.flatnonzero(own).tolist() for own in counts] == [[3], [5, 11]]
     assert counts.sum(axis=1).tolist() == [1, 3]  # nobody rated the last item of the first pair
     np.testing.assert_array_equal(counted(kinds[None], np.array([[2, 0]]), np.array([[4, 3]])), counts[None])
+
+
+def test_documents_take_turns() -> None:
+    rng = np.random.default_rng(0)
+    units = rng.permutation(np.repeat(np.arange(6), [1, 2, 3, 4, 5, 6]))
+    available = rng.random((50, len(units))) < 0.8
+    for own, order in zip(available, annotation_order(available, units, rng), strict=True):
+        asked = units[order[: own.sum()]]
+        assert own[order[: own.sum()]].all()
+        left = np.bincount(units[own], minlength=6)
+        given_ = np.zeros(6, dtype=int)
+        for document in asked:
+            given_[document] += 1
+            # nobody has had fewer turns that still has an item
+            assert (given_[given_ < left] >= given_[document] - 1).all()
+
+
+def test_the_first_of_a_document_is_any_of_its_items_and_the_first_of_all_any_item() -> None:
+    units = np.array([0, 1, 0, 1, 1])
+    order = annotation_order(np.ones((20_000, 5), dtype=bool), units, np.random.default_rng(0))
+    # sd of a share of .2 is .003
+    np.testing.assert_allclose(np.bincount(order[:, 0]) / 20_000, 0.2, atol=0.015)
+    assert (units[order[:, 0]] != units[order[:, 1]]).all()
+
+
+def test_without_clusters_the_order_is_that_of_the_random_numbers() -> None:
+    available = np.random.default_rng(1).random((20, 30)) < 0.7
+    keys = np.where(available, np.random.default_rng(5).random(available.shape), 2.0)
+    order = annotation_order(available, np.arange(30), np.random.default_rng(5))
+    np.testing.assert_array_equal(order, np.argsort(keys, axis=1, kind="stable"))
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=8), st.integers(0, 60))
+@settings(max_examples=60, deadline=None)
+def test_evenly_spends_all_and_levels(available: list[int], total: int) -> None:
+    n = evenly(np.array(total), np.array(available))
+    assert n.sum() == min(total, sum(available))
+    assert (n <= available).all()
+    if (free := n[n < available]).size:
+        assert n.max() <= free.min() + 1

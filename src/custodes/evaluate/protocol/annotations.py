@@ -17,6 +17,7 @@ from custodes.stats.arrays import Floats, Ints, Signs
 from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.estimator import Items, decide
 from custodes.stats.stopping.allocation import annotation_order, kinds_of
+from custodes.stats.stopping.dependence import design_effect, is_clustered
 from custodes.stats.stopping.replay import Answers
 
 NONE = "none"
@@ -47,13 +48,19 @@ class Asked(Items):
         return outcome_of(self.metric) + self.metric_more
 
     @property
+    def effect(self) -> Floats:
+        """(pairs,): the design effect of all annotations."""
+        return design_effect(self.human, units=self.units)
+
+    @property
     def truth(self) -> Floats:
         """(pairs, 3): people's outcome shares, posterior means under a uniform prior."""
         return shares_of(self.outcome)
 
     def reference(self, gamma: float) -> Signs:
-        """(pairs,): the decisions on all annotations."""
-        return decide(human_theta(self.outcome[:, 0], self.outcome[:, 2]), gamma=gamma)
+        """(pairs,): the decisions on all annotations, by what they are worth."""
+        worth = self.outcome / self.effect[:, np.newaxis]
+        return decide(human_theta(worth[:, 0], worth[:, 2]), gamma=gamma)
 
 
 def outcome_of(signs: Signs) -> Ints:
@@ -94,9 +101,10 @@ def with_ideal(asked: Asked, more: int, rng: np.random.Generator) -> Asked:
 
 
 def permuted(asked: Asked, rng: np.random.Generator) -> Asked:
-    """The same answers with the systems permuted within every item, so that no pair differs; the metric goes along."""
-    n_systems = int(asked.systems.max()) + 1
-    shuffle = rng.permuted(np.tile(np.arange(n_systems), (asked.human.shape[1], 1)), axis=1)
+    """The same answers with the systems permuted within every cluster, so that no pair differs and documents stay
+    whole; the metric goes along."""
+    n_systems, n_units = int(asked.systems.max()) + 1, int(asked.units.max()) + 1
+    shuffle = rng.permuted(np.tile(np.arange(n_systems), (n_units, 1)), axis=1)[asked.units]
     first, second = (shuffle[:, asked.systems[:, k]].T for k in range(2))
     total = asked.metric_more.sum(axis=0)
     even = (total + total[::-1]) / max(1, 2 * total.sum())
@@ -113,20 +121,24 @@ def permuted(asked: Asked, rng: np.random.Generator) -> Asked:
 def in_order(asked: Sequence[Asked], seeds: Sequence[int]) -> Answers:
     """Answers of replications, each with the random order of its seed; `asked` has one entry for each replication."""
     rated = [one.human != ABSENT for one in asked]
-    orders = np.stack([annotation_order(own, np.random.default_rng(s)) for own, s in zip(rated, seeds, strict=True)])
+    units = asked[0].units
+    orders = np.stack(
+        [annotation_order(own, units, np.random.default_rng(s)) for own, s in zip(rated, seeds, strict=True)]
+    )
     kinds = np.take_along_axis(np.stack([kinds_of(one.human, one.metric) for one in asked]), orders, axis=2)
 
     def items(n: Ints) -> Items:
         seen = np.full_like(kinds, ABSENT)
         known = np.where(np.arange(kinds.shape[2]) < n[..., np.newaxis], 1 - kinds // 4, np.int8(ABSENT))
         np.put_along_axis(seen, orders, known, axis=2)
-        return Items(human=seen, systems=asked[0].systems, units=asked[0].units)
+        return Items(human=seen, systems=asked[0].systems, units=units)
 
     return Answers(
         kinds=kinds,
         available=np.stack([own.sum(axis=1) for own in rated]),
         metric=np.stack([one.metric_outcome for one in asked]),
         items=items,
+        clustered=is_clustered(units),
     )
 
 

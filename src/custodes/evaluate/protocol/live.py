@@ -23,6 +23,7 @@ from custodes.stats.arrays import Ints, Signs
 from custodes.stats.correction.estimator import Items
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.allocation import KINDS, annotation_order, granted, kinds_of, tables
+from custodes.stats.stopping.dependence import is_clustered
 from custodes.stats.stopping.rules import Rule, rule_on
 
 __all__ = ["Annotation", "Decision", "State", "decisions", "next_annotations", "record", "start"]
@@ -135,7 +136,7 @@ def start(
     """Begin a protocol on these systems and items; `estimator` and `stopping` as in `protocol`.
 
     `metric`: preferences of one rater over the same systems and items, for estimators that use one. `clusters`: the
-    document of each item, for the pooled estimator.
+    document of each item; documents take turns, and annotations that share one count for less.
 
     >>> state = start(["A", "B"], ["i1", "i2", "i3"], stopping=Stopping(batch=2))
     >>> len(next_annotations(state))
@@ -175,7 +176,7 @@ def next_annotations(state: State) -> list[Annotation]:
     [Annotation(item='i1', system_a='A', system_b='B')]
     """
     available = np.ones((len(state.answers), len(state.items)), dtype=bool)
-    orders = annotation_order(available, np.random.default_rng(state.seed)).tolist()
+    orders = annotation_order(available, np.array(state.units), np.random.default_rng(state.seed)).tolist()
     rows = zip(state.pairs, state.answers, (state.asked - state.usable).tolist(), orders, strict=True)
     return [
         Annotation(item, *pair)
@@ -251,7 +252,8 @@ def _judged(state: State) -> State:
     kinds = kinds_of(state.seen, metric)
     counts = np.stack([(kinds == kind).sum(axis=1) for kind in range(KINDS)], axis=1)
     systems, units = np.stack(pairs_of(state.systems), axis=1), np.array(state.units)
-    items = Items(human=state.seen, systems=systems, units=units) if state.rule.estimator.needs_items else None
+    needed = state.rule.estimator.needs_items or is_clustered(units)
+    items = Items(human=state.seen, systems=systems, units=units) if needed else None
     known = tables(counts[judged], outcome_of(metric)[judged])
     decision, is_open = np.array(state.decision), np.array(state.is_open)
     decision[judged], is_open[judged], _ = rule_on(

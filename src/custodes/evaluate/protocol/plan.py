@@ -12,20 +12,23 @@ from numpy.typing import ArrayLike
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import DEFAULTS, Setting, at_least
-from custodes.answers.tables import View, count, label, probability, score, share, table, with_sd
+from custodes.answers.setting import DEFAULTS, Setting, at_least, between
+from custodes.answers.tables import View, count, label, probability, score, share, table, with_interval, with_sd
 from custodes.answers.views import parts, titled
-from custodes.data.notes import noted
+from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import OptionError
+from custodes.evaluate.comparison import label_of
 from custodes.evaluate.protocol.annotations import IDEAL, IDEAL_MIXTURE, NONE, Asked, asked_of, comparisons_of
 from custodes.evaluate.protocol.protocol import ESTIMATOR, error_columns, errors_of
 from custodes.evaluate.protocol.stopping import STOPPING, USUAL, Stopping, asked_for
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats.arrays import Floats
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.correction.human import HUMAN
+from custodes.stats.stopping.dependence import is_clustered
+from custodes.stats.stopping.pilot import continued, forecast, posterior_shares
 from custodes.stats.stopping.power import human_power, margin_width, preference_correlation
 from custodes.stats.stopping.replay import Answers, replay
 
@@ -81,6 +84,13 @@ class Plan(Result):
         score("interval_width", "of the margin", "Interval"),
         view=_powers,
     )
+    forecast: pl.DataFrame = table(
+        "One row a `Stopping`, by people alone: what going on with the pilot, to so many items at most, will take.",
+        *STOPPING,
+        count("pilot", "annotations of the pilot"),
+        share("share", "of the annotations that all items would take, mean over pairs", interval=True, best="low"),
+        share("correct", "pairs decided as on all items", interval=True, best="high"),
+    )
     saving: pl.DataFrame = table(
         "What the metric can save, of a pair.",
         label("metric", "the metric"),
@@ -112,6 +122,7 @@ def plan(
     estimator: str | Sequence[str] | None = None,
     stopping: Stopping | Sequence[Stopping] = USUAL,
     replications: int = 100,
+    confidence: float = 0.9,
     rng: Rng = 0,
     progress: Progress = silent,
     **setting: Unpack[Setting],
@@ -120,14 +131,16 @@ def plan(
 
     Each of `margins` (p_win - p_loss, one a pair; default 0 to 0.4) with the share of ties `tie_rate` (default 0.3) is
     a pair of systems; with a `pilot` the pairs are its own and their outcome shares are drawn from what it leaves
-    possible, anew in every replication. `channel` (3, 3) [human, metric], counts or shares, says how a metric answers
-    ('ideal': as in the paper's Appendix E; a pilot brings its own with `metrics`); the metric rates all `items` and
-    `metric_items` more. `stopping` and `estimator` as in `protocol`; several are a row each.
+    possible, anew in every replication, each pair learning from all. If the pilot is the beginning of a study of
+    `items`, `forecast` says how that will end, with an interval for the outcome (`confidence`). `channel` (3, 3)
+    [human, metric], counts or shares, says how a metric answers ('ideal': as in the paper's Appendix E; a pilot brings
+    its own with `metrics`); the metric rates all `items` and `metric_items` more. `stopping` and `estimator` as in
+    `protocol`; several are a row each.
 
     The power of people alone is exact, for a pair annotated once and for all. All tables and columns: `help(cu.Plan)`.
 
     Source: the protocol of Deriu et al. 2023 by simulation; savings by Angelopoulos et al. 2023 (variance 1 -
-    correlation^2) with the limit of Dorner et al. 2025; the exact power is ours.
+    correlation^2) with the limit of Dorner et al. 2025; the exact power and the forecast are ours.
 
     >>> result = plan(margins=[0.0, 0.5], tie_rate=0.2, items=50, replications=20)
     >>> result.power.filter(pl.col("margin") == 0.5)["power"].is_between(0.2, 1).all()
@@ -135,6 +148,7 @@ def plan(
     """
     for name, n, least in (("replications", replications, 1), ("items", items, 1), ("metric_items", metric_items, 0)):
         at_least(name, n, least)
+    between("confidence", confidence, 0, 1)
     assumed = {"margins": margins, "tie_rate": tie_rate, "channel": channel}
     for name, value in assumed.items() if pilot is not None else ():
         if value is not None:
@@ -142,7 +156,11 @@ def plan(
     for name, option in setting.items() if pilot is None else ():
         if option != DEFAULTS[name]:  # type: ignore[literal-required]
             raise OptionError(f"{name} selects from a pilot study, and there is none")
-    worlds = [_assumed(margins, tie_rate, channel)] if pilot is None else list(_piloted(pilot, setting))
+    generator = np.random.default_rng(rng)
+    if pilot is None:
+        worlds = [_assumed(margins, tie_rate, channel, replications)]
+    else:
+        worlds = list(_piloted(pilot, setting, replications, generator))
     estimators, rules = asked_for(estimator, stopping, alone=worlds[0].channel is None)
     for own in estimators:
         if own.needs_items:
@@ -150,35 +168,43 @@ def plan(
                 f"estimator={own.name!r} needs the items of a whole study, which a plan does not draw; use human"
             )
     first = min(rule.looks[0] if rule.looks else rule.batch for rule in rules)
-    generator = np.random.default_rng(rng)
-    made = []
+    made: list[dict[str, pl.DataFrame]] = []
+    notes: list[Note] = []
     for world in progress(worlds, total=len(worlds), desc="plan"):
-        drawn = _drawn(world, replications, items, metric_items, generator)
+        drawn = _drawn(world, items, metric_items, generator)
         rows = _rows(world, drawn, rules, list(dict.fromkeys([HUMAN, *estimators])), generator)
         made += [Plan.part(world.aspect, plan=row) for row in rows]
         power = _power(world, items, rules[0].gamma)
         made.append(Plan.part(world.aspect, power=power, saving=_saving(world, 1 - first / (items + metric_items))))
+        if world.pilot is not None:
+            foretold = _forecast(world, items, rules, confidence, generator)
+            made += [Plan.part(world.aspect, forecast=row) for row in foretold]
+            notes += _pilot_notes(world, items)
     message = (
         "a metric saves at most the square of its correlation with people; a judge no better than the systems it judges"
         " can at most halve the annotations (Dorner et al. 2025)"
     )
-    return Plan.of(made, noted(("most-saved", worlds[0].channel is not None, message)))
+    return Plan.of(made, [*notes, *noted(("most-saved", worlds[0].channel is not None, message))])
 
 
 @dataclass(frozen=True, kw_only=True)
 class _World:
-    """What is assumed: `counts` (pairs, 3) of a pilot, or else known `shares` (pairs, 3); `channel` (3, 3) [human,
-    metric], rows summing to 1."""
+    """What is assumed: outcome `shares` (pairs, 3), and what they may be, `possible` (replications, pairs, 3);
+    `channel` (3, 3) [human, metric], rows summing to 1; the `pilot`, once for its metrics."""
 
     aspect: str
     metric: str
-    counts: Ints | None
     shares: Floats
+    possible: Floats
     channel: Floats | None
+    pilot: Asked | None
 
 
 def _assumed(
-    margins: Sequence[float] | None, tie_rate: float | None, channel: ArrayLike | Literal["ideal"] | None
+    margins: Sequence[float] | None,
+    tie_rate: float | None,
+    channel: ArrayLike | Literal["ideal"] | None,
+    replications: int,
 ) -> _World:
     ties = TIE_RATE if tie_rate is None else tie_rate
     if not 0 <= ties < 1:
@@ -191,7 +217,9 @@ def _assumed(
         raise OptionError(f"margins={margins}: with {ties:g} ties a margin lies between -{1 - ties:g} and {1 - ties:g}")
     shares = np.stack([(1 - ties + given) / 2, np.full(len(given), ties), (1 - ties - given) / 2], axis=1)
     name, answers = (NONE, None) if channel is None else _channel_of(channel)
-    return _World(aspect="", metric=name, counts=None, shares=np.clip(shares, 0, 1), channel=answers)
+    shares = np.clip(shares, 0, 1)
+    possible = np.broadcast_to(shares, (replications, *shares.shape))
+    return _World(aspect="", metric=name, shares=shares, possible=possible, channel=answers, pilot=None)
 
 
 def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
@@ -208,13 +236,20 @@ def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
     return "channel", given / given.sum(axis=1, keepdims=True)
 
 
-def _piloted(pilot: Study, setting: Setting) -> Iterator[_World]:
+def _piloted(pilot: Study, setting: Setting, replications: int, rng: np.random.Generator) -> Iterator[_World]:
     for comparison in comparisons_of(pilot, setting):
-        for metric in comparison.metrics:
+        alone = asked_of(comparison, NONE)
+        possible = posterior_shares(alone, draws=replications, rng=rng)
+        for k, metric in enumerate(comparison.metrics):
             asked = asked_of(comparison, metric)
-            channel = None if metric == NONE else _answered(asked)
-            counts, shares = asked.outcome, asked.truth
-            yield _World(aspect=comparison.aspect, metric=metric, counts=counts, shares=shares, channel=channel)
+            yield _World(
+                aspect=comparison.aspect,
+                metric=metric,
+                shares=asked.truth,
+                possible=possible,
+                channel=None if metric == NONE else _answered(asked),
+                pilot=None if k else alone,
+            )
 
 
 def _answered(asked: Asked) -> Floats:
@@ -225,16 +260,10 @@ def _answered(asked: Asked) -> Floats:
     return _channel_of(counts + counts[::-1, ::-1] + 1)[1]
 
 
-def _drawn(
-    world: _World, replications: int, items: int, metric_items: int, rng: np.random.Generator
-) -> tuple[Answers, Floats]:
+def _drawn(world: _World, items: int, metric_items: int, rng: np.random.Generator) -> tuple[Answers, Floats]:
     """Answers of simulated studies, and the true shares (replications, pairs, 3) behind them."""
-    shape = (replications, len(world.shares))
-    if world.counts is None:
-        shares = np.broadcast_to(world.shares, (*shape, 3))
-    else:
-        gammas = rng.standard_gamma(world.counts + 1.0, size=(*shape, 3))
-        shares = gammas / gammas.sum(axis=-1, keepdims=True)
+    shares = world.possible
+    shape = shares.shape[:2]
     edges = np.cumsum(shares, axis=-1)[..., np.newaxis, :2]
     human = (rng.random((*shape, items, 1)) > edges).sum(axis=-1)
     metric = np.full(human.shape, 3)
@@ -282,6 +311,40 @@ def _rows(
                 "interval_width": width.mean(),
                 "saving": 1 - n.mean() / alone if estimator.uses_metric else None,
             }
+
+
+def _forecast(
+    world: _World, items: int, rules: Iterable[Stopping], confidence: float, rng: np.random.Generator
+) -> Iterator[dict[str, Any]]:
+    """Rows of the table `forecast`; none where the pilot holds all items already."""
+    if world.pilot is None or (world.pilot.outcome.sum(axis=1) >= items).any():
+        return
+    counts = world.pilot.outcome
+    answers = continued(counts, world.possible, items=items, rng=rng)
+    for stopping in rules:
+        ends = zip(("share", "correct"), forecast(answers, stopping.rule(HUMAN, most=items, seed=0)), strict=True)
+        columns = [with_interval(name, np.append(own.mean(), own), confidence) for name, own in ends]
+        yield {**stopping.columns, "pilot": int(counts.sum()), **columns[0], **columns[1]}
+
+
+def _pilot_notes(world: _World, items: int) -> list[Note]:
+    """What the forecast does not know."""
+    assert world.pilot is not None
+    most = int(world.pilot.outcome.sum(axis=1).max())
+    where, clustered = label_of(world.aspect), is_clustered(world.pilot.units)
+    return noted(
+        (
+            "no-forecast",
+            most >= items,
+            f"the pilot has up to {most} annotations of a pair{where}, and items={items}: nothing is left to forecast",
+        ),
+        (
+            "forecast-of-items",
+            most < items and clustered,
+            f"the forecast takes the items to come for independent{where}; items that share documents say less",
+        ),
+        aspect=world.aspect,
+    )
 
 
 def _power(world: _World, items: int, gamma: float) -> dict[str, Any]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -35,9 +36,11 @@ from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
 from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.estimator import Estimator, decide
+from custodes.stats.correction.human import HUMAN
 from custodes.stats.decisions.outcome import error_types
 from custodes.stats.resampling import resample
-from custodes.stats.stopping.replay import Answers, mean_kld, replay
+from custodes.stats.stopping.dependence import design_effect
+from custodes.stats.stopping.replay import Answers, fixed, mean_kld, replay
 
 ERRORS = ("correct", "inversion", "omission", "insertion")
 """Kinds of decisions, in the order of `error_types`."""
@@ -71,7 +74,8 @@ class Protocol(Result):
     PICTURE = "budget_curve"
 
     protocol: pl.DataFrame = table(
-        "One row a metric, estimator and `Stopping`: means over replications, and their standard deviations.",
+        "One row a metric, estimator and `Stopping`, the paper's own rule by people alone always among them: means over"
+        " replications, and their standard deviations.",
         label("metric", "the metric that helps, `none`, or `ideal`"),
         ESTIMATOR,
         *STOPPING,
@@ -79,14 +83,18 @@ class Protocol(Result):
         score("annotations", "made in all", sd=True, essential=False, best="low"),
         share("share", "of the annotations there are, mean over pairs", sd=True, best="low"),
         *error_columns(*MEANINGS, sd=True),
+        share("correct_fixed", "the same of a fixed design: as many annotations, all pairs alike, judged once"),
+        score("gain", "`correct` minus `correct_fixed`; below 0 the fixed design is better", sd=True, best="high"),
         score("kld", KLD, "KLD (nats)", sd=True, best="low"),
         share("null_error", "false decisions a pair where no pair differs; null unless asked for", "False", sd=True),
+        share("null_error_fixed", "the same of the fixed design", "False, fixed"),
     )
     reference: pl.DataFrame = table(
         "The decisions on all annotations.",
         count("pairs", "pairs that people rated"),
         count("annotations", "there are in all"),
         share("decided", "pairs that all annotations decide"),
+        score("design_effect", "annotations worth one independent one, mean over pairs; 1 without clusters"),
         share(
             "self_agreement",
             "how often all annotations, resampled by cluster, decide the same",
@@ -145,11 +153,14 @@ def protocol(
     below gamma/2, and is then closed. It ends when all is annotated, decided or paid. `stopping` says all this; several
     give a row each. What it is compared with is the same rule, by people alone, on everything.
 
-    `metrics` 'none' (the default) asks people alone; otherwise each metric helps. `estimator`: one or several. `ideal`:
-    a simulated metric with the paper's confusion. `null`: the systems are permuted within every item. The result does
-    not depend on `workers`. All tables and columns: `help(cu.Protocol)`.
+    Beside each row stands a fixed design: as many annotations, all pairs alike, judged once. Where items belong to
+    clusters (documents), these take turns, annotations that share one count for less, and `null` keeps them whole.
 
-    Source: Deriu et al. 2023, Algorithm 2, Tables 3 to 5, Appendix E; boundaries, futility, betting, null are ours.
+    `metrics` 'none' (the default) asks people alone; otherwise each metric helps. `estimator`: one or several. `ideal`:
+    a simulated metric with the paper's confusion. `null`: the systems are permuted within every cluster, or item where
+    there are none. The result does not depend on `workers`. All tables and columns: `help(cu.Protocol)`.
+
+    Source: Deriu et al. 2023, Algorithm 2, Tables 3 to 5, Appendix E; the rest is ours.
 
     >>> import custodes as cu
     >>> result = cu.protocol(cu.read("demo"), replications=5, resamples=50)
@@ -163,15 +174,17 @@ def protocol(
     estimators, rules = asked_for(estimator, stopping, alone=alone)
     root = int(np.random.default_rng(rng).integers(2**63))
     comparisons = comparisons_of(study, setting)
+    paper = (HUMAN, replace(USUAL, gamma=rules[0].gamma))
     tasks = [
-        (comparison, metric, fitting)
+        (comparison, metric, list(dict.fromkeys([*fitting, *[paper] * (metric == NONE)])))
         for comparison in comparisons
         for metric in (NONE, *(name for name in comparison.metrics if name != NONE), *[IDEAL] * (ideal > 0))
-        if (fitting := [own for own in estimators if own.uses_metric == (metric != NONE)])
+        if (fitting := [(own, rule) for own in estimators if own.uses_metric == (metric != NONE) for rule in rules])
+        or metric == NONE
     ]
 
-    def answer(task: tuple[Comparison, str, list[Estimator]]) -> list[dict[str, pl.DataFrame]]:
-        comparison, metric, fitting = task
+    def answer(task: tuple[Comparison, str, list[tuple[Estimator, Stopping]]]) -> list[dict[str, pl.DataFrame]]:
+        comparison, metric, ways = task
         asked = asked_of(comparison, NONE if metric == IDEAL else metric)
         if metric == IDEAL:
             asked = with_ideal(asked, ideal, _rng(root, comparison, 3))
@@ -180,7 +193,7 @@ def protocol(
         worlds = [[asked] * replications, *[[permuted(asked, np.random.default_rng([s, 1])) for s in seeds]] * null]
         replayed = [in_order(world, seeds) for world in worlds]
         seed = int(_rng(root, comparison, 1).integers(2**63))
-        rows = [_row(metric, own, rule, seed, asked, replayed) for own in fitting for rule in rules]
+        rows = [_row(metric, own, rule, seed, asked, replayed) for own, rule in ways]
         rows.append({"naive": {} if metric == NONE else _naive(metric, asked, rules[0].gamma)})
         return [Protocol.part(comparison.aspect, **row) for row in rows]
 
@@ -188,8 +201,9 @@ def protocol(
         parts = [own for made in progress(pool.map(answer, tasks), total=len(tasks), desc="protocol") for own in made]
     parts += [_reference(comparison, root, rules[0].gamma, resamples) for comparison in comparisons]
     notes = [note for comparison in comparisons for note in _study_notes(comparison)]
+    rows = [row for part in parts if "protocol" in part for row in part["protocol"].rows(named=True)]
     n_pairs = max(len(comparison.design.pairs) for comparison in comparisons)
-    return Protocol.of(parts, [*notes, *_notes(estimators, rules, n_pairs)])
+    return Protocol.of(parts, [*notes, *_savings(rows, rules[0].gamma), *_notes(estimators, rules, n_pairs)])
 
 
 def _rng(root: int, comparison: Comparison, purpose: int) -> np.random.Generator:
@@ -204,15 +218,23 @@ def _row(
     reference, available = asked.reference(stopping.gamma), worlds[0].available
     rule = stopping.rule(estimator, most=max(int(world.available.max()) for world in worlds), seed=seed)
     ends = [replay(world, rule, reference=reference, truth=asked.truth) for world in worlds]
+    plain = [fixed(world, rule, total=end.n.sum(axis=1)) for world, end in zip(worlds, ends, strict=True)]
     end, keys = ends[0], {"metric": metric, "estimator": estimator.name, **stopping.columns}
+    errors, correct_fixed = errors_of(reference, end.decision), errors_of(reference, plain[0])["correct"]
+    unknown = np.full(len(end.n), np.nan)
+    false, false_fixed = (
+        (own[1] != 0).mean(axis=1) if len(worlds) > 1 else unknown for own in ([e.decision for e in ends], plain)
+    )
     values = {
         "annotations": end.n.sum(axis=1),
         "share": (end.n / available).mean(axis=1),
-        **errors_of(reference, end.decision),
+        **errors,
+        "gain": errors["correct"] - correct_fixed,
         "kld": end.kld[-1],
-        "null_error": (ends[1].decision != 0).mean(axis=1) if len(ends) > 1 else np.full(len(end.n), np.nan),
+        "null_error": false,
     }
     means = [with_sd(name, own) for name, own in values.items()]
+    means.append({"correct_fixed": correct_fixed.mean(), "null_error_fixed": false_fixed.mean()})
     annotations = end.annotations.mean(axis=1)
     curve = {
         "round": np.arange(1, len(rule.looks) + 1),
@@ -230,7 +252,8 @@ def _row(
 def _naive(metric: str, asked: Asked, gamma: float) -> dict[str, Any]:
     """The metric taken at its word on all items that it rated (the paper's Table 4)."""
     outcome = asked.metric_outcome
-    decision = decide(human_theta(outcome[:, 0], outcome[:, 2]), gamma=gamma)
+    worth = outcome / design_effect(asked.metric, units=asked.units)[:, np.newaxis]
+    decision = decide(human_theta(worth[:, 0], worth[:, 2]), gamma=gamma)
     errors = errors_of(asked.reference(gamma), np.where(outcome.sum(axis=1), decision, np.nan))
     return {"metric": metric, "n": int(outcome.sum()), **errors, "kld": mean_kld(shares_of(outcome), asked.truth)}
 
@@ -242,9 +265,15 @@ def _reference(comparison: Comparison, root: int, gamma: float, resamples: int) 
     hot = np.stack([asked.human == kind for kind in (1, -1)], axis=1).astype(np.float64)
     times = design.resampled(resamples, _rng(root, comparison, 2))[1:]
     drawn = resample.weighted_sums(times, resample.unit_sums(hot, units=design.units, n_units=design.n_units))
+    drawn /= asked.effect[:, np.newaxis]
     decision = decide(human_theta(drawn[..., 0], drawn[..., 1]), gamma=gamma)
     agreement = errors_of(reference, decision)["correct"] if len(times) else np.full(2, np.nan)
-    columns = {"pairs": len(reference), "annotations": int(asked.outcome.sum()), "decided": (reference != 0).mean()}
+    columns = {
+        "pairs": len(reference),
+        "annotations": int(asked.outcome.sum()),
+        "decided": (reference != 0).mean(),
+        "design_effect": asked.effect.mean(),
+    }
     return Protocol.part(comparison.aspect, reference={**columns, **with_sd("self_agreement", agreement)})
 
 
@@ -257,12 +286,34 @@ def _study_notes(comparison: Comparison) -> list[Note]:
     return [*notes, *noted(("pairs-without-people", silent_pairs, message), aspect=comparison.aspect)]
 
 
+def _savings(rows: Sequence[dict[str, Any]], gamma: float) -> Iterator[Note]:
+    """The rows that decide more pairs correctly than a fixed design with as many annotations, at their level: by more
+    than two standard errors of the replications, which share the data."""
+    for row in rows:
+        if row["null_error_sd"] is None or row["gain_sd"] is None:
+            continue
+        error = 2 / np.sqrt(row["replications"])
+        if row["gain"] > error * row["gain_sd"] and row["null_error"] - error * row["null_error_sd"] <= gamma:
+            message = (
+                f"{row['estimator']}, {row['stopping']}{label_of(row['aspect'])}: {row['correct']:.2f} correct with"
+                f" {row['share']:.0%} of the annotations, {row['gain']:.2f} more than a fixed design with as many"
+                f" (sd {row['gain_sd']:.2f} over {row['replications']} orders of these annotations)"
+            )
+            yield Note(rule="saving", message=message, aspect=row["aspect"])
+
+
 def _notes(estimators: Sequence[Estimator], rules: Sequence[Stopping], n_pairs: int) -> list[Note]:
     """What a reader must know before trusting the error rates."""
     gamma = rules[0].gamma
     budgets = dict.fromkeys(rule.budget for rule in rules if rule.budget is not None and rule.budget < n_pairs)
     return [
         *noted(
+            (
+                "of-this-data",
+                True,
+                "shares and correctness are those of these systems, items and people, not of the rule: the same rule"
+                " gives others elsewhere (plan forecasts them from a pilot)",
+            ),
             (
                 "repeated-looks",
                 any(rule.boundary == USUAL.boundary and not rule.deciding.anytime for rule in rules),

@@ -14,17 +14,26 @@ KINDS = 12
 """What one annotation can add: three human preferences times the metric's win, tie, loss or silence."""
 
 
-def annotation_order(available: NDArray[np.bool_], rng: np.random.Generator) -> Ints:
+def annotation_order(available: NDArray[np.bool_], units: NDArray[np.integer[Any]], rng: np.random.Generator) -> Ints:
     """A fresh random order of items for every pair, those that cannot be annotated last: (pairs, items) -> same shape.
 
-    Pairs that share their items are measurably worse: their errors then fall together.
+    Items that share a cluster, `units` (items,), take turns: none is annotated before every cluster had as many, since
+    annotations of one document say less. Pairs that share their items are measurably worse: their errors then fall
+    together.
 
-    >>> order = annotation_order(np.array([[True, False, True]]), np.random.default_rng(0))
+    >>> order = annotation_order(np.array([[True, False, True]]), np.arange(3), np.random.default_rng(0))
     >>> sorted(order[0, :2].tolist()), int(order[0, 2])
     ([0, 2], 1)
     """
     keys = np.where(available, rng.random(available.shape), 2.0)
-    return np.asarray(np.argsort(keys, axis=1, kind="stable"), dtype=np.int64)
+    order = np.argsort(keys, axis=1, kind="stable")
+    grouped = np.take_along_axis(order, np.argsort(units[order], axis=1, kind="stable"), axis=1)
+    place = np.arange(available.shape[1])
+    cluster = units[grouped]
+    begins = np.where(np.diff(cluster, axis=1, prepend=-1) != 0, place, 0)
+    turn = np.empty(available.shape)
+    np.put_along_axis(turn, grouped, place - np.maximum.accumulate(begins, axis=1), axis=1)
+    return np.asarray(np.argsort(np.where(available, turn + keys, np.inf), axis=1, kind="stable"), dtype=np.int64)
 
 
 def granted(wanted: Ints, left: NDArray[Any]) -> Ints:
@@ -43,6 +52,22 @@ def granted(wanted: Ints, left: NDArray[Any]) -> Ints:
     place = np.cumsum(wants, axis=-1) - 1
     short = np.minimum(wanted, np.where(wants, each + (place < rest), 0))
     return np.asarray(np.where(wanted.sum(axis=-1, keepdims=True) <= left, wanted, short))
+
+
+def evenly(total: NDArray[Any], available: Ints) -> Ints:
+    """The same number for every pair, as far as it has so many: total (...), available (..., pairs) -> (..., pairs).
+
+    >>> evenly(np.array([9, 100]), np.array([[1, 5, 5], [1, 5, 5]])).tolist()
+    [[1, 4, 4], [1, 5, 5]]
+    """
+    n = np.zeros(available.shape, dtype=np.int64)
+    while True:
+        has_more = available > n
+        left = (np.asarray(total) - n.sum(axis=-1))[..., np.newaxis]
+        each = left // np.maximum(has_more.sum(axis=-1, keepdims=True), 1)
+        if not (has_more & (each > 0)).any():
+            return np.asarray(n + (has_more & (np.cumsum(has_more, axis=-1) <= left)))
+        n += np.where(has_more, np.minimum(available - n, each), 0)
 
 
 def kinds_of(human: NDArray[np.int8], metric: NDArray[np.int8]) -> NDArray[np.int8]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.correction.estimator import Items
 from custodes.stats.decisions.outcome import error_types
-from custodes.stats.stopping.allocation import KINDS, counted, granted, tables
-from custodes.stats.stopping.rules import Rule, rule_on
+from custodes.stats.stopping.allocation import KINDS, counted, evenly, granted, tables
+from custodes.stats.stopping.rules import DECIDED, Rule, rule_on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,13 +21,15 @@ class Answers:
 
     `kinds` (replications, pairs, items) as in `allocation.kinds_of`; `available` (replications, pairs), how many of
     them exist; `metric` (replications, pairs, 3), the metric's own outcome over all items; `items`: which items are
-    annotated once each pair has so many (replications, pairs), for estimators that need them.
+    annotated once each pair has so many (replications, pairs), for estimators that need them, and for all where they
+    are `clustered`.
     """
 
     kinds: NDArray[np.int8]
     available: Ints
     metric: Ints
     items: Callable[[Ints], Items] | None = None
+    clustered: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,16 +68,40 @@ def replay(answers: Answers, rule: Rule, *, reference: NDArray[np.int8], truth: 
         n, left = n + given, left - given.sum(axis=1)
         judged = given > 0
         if judged.any():
-            items = answers.items(n) if answers.items and rule.estimator.needs_items else None
-            known = tables(counts[judged], answers.metric[judged])
-            decision[judged], is_open[judged], p[judged] = rule_on(
-                rule, known, look=look, last=last[judged], items=items, judged=judged
-            )
+            seen = _judge(answers, rule, counts, n, look=look, last=last, judged=judged)
+            decision[judged], is_open[judged], p[judged] = seen
         is_open &= (n < last) & (left > 0)[:, np.newaxis]
         correct = error_types(reference, decision)[..., 0]
         rounds.append((n.sum(axis=1), (decision != 0).mean(axis=1), correct, mean_kld(p, truth)))
     annotations, decided, correct, kld = (np.stack(column) for column in zip(*rounds, strict=True))
     return Replayed(n=n, decision=decision, annotations=annotations, decided=decided, correct=correct, kld=kld)
+
+
+def fixed(answers: Answers, rule: Rule, *, total: Ints) -> NDArray[np.int8]:
+    """Decisions without looking before the end: every pair gets the same number of annotations, `total` (replications,)
+    in all, in the same orders, and is judged once at the level of the rule: (replications, pairs).
+
+    Source: ours; the design that a sequential one is to be compared with.
+    """
+    from scipy.special import ndtri
+
+    n = evenly(total, answers.available)
+    counts, judged = counted(answers.kinds, np.zeros_like(n), n), n > 0
+    once = replace(rule, looks=(int(n.max(initial=0)),), bounds=(float(-ndtri(rule.gamma / 2)),), closings=())
+    once = replace(once, deciding=DECIDED)
+    decision = np.zeros(n.shape, dtype=np.int8)
+    decision[judged], *_ = _judge(answers, once, counts, n, look=0, last=n, judged=judged)
+    return decision
+
+
+def _judge(
+    answers: Answers, rule: Rule, counts: Ints, n: Ints, *, look: int, last: Ints, judged: NDArray[np.bool_]
+) -> tuple[NDArray[np.int8], NDArray[np.bool_], Floats]:
+    """What `rule_on` says of those judged, of `counts` (replications, pairs, 12) in the first `n` of each order."""
+    needed = rule.estimator.needs_items or answers.clustered
+    items = answers.items(n) if answers.items and needed else None
+    known = tables(counts[judged], answers.metric[judged])
+    return rule_on(rule, known, look=look, last=last[judged], items=items, judged=judged)
 
 
 def mean_kld(p: Floats, truth: Floats) -> Floats:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.correction.estimator import Counts, Estimator, Evidence, Items, decide
 from custodes.stats.stopping.betting import betting_interval, log_wealth
+from custodes.stats.stopping.dependence import design_effect, effective
 from custodes.stats.stopping.sequential import predictive_probability
 
 
@@ -18,10 +19,10 @@ from custodes.stats.stopping.sequential import predictive_probability
 class Look:
     """Tables (...) at a look: people's outcomes `human` (..., 3), how many annotations each will have at its `last`
     look, and what the estimator says. `gamma` is the level, `tail` what this look makes of it, `bound` the |z| that the
-    last look asks."""
+    last look asks. Annotations are counted by what they are worth where they share documents."""
 
-    human: Ints
-    last: Ints
+    human: Ints | Floats
+    last: Ints | Floats
     seen: Evidence
     gamma: float
     tail: float
@@ -74,16 +75,18 @@ def _is_equivalent(look: Look, deciding: Deciding, limit: float) -> NDArray[np.b
     return np.asarray((low > -limit) & (high < limit))
 
 
+DECIDED = Deciding(
+    name="decided",  # theta is beyond what the look asks
+    decide=lambda look: decide(look.seen.theta, gamma=2 * look.tail),
+    interval=lambda look: (look.seen.low, look.seen.high),
+    bound=lambda look: look.bound,
+    anytime=False,
+)
+
 STOPS: dict[str, Deciding | Closing] = {
     own.name: own
     for own in (
-        Deciding(
-            name="decided",  # theta is beyond what the look asks
-            decide=lambda look: decide(look.seen.theta, gamma=2 * look.tail),
-            interval=lambda look: (look.seen.low, look.seen.high),
-            bound=lambda look: look.bound,
-            anytime=False,
-        ),
+        DECIDED,
         Closing(name="futility", closes=_is_futile, needs_interval=False),
         Closing(name="equivalence", closes=_is_equivalent, needs_interval=True),
         Deciding(
@@ -118,21 +121,25 @@ class Rule:
 
 
 def rule_on(
-    rule: Rule, counts: Counts, *, look: int, last: Ints, items: Items | None, judged: NDArray[np.bool_]
+    rule: Rule, counts: Counts, *, look: int, last: Ints | Floats, items: Items | None, judged: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int8], NDArray[np.bool_], Floats]:
     """Judge tables at a look: decisions 1, 0 or -1, whether to go on asking, and outcome shares (..., 3), NaN for
     estimators of the margin alone.
 
     `last` (...) is how many annotations each will have at its last look. `items`: all that is annotated, for estimators
-    that need items, and which of their answers are `judged`.
+    that need items, and which of their answers are `judged`; for others, where items share clusters, it says what the
+    annotations are worth.
     """
     from scipy.special import ndtr
 
-    tail = float(ndtr(-rule.bounds[look]))
+    tail, own = float(ndtr(-rule.bounds[look])), rule.estimator
+    if items is not None and not own.needs_items:
+        effect = design_effect(items.human, units=items.units)[judged]
+        counts, last = effective(counts, effect, whole=own.uses_metric), last / effect
     here = Look(
         human=counts.human,
         last=last,
-        seen=_evidence(rule, counts, tail) if items is None else _estimated(rule, items).where(judged),
+        seen=_estimated(rule, items).where(judged) if items and own.needs_items else _evidence(rule, counts, tail),
         gamma=rule.gamma,
         tail=tail,
         bound=rule.bounds[-1],

@@ -1,0 +1,115 @@
+"""What a pilot leaves possible: against brute force from the prior, with ever more data, and the studies it begins."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from custodes.evaluate.protocol.stopping import Stopping
+from custodes.stats import ABSENT
+from custodes.stats.correction.estimator import Items
+from custodes.stats.correction.human import HUMAN
+from custodes.stats.stopping.pilot import _LIKELY, _SPREADS, _TAIL, _WIDE, continued, forecast, posterior_shares
+
+TRIANGLE = np.array([[0, 1], [0, 2], [1, 2]])
+
+
+def pilot_of(counts: np.ndarray) -> Items:
+    """So many answers of each pair, no item asked of two pairs."""
+    n = int(counts.sum())
+    human = np.full((len(counts), n), ABSENT, dtype=np.int8)
+    answers = np.repeat(np.tile([1, 0, -1], len(counts)), counts.ravel())
+    human[np.repeat(np.arange(len(counts)), counts.sum(axis=1)), np.arange(n)] = answers
+    return Items(human=human, systems=TRIANGLE, units=np.arange(n))
+
+
+def by_importance(counts: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:
+    """Posterior means (pairs, 3): draws from the prior, weighted by their likelihood."""
+    spreads = np.array(_SPREADS)
+
+    def effects(sign: int, centre: bool) -> np.ndarray:
+        of_system = rng.choice(spreads, size=(draws, 1))
+        of_pair = rng.choice(spreads, p=np.exp(-spreads / _LIKELY) / np.exp(-spreads / _LIKELY).sum(), size=(draws, 1))
+        systems = of_system * rng.standard_t(_TAIL, size=(draws, 3))
+        logits = systems[:, TRIANGLE[:, 0]] + sign * systems[:, TRIANGLE[:, 1]] + of_pair * rng.normal(size=(draws, 3))
+        return logits + centre * _WIDE * rng.standard_t(_TAIL, size=(draws, 1))
+
+    win, apart = (expit(effects(sign, centre)) for sign, centre in ((-1, False), (1, True)))
+    shares = np.stack([apart * win, 1 - apart, apart * (1 - win)], axis=-1)
+    height = (counts * np.log(np.maximum(shares, 1e-300))).sum(axis=(1, 2))
+    weight = np.exp(height - height.max())
+    return np.einsum("d,dpk->pk", weight / weight.sum(), shares)
+
+
+@pytest.mark.parametrize("counts", [[[6, 3, 1], [8, 1, 1], [4, 4, 2]], [[2, 6, 2], [5, 5, 0], [3, 5, 2]]])
+def test_it_is_the_posterior_of_its_prior(counts: list[list[int]]) -> None:
+    rng = np.random.default_rng(0)
+    found = posterior_shares(pilot_of(np.array(counts)), draws=4000, rng=rng).mean(axis=0)
+    # Laplace's approximation errs by a few points with ten annotations
+    np.testing.assert_allclose(found, by_importance(np.array(counts), 400_000, rng), atol=0.05)
+
+
+def test_many_annotations_speak_for_themselves() -> None:
+    counts = np.array([[500, 300, 200], [100, 800, 100], [300, 100, 600]])
+    drawn = posterior_shares(pilot_of(counts), draws=500, rng=np.random.default_rng(0))
+    np.testing.assert_allclose(drawn.mean(axis=0), counts / 1000, atol=0.02)
+    # a binomial share of .5 of 1,000 has an sd of .016
+    assert drawn.std(axis=0).max() < 0.025
+
+
+def test_a_pair_learns_from_the_others() -> None:
+    # A beats B, and B beats C, far from chance; what A does to C was hardly asked.
+    counts = np.array([[40, 0, 10], [1, 0, 0], [40, 0, 10]])
+    drawn = posterior_shares(pilot_of(counts), draws=2000, rng=np.random.default_rng(0))
+    margin = (drawn[..., 0] - drawn[..., 2]).mean(axis=0)
+    assert margin[1] > margin[0]
+    # alone one win says (2 - 1) / 4
+    assert margin[1] > 0.6
+
+
+def test_names_of_systems_do_not_matter() -> None:
+    counts = np.array([[6, 3, 1], [8, 1, 1], [4, 4, 2]])
+    swapped = counts[[2, 1, 0]][:, ::-1]  # systems 2, 1, 0: pairs (2, 1), (2, 0), (1, 0)
+    one = posterior_shares(pilot_of(counts), draws=4000, rng=np.random.default_rng(0)).mean(axis=0)
+    other = posterior_shares(pilot_of(swapped), draws=4000, rng=np.random.default_rng(1)).mean(axis=0)
+    np.testing.assert_allclose(one, other[[2, 1, 0]][:, ::-1], atol=0.02)
+
+
+def test_studies_begin_with_the_pilot() -> None:
+    rng = np.random.default_rng(0)
+    counts = np.array([[3, 1, 0], [0, 0, 0], [1, 1, 5]])
+    shares = rng.dirichlet([1, 1, 1], size=(300, 3))
+    made = continued(counts, shares, items=60, rng=rng)
+    human = made.kinds // 4
+    for pair, n in enumerate(counts.sum(axis=1)):
+        for kind in range(3):
+            assert ((human[:, pair, :n] == kind).sum(axis=1) == counts[pair, kind]).all()
+            rest = (human[:, pair, n:] == kind).mean(axis=1)
+            # sd of a share over 53 draws at most .07
+            assert np.abs(rest - shares[:, pair, kind]).max() < 0.35
+    # in any order: the one tie of the first pair is as often the first as the last
+    first = (human[:, 0, 0] == 1).mean()
+    assert first == pytest.approx(0.25, abs=0.09)
+    assert (made.kinds % 4 == 3).all()
+
+
+def test_a_clear_study_ends_where_it_must() -> None:
+    rng = np.random.default_rng(0)
+    answers = continued(np.array([[10, 0, 0]]), np.tile([1.0, 0.0, 0.0], (5, 1, 1)), items=40, rng=rng)
+    share, correct = forecast(answers, Stopping(looks=(10, 20, 40), boundary="pocock").rule(HUMAN, most=40, seed=0))
+    assert share.tolist() == [0.25] * 5
+    assert correct.tolist() == [1.0] * 5
+
+
+def test_pairs_that_share_their_items_say_less() -> None:
+    rng = np.random.default_rng(0)
+    first, second = np.triu_indices(8, 1)
+    scores = rng.normal(size=(8, 200))
+    together = np.sign(scores[first] - scores[second]).astype(np.int8)
+    strangers = np.stack([np.sign(rng.normal(size=200)) for _ in first]).astype(np.int8)
+    systems = np.stack([first, second], axis=1)
+    spread = []
+    for signs in (together, strangers):
+        drawn = posterior_shares(Items(human=signs, systems=systems, units=np.arange(200)), draws=400, rng=rng)
+        spread.append((drawn[..., 0] - drawn[..., 2]).std(axis=0).mean())
+    # Two signs of one item that share a system correlate by 1/3: 1 + 6/3 times the variance (shrunken by the prior)
+    assert spread[0] > 1.3 * spread[1]
