@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats
 
+SIGMAS = 4.0
+"""Monte Carlo errors between theta and a threshold that settle a decision."""
+
 
 class Counts(NamedTuple):
     """How often each preference was given, in the order win, tie, loss: `paired` (..., 3, 3) [human, metric] by both,
@@ -47,22 +50,26 @@ class Counts(NamedTuple):
         values = row.astype(np.float64)
         return cls(values[:9].reshape(3, 3), values[9:12], values[12:])
 
-    def distinct(self) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64], NDArray[np.bool_]]:
+    def distinct(self) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.int64], NDArray[np.bool_]]:
         """Every table once, so that equal ones get equal answers, and a swap of the systems the mirror image.
 
         Rows (k, 15) as for `of_row`, none another's mirror image, and which are their own (k,); of every table (n,) its
         place among them, and whether it is the mirror image of the row.
         """
         parts = (self.paired.reshape(-1, 9), *self.flat[1:])
-        tables, mirrors = (
-            np.concatenate([part[:, ::step] for part in parts], axis=1).astype(np.int64) for step in (1, -1)
-        )
+        tables, mirrors = (np.concatenate([part[:, ::step] for part in parts], axis=1) for step in (1, -1))
         differ = (tables != mirrors).argmax(axis=1)[:, np.newaxis]
         swapped = (np.take_along_axis(tables, differ, axis=1) < np.take_along_axis(mirrors, differ, axis=1))[:, 0]
         lower = np.where(swapped[:, np.newaxis], mirrors, tables)
         rows, first, where = np.unique(lower, axis=0, return_index=True, return_inverse=True)
         # NumPy 2.0 alone keeps a second axis
         return rows, (tables == mirrors).all(axis=1)[first], where.reshape(-1), swapped
+
+
+def stream_key(row: NDArray[Any]) -> tuple[int, ...]:
+    """Whole numbers that say which table (15,) it is: its counts, and the bits of effective ones."""
+    whole = row.astype(np.int64)
+    return tuple((whole if (whole == row).all() else row.astype(np.float64).view(np.uint64)).tolist())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +89,7 @@ class Estimate:
     `p`, `p_low`, `p_high` (..., 3) are win, tie and loss shares with their interval (NaN for estimators of the margin
     alone); `margin`, `margin_low`, `margin_high` (...) the same of p_win - p_loss; `theta` (...) the posterior or
     confidence probability that p_win > p_loss; `effective_draws` (...) what Monte Carlo draws are worth (NaN where
-    there are none).
+    there are none); `theta_error` the standard error that draws leave in theta, 0 where it is not asked how large.
     """
 
     p: Floats
@@ -93,6 +100,15 @@ class Estimate:
     margin_high: Floats
     theta: Floats
     effective_draws: Floats
+    theta_error: Floats = field(default_factory=lambda: np.zeros(()))
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "theta_error", np.broadcast_to(self.theta_error, np.shape(self.theta)))
+
+    def at_threshold(self, *, gamma: float) -> NDArray[np.bool_]:
+        """Whether other random numbers might decide otherwise: theta (...) lies within four of its errors from gamma/2
+        or 1 - gamma/2."""
+        return np.asarray(threshold_distance(self.theta, gamma=gamma) < SIGMAS * self.theta_error)
 
     @classmethod
     def of_margin(cls, margin: Floats, low: Floats, high: Floats, theta: Floats) -> Estimate:
@@ -205,3 +221,9 @@ def decide(theta: NDArray[Any], *, gamma: float) -> NDArray[np.int8]:
     """
     theta = np.asarray(theta, dtype=np.float64)
     return (theta > 1 - gamma / 2).astype(np.int8) - (theta < gamma / 2).astype(np.int8)
+
+
+def threshold_distance(theta: NDArray[Any], *, gamma: float) -> Floats:
+    """How far theta (...) is from the nearer of gamma/2 and 1 - gamma/2."""
+    theta = np.asarray(theta, dtype=np.float64)
+    return np.asarray(np.minimum(np.abs(theta - gamma / 2), np.abs(theta - (1 - gamma / 2))))
