@@ -15,6 +15,7 @@ from custodes.stats.correction.mixture.tempering import tempered
 _FIRST = 4096
 _CHUNK = 131_072  # draws at once: nine floats each, and about as much again for temporaries
 _ENOUGH = 1000  # effective draws below which no interval is trusted
+_MANY = 50_000  # effective draws, more than populations give
 _POOR = 0.5  # share of effective draws below which the proposal is adapted
 _FEW_CELLS = 129**2  # of the finite sum, which then takes no longer than the first draws
 _MOST_CELLS = 1001**2  # a hundred megabytes
@@ -37,9 +38,10 @@ def mixture_posterior(
     With few metric-only items, a whole number, theta is a finite sum without Monte Carlo error. Else draws are
     independent and weighted; they go on until the error of theta is at most `precision` (None: never enough) or, given
     `gamma`, theta is four errors away from both gamma / 2 and 1 - gamma / 2, and until 1000 effective draws, or
-    `max_draws` (4096 at least). Where the finite sum is cheaper than the draws that are missing, it takes over; a table
-    that has fewer than 1000 effective draws then goes to `tempered`. Swapping the two systems gives the mirror image
-    exactly; equal tables get equal results, which depend on the seed and not on the other tables of the call.
+    `max_draws` (4096 at least). Where the finite sum is cheaper than the draws that are missing, it takes over; what is
+    still open after draws of little weight goes to `tempered`, and the smaller error is taken. Swapping the two systems
+    gives the mirror image exactly; equal tables get equal results, which depend on the seed (but for a sum) and not on
+    the other tables of the call.
 
     >>> posterior = mixture_posterior(
     ...     Counts(np.array([[30, 5, 5], [5, 15, 5], [4, 6, 25]]), np.array([400, 200, 400]), np.zeros(3)),
@@ -100,7 +102,8 @@ def _posterior(
         wanted = int(sample.size * min(max(1.05 * needed / sample.size, 1.25), 8.0))
         sample.extend(min(wanted, max_draws) - sample.size)
     posterior = sample.posterior(confidence=confidence)
-    if sample.effective >= _ENOUGH:
+    # populations are worth no more than that
+    if needed <= sample.size or sample.effective > _MANY:
         return posterior
     populations = tempered(counts, rng=rng, confidence=confidence, precision=precision, gamma=gamma)
     return populations if populations.theta_error < posterior.theta_error else posterior

@@ -23,7 +23,7 @@ from custodes.stats.correction.mixture.proposal import Proposal, plain_proposal
 
 _POPULATIONS, _SIZE = 16, 256
 _KEPT_WEIGHT = 0.6  # share of effective draws that a step of t may leave
-_STEP_MOVES, _LAST_MOVES = 4, 40
+_STEP_MOVES, _LAST_MOVES = 16, 40
 _ROUND, _THIN, _MOST_ROUNDS = 20, 4, 8
 _MIXED = 1.01  # R-hat up to which populations agree
 
@@ -46,29 +46,30 @@ def tempered(
         walkers.move(_STEP_MOVES)
     walkers.move(_LAST_MOVES)
     kept: list[Floats] = []
-    mu_sum = np.zeros((3, 3))
+    mu_sum = np.zeros((3, 3, _POPULATIONS))
+    # What populations say counts by the evidence that each met: the mean of all then has no bias from resampling.
+    shares = np.exp(walkers.log_evidence - walkers.log_evidence.max())
+    shares /= shares.sum()
     for _ in range(_MOST_ROUNDS):
         for _ in range(_ROUND):
             walkers.move(_THIN)
             kept.append(walkers.p)
             mu_sum += walkers.mixture_matrix()
         p = np.stack(kept)  # (draws, 3, populations, size)
-        better = p[:, 0] > p[:, 2]
-        r_hat, _ = _agreement(p[:, 0] - p[:, 2])
-        error = _error(better.astype(np.float64))
-        theta = float(better.mean())
+        theta, error = _pooled((p[:, 0] > p[:, 2]).mean(axis=(0, 2)), shares)
+        r_hat, effective = _agreement(p[:, 0] - p[:, 2])
         if r_hat <= _MIXED and (
             (precision is not None and error <= precision)
             or (gamma is not None and threshold_distance(np.asarray(theta), gamma=gamma) > SIGMAS * error)
         ):
             break
-    r_hat, effective = _agreement(p[:, 0] - p[:, 2])
     if r_hat > _MIXED:
         error *= np.sqrt(_POPULATIONS)
+    effective *= float(1 / (shares @ shares)) / _POPULATIONS
     return summarise(
         np.moveaxis(p, 1, 0).reshape(3, -1),
-        mu_sum / len(kept),
-        np.ones(better.size),
+        np.tensordot(mu_sum, shares, axes=1) / len(kept),
+        np.broadcast_to(shares[:, np.newaxis], p[:, 0].shape).ravel() / p[:, 0, 0].size,
         confidence=confidence,
         # a draw never seen is not impossible
         theta_error=float(np.hypot(error, 1 / effective)),
@@ -78,9 +79,14 @@ def tempered(
     )
 
 
-def _error(values: Floats) -> float:
-    """Standard error of the mean of values (draws, populations, size) from the spread of populations."""
-    return float(values.mean(axis=(0, 2)).std(ddof=1) / np.sqrt(values.shape[1]))
+def _pooled(values: Floats, shares: Floats) -> tuple[float, float]:
+    """The mean of values of populations (k,) with shares (k,) and its standard error, by the spread of populations.
+
+    With so few, four errors of a normal law are about 5.6 of Student's; the error is as much larger.
+    """
+    mean = float(shares @ values)
+    spread = shares * (values - mean)
+    return mean, 1.4 * float(np.sqrt(spread @ spread * len(values) / (len(values) - 1)))
 
 
 def _agreement(values: Floats) -> tuple[float, float]:
@@ -97,7 +103,8 @@ def _agreement(values: Floats) -> tuple[float, float]:
 @dataclass(kw_only=True)
 class _Walkers:
     """Draws as log odds: `at` (4, 3, populations, size) holds log shares of q and of nu[., r], `log_weights` what the
-    posterior has over the proposal there, `p` (3, ...) people's shares."""
+    posterior has over the proposal there, `p` (3, ...) people's shares; `log_evidence` (populations,) of the weights.
+    """
 
     proposal: Proposal
     shapes: Floats  # (4, 3) of the Dirichlets
@@ -106,6 +113,7 @@ class _Walkers:
     pi: Floats
     p: Floats
     log_weights: Floats
+    log_evidence: Floats
     t: float = 0.0
 
     @classmethod
@@ -114,7 +122,16 @@ class _Walkers:
         shapes = np.concatenate([proposal.margins, proposal.cells[0].T])
         at = _dirichlet_logs(shapes, (_POPULATIONS, _SIZE), rng)
         nothing = np.zeros(())
-        made = cls(proposal=proposal, shapes=shapes, rng=rng, at=at, pi=nothing, p=nothing, log_weights=nothing)
+        made = cls(
+            proposal=proposal,
+            shapes=shapes,
+            rng=rng,
+            at=at,
+            pi=nothing,
+            p=nothing,
+            log_weights=nothing,
+            log_evidence=np.zeros(_POPULATIONS),
+        )
         made.pi, made.p, made.log_weights = made._weighed(at)
         return made
 
@@ -129,6 +146,7 @@ class _Walkers:
             high = max(low, 1e-9)
         self.t = min(1.0, self.t + high)
         weights = np.exp(high * log_weights)
+        self.log_evidence = self.log_evidence + np.log(weights.mean(axis=1)) + high * self.log_weights.max(axis=1)
         cumulative = weights.cumsum(axis=1) / weights.sum(axis=1, keepdims=True)
         at = (np.arange(_SIZE) + self.rng.random((_POPULATIONS, 1))) / _SIZE
         picked = np.stack([np.searchsorted(own, u) for own, u in zip(cumulative, at, strict=True)])
@@ -161,8 +179,8 @@ class _Walkers:
                 self._offer(own, _normalised(here + chosen * (length * step + noise)))
 
     def mixture_matrix(self) -> Floats:
-        """The mean of mu (3, 3), [metric, human]."""
-        return np.asarray((self.pi / np.maximum(self.p, 1e-300)[:, np.newaxis]).mean(axis=(2, 3)).T)
+        """The mean of mu in each population: (3, 3, populations), [metric, human]."""
+        return np.asarray((self.pi / np.maximum(self.p, 1e-300)[:, np.newaxis]).mean(axis=3).swapaxes(0, 1))
 
     def _refresh(self) -> None:
         block = int(self.rng.integers(4))
