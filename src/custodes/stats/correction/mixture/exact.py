@@ -55,19 +55,25 @@ def mixture_posterior(
     seed = rng.integers(2**32, size=4).tolist()
     rows, even, where, swapped = counts.distinct()
     assert (rows >= 0).all()
+    alone = np.asarray(rows[:, 9:12].sum(axis=1) == 0)
+    # without metric-only items, all tables at once
+    closed = iter(_closed(rows[alone].astype(np.float64), confidence=confidence))
     posteriors = []
-    for row, is_mirror in zip(rows, even, strict=True):
-        # A stream that depends on the table and not on its place keeps results equal in any order or chunk.
-        stream = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=stream_key(row))))
-        # theta of a mirror image is known to be 1/2, so no draws are spent on its precision
-        posterior = _posterior(
-            Counts.of_row(row),
-            stream,
-            confidence=confidence,
-            precision=np.inf if is_mirror else precision,
-            gamma=gamma,
-            max_draws=max_draws,
-        )
+    for row, is_mirror, is_closed in zip(rows, even, alone, strict=True):
+        if is_closed:
+            posterior = next(closed)
+        else:
+            # A stream that depends on the table and not on its place keeps results equal in any order or chunk.
+            stream = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=stream_key(row))))
+            # theta of a mirror image is known to be 1/2, so no draws are spent on its precision
+            posterior = _posterior(
+                Counts.of_row(row),
+                stream,
+                confidence=confidence,
+                precision=np.inf if is_mirror else precision,
+                gamma=gamma,
+                max_draws=max_draws,
+            )
         posteriors.append(posterior.mirrored() if is_mirror else posterior)
     pairs = zip(where.tolist(), swapped.tolist(), strict=True)
     return stack([posteriors[k].swapped() if swap else posteriors[k] for k, swap in pairs], counts.shape)
@@ -82,9 +88,7 @@ def _posterior(
     gamma: float | None,
     max_draws: int,
 ) -> MixturePosterior:
-    """The posterior of one table, by the first method that serves."""
-    if not counts.metric_only.any():
-        return _closed(counts, confidence=confidence)
+    """The posterior of one table with metric-only items, by the first method that serves."""
     cells = (counts.metric_only.sum() + 1) ** 2
     summable = cells <= _MOST_CELLS and bool((counts.metric_only == np.rint(counts.metric_only)).all())
     if summable and cells <= _FEW_CELLS and (exact := summed(counts, rng=rng, confidence=confidence)):
@@ -109,16 +113,21 @@ def _posterior(
     return populations if populations.theta_error < posterior.theta_error else posterior
 
 
-def _closed(counts: Counts, *, confidence: float) -> MixturePosterior:
-    """Without metric-only items p and mu are independent Dirichlets."""
-    mu = (counts.paired + 1) / (counts.paired.sum(axis=1, keepdims=True) + 3)
-    return MixturePosterior(
-        **vars(human_posterior(counts.human, confidence=confidence)),
-        mu_mean=mu.T,
-        largest_weight=np.zeros(()),
-        r_hat=np.asarray(np.nan),
-        method=np.asarray("closed"),
-    )
+def _closed(rows: Floats, *, confidence: float) -> list[MixturePosterior]:
+    """Of tables (k, 15) without metric-only items: p and mu are independent Dirichlets."""
+    paired = rows[:, :9].reshape(-1, 3, 3)
+    people = human_posterior(paired.sum(axis=2) + rows[:, 12:], confidence=confidence)
+    mu = (paired + 1) / (paired.sum(axis=2, keepdims=True) + 3)
+    return [
+        MixturePosterior(
+            **{name: np.asarray(values[k]) for name, values in vars(people).items()},
+            mu_mean=mu[k].T,
+            largest_weight=np.zeros(()),
+            r_hat=np.asarray(np.nan),
+            method=np.asarray("closed"),
+        )
+        for k in range(len(rows))
+    ]
 
 
 class Sample:
