@@ -20,8 +20,8 @@ import jax
 import numpy as np
 
 from custodes.stats.correction.estimator import Counts
+from custodes.stats.correction.mixture.chains import effective_sample_size
 from custodes.stats.correction.mixture.exact import Sample, mixture_posterior
-from custodes.stats.correction.mixture.gibbs import effective_sample_size
 from custodes.stats.correction.mixture.nuts import sampler
 
 NONE = [0, 0, 0]

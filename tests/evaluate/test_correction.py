@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import polars as pl
@@ -213,6 +214,47 @@ def test_few_effective_draws_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ESTIMATORS, "mixture", replace(ESTIMATORS["mixture"], estimate=sampled))
     notes = correction(simulated()).notes
     assert [(note.rule, note.count) for note in notes] == [("counts-without-clusters", 0), ("few-draws", 3)]
+
+
+def test_what_other_random_numbers_might_decide_is_undecided_and_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def sampled(counts: Counts, **options: float) -> Estimate:
+        answer = ESTIMATORS["human"].estimate(counts, **options)
+        # (pairs, metrics): four errors of .001 reach .971 to .979, and .021 to .029
+        theta = np.array([[0.976, 0.98], [0.0249, 0.02], [0.974, 0.5]])
+        return replace(answer, theta=theta, theta_error=np.full((3, 2), 0.001))
+
+    monkeypatch.setitem(ESTIMATORS, "mixture", replace(ESTIMATORS["mixture"], estimate=sampled))
+    result = correction(simulated(n=29))
+    rows = result.pairs.filter(pl.col("estimator") == "mixture").sort("metric", "system_a", "system_b")
+    assert rows["decision"].to_list() == ["=", "=", "=", "+", "-", "="]
+    near, few = "at the threshold; few annotations", "few annotations"
+    assert rows["note"].to_list() == [near, near, near, few, few, few]
+    notes = [note for note in result.notes if note.rule == "at-the-threshold"]
+    assert [note.count for note in notes] == [3]
+    assert "0.025 or 0.975" in notes[0].message
+    # no edge of the ranking graph hangs on a marked pair
+    edges = result.edges.filter(pl.col("estimator") == "mixture")
+    assert set(edges["metric"]) == {"m1"}
+    many = correction(simulated(n=30)).pairs.filter(pl.col("estimator") == "mixture")["note"]
+    assert sorted(many) == ["", "", "", *["at the threshold"] * 3]
+
+
+def test_no_unmarked_decision_hangs_on_the_seed() -> None:
+    rng = np.random.default_rng(3)
+    p = rng.dirichlet([3, 2, 2], size=10)
+    pairs = list(combinations("ABCDE", 2))
+    made = PairCounts(
+        metrics=("m0",),
+        system_a=tuple(a for a, _ in pairs),
+        system_b=tuple(b for _, b in pairs),
+        paired=np.stack([rng.multinomial(30, (own[:, None] * CHANNEL).ravel()) for own in p]).reshape(10, 1, 3, 3),
+        metric_only=np.stack([rng.multinomial(70, own @ CHANNEL) for own in p])[:, np.newaxis],
+        human_only=np.zeros((10, 1, 3), dtype=int),
+    )
+    answers = [correction(made, rng=seed).pairs.filter(pl.col("estimator") == "mixture") for seed in range(6)]
+    assert len({tuple(rows["decision"]) for rows in answers}) == 1
+    assert len({tuple(rows["theta"]) for rows in answers}) == 1  # a finite sum
+    assert set(answers[0]["note"]) == {""}
 
 
 def test_pooled_says_when_it_cannot_answer() -> None:

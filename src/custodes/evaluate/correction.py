@@ -40,6 +40,9 @@ FEW_ANNOTATIONS = 30
 FEW_DRAWS = 1000
 """With fewer effective draws no Monte Carlo interval is to be trusted."""
 
+AT_THRESHOLD = "at the threshold"
+"""The note of a pair whose decision the random numbers of the draws might change; it is undecided."""
+
 SIGNS = {"+": ">", "=": "=", "-": "<"}
 
 CORRECTED = "margin: share of wins minus share of losses of the first system; n: annotations; theta: P(margin > 0)"
@@ -101,7 +104,7 @@ class Correction(Result):
         share("p_loss", "of losses", "B better", interval=True),
         score("margin", "p_win − p_loss, from −1 to 1", interval=True),
         probability("theta", "probability that p_win > p_loss", "P(A ahead)"),
-        label("decision", "`+` where theta > 1 − gamma/2, `-` where theta < gamma/2, else `=`"),
+        label("decision", "`+` where theta > 1 − gamma/2, `-` where theta < gamma/2, else `=`; `=` at the threshold"),
         score(
             "design_effect",
             "variance of the estimate by clusters over that by items, at least 1; counts were divided by it, and by a"
@@ -111,7 +114,11 @@ class Correction(Result):
         ),
         score("effective_draws", "what the Monte Carlo draws are worth; null where there are none"),
         flag("equivalent", "the margin's interval lies within ± `--equivalence`; null unless asked"),
-        label("note", "empty, `few annotations`, `never annotated`, or `never rated by the metric`"),
+        label(
+            "note",
+            "empty, or of `at the threshold` (other random numbers might decide otherwise), `few annotations`,"
+            " `never annotated`, `never rated by the metric`",
+        ),
         view=_side_by_side,
     )
     edges: pl.DataFrame = table(
@@ -225,10 +232,12 @@ def _answer(part: Counted, rng: np.random.Generator, *, rule: _Rule) -> tuple[di
 
     def beside(name: str) -> NDArray[Any]:
         """(metrics, pairs, estimators, ...): what is to be compared lies side by side."""
-        made = [(own, getattr(estimate, name)) for own, estimate in estimates.items()]
+        return aligned(getattr(estimate, name) for estimate in estimates.values())
+
+    def aligned(values: Iterable[NDArray[Any]]) -> NDArray[Any]:
         of_metrics = (
-            np.broadcast_to(values, (len(counts.metrics), *values.shape)) if own.needs_items else values.swapaxes(0, 1)
-            for own, values in made
+            np.broadcast_to(made, (len(counts.metrics), *made.shape)) if own.needs_items else made.swapaxes(0, 1)
+            for own, made in zip(estimates, values, strict=True)
         )
         return np.stack(list(of_metrics), axis=2)
 
@@ -236,7 +245,8 @@ def _answer(part: Counted, rng: np.random.Generator, *, rule: _Rule) -> tuple[di
     effect = np.stack([(effects[own].effect if own in effects else unknown).T for own in estimates], axis=2)
     low, high, limit = beside("margin_low"), beside("margin_high"), rule.equivalence
     theta = beside("theta")
-    decided = decide(theta, gamma=rule.gamma)
+    unclear = aligned(estimate.at_threshold(gamma=rule.gamma) for estimate in estimates.values())
+    decided = np.where(unclear, 0, decide(theta, gamma=rule.gamma))
     metric, pair, estimator = np.indices(decided.shape).reshape(3, -1)
     people, annotated = np.array([own.uses_people for own in estimates])[estimator], counts.human.sum(axis=1)[pair]
     judged = counts.metric.sum(axis=2)[pair, metric]
@@ -274,11 +284,11 @@ def _answer(part: Counted, rng: np.random.Generator, *, rule: _Rule) -> tuple[di
             "design_effect": np.where(np.isfinite(effect), effect, np.nan),
             "effective_draws": beside("effective_draws"),
             "equivalent": None if limit is None else (low > -limit) & (high < limit),
-            "note": np.select(list(marks.values()), list(marks), ""),
+            "note": _noted(unclear.ravel(), np.select(list(marks.values()), list(marks), "")),
         },
         edges=dict(zip(("metric", "estimator", "winner", "loser"), zip(*edges, strict=True), strict=False)),
     )
-    remarks = [*_annotation_remarks(part), *_estimate_remarks(estimates, label_of(part.aspect))]
+    remarks = [*_annotation_remarks(part), *_estimate_remarks(estimates, label_of(part.aspect), gamma=rule.gamma)]
     notes = [Note(**vars(remark), aspect=part.aspect) for remark in remarks]
     notes = [*cluster_notes(part, margin_effects(part)[0]), *notes]
     return tables, [*part.notes, *notes, *cycle_notes(part.aspect, cyclic)]
@@ -304,7 +314,12 @@ def _annotation_remarks(part: Counted) -> Iterator[Remark]:
         yield Remark("no-overlap", f"no item shared with people, so nothing to correct by: {listed(alone)}", len(alone))
 
 
-def _estimate_remarks(estimates: Mapping[Estimator, Estimate], where: str) -> Iterator[Remark]:
+def _noted(unclear: NDArray[np.bool_], notes: NDArray[np.str_]) -> NDArray[np.str_]:
+    """Every row's note, with what is at the threshold before it."""
+    return np.where(unclear, np.where(notes == "", AT_THRESHOLD, np.strings.add(f"{AT_THRESHOLD}; ", notes)), notes)
+
+
+def _estimate_remarks(estimates: Mapping[Estimator, Estimate], where: str, *, gamma: float) -> Iterator[Remark]:
     for own, estimate in estimates.items():
         yield from own.remarks(estimate, where)
         if low := int((estimate.effective_draws < FEW_DRAWS).sum()):
@@ -313,3 +328,10 @@ def _estimate_remarks(estimates: Mapping[Estimator, Estimate], where: str) -> It
                 " read their intervals with care"
             )
             yield Remark("few-draws", message, low)
+        if close := int(estimate.at_threshold(gamma=gamma).sum()):
+            message = (
+                f"{own.name}: theta of {close} of {estimate.theta.size} tables is within four Monte Carlo errors of"
+                f" {number(gamma / 2, 3)} or {number(1 - gamma / 2, 3)}{where}, where other random numbers might decide"
+                f" otherwise: `=`, marked `{AT_THRESHOLD}`"
+            )
+            yield Remark("at-the-threshold", message, close)

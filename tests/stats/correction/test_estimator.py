@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from custodes.stats.correction.estimator import Counts, Estimate, Estimator, Evidence, decide
+from custodes.stats.correction.estimator import Counts, Estimate, Estimator, Evidence, decide, stream_key
 
 TABLES = hnp.arrays(np.int64, st.tuples(st.integers(1, 6), st.just(15)), elements=st.integers(0, 3))
 
@@ -131,3 +133,21 @@ def test_quick_evidence_resolves_no_more_either():
     some = closed.where(np.array([True, False, True]))
     assert some.theta.tolist() == [0, 1]
     assert some.p.shape == (2, 3)
+
+
+def test_four_errors_from_a_threshold_decide():
+    theta = np.array([0.976, 0.980, 0.974, 0.0249, 0.020, 0.5])
+    made = Estimate.of_margin(*np.zeros((3, 6)), theta)
+    assert not made.at_threshold(gamma=0.05).any()  # no draws, no error
+    assert made.theta_error.shape == (6,)
+    drawn = replace(made, theta_error=np.full(6, 0.001))
+    assert drawn.at_threshold(gamma=0.05).tolist() == [True, False, True, True, False, False]
+    mirror = replace(drawn, theta=1 - theta)
+    assert mirror.at_threshold(gamma=0.05).tolist() == drawn.at_threshold(gamma=0.05).tolist()
+
+
+def test_the_key_of_a_table_is_its_content():
+    whole, effective = np.arange(15), np.arange(15) / 1.7
+    assert stream_key(whole) == stream_key(whole.astype(float)) == tuple(range(15))
+    assert stream_key(effective) != stream_key(np.nextafter(effective, 99))
+    assert all(isinstance(own, int) for own in stream_key(effective))

@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from custodes.stats.arrays import Floats
 from custodes.stats.ratios import ratio
 
+SIGMAS = 4.0
+"""Monte Carlo errors between theta and a threshold that settle a decision."""
+
 
 class Counts(NamedTuple):
     """How often each preference was given, in the order win, tie, loss: `paired` (..., 3, 3) [human, metric] by both,
@@ -107,7 +110,7 @@ class Estimate:
     `p`, `p_low`, `p_high` (..., 3) are win, tie and loss shares with their interval (NaN for estimators of the margin
     alone); `margin`, `margin_low`, `margin_high` (...) the same of p_win - p_loss; `theta` (...) the posterior or
     confidence probability that p_win > p_loss; `effective_draws` (...) what Monte Carlo draws are worth (NaN where
-    there are none).
+    there are none); `theta_error` the standard error that draws leave in theta, 0 where it is not asked how large.
     """
 
     p: Floats
@@ -118,6 +121,15 @@ class Estimate:
     margin_high: Floats
     theta: Floats
     effective_draws: Floats
+    theta_error: Floats = field(default_factory=lambda: np.zeros(()))
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "theta_error", np.broadcast_to(self.theta_error, np.shape(self.theta)))
+
+    def at_threshold(self, *, gamma: float) -> NDArray[np.bool_]:
+        """Whether other random numbers might decide otherwise: theta (...) lies within four of its errors from gamma/2
+        or 1 - gamma/2."""
+        return np.asarray(threshold_distance(self.theta, gamma=gamma) < SIGMAS * self.theta_error)
 
     @classmethod
     def of_margin(cls, margin: Floats, low: Floats, high: Floats, theta: Floats) -> Estimate:
@@ -232,3 +244,9 @@ def decide(theta: NDArray[Any], *, gamma: float) -> NDArray[np.int8]:
     """
     theta = np.asarray(theta, dtype=np.float64)
     return (theta > 1 - gamma / 2).astype(np.int8) - (theta < gamma / 2).astype(np.int8)
+
+
+def threshold_distance(theta: NDArray[Any], *, gamma: float) -> Floats:
+    """How far theta (...) is from the nearer of gamma/2 and 1 - gamma/2."""
+    theta = np.asarray(theta, dtype=np.float64)
+    return np.asarray(np.minimum(np.abs(theta - gamma / 2), np.abs(theta - (1 - gamma / 2))))

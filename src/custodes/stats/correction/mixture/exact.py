@@ -1,4 +1,4 @@
-"""The posterior of the mixture model by independent weighted draws, as many as a decision needs."""
+"""The posterior of the mixture model: a finite sum, or as many independent weighted draws as a decision needs."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import numpy as np
 
 from custodes.stats.arrays import Floats
 from custodes.stats.correction.dirichlet import human_posterior
-from custodes.stats.correction.estimator import Counts, stream_key
-from custodes.stats.correction.mixture.gibbs import gibbs_chains
+from custodes.stats.correction.estimator import SIGMAS, Counts, stream_key, threshold_distance
+from custodes.stats.correction.mixture.finite_sum import summed
 from custodes.stats.correction.mixture.posterior import MixturePosterior, stack, summarise
 from custodes.stats.correction.mixture.proposal import Proposal, adapted_proposal, plain_proposal
+from custodes.stats.correction.mixture.tempering import tempered
 
 _FIRST = 4096
 _CHUNK = 131_072  # draws at once: nine floats each, and about as much again for temporaries
 _ENOUGH = 1000  # effective draws below which no interval is trusted
+_MANY = 50_000  # effective draws, more than populations give
 _POOR = 0.5  # share of effective draws below which the proposal is adapted
-_SIGMAS = 4.0  # Monte Carlo errors between theta and a threshold that settle the decision
-_CHAINS, _WARMUP, _SWEEPS = 128, 500, 2000
+_FEW_CELLS = 129**2  # of the finite sum, which then takes no longer than the first draws
+_MOST_CELLS = 1001**2  # a hundred megabytes
+_DRAWS_A_CELL = 1.0  # in the same time
 
 
 def mixture_posterior(
@@ -24,18 +27,21 @@ def mixture_posterior(
     *,
     rng: np.random.Generator,
     confidence: float,
-    precision: float,
+    precision: float | None,
     gamma: float | None,
     max_draws: int,
 ) -> MixturePosterior:
-    """Posterior of the mixture model, of tables (...).
+    """Posterior of the mixture model, of tables (...), of whole or effective counts.
 
-    An item with both ratings belongs to `paired` alone. Draws are independent and weighted; they go on until the Monte
-    Carlo error of theta is at most `precision` or, given `gamma`, theta is four errors away from both gamma / 2 and
-    1 - gamma / 2, and until 1000 effective draws, or `max_draws` (4096 at least). A table that has fewer then goes to
-    Gibbs sampling. Without metric-only items everything is in closed form, and `effective_draws` NaN, as `r_hat` is
-    without chains; nothing else is: without ratings the prior is returned. Swapping the two systems gives the mirror
-    image exactly; equal tables get equal results, which depend on the seed and not on the other tables of the call.
+    An item with both ratings belongs to `paired` alone. Without metric-only items everything is in closed form, and
+    `effective_draws` NaN, as `r_hat` is without populations; nothing else is: without ratings the prior is returned.
+    With few metric-only items, a whole number, theta is a finite sum without Monte Carlo error. Else draws are
+    independent and weighted; they go on until the error of theta is at most `precision` (None: never enough) or, given
+    `gamma`, theta is four errors away from both gamma / 2 and 1 - gamma / 2, and until 1000 effective draws, or
+    `max_draws` (4096 at least). Where the finite sum is cheaper than the draws that are missing, it takes over; what is
+    still open after draws of little weight goes to `tempered`, and the smaller error is taken. Swapping the two systems
+    gives the mirror image exactly; equal tables get equal results, which depend on the seed (but for a sum) and not on
+    the other tables of the call.
 
     >>> posterior = mixture_posterior(
     ...     Counts(np.array([[30, 5, 5], [5, 15, 5], [4, 6, 25]]), np.array([400, 200, 400]), np.zeros(3)),
@@ -44,24 +50,30 @@ def mixture_posterior(
     >>> bool(0.65 < posterior.theta < 0.7), posterior.method.item()
     (True, 'exact')
 
-    Source: Deriu et al. 2023, Section 3.3 and Algorithm 1 (posterior and theta); the sampler is ours.
+    Source: Deriu et al. 2023, Section 3.3 and Algorithm 1 (posterior and theta); the computation is ours.
     """
     seed = rng.integers(2**32, size=4).tolist()
     rows, even, where, swapped = counts.distinct()
     assert (rows >= 0).all()
+    alone = np.asarray(rows[:, 9:12].sum(axis=1) == 0)
+    # without metric-only items, all tables at once
+    closed = iter(_closed(rows[alone].astype(np.float64), confidence=confidence))
     posteriors = []
-    for row, is_mirror in zip(rows, even, strict=True):
-        # A stream that depends on the table and not on its place keeps results equal in any order or chunk.
-        stream = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=stream_key(row))))
-        # theta of a mirror image is known to be 1/2, so no draws are spent on its precision
-        posterior = _posterior(
-            Counts.of_row(row),
-            stream,
-            confidence=confidence,
-            precision=np.inf if is_mirror else precision,
-            gamma=gamma,
-            max_draws=max_draws,
-        )
+    for row, is_mirror, is_closed in zip(rows, even, alone, strict=True):
+        if is_closed:
+            posterior = next(closed)
+        else:
+            # A stream that depends on the table and not on its place keeps results equal in any order or chunk.
+            stream = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=stream_key(row))))
+            # theta of a mirror image is known to be 1/2, so no draws are spent on its precision
+            posterior = _posterior(
+                Counts.of_row(row),
+                stream,
+                confidence=confidence,
+                precision=np.inf if is_mirror else precision,
+                gamma=gamma,
+                max_draws=max_draws,
+            )
         posteriors.append(posterior.mirrored() if is_mirror else posterior)
     pairs = zip(where.tolist(), swapped.tolist(), strict=True)
     return stack([posteriors[k].swapped() if swap else posteriors[k] for k, swap in pairs], counts.shape)
@@ -72,40 +84,50 @@ def _posterior(
     rng: np.random.Generator,
     *,
     confidence: float,
-    precision: float,
+    precision: float | None,
     gamma: float | None,
     max_draws: int,
 ) -> MixturePosterior:
-    """The posterior of one table, by the first method that serves."""
-    if not counts.metric_only.any():
-        return _closed(counts, confidence=confidence)
+    """The posterior of one table with metric-only items, by the first method that serves."""
+    cells = (counts.metric_only.sum() + 1) ** 2
+    summable = cells <= _MOST_CELLS and bool((counts.metric_only == np.rint(counts.metric_only)).all())
+    if summable and cells <= _FEW_CELLS and (exact := summed(counts, rng=rng, confidence=confidence)):
+        return exact
     sample = Sample(counts, rng)
-    # hopeless where even four times the draws allowed would be too few
-    while sample.size * _ENOUGH / sample.effective <= 4 * max_draws:
-        wanted = sample.wanted(precision=precision, gamma=gamma)
-        if wanted <= sample.size or sample.size >= max_draws:
+    while (needed := sample.needed(precision=precision, gamma=gamma)) > sample.size:
+        if summable and needed - sample.size > _DRAWS_A_CELL * cells:
+            if exact := summed(counts, rng=rng, confidence=confidence):
+                return exact
+            summable = False
+        # hopeless where even four times the draws allowed would be too few
+        if sample.size >= max_draws or sample.size * _ENOUGH / sample.effective > 4 * max_draws:
             break
+        # a little more than needed, at least a quarter more, at most eight times as many before looking again
+        wanted = int(sample.size * min(max(1.05 * needed / sample.size, 1.25), 8.0))
         sample.extend(min(wanted, max_draws) - sample.size)
     posterior = sample.posterior(confidence=confidence)
-    if sample.effective >= _ENOUGH:
+    # populations are worth no more than that
+    if needed <= sample.size or sample.effective > _MANY:
         return posterior
-    chains = gibbs_chains(
-        counts, start=sample.resampled(_CHAINS), rng=rng, confidence=confidence, warmup=_WARMUP, draws=_SWEEPS
-    )
-    return chains if chains.effective_draws > posterior.effective_draws else posterior
+    populations = tempered(counts, rng=rng, confidence=confidence, precision=precision, gamma=gamma)
+    return populations if populations.theta_error < posterior.theta_error else posterior
 
 
-def _closed(counts: Counts, *, confidence: float) -> MixturePosterior:
-    """Without metric-only items p and mu are independent Dirichlets."""
-    mu = (counts.paired + 1) / (counts.paired.sum(axis=1, keepdims=True) + 3)
-    return MixturePosterior(
-        **vars(human_posterior(counts.human, confidence=confidence)),
-        mu_mean=mu.T,
-        theta_error=np.zeros(()),
-        largest_weight=np.zeros(()),
-        r_hat=np.asarray(np.nan),
-        method=np.asarray("closed"),
-    )
+def _closed(rows: Floats, *, confidence: float) -> list[MixturePosterior]:
+    """Of tables (k, 15) without metric-only items: p and mu are independent Dirichlets."""
+    paired = rows[:, :9].reshape(-1, 3, 3)
+    people = human_posterior(paired.sum(axis=2) + rows[:, 12:], confidence=confidence)
+    mu = (paired + 1) / (paired.sum(axis=2, keepdims=True) + 3)
+    return [
+        MixturePosterior(
+            **{name: np.asarray(values[k]) for name, values in vars(people).items()},
+            mu_mean=mu[k].T,
+            largest_weight=np.zeros(()),
+            r_hat=np.asarray(np.nan),
+            method=np.asarray("closed"),
+        )
+        for k in range(len(rows))
+    ]
 
 
 class Sample:
@@ -138,18 +160,17 @@ class Sample:
         better = self.p[0] > self.p[2]
         self._theta = float(self.weights[better].sum() / total)
         residual = self.weights * (better - self._theta)
-        # The delta method, and never below one effective draw: what was not seen is not impossible.
-        self._error = float(np.hypot(np.sqrt(residual @ residual) / total, 1 / self.effective))
+        # The delta method, and a draw more as heavy as the heaviest: what was not seen is not impossible, and where
+        # few draws hold the weight the squares alone understate the error.
+        self._error = float(np.hypot(np.sqrt(residual @ residual), self.weights.max()) / total)
 
-    def wanted(self, *, precision: float, gamma: float | None) -> int:
-        """How many draws the stopping rule needs in all, by the draws so far; at most the present number if enough."""
-        shortfall = (self._error / precision) ** 2
+    def needed(self, *, precision: float | None, gamma: float | None) -> float:
+        """How many draws the stopping rule asks for in all, by those so far; at most their number if that is enough."""
+        shortfall = np.inf if precision is None else (self._error / precision) ** 2
         if gamma is not None:
-            distance = min(abs(self._theta - gamma / 2), abs(self._theta - (1 - gamma / 2)))
-            shortfall = min(shortfall, (_SIGMAS * self._error / max(distance, 1e-12)) ** 2)
-        shortfall = max(shortfall, _ENOUGH / self.effective)
-        # a little more than needed, at least a quarter more, at most eight times as many before looking again
-        return int(self.size * (min(max(1.05 * shortfall, 1.25), 8.0) if shortfall > 1 else 1))
+            distance = max(float(threshold_distance(np.asarray(self._theta), gamma=gamma)), 1e-12)
+            shortfall = min(shortfall, (SIGMAS * self._error / distance) ** 2)
+        return self.size * max(shortfall, _ENOUGH / self.effective)
 
     def posterior(self, *, confidence: float) -> MixturePosterior:
         """What the draws so far say."""
@@ -165,12 +186,6 @@ class Sample:
             r_hat=np.nan,
             method="exact",
         )
-
-    def resampled(self, n: int) -> Floats:
-        """Joint tables (n, 3, 3) drawn from the last chunk by weight."""
-        weights = _weights(self._last.log_weights)
-        picked = self._rng.choice(len(weights), size=n, p=weights / weights.sum())
-        return np.asarray(np.moveaxis(self._last.pi[:, :, picked], 2, 0))
 
 
 def _weights(log_weights: Floats) -> Floats:

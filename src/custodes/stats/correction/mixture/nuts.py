@@ -10,7 +10,7 @@ import numpy as np
 
 from custodes.errors import MissingExtraError
 from custodes.stats.correction.estimator import Counts
-from custodes.stats.correction.mixture.gibbs import chain_posterior
+from custodes.stats.correction.mixture.chains import chain_posterior
 from custodes.stats.correction.mixture.posterior import MixturePosterior, stack
 
 

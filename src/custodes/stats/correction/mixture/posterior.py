@@ -19,13 +19,13 @@ _BINS = 2048
 class MixturePosterior(Estimate):
     """Posterior of outcome shares p and mixture matrix mu of one table of counts (shape ()) or of many (shape (...)).
 
-    Beside the estimate, whose `theta` is P(p_win > p_loss | data): `theta_error` (...), its Monte Carlo standard error;
+    Beside the estimate, whose `theta` is P(p_win > p_loss | data) and has the Monte Carlo error `theta_error` (...):
     `mu_mean` (..., 3, 3) [metric, human], columns summing to 1; `largest_weight`, the share of the heaviest draw;
-    `r_hat`, the split R-hat of the margin (NaN where no chain was run); `method`, one of closed, exact, gibbs, nuts.
+    `r_hat`, the split R-hat of the margin over chains or populations (NaN where there are none); `method`, one of
+    closed, sum, exact, tempered, nuts.
     For a bound of a rare outcome draws may be worth a sixth of `effective_draws`.
     """
 
-    theta_error: Floats
     mu_mean: Floats
     largest_weight: Floats
     r_hat: Floats

@@ -111,7 +111,8 @@ def pseudo_counts(paired: Floats) -> Floats:
     """(..., 3, 1): of a human class with n paired items the largest of 1, .6, 1/3 whose weights have a finite fourth
     moment, n + 4 > 9 kappa, so that the effective sample size itself can be trusted."""
     n = paired.sum(axis=-1, keepdims=True)
-    return np.where(n > 5, 1.0, np.where(n > 1, 0.6, 1 / 3))
+    # effective counts lie between the whole ones; n = 1.4 is the limit of .6
+    return np.where(n > 5, 1.0, np.where(n > 1.4, 0.6, 1 / 3))
 
 
 def adapted_proposal(counts: Counts, rng: np.random.Generator) -> Proposal:

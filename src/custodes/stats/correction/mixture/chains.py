@@ -1,41 +1,11 @@
-"""Gibbs sampling of the mixture model: right for any counts, slow to mix where few items are paired."""
+"""What draws of Markov chains say, and whether they have mixed."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from custodes.stats.arrays import Floats
-from custodes.stats.correction.estimator import Counts
 from custodes.stats.correction.mixture.posterior import MixturePosterior, summarise
-
-
-def gibbs_chains(
-    counts: Counts, *, start: Floats, rng: np.random.Generator, confidence: float, warmup: int, draws: int
-) -> MixturePosterior:
-    """Posterior of one table from chains that start at joint tables pi (chains, 3, 3) [human, metric].
-
-    Each sweep splits the metric-only items over the human classes (multinomials), then draws p and the columns of mu
-    from their Dirichlets. `draws` sweeps of each chain are kept after `warmup`; look at `r_hat` and `effective_draws`.
-
-    Source: the model of Deriu et al. 2023, Section 3.3; data augmentation is ours.
-    """
-    chains = len(start)
-    pi = start
-    paired, metric_only = counts.paired, np.rint(counts.metric_only).astype(np.int64)
-    # The human-only items tell about p alone: with mu integrated out of them, no metric label need be imputed.
-    people: Floats = np.asarray(counts.human + 1.0, dtype=np.float64)
-    p_kept = np.empty((draws, chains, 3))
-    mu_sum = np.zeros((3, 3))
-    for sweep in range(warmup + draws):
-        split = rng.multinomial(metric_only, _shares(np.swapaxes(pi, 1, 2)))  # (chains, metric, human)
-        imputed = np.swapaxes(split, 1, 2)
-        p = _dirichlet(people + imputed.sum(axis=2), rng)
-        mu = _dirichlet(np.asarray(paired + imputed + 1.0, dtype=np.float64), rng)  # (chains, human, metric)
-        pi = p[:, :, np.newaxis] * mu
-        if sweep >= warmup:
-            p_kept[sweep - warmup] = p
-            mu_sum += mu.sum(axis=0)
-    return chain_posterior(p_kept, mu_sum.T / (chains * draws), confidence=confidence, method="gibbs")
 
 
 def chain_posterior(p: Floats, mu_mean: Floats, *, confidence: float, method: str) -> MixturePosterior:
@@ -97,12 +67,3 @@ def _halves(values: Floats) -> Floats:
 def _variances(values: Floats) -> tuple[float, float, int]:
     """Variance between the means of chains, mean variance within chains, draws of a chain."""
     return float(values.mean(axis=0).var(ddof=1)), float(values.var(axis=0, ddof=1).mean()), len(values)
-
-
-def _dirichlet(parameters: Floats, rng: np.random.Generator) -> Floats:
-    """One Dirichlet draw for each row of parameters (..., k)."""
-    return _shares(rng.standard_gamma(parameters))
-
-
-def _shares(values: Floats) -> Floats:
-    return np.asarray(values / values.sum(axis=-1, keepdims=True))
