@@ -22,6 +22,7 @@ from custodes.data.pairs import PairCounts
 from custodes.data.study import Study
 from custodes.evaluate.comparison import Counted, counted, label_of
 from custodes.evaluate.edges import PAIR, crossed, written
+from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
@@ -198,7 +199,14 @@ def _answer(
         part.aspect,
         metrics={
             "metric": counts.metrics,
-            **with_interval("mean_abs_favi", _mean_sizes(part, sizes, resamples, rng), confidence),
+            # A mean of absolute values is the larger the fewer items there are: the interval is for as many others.
+            **with_interval(
+                "mean_abs_favi",
+                _mean_sizes(part, sizes, resamples, rng),
+                confidence,
+                clusters=part.n_clusters,
+                bounds=favi.SIZES,
+            ),
             "mean_abs_favi_chance": mean_of_defined(favi.size_by_chance(paired)),
             "std_abs_favi": np.sqrt(mean_of_defined((sizes - mean_of_defined(sizes)[:, None]) ** 2)),
             "sample_accuracy": favi.sample_accuracy(paired.sum(axis=1)),
@@ -224,7 +232,8 @@ def _answer(
         systems=_systems(counts, even, errors >= FEW_ERRORS, **ends),
         confusion=keys | {cell: paired[..., i // 3, i % 3] for i, cell in enumerate(CELLS)},
     )
-    return tables, [*part.notes, *_error_notes(part.aspect, n, errors)]
+    notes = [*_error_notes(part.aspect, n, errors), *few_clusters_notes(part.n_clusters, resamples, aspect=part.aspect)]
+    return tables, [*part.notes, *notes]
 
 
 def _systems(

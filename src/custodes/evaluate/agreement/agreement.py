@@ -11,13 +11,14 @@ import polars as pl
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.setting import Setting, at_least, between, one_of
-from custodes.answers.tables import count, flag, label, p_value, score, share, table, with_interval
+from custodes.answers.tables import UNRELIABLE, count, flag, label, p_value, score, share, table, with_interval
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.evaluate.agreement.standing import standing_columns
 from custodes.evaluate.agreement.statistic import Sample, Swaps
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.comparison import Comparison, compare, label_of
+from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent
 from custodes.stats.agreement import correlation
@@ -43,6 +44,7 @@ class Agreement(Result):
         count("n", "comparisons (item × pair of systems) that people and metric both have", "n", essential=False),
         *(statistic.column for statistic in STATISTICS.values()),
         *(own.chance_column for own in STATISTICS.values() if own.chance_column),
+        UNRELIABLE,
         order="sample_accuracy",
     )
     comparisons: pl.DataFrame = table(
@@ -90,7 +92,8 @@ def agreement(
     The statistics and what each one means: `help(cu.Agreement)`. Undefined is null, with a note.
     Sources: Favi-Score paper, Defs. 10 and 11; Kocmi et al. 2021; Deutsch et al. 2023; Thompson et al. 2024.
 
-    Intervals: percentiles of a paired bootstrap over clusters of items, `resamples` shared by all metrics (0: none).
+    Intervals: Student's, from a paired bootstrap over clusters of items, `resamples` shared by all metrics (0: none);
+    over systems they are for the value with very many items. `unreliable` names those with too few clusters.
     Between metrics: difference, its interval from the same resamples, and a permutation p-value (clusters swapped
     between the two metrics after standardising) for the statistics in `compare_by`; not corrected for multiplicity.
     Who is clearly worse than the best: Benjamini and Hochberg at `alpha` over its comparisons.
@@ -137,8 +140,10 @@ def _answer(
     first, second = ([comparison.metrics[i] for i in side] * len(p_values) for side in pairs.T)
     metrics: dict[str, Any] = {"metric": list(comparison.metrics), "n": comparison.rated.sum(axis=(1, 2))}
     for name, values in draws.items():
-        metrics |= with_interval(name, values, confidence)
+        metrics |= STATISTICS[name].with_interval(name, sample, values, confidence)
     metrics |= {own.chance_column.name: own.chance_of(comparison) for own in STATISTICS.values() if own.chance_column}
+    rough = [own.name for own in STATISTICS.values() if 1 < n_units < own.fewest and resamples]
+    metrics[UNRELIABLE.name] = [rough] * len(comparison.metrics) if rough else None
     standing = standing_columns(sample, draws, p_values, pairs, confidence=confidence, alpha=alpha)
     level = dict(zip(standing["metric"], standing["level_with_best"], strict=True))
     tested = any(own is not None for own in level.values())
@@ -154,12 +159,19 @@ def _answer(
             "metric_a": first,
             "metric_b": second,
             "statistic": np.repeat(list(p_values), len(pairs)).tolist(),
-            **with_interval("difference", np.concatenate([times[:, :0], *differences], axis=1), confidence),
+            **with_interval(
+                "difference",
+                np.concatenate([times[:, :0], *differences], axis=1),
+                confidence,
+                clusters=n_units,
+                bounds=resample.ANY,
+            ),
             "p_value": np.concatenate([*p_values.values(), np.empty(0)]),
         },
         standing=standing,
     )
-    return tables, [*comparison.notes, *_undefined_notes(comparison, draws)]
+    notes = [*comparison.notes, *_undefined_notes(comparison, draws)]
+    return tables, notes + few_clusters_notes(n_units, resamples, aspect=comparison.aspect, columns=rough)
 
 
 def _p_values(name: str, sample: Sample, swaps: Swaps) -> Floats:

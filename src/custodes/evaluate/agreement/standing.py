@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.answers.tables import with_interval
 from custodes.evaluate.agreement.statistic import Sample
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.stats.arrays import Floats
@@ -34,7 +33,7 @@ def standing_columns(
     ordered = np.isfinite(draws[ORDERING][0][comparable])
     name = ORDERING if len(comparison.systems) > 2 and len(ordered) and ordered.all() else CHOOSING
     chance = STATISTICS[name].chance_of(comparison)
-    value, low, high = with_interval("value", draws[name], confidence).values()
+    value, low, high = STATISTICS[name].with_interval("value", sample, draws[name], confidence).values()
     order = np.argsort(-np.where(np.isfinite(value), value, -np.inf), kind="stable")[: np.isfinite(value).sum()]
     side = np.select([low > chance, high < chance], ["above", "below"], "unclear")
     worse = _worse_than(int(order[0]), p_values[name], pairs, alpha) if len(order) and name in p_values else None

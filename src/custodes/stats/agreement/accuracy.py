@@ -7,6 +7,7 @@ is present. Only outputs rated by both the person and the metric count.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -74,8 +75,34 @@ def system_accuracy(signs_human: Signs, signs_metrics: Signs, *, units: Ints, we
     return result
 
 
+def net_wins(signs_human: Signs, signs_metrics: Signs, *, units: Ints, weights: NDArray[Any]) -> tuple[Floats, Floats]:
+    """Wins minus losses of each system, per comparison, by the person and by each metric, in every resample.
+
+    signs (pairs, items) and (metrics, pairs, items), pairs in the order of `np.triu_indices`, over the comparisons that
+    both have -> (B, metrics, systems) each; NaN where a system has none.
+
+    >>> human, metric = np.array([[1, 1], [1, 0], [1, 1]], dtype=np.int8), np.ones((1, 3, 2), dtype=np.int8)
+    >>> [own.tolist() for own in net_wins(human, metric, units=np.arange(2), weights=np.ones((1, 2)))]
+    [[[[0.75, 0.0, -0.75]]], [[[1.0, 0.0, -1.0]]]]
+    """
+    n_metrics, n_pairs, _ = signs_metrics.shape
+    first, second = np.triu_indices((1 + math.isqrt(1 + 8 * n_pairs)) // 2, 1)
+    side = np.zeros((second[-1] + 1, n_pairs), dtype=np.float32)
+    side[first, np.arange(n_pairs)], side[second, np.arange(n_pairs)] = 1, -1
+    net = np.empty((2, len(weights), n_metrics, len(side)))
+    for m, metric in enumerate(signs_metrics):
+        both = (signs_human != ABSENT) & (metric != ABSENT)
+        of_human, of_metric = (side @ np.where(both, signs, 0).astype(np.float32) for signs in (signs_human, metric))
+        per_item = np.stack([of_human, of_metric, np.abs(side) @ both.astype(np.float32)])
+        *wins, n = np.moveaxis(weighted_sums(weights, unit_sums(per_item, units=units, n_units=weights.shape[1])), 1, 0)
+        net[:, :, m] = [ratio(own, n) for own in wins]
+    return net[0], net[1]
+
+
 def pairwise_accuracy(means_human: Floats, means_metrics: Floats) -> Floats:
     """Share of system pairs that both means order alike: (B, systems), (B, metrics, systems) -> (B, metrics).
+
+    The means of people may also be (B, metrics, systems), those that belong to each metric.
 
     All pairs count; an exact tie agrees only with a tie. Pairs with a NaN are left out, NaN where no pair is left.
 
@@ -84,10 +111,10 @@ def pairwise_accuracy(means_human: Floats, means_metrics: Floats) -> Floats:
 
     Source: Kocmi et al. 2021 ("To Ship or Not to Ship"), Accuracy.
     """
-    n_systems = means_human.shape[1]
+    means_human = means_human if means_human.ndim == 3 else means_human[:, np.newaxis]
     agree, n = np.zeros((2, *means_metrics.shape[:2]))
-    for first in range(n_systems - 1):
-        human = (means_human[:, first, np.newaxis] - means_human[:, first + 1 :])[:, np.newaxis]
+    for first in range(means_metrics.shape[2] - 1):
+        human = means_human[:, :, first, np.newaxis] - means_human[:, :, first + 1 :]
         metric = means_metrics[:, :, first, np.newaxis] - means_metrics[:, :, first + 1 :]
         agree += (np.sign(human) == np.sign(metric)).sum(axis=-1)  # NaN equals nothing
         n += (~np.isnan(human + metric)).sum(axis=-1)

@@ -9,6 +9,7 @@ from custodes.evaluate.comparison import Comparison
 from custodes.stats.agreement import accuracy
 from custodes.stats.arrays import Floats
 from custodes.stats.resampling import permutation
+from custodes.stats.resampling.resample import SHARE
 
 
 def guessing(comparison: Comparison) -> Floats:
@@ -42,6 +43,14 @@ def _system_accuracy(sample: Sample) -> Floats:
     return accuracy.system_accuracy(own.human_signs, own.metric_signs, units=own.design.units, weights=sample.times)
 
 
+def _population_margins(sample: Sample) -> Floats:
+    return accuracy.pairwise_accuracy(*sample.population_wins)
+
+
+def _population_pairwise(sample: Sample) -> Floats:
+    return accuracy.pairwise_accuracy(*sample.population_scores)
+
+
 def _pairwise_accuracy(sample: Sample) -> Floats:
     return accuracy.pairwise_accuracy(*sample.system_scores)
 
@@ -60,6 +69,7 @@ ACCURACIES = (
         doc="share of comparisons with the same sign (Favi-Score paper, Definition 11)",
         level="comparison",
         compute=_sample_accuracy,
+        bounds=SHARE,
         chance=guessing,
         swap=_swap_choices,
         essential=True,
@@ -70,6 +80,8 @@ ACCURACIES = (
         doc="share of pairs of systems whose margins (wins − losses) have the same sign (Definition 10)",
         level="system",
         compute=_system_accuracy,
+        bounds=SHARE,
+        population=_population_margins,
         chance=0.5,
     ),
     Statistic(
@@ -78,6 +90,8 @@ ACCURACIES = (
         doc="share of pairs of systems that system means order alike (Kocmi et al. 2021)",
         level="system",
         compute=_pairwise_accuracy,
+        bounds=SHARE,
+        population=_population_pairwise,
         chance=0.5,
         swap=_swap_pairwise,
         essential=True,

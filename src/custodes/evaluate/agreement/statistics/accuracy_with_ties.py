@@ -6,6 +6,7 @@ from custodes.evaluate.agreement.statistic import Sample, Statistic, Swaps
 from custodes.evaluate.agreement.statistics.correlations import swap_items
 from custodes.stats.agreement import accuracy
 from custodes.stats.arrays import Floats
+from custodes.stats.resampling.resample import POSITIVE, SHARE
 
 
 def _swap(sample: Sample, swaps: Swaps) -> Floats:
@@ -23,6 +24,7 @@ WITH_TIES = (
         doc="accuracy within items with calibrated metric ties, averaged over items (Deutsch et al. 2023)",
         level="item",
         compute=lambda sample: sample.acc_eq[0],
+        bounds=SHARE,
         swap=_swap,
         essential=True,
     ),
@@ -32,6 +34,7 @@ WITH_TIES = (
         doc="the threshold that gave acc_eq, in the metric's units",
         level="item",
         compute=lambda sample: sample.acc_eq[1],
+        bounds=POSITIVE,
         best="",
     ),
 )

@@ -12,6 +12,7 @@ from custodes.evaluate.agreement.statistic import Level, Sample, Statistic, Swap
 from custodes.stats.agreement import correlation, kendall
 from custodes.stats.arrays import Floats
 from custodes.stats.resampling import permutation
+from custodes.stats.resampling.resample import CORRELATION
 
 KINDS: dict[str, tuple[str, Callable[..., Floats], Callable[..., Floats]]] = {
     "pearson": ("Pearson r", correlation.pearson, correlation.pooled_pearson),
@@ -30,6 +31,10 @@ LEVELS: dict[str, tuple[str, Level]] = {
 def _over_systems(sample: Sample, *, kind: str) -> Floats:
     human, metrics = sample.system_scores
     return KINDS[kind][1](human[:, None], metrics)
+
+
+def _population(sample: Sample, *, kind: str) -> Floats:
+    return KINDS[kind][1](*sample.population_scores)
 
 
 def _within_items(sample: Sample, *, kind: Any) -> Floats:
@@ -76,6 +81,8 @@ CORRELATIONS = tuple(
         doc=f"{called} {where}{', averaged over items' if level == 'item' else ''}",
         level=counted,
         compute=partial(COMPUTE[level], kind=kind),
+        bounds=CORRELATION,
+        population=partial(_population, kind=kind) if level == "system" else None,
         chance=0.0,
         swap=SWAP.get(name),
         essential=name in SWAP,
