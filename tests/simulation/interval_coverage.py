@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -16,6 +16,7 @@ from custodes.answers.tables import with_interval
 from custodes.data.pairs import PairPreferences, score_signs
 from custodes.evaluate.agreement.statistic import Sample
 from custodes.evaluate.agreement.statistics import STATISTICS
+from custodes.evaluate.ceiling.prediction_target import MODELS
 from custodes.evaluate.comparison import Comparison, Counted
 from custodes.evaluate.design import Design
 from custodes.evaluate.favoritism import _mean_sizes
@@ -24,6 +25,8 @@ from custodes.stats.agreement import accuracy, correlation, kendall
 from custodes.stats.arrays import Floats
 from custodes.stats.decisions import favi, outcome
 from custodes.stats.decisions.signtest import SignTest
+from custodes.stats.learning import heldout
+from custodes.stats.learning.folds import grouped_folds
 from custodes.stats.ratios import mean_of_defined
 from custodes.stats.resampling import resample
 
@@ -34,9 +37,6 @@ OWN = np.array([0.2, 0.6, 1.5, 1.0])  # what a metric holds of systems that peop
 LINKED = np.array([1.0, 1.0, 1.0, 0.0])  # the last metric has nothing to do with people
 ICC = 0.3
 EFFECTS = 3  # sets of systems in a design, one after the other
-
-WITH_MANY_ITEMS = "with very many items"
-WITH_AS_MANY = "with as many other items"
 
 Truth = dict[str, Floats]
 
@@ -141,8 +141,9 @@ def sample_of(comparison: Comparison, resamples: int, rng: np.random.Generator) 
     return Sample(comparison=comparison, times=times, flips=resample.sign_flips(comparison.design.n_units, 300, rng))
 
 
-AS_MANY = ("spa", "acc_eq_epsilon")
-"""Statistics of agreement that depend on how many items there are: their truth is their mean over studies."""
+AS_MANY = ("spa",)
+"""The statistic of agreement that depends on how many items there are: its truth is its mean over studies, as that of
+errors of decisions and of |favi|."""
 
 
 def intervals(
@@ -205,8 +206,37 @@ def coverage(scenario: Scenario, studies: int, resamples: int, names: Sequence[s
     return held
 
 
+def prediction_coverage(scenario: Scenario, studies: int, resamples: int) -> float:
+    """The same of tau-b of held-out predictions (`kendall` of ceiling and combine), by ridge regression on the metrics.
+
+    The truth is tau-b of the very models that were fitted, on 1,000 other items.
+    """
+    rng = np.random.default_rng([1, scenario.items, scenario.cluster])
+    held = []
+    for study in range(studies):
+        own, other = (each.draw(rng, study % EFFECTS) for each in (scenario, replace(scenario, items=1000, cluster=1)))
+        x, y = (np.moveaxis(own.metric_scores, 0, -1).reshape(own.human.size, -1), own.human.ravel())
+        groups = np.repeat(own.design.units, scenario.systems)
+        fold = grouped_folds(groups, n_folds=min(5, own.design.n_units), rng=rng)
+        models = [MODELS["ridge"](x[fold != f], y[fold != f], groups[fold != f], seed=0) for f in np.unique(fold)]
+        predicted = np.choose(fold, [model(x) for model in models])[None, :, None]
+        times = own.design.resampled(resamples, rng)
+        draws = heldout.heldout(
+            kendall.pooled_kendall, y[:, None], predicted, fold[:, None], units=groups, weights=times
+        )
+        new = np.moveaxis(other.metric_scores, 0, -1).reshape(other.human.size, -1)
+        said = np.stack([model(new) for model in models]).reshape(len(models), *other.human.shape)
+        once = np.ones((1, other.design.n_units))
+        truth = kendall.pooled_kendall(other.human, said, units=other.design.units, weights=once).mean()
+        _, low, high = with_interval(
+            "", draws, CONFIDENCE, clusters=own.design.n_units, bounds=resample.CORRELATION
+        ).values()
+        held.append(low[0] <= truth <= high[0])
+    return float(np.mean(held))
+
+
 SIZES = ((12, 1), (40, 1), (100, 1), (400, 1), (40, 10), (100, 10), (400, 10))
-FEW = ((4, 1), (5, 1), (6, 1), (8, 1), (50, 10), (60, 10), (80, 10))
+FEW = ((2, 1), (3, 1), (4, 1), (5, 1), (60, 10))
 DESIGNS = tuple((systems, spread) for systems in (6, 15) for spread in (0.5, 0.15))
 NAMES = (*STATISTICS, "mean_abs_favi", "correct", "inversion", "omission", "insertion", "kld")
 RESAMPLES = 300
@@ -236,3 +266,8 @@ def table(sizes: Sequence[tuple[int, int]], found: Sequence[dict[str, Floats]]) 
 if __name__ == "__main__":
     for sizes in (SIZES, FEW):
         print(table(sizes, [held_in(size, DESIGNS, NAMES) for size in sizes]))
+        for size in sizes:
+            print(
+                size,
+                [prediction_coverage(Scenario(*size, *own), studies_of(size[0], 6), RESAMPLES) for own in DESIGNS[:2]],
+            )

@@ -92,7 +92,7 @@ probability = partial(column, kind="probability")
 
 UNRELIABLE = labels(
     "unreliable",
-    "columns whose interval has too few clusters behind it: some held the truth in under 85 % of simulated studies",
+    "columns whose interval has too few clusters behind it: no simulation vouches for a coverage of 85 %",
     "Interval unreliable",
     essential=False,
 )

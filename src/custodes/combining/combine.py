@@ -182,7 +182,7 @@ def combine(
     'group' out, or a file `item, fold`. costs: by metric, a table `metric, cost`, or the raters file's column.
 
     Scales, choices and weights are learnt in the training part alone. Scores are averages over held-out folds;
-    intervals are percentiles over resampled clusters with the predictions kept. Raises `OptionError` for unknown names,
+    intervals are Student's over resampled clusters with the predictions kept. Raises `OptionError` for unknown names,
     `InputError` where there is nothing to learn.
 
     >>> import custodes as cu

@@ -20,6 +20,7 @@ from custodes.answers.wording import UNDEFINED
 from custodes.data.notes import Note
 from custodes.data.pairs import PairCounts
 from custodes.data.study import Study
+from custodes.evaluate.agreement.statistic import FEWEST
 from custodes.evaluate.comparison import Counted, counted, label_of
 from custodes.evaluate.edges import PAIR, crossed, written
 from custodes.evaluate.judges import few_clusters_notes
@@ -232,7 +233,10 @@ def _answer(
         systems=_systems(counts, even, errors >= FEW_ERRORS, **ends),
         confusion=keys | {cell: paired[..., i // 3, i % 3] for i, cell in enumerate(CELLS)},
     )
-    notes = [*_error_notes(part.aspect, n, errors), *few_clusters_notes(part.n_clusters, resamples, aspect=part.aspect)]
+    notes = [
+        *_error_notes(part.aspect, n, errors),
+        *few_clusters_notes(part.n_clusters, resamples, fewest=FEWEST, aspect=part.aspect),
+    ]
     return tables, [*part.notes, *notes]
 
 

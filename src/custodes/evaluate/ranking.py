@@ -21,6 +21,7 @@ from custodes.data.notes import Note, noted
 from custodes.data.pairs import PairCounts
 from custodes.data.study import Study
 from custodes.errors import listed
+from custodes.evaluate.agreement.statistic import FEWEST
 from custodes.evaluate.comparison import HUMAN, Counted, counted, label_of
 from custodes.evaluate.edges import PAIR, crossed, cycle_notes, ranking_edges, written
 from custodes.evaluate.judges import few_clusters_notes
@@ -207,7 +208,7 @@ def _answer(
             f" {percent(float(np.mean(again)))} of pairs{label_of(aspect)}: read every 'correct' beside it"
         )
         notes += noted(("self-agreement", True, message), aspect=aspect)
-    notes += few_clusters_notes(part.n_clusters, resamples, aspect=aspect)
+    notes += few_clusters_notes(part.n_clusters, resamples, fewest=FEWEST, aspect=aspect)
     return tables, [*part.notes, *notes]
 
 

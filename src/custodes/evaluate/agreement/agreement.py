@@ -171,7 +171,10 @@ def _answer(
         standing=standing,
     )
     notes = [*comparison.notes, *_undefined_notes(comparison, draws)]
-    return tables, notes + few_clusters_notes(n_units, resamples, aspect=comparison.aspect, columns=rough)
+    fewest = max(own.fewest for own in STATISTICS.values())
+    return tables, notes + few_clusters_notes(
+        n_units, resamples, fewest=fewest, aspect=comparison.aspect, columns=rough
+    )
 
 
 def _p_values(name: str, sample: Sample, swaps: Swaps) -> Floats:

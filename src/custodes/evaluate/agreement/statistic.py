@@ -20,7 +20,7 @@ from custodes.stats.resampling import resample
 Level = Literal["comparison", "system", "item", "output"]
 """What is counted once: a comparison of two outputs, a system, an item, an output."""
 
-FEWEST = 5
+FEWEST = 4
 """Clusters from which Student's intervals hold the truth often enough; see docs/explanation/statistics.md."""
 
 

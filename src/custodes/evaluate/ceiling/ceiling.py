@@ -195,7 +195,7 @@ def ceiling(
     Missing scores: XGBoost has its own way, ridge and lasso take the mean in training.
 
     `kendall` is tau-b over the outputs of each held-out fold, averaged; `kendall_item` over the systems of each item
-    (null with plain folds: different models predict them). Intervals: percentiles over resampled clusters with the
+    (null with plain folds: different models predict them). Intervals: Student's over resampled clusters with the
     predictions kept, so they hold for these models, not for refitted ones. The path is chosen on all data; its scores
     come from paths chosen without the held-out fold. An aspect rated on one item or cluster only is left out. Raises
     `OptionError` for unknown names, `InputError` with fewer than two raters, systems, items or clusters.

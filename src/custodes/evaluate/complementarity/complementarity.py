@@ -185,8 +185,8 @@ def complementarity(
     one rater an aspect ('aspects', mean over annotators), or every one of the 'annotators'. Metrics where lower is
     better are turned round first, if the raters file says so.
 
-    Intervals: percentiles over resampled clusters of items (at the utterance level by the influence of each item, to
-    first order: a twentieth too narrow with 60 items, a fifth with 20).
+    Intervals: Student's over resampled clusters of items (at the utterance level by the influence of each item, to
+    first order).
     A constant rater, or one that never tells apart what is ranked, has no ranking: null, named in `left_out`, left out
     of averages. Raises `OptionError` for unknown
     names, `InputError` with fewer than two raters, systems or items.
