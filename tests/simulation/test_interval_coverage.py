@@ -25,7 +25,7 @@ def test_with_twelve_items_intervals_over_systems_hold_the_truth_where_percentil
         low, high = percentile_interval(simulated.STATISTICS["system_accuracy"].compute(sample)[1:], confidence=0.95)
         truth = simulated.truth_of(6, 0.5, k, ())["system_accuracy"]
         missed += int(((truth < low) | (high < truth)).sum())
-    assert missed / (60 * 4) > 0.4
+    assert missed / (60 * 4) > 0.3  # a share of .05 is what they promise
 
 
 @pytest.mark.slow
