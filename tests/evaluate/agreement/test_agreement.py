@@ -194,6 +194,8 @@ def test_too_few_clusters_are_marked_in_the_table_and_noted() -> None:
     assert note.message.startswith("3 clusters of items: intervals of sample_accuracy")
     assert note.count == 3
     enough = agreement(study_of(scores_of(0, items=4)), resamples=20)
-    for made in (enough, agreement(study_of(scores_of(0, items=3)), resamples=0)):
-        assert made.metrics["unreliable"].is_null().all()
+    assert enough.metrics["unreliable"].to_list() == [["acc_eq_epsilon"]] * few.metrics.height
+    none = agreement(study_of(scores_of(0, items=3)), resamples=0)
+    assert none.metrics["unreliable"].is_null().all()
+    for made in (enough, none):
         assert "few-clusters" not in [note.rule for note in made.notes]

@@ -15,7 +15,7 @@ from custodes.answers.tables import UNRELIABLE, count, flag, label, p_value, sco
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.evaluate.agreement.standing import standing_columns
-from custodes.evaluate.agreement.statistic import Sample, Swaps
+from custodes.evaluate.agreement.statistic import FEWEST, Sample, Swaps
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.comparison import Comparison, compare, label_of
 from custodes.evaluate.judges import few_clusters_notes
@@ -171,9 +171,8 @@ def _answer(
         standing=standing,
     )
     notes = [*comparison.notes, *_undefined_notes(comparison, draws)]
-    fewest = max(own.fewest for own in STATISTICS.values())
     return tables, notes + few_clusters_notes(
-        n_units, resamples, fewest=fewest, aspect=comparison.aspect, columns=rough
+        n_units, resamples, fewest=FEWEST, aspect=comparison.aspect, columns=rough
     )
 
 

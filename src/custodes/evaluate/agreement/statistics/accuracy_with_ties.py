@@ -35,6 +35,7 @@ WITH_TIES = (
         level="item",
         compute=lambda sample: sample.acc_eq[1],
         bounds=POSITIVE,
+        fewest=100,  # a threshold jumps from one score difference to the next
         best="",
     ),
 )
