@@ -35,7 +35,7 @@ WITH_TIES = (
         level="item",
         compute=lambda sample: sample.acc_eq[1],
         bounds=POSITIVE,
-        fewest=100,  # a threshold jumps from one score difference to the next
+        fewest=1000,  # a threshold jumps from one score difference to the next
         best="",
     ),
 )
