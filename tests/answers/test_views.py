@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custodes.answers.tables import Table, View, count, flag, label, labels, p_value, score, share
+from custodes.answers.tables import UNRELIABLE, Table, View, count, flag, label, labels, p_value, score, share
 from custodes.answers.views import bounds, cell, number, parts, titled, views
 
 COLUMNS = (
@@ -135,3 +135,14 @@ def test_what_has_a_better_end_is_shown_even_where_it_is_undefined() -> None:
     assert one.header == ("metric", "tau", "error", "half")
     assert [row[1:3] for row in one.rows] == [("–", "–")] * 3
     assert one.best == frozenset()
+
+
+def test_an_unreliable_interval_is_marked_and_only_that() -> None:
+    made = Table(doc="t", columns=(score("a", "x", interval=True), score("b", "x", interval=True), UNRELIABLE))
+    data = {"a": [0.5], "a_low": [0.1], "a_high": [0.9], "b": [0.5], "b_low": [0.1], "b_high": [0.9]}
+    (view,) = views(made, made.frame(data | {"unreliable": [["a"]]}), "t")
+    assert (view.header, view.rows) == (("a", "b"), (("0.500 [0.10, 0.90]?", "0.500 [0.10, 0.90]"),))
+    (view,) = views(made, made.frame(data | {"a_low": None, "a_high": None, "unreliable": [["a"]]}), "t")
+    assert view.rows[0][0] == "0.500"  # no interval, nothing to mark
+    (view,) = views(made, made.frame(data | {"unreliable": None}), "t")
+    assert view.rows[0][0] == "0.500 [0.10, 0.90]"

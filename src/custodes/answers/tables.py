@@ -90,6 +90,14 @@ score = partial(column, kind="score")
 p_value = partial(column, kind="p")
 probability = partial(column, kind="probability")
 
+UNRELIABLE = labels(
+    "unreliable",
+    "columns whose interval has too few clusters behind it: no simulation vouches for a coverage of 85 %",
+    "Interval unreliable",
+    essential=False,
+)
+"""Declared last in a table, it marks the intervals of the columns that it names."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class View:
@@ -170,9 +178,12 @@ def _series(name: str, values: Any, kind: Any, height: int) -> pl.Series:
     return pl.Series(name, values).cast(kind) if isinstance(values, pl.Series) else pl.Series(name, values, dtype=kind)
 
 
-def with_interval(name: str, draws: Floats, confidence: float) -> dict[str, Floats]:
-    """The estimate (row 0 of `draws` (1 + B, ...)) as a column, with the ends of its interval over the other rows."""
-    low, high = resample.percentile_interval(draws[1:], confidence=confidence)
+def with_interval(
+    name: str, draws: Floats, confidence: float, *, clusters: int, bounds: resample.Bounds
+) -> dict[str, Floats]:
+    """The estimate (row 0 of `draws` (1 + B, ...)) as a column, with the ends of its interval from the others,
+    which are resamples of so many clusters; `bounds` of what is estimated."""
+    low, high = resample.student_interval(draws, confidence=confidence, n_units=clusters, bounds=bounds)
     return {name: draws[0], f"{name}_low": low, f"{name}_high": high}
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from custodes.answers.tables import Column, Table, View
-from custodes.answers.wording import FLAG, UNDEFINED
+from custodes.answers.tables import UNRELIABLE, Column, Table, View
+from custodes.answers.wording import FLAG, MARK, UNDEFINED
 
 TINY, NARROW, HUGE = 0.001, 0.1, 1e6
 
@@ -63,7 +63,13 @@ def cell(row: Mapping[str, Any], column: Column) -> str:
     text = ", ".join(value) if column.kind == "labels" else number(value, 3) if column.is_number else str(value)
     if column.interval:
         text += bounds(row[f"{column.name}_low"], row[f"{column.name}_high"])
+        text += MARK if marked(row, column) else ""
     return text
+
+
+def marked(row: Mapping[str, Any], column: Column) -> bool:
+    """Whether the row says that the interval of this column is unreliable, where it has one."""
+    return column.name in (row.get(UNRELIABLE.name) or ()) and row[f"{column.name}_low"] is not None
 
 
 def bounds(low: float | None, high: float | None) -> str:

@@ -7,6 +7,9 @@ from functools import partial
 from typing import Any
 
 UNDEFINED = "–"
+MARK = "?"
+"""Behind an interval that is unreliable."""
+
 FLAG = {True: "yes", False: "no"}
 
 
@@ -60,6 +63,7 @@ def interval(
     *,
     digits: int = 2,
     shown: Callable[[float | None], str] | None = None,
+    unreliable: bool = False,
 ) -> str:
     """A number (or what `shown` makes of it) with its interval, where there is one.
 
@@ -69,7 +73,7 @@ def interval(
     text = shown or partial(number, digits=digits)
     if value is None or low is None or high is None:
         return text(value)
-    return f"{text(value)} [{text(low)}, {text(high)}]"
+    return f"{text(value)} [{text(low)}, {text(high)}]{MARK if unreliable else ''}"
 
 
 def names(labels: Sequence[str], *, limit: int = 6) -> str:

@@ -202,8 +202,8 @@ def combine(
     a table `metric, cost`, or the raters file's column.
 
     Scales, choices and weights are learnt in the training part alone. Scores are averages over held-out folds;
-    intervals are percentiles over resampled clusters with the predictions kept, those of differences and gains
-    Student's t with the infinitesimal jackknife's error. Raises `OptionError` for unknown names,
+    intervals are Student's over resampled clusters with the predictions kept, those of differences and gains with the
+    infinitesimal jackknife's error. Raises `OptionError` for unknown names,
     `InputError` where there is nothing to learn.
 
     >>> import custodes as cu

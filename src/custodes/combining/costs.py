@@ -17,6 +17,7 @@ from custodes.data.table import number_column
 from custodes.errors import InputError, OptionError, listed, suggestion
 from custodes.stats.arrays import Floats
 from custodes.stats.learning import forward
+from custodes.stats.resampling.resample import CORRELATION
 
 STEPS = 15
 
@@ -86,6 +87,12 @@ def path_columns(trial: Trial, price: Floats) -> dict[str, Any]:
         "metric": [of.metrics.names[i] for i in path.order],
         "cost": price[path.order],
         "total_cost": np.cumsum(price[path.order]),
-        **with_interval("score", stepwise.scores()[:, 1:], trial.terms.confidence),
+        **with_interval(
+            "score",
+            stepwise.scores()[:, 1:],
+            trial.terms.confidence,
+            clusters=trial.n_clusters,
+            bounds=CORRELATION,
+        ),
         "chosen": path.chosen,
     }

@@ -22,6 +22,7 @@ from custodes.evaluate.comparison import HUMAN
 from custodes.evaluate.favoritism import favoritism
 from custodes.evaluate.judges import METRIC
 from custodes.stats.arrays import Floats
+from custodes.stats.resampling.resample import ANY, CORRELATION
 
 REFITS = 100
 """Bootstrap refits behind the intervals of weights."""
@@ -31,7 +32,9 @@ def comparison_columns(trial: Trial, repeats: Sequence[Floats]) -> dict[str, Any
     """The methods side by side; `repeats` are the scores of every repeat (folds, methods)."""
     data: dict[str, Any] = {"method": trial.methods}
     for name in STATISTICS:
-        data |= with_interval(name, trial.scores(name), trial.terms.confidence)
+        data |= with_interval(
+            name, trial.scores(name), trial.terms.confidence, clusters=trial.n_clusters, bounds=CORRELATION
+        )
     means = np.ma.stack([np.ma.masked_invalid(own).mean(axis=0) for own in repeats]).filled(np.nan)
     spread = means.std(axis=0, ddof=1) if len(means) > 1 else np.full(len(trial.methods), np.nan)
     return data | {"spread": spread, "seconds": trial.seconds, "metrics_used": trial.used}
@@ -77,6 +80,8 @@ def group_columns(trial: Trial) -> dict[str, Any]:
             "score",
             np.concatenate([trial.times[:, :0], *(part.scores() for part in parts.values())], axis=1),
             trial.terms.confidence,
+            clusters=trial.n_clusters,
+            bounds=CORRELATION,
         ),
     }
 
@@ -134,7 +139,13 @@ def weight_columns(
     order = np.argsort(-np.abs(weights), kind="stable")
     return {
         "metric": [trial.of.metrics.names[i] for i in order],
-        **with_interval("weight", np.stack([weights, *draws])[:, order], trial.terms.confidence),
+        **with_interval(
+            "weight",
+            np.stack([weights, *draws])[:, order],
+            trial.terms.confidence,
+            clusters=trial.n_clusters,
+            bounds=ANY,
+        ),
         "importance": None if formula.trees is None else np.asarray(formula.importance)[order],
     }
 

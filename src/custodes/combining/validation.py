@@ -88,6 +88,11 @@ class Trial:
     times: Floats
 
     @property
+    def n_clusters(self) -> int:
+        """How many clusters are resampled."""
+        return len(self.times[0])
+
+    @property
     def methods(self) -> list[str]:
         """The names of the methods."""
         return [own.name for own in self.terms.methods]

@@ -128,6 +128,11 @@ class Counted:
     comparison: Comparison | None
 
     @property
+    def n_clusters(self) -> int:
+        """How many clusters can be resampled; 0 where counts were given ready-made."""
+        return self.comparison.design.n_units if self.comparison else 0
+
+    @property
     def notes(self) -> tuple[Note, ...]:
         """The notes of the comparison."""
         return self.comparison.notes if self.comparison else ()

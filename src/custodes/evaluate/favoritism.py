@@ -20,9 +20,11 @@ from custodes.answers.wording import UNDEFINED
 from custodes.data.notes import Note
 from custodes.data.pairs import PairCounts
 from custodes.data.study import Study
+from custodes.evaluate.agreement.statistic import FEWEST
 from custodes.evaluate.clusters import cluster_notes, clustered, margin_effects, null_effects, table_effects
 from custodes.evaluate.comparison import Counted, counted, label_of
 from custodes.evaluate.edges import PAIR, crossed, written
+from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import each
 from custodes.evaluate.partiality import DISFAVOURED, FAVOURED, UNTOLD, partiality_columns, partiality_notes
 from custodes.progress import Progress, silent
@@ -235,7 +237,14 @@ def _answer(
         part.aspect,
         metrics={
             "metric": counts.metrics,
-            **with_interval("mean_abs_favi", _mean_sizes(part, sizes, resamples, rng), confidence),
+            # A mean of absolute values is the larger the fewer items there are: the interval is for as many others.
+            **with_interval(
+                "mean_abs_favi",
+                _mean_sizes(part, sizes, resamples, rng),
+                confidence,
+                clusters=part.n_clusters,
+                bounds=favi.SIZES,
+            ),
             "std_abs_favi": np.sqrt(mean_of_defined((sizes - mean_of_defined(sizes)[:, None]) ** 2)),
             "sample_accuracy": favi.sample_accuracy(paired.sum(axis=1)),
             "system_accuracy": mean_of_defined(agrees),
@@ -263,8 +272,13 @@ def _answer(
         partiality=partial_to,
         confusion=keys | {cell: paired[..., i // 3, i % 3] for i, cell in enumerate(CELLS)},
     )
-    notes = [*cluster_notes(part, margin_effects(part)[0]), *partiality_notes(part.comparison, part.aspect, partial_to)]
-    return tables, [*part.notes, *notes, *_error_notes(part.aspect, n, errors)]
+    notes = [
+        *cluster_notes(part, margin_effects(part)[0]),
+        *partiality_notes(part.comparison, part.aspect, partial_to),
+        *_error_notes(part.aspect, n, errors),
+        *few_clusters_notes(part.n_clusters, resamples, fewest=FEWEST, aspect=part.aspect),
+    ]
+    return tables, [*part.notes, *notes]
 
 
 def _posterior(

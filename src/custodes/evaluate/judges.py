@@ -27,8 +27,8 @@ People = Literal["aspects", "annotators"]
 PEOPLE: tuple[People, ...] = ("aspects", "annotators")
 METRIC = "metric"
 
-FEW = 30
-"""Clusters of items below which percentile intervals are too narrow to trust."""
+FEW = 12
+"""Clusters of items below which no simulation vouches for intervals; see docs/explanation/statistics.md."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,7 +199,13 @@ def _why_unused(whole: bool, verdicts: bool) -> str:
     return "verdicts, not scores" if verdicts else "no scores of the chosen systems and items"
 
 
-def few_clusters_notes(n_units: int, resamples: int) -> list[Note]:
-    """Whether there are too few clusters of items for intervals by resampling them."""
-    message = f"{n_units} clusters of items: intervals are rough (percentiles of few clusters are too narrow)"
-    return noted(("few-clusters", n_units if 1 < n_units < FEW and resamples else 0, message))
+def few_clusters_notes(
+    n_units: int, resamples: int, *, fewest: int = FEW, aspect: str = "", columns: Sequence[str] = ()
+) -> list[Note]:
+    """Whether there are too few clusters of items for intervals by resampling them: of some columns, or of all."""
+    which = f" of {listed(columns)}" if columns else ""
+    message = (
+        f"{n_units} clusters of items{label_of(aspect)}: intervals{which} are unreliable; no simulation vouches for a"
+        " coverage of 85 % with so few"
+    )
+    return noted(("few-clusters", n_units if 1 < n_units < fewest and resamples else 0, message), aspect=aspect)

@@ -21,9 +21,11 @@ from custodes.data.notes import Note, noted
 from custodes.data.pairs import PairCounts
 from custodes.data.study import Study
 from custodes.errors import listed
+from custodes.evaluate.agreement.statistic import FEWEST
 from custodes.evaluate.clusters import cluster_notes, margin_effects, null_effects
 from custodes.evaluate.comparison import HUMAN, Counted, counted, label_of
 from custodes.evaluate.edges import PAIR, crossed, cycle_notes, ranking_edges, written
+from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
@@ -193,9 +195,11 @@ def _answer(
             **{
                 end: own
                 for i, name in enumerate(ERRORS)
-                for end, own in with_interval(name, kinds[..., i], confidence).items()
+                for end, own in with_interval(
+                    name, kinds[..., i], confidence, clusters=part.n_clusters, bounds=resample.SHARE
+                ).items()
             },
-            **with_interval("kld", divergence, confidence),
+            **with_interval("kld", divergence, confidence, clusters=part.n_clusters, bounds=resample.POSITIVE),
         },
         reversals=_reversals(counts, raters, decided),
         edges=dict(zip(("rater", "winner", "loser"), zip(*edges, strict=True), strict=False)),
@@ -216,6 +220,7 @@ def _answer(
             f" {percent(float(np.mean(again)))} of pairs{label_of(aspect)}: read every 'correct' beside it"
         )
         notes += noted(("self-agreement", True, message), aspect=aspect)
+    notes += few_clusters_notes(part.n_clusters, resamples, fewest=FEWEST, aspect=aspect)
     return tables, [*part.notes, *notes]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from custodes.answers.tables import Column, Kind
+from custodes.answers.views import marked
 from custodes.answers.wording import FLAG, UNDEFINED, interval, percent
 from custodes.reporting.section import ChosenTable, Context, render
 
@@ -74,7 +75,9 @@ def _cell(row: Mapping[str, Any], column: Column) -> _Cell:
         return _Cell(f"{value:,}".replace(",", "\u202f"), value)
     low, high = (row[f"{column.name}{end}"] if column.interval else None for end in ("_low", "_high"))
     digits = 3 if kind == "p" else 2
-    text = interval(value, low, high, digits=digits, shown=percent if kind == "percent" else None)
+    text = interval(
+        value, low, high, digits=digits, shown=percent if kind == "percent" else None, unreliable=marked(row, column)
+    )
     if column.sd and (sd := row[f"{column.name}_sd"]) is not None:
         text += f" ± {interval(sd, None, None, digits=digits, shown=percent if kind == 'percent' else None)}"
     return _Cell(text, value)

@@ -184,3 +184,18 @@ def test_symmetries(seed: int) -> None:
     ranks = [name for name in columns if "item" in name or "global" in name]
     ranks = [columns.index(name) for name in ranks if "pearson" not in name]
     np.testing.assert_allclose(numbers(study_of(monotone))[:, ranks], plain[:, ranks], err_msg="monotone")
+
+
+def test_too_few_clusters_are_marked_in_the_table_and_noted() -> None:
+    few = agreement(study_of(scores_of(0, items=3)), resamples=20)
+    marked = few.metrics["unreliable"].to_list()
+    assert marked == [list(STATISTICS)] * few.metrics.height
+    (note,) = (note for note in few.notes if note.rule == "few-clusters")
+    assert note.message.startswith("3 clusters of items: intervals of sample_accuracy")
+    assert note.count == 3
+    enough = agreement(study_of(scores_of(0, items=4)), resamples=20)
+    assert enough.metrics["unreliable"].to_list() == [["acc_eq_epsilon"]] * few.metrics.height
+    none = agreement(study_of(scores_of(0, items=3)), resamples=0)
+    assert none.metrics["unreliable"].is_null().all()
+    for made in (enough, none):
+        assert "few-clusters" not in [note.rule for note in made.notes]

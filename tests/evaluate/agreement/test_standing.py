@@ -11,6 +11,8 @@ from custodes.evaluate.agreement.standing import ranked_by
 from tests.evaluate.agreement.test_agreement import scores_of
 from tests.evaluate.test_favoritism import study_of
 
+CONFIDENCE = 0.45  # the ends that a test gives are draws, and with five items the interval then reaches about to them
+
 
 def made(noise: list[float], items: int = 60, seed: int = 0, **options: object) -> Agreement:
     """Metrics with these errors (negative: turned round), asked for their agreement."""

@@ -125,8 +125,9 @@ def test_the_only_metric_in_use_is_worth_its_own_score() -> None:
     made = asked(planted(), aspect="style", in_use="first")
     own = rows(made.next, "style", "metric")["first"]
     start = rows(made.forward, "style", "step")[0]
-    for end in ("", "_low", "_high"):
-        assert own[f"removed{end}"] == pytest.approx(start[f"kendall{end}"])
+    assert own["removed"] == pytest.approx(start["kendall"])
+    for end in ("_low", "_high"):  # a difference has another scale than a correlation
+        assert own[f"removed{end}"] == pytest.approx(start[f"kendall{end}"], abs=0.01)
     lone = {key: values for key, values in planted().items() if key[0] in ("ann", "first")}
     alone = rows(asked(lone, aspect="style").next, "style", "metric")["first"]
     assert alone["removed"] == alone["added"] == pytest.approx(own["removed"])

@@ -55,7 +55,7 @@ def test_plain_folds_leak_the_item_and_whole_items_do_not(model: Any) -> None:
         for folds in ("item", "plain")
     )
     assert leaky["kendall"] > 0.25
-    assert leaky["kendall_low"] > 0.1
+    assert leaky["kendall_low"] > 0.05
     assert abs(whole["kendall"]) < 0.2
     assert whole["kendall_low"] < 0.05
     assert leaky["kendall_item"] is None  # different models predict the outputs of an item

@@ -4,13 +4,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from custodes.stats.resampling.resample import (
+    ANY,
+    CORRELATION,
+    POSITIVE,
+    SHARE,
     bootstrap_weights,
+    expanded_interval,
     percentile_interval,
     permutation_p,
     same_outputs,
     sign_flips,
+    student_interval,
     unit_sums,
     weighted_sums,
     with_point,
@@ -125,3 +132,54 @@ def test_permutation_p_measures_noise_by_the_largest_value_there_is() -> None:
     assert permutation_p(np.array(1e-16), np.array([0.0, 0.0, 1e-16])).item() == 2 / 4
     assert permutation_p(np.array(1e-16), np.array([0.0, 0.0, 1e-16, np.nan])).item() == 2 / 4
     assert np.isnan(permutation_p(np.ones(2), np.empty((0, 2)))).all()
+
+
+def test_students_interval_of_a_mean_is_that_of_a_textbook() -> None:
+    values = np.random.default_rng(0).normal(size=9)
+    draws = bootstrap_weights(9, 200_000, np.random.default_rng(1)) @ values / 9
+    ends = student_interval(np.append(values.mean(), draws), confidence=0.9, n_units=9, bounds=ANY)
+    expected = stats.t.interval(0.9, 8, loc=values.mean(), scale=stats.sem(values))  # SciPy
+    np.testing.assert_allclose(ends, expected, atol=0.005)
+
+
+@pytest.mark.parametrize("bounds", [SHARE, CORRELATION, ANY])
+def test_students_interval_turns_with_the_statistic(bounds: tuple[float, float]) -> None:
+    draws = np.random.default_rng(0).uniform(0.1, 0.9, size=(50, 4))
+    turned = sum(bounds) - draws if np.isfinite(bounds[1]) else -draws
+    low, high = student_interval(draws, confidence=0.9, n_units=7, bounds=bounds)
+    back = sum(bounds) if np.isfinite(bounds[1]) else 0.0
+    other_low, other_high = student_interval(turned, confidence=0.9, n_units=7, bounds=bounds)
+    np.testing.assert_allclose([back - other_high, back - other_low], [low, high], atol=1e-12)
+
+
+@pytest.mark.parametrize("bounds", [SHARE, CORRELATION, POSITIVE, (0.0, 2.0), (1.0, np.inf)])
+@pytest.mark.parametrize("n_units", [2, 12])
+def test_students_interval_holds_the_estimate_within_bounds(bounds: tuple[float, float], n_units: int) -> None:
+    least, largest = bounds
+    draws = np.random.default_rng(0).uniform(least, min(largest, 5.0), size=(40, 200))
+    draws[0, :2] = least, min(largest, 5.0)
+    low, high = student_interval(draws, confidence=0.95, n_units=n_units, bounds=bounds)
+    assert (low <= draws[0]).all()
+    assert (high >= draws[0]).all()
+    assert (low >= least).all()
+    assert (high <= largest).all()
+
+
+def test_students_interval_needs_an_estimate_half_of_the_draws_and_two_clusters() -> None:
+    draws = np.random.default_rng(0).normal(size=(9, 4))
+    draws[0, 0] = np.nan
+    draws[0, 1] = np.inf
+    draws[1:6, 2] = np.nan
+    low, high = student_interval(draws, confidence=0.95, n_units=8, bounds=ANY)
+    assert np.isnan(low).tolist() == np.isnan(high).tolist() == [True, True, True, False]
+    for few, n_units in ((draws, 1), (draws[:1], 8), (draws[:2], 8)):
+        assert np.isnan(student_interval(few, confidence=0.95, n_units=n_units, bounds=ANY)).all()
+
+
+def test_expanded_percentiles_are_those_of_t_and_hold_the_estimate() -> None:
+    draws = np.random.default_rng(0).normal(size=(2000, 2))
+    low, high = expanded_interval(np.array([0.0, 9.0]), draws, confidence=0.9, n_units=12)
+    level = stats.norm.cdf(stats.t.ppf(0.95, 11))  # SciPy
+    np.testing.assert_allclose(low, np.quantile(draws, 1 - level, axis=0))
+    np.testing.assert_allclose(high, [np.quantile(draws[:, 0], level), 9.0])
+    assert np.isnan(expanded_interval(np.array([np.nan, 1.0]), draws, confidence=0.9, n_units=12)[0][0])

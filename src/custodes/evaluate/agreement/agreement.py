@@ -12,15 +12,16 @@ import polars as pl
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.setting import Setting, at_least, between, one_of
-from custodes.answers.tables import count, flag, label, p_value, score, share, table, with_interval
+from custodes.answers.tables import UNRELIABLE, count, flag, label, p_value, score, share, table
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import listed
 from custodes.evaluate.agreement.differences import Differences, Tester
 from custodes.evaluate.agreement.standing import standing_columns
-from custodes.evaluate.agreement.statistic import Sample, alike, both
+from custodes.evaluate.agreement.statistic import FEWEST, Sample, alike, both
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.comparison import Comparison, compare, label_of
+from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent
 from custodes.stats.agreement import correlation, system_scores
@@ -50,6 +51,7 @@ class Agreement(Result):
         count("n", "comparisons (item × pair of systems) that people and metric both have", "n", essential=False),
         *(statistic.column for statistic in STATISTICS.values()),
         *(own.chance_column for own in STATISTICS.values() if own.chance_column),
+        UNRELIABLE,
         rows=lambda made: by_standing(made.metrics, made.standing),
     )
     common: pl.DataFrame = table(
@@ -105,7 +107,8 @@ def agreement(
     The statistics and what each one means: `help(cu.Agreement)`. Undefined is null, with a note.
     Sources: Favi-Score paper, Defs. 10 and 11; Kocmi et al. 2021; Deutsch et al. 2023; Thompson et al. 2024.
 
-    Intervals: percentiles of a paired bootstrap over clusters of items, `resamples` shared by all metrics (0: none).
+    Intervals: Student's, from a paired bootstrap over clusters of items, `resamples` shared by all metrics (0: none);
+    over systems they are for the value with very many items. `unreliable` names those with too few clusters.
     Between metrics, for the statistics in `compare_by`: every pair on what people and both rated; difference, interval
     and p-value from the same draws (flips of the sign of what a cluster contributes; where a statistic jumps, the
     bootstrap). `p_adjusted` is for all pairs of metrics together (step-down of the largest t): one statistic in one
@@ -158,11 +161,13 @@ def _answer(
     differences = Differences.of(tester, compare_by)
     metrics: dict[str, Any] = {"metric": list(comparison.metrics), "n": comparison.rated.sum(axis=(1, 2))}
     for name, values in draws.items():
-        metrics |= with_interval(name, values, confidence)
+        metrics |= STATISTICS[name].with_interval(name, sample, values, confidence)
     for own in STATISTICS.values():
         if own.chance_column:
             metrics[own.chance_column.name] = own.chance_of(tester.without)[0]
     standing = standing_columns(tester, draws, differences, confidence=confidence, alpha=alpha)
+    rough = [own.name for own in STATISTICS.values() if 1 < n_units < own.fewest and resamples]
+    metrics[UNRELIABLE.name] = [rough] * len(comparison.metrics) if rough else None
     words = dict(zip(standing["metric"], standing["group"], strict=True))
     metrics["group"] = [words.get(name) for name in comparison.metrics]
     tables = Agreement.part(
@@ -173,6 +178,7 @@ def _answer(
         standing=standing,
     )
     notes = [*_ground_notes(sample), *_told_notes(comparison, differences, standing, alpha)]
+    notes += few_clusters_notes(n_units, resamples, fewest=FEWEST, aspect=comparison.aspect, columns=rough)
     return tables, [*comparison.notes, *notes, *_undefined_notes(comparison, draws)]
 
 

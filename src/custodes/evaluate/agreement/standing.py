@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from custodes.answers.tables import with_interval
 from custodes.evaluate.agreement.differences import Differences, Tester, chance_tests
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.stats.arrays import Floats
@@ -31,7 +30,7 @@ def standing_columns(
     """The columns of the table `standing`, best first."""
     comparison = tester.sample.comparison
     name = ranked_by(draws, len(comparison.systems))
-    value, low, high = with_interval("value", draws[name], confidence).values()
+    value, low, high = STATISTICS[name].with_interval("value", tester.sample, draws[name], confidence).values()
     order = differences.order(name, value)
     chance = chance_tests(tester, name)
     better = differences.better(name, alpha)

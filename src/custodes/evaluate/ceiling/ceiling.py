@@ -30,6 +30,7 @@ from custodes.progress import Progress, silent
 from custodes.stats.agreement import reliability
 from custodes.stats.agreement.correlation import weighted_item_mean, within_item
 from custodes.stats.learning import heldout
+from custodes.stats.resampling.resample import ANY, CORRELATION
 
 GAPS = (("humans", "metrics"), ("both", "metrics"), ("both", "humans"))
 SPLITS = 20
@@ -194,7 +195,7 @@ def ceiling(
     Missing scores: XGBoost has its own way, ridge and lasso take the mean in training.
 
     `kendall` is tau-b over the outputs of each held-out fold, averaged; `kendall_item` over the systems of each item
-    (null with plain folds: different models predict them). Intervals: percentiles over resampled clusters with the
+    (null with plain folds: different models predict them). Intervals: Student's over resampled clusters with the
     predictions kept, so they hold for these models, not for refitted ones. The path is chosen on all data; its scores
     come from paths chosen without the held-out fold. An aspect rated on one item or cluster only is left out. Raises
     `OptionError` for unknown names, `InputError` with fewer than two raters, systems, items or clusters.
@@ -298,15 +299,17 @@ def _prediction_columns(target: Target, fit: heldout.Fit, confidence: float) -> 
     return {
         "prediction": {
             "features": names,
-            **with_interval("kendall", draws, confidence),
-            **with_interval("kendall_item", within, confidence),
+            **with_interval("kendall", draws, confidence, clusters=target.n_clusters, bounds=CORRELATION),
+            **with_interval("kendall_item", within, confidence, clusters=target.n_clusters, bounds=CORRELATION),
             "columns": [len(own) for own in sets],
             "n": len(target.y),
         },
         "gaps": {
             "features_a": [a for a, _ in gaps],
             "features_b": [b for _, b in gaps],
-            **with_interval("difference", draws[:, first] - draws[:, second], confidence),
+            **with_interval(
+                "difference", draws[:, first] - draws[:, second], confidence, clusters=target.n_clusters, bounds=ANY
+            ),
         },
     }
 
@@ -331,8 +334,8 @@ def _people_columns(target: Target, rng: np.random.Generator, confidence: float)
     best = reliability.attainable(split, target.rows(persons).T, [ways[k] for k in kept], rng=rng)
     return {
         "annotators": len(persons),
-        **with_interval("split_half", split, confidence),
-        **with_interval("attainable", best, confidence),
+        **with_interval("split_half", split, confidence, clusters=target.n_clusters, bounds=CORRELATION),
+        **with_interval("attainable", best, confidence, clusters=target.n_clusters, bounds=CORRELATION),
     }
 
 
@@ -348,7 +351,9 @@ def _history_columns(target: Target, fit: heldout.Fit, confidence: float) -> dic
         "date": dates,
         "newest": [[target.who.names[i] for date, i in dated if date == last] for last in dates],
         "columns": [len(own) for own in sets],
-        **with_interval("kendall", target.kendall(predicted), confidence),
+        **with_interval(
+            "kendall", target.kendall(predicted), confidence, clusters=target.n_clusters, bounds=CORRELATION
+        ),
     }
 
 

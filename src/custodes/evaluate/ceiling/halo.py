@@ -12,6 +12,7 @@ from custodes.answers.tables import with_interval
 from custodes.evaluate.ceiling.prediction_target import MODELS, Target
 from custodes.evaluate.people import mean_over_people
 from custodes.stats.arrays import Floats
+from custodes.stats.resampling.resample import ANY, CORRELATION
 
 SOURCES = ("same annotator", "other annotators", "metrics")
 REFERENCE = SOURCES.index("other annotators")
@@ -39,7 +40,10 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
         mean = np.where(weight > 0, weight * draws[told], 0.0).sum(axis=0) / weight.sum(axis=0)
     lead = mean - mean[:, [REFERENCE]]
     lead[:, REFERENCE] = np.nan
-    numbers = with_interval("kendall", mean, confidence) | with_interval("lead", lead, confidence)
+    ends: dict[str, Any] = {"confidence": confidence, "clusters": target.n_clusters}
+    numbers = with_interval("kendall", mean, bounds=CORRELATION, **ends) | with_interval(
+        "lead", lead, bounds=ANY, **ends
+    )
     columns = {"source": SOURCES, **numbers} if told.any() else {}
     return columns, [person for person, own in zip(persons, told, strict=True) if not own]
 

@@ -15,6 +15,7 @@ from custodes.errors import listed
 from custodes.evaluate.ceiling.prediction_target import Target
 from custodes.stats.arrays import Floats
 from custodes.stats.learning import forward
+from custodes.stats.resampling.resample import ANY, CORRELATION
 
 TIE = 1e-10
 """Of the squared error; copies of a metric differ by less, through rounding, and the first of them goes."""
@@ -31,8 +32,14 @@ def forward_columns(target: Target, given: NDArray[np.intp], steps: int, confide
     return {
         "step": np.arange(first, len(path.predicted)),
         "metric": [listed(names[given], limit=2), *names[path.order]][first:],
-        **with_interval("kendall", draws[:, first:], confidence),
-        **with_interval("gain", np.diff(draws, axis=1, prepend=np.nan)[:, first:], confidence),
+        **with_interval("kendall", draws[:, first:], confidence, clusters=target.n_clusters, bounds=CORRELATION),
+        **with_interval(
+            "gain",
+            np.diff(draws, axis=1, prepend=np.nan)[:, first:],
+            confidence,
+            clusters=target.n_clusters,
+            bounds=ANY,
+        ),
         "chosen": np.append(np.nan, path.chosen)[first:],
     }
 
@@ -55,8 +62,8 @@ def backward_columns(target: Target, given: NDArray[np.intp], steps: int, confid
     return {
         "step": np.arange(1, len(order) + 1),
         "metric": order,
-        **with_interval("kendall", draws[:, 1:], confidence),
-        **with_interval("loss", draws[:, :-1] - draws[:, 1:], confidence),
+        **with_interval("kendall", draws[:, 1:], confidence, clusters=target.n_clusters, bounds=CORRELATION),
+        **with_interval("loss", draws[:, :-1] - draws[:, 1:], confidence, clusters=target.n_clusters, bounds=ANY),
     }
 
 
@@ -75,8 +82,8 @@ def next_columns(target: Target, given: NDArray[np.intp], confidence: float) -> 
     order = np.argsort(-np.nan_to_num(added[0], nan=-np.inf), kind="stable")
     return {
         "metric": names[order].tolist(),
-        **with_interval("added", added[:, order], confidence),
-        **with_interval("removed", removed[:, order], confidence),
+        **with_interval("added", added[:, order], confidence, clusters=target.n_clusters, bounds=ANY),
+        **with_interval("removed", removed[:, order], confidence, clusters=target.n_clusters, bounds=ANY),
     }
 
 

@@ -30,7 +30,7 @@ def information_columns(target: Target, confidence: float) -> dict[str, Any]:
         ratio = np.where(metrics > 0, both / metrics, np.nan)
     return {
         "alpha": ALPHAS,
-        **with_interval("mse_ratio", ratio, confidence),
+        **with_interval("mse_ratio", ratio, confidence, clusters=target.n_clusters, bounds=resample.POSITIVE),
         "mse_metrics": metrics[0] / len(target.y),
         "mse_both": both[0] / len(target.y),
     }

@@ -70,6 +70,11 @@ class Target:
         return self.rows(self.who.scores)
 
     @property
+    def n_clusters(self) -> int:
+        """How many clusters of items people rated: so many are resampled to any effect."""
+        return len(np.unique(self.groups))
+
+    @property
     def persons(self) -> dict[int, Floats]:
         """The positions among people of those who rated it, with what they said (items, systems)."""
         everyone = self.who.annotators[self.who.aspects.index(self.aspect)]

@@ -29,6 +29,7 @@ from custodes.evaluate.judges import METRIC, People, few_clusters_notes, judges
 from custodes.evaluate.parallel import one_core
 from custodes.progress import Progress, silent
 from custodes.stats.complementarity import rank_distance, seriation
+from custodes.stats.resampling import resample
 
 MANY, CLOSEST = 30, 15
 """With more rows than many, a table of raters shows people and so many metrics, those closest to people."""
@@ -184,8 +185,8 @@ def complementarity(
     one rater an aspect ('aspects', mean over annotators), or every one of the 'annotators'. Metrics where lower is
     better are turned round first, if the raters file says so.
 
-    Intervals: percentiles over resampled clusters of items (at the utterance level by the influence of each item, to
-    first order: a twentieth too narrow with 60 items, a fifth with 20).
+    Intervals: Student's over resampled clusters of items (at the utterance level by the influence of each item, to
+    first order).
     A constant rater, or one that never tells apart what is ranked, has no ranking: null, named in `left_out`, left out
     of averages. Raises `OptionError` for unknown
     names, `InputError` with fewer than two raters, systems or items.
@@ -212,19 +213,20 @@ def complementarity(
         space = structure(rankings, distances, times, confidence, rng)
     more, less = (distances.kinds[:, [KINDS.index(kinds) for kinds in side]] for side in GAPS.values())
     summary = Complementarity.declared()["summary"].schema
+    ends: dict[str, Any] = {"confidence": confidence, "clusters": who.design.n_units}
     tables = Complementarity.part(
         "",
         pairs=labelled(who, rankings.pairs[0], "_a") | labelled(who, rankings.pairs[1], "_b") | distances.columns,
         averages={
             "kinds": KINDS,
-            **with_interval("complementarity", distances.kinds, confidence),
+            **with_interval("complementarity", distances.kinds, bounds=resample.SHARE, **ends),
             "pairs": np.bincount(rankings.kind[defined], minlength=len(KINDS)),
         },
-        gaps={**GAPS, **with_interval("difference", more - less, confidence)},
+        gaps={**GAPS, **with_interval("difference", more - less, bounds=resample.ANY, **ends)},
         raters={
             **labelled(who, range(len(who.names))),
-            **with_interval("with_humans", distances.raters[:, :, 0], confidence),
-            **with_interval("with_metrics", distances.raters[:, :, 1], confidence),
+            **with_interval("with_humans", distances.raters[:, :, 0], bounds=resample.SHARE, **ends),
+            **with_interval("with_metrics", distances.raters[:, :, 1], bounds=resample.SHARE, **ends),
             "position": _positions(rankings, distances),
         },
         rules=_rule_columns(rankings),

@@ -121,7 +121,7 @@ class Distances:
         cls, rankings: Rankings, rule: rank_distance.Rule, times: Floats, confidence: float, progress: Progress
     ) -> Distances:
         """Of every two raters; `times` (1 + B, clusters) says how often each cluster of items is there."""
-        columns, kept = [], []
+        columns, kept, n_units = [], [], rankings.who.design.n_units
         n, (first, second) = len(rankings.values), rankings.pairs
         human = np.array(rankings.who.kinds) != METRIC
         groups = (rankings.kind, *(len(KINDS) + 2 * a + ~human[b] for a, b in ((first, second), (second, first))))
@@ -129,7 +129,8 @@ class Distances:
         blocks = rankings.blocks(len(times))
         for part in progress(blocks, total=len(blocks), desc="complementarity"):
             own, draws = _draws(rankings, part, rule, times)
-            columns.append({**with_interval("complementarity", draws, confidence), "n": np.isfinite(own).sum(axis=1)})
+            ends = with_interval("complementarity", draws, confidence, clusters=n_units, bounds=resample.SHARE)
+            columns.append({**ends, "n": np.isfinite(own).sum(axis=1)})
             kept.append(draws[: 1 + KEPT])
             sums += defined_sums(draws, [group[part] for group in groups], sums.shape[-1])
         mean = ratio(*sums)

@@ -16,6 +16,7 @@ from custodes.evaluate.judges import Judges
 from custodes.stats.agreement import ranks
 from custodes.stats.arrays import Floats
 from custodes.stats.complementarity import communities, components
+from custodes.stats.resampling import resample
 
 SHARE = 0.8
 """The effective dimension is the number of components that explain so much of the variance (paper, appendix B.1)."""
@@ -69,12 +70,18 @@ def structure(
     if len(space.kept) > 1:
         explained = components.explained_variance(space.points, column_weights=space.column_weights)
         null = components.null_explained(space.points[0], n_draws=NULL_DRAWS, rng=rng)
-        made.tables["components"] = _component_columns(explained, null, confidence)
+        made.tables["components"] = _component_columns(explained, null, confidence, who.design.n_units)
         made.summary.update(
             raters=len(space.kept),
             rankings=rankings.values.shape[1],
             ranked=space.points.shape[2],
-            **with_interval("dimension", components.needed(explained, share=SHARE), confidence),
+            **with_interval(
+                "dimension",
+                components.needed(explained, share=SHARE),
+                confidence,
+                clusters=who.design.n_units,
+                bounds=(1.0, np.inf),
+            ),
             dimension_null=components.needed(null, share=SHARE).mean(),
         )
     if len(space.kept) >= FEWEST:
@@ -149,12 +156,12 @@ def labelled(who: Judges, raters: Iterable[int], end: str = "") -> dict[str, lis
     return {f"rater{end}": [who.names[i] for i in raters], f"kind{end}": [who.kinds[i] for i in raters]}
 
 
-def _component_columns(explained: Floats, null: Floats, confidence: float) -> dict[str, Any]:
+def _component_columns(explained: Floats, null: Floats, confidence: float, clusters: int) -> dict[str, Any]:
     # Sums of ranks add up to one number, so the last component may be empty.
     explained, null = (shares[:, explained[0] > EMPTY] for shares in (explained, null.mean(axis=0, keepdims=True)))
     return {
         "component": np.arange(1, explained.shape[1] + 1),
-        **with_interval("explained_variance", explained, confidence),
+        **with_interval("explained_variance", explained, confidence, clusters=clusters, bounds=resample.SHARE),
         "cumulative": np.cumsum(explained[0]),
         "null": null[0],
         "null_cumulative": np.cumsum(null[0]),

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.setting import DEFAULTS, Setting, at_least, between
-from custodes.answers.tables import View, count, label, probability, score, share, table, with_interval, with_sd
+from custodes.answers.tables import View, count, label, probability, score, share, table, with_sd
 from custodes.answers.views import parts, titled
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
@@ -27,6 +27,7 @@ from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.correction.human import HUMAN
+from custodes.stats.resampling.resample import percentile_interval
 from custodes.stats.stopping.dependence import is_clustered
 from custodes.stats.stopping.pilot import continued, forecast, posterior_shares
 from custodes.stats.stopping.power import human_power, margin_width, preference_correlation
@@ -323,8 +324,11 @@ def _forecast(
     answers = continued(counts, world.possible, items=items, rng=rng)
     for stopping in rules:
         ends = zip(("share", "correct"), forecast(answers, stopping.rule(HUMAN, most=items, seed=0)), strict=True)
-        columns = [with_interval(name, np.append(own.mean(), own), confidence) for name, own in ends]
-        yield {**stopping.columns, "pilot": int(counts.sum()), **columns[0], **columns[1]}
+        row: dict[str, Any] = {**stopping.columns, "pilot": int(counts.sum())}
+        for name, drawn in ends:  # outcomes as they may be, so the interval is of them and not of an estimate
+            low, high = percentile_interval(drawn, confidence=confidence)
+            row |= {name: drawn.mean(), f"{name}_low": low, f"{name}_high": high}
+        yield row
 
 
 def _pilot_notes(world: _World, items: int) -> list[Note]:

@@ -7,6 +7,7 @@ is present; item_weights (items,) what an item counts. Only outputs rated by bot
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,34 @@ def system_accuracy(
         agree = (np.sign(of_human) == np.sign(of_metric)) & (n > 0)
         result[:, part] = ratio(agree.sum(axis=-1), (n > 0).sum(axis=-1))
     return result
+
+
+def net_wins(
+    signs_human: Signs, signs_metrics: Signs, *, units: Ints, weights: NDArray[Any], item_weights: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """Wins minus losses of each system, per comparison, by the person and by each metric, in every resample.
+
+    signs (pairs, items) and (metrics, pairs, items), pairs in the order of `np.triu_indices`, over the comparisons that
+    both have -> (B, metrics, systems) each; NaN where a system has none.
+
+    >>> human, metric = np.array([[1, 1], [1, 0], [1, 1]], dtype=np.int8), np.ones((1, 3, 2), dtype=np.int8)
+    >>> [own.tolist() for own in net_wins(human, metric, units=np.arange(2), weights=np.ones((1, 2)))]
+    [[[[0.75, 0.0, -0.75]]], [[[1.0, 0.0, -1.0]]]]
+    """
+    n_metrics, n_pairs, _ = signs_metrics.shape
+    first, second = np.triu_indices((1 + math.isqrt(1 + 8 * n_pairs)) // 2, 1)
+    side = np.zeros((second[-1] + 1, n_pairs), dtype=np.float32)
+    side[first, np.arange(n_pairs)], side[second, np.arange(n_pairs)] = 1, -1
+    net = np.empty((2, len(weights), n_metrics, len(side)))
+    for m, metric in enumerate(signs_metrics):
+        both = (signs_human != ABSENT) & (metric != ABSENT)
+        of_human, of_metric = (side @ np.where(both, signs, 0).astype(np.float32) for signs in (signs_human, metric))
+        per_item = np.stack([of_human, of_metric, np.abs(side) @ both.astype(np.float32)])
+        if item_weights is not None:
+            per_item = per_item * item_weights
+        *wins, n = np.moveaxis(weighted_sums(weights, unit_sums(per_item, units=units, n_units=weights.shape[1])), 1, 0)
+        net[:, :, m] = [ratio(own, n) for own in wins]
+    return net[0], net[1]
 
 
 def pairwise_accuracy(means_human: Floats, means_metrics: Floats, *, pairs: Bools) -> Floats:

@@ -15,6 +15,9 @@ ERROR_COST = _SIGN[np.newaxis, :] - _SIGN[:, np.newaxis]
 """W of Favi-Score Definition 8, [human, metric]: how far an error moves the outcome towards the first system."""
 ERROR_COST.setflags(write=False)
 
+SIZES = (0.0, 2.0)
+"""The least and the largest |favi|."""
+
 _PRIOR = 1 / 6  # one pseudo-count in all, shared by the six error cells; a uniform prior would drown a few errors
 _CHUNK = 4_000_000  # draws held at once per array: 16 MB in float32, about eight such arrays
 

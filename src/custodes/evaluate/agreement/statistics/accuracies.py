@@ -12,6 +12,7 @@ from custodes.stats.agreement import accuracy
 from custodes.stats.agreement.correlation import weighted_item_mean
 from custodes.stats.arrays import Floats
 from custodes.stats.ratios import ratio
+from custodes.stats.resampling.resample import SHARE
 
 
 def guessing(sample: Sample) -> Floats:
@@ -44,6 +45,17 @@ def _of_signs(sample: Sample, *, statistic: Any) -> Floats:
     )
 
 
+def _population_margins(sample: Sample) -> Floats:
+    own = sample.comparison
+    pairs = np.zeros((len(own.metrics), len(own.systems), len(own.systems)), dtype=np.bool_)
+    pairs[:, *own.design.pairs.T] = own.rated.any(axis=2)
+    return accuracy.pairwise_accuracy(*sample.population_wins, pairs=pairs)
+
+
+def _population_pairwise(sample: Sample) -> Floats:
+    return accuracy.pairwise_accuracy(*sample.population_scores, pairs=sample.system_scores.pairs)
+
+
 def _pairwise_accuracy(sample: Sample) -> Floats:
     scores = sample.system_scores
     return accuracy.pairwise_accuracy(scores.people, scores.metrics, pairs=scores.pairs)
@@ -56,6 +68,7 @@ ACCURACIES = (
         doc="share of comparisons with the same sign (Favi-Score paper, Definition 11)",
         level="comparison",
         compute=partial(_of_signs, statistic=accuracy.sample_accuracy),
+        bounds=SHARE,
         chance=guessing,
         compared=True,
         essential=True,
@@ -66,6 +79,8 @@ ACCURACIES = (
         doc="share of pairs of systems whose margins (wins − losses) have the same sign (Definition 10)",
         level="system",
         compute=partial(_of_signs, statistic=accuracy.system_accuracy),
+        bounds=SHARE,
+        population=_population_margins,
         chance=0.5,
         smooth=False,
     ),
@@ -75,6 +90,8 @@ ACCURACIES = (
         doc="share of pairs of systems that system means order alike (Kocmi et al. 2021)",
         level="system",
         compute=_pairwise_accuracy,
+        bounds=SHARE,
+        population=_population_pairwise,
         chance=0.5,
         smooth=False,
         compared=True,

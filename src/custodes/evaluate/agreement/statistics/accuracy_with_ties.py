@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from custodes.evaluate.agreement.statistic import Statistic
+from custodes.stats.resampling.resample import POSITIVE, SHARE
 
 WITH_TIES = (
     Statistic(
@@ -12,6 +13,7 @@ WITH_TIES = (
         level="item",
         compute=lambda sample: sample.acc_eq[0],
         compared=True,
+        bounds=SHARE,
         essential=True,
     ),
     Statistic(
@@ -20,6 +22,8 @@ WITH_TIES = (
         doc="the threshold that gave acc_eq, in the metric's units",
         level="item",
         compute=lambda sample: sample.acc_eq[1],
+        bounds=POSITIVE,
+        fewest=1000,  # a threshold jumps from one score difference to the next
         best="",
     ),
 )

@@ -10,6 +10,7 @@ from custodes.evaluate.agreement.statistic import Level, Sample, Statistic
 from custodes.stats.agreement import correlation, kendall
 from custodes.stats.agreement.system_scores import over_systems
 from custodes.stats.arrays import Floats
+from custodes.stats.resampling.resample import CORRELATION
 
 KINDS: dict[str, tuple[str, Callable[..., Floats]]] = {
     "pearson": ("Pearson r", correlation.pooled_pearson),
@@ -28,6 +29,10 @@ LEVELS: dict[str, tuple[str, Level]] = {
 def _over_systems(sample: Sample, *, kind: Any) -> Floats:
     scores = sample.system_scores
     return over_systems(kind, scores.people, scores.metrics, pairs=scores.pairs)
+
+
+def _population(sample: Sample, *, kind: Any) -> Floats:
+    return over_systems(kind, *sample.population_scores, pairs=sample.system_scores.pairs)
 
 
 def _within_items(sample: Sample, *, kind: Any) -> Floats:
@@ -55,6 +60,8 @@ CORRELATIONS = tuple(
         doc=f"{called} {where}{', averaged over items' if level == 'item' else ''}",
         level=counted,
         compute=partial(COMPUTE[level], kind=kind),
+        bounds=CORRELATION,
+        population=partial(_population, kind=kind) if level == "system" else None,
         chance=0.0,
         smooth=level != "system" or kind == "pearson",
         compared=name in SHOWN_FIRST,

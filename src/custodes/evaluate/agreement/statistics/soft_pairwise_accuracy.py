@@ -5,6 +5,7 @@ from __future__ import annotations
 from custodes.evaluate.agreement.statistic import Sample, Statistic
 from custodes.stats.agreement import accuracy
 from custodes.stats.arrays import Floats
+from custodes.stats.resampling.resample import SHARE
 
 
 def _spa(sample: Sample) -> Floats:
@@ -25,6 +26,7 @@ SPA = Statistic(
     doc="soft pairwise accuracy (Thompson et al. 2024)",
     level="system",
     compute=_spa,
+    bounds=SHARE,
     chance=0.5,
     smooth=False,
     essential=True,

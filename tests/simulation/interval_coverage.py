@@ -1,0 +1,273 @@
+"""How often do the intervals of single statistics hold the truth? Studies as arrays, with known truth.
+
+Run as a script it prints the tables of docs/explanation/statistics.md: `python -m tests.simulation.interval_coverage`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from custodes.answers.tables import with_interval
+from custodes.data.pairs import PairPreferences, score_signs
+from custodes.evaluate.agreement.statistic import Sample
+from custodes.evaluate.agreement.statistics import STATISTICS
+from custodes.evaluate.ceiling.prediction_target import MODELS
+from custodes.evaluate.comparison import Comparison, Counted
+from custodes.evaluate.design import Design
+from custodes.evaluate.favoritism import _mean_sizes
+from custodes.evaluate.ranking import _resampled
+from custodes.stats.agreement import accuracy, correlation, kendall
+from custodes.stats.arrays import Floats
+from custodes.stats.decisions import favi, outcome
+from custodes.stats.decisions.signtest import SignTest
+from custodes.stats.learning import heldout
+from custodes.stats.learning.folds import grouped_folds
+from custodes.stats.ratios import mean_of_defined
+from custodes.stats.resampling import resample
+
+CONFIDENCE = 0.95
+PEOPLE, PERSON = 3, 0.7  # people rate in whole numbers with this error, so they tie; the mean of all is used
+NOISE = np.array([0.5, 1.5, 4.0, 2.0])  # of four metrics on one output
+OWN = np.array([0.2, 0.6, 1.5, 1.0])  # what a metric holds of systems that people do not, in units of their spread
+LINKED = np.array([1.0, 1.0, 1.0, 0.0])  # the last metric has nothing to do with people
+ICC = 0.3
+EFFECTS = 3  # sets of systems in a design, one after the other
+
+Truth = dict[str, Floats]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """So many items, in clusters of a size (1: independent), so many systems of this spread (sd of their means; an
+    output's own quality has sd 1)."""
+
+    items: int
+    cluster: int
+    systems: int
+    spread: float
+
+    @property
+    def clusters(self) -> int:
+        """How many there are."""
+        return self.items // self.cluster
+
+    def effects(self, k: int) -> tuple[Floats, Floats]:
+        """The means of systems by people (systems,) and by metrics (metrics, systems): the k-th set."""
+        rng = np.random.default_rng([self.systems, round(self.spread * 100), k])
+        quality = rng.normal(size=self.systems) * self.spread
+        own = OWN[:, None] * self.spread * rng.normal(size=(len(OWN), self.systems))
+        return quality, LINKED[:, None] * quality + own
+
+    def draw(self, rng: np.random.Generator, k: int) -> Comparison:
+        """A study."""
+        quality, by_metric = self.effects(k)
+        item, output = rng.normal(size=(self.items, 1)), rng.normal(size=(self.items, self.systems))
+        units = np.arange(self.items) // self.cluster
+        if self.cluster > 1:  # both are alike within a cluster
+            shared = (rng.normal(size=(self.clusters, own.shape[1]))[units] for own in (item, output))
+            item, output = (
+                np.sqrt(ICC) * common + np.sqrt(1 - ICC) * own
+                for common, own in zip(shared, (item, output), strict=True)
+            )
+        persons = np.round(quality + item + output + PERSON * rng.normal(size=(PEOPLE, self.items, self.systems)))
+        noise = NOISE[:, None, None] * rng.normal(size=(len(NOISE), self.items, self.systems))
+        metrics = by_metric[:, None] + LINKED[:, None, None] * (item + output) + noise
+        return comparison_of(persons.mean(axis=0), metrics, units)
+
+
+def comparison_of(human: Floats, metrics: Floats, units: np.ndarray) -> Comparison:
+    """Scores (items, systems) and (metrics, items, systems) as a comparison without a study behind it."""
+    items, systems = (tuple(map(str, range(100, 100 + n))) for n in human.shape)
+    design = Design(
+        items=items,
+        systems=systems,
+        clusters=tuple(map(str, range(units[-1] + 1))),
+        units=units,
+        weights=np.ones(len(items)),
+        group=("",) * len(items),
+        dataset=("",) * len(items),
+    )
+    names = tuple(f"m{m}" for m in range(len(metrics)))
+    signs = score_signs(np.concatenate([human[None], metrics]), epsilon=np.full((1 + len(metrics), len(items)), 1e-9))
+    first, second = design.pairs.T
+    return Comparison(
+        aspect="",
+        design=design,
+        people=("people",),
+        metrics=names,
+        human=human,
+        metric_scores=metrics,
+        human_system=np.full(len(systems), np.nan),
+        metric_system=np.full((len(metrics), len(systems)), np.nan),
+        preferences=PairPreferences(
+            signs=signs,
+            system_a=tuple(systems[i] for i in first),
+            system_b=tuple(systems[i] for i in second),
+            raters=("human", *names),
+            items=items,
+        ),
+        human_tie=1e-9,
+        epsilon=np.zeros(len(metrics)),
+        notes=(),
+    )
+
+
+@cache
+def truth_of(systems: int, spread: float, k: int, names: tuple[str, ...]) -> Truth:
+    """Of statistics with very many items: by formula over systems, else on 8,000 independent items."""
+    quality, by_metric = Scenario(1, 1, systems, spread).effects(k)
+    order = accuracy.pairwise_accuracy(quality[None], by_metric[None])[0]
+    truth: Truth = {
+        "system_accuracy": order,
+        "pairwise_accuracy": order,
+        "pearson_system": correlation.pearson(quality, by_metric),
+        "spearman_system": correlation.spearman(quality, by_metric),
+        "kendall_system": kendall.kendall(quality, by_metric),
+    }
+    rng, many = np.random.default_rng(k), Scenario(2000, 1, systems, spread)
+    blocks = [sample_of(many.draw(rng, k), 0, rng) for _ in range(4)]
+    others = (name for name in names if name not in truth)
+    return truth | {name: np.mean([STATISTICS[name].compute(block)[0] for block in blocks], axis=0) for name in others}
+
+
+def sample_of(comparison: Comparison, resamples: int, rng: np.random.Generator) -> Sample:
+    """A comparison with its resamples."""
+    times = comparison.design.resampled(resamples, rng)
+    return Sample(comparison=comparison, times=times, flips=resample.sign_flips(comparison.design.n_units, 300, rng))
+
+
+AS_MANY = ("spa",)
+"""The statistic of agreement that depends on how many items there are: its truth is its mean over studies, as that of
+errors of decisions and of |favi|."""
+
+
+def intervals(
+    comparison: Comparison, resamples: int, rng: np.random.Generator, names: Sequence[str]
+) -> dict[str, tuple[Floats, Floats, Floats]]:
+    """Estimate, low and high of every statistic asked for, (metrics,) each, made as the product makes them."""
+    sample = sample_of(comparison, resamples, rng)
+    made = {}
+    for name in names:
+        if name in STATISTICS:
+            own = STATISTICS[name]
+            made[name] = tuple(own.with_interval(name, sample, own.compute(sample), CONFIDENCE).values())
+    part = Counted(aspect="", counts=comparison.preferences.counts(), comparison=comparison)
+    ends = {"confidence": CONFIDENCE, "clusters": comparison.design.n_units}
+    if "mean_abs_favi" in names:
+        sizes = np.abs(favi.favi_score(np.moveaxis(part.counts.paired, 1, 0)))
+        draws = _mean_sizes(part, sizes, resamples, rng)
+        made["mean_abs_favi"] = tuple(with_interval("", draws, bounds=favi.SIZES, **ends).values())
+    if "correct" in names:
+        for name, (draws, bounds) in errors(part, resamples, rng).items():
+            made[name] = tuple(with_interval("", draws, bounds=bounds, **ends).values())
+    return made
+
+
+def errors(part: Counted, resamples: int, rng: np.random.Generator) -> dict[str, tuple[Floats, resample.Bounds]]:
+    """The shares of errors and the divergence of `ranking` in every resample, (1 + B, metrics), with their bounds."""
+    rule = SignTest(alpha=0.05)
+    counts = np.concatenate([part.counts.human[None], np.moveaxis(part.counts.metric, 1, 0)])
+    human, *metrics = _resampled(part, counts, resamples, rng)
+    decided = rule.decisions(human)
+    kinds = np.stack([outcome.error_types(decided, rule.decisions(own)) for own in metrics], axis=1)
+    divergence = np.stack(
+        [mean_of_defined(outcome.outcome_kld(own, human, estimate="mean")) for own in metrics], axis=1
+    )
+    found = {name: (kinds[..., i], resample.SHARE) for i, name in enumerate(outcome.ERRORS)}
+    return {**found, "kld": (divergence, resample.POSITIVE)}
+
+
+def coverage(scenario: Scenario, studies: int, resamples: int, names: Sequence[str]) -> dict[str, Floats]:
+    """The share of studies whose interval held the truth, (metrics,) by statistic."""
+    rng = np.random.default_rng([scenario.items, scenario.cluster, scenario.systems, round(scenario.spread * 100)])
+    found = defaultdict(list)
+    for study in range(studies):
+        for name, ends in intervals(scenario.draw(rng, study % EFFECTS), resamples, rng, names).items():
+            found[name].append(np.stack(ends))
+    sets = np.arange(studies) % EFFECTS
+    held = {}
+    many = tuple(name for name in names if name in STATISTICS and name not in AS_MANY)
+    for name, made in found.items():
+        estimate, low, high = np.moveaxis(np.stack(made), 1, 0)
+        truth = np.empty_like(estimate)
+        for k in range(EFFECTS):
+            mine = sets == k
+            if mine.any():
+                own = truth_of(scenario.systems, scenario.spread, k, many)[name] if name in many else None
+                truth[mine] = np.nanmean(estimate[mine], axis=0) if own is None else own
+        defined = np.isfinite(low)
+        inside = (low - 1e-9 <= truth) & (truth <= high + 1e-9) & defined
+        held[name] = inside.sum(axis=0) / defined.sum(axis=0)
+    return held
+
+
+def prediction_coverage(scenario: Scenario, studies: int, resamples: int) -> float:
+    """The same of tau-b of held-out predictions (`kendall` of ceiling and combine), by ridge regression on the metrics.
+
+    The truth is tau-b of the very models that were fitted, on 1,000 other items.
+    """
+    rng = np.random.default_rng([1, scenario.items, scenario.cluster])
+    held = []
+    for study in range(studies):
+        own, other = (each.draw(rng, study % EFFECTS) for each in (scenario, replace(scenario, items=1000, cluster=1)))
+        x, y = (np.moveaxis(own.metric_scores, 0, -1).reshape(own.human.size, -1), own.human.ravel())
+        groups = np.repeat(own.design.units, scenario.systems)
+        fold = grouped_folds(groups, n_folds=min(5, own.design.n_units), rng=rng)
+        models = [MODELS["ridge"](x[fold != f], y[fold != f], groups[fold != f], seed=0) for f in np.unique(fold)]
+        predicted = np.choose(fold, [model(x) for model in models])[None, :, None]
+        times = own.design.resampled(resamples, rng)
+        draws = heldout.heldout(
+            kendall.pooled_kendall, y[:, None], predicted, fold[:, None], units=groups, weights=times
+        )
+        new = np.moveaxis(other.metric_scores, 0, -1).reshape(other.human.size, -1)
+        said = np.stack([model(new) for model in models]).reshape(len(models), *other.human.shape)
+        once = np.ones((1, other.design.n_units))
+        truth = kendall.pooled_kendall(other.human, said, units=other.design.units, weights=once).mean()
+        _, low, high = with_interval(
+            "", draws, CONFIDENCE, clusters=own.design.n_units, bounds=resample.CORRELATION
+        ).values()
+        held.append(low[0] <= truth <= high[0])
+    return float(np.mean(held))
+
+
+SIZES = ((12, 1), (40, 1), (100, 1), (400, 1), (40, 10), (100, 10), (400, 10))
+FEW = ((2, 1), (3, 1), (4, 1), (5, 1), (60, 10))
+DESIGNS = tuple((systems, spread) for systems in (6, 15) for spread in (0.5, 0.15))
+NAMES = (*STATISTICS, "mean_abs_favi", "correct", "inversion", "omission", "insertion", "kld")
+RESAMPLES = 300
+
+
+def studies_of(items: int, systems: int) -> int:
+    """How many studies: a thousand of a size, fewer where one takes long."""
+    return (400 if systems < 10 else 100) // (1 if items < 400 else 4)
+
+
+def held_in(size: tuple[int, int], designs: Sequence[tuple[int, float]], names: Sequence[str]) -> dict[str, Floats]:
+    """Coverage (designs, metrics) by statistic."""
+    found = [coverage(Scenario(*size, *own), studies_of(size[0], own[0]), RESAMPLES, names) for own in designs]
+    return {name: np.array([own[name] for own in found]) for name in found[0]}
+
+
+def table(sizes: Sequence[tuple[int, int]], found: Sequence[dict[str, Floats]]) -> str:
+    """Mean and lowest coverage over designs and metrics, a row a statistic, a column a size; Markdown."""
+    heads = [f"{items} items" + (f" in {items // own} clusters" if own > 1 else "") for items, own in sizes]
+    lines = [f"| statistic | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
+    for name in found[0]:
+        cells = (f"{own[name].mean():.2f} / {own[name].min():.2f}" for own in found)
+        lines.append(f"| `{name}` | {' | '.join(cells)} |".replace("0.", "."))
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    for sizes in (SIZES, FEW):
+        print(table(sizes, [held_in(size, DESIGNS, NAMES) for size in sizes]))
+        for size in sizes:
+            print(
+                size,
+                [prediction_coverage(Scenario(*size, *own), studies_of(size[0], 6), RESAMPLES) for own in DESIGNS[:2]],
+            )

@@ -1,0 +1,68 @@
+"""Population values behind noisy means: what is known without noise, by symmetry, and by a model that fits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from custodes.stats.agreement.correlation import pearson
+from custodes.stats.agreement.population import population_values
+
+
+def resampled(rng: np.random.Generator, n: int = 300, systems: int = 6, noise: float = 0.5) -> np.ndarray:
+    """(people and metric, 1 + B, 1, systems)."""
+    truth = rng.normal(size=(2, 1, 1, systems))
+    point = truth + noise * rng.normal(size=truth.shape)
+    return np.concatenate([point, point + noise * rng.normal(size=(2, n, 1, systems))], axis=1)
+
+
+def test_without_noise_values_are_the_means_themselves() -> None:
+    own = resampled(np.random.default_rng(0), noise=0.0)
+    for drawn, given in zip(population_values(*own, n_units=20), own, strict=True):
+        np.testing.assert_allclose(drawn, (given - given.mean(axis=-1, keepdims=True))[1:], atol=1e-3)
+
+
+def test_noise_is_taken_out_and_not_added() -> None:
+    own = resampled(np.random.default_rng(1), noise=2.0, n=2000)
+    drawn = population_values(*own, n_units=1000)
+    # Resamples vary by their noise around the data; population values vary around means that are shrunk.
+    assert all(new[:, 0].var() < given[1:, 0].var() for new, given in zip(drawn, own, strict=True))
+
+
+def test_draws_do_not_depend_on_the_order_of_systems_or_on_units() -> None:
+    own = resampled(np.random.default_rng(2))
+    order = np.array([3, 1, 5, 0, 2, 4])
+    human, metric = population_values(*own, n_units=20)
+    moved = population_values(own[0][..., order], own[1][..., order], n_units=20)
+    np.testing.assert_allclose(moved, [human[..., order], metric[..., order]], atol=1e-9)
+    scaled = population_values(own[0] * 10 + 3, own[1] * 0.2 - 1, n_units=20)
+    np.testing.assert_allclose(scaled, [human * 10, metric * 0.2], atol=1e-8)
+
+
+def test_a_metric_that_is_people_stays_people() -> None:
+    human = resampled(np.random.default_rng(3))[0]
+    drawn = population_values(human, human, n_units=20)
+    np.testing.assert_allclose(*drawn, atol=1e-3)
+    assert (pearson(*drawn) > 0.999).all()
+
+
+def test_a_system_that_is_not_rated_has_no_value() -> None:
+    own = resampled(np.random.default_rng(4), systems=7)
+    own[1, :, :, 6] = np.nan
+    own[0, 5, :, 2] = np.nan
+    human, metric = population_values(*own, n_units=20)
+    assert np.isnan([human[..., 6], metric[..., 6]]).all()
+    assert np.isnan([human[4, :, 2], metric[4, :, 2]]).all()
+    assert np.isfinite(metric[:, :, :6]).mean() > 0.99
+
+
+@pytest.mark.parametrize("systems", [1, 2])
+def test_of_one_or_two_systems_nothing_is_known(systems: int) -> None:
+    own = resampled(np.random.default_rng(5), systems=systems)
+    centred = own - own.mean(axis=-1, keepdims=True)
+    np.testing.assert_allclose(population_values(*own, n_units=20), centred[:, 1:])
+
+
+def test_without_resamples_there_is_nothing() -> None:
+    own = resampled(np.random.default_rng(6), n=0)
+    assert [drawn.shape for drawn in population_values(*own, n_units=20)] == [(0, 1, 6)] * 2
