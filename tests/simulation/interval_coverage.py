@@ -100,6 +100,7 @@ def comparison_of(human: Floats, metrics: Floats, units: np.ndarray) -> Comparis
         design=design,
         people=("people",),
         metrics=names,
+        persons=human[None],
         human=human,
         metric_scores=metrics,
         human_system=np.full(len(systems), np.nan),
