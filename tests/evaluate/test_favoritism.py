@@ -182,8 +182,10 @@ def test_partiality_that_cannot_be_told_says_why() -> None:
     assert few.partiality["partiality"].null_count() == 4
     assert "partiality-untold" in {note.rule for note in few.notes}
     apart = rng.normal(size=(2, 60, 8)) + np.array([9.0, 0, 0, 0, 0, 0, 0, 0])
-    rows = favoritism(study_of(apart), resamples=0).partiality
-    assert rows.filter(finding="cannot be told").select("system", "reason").rows() == [
-        ("S0", "no other system is of like quality")
-    ]
-    assert {note.rule for note in favoritism(study_of(apart), resamples=0).notes} >= {"partiality-one-rating"}
+    made = favoritism(study_of(apart), resamples=0)
+    reasons = dict(made.partiality.filter(finding="cannot be told").select("system", "reason").rows())
+    assert reasons.pop("S0") == "no other system is of like quality"
+    # one person, whose noise is unknown: the best and the worst of the others may lie where the link bends
+    assert set(reasons.values()) == {"best or worst by people, whose noise is unknown: nobody rated twice"}
+    assert len(reasons) == 2
+    assert "partiality-one-rating" in {note.rule for note in made.notes}

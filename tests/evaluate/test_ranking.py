@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest, rankdata
+from scipy.stats import binomtest, norm, rankdata
+from statsmodels.stats.multitest import multipletests
 
 from custodes.evaluate.ranking import ALL_METRICS, MOST_REVERSED, ranking
 from tests.evaluate.test_favoritism import counts_of, study_of
@@ -61,7 +62,8 @@ def test_errors_against_people() -> None:
         metrics=("m",),
     )
     result = ranking(counts, resamples=0)
-    assert result.reversals.rows() == [("", *names[1], ["m"])]
+    # people win 40 times, the metric loses 40 times: z is the root of 40; one pair points the other way
+    assert result.reversals.rows() == [("", *names[1], ["m"], pytest.approx(2 * norm.sf(40**0.5)))]
     row = result.errors.row(0, named=True)
     assert (row["correct"], row["inversion"], row["omission"], row["insertion"]) == pytest.approx((0.4, 0.2, 0.2, 0.2))
     assert row["correct_low"] is None
@@ -71,18 +73,26 @@ def test_reversals_by_definition() -> None:
     rng = np.random.default_rng(7)
     scores = np.array([1.0, 0.7, 0.4, 0.2, 0.0]) * rng.choice([-1, 1], (5, 1, 5)) + rng.normal(size=(5, 80, 5))
     result = ranking(study_of(scores), resamples=0)
-    decided = {
-        (a, b, rater): decision
-        for rater, a, b, decision in result.decisions.select("rater", "system_a", "system_b", "decision").rows()
+    rows = {
+        (rater, a, b): (p, wins - losses)
+        for rater, a, b, p, wins, losses in result.decisions.select(
+            "rater", "system_a", "system_b", "p_value", "wins", "losses"
+        ).rows()
     }
-    expected = {}
-    for (a, b, rater), decision in decided.items():
-        people = decided[a, b, "human"]
-        if {people, decision} == {"+", "-"}:
-            better = (a, b) if people == "+" else (b, a)
-            expected.setdefault(better, []).append(rater)
+    pairs = [(a, b) for rater, a, b in rows if rater == "human"]
+    worst = {
+        (rater, a, b): max(rows[rater, a, b][0], rows["human", a, b][0])
+        for rater in ("m1", "m2", "m3", "m4")
+        for a, b in pairs
+        if rows[rater, a, b][1] * rows["human", a, b][1] < 0
+    }
+    holm = multipletests(list(worst.values()), alpha=0.05, method="holm")[0]
+    expected: dict[tuple[str, str], list[str]] = {}
+    for (rater, a, b), clear in zip(worst, holm, strict=True):
+        if clear:
+            expected.setdefault((a, b) if rows["human", a, b][1] > 0 else (b, a), []).append(rater)
     assert expected
-    assert {(better, worse): metrics for _, better, worse, metrics in result.reversals.rows()} == expected
+    assert {(better, worse): metrics for _, better, worse, metrics, _ in result.reversals.rows()} == expected
     sizes = [len(metrics) for metrics in result.reversals["metrics"]]
     assert sizes == sorted(sizes, reverse=True)
     (view,) = (view for view in result.views() if view.title == "reversals")

@@ -122,7 +122,9 @@ def comparison_of(human: Floats, metrics: Floats, units: np.ndarray) -> Comparis
 def truth_of(systems: int, spread: float, k: int, names: tuple[str, ...]) -> Truth:
     """Of statistics with very many items: by formula over systems, else on 8,000 independent items."""
     quality, by_metric = Scenario(1, 1, systems, spread).effects(k)
-    order = accuracy.pairwise_accuracy(quality[None], by_metric[None])[0]
+    people = np.broadcast_to(quality, by_metric[None].shape)
+    pairs = np.ones((len(by_metric), systems, systems), dtype=np.bool_)
+    order = accuracy.pairwise_accuracy(people, by_metric[None], pairs=pairs)[0]
     truth: Truth = {
         "system_accuracy": order,
         "pairwise_accuracy": order,

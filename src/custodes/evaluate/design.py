@@ -13,6 +13,7 @@ from custodes.data.pairs import pairs_of
 from custodes.data.panel import label_codes
 from custodes.data.study import Study
 from custodes.stats.arrays import Floats
+from custodes.stats.clusters import is_clustered
 from custodes.stats.resampling import resample
 
 
@@ -53,7 +54,7 @@ class Design:
     @property
     def clustered(self) -> bool:
         """Whether some items belong together."""
-        return self.n_units < len(self.items)
+        return is_clustered(self.units)
 
     @property
     def item_weights(self) -> Floats | None:

@@ -30,6 +30,7 @@ REASONS: Mapping[Untold, str] = {
     Untold.FEW_UNITS: f"seen on fewer than {FEWEST_UNITS} items or clusters",
     Untold.APART: "no other system is of like quality",
     Untold.LEVEL: "people or the metric find all systems alike",
+    Untold.END: "best or worst by people, whose noise is unknown: nobody rated twice",
     Untold.UNCONNECTED: "shares no items with the other systems",
 }
 
@@ -73,7 +74,7 @@ def partiality_notes(comparison: Comparison | None, aspect: str, columns: Mappin
             "partiality-one-rating",
             blind,
             f"nobody rated an output twice{label_of(aspect)}, so people's noise is unknown: the test of partiality lets"
-            " the link between people and metric bend freely, and finds less",
+            " the link between people and metric bend freely, finds less, and says nothing of the best and the worst",
         ),
         (
             "partiality-untold",

@@ -34,7 +34,7 @@ from custodes.stats.clusters import null_effect
 from custodes.stats.decisions import outcome
 from custodes.stats.decisions.consensus import kemeny
 from custodes.stats.decisions.outcome import ERRORS, Kld
-from custodes.stats.decisions.signtest import Correction, SignTest, Test
+from custodes.stats.decisions.signtest import Correction, SignTest, Test, adjust
 from custodes.stats.ratios import mean_of_defined, ratio
 from custodes.stats.resampling import resample
 
@@ -86,10 +86,16 @@ class Ranking(Result):
         order="correct",
     )
     reversals: pl.DataFrame = table(
-        "One row a pair of systems that some metric significantly decides the other way round, most metrics first.",
+        "One row a pair of systems that some metric clearly decides the other way round, most metrics first.",
         label("better", "the better system by people"),
         label("worse", "the worse one"),
         labels("metrics", "those that say the opposite", "Reversed by"),
+        p_value(
+            "p_adjusted",
+            "the largest of these metrics: that people and the metric differ as told, for all pairs and metrics that"
+            " point in opposite directions (Holm)",
+            "p, all tested",
+        ),
         rows=lambda ranking: ranking.reversals.filter(pl.int_range(pl.len()).over("aspect") < MOST_REVERSED),
     )
     edges: pl.DataFrame = table(
@@ -201,7 +207,7 @@ def _answer(
             },
             **with_interval("kld", divergence, confidence, clusters=part.n_clusters, bounds=resample.POSITIVE),
         },
-        reversals=_reversals(counts, raters, decided),
+        reversals=_reversals(counts, raters, outcomes, rule.one_by_one.p_values(effective), rule.alpha),
         edges=dict(zip(("rater", "winner", "loser"), zip(*edges, strict=True), strict=False)),
         consensus=_consensus(part, raters, outcomes),
     )
@@ -244,15 +250,26 @@ def _resampled(
         yield own, effective
 
 
-def _reversals(counts: PairCounts, raters: tuple[str, ...], decided: Floats) -> dict[str, Any]:
-    """Pairs that people and metrics decide in opposite directions, by how many metrics, then by the first of them."""
-    opposite = decided * decided[0] < 0
+def _reversals(
+    counts: PairCounts, raters: tuple[str, ...], outcomes: NDArray[np.int64], p_values: Floats, alpha: float
+) -> dict[str, Any]:
+    """Pairs that people and metrics decide in opposite directions, by how many metrics, then by the first of them.
+
+    Both must be right for a reversal to be one, so it has the larger p-value of two single sign tests (Berger 1982).
+    All metrics and pairs are searched for the worst, so Holm; those that point the same way are no candidates, and the
+    two-sided p-value of the others pays for looking where they point (discarding: Zhao, Small and Su 2019).
+    """
+    margins = np.sign(outcomes[..., 0] - outcomes[..., 2])
+    together = np.where(margins[1:] * margins[0] < 0, np.fmax(p_values[1:], p_values[0]), np.nan)
+    adjusted = adjust(together.ravel(), correction="holm").reshape(together.shape)
+    opposite = adjusted <= alpha
     pairs = np.lexsort((opposite.argmax(axis=0), -opposite.sum(axis=0)))[: opposite.any(axis=0).sum()]
-    sides = [(counts.system_a[i], counts.system_b[i])[:: int(decided[0, i])] for i in pairs]
+    sides = [(counts.system_a[i], counts.system_b[i])[:: int(margins[0, i])] for i in pairs]
     return {
         "better": [better for better, _ in sides],
         "worse": [worse for _, worse in sides],
-        "metrics": [list(compress(raters, opposite[:, i])) for i in pairs],
+        "metrics": [list(compress(raters[1:], opposite[:, i])) for i in pairs],
+        "p_adjusted": [float(adjusted[opposite[:, i], i].max()) for i in pairs],
     }
 
 

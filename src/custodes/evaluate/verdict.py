@@ -35,6 +35,8 @@ HEADINGS: Mapping[Kind, str] = {
     "uncertain": "Too uncertain to say",
 }
 MOST_NAMED = 3
+MARKED_EFFECT = 1.5
+"""The design effect from which clusters of items are named first."""
 LETTER = re.compile(r"[a-z]\d*")
 Row = dict[str, Any]
 
@@ -188,7 +190,15 @@ def _told(view: _View) -> list[_Statement]:
 
 def _design(view: _View) -> Iterator[_Statement]:
     serious = view.problems.filter(pl.col("severity") != "info", pl.col("rule") != "against-people")
-    return (_Statement(kind="design", text=sentence(message)) for message in serious["message"])
+    for message in serious["message"]:
+        yield _Statement(kind="design", text=sentence(message))
+    effects = view.decided["decisions"].filter(rater=HUMAN)["design_effect"].drop_nulls()
+    if len(effects) and (mean := float(effects.mean() or 0.0)) >= MARKED_EFFECT:  # type: ignore[arg-type]
+        text = (
+            f"Items of one document are alike: people's margins vary {number(mean, digits=1)} times as much as with"
+            " independent items. Tests and intervals allow for it."
+        )
+        yield _Statement(kind="design", text=text, value=mean)
 
 
 def _trust(view: _View) -> Iterator[_Statement]:
@@ -323,18 +333,18 @@ def _flips(view: _View) -> Iterator[_Statement]:
         yield _Statement(kind="flips", text=text, rater=row["metric"], **ends)
     flips = view.decided["reversals"]
     if not flips.height:
-        yield _Statement(kind="flips", text="No metric significantly reverses a decision of people.")
+        yield _Statement(kind="flips", text="No metric clearly reverses a decision of people.")
     for row in flips.head(MOST_NAMED).to_dicts():
         text = (
             f"People find {row['better']} better than {row['worse']}; {names(row['metrics'])}"
             f" {'says' if len(row['metrics']) == 1 else 'say'} the opposite."
         )
-        pair = pl.all_horizontal(pl.col("system_a", "system_b").is_in([row["better"], row["worse"]]))
-        p_value = _largest_p(view.decided["decisions"].filter(pair, pl.col("rater").is_in([HUMAN, *row["metrics"]])))
         rater, system = _only(row["metrics"]), row["better"]
-        yield _Statement(kind="flips", text=text, rater=rater, system=system, p_value=p_value)
+        yield _Statement(kind="flips", text=text, rater=rater, system=system, p_value=row["p_adjusted"])
     if flips.height > MOST_NAMED:
-        yield _Statement(kind="flips", text=f"In all, {plural(flips.height, 'pair')} are reversed by some metric.")
+        yield _Statement(
+            kind="flips", text=f"In all, {plural(flips.height, 'pair')} are clearly reversed by some metric."
+        )
 
 
 def _uncertain(view: _View) -> Iterator[_Statement]:

@@ -283,8 +283,8 @@ def accuracy_and_favoritism(
 ) -> alt.TopLevelMixin:
     """How often each way of combining decides as people do, against mean |Favi-Score| of its errors; held-out outputs.
 
-    Ticks: what errors by a coin would give, which is more the fewer they are. Raises `InputError` where it is unknown
-    (verdicts), `OptionError` for an unknown target.
+    Fewer errors raise it by chance alone. Raises `InputError` where it is unknown (verdicts), `OptionError` for an
+    unknown target.
 
     >>> import custodes as cu
     >>> made = cu.combine(cu.read("demo"), target="fluency", method=["ridge", "best"], repeats=1, resamples=0)

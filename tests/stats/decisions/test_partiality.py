@@ -66,7 +66,9 @@ def test_verdicts_turned_round_turn_the_favour(seed):
         partiality([sign_placement(sign * human, sign * metric, pairs, units=np.arange(60))], **BOUNDS)
         for sign in (1, -1)
     )
-    np.testing.assert_allclose(one.shift, -other.shift, rtol=1e-6, atol=1e-9)
+    places = np.isfinite(one.shift + other.shift)  # of two best systems at par either is the end
+    assert (~places).sum() <= 3
+    np.testing.assert_allclose(one.shift[places], -other.shift[places], rtol=1e-6, atol=1e-9)
 
 
 def test_test_and_interval_are_of_one_null():
@@ -106,7 +108,7 @@ def test_clusters_widen_the_interval():
 
 
 def test_what_was_planted_is_found_by_scores_and_by_verdicts():
-    persons, metric, system = drawn(5, items=200, systems=8, favour=1.0)
+    persons, metric, system = drawn(5, items=200, systems=8, favour=1.0, place=4)
     human, signs, pairs = signs_of(persons, metric)
     for placement in (
         score_placement(persons, metric, units=np.arange(200)),
@@ -148,10 +150,10 @@ def test_why_it_cannot_be_told():
     apart = persons + np.array([0, 0, 0, 0, 0, 20.0])
     assert found(apart, metric).untold[0].tolist() == [0, 0, 0, 0, 0, Untold.APART]
     # two sets of systems without a common item
-    both = np.full((2, 120, 12), np.nan)
-    both[0, :60, :6] = both[0, 60:, 6:] = persons.mean(axis=0)
-    both[1, :60, :6] = both[1, 60:, 6:] = metric
-    untold = found(both[:1], both[1]).untold[0]
+    both = np.full((4, 120, 12), np.nan)
+    both[:3, :60, :6] = both[:3, 60:, 6:] = persons
+    both[3, :60, :6] = both[3, 60:, 6:] = metric
+    untold = found(both[:3], both[3]).untold[0]
     assert untold.tolist() == [0] * 6 + [Untold.UNCONNECTED] * 6
 
 
@@ -161,6 +163,12 @@ def test_a_system_with_neighbours_on_both_sides_is_always_told():
         persons, metric, _ = drawn(seed, systems=5, outlier=3.0 * rng.choice([-1, 1]))
         order = np.argsort(score_placement(persons, metric, units=np.arange(60)).human)
         assert (found(persons, metric).untold[0, order[1:-1]] == Untold.TOLD).all()
+
+
+def test_of_the_ends_nothing_is_said_where_peoples_noise_is_unknown():
+    persons, metric, _ = drawn(1, people=1)
+    order = np.argsort(score_placement(persons, metric, units=np.arange(60)).human)
+    assert found(persons, metric).untold[0, order].tolist() == [Untold.END, 0, 0, 0, 0, Untold.END]
 
 
 def test_people_or_metrics_that_tie_on_everything_accuse_nobody():

@@ -14,10 +14,10 @@ from custodes.data.study import Study
 from custodes.evaluate.comparison import Comparison, compare
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats, Ints, Signs
+from custodes.stats.clusters import is_clustered, pooled_design_effect
 from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.estimator import Items, decide
 from custodes.stats.stopping.allocation import annotation_order, kinds_of
-from custodes.stats.stopping.dependence import design_effect, is_clustered
 from custodes.stats.stopping.replay import Answers
 
 NONE = "none"
@@ -50,7 +50,7 @@ class Asked(Items):
     @property
     def effect(self) -> Floats:
         """(pairs,): the design effect of all annotations."""
-        return design_effect(self.human, units=self.units)
+        return pooled_design_effect(self.human, units=self.units)
 
     @property
     def truth(self) -> Floats:

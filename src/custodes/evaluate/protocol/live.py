@@ -20,10 +20,10 @@ from custodes.evaluate.protocol.annotations import outcome_of
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, asked_for
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Ints, Signs
+from custodes.stats.clusters import is_clustered
 from custodes.stats.correction.estimator import Items
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.allocation import KINDS, annotation_order, granted, kinds_of, tables
-from custodes.stats.stopping.dependence import is_clustered
 from custodes.stats.stopping.rules import Rule, rule_on
 
 __all__ = ["Annotation", "Decision", "State", "decisions", "next_annotations", "record", "start"]

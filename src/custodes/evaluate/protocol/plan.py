@@ -25,10 +25,10 @@ from custodes.evaluate.protocol.stopping import STOPPING, USUAL, Stopping, asked
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats
+from custodes.stats.clusters import is_clustered
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.correction.human import HUMAN
 from custodes.stats.resampling.resample import percentile_interval
-from custodes.stats.stopping.dependence import is_clustered
 from custodes.stats.stopping.pilot import continued, forecast, posterior_shares
 from custodes.stats.stopping.power import human_power, margin_width, preference_correlation
 from custodes.stats.stopping.replay import Answers, replay

@@ -34,12 +34,12 @@ from custodes.evaluate.protocol.annotations import (
 from custodes.evaluate.protocol.stopping import STOPPING, USUAL, Stopping, asked_for
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
+from custodes.stats.clusters import pooled_design_effect
 from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.estimator import Estimator, decide
 from custodes.stats.correction.human import HUMAN
 from custodes.stats.decisions.outcome import error_types
 from custodes.stats.resampling import resample
-from custodes.stats.stopping.dependence import design_effect
 from custodes.stats.stopping.replay import Answers, fixed, mean_kld, replay
 
 ERRORS = ("correct", "inversion", "omission", "insertion")
@@ -252,7 +252,7 @@ def _row(
 def _naive(metric: str, asked: Asked, gamma: float) -> dict[str, Any]:
     """The metric taken at its word on all items that it rated (the paper's Table 4)."""
     outcome = asked.metric_outcome
-    worth = outcome / design_effect(asked.metric, units=asked.units)[:, np.newaxis]
+    worth = outcome / pooled_design_effect(asked.metric, units=asked.units)[:, np.newaxis]
     decision = decide(human_theta(worth[:, 0], worth[:, 2]), gamma=gamma)
     errors = errors_of(asked.reference(gamma), np.where(outcome.sum(axis=1), decision, np.nan))
     return {"metric": metric, "n": int(outcome.sum()), **errors, "kld": mean_kld(shares_of(outcome), asked.truth)}

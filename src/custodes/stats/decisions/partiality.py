@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats import ABSENT
+from custodes.stats.agreement.system_scores import blocks_of, common_items
 from custodes.stats.arrays import Bools, Floats, Ints, Signs
 from custodes.stats.ratios import ratio
 from custodes.stats.resampling.resample import unit_sums
@@ -50,6 +51,7 @@ class Untold(IntEnum):
     APART = 3
     UNCONNECTED = 4
     LEVEL = 5
+    END = 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -297,7 +299,12 @@ class _State:
         if len(left) + len(fixed) < FEWEST_SYSTEMS:
             untold[left] = Untold.FEW_SYSTEMS
             left = []
-        state = cls(placement=placement, untold=untold, curve=sorted(left + fixed), open=sorted(left))
+        curve = sorted([*left, *fixed], key=lambda s: placement.human[s])
+        if placement.bends:  # at the ends a bend of unknown size and favour are one thing
+            for end in {*curve[:1], *curve[-1:]} - {*fixed}:
+                untold[end] = Untold.END
+                left.remove(end)
+        state = cls(placement=placement, untold=untold, curve=sorted(curve), open=sorted(left))
         state.measure()
         return state
 
@@ -481,8 +488,5 @@ def _units_behind(mask: Bools, units: Ints) -> Ints:
 
 def _connected(mask: Bools) -> Bools:
     """(systems,): whether each belongs to the largest set of systems that common items join."""
-    from scipy.sparse.csgraph import connected_components
-
-    seen = mask.astype(np.float64)
-    _, part = connected_components(seen.T @ seen > 0, directed=False)
+    part = blocks_of(common_items(mask))
     return np.asarray((part == np.bincount(part).argmax()) & mask.any(axis=0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -79,6 +79,11 @@ class SignTest:
     alpha: float
     test: Test = "asymptotic"
     correction: Correction = "none"
+
+    @property
+    def one_by_one(self) -> SignTest:
+        """The same test without the correction."""
+        return replace(self, correction="none")
 
     def p_values(self, outcomes: NDArray[Any]) -> NDArray[np.float64]:
         """Of every pair, corrected."""

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, Ints
+from custodes.stats.clusters import pooled_design_effect
 from custodes.stats.correction.estimator import Counts, Estimator, Evidence, Items, decide
 from custodes.stats.stopping.betting import betting_interval, log_wealth
-from custodes.stats.stopping.dependence import design_effect, effective
 from custodes.stats.stopping.sequential import predictive_probability
 
 
@@ -134,8 +134,8 @@ def rule_on(
 
     tail, own = float(ndtr(-rule.bounds[look])), rule.estimator
     if items is not None and not own.needs_items:
-        effect = design_effect(items.human, units=items.units)[judged]
-        counts, last = effective(counts, effect, whole=own.uses_metric), last / effect
+        effect = pooled_design_effect(items.human, units=items.units)[judged]
+        counts, last = counts.effective(effect), last / effect
     here = Look(
         human=counts.human,
         last=last,
