@@ -29,7 +29,7 @@ Kind = Literal["design", "trust", "chance", "favours", "flips", "uncertain"]
 HEADINGS: Mapping[Kind, str] = {
     "design": "Read this first",
     "trust": "Whom to trust",
-    "chance": "No better than chance",
+    "chance": "Not clearly better than chance",
     "favours": "Who favours whom",
     "flips": "Decisions that flip",
     "uncertain": "Too uncertain to say",

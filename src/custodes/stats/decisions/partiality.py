@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from custodes.stats import ABSENT
 from custodes.stats.agreement.system_scores import blocks_of, common_items
-from custodes.stats.arrays import Bools, Floats, Ints, Signs
+from custodes.stats.arrays import Bools, Floats, Ints, Signs, chunks
 from custodes.stats.ratios import ratio
 from custodes.stats.resampling.resample import unit_sums
 
@@ -107,12 +107,11 @@ def score_placement(persons: Floats, metric: Floats, *, units: Ints) -> Placemen
     quality, within, spread = _quality(human, of_people, mask, 0.0 if noise is None else noise)
     curved = _curved(quality, within, mask, own, of_people)
     people, metrics = (_by_unit(influence, units) for influence in (of_people.influence, curved.influence))
-    first, second = seen[:, :, None], seen[:, None, :]
-    both = mask[:, :, None] & mask[:, None, :]
-    n = both.sum(axis=0)
-    difference = np.where(both, first - second, 0.0)
-    apart = ratio(difference.sum(axis=0), n)
-    scatter = np.sqrt(np.maximum(ratio((difference**2).sum(axis=0), n) - apart**2, 1e-12))
+    cells = mask.astype(np.float64)
+    n = cells.T @ cells
+    apart = ratio(seen.T @ cells - cells.T @ seen, n)
+    squares = ratio((seen**2).T @ cells + cells.T @ seen**2 - 2 * seen.T @ seen, n)
+    scatter = np.sqrt(np.maximum(squares - apart**2, 1e-12))
     return Placement(
         human=of_people.effects,
         metric=own.effects - curved.effects,
@@ -134,13 +133,22 @@ def sign_placement(human: Signs, metric: Signs, pairs: Ints, *, units: Ints) -> 
     """From verdicts: signs (pairs, items) of people and metric; pairs (pairs, 2) positions of the two systems."""
     from scipy.special import ndtri
 
-    both = (human != ABSENT) & (metric != ABSENT)
     n_systems, n_units = int(pairs.max()) + 1, int(units.max()) + 1
-    first, second = (np.eye(n_systems)[pairs[:, side]] for side in (0, 1))  # (pairs, systems)
-    parts = np.stack([np.where(both, human, 0), np.where(both, metric, 0), both]).astype(np.float64)
-    sums = unit_sums(parts, units=units, n_units=n_units)
-    # (3, systems, units): people's margin, the metric's margin, comparisons; a second system has the opposite margin
-    totals = first.T @ sums + np.array([-1, -1, 1])[:, None, None] * (second.T @ sums)
+    totals = np.zeros((3, n_systems, n_units))  # people's margin, the metric's margin, comparisons
+    own = np.zeros((2, len(pairs)))  # the metric's margin and comparisons of each pair
+    mask = np.zeros((len(units), n_systems), dtype=np.bool_)
+    for block in chunks(len(pairs), 3 * human.shape[1]):
+        both = (human[block] != ABSENT) & (metric[block] != ABSENT)
+        sums = unit_sums(
+            np.stack([np.where(both, human[block], 0), np.where(both, metric[block], 0), both]),
+            units=units,
+            n_units=n_units,
+        )
+        own[:, block] = sums[1:].sum(axis=2)
+        for side, sign in enumerate((1, -1)):  # a second system has the opposite margin
+            systems = np.eye(n_systems)[:, pairs[block, side]]
+            totals += systems @ sums * np.array([sign, sign, 1])[:, None, None]
+            mask |= (both.T.astype(np.float32) @ systems.T.astype(np.float32)) > 0
     n = totals[2].sum(axis=1)
     margins = ratio(totals[:2].sum(axis=2), n)
     rates = np.clip((1 + margins) / 2, 0.5 / np.maximum(n, 1), 1 - 0.5 / np.maximum(n, 1))
@@ -151,11 +159,10 @@ def sign_placement(human: Signs, metric: Signs, pairs: Ints, *, units: Ints) -> 
     )
     people, metrics = influence.transpose(0, 2, 1)
     won = np.full((n_systems, n_systems), np.nan)
-    compared = both.sum(axis=1)
+    margin, compared = own
     least = 0.5 / np.maximum(compared, 1)
-    rate = np.where(compared > 0, np.clip((1 + ratio(parts[1].sum(axis=1), compared)) / 2, least, 1 - least), np.nan)
+    rate = np.where(compared > 0, np.clip((1 + ratio(margin, compared)) / 2, least, 1 - least), np.nan)
     won[pairs[:, 0], pairs[:, 1]], won[pairs[:, 1], pairs[:, 0]] = rate, 1 - rate
-    mask = np.asarray(both.T.astype(np.float64) @ (first + second) > 0)
     return Placement(
         human=np.nan_to_num(places[0]),
         metric=np.nan_to_num(places[1]),

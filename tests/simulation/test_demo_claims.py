@@ -1,0 +1,81 @@
+"""In other seeds of the demo, how often does a conclusion of each kind claim something that is false?
+
+The truth is that of 3,000 other items of the same simulation. (Partiality: test_partiality.py.)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+import pytest
+
+from custodes.data.simulate import Simulation, demo_simulation
+from custodes.data.study import Study
+from custodes.evaluate.agreement.agreement import agreement
+from custodes.evaluate.agreement.standing import ORDERING
+from custodes.evaluate.comparison import compare
+from custodes.evaluate.ranking import ranking
+from custodes.stats import ABSENT
+from tests.simulation.test_partiality import is_at_most
+
+STUDIES = 200
+EQUAL = {ORDERING: 0.01, "margin": 0.02}
+"""Differences up to which the truth is a tie: the standard error of 3,000 items."""
+
+Margins = dict[tuple[str, str, str], float]
+
+
+def margins_of(study: Study, aspect: str) -> Margins:
+    """Wins minus losses per comparison, by rater and pair of systems, both ways round."""
+    (comparison,) = compare(study, aspect=aspect)
+    preferences, found = comparison.preferences, {}
+    for k, (a, b) in enumerate(zip(preferences.system_a, preferences.system_b, strict=True)):
+        for rater, signs in zip(preferences.raters, preferences.signs[k], strict=True):
+            margin = float(signs[signs != ABSENT].mean())
+            found[rater, a, b], found[rater, b, a] = margin, -margin
+    return found
+
+
+def false_claims(base: Simulation, taus: dict[str, dict[str, float]], margins: dict[str, Margins]) -> Iterator[str]:
+    """The kinds of false claims of each study and aspect, once each."""
+    for seed in range(STUDIES):
+        study = base.redraw(items=80, rng=seed).study
+        agreed, ranked = agreement(study, resamples=200), ranking(study, resamples=0)
+        for aspect, tau in taus.items():
+            standing = agreed.standing.filter(aspect=aspect)
+            best = standing.filter(pl.col("may_be_best").fill_null(True))["metric"]
+            if max(tau, key=tau.__getitem__) not in best:
+                yield "best"
+            clear = agreed.comparisons.filter(pl.col("p_adjusted") <= 0.05, aspect=aspect, statistic=ORDERING)
+            gaps = [(row["difference"], tau[row["metric_a"]] - tau[row["metric_b"]]) for row in clear.to_dicts()]
+            if any(abs(gap) < EQUAL[ORDERING] or gap * seen < 0 for seen, gap in gaps):
+                yield "order"
+            sides = dict(standing.select("metric", "side").rows())
+            if sides["noise"] != "unclear" or "below" in sides.values():
+                yield "chance"
+            if any(
+                margins[aspect]["human", row["better"], row["worse"]] < EQUAL["margin"]
+                or margins[aspect][metric, row["better"], row["worse"]] > -EQUAL["margin"]
+                for row in ranked.reversals.filter(aspect=aspect).to_dicts()
+                for metric in row["metrics"]
+            ):
+                yield "flips"
+            if ranked.reversals.filter(aspect=aspect).height:
+                yield "flips told"
+
+
+@pytest.mark.slow
+def test_false_claims_are_rare() -> None:
+    base = demo_simulation()
+    large = base.redraw(items=3000, rng=12345).study
+    metrics = agreement(large, resamples=0, compare_by=()).metrics
+    taus = {aspect: dict(metrics.filter(aspect=aspect).select("metric", ORDERING).rows()) for aspect in large.aspects}
+    margins = {aspect: margins_of(large, aspect) for aspect in large.aspects}
+    told = Counter(false_claims(base, taus, margins))
+    n = STUDIES * len(taus)
+    print({kind: round(number / n, 3) for kind, number in told.items()})
+    assert all(is_at_most(told[kind], n) for kind in ("best", "order", "chance", "flips"))
+    assert np.isclose(told["flips told"] / n, 0.5, atol=0.3)
