@@ -186,9 +186,9 @@ def pages() -> dict[Path, str]:
 
 
 def picture() -> Path:
-    """The picture of the README: favoritism beside accuracy on the demo."""
+    """The picture of the README: to whom each metric of the demo is partial."""
     result = cu.favoritism(cu.read("demo"), aspect="coherence")
-    return cu.plots.save(cu.plots.favoritism_and_accuracy(result), DOCS / "images" / "favoritism.svg")
+    return cu.plots.save(cu.plots.partiality_map(result), DOCS / "images" / "partiality.svg")
 
 
 if __name__ == "__main__":
