@@ -20,7 +20,8 @@ def straight(quality: Floats) -> Floats:
 class Fair:
     """Quality = system + item + particular; `people` rate it from 1 to 5 with noise; the metric sees `link` of it with
     normal noise, and reports `seen` of that. `outlier` moves the best (or worst, if negative) system away. A `favour`
-    is added to the metric's view of one system, at random or at `place` from the worst."""
+    is added to the metric's view of one system, at random or at `place` from the worst. People have a `taste` for
+    systems, each an own one; a `harsh` one rates a point lower, and never one of the systems."""
 
     items: int = 100
     systems: int = 8
@@ -38,6 +39,8 @@ class Fair:
     document: int = 1
     document_noise: float = 0.0
     rounded: bool = True
+    taste: float = 0.0
+    harsh: bool = False
 
     def draw(self, rng: np.random.Generator) -> tuple[Floats, Floats, int]:
         """Scores of people (people, items, systems), of the metric (items, systems), and the favoured system."""
@@ -50,11 +53,16 @@ class Fair:
         quality = system + rng.normal(0, self.easiness, (self.items, 1)) + rng.normal(0, self.particular, size)
         quality = quality + shared[0]
         persons = quality + rng.normal(0, self.human_noise, (self.people, *size))
+        persons = persons + rng.normal(0, self.taste, (self.people, 1, self.systems))
         metric = self.link(quality) + rng.normal(0, self.noise, size) + shared[1]
         place = int(rng.integers(self.systems)) if self.place is None else self.place
         favoured = int(np.argsort(system)[place])
         metric[:, favoured] += self.favour
+        if self.harsh:
+            persons[0] -= 1
         rated = np.clip(np.rint(3 + persons), 1, 5) if self.rounded else persons
+        if self.harsh:
+            rated[0, :, 0] = np.nan
         return rated, self.seen(metric), favoured
 
 
@@ -82,6 +90,8 @@ FAIR: Mapping[str, Fair] = {
     "one person, convex": Fair(people=1, link=lambda quality: np.exp(quality)),
     "one person, outlying best": Fair(people=1, outlier=2.0),
     "two people": Fair(people=2),
+    "people with tastes": Fair(taste=0.3),
+    "a harsh one, not everywhere": Fair(harsh=True, rounded=False),
     "documents": Fair(document=10, document_noise=0.5),
 }
 
@@ -91,6 +101,6 @@ def signs_of(persons: Floats, metric: Floats) -> tuple[NDArray[np.int8], NDArray
     pairs = np.array(list(combinations(range(metric.shape[1]), 2)))
     human, own = (
         np.sign(scores[:, pairs[:, 0]] - scores[:, pairs[:, 1]]).T.astype(np.int8)
-        for scores in (persons.mean(axis=0), metric)
+        for scores in (np.nanmean(persons, axis=0), metric)
     )
     return human, own, pairs

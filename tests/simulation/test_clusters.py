@@ -104,8 +104,9 @@ def sign_tests(size: str, *, icc: float, mean: float, n: int, seed: int = 0, by=
     human, _, units = studies(n, SIZES[size], icc=icc, mean=mean, annotated="all", seed=seed)
     outcomes = np.stack([(human == sign).sum(axis=1) for sign in (1, 0, -1)], axis=1).astype(float)
     if by:
-        squares = (unit_sums(human, units=units, n_units=len(SIZES[size])) ** 2).sum(axis=1)
-        outcomes /= clusters.null_effect(outcomes[:, 0] + outcomes[:, 2], squares)[:, None]
+        sums = unit_sums(human, units=units, n_units=len(SIZES[size]))
+        several = (sums != 0).sum(axis=1)
+        outcomes /= clusters.null_effect(outcomes[:, 0] + outcomes[:, 2], (sums**2).sum(axis=1), several)[:, None]
     return float(np.mean(SignTest(alpha=alpha, test=test).decisions(outcomes) != 0))
 
 

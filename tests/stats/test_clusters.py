@@ -7,6 +7,7 @@ import pytest
 import statsmodels.api as sm
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from custodes.stats import ABSENT, clusters
 from custodes.stats.correction.estimator import Counts, margin_of
@@ -73,15 +74,25 @@ def test_copies_of_items_are_worth_the_items(own) -> None:
     assert (copied.divisor(0.95) > copied.effect).all()
 
 
-@given(st.lists(st.sampled_from([1, 0, -1]), min_size=1, max_size=30), st.integers(1, 9))
+@given(
+    st.lists(st.sampled_from([1, 0, -1]), min_size=1, max_size=30).filter(lambda own: np.abs(own).sum() >= 12),
+    st.integers(1, 9),
+)
 def test_a_sign_test_of_copies_is_that_of_the_items(signs: list[int], copies: int) -> None:
     own = np.repeat(signs, copies)
     sums = unit_sums(own, units=np.repeat(np.arange(len(signs)), copies), n_units=len(signs))
-    effect = clusters.null_effect(np.abs(own).sum(), (sums**2).sum())
+    effect = clusters.null_effect(np.abs(own).sum(), (sums**2).sum(), (sums != 0).sum())
     wins, losses = (own == 1).sum(), (own == -1).sum()
     for test in ("asymptotic", "exact"):
         expected = sign_test(np.array(signs.count(1)), np.array(signs.count(-1)), test=test)
         assert sign_test(wins / effect, losses / effect, test=test) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("n", range(3, 13))
+def test_few_clusters_show_no_more_than_their_flips(n: int) -> None:
+    effect = clusters.null_effect(np.array(10 * n), np.array(100 * n), np.array(n))  # ten alike in each
+    p_value = sign_test(10 * n / effect, np.array(0.0), test="asymptotic")
+    assert p_value == pytest.approx(max(2.0 ** (1 - n), 2 * norm.sf(n**0.5)), rel=1e-6)
 
 
 @pytest.mark.parametrize("own", BY_COUNTS, ids=lambda own: own.name)

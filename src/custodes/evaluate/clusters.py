@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -74,8 +74,20 @@ def null_effects(part: Counted, raters: Iterable[Signs]) -> Floats:
     for own in raters:
         signs = np.where(own == ABSENT, 0, own)
         sums = unit_sums(signs, units=design.units, n_units=design.n_units)
-        effects.append(clusters.null_effect(np.abs(signs).sum(axis=-1), (sums**2).sum(axis=-1)))
+        several = (sums != 0).sum(axis=-1)
+        effects.append(clusters.null_effect(np.abs(signs).sum(axis=-1), (sums**2).sum(axis=-1), several))
     return np.stack(effects)
+
+
+def shared_signs(part: Counted) -> Iterator[Iterable[Signs]]:
+    """People's and the metrics' signs (pairs, items) on items that both rated, a metric after the other; none of
+    counts."""
+    if part.comparison is None:
+        yield from ((), ())
+        return
+    comparison, absent = part.comparison, np.int8(ABSENT)
+    yield (np.where(own != ABSENT, comparison.human_signs, absent) for own in comparison.metric_signs)
+    yield (np.where(comparison.human_signs != ABSENT, own, absent) for own in comparison.metric_signs)
 
 
 def cluster_notes(part: Counted, people: Sequence[float] | Floats) -> list[Note]:

@@ -86,6 +86,23 @@ class Comparison:
         """(metrics, items, systems): whether people and the metric both have a score."""
         return np.asarray(np.isfinite(self.human) & np.isfinite(self.metric_scores))
 
+    @property
+    def of_people(self) -> Comparison:
+        """The items that people rated, where these are not all: others say nothing of agreement."""
+        items = np.flatnonzero((self.human_signs != ABSENT).any(axis=0) | np.isfinite(self.human).any(axis=1))
+        if len(items) in (0, len(self.items)):
+            return self
+        own = self.preferences
+        design = self.design.on(items)
+        return replace(
+            self,
+            design=design,
+            persons=self.persons[:, items],
+            human=self.human[items],
+            metric_scores=self.metric_scores[:, items],
+            preferences=replace(own, signs=own.signs[..., items], items=design.items),
+        )
+
     def only(self, metrics: NDArray[np.intp], *, scored: NDArray[np.bool_], rated: NDArray[np.bool_]) -> Comparison:
         """Some metrics on some of the scores (items, systems) and preferences (pairs, items)."""
         own = self.preferences

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -44,6 +44,19 @@ class Design:
             weights=frame["weight"].fill_null(1.0).to_numpy(),
             group=tuple(frame["group"]),
             dataset=tuple(frame["dataset"]),
+        )
+
+    def on(self, items: NDArray[np.intp]) -> Design:
+        """Some of the items."""
+        used, units = np.unique(self.units[items], return_inverse=True)
+        return replace(
+            self,
+            items=tuple(self.items[i] for i in items),
+            clusters=tuple(self.clusters[u] for u in used),
+            units=units.reshape(-1),
+            weights=self.weights[items],
+            group=tuple(self.group[i] for i in items),
+            dataset=tuple(self.dataset[i] for i in items),
         )
 
     @property

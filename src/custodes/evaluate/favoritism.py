@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Unpack
@@ -21,7 +21,14 @@ from custodes.data.notes import Note
 from custodes.data.pairs import PairCounts
 from custodes.data.study import Study
 from custodes.evaluate.agreement.statistic import FEWEST
-from custodes.evaluate.clusters import cluster_notes, clustered, margin_effects, null_effects, table_effects
+from custodes.evaluate.clusters import (
+    cluster_notes,
+    clustered,
+    margin_effects,
+    null_effects,
+    shared_signs,
+    table_effects,
+)
 from custodes.evaluate.comparison import Counted, counted, label_of
 from custodes.evaluate.edges import PAIR, crossed, written
 from custodes.evaluate.judges import few_clusters_notes
@@ -29,7 +36,7 @@ from custodes.evaluate.parallel import each
 from custodes.evaluate.partiality import DISFAVOURED, FAVOURED, UNTOLD, partiality_columns, partiality_notes
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Floats, Signs
+from custodes.stats.arrays import Floats
 from custodes.stats.correction.estimator import margin_of
 from custodes.stats.decisions import favi
 from custodes.stats.decisions.signtest import SignTest
@@ -147,7 +154,9 @@ class Favoritism(Result):
             "Points of win rate",
             interval=True,
         ),
-        p_value("p_value", "of this metric and system alone; at most alpha where the interval leaves out 0", "p"),
+        p_value(
+            "p_value", "of this metric and system alone; below 1 − confidence where the interval leaves out 0", "p"
+        ),
         p_value(
             "p_adjusted",
             "for all metrics and systems of the aspect (Holm), and for any one other system being partial instead",
@@ -258,7 +267,7 @@ def _answer(
             "sign_agrees": agrees,
             **{
                 f"decision_{who}": written(test.decisions(own / null_effects(part, signs)[..., None]))
-                for who, own, signs in zip(("human", "metric"), (human, metric), _shared_signs(part), strict=True)
+                for who, own, signs in zip(("human", "metric"), (human, metric), shared_signs(part), strict=True)
             },
             "flip_probability": posterior.flip_probability,
             "design_effect": effect,
@@ -303,17 +312,6 @@ def _posterior(
     )
     known = np.where(np.isfinite(effect.effect), effect.effect, np.nan).T
     return ends._replace(flip_probability=flips.flip_probability), known
-
-
-def _shared_signs(part: Counted) -> Iterator[Iterable[Signs]]:
-    """People's and the metrics' signs (pairs, items) on items that both rated, a metric after the other; none of
-    counts."""
-    if part.comparison is None:
-        yield from ((), ())
-        return
-    comparison, absent = part.comparison, np.int8(ABSENT)
-    yield (np.where(own != ABSENT, comparison.human_signs, absent) for own in comparison.metric_signs)
-    yield (np.where(comparison.human_signs != ABSENT, own, absent) for own in comparison.metric_signs)
 
 
 def _systems(counts: PairCounts, favi: Floats) -> dict[str, Any]:

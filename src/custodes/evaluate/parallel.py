@@ -38,8 +38,9 @@ def each(
 
     cores = os.cpu_count() or 1
     workers = max(1, min(len(parts), cores))
-    # Matrix products would start threads of their own in every thread, and the cores be fought for.
-    limits = threadpool_limits(max(1, cores // workers), user_api="blas")
+    # Matrix products would start threads of their own in every thread, and the cores be fought for: small products,
+    # which are most here, are several times slower on two.
+    limits = threadpool_limits(1, user_api="blas")
     with limits, ThreadPoolExecutor(max_workers=workers) as pool:
         answers = pool.map(answer, parts, generators)
         yield from progress(answers, total=len(parts), desc=desc)

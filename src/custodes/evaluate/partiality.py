@@ -26,11 +26,14 @@ FAVOURED, DISFAVOURED = "favoured", "disfavoured"
 
 REASONS: Mapping[Untold, str] = {
     Untold.TOLD: "",
-    Untold.FEW_SYSTEMS: f"fewer than {FEWEST_SYSTEMS} systems of like quality",
+    Untold.FEW_SYSTEMS: f"fewer than {FEWEST_SYSTEMS} systems to fix the curve",
     Untold.FEW_UNITS: f"seen on fewer than {FEWEST_UNITS} items or clusters",
     Untold.APART: "no other system is of like quality",
     Untold.LEVEL: "people or the metric find all systems alike",
-    Untold.END: "best or worst by people, whose noise is unknown: nobody rated twice",
+    Untold.END: "best or worst by people, whose noise is unknown",
+    Untold.UNRATED: "not rated by both people and the metric",
+    Untold.UNMET: "not compared with every other system",
+    Untold.STILL: "nothing varies between items",
     Untold.UNCONNECTED: "shares no items with the other systems",
 }
 
@@ -68,13 +71,13 @@ def partiality_notes(comparison: Comparison | None, aspect: str, columns: Mappin
     if comparison is None:
         message = "counts do not say which comparisons share an item, so partiality cannot be tested: give the study"
         return noted(("partiality-counts", True, message), aspect=aspect)
-    blind = len(comparison.persons) < 2 or not (np.isfinite(comparison.persons).sum(axis=0) > 1).any()
     return noted(
         (
             "partiality-one-rating",
-            blind,
-            f"nobody rated an output twice{label_of(aspect)}, so people's noise is unknown: the test of partiality lets"
-            " the link between people and metric bend freely, finds less, and says nothing of the best and the worst",
+            REASONS[Untold.END] in columns["reason"],
+            f"people's noise is unknown{label_of(aspect)} (verdicts, or hardly an output rated twice): the test of"
+            " partiality lets the link between people and metric bend freely, finds less, and says nothing of the best"
+            " and the worst",
         ),
         (
             "partiality-untold",
@@ -87,9 +90,10 @@ def partiality_notes(comparison: Comparison | None, aspect: str, columns: Mappin
 
 
 def _placement(comparison: Comparison, m: int) -> Placement:
-    """By scores where people and metric both gave them, else by verdicts."""
+    """By scores where people and metric both gave them for most of the items that both rated, else by verdicts."""
     scores = comparison.metric_scores[m]
-    if (np.isfinite(comparison.human) & np.isfinite(scores)).any():
+    scored = (np.isfinite(comparison.human) & np.isfinite(scores)).sum(axis=1) > 1
+    if 2 * scored.sum() >= comparison.rated[m].any(axis=0).sum() and scored.any():
         return score_placement(comparison.persons, scores, units=comparison.design.units)
     design = comparison.design
     return sign_placement(comparison.human_signs, comparison.metric_signs[m], design.pairs, units=design.units)

@@ -22,7 +22,7 @@ from custodes.data.pairs import PairCounts
 from custodes.data.study import Study
 from custodes.errors import listed
 from custodes.evaluate.agreement.statistic import FEWEST
-from custodes.evaluate.clusters import cluster_notes, margin_effects, null_effects
+from custodes.evaluate.clusters import cluster_notes, margin_effects, null_effects, shared_signs
 from custodes.evaluate.comparison import HUMAN, Counted, counted, label_of
 from custodes.evaluate.edges import PAIR, crossed, cycle_notes, ranking_edges, written
 from custodes.evaluate.judges import few_clusters_notes
@@ -207,7 +207,7 @@ def _answer(
             },
             **with_interval("kld", divergence, confidence, clusters=part.n_clusters, bounds=resample.POSITIVE),
         },
-        reversals=_reversals(counts, raters, outcomes, rule.one_by_one.p_values(effective), rule.alpha),
+        reversals=_reversals(part, rule),
         edges=dict(zip(("rater", "winner", "loser"), zip(*edges, strict=True), strict=False)),
         consensus=_consensus(part, raters, outcomes),
     )
@@ -245,30 +245,38 @@ def _resampled(
         per_unit = resample.unit_sums(hot, units=design.units, n_units=design.n_units)
         own = effective = np.moveaxis(resample.weighted_sums(times, per_unit), 1, 2)
         if design.clustered:
-            squares = resample.weighted_sums(times, (per_unit[0] - per_unit[2]) ** 2)
-            effective = own / null_effect(own[..., 0] + own[..., 2], squares)[..., None]
+            moves = per_unit[0] - per_unit[2]
+            squares, several = (resample.weighted_sums(times, each) for each in (moves**2, moves != 0))
+            effective = own / null_effect(own[..., 0] + own[..., 2], squares, several)[..., None]
         yield own, effective
 
 
-def _reversals(
-    counts: PairCounts, raters: tuple[str, ...], outcomes: NDArray[np.int64], p_values: Floats, alpha: float
-) -> dict[str, Any]:
-    """Pairs that people and metrics decide in opposite directions, by how many metrics, then by the first of them.
+def _reversals(part: Counted, rule: SignTest) -> dict[str, Any]:
+    """Pairs that people and metrics decide in opposite directions on the items that both rated, by how many metrics,
+    then by the first of them.
 
     Both must be right for a reversal to be one, so it has the larger p-value of two single sign tests (Berger 1982).
     All metrics and pairs are searched for the worst, so Holm; those that point the same way are no candidates, and the
-    two-sided p-value of the others pays for looking where they point (discarding: Zhao, Small and Su 2019).
+    two-sided p-value of the others pays for looking where they point (discarding: Zhao, Small and Su 2019; they take
+    independent tests, simulations say that it holds here).
     """
-    margins = np.sign(outcomes[..., 0] - outcomes[..., 2])
-    together = np.where(margins[1:] * margins[0] < 0, np.fmax(p_values[1:], p_values[0]), np.nan)
+    counts, paired = part.counts, np.moveaxis(part.counts.paired, 1, 0)  # (metrics, pairs, 3, 3)
+    sides = [
+        (own, rule.one_by_one.p_values(own / null_effects(part, signs)[..., None]))
+        for own, signs in zip((paired.sum(axis=3), paired.sum(axis=2)), shared_signs(part), strict=True)
+    ]
+    margins = [np.sign(own[..., 0] - own[..., 2]) for own, _ in sides]
+    together = np.where(margins[0] * margins[1] < 0, np.fmax(sides[0][1], sides[1][1]), np.nan)
     adjusted = adjust(together.ravel(), correction="holm").reshape(together.shape)
-    opposite = adjusted <= alpha
+    opposite = adjusted <= rule.alpha
+    opposite &= margins[0] == np.take_along_axis(margins[0], opposite.argmax(axis=0)[None], axis=0)
     pairs = np.lexsort((opposite.argmax(axis=0), -opposite.sum(axis=0)))[: opposite.any(axis=0).sum()]
-    sides = [(counts.system_a[i], counts.system_b[i])[:: int(margins[0, i])] for i in pairs]
+    # metrics that rated different items may see people decide differently: the first of them says who is better
+    named = [(counts.system_a[i], counts.system_b[i])[:: int(margins[0][opposite[:, i].argmax(), i])] for i in pairs]
     return {
-        "better": [better for better, _ in sides],
-        "worse": [worse for _, worse in sides],
-        "metrics": [list(compress(raters[1:], opposite[:, i])) for i in pairs],
+        "better": [better for better, _ in named],
+        "worse": [worse for _, worse in named],
+        "metrics": [list(compress(counts.metrics, opposite[:, i])) for i in pairs],
         "p_adjusted": [float(adjusted[opposite[:, i], i].max()) for i in pairs],
     }
 

@@ -286,7 +286,7 @@ def _favours(view: _View) -> Iterator[_Statement]:
         size = with_ends(row, "partiality", shown=partial(number, digits=1))
         text = (
             f"{row['metric']} {'favours' if favoured else 'is against'} {row['system']}, number {row['rank_human']} by"
-            f" people, beyond what quality and noise explain: {size} points of win rate. It ranks it"
+            f" people, beyond what {view.aspect or 'quality'} and noise explain: {size} points of win rate. It ranks it"
             f" {row['rank']}{_without(row)}."
         )
         ends = {f"value{end}": row[f"partiality{end}"] for end in ("", "_low", "_high")}
@@ -302,7 +302,8 @@ def _favours(view: _View) -> Iterator[_Statement]:
         )
     elif not view.partial:
         text = "No metric is found to be partial to a system"
-        if untold := view.favi["partiality"].filter(finding=UNTOLD)["system"].unique(maintain_order=True).to_list():
+        never = (pl.col("finding") == UNTOLD).all().over("system")
+        if untold := view.favi["partiality"].filter(never)["system"].unique(maintain_order=True).to_list():
             text += f"; of {names(untold)} it cannot be told"
         yield _Statement(kind="favours", text=f"{text}.")
     elif len(shown) > MOST_NAMED or len(view.partial) > len(shown):

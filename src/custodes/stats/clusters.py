@@ -145,19 +145,24 @@ def design_effect(statistic: Callable[[Floats], Floats], counts: NDArray[Any]) -
     return DesignEffect(np.round(effect, _DIGITS), np.where(alone & (total > 0), np.inf, clusters))
 
 
-def null_effect(wins_and_losses: NDArray[Any], squares: NDArray[Any]) -> Floats:
-    """What a sign test divides counts by: (...) both -> (...), from 1.
+def null_effect(wins_and_losses: NDArray[Any], squares: NDArray[Any], clusters: NDArray[Any]) -> Floats:
+    """What a sign test divides counts by: (...) all three -> (...), from 1.
 
     `squares` are the squared sums of signs of clusters, added up: the variance of wins - losses if either side of a
     cluster is as likely, which is the number of wins and losses if every item is a cluster. So no quantiles of t are
-    needed, and the test keeps its level in the tails, too: with C clusters |z| is at most the root of C.
+    needed, and the test keeps its level in the tails, too: with C `clusters` |z| is at most the root of C. With fewer
+    than twelve that is more than flips of whole clusters can show, whose smallest p-value is 2^(1 - C), so the effect
+    is larger by as much.
 
-    >>> null_effect(np.array([20, 20]), np.array([20, 100])).tolist()
+    >>> null_effect(np.array([20, 20]), np.array([20, 100]), np.array([20, 20])).tolist()
     [1.0, 5.0]
 
     Source: ours; the score form of a variance by clusters (Cameron, Gelbach and Miller 2008 impose the null likewise).
     """
-    return np.fmax(ratio(squares, wins_and_losses), 1.0)
+    from scipy.special import ndtri
+
+    most = ndtri(np.exp2(-np.maximum(clusters, 2.0)))  # the largest z that flips can show, but for its sign
+    return np.asarray(np.fmax(ratio(squares, wins_and_losses) * np.maximum(clusters / most**2, 1.0), 1.0))
 
 
 def pooled_design_effect(signs: Signs, *, units: NDArray[np.integer[Any]]) -> Floats:

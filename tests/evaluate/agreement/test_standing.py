@@ -65,10 +65,10 @@ def test_nothing_is_claimed_without_resamples_or_with_few_clusters() -> None:
     assert set(result.standing["group"]) == set(result.metrics["group"]) == {None}
     assert set(result.standing["may_be_best"]) == {None}
     assert set(result.comparisons["p_value"]) == {None}
-    few = made([1.0, 1e9], items=5)  # sixteen ways to flip signs, apart from the side: p is at least .06
+    few = made([1.0, 1e9], items=5)  # sixteen ways to flip signs, apart from the side: no p can be under .06
     smooth = few.comparisons.filter(pl.col("statistic").is_in(["sample_accuracy", "kendall_item", "pearson_global"]))
-    assert all(p > 0.05 for p in smooth["p_value"])
-    assert set(few.standing["group"]) == {"a"}
+    assert set(smooth["p_value"]) == {None}
+    assert set(few.standing["group"]) <= {None, "a"}
     assert set(few.standing["side"]) == {"unclear"}
 
 

@@ -129,7 +129,7 @@ def agreement(
         one_of("compare_by", name, [own.name for own in STATISTICS.values() if own.best])
 
     def answer(comparison: Comparison, rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-        return _answer(comparison, resamples, tuple(compare_by), confidence, alpha, rng)
+        return _answer(comparison.of_people, resamples, tuple(compare_by), confidence, alpha, rng)
 
     comparisons = compare(study, **setting)
     answers = list(each(answer, comparisons, rng=np.random.default_rng(rng), progress=progress, desc="agreement"))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.evaluate.agreement.statistic import Sample, alike
+from custodes.evaluate.agreement.statistic import Sample, Statistic, alike
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.comparison import Comparison
 from custodes.stats.arrays import Bools, Floats
@@ -67,7 +67,7 @@ def chance_tests(tester: Tester, name: str) -> stepdown.Family:
     """All metrics by a statistic: is it what guessing gets?"""
     statistic, comparison = STATISTICS[name], tester.sample.comparison
     above = statistic.compute(tester.without) - statistic.chance_of(tester.without)
-    return tester.flipped(above, tester.has(_items(comparison.scored, comparison.rated)))
+    return tester.flipped(above, tester.has(_counted(statistic, comparison)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +91,7 @@ class Differences:
         times = {True: tester.left_out, False: tester.sample.times}
         draws = {name: np.full((len(times[own]), len(pairs)), np.nan) for name, own in smooth.items()}
         n = np.zeros(len(pairs), dtype=np.int64)
-        present = np.zeros((len(tester.left_out) - 1, len(pairs)), dtype=bool)
+        present = {name: np.zeros((len(tester.left_out) - 1, len(pairs)), dtype=bool) for name in names}
         for some, sub in _on_common_ground(comparison):
             a, b = _between(some)
             if not len(a):
@@ -100,16 +100,24 @@ class Differences:
             at = place[np.minimum(a, b), np.maximum(a, b)]
             sign = np.where(a < b, 1.0, -1.0)
             n[at] = sub.comparison.rated[0].sum()
-            present[:, at] = tester.has(_items(sub.comparison.scored[:1], sub.comparison.rated[:1]))
+            held = tester.has(_items(sub.comparison.scored[:1], sub.comparison.rated[:1]))
             samples = {own: replace(tester.sample, comparison=sub.comparison, times=times[own]) for own in times}
             for name, own in smooth.items():
-                values = STATISTICS[name].compute(samples[own])
-                draws[name][:, at] = sign * (values[:, first] - values[:, second])
+                present[name][:, at] = held
+                if per_item := STATISTICS[name].per_item:
+                    # Undefined for one of the two, an item says nothing of which is better.
+                    within = per_item(sub.comparison)
+                    gap = within[first] - within[second]
+                    present[name][:, at] = tester.has(np.isfinite(gap))
+                    draws[name][:, at] = sign * samples[own].item_mean(gap)
+                else:
+                    values = STATISTICS[name].compute(samples[own])
+                    draws[name][:, at] = sign * (values[:, first] - values[:, second])
         return cls(
             pairs=pairs,
             n=n,
             tests={
-                name: tester.flipped(made, present)
+                name: tester.flipped(made, present[name])
                 if smooth[name]
                 else stepdown.bootstrap_tests(made, n_units=comparison.design.n_units, confidence=tester.confidence)
                 for name, made in draws.items()
@@ -179,6 +187,13 @@ def _between(groups: tuple[NDArray[np.intp], NDArray[np.intp]]) -> tuple[NDArray
         i, j = np.triu_indices(len(one), 1)
         return one[i], one[j]
     return np.repeat(one, len(other)), np.tile(other, len(one))
+
+
+def _counted(statistic: Statistic, comparison: Comparison) -> Bools:
+    """(metrics, items): whether an item counts in a statistic of each metric."""
+    if statistic.per_item:
+        return np.isfinite(statistic.per_item(comparison))
+    return _items(comparison.scored, comparison.rated)
 
 
 def _items(scored: Bools, rated: Bools) -> Bools:

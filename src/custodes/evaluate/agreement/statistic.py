@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from custodes.answers.tables import Column, score, with_interval
 from custodes.evaluate.comparison import Comparison
-from custodes.stats.agreement import accuracy, system_scores
+from custodes.stats.agreement import accuracy, correlation, system_scores
 from custodes.stats.agreement.population import population_values
 from custodes.stats.arrays import Bools, Floats
 from custodes.stats.resampling import resample
@@ -83,6 +83,13 @@ class Sample:
         )
         return np.where(np.isfinite(given), given + np.nan_to_num(made - made[:1], nan=0.0), made)
 
+    def item_mean(self, per_item: Floats) -> Floats:
+        """(1 + B, k): the means over items of (k, items), where defined."""
+        design = self.comparison.design
+        return correlation.weighted_item_mean(
+            per_item, units=design.units, weights=self.times, item_weights=design.item_weights
+        )
+
     @cached_property
     def population_scores(self) -> tuple[Floats, Floats]:
         """(B, metrics, systems) each: what the scores of systems may be with very many items, by people and metric."""
@@ -133,7 +140,8 @@ class Statistic:
     metrics) of a sample where that depends on ties (None: not said). `smooth`: one cluster more or less changes it a
     little; then differences are tested by flips of what each cluster contributes, else by the bootstrap. `compared`
     ones are tested unless others are named. `essential` ones are shown first, `best` is their better end; without one
-    metrics are not compared.
+    metrics are not compared. `per_item` gives (metrics, items) of a comparison, for a mean over items: two metrics are
+    then compared on the items where both are defined.
 
     Its interval is Student's from resamples, within `bounds`, and speaks of other items, as many as these. Where
     resamples are no guide to the value with very many items, `population` draws that, (B, metrics), and its percentiles
@@ -144,6 +152,7 @@ class Statistic:
     doc: str
     level: Level
     compute: Callable[[Sample], Floats]
+    per_item: Callable[[Comparison], Floats] | None = None
     bounds: resample.Bounds = resample.ANY
     fewest: int = FEWEST
     population: Callable[[Sample], Floats] | None = None

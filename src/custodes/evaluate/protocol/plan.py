@@ -323,9 +323,14 @@ def _forecast(
     counts = world.pilot.outcome
     answers = continued(counts, world.possible, items=items, rng=rng)
     for stopping in rules:
-        ends = zip(("share", "correct"), forecast(answers, stopping.rule(HUMAN, most=items, seed=0)), strict=True)
+        rule = stopping.rule(HUMAN, most=items, seed=0)
+        if counts.sum() > rule.budget:
+            continue  # the pilot has spent it already
+        ends = zip(("share", "correct"), forecast(answers, rule), strict=True)
         row: dict[str, Any] = {**stopping.columns, "pilot": int(counts.sum())}
         for name, drawn in ends:  # outcomes as they may be, so the interval is of them and not of an estimate
+            if name == "share":  # what is annotated stays so
+                drawn = np.maximum(drawn, counts.sum() / (len(counts) * items))
             low, high = percentile_interval(drawn, confidence=confidence)
             row |= {name: drawn.mean(), f"{name}_low": low, f"{name}_high": high}
         yield row

@@ -36,6 +36,7 @@ _SIGN_SPREAD = 0.55  # the same standard deviation where only verdicts are known
 _REPEATED = 20  # repeated human ratings from which their noise is known
 _CURVE_TRUST = 0.2  # relative error of the curvature seen within systems, where people's noise is known
 _CURVE_TRUST_BLIND = 2.0  # where it is not: noise hides curvature
+_TASTE_LEVEL = 0.9  # of an F test that people have tastes for systems; an allowance for none would cost power
 _KNOTS = 5
 _KNOT_RANGE = (0.01, 0.99)
 _LEVEL = 1e-9  # means that differ by no more say nothing
@@ -52,17 +53,21 @@ class Untold(IntEnum):
     UNCONNECTED = 4
     LEVEL = 5
     END = 6
+    UNRATED = 7
+    UNMET = 8
+    STILL = 9
 
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
     """Where people and one metric place every system: `human` and `metric` (systems,), their sampling covariances
-    `hh`, `hm`, `mm` (systems, systems). `curvature` (systems,): what the curved part of the link, seen within systems,
-    adds to the metric's means (already taken off `metric`), trusted up to a relative error `trust`; `bends` where
-    people's noise is unknown, so that the curve over the systems must show its own curvature. `spread`: standard
-    deviation of the quality of outputs of one system. `units` (systems,): clusters behind each; `connected` (systems,):
-    joined to the others by common items. `advantage` (systems, systems): by how much the metric prefers the first of
-    two, as a normal deviate; `steepness`: what one unit of `metric` adds to it."""
+    `hh`, `hm`, `mm` (systems, systems). `curvature` (systems,): what the curved part of the link, seen within
+    systems, adds to the metric's means (already taken off `metric`), trusted up to a relative error `trust`;
+    `bends` where people's noise is unknown, so that the curve over the systems must show its own curvature.
+    `spread`: standard deviation of the quality of outputs of one system. `units` (systems,): clusters behind each;
+    `connected` (systems,): joined to the others by common items; `met` (systems,): compared with all of these.
+    `advantage` (systems, systems): by how much the metric prefers the first of two, as a normal deviate;
+    `steepness`: what one unit of `metric` adds to it."""
 
     human: Floats
     metric: Floats
@@ -75,6 +80,7 @@ class Placement:
     spread: float
     units: Ints
     connected: Bools
+    met: Bools
     advantage: Floats
     steepness: Floats
 
@@ -98,25 +104,32 @@ def score_placement(persons: Floats, metric: Floats, *, units: Ints) -> Placemen
 
     The metric's scores become normal scores of their ranks over all outputs, so that no unit and no outlier matters.
     """
+    from scipy.special import ndtri
+
     counted = np.isfinite(persons).sum(axis=0)
+    persons = _level(persons)
     mask = (counted > 0) & np.isfinite(metric)
     mask &= mask.sum(axis=1, keepdims=True) > 1
     human = np.where(mask, np.nan_to_num(persons).sum(axis=0) / np.maximum(counted, 1), 0.0)
     seen = np.where(mask, _normal_scores(metric, mask), 0.0)
     own, of_people = _two_way(seen, mask), _two_way(human, mask)
-    noise = _noise(persons, counted, mask)
+    noise, taste = _noise(persons, counted, mask)
     quality, within, spread = _quality(human, of_people, mask, 0.0 if noise is None else noise)
     curved = _curved(quality, within, mask, own, of_people)
     people, metrics = (_by_unit(influence, units) for influence in (of_people.influence, curved.influence))
     cells = mask.astype(np.float64)
     n = cells.T @ cells
     apart = ratio(seen.T @ cells - cells.T @ seen, n)
+    rate = _win_rates(seen, mask)
     squares = ratio((seen**2).T @ cells + cells.T @ seen**2 - 2 * seen.T @ seen, n)
-    scatter = np.sqrt(np.maximum(squares - apart**2, 1e-12))
+    scatter = np.sqrt(np.maximum(squares - apart**2, 0.0))
+    # Copies differ by nothing, and a shift would move them by all.
+    usual = scatter[scatter > _LEVEL]
+    scatter = np.maximum(scatter, (np.median(usual) if usual.size else 1.0) / 4)
     return Placement(
         human=of_people.effects,
         metric=own.effects - curved.effects,
-        hh=_covariance(people, people),
+        hh=_covariance(people, people) + taste * np.eye(len(taste)),
         hm=_covariance(people, metrics),
         mm=_covariance(metrics, metrics),
         curvature=curved.effects,
@@ -125,7 +138,8 @@ def score_placement(persons: Floats, metric: Floats, *, units: Ints) -> Placemen
         spread=spread,
         units=_units_behind(mask, units),
         connected=_connected(mask),
-        advantage=apart / scatter,
+        met=np.ones(len(n), dtype=np.bool_),
+        advantage=ndtri(np.clip(rate, 0.5 / np.maximum(n, 1), 1 - 0.5 / np.maximum(n, 1))),
         steepness=1 / scatter,
     )
 
@@ -139,7 +153,9 @@ def sign_placement(human: Signs, metric: Signs, pairs: Ints, *, units: Ints) -> 
     from scipy.special import ndtri
 
     n_systems, n_units = int(pairs.max()) + 1, int(units.max()) + 1
-    totals = np.zeros((3, n_systems, n_units))  # people's margin, the metric's margin, comparisons
+    # Every opponent counts the same, however often it was met: else who met the weak more often would look good.
+    margins, influence = np.zeros((2, n_systems)), np.zeros((2, n_systems, n_units))
+    opponents, comparisons = np.zeros((2, n_systems))
     own = np.zeros((2, len(pairs)))  # the metric's margin and comparisons of each pair
     mask = np.zeros((len(units), n_systems), dtype=np.bool_)
     for block in chunks(len(pairs), 3 * human.shape[1]):
@@ -150,18 +166,22 @@ def sign_placement(human: Signs, metric: Signs, pairs: Ints, *, units: Ints) -> 
             n_units=n_units,
         )
         own[:, block] = sums[1:].sum(axis=2)
+        number = sums[2].sum(axis=1)
+        rate = np.nan_to_num(ratio(sums[:2].sum(axis=2), number))
+        moved = (sums[:2] - rate[..., None] * sums[2]) / np.maximum(number, 1)[:, None]
         for side, sign in enumerate((1, -1)):  # a second system has the opposite margin
             systems = np.eye(n_systems)[:, pairs[block, side]]
-            totals += systems @ sums * np.array([sign, sign, 1])[:, None, None]
+            margins += sign * rate @ systems.T
+            influence += sign * (systems @ moved)
+            opponents += systems @ (number > 0)
+            comparisons += systems @ number
             mask |= (both.T.astype(np.float32) @ systems.T.astype(np.float32)) > 0
-    n = totals[2].sum(axis=1)
-    margins = ratio(totals[:2].sum(axis=2), n)
-    rates = np.clip((1 + margins) / 2, 0.5 / np.maximum(n, 1), 1 - 0.5 / np.maximum(n, 1))
+    margins, influence = margins / np.maximum(opponents, 1), influence / np.maximum(opponents, 1)[:, None]
+    least = 0.5 / np.maximum(comparisons, 1)
+    rates = np.clip((1 + margins) / 2, least, 1 - least)
     places = ndtri(rates)
     steep = np.sqrt(np.pi / 2) * np.exp(places**2 / 2)  # of the probit of a margin
-    influence = np.nan_to_num(
-        steep[..., None] * (totals[:2] - margins[..., None] * totals[2]) / np.maximum(n, 1)[None, :, None]
-    )
+    influence = steep[..., None] * influence
     people, metrics = influence.transpose(0, 2, 1)
     won = np.full((n_systems, n_systems), np.nan)
     margin, compared = own
@@ -169,8 +189,8 @@ def sign_placement(human: Signs, metric: Signs, pairs: Ints, *, units: Ints) -> 
     rate = np.where(compared > 0, np.clip((1 + ratio(margin, compared)) / 2, least, 1 - least), np.nan)
     won[pairs[:, 0], pairs[:, 1]], won[pairs[:, 1], pairs[:, 0]] = rate, 1 - rate
     return Placement(
-        human=np.nan_to_num(places[0]),
-        metric=np.nan_to_num(places[1]),
+        human=places[0],
+        metric=places[1],
         hh=_covariance(people, people),
         hm=_covariance(people, metrics),
         mm=_covariance(metrics, metrics),
@@ -180,6 +200,7 @@ def sign_placement(human: Signs, metric: Signs, pairs: Ints, *, units: Ints) -> 
         spread=_SIGN_SPREAD,
         units=_units_behind(mask, units),
         connected=_connected(mask),
+        met=opponents >= (opponents > 0).sum() - 1,
         advantage=ndtri(won),
         steepness=np.ones((n_systems, n_systems)),
     )
@@ -228,9 +249,12 @@ def partiality(placements: Sequence[Placement], *, alpha: float, confidence: flo
         left -= 1
     for m, state in enumerate(states):
         for s, own in state.distances.items():
-            # With too few left to fix the curve without a rival, nothing more is named.
-            rival = state.rivals.get(s, 0.0) if len(state.curve) >= FEWEST_SYSTEMS else 1.0
-            record(m, s, own, float(np.minimum(1.0, np.max([highest, own.p_value * left, rival]))))
+            if len(state.curve) < FEWEST_SYSTEMS:  # once some are named, too few fix the curve
+                untold[m, s] = Untold.FEW_SYSTEMS
+            elif np.isnan(own.p_value):
+                untold[m, s] = Untold.STILL
+            else:
+                record(m, s, own, min(1.0, max(highest, own.p_value * left, state.rivals.get(s, 0.0))))
     shift, low, high, p_value, p_adjusted = values
     return Partiality(shift, low, high, p_value, p_adjusted, untold)
 
@@ -239,7 +263,8 @@ def win_rate_without(placement: Placement, shift: Floats) -> tuple[Floats, Ints,
     """(systems,): the part of each system's win rate by the metric that is owed to its `shift`, its rank by win rate,
     and its rank without the shift; NaN shifts count as 0.
 
-    Differences of two systems are taken as normal, so that ties and steps of a coarse metric do not matter.
+    Win rates are those of the data; how a shift moves them is taken from a normal law of differences, so that ties and
+    steps of a coarse metric do not matter.
     """
     from scipy.special import ndtr
 
@@ -301,23 +326,25 @@ class _State:
     def of(cls, placement: Placement) -> _State:
         untold = np.full(len(placement.human), Untold.TOLD, dtype=np.int8)
         untold[placement.units < FEWEST_UNITS] = Untold.FEW_UNITS
+        untold[~placement.met] = Untold.UNMET
         untold[~placement.connected] = Untold.UNCONNECTED
+        untold[placement.units == 0] = Untold.UNRATED
         told = untold == Untold.TOLD
         if told.any() and min(np.ptp(places[told]) for places in (placement.human, placement.metric)) < _LEVEL:
             untold[told] = Untold.LEVEL
         known = np.flatnonzero(untold == Untold.TOLD)
         left: list[int] = known[np.argsort(placement.human[known], kind="stable")].tolist()
-        fixed: list[int] = []  # named by nobody, but too few others would fix the curve without it
-        while len(left) + len(fixed) >= FEWEST_SYSTEMS:
-            below, above = (placement.human[left[i + 1]] - placement.human[left[i]] for i in (0, -2))
-            if max(below, above) <= _APART * placement.spread:
-                break
-            far = left.pop(0 if below > above else -1)
-            untold[far] = Untold.APART
-            if len(left) < FEWEST_SYSTEMS:
-                fixed.append(far)
-                break
-        if len(left) + len(fixed) < FEWEST_SYSTEMS:
+        fixed: list[int] = []  # named by nobody, but the curve needs them
+        if len(left) >= FEWEST_SYSTEMS:
+            reach, places = _APART * placement.spread, placement.human[left]
+            for side, gaps in ((0, np.diff(places)), (-1, np.diff(places)[::-1])):
+                if gaps[0] > reach:
+                    far = left.pop(side)
+                    untold[far] = Untold.APART
+                    # where the next stands off as well, or hardly any are left
+                    if gaps[1] > reach or len(left) < FEWEST_SYSTEMS:
+                        fixed.append(far)
+        else:
             untold[left] = Untold.FEW_SYSTEMS
             left = []
         curve = sorted([*left, *fixed], key=lambda s: placement.human[s])
@@ -356,13 +383,15 @@ class _State:
 
 def _left_out(placement: Placement, s: int, others: Ints) -> tuple[float, float]:
     """The distance of a system from the curve through others, and its standard error."""
-    x, y, bent = placement.human, placement.metric, placement.curvature
+    unit = float(placement.human[others].std()) or 1.0
+    x, y, bent = placement.human / unit, placement.metric, placement.curvature
+    hh, hm, mm = placement.hh / unit**2, placement.hm / unit, placement.mm
     inside = np.ix_(others, others)
-    noise, shared, own = (_contrast(values[inside]) for values in (placement.hh, placement.hm, placement.mm))
+    noise, shared, own = (_contrast(values[inside]) for values in (hh, hm, mm))
     middle = x[others].mean()
     rows = [x - middle]
     if curved := placement.trust > 0 and np.ptp(bent[others]) > 1e-9:
-        rows.append(bent - bent[others].mean())
+        rows.append((bent - bent[others].mean()) / (height := float(bent[others].std())))
     if placement.bends and len(others) > len(rows) + 1:
         square = (x - middle) ** 2
         rows.append(square - square[others].mean())
@@ -374,23 +403,33 @@ def _left_out(placement: Placement, s: int, others: Ints) -> tuple[float, float]
     left[0, 0] -= spared
     right[0] -= shared * spared / noise if noise > 0 else 0.0
     if curved:
-        error = (own - 2 * slope * shared + slope**2 * noise) / (len(others) - 1)
-        left[1, 1] += error / placement.trust**2
+        scatter = (own - 2 * slope * shared + slope**2 * noise) / (len(others) - 1)
+        left[1, 1] += scatter / (placement.trust * height) ** 2
     solved = np.linalg.pinv(left, hermitian=True)
     slope = float((solved @ right)[0])
     weights = 1 / len(others) + target @ solved @ design
     shift = float(y[s] - y[others].mean() - target @ solved @ right)
     contrast = np.zeros(len(x))
     contrast[others], contrast[s] = -weights, 1.0
-    cross = placement.hm + placement.hm.T
-    variance = float(contrast @ (placement.mm - slope * cross + slope**2 * placement.hh) @ contrast)
+    variance = float(contrast @ (mm - slope * (hm + hm.T) + slope**2 * hh) @ contrast)
     doubt = placement.trust * float(contrast @ bent) if curved else 0.0
-    return shift, float(np.sqrt(max(variance, 0.0) + doubt**2))
+    error = float(np.sqrt(max(variance, 0.0) + doubt**2))
+    return shift, error if error > _LEVEL * float(np.ptp(y)) else np.nan
 
 
 def _contrast(covariance: Floats) -> float:
     """The expected sum of squared deviations of noise from its mean."""
     return float(np.trace(covariance)) - float(covariance.sum()) / len(covariance)
+
+
+def _win_rates(scores: Floats, mask: Bools) -> Floats:
+    """(systems, systems): how often the first has the higher score of an item that both have, half for a tie."""
+    rates = np.full((mask.shape[1], mask.shape[1]), np.nan)
+    for s, own in enumerate(scores.T):
+        both = mask & mask[:, [s]]
+        won = (own[:, None] > scores) + 0.5 * (own[:, None] == scores)
+        rates[s] = ratio((won * both).sum(axis=0), both.sum(axis=0))
+    return rates
 
 
 def _two_way(values: Floats, mask: Bools) -> _Effects:
@@ -405,18 +444,42 @@ def _two_way(values: Floats, mask: Bools) -> _Effects:
     return _Effects(effects, residuals, residuals @ solved)
 
 
-def _noise(persons: Floats, counted: Ints, mask: Bools) -> float | None:
-    """The variance of people's mean of an output that their noise makes; None where nobody rated twice."""
+def _level(persons: Floats) -> Floats:
+    """People (people, items, systems) brought to one level: who rates low throughout must not make those look bad whom
+    he happened to rate."""
+    ratings = persons.reshape(len(persons), -1).T
+    rated = np.isfinite(ratings)
+    own = _two_way(np.where(rated, ratings, 0.0), rated & (rated.sum(axis=1, keepdims=True) > 1)).effects
+    return persons - own[:, None, None]
+
+
+def _noise(persons: Floats, counted: Ints, mask: Bools) -> tuple[float | None, Floats]:
+    """The variance of people's mean of an output that their noise makes (None where hardly anything was rated twice),
+    and that of their mean of each system (systems,) that their tastes for systems make, which more items do not shrink.
+    """
+    from scipy.special import fdtri
+
     repeated = (counted > 1) & mask
     freedom = int((counted - 1)[repeated].sum())
     if freedom < _REPEATED:
-        return None
+        return None, np.zeros(mask.shape[1])
     rated = np.isfinite(persons) & repeated
-    deviation = np.where(rated, np.nan_to_num(persons) - np.nan_to_num(persons).sum(axis=0) / np.maximum(counted, 1), 0)
-    # Whoever rates high throughout adds no noise.
-    offset = ratio(deviation.sum(axis=(1, 2)), rated.sum(axis=(1, 2)))
-    deviation = np.where(rated, deviation - np.nan_to_num(offset)[:, None, None], 0.0)
-    return float((deviation**2).sum() / freedom * (1 / counted[mask]).mean())
+    mean = np.where(rated, np.nan_to_num(persons), 0.0).sum(axis=0) / np.maximum(counted, 1)
+    deviation = np.where(rated, np.nan_to_num(persons) - mean, 0.0)
+    number = rated.sum(axis=1)  # (people, systems)
+    own = np.nan_to_num(ratio(deviation.sum(axis=1), number))
+    seen = number > 0
+    crossed = int(seen.sum()) - int(seen.any(axis=0).sum()) - int(seen.any(axis=1).sum()) + 1
+    within = float((deviation**2).sum() - (number * own**2).sum()) / max(freedom - crossed, 1)
+    noise = within * float((1 / counted[mask]).mean())
+    if crossed < 1:
+        return noise, np.zeros(mask.shape[1])
+    between = float((number * own**2).sum()) / crossed
+    if between <= within * fdtri(crossed, max(freedom - crossed, 1), _TASTE_LEVEL):
+        return noise, np.zeros(mask.shape[1])
+    tastes = (between - within) / float(number[seen].mean())
+    raters = np.maximum((np.isfinite(persons) & mask).any(axis=1).sum(axis=0), 1)
+    return noise, np.asarray(tastes / raters)
 
 
 def _quality(human: Floats, of_people: _Effects, mask: Bools, noise: float) -> tuple[Floats, float, float]:

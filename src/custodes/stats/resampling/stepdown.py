@@ -51,11 +51,13 @@ def flip_tests(estimate: Floats, left: Floats, *, present: Bools, flips: NDArray
 
     `left` (blocks, k) are the estimates with a block left out, `present` (blocks, k) whether a block holds anything,
     `flips` (n, blocks) of +1 and -1, the same for all. What a block contributes is the estimate and its jackknife
-    influence; under the hypothesis its sign is arbitrary. Every flip gives a t statistic with its own variance, so that
-    few blocks, and blocks of unlike size, do no harm. Exact where contributions are symmetric around 0, whatever their
-    number; else for many blocks. The interval is the estimate +- the critical t times the jackknife's standard error.
-    With fewer than six blocks nothing can be significant at .05, so there is no interval. NaN where an estimate,
-    or one with a block left out, is.
+    influence; under the hypothesis its sign is arbitrary. Every flip gives a t statistic with its own variance, so
+    that few blocks, and blocks of unlike size, do no harm. Where estimates rest on unlike numbers of blocks, their t
+    are brought to one scale, or the one with the fewest would be the largest by chance. Exact where contributions are
+    symmetric around 0, whatever their number; else for many blocks. The interval is the estimate +- the critical t
+    times the jackknife's standard error. With fewer than six blocks nothing can be significant at .05, so there is
+    neither p nor interval, and the estimate is not of the family. NaN where an estimate, or one with a block left
+    out, is.
 
     >>> estimate, left = np.array([2.0]), np.array([[2.2], [2.0], [1.8], [2.1], [1.9], [2.0]])
     >>> flips = 1 - 2 * (np.arange(64)[:, None] >> np.arange(6) & 1)
@@ -65,6 +67,8 @@ def flip_tests(estimate: Floats, left: Floats, *, present: Bools, flips: NDArray
 
     Source: Fisher 1935; Quenouille 1956; Romano and Wolf 2005 for the family (step-down of the largest t).
     """
+    from scipy.special import ndtr, ndtri, stdtr, stdtrit
+
     n = present.sum(axis=0)
     defined = np.isfinite(estimate) & (np.isfinite(left) | ~present).all(axis=0) & (n > 1)
     kept = present & defined
@@ -81,18 +85,25 @@ def flip_tests(estimate: Floats, left: Floats, *, present: Bools, flips: NDArray
         with np.errstate(divide="ignore"):
             return np.asarray(np.sqrt((count[part] - 1) * parallel / (1 - parallel)))
 
+    even = bool((n[defined] == n[defined][:1]).all())
+
+    def scaled(values: Floats, part: Any) -> Floats:
+        return values if even else np.asarray(-ndtri(stdtr(count[part] - 1, -values)))
+
     everything = slice(None)
     total = share.sum(axis=0)
+    least = np.exp2(1.0 - n)  # the smallest p of all flips: drawn ones may stay below it
     signs = np.asarray(flips, dtype=np.float64)
     error = np.sqrt(np.maximum(squares - total**2 / count, 0.0) / (count * (count - 1)))
     return _tested(
         estimate=np.where(defined, estimate, np.nan),
         error=error,
-        observed=np.where(defined, t(total, everything), np.nan),
-        draw=lambda part: t(signs @ share[:, part], part),
+        observed=np.where(defined & (least <= 1 - confidence), scaled(t(total, everything), everything), np.nan),
+        draw=lambda part: scaled(t(signs @ share[:, part], part), part),
         n_draws=len(signs),
         confidence=confidence,
-        enough=np.exp2(1.0 - n) <= 1 - confidence,
+        critical=(lambda values: values) if even else (lambda values: -stdtrit(count - 1, ndtr(-values))),
+        least=least,
     )
 
 
@@ -102,7 +113,7 @@ def bootstrap_tests(draws: Floats, *, n_units: int, confidence: float) -> Family
     t is the estimate over the standard deviation of its draws; under the hypothesis, draws around their own mean. With
     `n_units` resampled units the normal quantile that this gives is turned into one of Student's t. The interval is the
     estimate +- the critical value times the standard deviation. NaN where an estimate is, or fewer than half of its
-    draws are defined.
+    draws are defined; neither p nor interval where no draw differs, or with too few units for any test.
 
     >>> draws = np.array([[3.0], [2.0], [4.0], [1.0], [5.0], [3.0]])
     >>> made = bootstrap_tests(draws, n_units=100, confidence=0.8)
@@ -121,11 +132,10 @@ def bootstrap_tests(draws: Floats, *, n_units: int, confidence: float) -> Family
     around = np.where(known & defined, drawn - middle, 0.0)
     error = np.sqrt((around**2).sum(axis=0) / np.maximum(n, 1) * (n_units / max(1, n_units - 1)))
     moves = error > _SAME
+    testable = defined & (moves | (np.abs(estimate) <= _SAME)) & bool(np.exp2(1.0 - n_units) <= 1 - confidence)
 
     def t(values: Floats, part: Any) -> Floats:
-        size = np.abs(values)
-        still = np.where(size > _SAME, np.inf, 0.0)
-        return np.where(moves[part], size / np.where(moves[part], error[part], 1.0), still)
+        return np.asarray(np.abs(values) / np.where(moves[part], error[part], 1.0))
 
     def as_normal(values: Floats) -> Floats:
         return np.asarray(-ndtri(stdtr(max(1, n_units - 1), -values)))
@@ -136,7 +146,7 @@ def bootstrap_tests(draws: Floats, *, n_units: int, confidence: float) -> Family
     return _tested(
         estimate=np.where(defined, estimate, np.nan),
         error=error,
-        observed=np.where(defined, as_normal(t(estimate, slice(None))), np.nan),
+        observed=np.where(testable, as_normal(t(estimate, slice(None))), np.nan),
         draw=lambda part: t(around[:, part], part),
         n_draws=len(drawn),
         confidence=confidence,
@@ -152,14 +162,15 @@ def _tested(
     draw: Any,
     n_draws: int,
     confidence: float,
-    enough: Any = True,
     critical: Any = lambda values: values,
+    least: Floats | float = 0.0,
 ) -> Family:
     """From |t| observed (k,) and, by `draw` of some of them, under the hypotheses (n, some), from the smallest up.
 
-    `enough`: whether there can be an interval; `critical` turns a |t| of the draws into one of the estimate."""
+    NaN observed: not tested; `critical` turns a |t| of the draws into one of the estimate; `least` (k,) is the smallest
+    p there can be."""
     p_value, adjusted, bound = np.full((3, len(estimate)), np.nan)
-    order = np.argsort(observed, kind="stable")[: np.isfinite(estimate).sum()]  # NaN comes last
+    order = np.argsort(observed, kind="stable")[: (~np.isnan(observed)).sum()]  # NaN comes last
     rank = int((1 - confidence) * (n_draws + 1) + _SAME)  # so many draws, the data among them, may reach it
     largest = np.zeros(n_draws)
     for some in chunks(len(order), max(1, n_draws)):
@@ -172,11 +183,13 @@ def _tested(
         top = np.maximum(np.maximum.accumulate(drawn, axis=1), largest[:, np.newaxis])
         adjusted[part] = ((top >= reached).sum(axis=0) + 1) / (n_draws + 1)
         largest = top[:, -1]
+    p_value = np.maximum(p_value, least)
+    adjusted = np.maximum(adjusted, p_value)
     # step down: what is less extreme has no smaller p
     adjusted[order[::-1]] = np.maximum.accumulate(adjusted[order[::-1]])
     with np.errstate(invalid="ignore"):
         reach = np.where(error > 0, critical(bound) * error, 0.0 * bound)
-    reach = np.where(np.isfinite(reach) & enough, reach, np.nan)
+    reach = np.where(np.isfinite(reach), reach, np.nan)
     # whatever rounding does, an interval holds 0 where the test does not tell it apart from 0
     open_ = p_value * (n_draws + 1) > rank + _SAME
     return Family(

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from custodes.evaluate.agreement.statistic import Level, Sample, Statistic
+from custodes.evaluate.comparison import Comparison
 from custodes.stats.agreement import correlation, kendall
 from custodes.stats.agreement.system_scores import over_systems
 from custodes.stats.arrays import Floats
@@ -35,12 +36,12 @@ def _population(sample: Sample, *, kind: Any) -> Floats:
     return over_systems(kind, *sample.population_scores, pairs=sample.system_scores.pairs)
 
 
+def _per_item(comparison: Comparison, *, kind: Any) -> Floats:
+    return correlation.within_item(comparison.human, comparison.metric_scores, kind=kind)
+
+
 def _within_items(sample: Sample, *, kind: Any) -> Floats:
-    own, design = sample.comparison, sample.comparison.design
-    within = correlation.within_item(own.human, own.metric_scores, kind=kind)
-    return correlation.weighted_item_mean(
-        within, units=design.units, weights=sample.times, item_weights=design.item_weights
-    )
+    return sample.item_mean(_per_item(sample.comparison, kind=kind))
 
 
 def _over_outputs(sample: Sample, *, kind: str) -> Floats:
@@ -60,6 +61,7 @@ CORRELATIONS = tuple(
         doc=f"{called} {where}{', averaged over items' if level == 'item' else ''}",
         level=counted,
         compute=partial(COMPUTE[level], kind=kind),
+        per_item=partial(_per_item, kind=kind) if level == "item" else None,
         bounds=CORRELATION,
         population=partial(_population, kind=kind) if level == "system" else None,
         chance=0.0,
