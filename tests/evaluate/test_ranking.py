@@ -135,3 +135,15 @@ def test_renaming_systems_moves_nothing_else(seed: int) -> None:
     assert one == pytest.approx(two)
     kinds = ["correct", "inversion", "omission", "insertion", "kld"]
     np.testing.assert_allclose(plain.errors.select(kinds).to_numpy(), turned.errors.select(kinds).to_numpy())
+
+
+def test_a_reversal_is_one_of_the_items_that_both_rated() -> None:
+    # the metric copies people on the only items that it rated, where they happen to prefer the other system
+    rng = np.random.default_rng(0)
+    human = np.where(rng.random((300, 1)) < 0.8, [1.0, 0.0], [0.0, 1.0])
+    human[:100] = np.where(rng.random((100, 1)) < 0.2, [1.0, 0.0], [0.0, 1.0])
+    metric = human.copy()
+    metric[100:] = np.nan
+    result = ranking(study_of(np.stack([human, metric])), resamples=0)
+    assert set(result.decisions["decision"]) == {"+", "-"}
+    assert result.reversals.is_empty()

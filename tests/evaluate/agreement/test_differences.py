@@ -165,3 +165,42 @@ def test_item_weights_act_on_every_statistic() -> None:
     for name in ("difference", "p_value", "p_adjusted"):
         np.testing.assert_allclose(one.comparisons[name], two.comparisons[name], err_msg=name)
     assert any(note.rule == "item-weights" for note in one.notes)
+
+
+def test_a_metric_that_ties_on_the_hard_items_gains_nothing() -> None:
+    # two equally good judges; one gives every output of the hard half the same score, where correlations are undefined
+    called = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        human = rng.normal(size=(100, 6))
+        hard = np.arange(100) < 50
+        silent, open_ = human + np.where(hard[:, None], 2.0, 0.5) * rng.normal(size=(2, 100, 6))
+        silent[hard] = 0
+        made = agreement(study_of(np.stack([human, silent, open_])), resamples=200, compare_by="kendall_item")
+        assert made.metrics["kendall_item"][0] > made.metrics["kendall_item"][1] + 0.1  # each on its own items
+        called += made.comparisons["p_value"][0] <= 0.05
+    assert called <= 3  # of twenty at .05
+
+
+def test_a_metric_with_two_items_silences_nobody() -> None:
+    rng = np.random.default_rng(1)
+    human = rng.normal(size=(60, 6))
+    good, bad = human + 0.5 * rng.normal(size=human.shape), human + 4 * rng.normal(size=human.shape)
+    tiny = np.full(human.shape, np.nan)
+    tiny[:2] = human[:2]
+    alone = agreement(study_of(np.stack([human, good, bad])), resamples=500, compare_by="kendall_item")
+    beside = agreement(study_of(np.stack([human, good, bad, tiny])), resamples=500, compare_by="kendall_item")
+    assert alone.comparisons["p_adjusted"][0] < 0.01
+    rows = {(row["metric_a"], row["metric_b"]): row for row in beside.comparisons.to_dicts()}
+    assert rows["m1", "m2"]["p_adjusted"] < 0.01
+    assert rows["m1", "m3"]["p_adjusted"] is None
+
+
+def test_items_that_nobody_rated_are_no_evidence() -> None:
+    rng = np.random.default_rng(2)
+    scores = rng.normal(size=(3, 300, 5))
+    scores[0, 8:] = np.nan
+    whole = agreement(study_of(scores), resamples=300)
+    part = agreement(study_of(scores[:, :8]), resamples=300)
+    for name in ("kendall_item", "kendall_item_low", "kendall_item_high", "sample_accuracy_low"):
+        np.testing.assert_allclose(whole.metrics[name], part.metrics[name], err_msg=name)
