@@ -61,8 +61,12 @@ def test_a_fair_metric_is_rarely_accused(kind: str, items: int) -> None:
     assert is_at_most(n_false, STUDIES)
 
 
+KNOWN_BY_PERSON = ("people with tastes", "a harsh one, not everywhere")
+"""Verdicts are of people together: what one of them is like cannot be known from them (docs/favoritism.md)."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", FAIR)
+@pytest.mark.parametrize("kind", [kind for kind in FAIR if kind not in KNOWN_BY_PERSON])
 def test_a_fair_metric_is_rarely_accused_by_verdicts(kind: str) -> None:
     n_false = false_accusations(FAIR[kind], STUDIES, 7, verdicts=True)
     print(f"{kind}, verdicts: {n_false / STUDIES:.3f}")

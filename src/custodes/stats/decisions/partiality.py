@@ -37,6 +37,7 @@ _REPEATED = 20  # repeated human ratings from which their noise is known
 _CURVE_TRUST = 0.2  # relative error of the curvature seen within systems, where people's noise is known
 _CURVE_TRUST_BLIND = 2.0  # where it is not: noise hides curvature
 _TASTE_LEVEL = 0.9  # of an F test that people have tastes for systems; an allowance for none would cost power
+_TAIL = 0.997  # about Holm's bound for eight systems
 _KNOTS = 5
 _KNOT_RANGE = (0.01, 0.99)
 _LEVEL = 1e-9  # means that differ by no more say nothing
@@ -457,7 +458,7 @@ def _noise(persons: Floats, counted: Ints, mask: Bools) -> tuple[float | None, F
     """The variance of people's mean of an output that their noise makes (None where hardly anything was rated twice),
     and that of their mean of each system (systems,) that their tastes for systems make, which more items do not shrink.
     """
-    from scipy.special import fdtri
+    from scipy.special import fdtri, ndtri, stdtrit
 
     repeated = (counted > 1) & mask
     freedom = int((counted - 1)[repeated].sum())
@@ -477,7 +478,9 @@ def _noise(persons: Floats, counted: Ints, mask: Bools) -> tuple[float | None, F
     between = float((number * own**2).sum()) / crossed
     if between <= within * fdtri(crossed, max(freedom - crossed, 1), _TASTE_LEVEL):
         return noise, np.zeros(mask.shape[1])
-    tastes = (between - within) / float(number[seen].mean())
+    # Few people show how large tastes are, so they count as wide as Student's t does where findings are made.
+    wider = float(stdtrit(crossed, _TAIL) / ndtri(_TAIL)) ** 2
+    tastes = wider * (between - within) / float(number[seen].mean())
     raters = np.maximum((np.isfinite(persons) & mask).any(axis=1).sum(axis=0), 1)
     return noise, np.asarray(tastes / raters)
 
