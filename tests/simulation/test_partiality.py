@@ -19,7 +19,9 @@ from custodes.data.simulate import demo_simulation
 from custodes.evaluate.comparison import compare
 from custodes.evaluate.partiality import DISFAVOURED, FAVOURED, partiality_columns
 from custodes.stats.arrays import Floats
-from custodes.stats.decisions.partiality import Partiality, partiality, score_placement, sign_placement
+from custodes.stats.partiality.partiality import Partiality, partiality
+from custodes.stats.partiality.scores import score_placement
+from custodes.stats.partiality.verdicts import sign_placement
 from tests.simulation.fair_metrics import FAIR, Fair, signs_of
 
 MOST_FALSE = 0.06

@@ -10,16 +10,10 @@ import numpy as np
 from custodes.data.notes import Note, noted
 from custodes.evaluate.comparison import Comparison, label_of
 from custodes.stats.arrays import Floats, Ints
-from custodes.stats.decisions.partiality import (
-    FEWEST_SYSTEMS,
-    FEWEST_UNITS,
-    Placement,
-    Untold,
-    partiality,
-    score_placement,
-    sign_placement,
-    win_rate_without,
-)
+from custodes.stats.partiality.partiality import FEWEST_SYSTEMS, FEWEST_UNITS, Untold, partiality, win_rate_without
+from custodes.stats.partiality.placement import Placement
+from custodes.stats.partiality.scores import score_placement
+from custodes.stats.partiality.verdicts import sign_placement
 
 UNTOLD = "cannot be told"
 FAVOURED, DISFAVOURED = "favoured", "disfavoured"

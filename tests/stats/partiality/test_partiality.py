@@ -5,14 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custodes.stats.decisions.partiality import (
-    FEWEST_UNITS,
-    Untold,
-    partiality,
-    score_placement,
-    sign_placement,
-    win_rate_without,
-)
+from custodes.stats.partiality.partiality import FEWEST_UNITS, Untold, partiality, win_rate_without
+from custodes.stats.partiality.scores import score_placement
+from custodes.stats.partiality.verdicts import sign_placement
 from tests.simulation.fair_metrics import Fair, signs_of
 
 BOUNDS = {"alpha": 0.05, "confidence": 0.95}

@@ -1,0 +1,60 @@
+"""Placement: where people and one metric place every system, and how surely; what both kinds of data share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from custodes.stats.agreement.system_scores import blocks_of, common_items
+from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.resampling.resample import unit_sums
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placement:
+    """Where people and one metric place every system: `human` and `metric` (systems,), their sampling covariances
+    `hh`, `hm`, `mm` (systems, systems). `curvature` (systems,): what the curved part of the link, seen within
+    systems, adds to the metric's means (already taken off `metric`), trusted up to a relative error `trust`;
+    `bends` where people's noise is unknown, so that the curve over the systems must show its own curvature.
+    `spread`: standard deviation of the quality of outputs of one system. `units` (systems,): clusters behind each;
+    `connected` (systems,): joined to the others by common items; `met` (systems,): compared with all of these.
+    `advantage` (systems, systems): by how much the metric prefers the first of two, as a normal deviate;
+    `steepness`: what one unit of `metric` adds to it."""
+
+    human: Floats
+    metric: Floats
+    hh: Floats
+    hm: Floats
+    mm: Floats
+    curvature: Floats
+    trust: float
+    bends: bool
+    spread: float
+    units: Ints
+    connected: Bools
+    met: Bools
+    advantage: Floats
+    steepness: Floats
+
+
+def by_unit(influence: Floats, units: Ints) -> Floats:
+    """(items, systems) -> (units, systems)."""
+    return unit_sums(influence.T, units=units, n_units=int(units.max()) + 1).T
+
+
+def covariance(first: Floats, second: Floats) -> Floats:
+    """Of sums over units: influences (units, systems) -> (systems, systems)."""
+    n = int((first != 0).any(axis=1).sum())
+    return np.asarray(first.T @ second * (n / max(n - 1, 1)))
+
+
+def units_behind(mask: Bools, units: Ints) -> Ints:
+    """(systems,): clusters in which each system was seen."""
+    return np.asarray((unit_sums(mask.T, units=units, n_units=int(units.max()) + 1) > 0).sum(axis=1))
+
+
+def connected_systems(mask: Bools) -> Bools:
+    """(systems,): whether each belongs to the largest set of systems that common items join."""
+    part = blocks_of(common_items(mask))
+    return np.asarray((part == np.bincount(part).argmax()) & mask.any(axis=0))
