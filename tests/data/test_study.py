@@ -120,6 +120,17 @@ def test_a_study_without_people_or_metrics_cannot_be_asked() -> None:
         read(BLEU).select(human="*")
 
 
+def test_one_side_is_enough_where_a_question_says_so() -> None:
+    metrics_alone = read(BLEU).select(one_side=True)
+    assert (metrics_alone.humans, metrics_alone.metrics, metrics_alone.aspects) == ((), ("bleu",), ("",))
+    people_alone = read(ANN).select(one_side=True)
+    assert (people_alone.humans, people_alone.metrics) == (("ann",), ())
+    assert people_alone.ratings.frame.equals(read(ANN).ratings.frame)
+    with pytest.raises(OptionError, match="no metric to judge"):
+        read(ANN).select(one_side=True, metrics="bleu")
+
+
+
 def test_a_total_join_has_no_notes() -> None:
     joined = read(ANN, BLEU)
     assert joined.ratings.frame.height == 8

@@ -68,8 +68,8 @@ class Study:
 
     @property
     def aspects(self) -> tuple[str, ...]:
-        """The aspects that people rated ('' for ratings without one)."""
-        return _labels(self._rows_of(self.humans), "aspect")
+        """The aspects that people rated, or metrics where there are no people ('' for ratings without one)."""
+        return _labels(self._rows_of(self.humans or self.metrics), "aspect")
 
     def item_labels(self) -> pl.Series:
         """All items that anybody rated, in the order of the file."""
@@ -111,17 +111,20 @@ class Study:
         systems: Patterns = None,
         aspect: Patterns = None,
         group: Patterns = None,
+        one_side: bool = False,
     ) -> Study:
         """The part of the study that is asked about; everyone chosen is then either human or metric.
 
         Patterns are comma lists of globs, `!` excludes; `metrics` also knows `@aspect` and `@noaspect`. Default people:
-        every rater of kind human. What is left out is noted. Unknown names raise `OptionError` with a suggestion.
+        every rater of kind human. What is left out is noted. Unknown names raise `OptionError` with a suggestion, and
+        so does a study without people or without metrics, unless `one_side` is enough.
         """
-        people, people_notes = self._chosen_people(human)
+        people, people_notes = self._chosen_people(human, needed=not one_side)
         study = replace(self, raters=self.raters.with_kinds(dict.fromkeys(people, "human")))
-        aspects = select_labels(aspect, _labels(study._rows_of(people), "aspect"), option="aspect", what="aspect")
         candidates = tuple(r for r, kind in study.raters.kind.items() if kind != "human" and r not in people)
-        judges = study._chosen_metrics(metrics, candidates)
+        known = _labels(study._rows_of(people or candidates), "aspect")
+        aspects = select_labels(aspect, known, option="aspect", what="aspect")
+        judges = study._chosen_metrics(metrics, candidates) if candidates or metrics or not one_side else ()
         chosen_systems = select_labels(systems, self.systems, option="systems", what="system")
         notes = [*self.notes, *people_notes, *study._aspect_notes(judges, aspects)]
         keep = pl.col("rater").is_in(list(people)) & pl.col("aspect").is_in(list(aspects)) | pl.col("rater").is_in(
@@ -145,11 +148,11 @@ class Study:
             notes=tuple(notes),
         )
 
-    def _chosen_people(self, human: Patterns) -> tuple[tuple[str, ...], list[Note]]:
+    def _chosen_people(self, human: Patterns, *, needed: bool) -> tuple[tuple[str, ...], list[Note]]:
         kinds = self.raters.kind
         if human is None:
             people = self.humans
-            if not people:
+            if not people and needed:
                 raise OptionError(
                     f"which raters are people? say human='PATTERN' (or give a column or raters file with 'kind');"
                     f" raters: {listed(kinds)}"
