@@ -16,7 +16,7 @@ _STEPS = 600
 
 
 def more_comparisons(outcomes: NDArray[Any], *, design_effect: NDArray[Any] | float, alpha: float) -> Floats:
-    """How many more comparisons of each pair decide it with a chance of one half, ties included: (pairs, 3) -> (pairs,).
+    """How many more comparisons (ties included) decide a pair with a chance of one half: (pairs, 3) -> (pairs,).
 
     `outcomes` are wins, ties and losses; `design_effect` (pairs,) divides them in clusters. The true margins of the
     pairs are taken as normal around 0, as wide as the outcomes of all pairs show, so a margin that stands out by chance
