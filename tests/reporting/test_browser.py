@@ -55,9 +55,11 @@ def page(browser: Any, made: Report, tmp_path: Path) -> Iterator[Any]:
     opened.on("request", lambda request: said.append(request.url))
     opened.goto(address)
     opened.wait_for_selector(READY)
+    opened.locator("button[data-fold=open]").click()
+    opened.wait_for_function(f"!document.querySelector('[data-figure]:empty') && document.querySelector('{READY}')")
     yield opened
     opened.close()
-    assert said == [address]
+    assert set(said) == {address}
 
 
 def test_every_figure_and_table_is_there(page: Any) -> None:
@@ -121,6 +123,18 @@ def test_it_fits_a_phone_and_prints_whole(page: Any) -> None:
     assert page.locator(".of-aspect:visible").count() == 2
     assert page.locator(".bar:visible").count() == 0
     assert page.pdf()[:5] == b"%PDF-"
+
+
+def test_what_is_folded_is_drawn_when_it_is_opened(page: Any) -> None:
+    page.locator("button[data-fold='']").click()
+    assert page.locator("details.section[open]").count() == 0
+    page.reload()
+    page.wait_for_selector(READY)
+    assert not page.locator("#fig-favoritism-systems").is_visible()
+    assert page.locator("#favoritism [data-figure]:empty").count() == page.locator("#favoritism [data-figure]").count()
+    page.locator("nav a[href='#favoritism']").click()
+    page.wait_for_selector("#fig-favoritism-systems svg")
+    assert page.locator("details.section[open]").count() == 1
 
 
 def test_dark_page_has_light_text(page: Any) -> None:

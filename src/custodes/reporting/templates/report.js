@@ -175,24 +175,30 @@
   }
 
   // Pictures wait in a set, so that a choice made while others are drawn is never lost and none is drawn twice at once.
+  // What is folded has no width: it waits until somebody opens it.
   const waiting = new Set();
   let drawing = false;
-  async function show(changed) {
-    read();
-    applyWords();
-    const stale = (part) => !changed || changed.some((name) => part.needs.has(name));
-    tables.filter(stale).forEach(fill);
-    figures.filter(stale).forEach((figure) => waiting.add(figure));
+  async function drawOpen() {
     if (drawing) return;
     drawing = true;
     delete document.body.dataset.ready;
-    for (const figure of waiting) {
+    const next = () => [...waiting].find((figure) => !figure.element.closest("details:not([open])"));
+    for (let figure = next(); figure; figure = next()) {
       waiting.delete(figure);
       await draw(figure);
       await new Promise((resolve) => setTimeout(resolve));
     }
     drawing = false;
     document.body.dataset.ready = "true";
+  }
+
+  function show(changed) {
+    read();
+    applyWords();
+    const stale = (part) => !changed || changed.some((name) => part.needs.has(name));
+    tables.filter(stale).forEach(fill);
+    figures.filter(stale).forEach((figure) => waiting.add(figure));
+    drawOpen();
   }
 
   function download(name, text, type) {
@@ -229,7 +235,22 @@
       download("report.json", JSON.stringify({ provenance: data.provenance, ...found }), "application/json");
     });
   }
-  window.addEventListener("beforeprint", () => all("details").forEach((part) => { part.open = true; }));
+  for (const fold of all("details")) fold.addEventListener("toggle", drawOpen);
+  for (const button of all("[data-fold]")) {
+    button.addEventListener("click", () => {
+      for (const fold of all("details.section")) fold.open = Boolean(button.dataset.fold);
+    });
+  }
+  function openTarget() {
+    const target = location.hash && document.getElementById(location.hash.slice(1));
+    for (let part = target || null; part; part = part.parentElement) if (part.tagName === "DETAILS") part.open = true;
+    if (target) target.scrollIntoView();
+  }
+  window.addEventListener("hashchange", openTarget);
+  // a link to a part that was opened by it and closed since
+  for (const link of all("nav a")) link.addEventListener("click", () => setTimeout(openTarget));
+  // what is open is printed whole, what is folded is not
+  window.addEventListener("beforeprint", () => all("details[open] details").forEach((part) => { part.open = true; }));
   let width = window.innerWidth;
   let settled = 0;
   window.addEventListener("resize", () => {
@@ -240,5 +261,6 @@
     }, 200);
   });
   all("table.sortable").forEach(sortable);
+  openTarget();
   show(null);
 })();
