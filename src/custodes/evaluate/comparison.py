@@ -285,7 +285,7 @@ def _design_notes(comparison: Comparison, label: str) -> list[Note]:
         )
     constant = [
         name
-        for name, scores, signs in zip(comparison.metrics, comparison.metric_scores, metrics, strict=True)
+        for name, scores in zip(comparison.metrics, comparison.metric_scores, strict=True)
         if np.isfinite(scores).any() and np.nanmin(scores) == np.nanmax(scores)
     ]
     scoreless = [

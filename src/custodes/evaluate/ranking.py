@@ -231,8 +231,8 @@ def _answer(
     if len(human) > 1:
         again = outcome.error_types(human_decided[0], human_decided[1:])[:, 0]
         message = (
-            f"people's own decisions, redrawn on resampled items, agree with themselves on"
-            f" {percent(float(np.mean(again)))} of pairs{label_of(aspect)}: read every 'correct' beside it"
+            f"people's own decisions come out the same for {percent(float(np.mean(again)))} of pairs when the items are"
+            f" drawn anew{label_of(aspect)}: measure 'correct' by that, not by 100 %"
         )
         notes += noted(("self-agreement", True, message), aspect=aspect)
     notes += few_clusters_notes(part.n_clusters, resamples, fewest=FEWEST, aspect=aspect)

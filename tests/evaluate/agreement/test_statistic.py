@@ -54,7 +54,7 @@ def test_system_scores_are_means_over_the_items_drawn() -> None:
 
 def test_what_guessing_gets_is_a_number_a_function_or_nothing() -> None:
     some = sample(scores_of(0), 3)
-    made = Statistic(name="own", label="Own", doc="mine", level="item", compute=lambda sample: sample.times)
+    made = Statistic(name="own", label="Own", doc="mine", compute=lambda sample: sample.times)
     assert np.isnan(made.chance_of(some)).tolist() == [[True, True]] * 4
     assert replace(made, chance=0.5).chance_of(some).tolist() == [[0.5, 0.5]] * 4
     told = replace(made, chance=lambda own: np.arange(len(own.comparison.metrics)) * own.times[:, :1])
@@ -62,7 +62,7 @@ def test_what_guessing_gets_is_a_number_a_function_or_nothing() -> None:
 
 
 def test_a_statistic_says_what_its_column_is() -> None:
-    made = Statistic(name="own", label="Own", doc="mine", level="item", compute=lambda sample: sample.times, best="")
+    made = Statistic(name="own", label="Own", doc="mine", compute=lambda sample: sample.times, best="")
     column = made.column
     assert (column.name, column.label, column.doc, column.kind) == ("own", "Own", "mine", "score")
     assert (column.names, column.essential, column.best) == (("own", "own_low", "own_high"), False, "")

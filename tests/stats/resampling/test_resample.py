@@ -14,7 +14,6 @@ from custodes.stats.resampling.resample import (
     bootstrap_weights,
     expanded_interval,
     percentile_interval,
-    permutation_p,
     same_outputs,
     sign_flips,
     student_interval,
@@ -110,28 +109,6 @@ def test_sign_flips_are_fair() -> None:
     assert set(np.unique(flips)) == {-1, 1}
     assert abs(flips.mean()) < 5 / np.sqrt(flips.size)
     assert np.abs(flips.mean(axis=0)).max() < 5 / np.sqrt(2_000)
-
-
-def test_permutation_p_counts_both_sides_and_itself() -> None:
-    null = np.array([[-3.0, 0.1], [2.0, 0.2], [1.0, np.nan]])
-    assert permutation_p(np.array([2.0, 0.15]), null).tolist() == [3 / 4, 2 / 3]
-    assert permutation_p(np.array([-2.0, -0.15]), null).tolist() == [3 / 4, 2 / 3]
-
-
-def test_permutation_p_treats_float_noise_as_a_tie() -> None:
-    assert permutation_p(np.array(0.1 + 0.2), np.array([0.3])).item() == 1  # 0.1 + 0.2 > 0.3 in binary
-
-
-def test_permutation_p_of_nothing_is_undefined() -> None:
-    assert np.isnan(permutation_p(np.array([np.nan, 1.0]), np.array([[1.0, np.nan]]))).all()
-
-
-def test_permutation_p_measures_noise_by_the_largest_value_there_is() -> None:
-    # an observed value that is mere rounding is 0: every draw is at least as far
-    assert permutation_p(np.array(1e-16), np.array([0.0, 0.0, 1.0])).item() == 1
-    assert permutation_p(np.array(1e-16), np.array([0.0, 0.0, 1e-16])).item() == 2 / 4
-    assert permutation_p(np.array(1e-16), np.array([0.0, 0.0, 1e-16, np.nan])).item() == 2 / 4
-    assert np.isnan(permutation_p(np.ones(2), np.empty((0, 2)))).all()
 
 
 def test_students_interval_of_a_mean_is_that_of_a_textbook() -> None:

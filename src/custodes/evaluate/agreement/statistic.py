@@ -17,9 +17,6 @@ from custodes.stats.agreement.population import population_values
 from custodes.stats.arrays import Bools, Floats
 from custodes.stats.resampling import resample
 
-Level = Literal["comparison", "system", "item", "output"]
-"""What is counted once: a comparison of two outputs, a system, an item, an output."""
-
 FEWEST = 4
 """Clusters from which Student's intervals hold the truth often enough; see docs/explanation/statistics.md."""
 
@@ -150,7 +147,6 @@ class Statistic:
     name: str
     label: str
     doc: str
-    level: Level
     compute: Callable[[Sample], Floats]
     per_item: Callable[[Comparison], Floats] | None = None
     bounds: resample.Bounds = resample.ANY

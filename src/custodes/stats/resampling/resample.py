@@ -1,4 +1,4 @@
-"""Resampling: bootstrap multiplicities, sign flips, and what intervals and p-values are made of.
+"""Resampling: bootstrap multiplicities, sign flips, and what intervals are made of.
 
 Every statistic of this package takes `weights` (resamples, units): how often each resampling unit (a cluster of items)
 is present. A row of ones is the data as they are, so the point estimate and the bootstrap are one code path.
@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_TIE = 1e-12  # relative; the same sum taken in another order differs by less
 _ENOUGH = 0.5  # share of draws that must be defined for an interval to be
 
 Bounds = tuple[float, float]
@@ -205,23 +204,3 @@ def sign_flips(n_units: int, n: int, rng: np.random.Generator) -> NDArray[np.int
     Source: Fisher 1935.
     """
     return (2 * rng.integers(0, 2, size=(n, n_units), dtype=np.int8) - 1).astype(np.int8)
-
-
-def permutation_p(observed: NDArray[Any], null: NDArray[Any]) -> NDArray[np.float64]:
-    """Give the two-sided p-value (b + 1)/(n + 1): observed (...), null (n, ...) -> (...).
-
-    b counts the null draws at least as far from 0 as the observed value, up to the noise of floating point.
-    NaN draws are left out; NaN where the observed value is, or where no draw is defined.
-
-    >>> permutation_p(np.array(2.0), np.array([-2.0, 0.0, 1.0])).item()
-    0.5
-
-    Source: Phipson and Smyth 2010.
-    """
-    size, null_size = np.abs(np.asarray(observed, dtype=np.float64)), np.abs(np.asarray(null, dtype=np.float64))
-    defined = ~np.isnan(null_size)
-    largest = np.where(defined, null_size, 0.0).max(axis=0, initial=0.0)
-    slack = _TIE * np.fmax(size, largest)
-    beyond = np.sum(null_size >= size - slack, axis=0)  # a comparison with NaN is false
-    n = np.sum(defined, axis=0)
-    return np.where(np.isnan(size) | (n == 0), np.nan, (beyond + 1) / (n + 1))

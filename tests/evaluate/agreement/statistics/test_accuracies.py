@@ -64,7 +64,6 @@ def test_guessing_of_a_comparison_has_a_value_a_metric() -> None:
     assert np.isnan(guessing(sample(scores))[0, 1])
 
 
-def test_names_and_levels() -> None:
+def test_names() -> None:
     assert [own.name for own in ACCURACIES] == ["sample_accuracy", "system_accuracy", "pairwise_accuracy"]
-    assert [own.level for own in ACCURACIES] == ["comparison", "system", "system"]
     assert [own.smooth for own in ACCURACIES] == [True, False, False]

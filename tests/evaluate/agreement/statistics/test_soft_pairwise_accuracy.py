@@ -37,4 +37,4 @@ def test_people_agree_with_themselves_and_least_with_their_opposite() -> None:
     same, opposite = spa_of(scores)
     assert same == 1
     assert opposite < 0.5
-    assert (SPA.chance, SPA.smooth, SPA.level) == (0.5, False, "system")
+    assert (SPA.chance, SPA.smooth) == (0.5, False)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from custodes.evaluate.agreement.statistic import Level, Sample, Statistic
+from custodes.evaluate.agreement.statistic import Sample, Statistic
 from custodes.evaluate.comparison import Comparison
 from custodes.stats.agreement import correlation, kendall
 from custodes.stats.agreement.system_scores import over_systems
@@ -20,10 +20,10 @@ KINDS: dict[str, tuple[str, Callable[..., Floats]]] = {
 }
 """What each is called, and how it is computed over outputs."""
 
-LEVELS: dict[str, tuple[str, Level]] = {
-    "system": ("over systems", "system"),
-    "item": ("within items", "item"),
-    "global": ("over all outputs", "output"),
+LEVELS: dict[str, str] = {
+    "system": "over systems",
+    "item": "within items",
+    "global": "over all outputs",
 }
 
 
@@ -59,7 +59,6 @@ CORRELATIONS = tuple(
         name=(name := f"{kind}_{level}"),
         label=f"{called} {where}",
         doc=f"{called} {where}{', averaged over items' if level == 'item' else ''}",
-        level=counted,
         compute=partial(COMPUTE[level], kind=kind),
         per_item=partial(_per_item, kind=kind) if level == "item" else None,
         bounds=CORRELATION,
@@ -70,5 +69,5 @@ CORRELATIONS = tuple(
         essential=name in SHOWN_FIRST,
     )
     for kind, (called, _) in KINDS.items()
-    for level, (where, counted) in LEVELS.items()
+    for level, where in LEVELS.items()
 )

@@ -24,7 +24,6 @@ SPA = Statistic(
     name="spa",
     label="Soft pairwise accuracy",
     doc="soft pairwise accuracy (Thompson et al. 2024)",
-    level="system",
     compute=_spa,
     bounds=SHARE,
     chance=0.5,
