@@ -11,7 +11,7 @@ from custodes.evaluate.check import Check as Check, check as check
 from custodes.evaluate.agreement.agreement import Agreement as Agreement, agreement as agreement
 from custodes.evaluate.favoritism import Favoritism as Favoritism, favoritism as favoritism
 from custodes.evaluate.ranking import Ranking as Ranking, ranking as ranking
-from custodes.evaluate.verdict import Verdict as Verdict, verdict as verdict
+from custodes.evaluate.verdict.verdict import Verdict as Verdict, verdict as verdict
 from custodes.evaluate.correction import Correction as Correction, correction as correction
 from custodes.evaluate.protocol.protocol import Protocol as Protocol, protocol as protocol
 from custodes.evaluate.protocol.plan import Plan as Plan, plan as plan

@@ -72,7 +72,7 @@ class Ranking(Result):
         count(
             "more_comparisons",
             "of an undecided pair, ties included, after which a single test as likely as not decides it; null where it"
-            " is decided, and where twenty times as many as there are would hardly do",
+            " is decided, and where even twenty times as many as there are do not promise it",
             essential=False,
         ),
         score(

@@ -14,7 +14,7 @@ from custodes.answers.result import Result
 from custodes.answers.setting import Setting, one_of
 from custodes.data.study import Study
 from custodes.evaluate.agreement.standing import CHOOSING, ORDERING
-from custodes.evaluate.verdict import Verdict, told_by
+from custodes.evaluate.verdict.verdict import Verdict, told_by
 from custodes.files import folder, write_atomically
 from custodes.plots.saving import FORMATS, save
 from custodes.progress import Progress, silent
@@ -114,9 +114,8 @@ def report(
     context = Context(study=study, options=options | {"rng": source, "progress": progress})
     for section in SECTIONS:
         section.answer(context)
-    basis: Any = [context.results[question] for question in ("check", "agreement", "favoritism", "ranking")]
-    told = told_by(*basis)
-    told = replace(told, provenance=replace(basis[1].provenance, question="verdict"))
+    told = told_by(context.results)
+    told = replace(told, provenance=replace(context.results["agreement"].provenance, question="verdict"))
     return Report(html=page(context, told, SECTIONS), results=context.results, verdict=told, context=context)
 
 

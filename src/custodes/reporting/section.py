@@ -17,7 +17,7 @@ from custodes.answers.tables import Column, Table
 from custodes.data.study import Study
 from custodes.errors import CustodesError, InputError
 from custodes.evaluate.agreement.statistics import STATISTICS
-from custodes.evaluate.verdict import leaders
+from custodes.evaluate.verdict.view import leaders
 from custodes.plots import alt, theme
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -31,7 +31,8 @@ class Figure:
 
     `spec` is Vega-Lite without data; `table` and `where` say which rows it shows: column to the name of a reader's
     choice (`{aspect}`), or to a literal value. `fields` renames columns and may hold `{statistic}`. Distinct values of
-    the columns `lines` make the lines of a picture as wide as the page.
+    the columns `lines` make the lines of a picture as wide as the page. One of the `opening` stands below the verdict
+    and not in its section.
     """
 
     id: str
@@ -43,6 +44,7 @@ class Figure:
     where: Mapping[str, str] = field(default_factory=dict)
     fields: Mapping[str, str] = field(default_factory=dict)
     lines: tuple[str, ...] = ()
+    opening: bool = False
 
     def drawn(self, context: Context, choice: Mapping[str, str]) -> dict[str, Any] | None:
         """The picture with its rows, as the page shows it for a choice; None where there is nothing to draw."""
@@ -212,7 +214,7 @@ class Section:
             text=self.text,
             one_sided=context.one_sided,
             options=result.provenance.options if result else {},
-            figures={figure.id: figure for figure in figures},
+            figures={figure.id: figure for figure in figures if not figure.opening},
             chosen={table.id: table for table in tables},
             **self.build(context),
         )

@@ -9,7 +9,9 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.evaluate.verdict import Verdict, leaders, told_by
+from custodes.evaluate.verdict.systems import rounded
+from custodes.evaluate.verdict.verdict import Verdict, best_metrics, told_by
+from custodes.evaluate.verdict.view import leaders
 
 Ends = tuple[float | None, float | None, float | None]
 BASIS = ("check", "agreement", "favoritism", "ranking")
@@ -20,11 +22,13 @@ def results() -> dict[str, Any]:
     """What the verdict is made from: the embedded demo, asked with few resamples."""
     study = cu.read("demo")
     bounds = {name: {} if name == "check" else {"resamples": 100} for name in BASIS}
-    return {name: getattr(cu, name)(study, **bounds[name]) for name in BASIS}
+    made = {name: getattr(cu, name)(study, **bounds[name]) for name in BASIS}
+    board = cu.leaderboard(study, metrics=best_metrics(made["agreement"]), resamples=100)
+    return {**made, "leaderboard": board}
 
 
 def told(results: dict[str, Any], **changes: Any) -> Verdict:
-    return told_by(**{**results, **changes})
+    return told_by({**results, **changes})
 
 
 def said(result: Verdict, aspect: str, kind: str) -> str:
@@ -99,15 +103,15 @@ def test_numbers_and_tests_stand_beside_their_sentence(results: dict[str, Any]) 
     assert max(row["p_value"] for row in flips) <= 0.05
 
 
-def test_it_is_the_question_of_its_four_answers(results: dict[str, Any]) -> None:
+def test_it_is_the_question_of_its_answers(results: dict[str, Any]) -> None:
     asked = cu.verdict(cu.read("demo"), resamples=100)
     assert asked.verdict.equals(told(results).verdict)
     assert asked.provenance.question == "verdict"
     assert asked.provenance.replay(cu.read("demo")).to_dict() == asked.to_dict()
     kinds = asked.verdict.filter(aspect="fluency")["kind"].unique(maintain_order=True).to_list()
-    order = ["design", "trust", "chance", "favours", "flips", "uncertain"]
+    order = ["design", "best", "trust", "favours", "labels", "chance", "flips", "uncertain"]
     assert kinds == [kind for kind in order if kind in kinds]
-    assert next(asked.lines()).startswith("Whom to trust: ")
+    assert next(asked.lines()).startswith("Which system is best: ")
 
 
 def test_metrics_are_told_by_their_side_of_chance(results: dict[str, Any], everyone: list[str]) -> None:
@@ -208,4 +212,107 @@ def test_a_study_of_one_aspect_has_no_summary_over_aspects() -> None:
     result = cu.verdict(cu.read("demo"), systems="Aster,Fir", aspect="fluency", metrics="judge", resamples=20)
     assert set(result.verdict["aspect"]) == {"fluency"}
     # Kendall's tau of two systems is a sign, so the share of equal choices is told
-    assert "same choice as people" in " ".join(result.lines())
+    assert "the same choice in" in " ".join(result.lines())
+    assert "τ" not in " ".join(result.lines())
+
+
+def board(result: Any, systems: dict[str, tuple[int | None, bool]], *, rater: str = "human", **corrected: Any) -> Any:
+    """A leaderboard on which these systems stand like this on every aspect: highest rank, and whether they may be
+    first; the best first. `corrected` is a row of that table."""
+    rows = [
+        {
+            "aspect": aspect,
+            "rater": rater,
+            "system": system,
+            "win_rate": 0.7 - i / 10,
+            "win_rate_low": None if high is None else 0.6 - i / 10,
+            "win_rate_high": None if high is None else 0.8 - i / 10,
+            "strength": 1.0 - i,
+            "rank": i + 1,
+            "rank_low": None if high is None else 1 if may else 2,
+            "rank_high": high,
+            "may_be_first": may,
+            "part": 1,
+        }
+        for aspect in ("coherence", "fluency")
+        for i, (system, (high, may)) in enumerate(systems.items())
+    ]
+    told = [{"aspect": aspect, **corrected} for aspect in ("coherence", "fluency")] if corrected else []
+    schema = result.systems.schema
+    return replace(
+        result,
+        notes=(),
+        systems=pl.DataFrame([{**dict.fromkeys(schema), **row} for row in rows], schema=schema),
+        corrected=pl.DataFrame(
+            [{**dict.fromkeys(result.corrected.schema), **row} for row in told], schema=result.corrected.schema
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("systems", "phrase"),
+    [
+        (
+            {"A": (1, True), "B": (3, False), "C": (3, False)},
+            "A is best: clearly ahead of each of the other 2 systems.",
+        ),
+        ({"A": (2, True), "B": (3, False), "C": (3, False)}, "A is best. It wins 70 % [60 %, 80 %] of its"),
+        ({"A": (2, True), "B": (3, True), "C": (3, False)}, "A or B is best; which one cannot be told."),
+        (
+            {"A": (3, True), "B": (3, True), "C": (3, True)},
+            "Which of A, B and C is best cannot be told: none is clearly",
+        ),
+        ({"A": (1, True), "B": (2, False)}, "A is better than B: it wins 70 % [60 %, 80 %] of its comparisons, a tie"),
+        ({"A": (None, True), "B": (None, True)}, "without intervals nobody can say whether that is more than chance."),
+    ],
+)
+def test_systems_are_best_only_by_their_ranks(
+    results: dict[str, Any], systems: dict[str, tuple[int | None, bool]], phrase: str
+) -> None:
+    made = told(results, leaderboard=board(results["leaderboard"], systems))
+    assert phrase in said(made, "coherence", "best")
+    alone = [name for name, (_, may) in systems.items() if may]
+    rows = made.verdict.filter(aspect="coherence", kind="best")
+    assert rows["system"].to_list() == [alone[0] if len(alone) == 1 else ""]
+    assert ("A is best on both aspects." in said(made, "", "best")) is (len(alone) == 1)
+
+
+def test_people_who_judged_few_are_corrected_by_the_best_metric(results: dict[str, Any]) -> None:
+    best = results["agreement"].standing.filter(aspect="fluency")["metric"][0]
+    systems = {"A": (1, True), "B": (2, False)}
+    rater = f"corrected:{best}"
+    few: dict[str, Any] = {"metric": best, "labels": 40, "battles": 400, "power": 0.5, "reason": ""}
+    text = said(
+        told(results, leaderboard=board(results["leaderboard"], systems, rater=rater, **few)), "fluency", "best"
+    )
+    assert text.startswith(f"People judged 40 of the 400 comparisons that {best} judged.")
+    assert "A is better than B" in text
+    # people are not few, or judged no random part: then nothing is corrected
+    many = board(results["leaderboard"], systems, **{**few, "labels": 300})
+    assert "People judged" not in said(told(results, leaderboard=many), "fluency", "best")
+    uneven = board(results["leaderboard"], systems, **{**few, "reason": "labels are no random part"})
+    text = said(told(results, leaderboard=uneven), "fluency", "best")
+    assert "The rest cannot be filled in from it: Labels are no random part. What follows is by people alone." in text
+    assert "A is better than B" in text
+
+
+def test_systems_that_never_met_are_not_ranked_together(results: dict[str, Any]) -> None:
+    made = board(results["leaderboard"], dict.fromkeys("ABCD", (2, True)))
+    parts = made.systems.with_columns(part=pl.when(pl.col("system").is_in(["A", "B"])).then(1).otherwise(2))
+    text = said(told(results, leaderboard=replace(made, systems=parts)), "fluency", "best")
+    assert text.startswith("2 groups of systems never met, not even through others (A and B; C and D)")
+    assert said(told(results, leaderboard=replace(made, systems=parts)), "", "best") == ""
+
+
+def test_undecided_pairs_are_told_with_what_they_need(results: dict[str, Any]) -> None:
+    made = told(results)
+    pairs = results["ranking"].decisions.filter(aspect="fluency", rater="human", decision="=")
+    row = pairs.drop_nulls("more_comparisons").sort("more_comparisons").row(0, named=True)
+    text = said(made, "fluency", "labels")
+    more = rounded(row["more_comparisons"])
+    assert f"About {more} more comparisons of {row['system_a']} and {row['system_b']} by people" in text
+    decided = results["ranking"].decisions.with_columns(decision=pl.lit("+"))
+    assert said(told(results, ranking=replace(results["ranking"], decisions=decided)), "fluency", "labels") == ""
+    far = results["ranking"].decisions.with_columns(more_comparisons=pl.lit(None, pl.Float64))
+    text = said(told(results, ranking=replace(results["ranking"], decisions=far)), "fluency", "labels")
+    assert "not even twenty times as many comparisons promise to tell" in text

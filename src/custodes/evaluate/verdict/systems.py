@@ -1,0 +1,105 @@
+"""Which system is best, and how many more comparisons would settle what is open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from custodes.answers.wording import names, percent, plural, sentence, with_ends
+from custodes.evaluate.verdict.view import MOST_NAMED, Row, Statement, View, only
+
+
+def best(view: View) -> Iterator[Statement]:
+    """The system that is best, those that may be, or that nobody can say."""
+    if view.sided:
+        return
+    if view.split:
+        groups = "; ".join(names(group) for group in view.split)
+        text = (
+            f"{len(view.split)} groups of systems never met, not even through others ({groups}), so which system is"
+            " best of all cannot be told."
+        )
+        yield Statement(kind="best", text=text)
+        return
+    if not view.board:
+        return
+    top, *others = view.board
+    numbers = {f"value{end}": top[f"win_rate{end}"] for end in ("", "_low", "_high")}
+    if told := view.corrected:
+        text = f"People judged {told['labels']} of the {told['battles']} comparisons that {told['metric']} judged. "
+        if told["reason"]:
+            text += f"The rest cannot be filled in from it: {sentence(told['reason'])} What follows is by people alone."
+        else:
+            text += (
+                f"What they would say of all is estimated: {told['metric']} fills in the rest, corrected for how it"
+                " errs where people looked."
+            )
+        yield Statement(kind="best", text=text, rater=told["metric"], value=float(told["labels"]))
+    first = [row["system"] for row in view.first]
+    rate = f"wins {with_ends(top, 'win_rate', shown=percent)} of its comparisons, a tie counting half"
+    if top["rank_low"] is None:
+        text = (
+            f"{top['system']} has the highest standing by people ({rate}), but without intervals nobody can say whether"
+            " that is more than chance."
+        )
+    elif len(first) == 1 and len(others) == 1:
+        text = f"{top['system']} is better than {others[0]['system']}: it {rate}."
+    elif len(first) == 1:
+        ahead = f": clearly ahead of each of the other {len(others)} systems" if top["rank_high"] == 1 else ""
+        text = f"{top['system']} is best{ahead}. It {rate}."
+    elif len(first) == len(view.board):
+        them = f"{names(first)}" if len(first) <= MOST_NAMED else f"the {len(first)} systems"
+        text = f"Which of {them} is best cannot be told: none is clearly behind another."
+        text += f" The highest standing has {top['system']}: it {rate}."
+    else:
+        behind = len(view.board) - len(first)
+        text = (
+            f"{_either(first)} is best; which one cannot be told. {top['system']} has the highest standing: it {rate}."
+            f" The other {plural(behind, 'system')} {'is' if behind == 1 else 'are'} clearly behind."
+        )
+    yield Statement(kind="best", text=text, rater=view.judge, system=only(first), **numbers)
+
+
+def _either(labels: list[str]) -> str:
+    """`A or B`, those beyond six counted."""
+    return " or ".join(names(labels).rsplit(" and ", 1))
+
+
+def more_labels(view: View) -> Iterator[Statement]:
+    """How many more comparisons the undecided pairs need: of systems that may be best, where there are several."""
+    if view.sided:
+        return
+    contenders = {row["system"] for row in view.first}
+    undecided = view.people.filter(decision="=")
+    among = pl.all_horizontal(pl.col("system_a", "system_b").is_in(list(contenders)))
+    pairs = undecided.filter(among) if len(contenders) > 1 else undecided
+    near = pairs.drop_nulls("more_comparisons").sort("more_comparisons", maintain_order=True).to_dicts()
+    for row in near[:MOST_NAMED]:
+        more = rounded(row["more_comparisons"])
+        text = (
+            f"About {more} more comparisons of {row['system_a']} and {row['system_b']} by people would, as likely as"
+            " not, show which is better."
+        )
+        yield Statement(kind="labels", text=text, value=float(row["more_comparisons"]))
+    far = pairs.filter(pl.col("more_comparisons").is_null()).to_dicts()
+    if far and not near:
+        text = f"{_pairs(far)}: so close that not even twenty times as many comparisons promise to tell."
+        yield Statement(kind="labels", text=text)
+    left = undecided.height - min(len(near), MOST_NAMED) - (len(far) if not near else 0)
+    if (near or far) and left:
+        text = f"{plural(left, 'more pair')} of systems {'is' if left == 1 else 'are'} undecided by people."
+        yield Statement(kind="labels", text=text)
+
+
+def _pairs(rows: list[Row]) -> str:
+    return names([f"{row['system_a']} and {row['system_b']}" for row in rows], limit=MOST_NAMED)
+
+
+def rounded(count: float) -> str:
+    """A count of which two digits are known.
+
+    >>> rounded(7), rounded(118), rounded(2345)
+    ('7', '120', '2300')
+    """
+    return f"{float(f'{count:.2g}'):.0f}"

@@ -1,0 +1,123 @@
+"""What does it all mean? The answer in plain words; it never says more than the intervals allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from typing import Any, Unpack
+
+import polars as pl
+
+from custodes.answers.question import Rng, question
+from custodes.answers.result import Result, result
+from custodes.answers.setting import Setting
+from custodes.answers.tables import label, p_value, score, table
+from custodes.data.study import Study
+from custodes.evaluate.agreement.agreement import Agreement, agreement
+from custodes.evaluate.check import check
+from custodes.evaluate.favoritism import favoritism
+from custodes.evaluate.leaderboard.leaderboard import leaderboard
+from custodes.evaluate.ranking import ranking
+from custodes.evaluate.verdict.bias import favours, flips
+from custodes.evaluate.verdict.metrics import chance, design, trust, uncertain
+from custodes.evaluate.verdict.overall import overall
+from custodes.evaluate.verdict.systems import best, more_labels
+from custodes.evaluate.verdict.view import Kind, Statement, View
+from custodes.progress import Progress, silent
+
+HEADINGS: Mapping[Kind, str] = {
+    "design": "Read this first",
+    "best": "Which system is best",
+    "trust": "Which metric to trust",
+    "favours": "Whom metrics favour",
+    "labels": "What more labels would settle",
+    "chance": "Not clearly better than chance",
+    "flips": "Decisions that flip",
+    "uncertain": "Too uncertain to say",
+}
+
+
+@result
+class Verdict(Result):
+    """What check, leaderboard, agreement, favoritism and ranking say together, in plain words. See `verdict`."""
+
+    verdict: pl.DataFrame = table(
+        "One row a sentence or two; without aspect where it is about all of them.",
+        label("kind", "what it is about: design, best, trust, favours, labels, chance, flips or uncertain"),
+        label("text", "the sentence", ""),
+        label("rater", "the metric that it is about, empty for none or several", essential=False),
+        label("system", "the system that it is about", essential=False),
+        score(
+            "value",
+            "the number behind it: agreement, points of win rate, or share of decisions",
+            interval=True,
+            essential=False,
+        ),
+        p_value("p_value", "the largest of the tests behind it; null where intervals decide", essential=False),
+    )
+
+    def lines(self) -> Iterator[str]:
+        """Plain text, one statement a line."""
+        for aspect, kind, text in self.verdict.select("aspect", "kind", "text").iter_rows():
+            yield f"{aspect}{': ' if aspect else ''}{HEADINGS[kind]}: {text}"
+
+
+@question("custodes verdict ratings.csv --aspect coherence")
+def verdict(
+    study: Study,
+    *,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    alpha: float = 0.05,
+    rng: Rng = 0,
+    progress: Progress = silent,
+    **setting: Unpack[Setting],
+) -> Verdict:
+    """The answer in plain words: which system is best, which metric to trust, whom it favours, what more labels settle.
+
+    Made from `check`, `agreement`, `favoritism`, `ranking`, and the `leaderboard` of people and the best metrics, asked
+    with the same arguments; see there for what the numbers mean and which errors are raised. What is told of systems,
+    of metrics and of chance holds for all systems, or all metrics, of an aspect together, at level `alpha`; the aspects
+    are not corrected for each other.
+
+    >>> import custodes as cu
+    >>> told = cu.verdict(cu.read("demo"), resamples=50, aspect="coherence")
+    >>> told.verdict["kind"].unique(maintain_order=True).to_list()[0]
+    'best'
+    """
+    asked: dict[str, Any] = {"rng": rng, "progress": progress, **setting}
+    bounds: dict[str, Any] = {"confidence": confidence, "resamples": resamples, **asked}
+    agreed = agreement(study, alpha=alpha, **bounds)
+    return told_by(
+        {
+            "check": check(study, **asked),
+            "leaderboard": leaderboard(study, **{**bounds, "metrics": best_metrics(agreed)}),
+            "agreement": agreed,
+            "favoritism": favoritism(study, alpha=alpha, **bounds),
+            "ranking": ranking(study, alpha=alpha, **bounds),
+        }
+    )
+
+
+def best_metrics(agreement: Agreement) -> list[str]:
+    """The metric of each aspect that agrees best with people: whose leaderboards are shown."""
+    return agreement.standing.unique("aspect", keep="first", maintain_order=True)["metric"].unique().sort().to_list()
+
+
+def told_by(results: Mapping[str, Result]) -> Verdict:
+    """The verdict of results of one study, by question, without a provenance."""
+    aspects = results["agreement"].to_frame("metrics")["aspect"].unique(maintain_order=True)
+    views = [View(results, str(aspect)) for aspect in aspects]
+    parts = [] if len(views) == 1 else [_part("", overall(views))]
+    return Verdict.of([*parts, *(_part(view.aspect, _told(view)) for view in views)], ())
+
+
+def _part(aspect: str, statements: Iterable[Statement]) -> dict[str, pl.DataFrame]:
+    rows = [asdict(statement) for statement in statements]
+    return Verdict.part(aspect, verdict={name: [row[name] for row in rows] for name in rows[0]} if rows else {})
+
+
+def _told(view: View) -> Iterator[Statement]:
+    """In the order of the headings."""
+    subjects = (design, best, trust, favours, more_labels, chance, flips, uncertain)
+    return (statement for subject in subjects for statement in subject(view))

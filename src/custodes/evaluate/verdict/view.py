@@ -1,0 +1,125 @@
+"""What the results say of one aspect, and what a sentence about it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import polars as pl
+
+from custodes.answers.result import Result
+from custodes.evaluate.agreement.agreement import Agreement
+from custodes.evaluate.agreement.standing import ORDERING
+from custodes.evaluate.comparison import HUMAN
+from custodes.evaluate.leaderboard.leaderboard import CORRECTED
+from custodes.evaluate.partiality import DISFAVOURED, FAVOURED
+
+Kind = Literal["design", "best", "trust", "favours", "labels", "chance", "flips", "uncertain"]
+MOST_NAMED = 3
+FEW_LABELS = 0.5
+"""People are few where they judged at most this share of what the metric judged: then the best system is told by their
+verdicts corrected with it."""
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """One sentence or two, and the number behind it."""
+
+    kind: Kind
+    text: str
+    rater: str = ""
+    system: str = ""
+    value: float | None = None
+    value_low: float | None = None
+    value_high: float | None = None
+    p_value: float | None = None
+
+
+class View:
+    """What the results (question to answer) say of one aspect: rows of their tables; `standing` says how the metrics
+    stand, best first, and `board` how the systems do by `judge`: people, or people corrected with the first metric."""
+
+    def __init__(self, results: Mapping[str, Result], aspect: str) -> None:
+        def tables(question: str) -> dict[str, pl.DataFrame]:
+            return {name: frame.filter(aspect=aspect) for name, frame in results[question].tables().items()}
+
+        self.aspect = aspect
+        self.problems = tables("check")["problems"]
+        self.sided = "one-sided-people" in self.problems["rule"]
+        agreed = tables("agreement")
+        accuracies = agreed["metrics"].select("metric", "sample_accuracy", "sample_accuracy_chance")
+        self.standing: list[Row] = agreed["standing"].join(accuracies, on="metric", maintain_order="left").to_dicts()
+        self.ordered = bool(self.standing) and self.standing[0]["statistic"] == ORDERING
+        self.tested = len(self.standing) < 2 or any(row["may_be_best"] is not None for row in self.standing)
+        self.tests = agreed["comparisons"]
+        self.leaders = leaders(results["agreement"]).get(aspect, [])  # type: ignore[arg-type]
+        self.favi = tables("favoritism")
+        self.decided = tables("ranking")
+        self.people = self.decided["decisions"].filter(pl.col("decision").is_not_null(), rater=HUMAN)
+        self.again = _said(results["ranking"], "self-agreement", aspect)
+        boards = tables("leaderboard")
+        self.corrected = _corrected(boards["corrected"], self.standing)
+        usable = self.corrected is not None and not self.corrected["reason"]
+        self.judge = f"{CORRECTED}{self.corrected['metric']}" if self.corrected and usable else HUMAN
+        self.board: list[Row] = (
+            boards["systems"].filter(pl.col("strength").is_not_null(), rater=self.judge).sort("part", "rank").to_dicts()
+        )
+
+    def side(self, name: str) -> list[str]:
+        """The metrics on one side of chance."""
+        return [row["metric"] for row in self.standing if row["side"] == name]
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there are intervals."""
+        return any(row["value_low"] is not None for row in self.standing)
+
+    @property
+    def partial(self) -> list[Row]:
+        """Metric and system that it is partial to (or against), the clearest first."""
+        found = self.favi["partiality"].filter(pl.col("finding").is_in([FAVOURED, DISFAVOURED]))
+        return found.sort("p_adjusted", "p_value", maintain_order=True).to_dicts()
+
+    @property
+    def split(self) -> list[list[str]]:
+        """The groups of systems that never met, where there are several."""
+        parts: dict[Any, list[str]] = {}
+        for row in self.board:
+            parts.setdefault(row["part"], []).append(row["system"])
+        return [*parts.values()] if len(parts) > 1 else []
+
+    @property
+    def first(self) -> list[Row]:
+        """The systems that may be best."""
+        return [row for row in self.board if row["may_be_first"]]
+
+
+def _said(answer: Result, rule: str, aspect: str) -> list[str]:
+    return [note.message for note in answer.notes if note.rule == rule and note.aspect == aspect]
+
+
+def _corrected(corrected: pl.DataFrame, standing: Sequence[Row]) -> Row | None:
+    """How the first metric corrects people, where these judged a small part of what it did."""
+    first = standing[0]["metric"] if standing else ""
+    rows = corrected.filter(pl.col("labels") <= FEW_LABELS * pl.col("battles"), metric=first).to_dicts()
+    return rows[0] if rows else None
+
+
+def leaders(agreement: Agreement) -> dict[str, list[str]]:
+    """Aspect to the metrics that may be best, the highest first; empty where none is above chance.
+
+    Where metrics were not compared, those above chance.
+    """
+    found: dict[str, list[str]] = {}
+    for (aspect,), rows in agreement.standing.group_by("aspect", maintain_order=True):
+        above = pl.col("side") == "above"
+        some = rows.filter(pl.col("may_be_best").fill_null(above))["metric"].to_list()
+        found[str(aspect)] = some if rows.filter(above).height else []
+    return found
+
+
+def only(labels: Sequence[str]) -> str:
+    """The one label, or nothing where there are several."""
+    return labels[0] if len(labels) == 1 else ""
