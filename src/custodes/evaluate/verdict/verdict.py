@@ -19,6 +19,7 @@ from custodes.evaluate.favoritism import favoritism
 from custodes.evaluate.leaderboard.leaderboard import leaderboard
 from custodes.evaluate.ranking import ranking
 from custodes.evaluate.verdict.bias import favours, flips
+from custodes.evaluate.verdict.faults import faults
 from custodes.evaluate.verdict.metrics import chance, design, trust, uncertain
 from custodes.evaluate.verdict.overall import overall
 from custodes.evaluate.verdict.systems import best, more_labels
@@ -29,6 +30,7 @@ HEADINGS: Mapping[Kind, str] = {
     "design": "Read this first",
     "best": "Which system is best",
     "trust": "Which metric to trust",
+    "faults": "What judges look at beside quality",
     "favours": "Whom metrics favour",
     "labels": "What more labels would settle",
     "chance": "Not clearly better than chance",
@@ -43,7 +45,7 @@ class Verdict(Result):
 
     verdict: pl.DataFrame = table(
         "One row a sentence or two; without aspect where it is about all of them.",
-        label("kind", "what it is about: design, best, trust, favours, labels, chance, flips or uncertain"),
+        label("kind", "what it is about: design, best, trust, faults, favours, labels, chance, flips or uncertain"),
         label("text", "the sentence", ""),
         label("rater", "the metric that it is about, empty for none or several", essential=False),
         label("system", "the system that it is about", essential=False),
@@ -119,5 +121,5 @@ def _part(aspect: str, statements: Iterable[Statement]) -> dict[str, pl.DataFram
 
 def _told(view: View) -> Iterator[Statement]:
     """In the order of the headings."""
-    subjects = (design, best, trust, favours, more_labels, chance, flips, uncertain)
+    subjects = (design, best, trust, faults, favours, more_labels, chance, flips, uncertain)
     return (statement for subject in subjects for statement in subject(view))

@@ -15,7 +15,7 @@ from custodes.evaluate.comparison import HUMAN
 from custodes.evaluate.leaderboard.leaderboard import CORRECTED
 from custodes.evaluate.partiality import DISFAVOURED, FAVOURED
 
-Kind = Literal["design", "best", "trust", "favours", "labels", "chance", "flips", "uncertain"]
+Kind = Literal["design", "best", "trust", "faults", "favours", "labels", "chance", "flips", "uncertain"]
 MOST_NAMED = 3
 FEW_LABELS = 0.5
 """People are few where they judged at most this share of what the metric judged: then the best system is told by their
@@ -60,6 +60,7 @@ class View:
         self.people = self.decided["decisions"].filter(pl.col("decision").is_not_null(), rater=HUMAN)
         self.again = _said(results["ranking"], "self-agreement", aspect)
         boards = tables("leaderboard")
+        self.judges = tables("consistency") if "consistency" in results else {}
         self.corrected = _corrected(boards["corrected"], self.standing)
         usable = self.corrected is not None and not self.corrected["reason"]
         self.judge = f"{CORRECTED}{self.corrected['metric']}" if self.corrected and usable else HUMAN

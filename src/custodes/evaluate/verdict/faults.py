@@ -1,0 +1,48 @@
+"""What judges look at beside quality: the order in which outputs are shown, their length, who wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import polars as pl
+
+from custodes.answers.wording import number, percent, plural, with_ends
+from custodes.evaluate.consistency.findings import FAILURES, LENGTH, OWN, POSITION
+from custodes.evaluate.partiality import UNTOLD
+from custodes.evaluate.verdict.view import MOST_NAMED, Row, Statement, View
+
+POINTS = {
+    POSITION: "{points} points of margin between the same two outputs",
+    LENGTH: "{points} points of margin beyond what people prefer",
+    OWN: "{about} gets {points} points of win rate that its quality does not explain",
+    FAILURES: "no verdict is more frequent for some than for others, by {about}",
+}
+"""What stands behind a finding of a kind."""
+
+
+def faults(view: View) -> Iterator[Statement]:
+    """How often the best judges change their mind with the order, and what each is found to prefer."""
+    asked = view.judges.get("orders", pl.DataFrame(schema={"flip": pl.Float64})).filter(pl.col("flip").is_not_null())
+    place = {row["metric"]: i for i, row in enumerate(view.standing)}
+    for row in sorted(asked.to_dicts(), key=lambda row: place.get(row["rater"], len(place)))[:MOST_NAMED]:
+        text = (
+            f"{row['rater']} names another winner in {with_ends(row, 'flip', shown=percent)} of"
+            f" {plural(row['both'], 'comparison')} when the two outputs change places."
+        )
+        ends = {f"value{end}": row[f"flip{end}"] for end in ("", "_low", "_high")}
+        yield Statement(kind="faults", text=text, rater=row["rater"], **ends)
+    if "findings" not in view.judges:
+        return
+    found = view.judges["findings"].filter(~pl.col("finding").is_in(["", UNTOLD])).sort("p_adjusted", "p_value")
+    for row in found.head(2 * MOST_NAMED).to_dicts():
+        yield _found(row)
+    if found.height > 2 * MOST_NAMED:
+        yield Statement(kind="faults", text=f"In all, {plural(found.height, 'fault')} of judges were found.")
+
+
+def _found(row: Row) -> Statement:
+    points = with_ends(row, "estimate", shown=partial(number, digits=0))
+    text = f"{row['rater']} {row['finding']}: {POINTS[row['kind']].format(points=points, about=row['about'])}."
+    ends = {f"value{end}": row[f"estimate{end}"] for end in ("", "_low", "_high")}
+    return Statement(kind="faults", text=text, rater=row["rater"], p_value=row["p_adjusted"], **ends)
