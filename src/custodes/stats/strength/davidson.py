@@ -26,17 +26,22 @@ _SINGULAR = 1e-11  # least eigenvalue of the scaled information over the largest
 @dataclass(frozen=True, kw_only=True)
 class Fit:
     """`coefficients` (p,); `inverse` (p, p) of the information of all battles; `design` (kinds, p), sparse, without
-    log nu; `residual` (kinds, 3, 2): what a win, a tie, a loss is above expectation, in half signs and in ties;
-    `variance` (kinds, 3): of half a sign, of a tie, and their covariance, one battle; `pseudo` (kinds,) how many
-    battles, half of them won and half lost, a penalty has added; `has_ties` whether log nu is the last coefficient."""
+    log nu; `variance` (kinds, 3) of half a sign, of a tie, and their covariance, one battle; `pseudo` (kinds,) how
+    many battles, half of them won and half lost, a penalty has added; `has_ties`: log nu is the last coefficient."""
 
     coefficients: Floats
     inverse: Floats
     design: Any
-    residual: Floats
     variance: Floats
     pseudo: Floats
     has_ties: bool
+
+    def residual(self, coefficients: Floats) -> Floats:
+        """What a win, a tie, a loss of each kind is above expectation, in half signs and in ties: (kinds, 3, 2)."""
+        eta = self.design @ coefficients[: self.design.shape[1]]
+        mean, tie, _ = _moments(eta, _log_nu(coefficients, self.has_ties))
+        half, tied = np.array([0.5, 0.0, -0.5]), np.array([0.0, 1.0, 0.0])
+        return np.stack([half - mean[:, np.newaxis], tied - tie[:, np.newaxis]], axis=2)
 
 
 def fit(made: Kinds, *, component: Ints, ties_are_half: bool, penalised: bool) -> Fit | None:
@@ -103,13 +108,10 @@ def fit(made: Kinds, *, component: Ints, ties_are_half: bool, penalised: bool) -
         if not penalised:
             return None
     assert inverse is not None  # no step without it
-    signs = np.array([0.5, 0.0, -0.5])
-    residual = np.stack([signs - mean[:, np.newaxis], np.array([0.0, 1.0, 0.0]) - tie[:, np.newaxis]], axis=2)
     return Fit(
         coefficients=coefficients,
         inverse=inverse,
         design=design,
-        residual=residual,
         variance=variance,
         pseudo=pseudo,
         has_ties=has_ties,

@@ -19,17 +19,18 @@ _LIGHT = 0.1  # leverage of a cluster up to which one number corrects its score
 _MOST = 0.95  # leverage in one direction; what one cluster alone tells would have an infinite error
 
 
-def unit_scores(made: Fit, kind: Ints, residual: Floats, *, unit: Ints, n_units: int) -> Any:
-    """Add up by cluster: kind (n,), residual (n, 2) in half signs and in ties, unit (n,) -> sparse (n_units, p)."""
+def unit_scores(design: Any, residual: Floats, *, unit: Ints, n_units: int, has_ties: bool) -> Any:
+    """Add up by cluster: design (n, p) of each battle, residual (n, 2) in half signs and in ties, unit (n,) -> sparse
+    (n_units, p)."""
     from scipy.sparse import csr_array, diags_array, hstack
 
-    n = len(kind)
+    n = len(unit)
     member = csr_array((np.ones(n), (unit, np.arange(n))), shape=(n_units, n))
-    half = member @ (diags_array(residual[:, 0]) @ made.design[kind])
-    return csr_array(hstack([half, csr_array(member @ residual[:, 1:])]) if made.has_ties else half)
+    half = member @ (diags_array(residual[:, 0]) @ design)
+    return csr_array(hstack([half, csr_array(member @ residual[:, 1:])]) if has_ties else half)
 
 
-def leverage_corrected(scores: Any, made: Fit, own: Kinds, *, kind: Ints, weight: Floats, unit: Ints) -> Any:
+def leverage_corrected(scores: Any, made: Fit, own: Kinds, *, weight: Floats, unit: Ints) -> Any:
     """Scores without the shrinkage of having been fitted: (I - H A)^-1/2 times each, H the cluster's own information.
 
     So the covariance is unbiased if the model holds (CR2; a jackknife, CR3, makes intervals of 20 systems with 200
@@ -40,7 +41,7 @@ def leverage_corrected(scores: Any, made: Fit, own: Kinds, *, kind: Ints, weight
     """
     from scipy.sparse import csr_array, diags_array, vstack
 
-    n_units = scores.shape[0]
+    n_units, kind = scores.shape[0], own.kind
     each = leverage(own, made.variance, made.inverse, has_ties=made.has_ties)
     total = np.bincount(unit, weights=weight * each[kind], minlength=n_units)
     light = (total <= _LIGHT) | (np.bincount(unit, minlength=n_units) == 1)
@@ -68,15 +69,14 @@ def leverage_corrected(scores: Any, made: Fit, own: Kinds, *, kind: Ints, weight
 
 def covariance(scores: Any, made: Fit) -> Floats:
     """Of the coefficients (p, p): the squares of scores (units, p), added up, and of the battles of the penalty."""
-    middle = (scores.T @ scores).toarray()
-    if made.pseudo.any():
-        middle = middle + _of_penalty(made)
+    middle = (scores.T @ scores).toarray() + of_penalty(made)
     return np.asarray(made.inverse @ middle @ made.inverse)
 
 
-def _of_penalty(made: Fit) -> Floats:
+def of_penalty(made: Fit) -> Floats:
     """Second moments of the scores of battles that the penalty added, half of them won and half lost."""
-    win, loss = made.residual[:, 0], made.residual[:, 2]
+    residual = made.residual(made.coefficients)
+    win, loss = residual[:, 0], residual[:, 2]
     second = (win[:, :, np.newaxis] * win[:, np.newaxis] + loss[:, :, np.newaxis] * loss[:, np.newaxis]) / 2
     moments = np.stack([second[:, 0, 0], second[:, 1, 1], second[:, 0, 1]], axis=1)
     return information_of(made.design, made.pseudo, moments, has_ties=made.has_ties)

@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from custodes.errors import InputError
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.resampling.resample import student_quantile
-from custodes.stats.strength.battles import Battles, kinds
+from custodes.stats.strength.battles import Battles, Kinds, kinds
 from custodes.stats.strength.davidson import Fit, fit
 from custodes.stats.strength.sandwich import covariance, leverage_corrected, normal_draws, unit_scores
 
@@ -21,8 +22,8 @@ class Strengths:
     """Log odds `draws` (1 + B, systems), the estimate first, summing to 0 within each component; NaN of a system that
     met nobody. `effects` (1 + B, k) of the covariates, in log odds a unit; `ties` (1 + B,) Davidson's nu, 0 where
     nothing tied, NaN where ties are half wins. `component` (systems,): strengths of different ones cannot be compared.
-    `bounded` (systems,): False where it, or a group it belongs to, won or lost everything against the others, so that
-    only a penalty keeps it finite. `n_units` clusters."""
+    `bounded` (systems,): False where it, or a group it belongs to, won or lost everything against the rest of the
+    component (its largest circle), so that only a penalty keeps it finite. `n_units` clusters."""
 
     draws: Floats
     effects: Floats
@@ -55,8 +56,10 @@ def strengths(battles: Battles, *, n_systems: int, ties: Ties, resamples: int, r
     of scores.
     """
     made = fitted(battles, n_systems=n_systems, ties=ties)
-    drawn = normal_draws(covariance(made.scores, made.fit), resamples, rng)
-    return made.strengths(np.concatenate([made.fit.coefficients[np.newaxis], made.fit.coefficients + drawn]))
+    estimate = made.fit.coefficients
+    scores = made.corrected(made.scores(made.residual(estimate), has_ties=made.fit.has_ties))
+    drawn = normal_draws(covariance(scores, made.fit), resamples, rng)
+    return made.strengths(np.concatenate([estimate[np.newaxis], estimate + drawn]))
 
 
 def interval(draws: Floats, *, confidence: float, n_units: int) -> tuple[Floats, Floats]:
@@ -77,17 +80,30 @@ def interval(draws: Floats, *, confidence: float, n_units: int) -> tuple[Floats,
 
 @dataclass(frozen=True, kw_only=True)
 class Fitted:
-    """A fit of battles with what it says of each cluster: `battles` those with a verdict, their weights 1 on average,
-    `kind` (n,) and `residual` (n, 2) of each, `scores` (units, p), sparse, corrected for leverage."""
+    """A fit of the battles that say something: `battles`, their weights 1 on average, `made` their kinds, `component`
+    and `bounded` (systems,) as in `Strengths`, `n_units` those of all battles."""
 
     fit: Fit
     battles: Battles
-    kind: Ints
-    residual: Floats
-    scores: Any
+    made: Kinds
     component: Ints
     bounded: Bools
     ties: Ties
+    n_units: int
+
+    def residual(self, coefficients: Floats) -> Floats:
+        """What each battle is above expectation at any coefficients, weighted: (n, 2), in half signs and in ties."""
+        own = self.fit.residual(coefficients)[self.made.kind, 1 - self.made.sign]
+        return np.asarray(own * self.battles.weight[:, np.newaxis])
+
+    def scores(self, residual: Floats, *, has_ties: bool) -> Any:
+        """Residuals (n, 2) added up by cluster: sparse (units, p)."""
+        design = self.fit.design[self.made.kind]
+        return unit_scores(design, residual, unit=self.battles.unit, n_units=self.n_units, has_ties=has_ties)
+
+    def corrected(self, scores: Any) -> Any:
+        """Scores (units, p) of these battles, corrected for the leverage that each cluster has in this fit."""
+        return leverage_corrected(scores, self.fit, self.made, weight=self.battles.weight, unit=self.battles.unit)
 
     def strengths(self, draws: Floats) -> Strengths:
         """From draws of coefficients (1 + B, p), the estimate first."""
@@ -99,37 +115,45 @@ class Fitted:
             effects=draws[:, n : n + k],
             ties=nu if self.ties == "davidson" else np.full(len(draws), np.nan),
             component=self.component,
-            bounded=self.bounded | alone,
+            bounded=self.bounded,
             n_units=len(np.unique(self.battles.unit)),
         )
 
 
 def fitted(battles: Battles, *, n_systems: int, ties: Ties) -> Fitted:
-    """Fit, with a penalty only where there is no maximum of the likelihood.
+    """Fit, with a penalty only where the likelihood has no maximum.
 
-    There is none if a component is no single circle, or if covariates alone tell every winner of some pairs.
+    It has none if a component is not one circle, or if covariates tell every winner. Raises InputError as `strengths`.
     """
     own = battles.where(battles.counted)
-    own = replace(own, weight=own.weight / own.weight.mean()) if len(own.weight) else own
-    component, circle = own.components(n_systems), own.circles(n_systems)
-    bounded = np.array([len(set(circle[component == c])) == 1 for c in component])
-    made = kinds(own, own.weight)
-    half = ties == "half"
+    if not len(own.weight):
+        raise InputError("no battle with a verdict and a weight above 0")
+    own = replace(own, weight=own.weight / own.weight.mean())
+    component = own.components(n_systems)
+    bounded = _bounded(component, own.circles(n_systems))
+    made, half = kinds(own, own.weight), ties == "half"
     found = fit(made, component=component, ties_are_half=half, penalised=False) if bounded.all() else None
     if found is None:
         bounded = bounded if not bounded.all() else np.bincount(component)[component] == 1
         found = fit(made, component=component, ties_are_half=half, penalised=True)
-    assert found is not None, "a penalised fit is always finite"
-    residual = found.residual[made.kind, 1 - made.sign]
-    n_units = int(battles.unit.max(initial=-1)) + 1
-    scores = unit_scores(found, made.kind, residual * own.weight[:, np.newaxis], unit=own.unit, n_units=n_units)
+        assert found is not None  # a penalty keeps it finite
     return Fitted(
         fit=found,
         battles=own,
-        kind=made.kind,
-        residual=residual,
-        scores=leverage_corrected(scores, found, made, kind=made.kind, weight=own.weight, unit=own.unit),
+        made=made,
         component=component,
         bounded=bounded,
         ties=ties,
+        n_units=int(battles.unit.max()) + 1,
     )
+
+
+def _bounded(component: Ints, circle: Ints) -> Bools:
+    """Systems of the one largest circle of their component; of none, where several are as large."""
+    bounded = np.ones(len(component), dtype=np.bool_)
+    for own in range(int(component.max()) + 1):
+        member = component == own
+        size = np.bincount(circle[member])
+        largest = np.flatnonzero(size == size.max())
+        bounded[member] = (circle[member] == largest[0]) & (len(largest) == 1)
+    return bounded
