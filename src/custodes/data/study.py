@@ -148,7 +148,7 @@ class Study:
             notes=tuple(notes),
         )
 
-    def _chosen_people(self, human: Patterns, *, needed: bool) -> tuple[tuple[str, ...], list[Note]]:
+    def _chosen_people(self, human: Patterns, *, needed: bool = True) -> tuple[tuple[str, ...], list[Note]]:
         kinds = self.raters.kind
         if human is None:
             people = self.humans
