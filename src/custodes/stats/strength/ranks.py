@@ -13,6 +13,9 @@ from custodes.stats.resampling.stepdown import bootstrap_tests
 from custodes.stats.strength.strengths import Strengths
 
 
+_SAME = 1e-9  # log odds; a smaller difference is rounding
+
+
 @dataclass(frozen=True, kw_only=True)
 class Ranks:
     """`rank` (systems,) from 1, within a component, and the `low` and `high` rank it may have; -1 of a system that met
@@ -54,7 +57,7 @@ def ranks(made: Strengths, *, confidence: float) -> Ranks:
     p_adjusted[first, second] = p_adjusted[second, first] = tested.p_adjusted
     with np.errstate(invalid="ignore"):
         apart = p_adjusted <= 1 - confidence
-        above = draws[0][:, np.newaxis] < draws[0]  # [a, b]: b is above a
+        above = draws[0] - draws[0][:, np.newaxis] > _SAME  # [a, b]: b is above a
     same = made.component[:, np.newaxis] == made.component
     known = np.isfinite(draws[0])
 

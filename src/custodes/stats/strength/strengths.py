@@ -123,7 +123,8 @@ class Fitted:
 def fitted(battles: Battles, *, n_systems: int, ties: Ties) -> Fitted:
     """Fit, with a penalty only where the likelihood has no maximum.
 
-    It has none if a component is not one circle, or if covariates tell every winner. Raises InputError as `strengths`.
+    It has none if a component is not one circle, if covariates tell every winner, or if all battles are ties. Raises
+    InputError as `strengths`.
     """
     own = battles.where(battles.counted)
     if not len(own.weight):
@@ -132,9 +133,12 @@ def fitted(battles: Battles, *, n_systems: int, ties: Ties) -> Fitted:
     component = own.components(n_systems)
     bounded = _bounded(component, own.circles(n_systems))
     made, half = kinds(own, own.weight), ties == "half"
-    found = fit(made, component=component, ties_are_half=half, penalised=False) if bounded.all() else None
+    decided = bool((own.sign != 0).any())  # of ties alone nu would be infinite, and nothing would vary
+    found = None
+    if decided and bounded.all():
+        found = fit(made, component=component, ties_are_half=half, penalised=False)
     if found is None:
-        bounded = bounded if not bounded.all() else np.bincount(component)[component] == 1
+        bounded = bounded if not (decided and bounded.all()) else np.bincount(component)[component] == 1
         found = fit(made, component=component, ties_are_half=half, penalised=True)
         assert found is not None  # a penalty keeps it finite
     return Fitted(
