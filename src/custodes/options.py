@@ -54,7 +54,7 @@ class Reading:
     raters: Annotated[
         Path | None, Parameter(help="Table: rater, kind, higher_is_better, low, high, person, date, cost.")
     ] = None
-    items: Annotated[Path | None, Parameter(help="Table: item, cluster, group, dataset, weight.")] = None
+    items: Annotated[Path | None, Parameter(help="Table: item, cluster, group, dataset, weight, probability.")] = None
     invalid: Annotated[Literal["error", "drop"], Parameter(help="Unreadable verdicts: refuse, or drop and count.")] = (
         "error"
     )

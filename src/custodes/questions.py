@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from custodes.evaluate.check import Check as Check, check as check
+from custodes.evaluate.leaderboard.leaderboard import Leaderboard as Leaderboard, leaderboard as leaderboard
 from custodes.evaluate.agreement.agreement import Agreement as Agreement, agreement as agreement
 from custodes.evaluate.favoritism import Favoritism as Favoritism, favoritism as favoritism
 from custodes.evaluate.ranking import Ranking as Ranking, ranking as ranking

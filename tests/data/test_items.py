@@ -9,20 +9,21 @@ from custodes.errors import InputError
 
 def test_what_is_not_said_is_empty() -> None:
     items, notes = Items.make(pl.DataFrame({"item": [1, 2], "group": ["news", None]}))
-    assert items.frame.rows() == [("1", "", "news", "", None), ("2", "", "", "", None)]
+    assert items.frame.rows() == [("1", "", "news", "", None, None), ("2", "", "", "", None, None)]
     assert notes == []
 
 
 def test_an_empty_items_table_is_fine() -> None:
-    assert Items.empty().for_items(pl.Series("item", ["a"])).row(0) == ("a", "", "", "", None)
+    assert Items.empty().for_items(pl.Series("item", ["a"])).row(0) == ("a", "", "", "", None, None)
 
 
 def test_rows_of_some_items_in_their_order() -> None:
-    items, _ = Items.make(pl.DataFrame({"item": ["a", "b"], "cluster": ["x", "y"], "weight": [1.0, 2.5]}))
+    columns = {"item": ["a", "b"], "cluster": ["x", "y"], "weight": [1.0, 2.5], "probability": [None, 0.1]}
+    items, _ = Items.make(pl.DataFrame(columns))
     assert items.for_items(pl.Series(["b", "new", "a"])).rows() == [
-        ("b", "y", "", "", 2.5),
-        ("new", "", "", "", None),
-        ("a", "x", "", "", 1.0),
+        ("b", "y", "", "", 2.5, 0.1),
+        ("new", "", "", "", None, None),
+        ("a", "x", "", "", 1.0, None),
     ]
 
 
@@ -36,6 +37,14 @@ def test_rows_of_some_items_in_their_order() -> None:
         (
             {"item": ["a", "b"], "weight": [1, 0]},
             "items.csv: weight in row 2 is not positive; leave an item out by --group",
+        ),
+        *(
+            (
+                {"item": ["a", "b"], "probability": [1.0, float(value)]},
+                f"items.csv: probability {value:g} in row 2; it is the chance that people were asked about the item,"
+                " above 0 and at most 1",
+            )
+            for value in (0, 1.5, -0.1)
         ),
         (
             {"item": ["a", "b"], "weight": ["1", "much"]},

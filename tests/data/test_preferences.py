@@ -106,6 +106,22 @@ def test_orders(verdicts: list[tuple[int, str]], mean: list[int], consistent: li
     assert settled("first", *verdicts) == first
 
 
+@pytest.mark.parametrize(
+    ("verdicts", "mean", "first"),
+    [
+        ([(1, "ab")], 1.0, 1.0),
+        ([(1, "ba")], -1.0, -1.0),
+        ([(1, "ab"), (-1, "ba")], 0.0, 1.0),
+        ([(1, ""), (1, "")], 0.0, 0.0),
+        ([(1, "ba"), (0, "ba"), (1, "ab")], 0.0, -1.0),
+    ],
+)
+def test_what_was_shown_first_is_kept(verdicts: list[tuple[int, str]], mean: float, first: float) -> None:
+    rows = [("1", "A", "B", "j", preference, order, k) for k, (preference, order) in enumerate(verdicts)]
+    for rule, wanted in (("mean", mean), ("first", first)):
+        assert made(*rows).settled(rule)[0]["order"].to_list() == [wanted]  # type: ignore[arg-type]
+
+
 def test_what_is_torn_is_counted() -> None:
     verdicts = made(
         ("1", "A", "B", "j", 1, "ab", 0), ("1", "A", "B", "j", -1, "ba", 0), ("2", "A", "B", "j", 1, "ab", 0)

@@ -23,13 +23,15 @@ SCHEMA = {
     "group": pl.String,
     "dataset": pl.String,
     "weight": pl.Float64,
+    "probability": pl.Float64,
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Items:
     """One row an item: cluster (what is resampled together: a document, a dialogue), group (domain, subset), dataset,
-    weight; '' and null where nobody said. Items without a row stand for themselves."""
+    weight, probability (the chance that people were asked about it); '' and null where nobody said. Items without a row
+    stand for themselves."""
 
     frame: pl.DataFrame
 
@@ -40,20 +42,33 @@ class Items:
 
     @classmethod
     def make(cls, table: Any, *, where: str = "items") -> tuple[Items, list[Note]]:
-        """Check a table `item` and any of `cluster, group, dataset, weight` (a weight is positive)."""
+        """Check a table `item` and any of `cluster, group, dataset, weight, probability`.
+
+        A weight is positive, a probability above 0 and at most 1.
+        """
         frame = to_polars(table, where=where)
         notes = check_columns(frame, where=where, required=("item",), optional=tuple(SCHEMA)[1:])
         columns = [label_column(frame, "item", where=where)]
         columns += [label_column(frame, name, where=where, empty=True) for name in ("cluster", "group", "dataset")]
-        if "weight" in frame.columns:
-            columns.append(number_column(frame, "weight", where=where))
-        else:
-            columns.append(pl.Series("weight", [None] * frame.height, dtype=pl.Float64))
+        for name in ("weight", "probability"):
+            known = name in frame.columns
+            columns.append(
+                number_column(frame, name, where=where)
+                if known
+                else pl.Series(name, [None] * frame.height, dtype=pl.Float64)
+            )
         made = pl.DataFrame(columns)
         check_unique(made, ["item"], where=where, what="item", hint="one row an item")
         refuse(
             made["weight"] <= 0,
             lambda rows, _: f"{where}: weight in row {rows} is not positive; leave an item out by --group",
+        )
+        refuse(
+            ~made["probability"].is_between(0, 1, closed="right"),
+            lambda rows, first: (
+                f"{where}: probability {made['probability'][first]:g} in row {rows}; it is the chance that people were"
+                " asked about the item, above 0 and at most 1"
+            ),
         )
         return cls(frame=made), notes
 

@@ -22,6 +22,8 @@ from custodes.errors import InputError
 KEY = ("item", "system_a", "system_b", "rater", "aspect", "repeat", "order")
 SCHEMA = {**dict.fromkeys(KEY, pl.String), "preference": pl.Int8}
 COMPARISON = ("item", "system_a", "system_b", "rater", "aspect")
+SHOWN = {"ab": 1.0, "ba": -1.0, "": 0.0}
+"""Presentation orders as numbers: which system was shown first."""
 
 Orders = Literal["mean", "consistent", "first"]
 """How verdicts of both presentation orders (and repeats) become one: the sign of their mean (a flip is a tie),
@@ -91,15 +93,20 @@ class Preferences:
         """One verdict per item, pair, rater and aspect, from both presentation orders and all repeats.
 
         `mean`: the sign of the mean over orders (each order first averaged over its repeats); `consistent`: only where
-        all verdicts agree; `first`: the first in the file. A comparison shown in one order only is kept.
+        all verdicts agree; `first`: the first in the file. A comparison shown in one order only is kept. The column
+        `order` is 1 where system_a was shown first, -1 where system_b was, 0 where that is not known, and the mean of
+        these over the orders that were taken together.
         """
+        shown = pl.col("order").replace_strict(SHOWN, return_dtype=pl.Float64)
         if orders == "first":
-            return self.frame.group_by(COMPARISON, maintain_order=True).agg(pl.col("preference").first()), []
+            first = self.frame.group_by(COMPARISON, maintain_order=True).agg(pl.col("preference", "order").first())
+            return first.with_columns(shown), []
         by_order = self.frame.group_by([*COMPARISON, "order"], maintain_order=True).agg(
             pl.col("preference").mean().alias("mean"), pl.col("preference").n_unique().alias("kinds")
         )
         settled = by_order.group_by(COMPARISON, maintain_order=True).agg(
             pl.col("mean").mean().round(12).sign().cast(pl.Int8).alias("preference"),
+            shown.mean().alias("order"),
             ((pl.col("mean").n_unique() == 1) & (pl.col("kinds").max() == 1)).alias("agree"),
         )
         torn = settled.filter(~pl.col("agree")).height

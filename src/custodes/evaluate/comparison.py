@@ -212,7 +212,7 @@ def _compare_aspect(study: Study, aspect: str, full: Setting) -> Comparison:
     human = mean_over_people(persons)
 
     human_tie = people_tie(persons, full["human_ties"])
-    epsilon, per_item = _tie_thresholds(
+    epsilon, per_item = tie_thresholds(
         full["ties"], human=human, human_tie=human_tie, scores=scores, units=design.units
     )
     metric_signs = score_signs(scores, epsilon=per_item)
@@ -248,7 +248,7 @@ def _compare_aspect(study: Study, aspect: str, full: Setting) -> Comparison:
     return replace(comparison, notes=tuple(notes))
 
 
-def _tie_thresholds(
+def tie_thresholds(
     ties: Ties, *, human: Floats, human_tie: float, scores: Floats, units: NDArray[np.int64]
 ) -> tuple[Floats, Floats]:
     """Per metric, and per metric and item: calibrated thresholds are fitted on the other folds of items."""

@@ -34,13 +34,13 @@ class Design:
     def of(cls, study: Study, *, items: Sequence[str], systems: Sequence[str]) -> Design:
         """These items and systems as the study describes them."""
         frame = study.items.for_items(pl.Series("item", items, dtype=pl.String))
-        named = [cluster or item for cluster, item in zip(frame["cluster"], items, strict=True)]
-        clusters = tuple(dict.fromkeys(named))
+        named = frame.select(pl.when(pl.col("cluster") != "").then("cluster").otherwise("item")).to_series()
+        clusters = tuple(named.unique(maintain_order=True))
         return cls(
             items=tuple(items),
             systems=tuple(systems),
             clusters=clusters,
-            units=label_codes(pl.Series(named, dtype=pl.String), clusters),
+            units=label_codes(named, clusters),
             weights=frame["weight"].fill_null(1.0).to_numpy(),
             group=tuple(frame["group"]),
             dataset=tuple(frame["dataset"]),

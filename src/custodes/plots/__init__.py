@@ -26,6 +26,7 @@ from custodes.plots.confusion import confusion_matrix
 from custodes.plots.correction import correction_margins, pair_outcome
 from custodes.plots.decisions import error_types
 from custodes.plots.favoritism import favoritism_and_accuracy, favoritism_by_system, favoritism_map, partiality_map
+from custodes.plots.leaderboard import leaderboard_strengths, win_rate_map
 from custodes.plots.paths import forward_path, lasso_paths
 from custodes.plots.plan import power_curve
 from custodes.plots.protocol import budget_curve
@@ -55,6 +56,7 @@ __all__ = [
     "information_ratio",
     "judges_map",
     "lasso_paths",
+    "leaderboard_strengths",
     "method_comparison",
     "pair_outcome",
     "partiality_map",
@@ -64,4 +66,5 @@ __all__ = [
     "ranking_graphs",
     "release_history",
     "save",
+    "win_rate_map",
 ]

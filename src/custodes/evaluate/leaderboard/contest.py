@@ -1,0 +1,252 @@
+"""A contest: the battles of one rater, and the standing that they give to systems."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.data.battles import Battles
+from custodes.errors import listed
+from custodes.evaluate.design import Design
+from custodes.evaluate.leaderboard.covariates import SHOWN_FIRST, Covariate
+from custodes.stats import ABSENT
+from custodes.stats.arrays import Bools, Floats, Ints, Signs
+from custodes.stats.strength import battles as arrays_of
+from custodes.stats.strength.corrected import corrected
+from custodes.stats.strength.ranks import Ranks, ranks
+from custodes.stats.strength.strengths import Strengths, strengths
+from custodes.stats.strength.win_rates import Met, beyond_systems, pair_rates, system_intervals, system_rates
+
+TieModel = Literal["davidson", "half"]
+"""What a tie is: an outcome with a parameter of its own, or half a win for each side."""
+
+KNOWN_ORDERS = 0.1
+"""Share of battles seen in one known order below which the order is not held equal: what both orders settled says
+nothing of it, and a few others say too little."""
+
+NOT_RANDOM = 0.01
+"""Level of the test that people's battles are a random part; below it nothing is corrected."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Contest:
+    """The `battles` of one rater under one aspect; with `people` (their battles) these are to be corrected by it."""
+
+    rater: str
+    aspect: str
+    battles: Battles
+    people: Battles | None = None
+
+    @property
+    def label(self) -> str:
+        """What its random numbers hang on."""
+        return f"{self.aspect}|{self.rater}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """How contests are decided: `covariates` by aspect; `probability` (items,) that people were asked, NaN unknown."""
+
+    design: Design
+    probability: Floats
+    covariates: Mapping[str, Sequence[Covariate]]
+    tie_model: TieModel
+    confidence: float
+    resamples: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """What a contest says: `made` and `ranks` of systems; `rates` (1 + B, systems) with their ends; `met`, the pairs;
+    `fought` and `opponents` (systems,); `effects`, the names of the covariates; `unvaried`, those left out; `missing`
+    battles without a covariate."""
+
+    made: Strengths
+    ranks: Ranks
+    rates: Floats
+    rates_low: Floats
+    rates_high: Floats
+    met: Met | None
+    fought: Ints
+    opponents: Ints
+    effects: tuple[str, ...]
+    unvaried: tuple[str, ...]
+    missing: int
+
+    @property
+    def unknown(self) -> Bools:
+        """(systems,): who met nobody, so that nothing is known of them."""
+        return np.asarray(np.isnan(self.made.draws[0]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrectedStanding:
+    """People's standing on all battles of a metric; null with a `reason` where it cannot be told. `labels` and
+    `battles` are counts."""
+
+    standing: Standing | None
+    labels: int
+    battles: int
+    power: float
+    saving: float
+    p_random: float
+    reason: str
+
+
+def decided(contest: Contest, rng: np.random.Generator, *, rules: Rules) -> Standing | CorrectedStanding:
+    """The standing of a contest, by one rater or corrected."""
+    if contest.people is None:
+        return _standing(contest, rng, rules)
+    return _corrected(contest, contest.people, rng, rules)
+
+
+def _standing(contest: Contest, rng: np.random.Generator, rules: Rules) -> Standing:
+    battles, columns, unvaried, missing = _with_covariates(contest, rules, order=True)
+    n_systems = len(rules.design.systems)
+    arrays = _arrays(battles, columns, rules)
+    made = strengths(arrays, n_systems=n_systems, ties=rules.tie_model, resamples=rules.resamples, rng=rng)
+    rates = system_rates(arrays, n_systems=n_systems, resamples=rules.resamples, rng=rng)
+    met = pair_rates(arrays, n_systems=n_systems, confidence=rules.confidence)
+    low, high = system_intervals(rates, arrays, confidence=rules.confidence)
+    return Standing(
+        made=made,
+        ranks=ranks(made, confidence=rules.confidence),
+        rates=rates,
+        rates_low=low,
+        rates_high=high,
+        met=met,
+        fought=_counted(battles.first, battles.second, n_systems),
+        opponents=_counted(met.first, met.second, n_systems),
+        effects=tuple(columns),
+        unvaried=unvaried,
+        missing=missing,
+    )
+
+
+def _corrected(contest: Contest, people: Battles, rng: np.random.Generator, rules: Rules) -> CorrectedStanding:
+    n_systems = len(rules.design.systems)
+    battles, columns, unvaried, missing = _with_covariates(contest, rules, order=False)
+    human = looked_up(people, battles, n_systems=n_systems)
+    asked = human != ABSENT
+    known = rules.probability[battles.item]
+    probability = known if np.isfinite(known).all() else None
+
+    def untold(reason: str, p_random: float = np.nan) -> CorrectedStanding:
+        return CorrectedStanding(
+            standing=None,
+            labels=int(asked.sum()),
+            battles=len(battles),
+            power=np.nan,
+            saving=np.nan,
+            p_random=p_random,
+            reason=reason,
+        )
+
+    if probability is None and np.isfinite(known).any():
+        some = [rules.design.items[i] for i in np.unique(battles.item[np.isnan(known)])]
+        return untold(f"the items table gives no probability for {len(some)} items ({listed(some, limit=2)})")
+    arrays = _arrays(battles, columns, rules)
+    made = corrected(
+        arrays,
+        human,
+        n_systems=n_systems,
+        ties=rules.tie_model,
+        probability=probability,
+        resamples=rules.resamples,
+        rng=rng,
+    )
+    if probability is None and made.p_random < NOT_RANDOM:
+        return untold("people's battles are not a random part of the metric's", made.p_random)
+    nothing = np.full((1, n_systems), np.nan)
+    standing = Standing(
+        made=made.strengths,
+        ranks=ranks(made.strengths, confidence=rules.confidence),
+        rates=nothing,
+        rates_low=nothing[0],
+        rates_high=nothing[0],
+        met=None,
+        fought=_counted(battles.first, battles.second, n_systems),
+        opponents=(_matrix(battles, n_systems) > 0).sum(axis=1),
+        effects=tuple(columns),
+        unvaried=unvaried,
+        missing=missing,
+    )
+    return CorrectedStanding(
+        standing=standing,
+        labels=int(asked.sum()),
+        battles=len(battles),
+        power=made.power,
+        saving=made.saving,
+        p_random=made.p_random,
+        reason="",
+    )
+
+
+def _with_covariates(
+    contest: Contest, rules: Rules, *, order: bool
+) -> tuple[Battles, dict[str, Floats], tuple[str, ...], int]:
+    """The battles where all covariates are known, these by name, the names of those that do not vary, and how many
+    battles are left out."""
+    battles, n_systems = contest.battles, len(rules.design.systems)
+    values = {own.name: own.differences(battles) for own in rules.covariates[contest.aspect]}
+    unknown = [name for name, own in values.items() if np.isnan(own).all()]
+    known = np.ones(len(battles), dtype=bool)
+    for name in values.keys() - unknown:
+        known &= np.isfinite(values[name])
+    kept = battles if known.all() else battles.where(known)
+    told = {name: own[known] for name, own in values.items() if name not in unknown}
+    if order and _order_matters(kept, n_systems):
+        told = {SHOWN_FIRST: kept.order, **told}
+    stacked = np.stack([*told.values()], axis=1) if told else np.empty((len(kept), 0))
+    shares = beyond_systems(stacked, kept.first, kept.second, n_systems=n_systems)
+    constant = [name for name, share in zip(told, shares, strict=True) if not share]
+    varied = {name: own for name, own in told.items() if name not in constant}
+    return kept, varied, (*unknown, *constant), int((~known).sum())
+
+
+def _order_matters(battles: Battles, n_systems: int) -> bool:
+    """Whether the order is known of enough battles, and some pair was shown in one order and in the other."""
+    known = np.abs(battles.order) == 1
+    if not known.any() or known.mean() < KNOWN_ORDERS:
+        return False
+    pair = battles.first * n_systems + battles.second
+    return bool(np.isin(pair[battles.order == 1], pair[battles.order == -1]).any())
+
+
+def _arrays(battles: Battles, columns: Mapping[str, Floats], rules: Rules) -> arrays_of.Battles:
+    """As the arithmetic takes it, clusters numbered from 0."""
+    unit = rules.design.units[battles.item]
+    used = np.zeros(rules.design.n_units, dtype=bool)
+    used[unit] = True
+    return arrays_of.Battles(
+        first=battles.first,
+        second=battles.second,
+        sign=battles.sign,
+        unit=(np.cumsum(used) - 1)[unit],
+        weight=rules.design.weights[battles.item],
+        covariates=np.stack([*columns.values()], axis=1) if columns else np.empty((len(battles), 0)),
+    )
+
+
+def looked_up(people: Battles, battles: Battles, *, n_systems: int) -> Signs:
+    """(battles,): what people say of each, `ABSENT` where they do not."""
+    keys, wanted = people.keys(n_systems), battles.keys(n_systems)
+    order = np.argsort(keys)
+    at = order[np.searchsorted(keys[order], wanted).clip(max=len(keys) - 1)]
+    return np.where(keys[at] == wanted, people.sign[at], ABSENT).astype(np.int8)
+
+
+def _counted(first: Ints, second: Ints, n_systems: int) -> Ints:
+    """(systems,): how often each stands in either place."""
+    return np.bincount(first, minlength=n_systems) + np.bincount(second, minlength=n_systems)
+
+
+def _matrix(battles: Battles, n_systems: int) -> NDArray[np.int64]:
+    """(systems, systems): how often two met."""
+    number = np.bincount(battles.first * n_systems + battles.second, minlength=n_systems**2)
+    number = number.reshape(n_systems, n_systems)
+    return np.asarray(number + number.T)

@@ -1,0 +1,169 @@
+"""Pictures: how strong systems are and who cannot be told apart; who wins how often against whom."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from custodes.evaluate.leaderboard.leaderboard import Leaderboard, main_rows
+from custodes.plots import alt, theme
+from custodes.plots.choice import chosen, of_aspect, titled
+
+STRENGTH = "Strength: log odds against the mean of all"
+NUMBERED = 25
+"""Up to so many systems the cells of the map hold numbers."""
+WIDE, SMALL = 32, 8
+"""Pixels of a cell with a number, and of one without."""
+
+
+def leaderboard_strengths(
+    result: Leaderboard,
+    *,
+    rater: str | Sequence[str] | None = None,
+    aspect: str | None = None,
+    width: int = theme.PAGE_WIDTH,
+    dark: bool = False,
+) -> alt.TopLevelMixin:
+    """A dot and whiskers for each system, the strongest first, and the letters of its group at the right.
+
+    Two that share a letter cannot be told apart. `rater`: one or several beside each other; default: people, and people
+    corrected by the metric that saves most, or everybody where there are few. An arrow: one end is not known. Raises
+    `OptionError` for an unknown rater or aspect.
+
+    >>> import custodes as cu
+    >>> result = cu.leaderboard(cu.read("demo"), resamples=100)
+    >>> leaderboard_strengths(result, aspect="fluency").to_dict()["title"]
+    'Who is best (fluency)'
+    """
+    who = "leaderboard_strengths"
+    rows, aspect = of_aspect(main_rows(result, result.systems) if rater is None else result.systems, aspect, who=who)
+    if rater is not None:
+        named = [rater] if isinstance(rater, str) else rater
+        rows = pl.concat([chosen(rows, "rater", name, who=who) for name in named])
+    chart = strengths(theme.inline(rows), raters=rows["rater"].unique(maintain_order=True).to_list())
+    return theme.themed(chart.properties(width=width), dark=dark, title=titled("Who is best", aspect))
+
+
+def strengths(data: Any, *, raters: Sequence[str] = ()) -> Any:
+    """Rows of `Leaderboard.systems` of one rater, or of several `raters`, which are told apart by colour."""
+    several = len(raters) > 1
+    place = f"datum.rater === {json.dumps(raters[0])} ? datum.strength : -1e9" if several else "datum.strength"
+    base = (
+        alt.Chart(data)
+        .transform_filter("isValid(datum.strength)")
+        .transform_calculate(place=place)
+        .encode(
+            y=alt.Y("system:N", sort=alt.EncodingSortField(field="place", op="max", order="descending")),
+            color=alt.value(theme.BLUE),
+        )
+    )
+    if several:
+        scale = alt.Scale(domain=list(raters))
+        base = base.encode(
+            color=alt.Color("rater:N", title=None, scale=scale, legend=alt.Legend(symbolOpacity=1)),
+            yOffset=alt.YOffset("rater:N", scale=scale),
+        )
+    declared = Leaderboard.declared()["systems"]
+    tooltip = theme.tips(declared, "rater", "system", "strength", "rank", "win_rate", "battles", "group")
+    x = alt.X("strength:Q", title=STRENGTH, scale=alt.Scale(zero=False, nice=True))
+    ends = base.transform_calculate(
+        low="isValid(datum.strength_low) ? datum.strength_low : datum.strength",
+        high="isValid(datum.strength_high) ? datum.strength_high : datum.strength",
+    )
+    opens = base.transform_filter("isValid(datum.strength_low) !== isValid(datum.strength_high)").transform_calculate(
+        arrow="isValid(datum.strength_low) ? '→' : '←'", dx="isValid(datum.strength_low) ? 10 : -10"
+    )
+    row = theme.ROW * (1 + 0.7 * max(0, len(raters) - 1))
+    return alt.layer(
+        alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0)),
+        ends.mark_rule(strokeWidth=2, opacity=0.6).encode(x=alt.X("low:Q"), x2="high:Q"),
+        opens.mark_text(fontSize=13, xOffset=alt.expr("datum.dx")).encode(x=alt.X("strength:Q"), text="arrow:N"),
+        base.mark_point(opacity=1).encode(x=x, tooltip=tooltip),
+        base.transform_filter("isValid(datum.group)")
+        .mark_text(align="left", dx=6)
+        .encode(x=alt.value("width"), text="group:N"),
+    ).properties(height=alt.Step(row, **{"for": "position"}))
+
+
+def win_rate_map(
+    result: Leaderboard, *, rater: str | None = None, aspect: str | None = None, dark: bool = False
+) -> alt.TopLevelMixin:
+    """System by opponent: the share of the points that the system of the row won, a tie half a point.
+
+    Orange: over a half, blue: under; the best on top, empty where two never met. `rater`: one of the pairs' (default:
+    the first, people where there are any). Raises `OptionError` for an unknown rater or aspect.
+
+    >>> import custodes as cu
+    >>> result = cu.leaderboard(cu.read("demo"), resamples=100)
+    >>> len(win_rate_map(result, aspect="fluency").to_dict()["layer"])
+    2
+    """
+    rows, aspect = of_aspect(result.pairs, aspect, who="win_rate_map")
+    rater = str(rows["rater"][0]) if rater is None else rater
+    rows = chosen(rows, "rater", rater, who="win_rate_map")
+    n_systems = pl.concat([rows["system_a"], rows["system_b"]]).n_unique()
+    chart = heat_map(theme.inline(rows), n_systems=n_systems)
+    return theme.themed(chart, dark=dark, title=titled(f"Who wins how often, by {rater}", aspect))
+
+
+def heat_map(data: Any, *, n_systems: int) -> Any:
+    """Rows of `Leaderboard.pairs` of one rater; each is shown from both sides."""
+    numbered = n_systems <= NUMBERED
+    turned = "datum.side === 'system_b'"
+    order = alt.EncodingSortField(field="centre", op="max", order="descending")
+    against = alt.EncodingSortField(field="against", op="max", order="ascending")
+    base = (
+        alt.Chart(data)
+        .transform_fold(["system_a", "system_b"], as_=["side", "system"])
+        .transform_calculate(
+            opponent=f"{turned} ? datum.system_a : datum.system_b",
+            rate=f"{turned} ? 1 - datum.win_rate : datum.win_rate",
+            low=f"{turned} ? 1 - datum.win_rate_high : datum.win_rate_low",
+            high=f"{turned} ? 1 - datum.win_rate_low : datum.win_rate_high",
+            won=f"{turned} ? datum.losses : datum.wins",
+            lost=f"{turned} ? datum.wins : datum.losses",
+            beyond="datum.rate - 0.5",
+        )
+        .transform_joinaggregate(centre="mean(rate)", groupby=["system"])
+        .transform_joinaggregate(against="mean(rate)", groupby=["opponent"])
+        .encode(
+            x=alt.X(
+                "opponent:N",
+                sort=against,
+                axis=alt.Axis(
+                    orient="top",
+                    labelAngle=-45,
+                    labelOverlap=False,
+                    title=None,
+                    labelLimit=120,
+                    ticks=False,
+                    domain=False,
+                ),
+            ),
+            y=alt.Y("system:N", sort=order),
+        )
+    )
+    domain = [end / 2 for end in theme.DIVERGING_DOMAIN]
+    scale = alt.Scale(domain=domain, range=list(theme.DIVERGING_RANGE), clamp=True, interpolate="rgb")
+    tooltip = [
+        alt.Tooltip("system:N"),
+        alt.Tooltip("opponent:N", title="against"),
+        alt.Tooltip("rate:Q", format=".0%", title="win rate"),
+        alt.Tooltip("low:Q", format=".0%"),
+        alt.Tooltip("high:Q", format=".0%"),
+        alt.Tooltip("battles:Q"),
+        alt.Tooltip("won:Q"),
+        alt.Tooltip("ties:Q", title="tied"),
+        alt.Tooltip("lost:Q"),
+        alt.Tooltip("p_adjusted:Q", format=".2g", title="p, all tested"),
+    ]
+    cells = base.mark_rect().encode(color=alt.Color("beyond:Q", scale=scale, legend=None), tooltip=tooltip)
+    size = {"width": alt.Step(WIDE if numbered else SMALL), "height": alt.Step(theme.ROW if numbered else SMALL)}
+    if not numbered:
+        return cells.properties(**size)
+    return alt.layer(
+        cells, base.mark_text(fontSize=9).encode(text=alt.Text("rate:Q", format=".0%"), tooltip=tooltip)
+    ).properties(**size)

@@ -1,0 +1,122 @@
+"""Section: which system is best, by people, by people corrected with a metric, and by the chosen metric."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from custodes.errors import InputError
+from custodes.evaluate.comparison import HUMAN
+from custodes.evaluate.leaderboard.leaderboard import CORRECTED, Leaderboard, best_corrected, leaderboard
+from custodes.plots.leaderboard import heat_map, strengths
+from custodes.reporting.section import ONE_SIDED, ChosenTable, Context, Figure, Section, empty_rows, spec_of
+from custodes.reporting.tables import chosen_table, table_html
+
+PEOPLE, CORRECTED_PEOPLE = "people", "people, corrected by a metric"
+"""Who stands in the first picture."""
+
+WHO = (("people", HUMAN, "people"), ("metric", "{metric}", "{metric}"))
+"""Whose pictures and tables: the name of the part, the rater, what it is called."""
+
+
+def _ask(context: Context) -> Leaderboard:
+    made: Leaderboard = context.ask(leaderboard)
+    if set(made.systems["aspect"].unique()) <= set(context.one_sided):
+        raise InputError(ONE_SIDED)
+    return made
+
+
+def _shown(context: Context) -> pl.DataFrame:
+    """The rows of people, and of people corrected by the metric that saves most, under the names of the picture."""
+    rows = context.table("leaderboard.systems")
+    result: Any = context.results["leaderboard"]
+    best = best_corrected(result).select("aspect", rater=CORRECTED + pl.col("metric"))
+    corrected = rows.join(best, on=["aspect", "rater"], how="semi", maintain_order="left")
+    people = rows.filter(rater=HUMAN).with_columns(rater=pl.lit(PEOPLE))
+    return pl.concat([people, corrected.with_columns(rater=pl.lit(CORRECTED_PEOPLE))])
+
+
+def _figures(context: Context) -> Sequence[Figure]:
+    rows = context.table("leaderboard-shown")
+    raters = [name for name in (PEOPLE, CORRECTED_PEOPLE) if name in rows["rater"]]
+    n_systems = rows["system"].n_unique()
+    seen = "Systems that share a letter cannot be told apart. Whisker: interval; an arrow: one end is not known."
+    return [
+        Figure(
+            id="leaderboard-strengths",
+            title="Who is best by people",
+            caption=seen,
+            alt="A dot with a whisker for every system, the strongest on top; the table below has the numbers.",
+            spec=spec_of(strengths(empty_rows(), raters=raters).properties(width="container")),
+            table="leaderboard-shown",
+            where={"aspect": "{aspect}"},
+            lines=("system",),
+        ),
+        Figure(
+            id="leaderboard-metric",
+            title="Who is best by {metric}",
+            caption=seen,
+            alt="A dot with a whisker for every system by the chosen metric; the table below has the numbers.",
+            spec=spec_of(strengths(empty_rows()).properties(width="container")),
+            table="leaderboard.systems",
+            where={"aspect": "{aspect}", "rater": "{metric}"},
+            lines=("system",),
+        ),
+        *(
+            Figure(
+                id=f"leaderboard-map-{who}",
+                title=f"Who wins how often by {name}",
+                caption="Share of the points of the system of the row against that of the column, a tie half a point:"
+                " orange over a half, blue under. Empty: the two never met.",
+                alt="Heat map of the win rate of every system against every other one, with the numbers in the cells.",
+                spec=spec_of(heat_map(empty_rows(), n_systems=n_systems)),
+                table="leaderboard.pairs",
+                where={"aspect": "{aspect}", "rater": rater},
+            )
+            for who, rater, name in WHO
+        ),
+    ]
+
+
+def _tables(context: Context) -> Sequence[ChosenTable]:
+    def chosen(id: str, caption: str, table: str, rater: str) -> ChosenTable:
+        return chosen_table(context, id, caption, f"leaderboard.{table}", {"aspect": "{aspect}", "rater": rater})
+
+    return [
+        *(chosen(f"leaderboard-systems-{who}", f"Systems by {name}", "systems", rater) for who, rater, name in WHO),
+        *(
+            chosen(f"leaderboard-pairs-{who}", f"Pairs of systems by {name}", "pairs", rater)
+            for who, rater, name in WHO
+        ),
+        chosen("leaderboard-effects", "What else counts, by people", "effects", HUMAN),
+    ]
+
+
+def _build(context: Context) -> Mapping[str, Any]:
+    """Tables of corrected people, with the notes."""
+    corrected = context.table("leaderboard.corrected")
+    return {
+        "corrected": table_html(
+            corrected.sort("saving", descending=True, nulls_last=True, maintain_order=True),
+            context.declared("leaderboard.corrected").columns,
+            id="leaderboard-corrected",
+            caption="People's battles corrected by each metric",
+        )
+        if corrected.height
+        else "",
+        "notes": [note.message for note in context.results["leaderboard"].notes if note not in context.study.notes],
+    }
+
+
+LEADERBOARD = Section(
+    question="leaderboard",
+    title="Who is best",
+    ask=_ask,
+    figures=_figures,
+    tables=_tables,
+    build=_build,
+    extra=lambda context: {"leaderboard-shown": _shown(context)},
+    compares_systems=False,  # asked first, before it is known what the others compare
+)

@@ -1,0 +1,133 @@
+"""Battles between systems as arrays, and the few kinds that they come in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.stats import ABSENT
+from custodes.stats.arrays import Bools, Floats, Ints, Signs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Battles:
+    """n battles. `first`, `second` (n,) the systems as positions, never the same; `sign` (n,) int8: 1 the first won,
+    0 a tie, -1 the second won, ABSENT no verdict; `unit` (n,) the cluster, from 0; `weight` (n,) at least 0;
+    `covariates` (n, k): a positive one speaks for the first (of the presentation order: 1 where the first was shown
+    first, -1 where the second was, 0 where it is unknown)."""
+
+    first: Ints
+    second: Ints
+    sign: Signs
+    unit: Ints
+    weight: Floats
+    covariates: Floats
+
+    @property
+    def counted(self) -> Bools:
+        """Which battles say something: (n,)."""
+        return np.asarray((self.sign != ABSENT) & (self.weight > 0))
+
+    def where(self, chosen: NDArray[Any]) -> Battles:
+        """Some of them: a mask or positions."""
+        return replace(self, **{name: getattr(self, name)[chosen] for name in self.__dataclass_fields__})
+
+    def swapped(self) -> Battles:
+        """The same battles, told from the other side."""
+        return replace(
+            self,
+            first=self.second,
+            second=self.first,
+            sign=np.where(self.sign == ABSENT, self.sign, -self.sign).astype(np.int8),
+            covariates=-self.covariates,
+        )
+
+    def components(self, n_systems: int) -> Ints:
+        """Who can be compared with whom, directly or by others between: (systems,), numbered from 0.
+
+        >>> made = Battles(
+        ...     first=np.array([0, 2]), second=np.array([1, 3]), sign=np.array([1, 0], dtype=np.int8),
+        ...     unit=np.arange(2), weight=np.ones(2), covariates=np.empty((2, 0)),
+        ... )
+        >>> made.components(5).tolist()
+        [0, 0, 1, 1, 2]
+        """
+        return _connected(self.first[self.counted], self.second[self.counted], n_systems, strongly=False)
+
+    def circles(self, n_systems: int) -> Ints:
+        """Systems none of which always won or always lost against others of the component: (systems,), from 0.
+
+        Two systems are of one circle if each reaches the other by battles that were won or tied. Strengths are finite
+        where a component is one circle.
+
+        Source: Ford 1957; Davidson 1970 for ties.
+        """
+        made, sign = self.where(self.counted), self.sign[self.counted]
+        won, lost = sign >= 0, sign <= 0
+        return _connected(
+            np.concatenate([made.first[won], made.second[lost]]),
+            np.concatenate([made.second[won], made.first[lost]]),
+            n_systems,
+            strongly=True,
+        )
+
+
+def _connected(start: Ints, end: Ints, n: int, *, strongly: bool) -> Ints:
+    """Connected components, numbered by their smallest member."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    graph = coo_array((np.ones(len(start), dtype=np.int64), (start, end)), shape=(n, n)).tocsr()
+    label = connected_components(graph, directed=True, connection="strong" if strongly else "weak")[1]
+    _, at, own = np.unique(label, return_index=True, return_inverse=True)
+    return np.asarray(np.argsort(np.argsort(at))[own])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kinds:
+    """Battles of one pair of systems with the same covariates are of one kind; `first` < `second`.
+
+    `first`, `second` (kinds,), `covariates` (kinds, k), `outcomes` (kinds, 3) the weights of wins, ties and losses of
+    the first; `kind` (n,) of each battle, and its `sign` (n,) as the kind tells it."""
+
+    first: Ints
+    second: Ints
+    covariates: Floats
+    outcomes: Floats
+    kind: Ints
+    sign: Signs
+
+
+def kinds(battles: Battles, weight: Floats) -> Kinds:
+    """Count battles, all with a verdict, by what is the same, each so often as its `weight` (n,) says.
+
+    >>> made = Battles(
+    ...     first=np.array([0, 1, 0]), second=np.array([1, 0, 1]), sign=np.array([1, 1, 0], dtype=np.int8),
+    ...     unit=np.arange(3), weight=np.ones(3), covariates=np.empty((3, 0)),
+    ... )
+    >>> kinds(made, made.weight).outcomes.tolist()
+    [[1.0, 1.0, 1.0]]
+    """
+    turned = battles.first > battles.second
+    turn = np.where(turned, -1, 1)
+    low, high = np.where(turned, (battles.second, battles.first), (battles.first, battles.second))
+    covariates = battles.covariates * turn[:, np.newaxis] + 0.0  # no -0.0
+    sign = (battles.sign * turn).astype(np.int8)
+    code = low * (int(high.max(initial=0)) + 1) + high
+    for column in covariates.T:
+        values, own = np.unique(column, return_inverse=True)
+        _, code = np.unique(code, return_inverse=True)  # small again, or products would grow out of an integer
+        code = code * len(values) + own
+    _, at, kind = np.unique(code, return_index=True, return_inverse=True)
+    outcomes = np.bincount(3 * kind + 1 - sign, weights=weight, minlength=3 * len(at)).astype(np.float64)
+    return Kinds(
+        first=low[at],
+        second=high[at],
+        covariates=covariates[at],
+        outcomes=outcomes.reshape(len(at), 3),
+        kind=kind,
+        sign=sign,
+    )

@@ -1,0 +1,126 @@
+"""People's strengths of systems from few verdicts, corrected with what a metric says of all battles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from custodes.stats import ABSENT
+from custodes.stats.arrays import Floats, Signs, chunks
+from custodes.stats.strength.battles import Battles
+from custodes.stats.strength.labelling import p_random
+from custodes.stats.strength.sandwich import normal_draws, of_penalty
+from custodes.stats.strength.strengths import Strengths, Ties, fitted
+
+_FOLDS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corrected:
+    """`strengths` people would give on all battles, `by_people` those of the battles that they judged, drawn together.
+    `power` how much the metric is used (0 to 1), `saving` the share of people's verdicts that it saves: 1 - mean
+    variance of `strengths` over that of `by_people`. `p_random`: that the battles which people judged are a random
+    part; NaN where it cannot be tested or probabilities are known."""
+
+    strengths: Strengths
+    by_people: Strengths
+    power: float
+    saving: float
+    p_random: float
+
+
+def corrected(
+    battles: Battles,
+    human_sign: Signs,
+    *,
+    n_systems: int,
+    ties: Ties,
+    probability: Floats | None,
+    resamples: int,
+    rng: np.random.Generator,
+) -> Corrected:
+    """Estimate the coefficients that people would give on all battles: `battles` as the metric says, human_sign (n,).
+
+    People's coefficients are moved by the metric's residuals: lambda times what these are on all battles less what
+    they are, weighted, on those that people judged. Residuals are those of the metric's own fit, so that its bias for a
+    place or a system costs nothing. Whatever the metric says the target stays people's, as long as the battles that
+    people judged are a random part, or `probability` (n,) says with what probability each was chosen. lambda makes the
+    mean variance of the strengths least; a cluster has one from the other folds of clusters, shrunk by its own error.
+    Systems that people's verdicts do not join are of other components, and battles between these are left out.
+
+    Source: Angelopoulos et al. 2023, "Prediction-powered inference"; Angelopoulos, Duchi and Zrnic 2023, "PPI++" (power
+    tuning); Zrnic and Candes 2024 (cross-fitting). Residuals at the metric's own fit and the shrinkage are ours.
+    """
+    from scipy.sparse import csr_array, diags_array, hstack
+
+    weight, labelled = battles.weight, np.asarray((human_sign != ABSENT) & (battles.weight > 0))
+    share = weight[labelled].sum() / weight.sum() if labelled.any() else np.nan
+    chosen = np.full(len(weight), share) if probability is None else probability
+    odds = np.where(labelled, 1 / np.where(labelled, chosen, 1.0), 0.0)
+    judged = replace(
+        battles, sign=np.where(labelled, human_sign, ABSENT).astype(np.int8), weight=np.asarray(weight * odds)
+    )
+    people = fitted(judged, n_systems=n_systems, ties=ties)
+    joined = people.component[battles.first] == people.component[battles.second]
+    metric = fitted(replace(battles, weight=weight * joined), n_systems=n_systems, ties=ties)
+    heard = (battles.sign != ABSENT) & (weight > 0) & joined
+    # what the metric's residuals are on all battles, less those of the judged ones, on the scale of people's scores
+    scale = weight[heard].mean() / judged.weight[labelled].mean()
+    residual = metric.residual(metric.fit.coefficients) * scale
+    fit, has_ties = people.fit, people.fit.has_ties
+
+    def of_metric(times: Floats) -> Any:
+        return metric.scores(residual * times[heard, np.newaxis], has_ties=has_ties)
+
+    control = of_metric(1 - odds)
+    alone = people.corrected(people.scores(people.residual(fit.coefficients), has_ties=has_ties))
+    power = _tuned(alone, control, fit.inverse[:n_systems], rng)
+    used = diags_array(power)
+    moved = fit.coefficients + fit.inverse @ (used @ control).sum(axis=0)
+    # people's residuals where the estimate has moved to; leverage is that of the battles that they judged
+    own = people.scores(people.residual(moved), has_ties=has_ties) + used @ of_metric(labelled * (1 - odds))
+    both = csr_array(hstack([people.corrected(csr_array(own)) + used @ of_metric(1.0 - labelled), alone]))
+    inverse = np.kron(np.eye(2), fit.inverse)
+    middle = (both.T @ both).toarray() + np.kron(np.ones((2, 2)), of_penalty(fit))
+    covariance = inverse @ middle @ inverse
+    width = len(fit.coefficients)
+    estimate = np.concatenate([moved, fit.coefficients])
+    draws = np.concatenate([estimate[np.newaxis], estimate + normal_draws(covariance, resamples, rng)])
+    variance = covariance.diagonal()
+    reached = control.power(2).sum(axis=1) > 0
+    return Corrected(
+        strengths=people.strengths(draws[:, :width]),
+        by_people=people.strengths(draws[:, width:]),
+        power=float(power[reached].mean()) if reached.any() else 0.0,
+        saving=1 - float(variance[:n_systems].sum() / variance[width : width + n_systems].sum()),
+        p_random=p_random(metric, labelled[heard]) if probability is None else np.nan,
+    )
+
+
+def _tuned(scores: Any, control: Any, inverse: Floats, rng: np.random.Generator) -> Floats:
+    """How much of the control each unit takes: scores and control (units, p), sparse, inverse (systems, p) -> (units,).
+
+    The share that makes the variance of the strengths least, from the other folds of units; times 1 - 1 / t^2 with t
+    the share over its error, or 0, so that a metric that tells nothing is not used. Between 0 and 1.
+    """
+    n_units = scores.shape[0]
+    products = inverse.T @ inverse
+    cross, own = np.zeros(
+        (2, n_units)
+    )  # summed over systems: moves of people times those of the control, and its squares
+    for some in chunks(n_units, len(products)):
+        turned = control[some] @ products
+        cross[some] = -scores[some].multiply(turned).sum(axis=1)
+        own[some] = control[some].multiply(turned).sum(axis=1)
+    fold = rng.permutation(n_units) % _FOLDS
+    power = np.zeros(n_units)
+    for k in range(_FOLDS):
+        others = fold != k
+        total = own[others].sum()
+        if total > 0:
+            share = cross[others].sum() / total
+            error = ((cross - share * own)[others] ** 2).sum() / total**2
+            power[~others] = np.clip(share - error / share, 0.0, 1.0) if share > 0 else 0.0
+    return power

@@ -1,0 +1,182 @@
+"""Davidson's model of battles with ties, fitted: strengths, effects of covariates, the tendency to tie.
+
+eta = strength of the first - strength of the second + covariates x effects; the first wins with a probability
+proportional to exp(eta / 2), the second to exp(-eta / 2), and they tie in proportion to nu. Without ties, or with ties
+as half a win to each side, nu is 0 and it is the model of Bradley and Terry, a logistic regression. Coefficients are
+in one vector (p,): systems, effects, and log nu where there is a nu. Strengths sum to 0 within a component.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from custodes.errors import InputError
+from custodes.stats.arrays import Floats, Ints
+from custodes.stats.strength.battles import Kinds
+
+_STEPS = 100
+_SMALL = 1e-10  # a step of Newton below this changes nothing
+_DIVERGED = 25.0  # |eta| of a kind that moves on and on: one side always wins
+_SINGULAR = 1e-11  # least eigenvalue of the scaled information over the largest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """`coefficients` (p,); `inverse` (p, p) of the information of all battles; `design` (kinds, p), sparse, without
+    log nu; `variance` (kinds, 3) of half a sign, of a tie, and their covariance, one battle; `pseudo` (kinds,) how
+    many battles, half of them won and half lost, a penalty has added; `has_ties`: log nu is the last coefficient."""
+
+    coefficients: Floats
+    inverse: Floats
+    design: Any
+    variance: Floats
+    pseudo: Floats
+    has_ties: bool
+
+    def residual(self, coefficients: Floats) -> Floats:
+        """What a win, a tie, a loss of each kind is above expectation, in half signs and in ties: (kinds, 3, 2)."""
+        eta = self.design @ coefficients[: self.design.shape[1]]
+        mean, tie, _ = _moments(eta, _log_nu(coefficients, self.has_ties))
+        half, tied = np.array([0.5, 0.0, -0.5]), np.array([0.0, 1.0, 0.0])
+        return np.stack([half - mean[:, np.newaxis], tied - tie[:, np.newaxis]], axis=2)
+
+
+def fit(made: Kinds, *, component: Ints, ties_are_half: bool, penalised: bool) -> Fit | None:
+    """Maximum likelihood by Newton's method; None where there is no maximum, which a penalty mends.
+
+    The penalty adds to each kind as many battles as the kind has leverage, half of them won and half lost: Firth's
+    1993 where nothing ties, which keeps coefficients finite (Heinze and Schemper 2002; Kosmidis and Firth 2021).
+    Raises InputError where covariates tell nothing that strengths do not.
+    """
+    from scipy.sparse import csr_array, hstack
+
+    n_kinds, n_systems = len(made.first), len(component)
+    rows, ones = np.arange(n_kinds), np.ones(n_kinds)
+    pairs = csr_array(
+        (np.concatenate([ones, -ones]), (np.tile(rows, 2), np.concatenate([made.first, made.second]))),
+        shape=(n_kinds, n_systems),
+    )
+    design = csr_array(hstack([pairs, csr_array(made.covariates)]))
+    ties = made.outcomes[:, 1]
+    has_ties = not ties_are_half and bool(ties.sum() > 0)
+    n, total = made.outcomes.sum(axis=1), (made.outcomes[:, 0] - made.outcomes[:, 2]) / 2
+    width = design.shape[1] + has_ties
+    level = np.zeros((width, width))  # strengths of a component could all move by as much: a projection
+    same = component[:, np.newaxis] == component
+    level[:n_systems, :n_systems] = same / same.sum(axis=1)
+
+    coefficients, pseudo = np.zeros(width), np.zeros(n_kinds)
+    if has_ties:
+        decided = n.sum() - ties.sum()
+        coefficients[-1] = np.log(2 * ties.sum() / max(decided, 1.0))
+
+    def likelihood(at: Floats) -> float:
+        eta = design @ at[: design.shape[1]]
+        log_nu = _log_nu(at, has_ties)
+        value = (total * eta).sum() - ((n + pseudo) * _log_sum(eta, log_nu)).sum()
+        return float(value + (ties.sum() * log_nu if has_ties else 0.0))
+
+    for _ in range(_STEPS):
+        if penalised:
+            _, _, variance = _moments(design @ coefficients[: design.shape[1]], _log_nu(coefficients, has_ties))
+            own = inverted(information_of(design, n, variance, has_ties=has_ties), level)
+            pseudo = pseudo if own is None else n * leverage(made, variance, own, has_ties=has_ties)
+        eta = design @ coefficients[: design.shape[1]]
+        mean, tie, variance = _moments(eta, _log_nu(coefficients, has_ties))
+        if not penalised and np.abs(eta).max(initial=0) > _DIVERGED:
+            return None
+        inverse = inverted(information_of(design, n + pseudo, variance, has_ties=has_ties), level)
+        if inverse is None:
+            if penalised:
+                raise InputError("covariates cannot be told from the strengths: leave out one that does not vary")
+            return None
+        gradient = np.zeros(width)
+        gradient[: design.shape[1]] = design.T @ (total - (n + pseudo) * mean)
+        if has_ties:
+            gradient[-1] = ties.sum() - ((n + pseudo) * tie).sum()
+        step = inverse @ gradient
+        if np.abs(step).max(initial=0) < _SMALL:
+            break
+        before, scale = likelihood(coefficients), 1.0
+        while scale > _SMALL and likelihood(coefficients + scale * step) < before - 1e-9 * abs(before):
+            scale /= 2
+        coefficients = coefficients + scale * step
+    else:
+        if not penalised:
+            return None
+    assert inverse is not None  # no step without it
+    return Fit(
+        coefficients=coefficients,
+        inverse=inverse,
+        design=design,
+        variance=variance,
+        pseudo=pseudo,
+        has_ties=has_ties,
+    )
+
+
+def leverage(made: Kinds, variance: Floats, inverse: Floats, *, has_ties: bool) -> Floats:
+    """How much of the information that a fit needs one battle of each kind brings: (kinds,), p in all.
+
+    The trace of its information (of half a sign and of a tie) times the inverse of everybody's.
+    """
+    k = made.covariates.shape[1]
+    n_systems = len(inverse) - k - has_ties
+    first, second, own = made.first, made.second, inverse[n_systems : n_systems + k, n_systems : n_systems + k]
+    spread = inverse[first, first] + inverse[second, second] - 2 * inverse[first, second]
+    across = inverse[:, n_systems : n_systems + k]
+    spread = spread + 2 * ((across[first] - across[second]) * made.covariates).sum(axis=1)
+    spread = spread + ((made.covariates @ own) * made.covariates).sum(axis=1)
+    total = variance[:, 0] * spread
+    if has_ties:
+        of_tie = inverse[first, -1] - inverse[second, -1] + made.covariates @ inverse[n_systems : n_systems + k, -1]
+        total = total + 2 * variance[:, 2] * of_tie + variance[:, 1] * inverse[-1, -1]
+    return np.asarray(np.clip(total, 0.0, None))
+
+
+def information_of(design: Any, weight: Floats, variance: Floats, *, has_ties: bool) -> Floats:
+    """The information (p, p) of so many battles of each kind: design (kinds, p), weight (kinds,), variance (kinds, 3)
+    of half a sign, of a tie, and their covariance."""
+    from scipy.sparse import diags_array
+
+    width = design.shape[1]
+    full = np.zeros((width + has_ties, width + has_ties))
+    full[:width, :width] = (design.T @ diags_array(weight * variance[:, 0]) @ design).toarray()
+    if has_ties:
+        full[:width, -1] = full[-1, :width] = design.T @ (weight * variance[:, 2])
+        full[-1, -1] = weight @ variance[:, 1]
+    return full
+
+
+def _moments(eta: Floats, log_nu: float) -> tuple[Floats, Floats, Floats]:
+    """The mean of half a sign, the chance of a tie, and (..., 3) the variances of both and their covariance."""
+    total = _log_sum(eta, log_nu)
+    win, tie, loss = np.exp(eta / 2 - total), np.exp(log_nu - total), np.exp(-eta / 2 - total)
+    mean = (win - loss) / 2
+    # 1/4 (win + loss) - mean^2, without the loss of digits where one side nearly always wins
+    half = win * loss + tie * (win + loss) / 4
+    return mean, tie, np.stack([half, tie * (win + loss), -mean * tie], axis=-1)
+
+
+def _log_sum(eta: Floats, log_nu: float) -> Floats:
+    return np.asarray(np.logaddexp(np.logaddexp(eta / 2, -eta / 2), log_nu))
+
+
+def _log_nu(coefficients: Floats, has_ties: bool) -> float:
+    return float(coefficients[-1]) if has_ties else -np.inf
+
+
+def inverted(information: Floats, level: Floats) -> Floats | None:
+    """The inverse within what can move; None where that is singular. `level`: the projection on what cannot."""
+    size = float(information.diagonal().sum()) / len(information)
+    full = information + size * level
+    scale = np.sqrt(full.diagonal())
+    if not (scale > 0).all():
+        return None
+    values, vectors = np.linalg.eigh(full / np.outer(scale, scale))
+    if values[0] <= _SINGULAR * values[-1]:
+        return None
+    return np.asarray((vectors / values) @ vectors.T / np.outer(scale, scale) - level / size)

@@ -1,0 +1,76 @@
+"""Are the battles that people judged a random part of all?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.strength.strengths import Fitted
+
+_LEAST = 5.0  # judged battles that are expected of a system, or it is not asked
+_SAME = 1e-9
+
+
+def p_random(metric: Fitted, judged: Bools) -> float:
+    """Test that being judged goes neither with the systems nor with the metric's verdict: judged (n,) of its battles.
+
+    Three questions: is a judged battle a closer one by the metric, more often a tie, or more often one that the weaker
+    system won (and won by covariates, such as the first place), are its systems the same as elsewhere, and does the
+    metric say the same of each system? Each by the sums over clusters of (judged - share) x what is asked, in the
+    quadratic form with their covariance (Hotelling's T where clusters hold several battles, else of a random choice of
+    battles, which is known); p is three times the smallest. NaN where nobody or everybody was judged.
+    """
+    from scipy.sparse import csr_array, diags_array
+
+    n, unit = len(judged), metric.battles.unit
+    share = judged.mean() if n else np.nan
+    if not 0 < share < 1:
+        return np.nan
+    fit, n_systems = metric.fit, len(metric.component)
+    design = fit.design[metric.made.kind]
+    eta = design @ fit.coefficients[: design.shape[1]]
+    side = np.where(eta < 0, -1.0, 1.0)
+    half, tie = metric.residual(fit.coefficients).T
+    scalar = np.stack([np.abs(eta), half * side, tie, *(half * column for column in design[:, n_systems:].toarray().T)])
+    own = design[:, :n_systems]
+    enough = np.asarray(abs(own).sum(axis=0)) * share >= _LEAST
+    asked = [csr_array(scalar.T), abs(own)[:, enough], diags_array(half) @ own[:, enough]]
+    p_values = [_unrelated(csr_array(features), judged - share, unit) for features in asked]
+    told = [p for p in p_values if np.isfinite(p)]
+    return min(1.0, len(told) * min(told)) if told else np.nan
+
+
+def _unrelated(features: Any, surplus: Floats, unit: Ints) -> float:
+    """That features (n, d), sparse, have no covariance with a surplus (n,) that sums to 0."""
+    from scipy.sparse import csr_array
+    from scipy.special import chdtrc, fdtrc
+
+    n = len(surplus)
+    mean = np.asarray(features.sum(axis=0)) / n
+    total = features.T @ surplus
+    _, unit = np.unique(unit, return_inverse=True)
+    n_units = int(unit.max()) + 1
+    effective = float(n)
+    if n_units == n:
+        spread = surplus @ surplus / (n - 1) * ((features.T @ features).toarray() - n * np.outer(mean, mean))
+    else:
+        member = csr_array((surplus, (unit, np.arange(n))), shape=(n_units, n))
+        sums, rest = member @ features, np.bincount(unit, weights=surplus)
+        across = np.outer(sums.T @ rest, mean)
+        spread = (sums.T @ sums).toarray() - across - across.T + rest @ rest * np.outer(mean, mean)
+        effective = float((rest**2).sum() ** 2 / (rest**4).sum()) if rest.any() else 0.0
+    scale = np.sqrt(spread.diagonal().clip(0.0))
+    kept = scale > _SAME * max(1.0, float(scale.max(initial=0.0)))
+    if not kept.any():
+        return np.nan
+    values, vectors = np.linalg.eigh(spread[np.ix_(kept, kept)] / np.outer(scale[kept], scale[kept]))
+    own = values > _SAME
+    rank = int(own.sum())
+    square = float((((total[kept] / scale[kept]) @ vectors[:, own]) ** 2 / values[own]).sum())
+    if n_units == n:
+        return float(chdtrc(rank, square))
+    if effective <= rank + 1:
+        return np.nan
+    return float(fdtrc(rank, effective - rank, square * (effective - rank) / (rank * (effective - 1))))

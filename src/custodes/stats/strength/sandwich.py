@@ -1,0 +1,95 @@
+"""What each cluster says of coefficients, and the covariance and the draws that follow.
+
+A score (p,) of a cluster is the sum of what its battles are above expectation; times the inverse of the information it
+is how far the cluster moves the coefficients. Scores are kept as one sparse matrix (units, p), since a cluster names
+few systems.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from custodes.stats.arrays import Floats, Ints
+from custodes.stats.strength.battles import Kinds
+from custodes.stats.strength.davidson import Fit, information_of, leverage
+
+_LIGHT = 0.1  # leverage of a cluster up to which one number corrects its score
+_MOST = 0.95  # leverage in one direction; what one cluster alone tells would have an infinite error
+
+
+def unit_scores(design: Any, residual: Floats, *, unit: Ints, n_units: int, has_ties: bool) -> Any:
+    """Add up by cluster: design (n, p) of each battle, residual (n, 2) in half signs and in ties, unit (n,) -> sparse
+    (n_units, p)."""
+    from scipy.sparse import csr_array, diags_array, hstack
+
+    n = len(unit)
+    member = csr_array((np.ones(n), (unit, np.arange(n))), shape=(n_units, n))
+    half = member @ (diags_array(residual[:, 0]) @ design)
+    return csr_array(hstack([half, csr_array(member @ residual[:, 1:])]) if has_ties else half)
+
+
+def leverage_corrected(scores: Any, made: Fit, own: Kinds, *, weight: Floats, unit: Ints) -> Any:
+    """Scores without the shrinkage of having been fitted: (I - H A)^-1/2 times each, H the cluster's own information.
+
+    So the covariance is unbiased if the model holds (CR2; a jackknife, CR3, makes intervals of 20 systems with 200
+    battles hold the truth in .98). Where leverage is small in all, one number does; in a direction that only one
+    cluster tells, leverage counts as .95.
+
+    Source: Bell and McCaffrey 2002.
+    """
+    from scipy.sparse import csr_array, diags_array, vstack
+
+    n_units, kind = scores.shape[0], own.kind
+    each = leverage(own, made.variance, made.inverse, has_ties=made.has_ties)
+    total = np.bincount(unit, weights=weight * each[kind], minlength=n_units)
+    light = (total <= _LIGHT) | (np.bincount(unit, minlength=n_units) == 1)
+    factor = np.where(light, 1 / np.sqrt(1 - np.minimum(total, _MOST)), 1.0)
+    corrected = csr_array(diags_array(factor) @ scores)
+    if light.all():
+        return corrected
+    values, vectors = np.linalg.eigh(made.inverse)
+    root = vectors * np.sqrt(values.clip(0.0))
+    order = np.argsort(unit, kind="stable")
+    start = np.searchsorted(unit[order], np.arange(n_units + 1))
+    heavy, more = np.flatnonzero(~light), []
+    for u in heavy:
+        battles = order[start[u] : start[u + 1]]
+        some, at = np.unique(kind[battles], return_inverse=True)
+        often = np.bincount(at, weights=weight[battles]).astype(np.float64)
+        information = information_of(made.design[some], often, made.variance[some], has_ties=made.has_ties)
+        share, axes = np.linalg.eigh(root.T @ information @ root)
+        share = share.clip(1e-9, _MOST)
+        move = root @ (axes * ((1 / np.sqrt(1 - share) - 1) / share) @ (axes.T @ (root.T @ scores[[u]].toarray()[0])))
+        more.append(csr_array((information @ move)[np.newaxis]))
+    place = csr_array((np.ones(len(heavy)), (heavy, np.arange(len(heavy)))), shape=(n_units, len(heavy)))
+    return csr_array(corrected + place @ vstack(more))
+
+
+def covariance(scores: Any, made: Fit) -> Floats:
+    """Of the coefficients (p, p): the squares of scores (units, p), added up, and of the battles of the penalty."""
+    middle = (scores.T @ scores).toarray() + of_penalty(made)
+    return np.asarray(made.inverse @ middle @ made.inverse)
+
+
+def of_penalty(made: Fit) -> Floats:
+    """Second moments of the scores of battles that the penalty added, half of them won and half lost."""
+    residual = made.residual(made.coefficients)
+    win, loss = residual[:, 0], residual[:, 2]
+    second = (win[:, :, np.newaxis] * win[:, np.newaxis] + loss[:, :, np.newaxis] * loss[:, np.newaxis]) / 2
+    moments = np.stack([second[:, 0, 0], second[:, 1, 1], second[:, 0, 1]], axis=1)
+    return information_of(made.design, made.pseudo, moments, has_ties=made.has_ties)
+
+
+def normal_draws(covariance: Floats, n: int, rng: np.random.Generator) -> Floats:
+    """Normal draws (n, p) around 0 whose own covariance is the one given, exactly where n > p.
+
+    So an interval does not hang on how many are drawn.
+    """
+    values, vectors = np.linalg.eigh(covariance)
+    p = len(values)
+    drawn = rng.standard_normal((n, p))
+    if n > p:
+        drawn = np.linalg.qr(drawn - drawn.mean(axis=0))[0] * np.sqrt(n - 1)
+    return np.asarray(drawn * np.sqrt(values.clip(0.0)) @ vectors.T)

@@ -1,0 +1,163 @@
+"""Strengths of systems with draws of what other battles of the same kind would have given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from custodes.errors import InputError
+from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.resampling.resample import student_quantile
+from custodes.stats.strength.battles import Battles, Kinds, kinds
+from custodes.stats.strength.davidson import Fit, fit
+from custodes.stats.strength.sandwich import covariance, leverage_corrected, normal_draws, unit_scores
+
+Ties = Literal["davidson", "half"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strengths:
+    """Log odds `draws` (1 + B, systems), the estimate first, summing to 0 within each component; NaN of a system that
+    met nobody. `effects` (1 + B, k) of the covariates, in log odds a unit; `ties` (1 + B,) Davidson's nu, 0 where
+    nothing tied, NaN where ties are half wins. `component` (systems,): strengths of different ones cannot be compared.
+    `bounded` (systems,): False where it, or a group it belongs to, won or lost everything against the rest of the
+    component (its largest circle), so that only a penalty keeps it finite. `n_units` clusters."""
+
+    draws: Floats
+    effects: Floats
+    ties: Floats
+    component: Ints
+    bounded: Bools
+    n_units: int
+
+
+def strengths(battles: Battles, *, n_systems: int, ties: Ties, resamples: int, rng: np.random.Generator) -> Strengths:
+    """Fit Davidson's model (`ties="half"`: Bradley-Terry with ties as half wins) and draw its sampling error.
+
+    A bootstrap of scores: what each cluster adds to the fit, corrected for its leverage, is drawn again with a normal
+    multiplier, which gives normal draws with the covariance by clusters. Nothing is refitted: refits of few battles are
+    separated (somebody wins everything) and have no finite draws. For intervals use `interval`, for ranks `ranks`.
+    Raises InputError where covariates cannot be told from strengths.
+
+    >>> made = strengths(
+    ...     Battles(
+    ...         first=np.zeros(100, dtype=int), second=np.ones(100, dtype=int),
+    ...         unit=np.arange(100), weight=np.ones(100),
+    ...         sign=np.repeat([1, -1], [75, 25]).astype(np.int8), covariates=np.empty((100, 0)),
+    ...     ),
+    ...     n_systems=2, ties="davidson", resamples=1000, rng=np.random.default_rng(0),
+    ... )
+    >>> made.draws[0].round(4).tolist()  # half of log 3 and of log 1/3
+    [0.5493, -0.5493]
+
+    Source: Davidson 1970; Liang and Zeger 1986 for the covariance by clusters; Kline and Santos 2012 for the bootstrap
+    of scores.
+    """
+    made = fitted(battles, n_systems=n_systems, ties=ties)
+    estimate = made.fit.coefficients
+    scores = made.corrected(made.scores(made.residual(estimate), has_ties=made.fit.has_ties))
+    drawn = normal_draws(covariance(scores, made.fit), resamples, rng)
+    return made.strengths(np.concatenate([estimate[np.newaxis], estimate + drawn]))
+
+
+def interval(draws: Floats, *, confidence: float, n_units: int) -> tuple[Floats, Floats]:
+    """Estimate ± t x standard deviation of the draws: (1 + B, ...) -> (low, high), each (...).
+
+    For strengths and effects; of the logarithm for `ties`. t has `n_units` - 1 degrees. NaN where the estimate is, with
+    fewer than two draws and with one cluster.
+
+    >>> low, high = interval(np.array([0.0, -1.0, 1.0]), confidence=0.95, n_units=1000)
+    >>> round(high.item(), 3)
+    2.775
+    """
+    if len(draws) < 3 or n_units < 2:
+        return np.full(draws.shape[1:], np.nan), np.full(draws.shape[1:], np.nan)
+    reach = student_quantile(confidence, n_units) * draws[1:].std(axis=0, ddof=1)
+    return draws[0] - reach, draws[0] + reach
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fitted:
+    """A fit of the battles that say something: `battles`, their weights 1 on average, `made` their kinds, `component`
+    and `bounded` (systems,) as in `Strengths`, `n_units` those of all battles."""
+
+    fit: Fit
+    battles: Battles
+    made: Kinds
+    component: Ints
+    bounded: Bools
+    ties: Ties
+    n_units: int
+
+    def residual(self, coefficients: Floats) -> Floats:
+        """What each battle is above expectation at any coefficients, weighted: (n, 2), in half signs and in ties."""
+        own = self.fit.residual(coefficients)[self.made.kind, 1 - self.made.sign]
+        return np.asarray(own * self.battles.weight[:, np.newaxis])
+
+    def scores(self, residual: Floats, *, has_ties: bool) -> Any:
+        """Residuals (n, 2) added up by cluster: sparse (units, p)."""
+        design = self.fit.design[self.made.kind]
+        return unit_scores(design, residual, unit=self.battles.unit, n_units=self.n_units, has_ties=has_ties)
+
+    def corrected(self, scores: Any) -> Any:
+        """Scores (units, p) of these battles, corrected for the leverage that each cluster has in this fit."""
+        return leverage_corrected(scores, self.fit, self.made, weight=self.battles.weight, unit=self.battles.unit)
+
+    def strengths(self, draws: Floats) -> Strengths:
+        """From draws of coefficients (1 + B, p), the estimate first."""
+        n, k = len(self.component), self.battles.covariates.shape[1]
+        alone = np.bincount(self.component)[self.component] == 1
+        nu = np.exp(draws[:, -1]) if self.fit.has_ties else np.zeros(len(draws))
+        return Strengths(
+            draws=np.where(alone, np.nan, draws[:, :n]),
+            effects=draws[:, n : n + k],
+            ties=nu if self.ties == "davidson" else np.full(len(draws), np.nan),
+            component=self.component,
+            bounded=self.bounded,
+            n_units=len(np.unique(self.battles.unit)),
+        )
+
+
+def fitted(battles: Battles, *, n_systems: int, ties: Ties) -> Fitted:
+    """Fit, with a penalty only where the likelihood has no maximum.
+
+    It has none if a component is not one circle, if covariates tell every winner, or if all battles are ties. Raises
+    InputError as `strengths`.
+    """
+    own = battles.where(battles.counted)
+    if not len(own.weight):
+        raise InputError("no battle with a verdict and a weight above 0")
+    own = replace(own, weight=own.weight / own.weight.mean())
+    component = own.components(n_systems)
+    bounded = _bounded(component, own.circles(n_systems))
+    made, half = kinds(own, own.weight), ties == "half"
+    decided = bool((own.sign != 0).any())  # of ties alone nu would be infinite, and nothing would vary
+    found = None
+    if decided and bounded.all():
+        found = fit(made, component=component, ties_are_half=half, penalised=False)
+    if found is None:
+        bounded = bounded if not (decided and bounded.all()) else np.bincount(component)[component] == 1
+        found = fit(made, component=component, ties_are_half=half, penalised=True)
+        assert found is not None  # a penalty keeps it finite
+    return Fitted(
+        fit=found,
+        battles=own,
+        made=made,
+        component=component,
+        bounded=bounded,
+        ties=ties,
+        n_units=int(battles.unit.max()) + 1,
+    )
+
+
+def _bounded(component: Ints, circle: Ints) -> Bools:
+    """Systems of the one largest circle of their component; of none, where several are as large."""
+    bounded = np.ones(len(component), dtype=np.bool_)
+    for own in range(int(component.max()) + 1):
+        member = component == own
+        size = np.bincount(circle[member])
+        largest = np.flatnonzero(size == size.max())
+        bounded[member] = (circle[member] == largest[0]) & (len(largest) == 1)
+    return bounded

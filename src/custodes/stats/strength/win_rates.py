@@ -1,0 +1,193 @@
+"""Win rates without a model: of systems, and of pairs, with intervals; and what covariates say beyond the systems."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from custodes.stats.arrays import CHUNK, Floats, Ints
+from custodes.stats.ratios import ratio
+from custodes.stats.resampling.resample import SHARE, student_interval, student_quantile
+from custodes.stats.strength.battles import Battles
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Met:
+    """Pairs of systems that met: `first` < `second` (pairs,); `outcomes` (pairs, 3) how many battles the first won,
+    tied and lost; `rate` (pairs,) its share of the points, a tie half a point, weighted, with `low` and `high`."""
+
+    first: Ints
+    second: Ints
+    outcomes: Ints
+    rate: Floats
+    low: Floats
+    high: Floats
+
+
+def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.random.Generator) -> Floats:
+    """The mean over the opponents that a system met of its share of the points against each: (1 + B, systems).
+
+    A tie is half a point; battles weigh as they say. Clusters are resampled, and the data come first. Each opponent
+    counts the same, however often it was met. NaN for a system that met nobody.
+
+    >>> made = Battles(
+    ...     first=np.array([0, 0, 0]), second=np.array([1, 1, 2]), sign=np.array([1, 0, 1], dtype=np.int8),
+    ...     unit=np.arange(3), weight=np.ones(3), covariates=np.empty((3, 0)),
+    ... )
+    >>> system_rates(made, n_systems=4, resamples=0, rng=np.random.default_rng(0))[0].round(3).tolist()
+    [0.875, 0.25, 0.0, nan]
+    """
+    from scipy.sparse import csr_array
+
+    first, second, sign, unit, weight = battles.first, battles.second, battles.sign, battles.unit, battles.weight
+    pair, at = _pairs(first, second, n_systems)
+    low, high = np.minimum(first, second)[at], np.maximum(first, second)[at]
+    points = np.where(first < second, 1 + sign, 1 - sign) / 2
+    n_units, n_pairs = int(unit.max(initial=-1)) + 1, len(at)
+    if n_units == len(sign) and (weight == weight[:1]).all():
+        # Clusters of one battle each that are alike are drawn together: the same bootstrap, at a fraction of the work.
+        _, kept, times = np.unique(pair * 3 + (2 * points).astype(np.int64), return_index=True, return_counts=True)
+        pair, points, weight, unit = pair[kept], points[kept], np.ones(len(kept)), np.arange(len(kept))
+    else:
+        times = np.ones(n_units, dtype=np.int64)
+    n_drawn = len(times)
+    shape = (n_drawn, n_pairs)
+    won = csr_array((weight * points, (unit, pair)), shape=shape).T.tocsr()
+    fought = csr_array((weight, (unit, pair)), shape=shape).T.tocsr()
+    rows = np.arange(n_pairs)
+    of_low = csr_array((np.ones(n_pairs), (low, rows)), shape=(n_systems, n_pairs))
+    of_high = csr_array((np.ones(n_pairs), (high, rows)), shape=(n_systems, n_pairs))
+    if n_units < 2:
+        resamples = 0
+    draws = np.empty((1 + resamples, n_systems))
+    step = max(1, 4 * CHUNK // max(n_drawn, n_pairs, 1))
+    for start in range(0, 1 + resamples, step):
+        size = min(start + step, 1 + resamples) - start
+        drawn = rng.multinomial(n_units, times / n_units, size=size).astype(np.float64).T
+        if start == 0:
+            drawn[:, 0] = times
+        points_won, number = np.asarray(won @ drawn), np.asarray(fought @ drawn)  # (pairs, size)
+        share, met = ratio(points_won, number), number > 0
+        mine, other = np.where(met, share, 0.0), np.where(met, 1 - share, 0.0)
+        total = np.asarray(of_low @ mine + of_high @ other)
+        draws[start : start + size] = ratio(total, np.asarray((of_low + of_high) @ met)).T
+    return draws
+
+
+def system_intervals(draws: Floats, battles: Battles, *, confidence: float) -> tuple[Floats, Floats]:
+    """The intervals of `system_rates` of these battles: (systems,) each.
+
+    Student's on the arcsine scale. Resamples cannot tell how often who won (or lost) everything would lose: there it is
+    the interval of as many independent battles as the system has clusters. NaN without resamples.
+    """
+    n_units = int(battles.unit.max(initial=-1)) + 1
+    low, high = student_interval(draws, confidence=confidence, n_units=n_units, bounds=SHARE)
+    rate = draws[0]
+    for system in np.flatnonzero(((rate == 0) | (rate == 1)) & np.isfinite(low)):
+        clusters = len(np.unique(battles.unit[(battles.first == system) | (battles.second == system)]))
+        ends = _adjusted(rate[system], 1 - rate[system], clusters, student_quantile(confidence, n_units))
+        low[system], high[system] = ends
+    return low, high
+
+
+def pair_rates(battles: Battles, *, n_systems: int, confidence: float) -> Met:
+    """The share of the points of every pair that met, with an interval that is not empty where one side always won.
+
+    One more win and one more loss are imagined, and battles count as many as clusters and weights leave of them. NaN
+    ends for a pair whose battles are all of one cluster, unless every battle is its own.
+
+    >>> made = pair_rates(
+    ...     Battles(
+    ...         first=np.zeros(10, dtype=int), second=np.ones(10, dtype=int), sign=np.ones(10, dtype=np.int8),
+    ...         unit=np.arange(10), weight=np.ones(10), covariates=np.empty((10, 0)),
+    ...     ),
+    ...     n_systems=2,
+    ...     confidence=0.95,
+    ... )
+    >>> made.outcomes.tolist(), made.rate.tolist(), made.low.round(2).tolist(), made.high.tolist()
+    ([[10, 0, 0]], [1.0], [0.76], [1.0])
+
+    Source: Bonett and Price 2012 (the adjusted Wald interval of a paired difference); design effects: Kish 1965.
+    """
+    from scipy.special import ndtri, stdtrit
+
+    first, second, sign, unit, weight = battles.first, battles.second, battles.sign, battles.unit, battles.weight
+    pair, at = _pairs(first, second, n_systems)
+    n = len(at)
+    turned = np.where(first < second, sign, -sign).astype(np.float64)
+
+    def summed(values: Floats) -> Floats:
+        return np.asarray(np.bincount(pair, weights=values, minlength=n), dtype=np.float64)
+
+    outcomes = np.bincount(pair * 3 + 1 - turned.astype(np.int64), minlength=3 * n).reshape(n, 3)
+    total = summed(weight)
+    win, loss = ratio(summed(weight * (turned > 0)), total), ratio(summed(weight * (turned < 0)), total)
+    margin = win - loss
+    most = ratio(total**2, summed(weight**2))
+    # By clusters: the squared sum of what each adds, and what it weighs.
+    _, start, own = np.unique(pair * (int(unit.max(initial=-1)) + 1) + unit, return_index=True, return_inverse=True)
+    clustered, effective, clusters = len(start) < len(sign), most, outcomes.sum(axis=1)
+    if clustered:
+        of = pair[start]
+        moved = np.bincount(own, weights=weight * (turned - margin[pair]))
+        weighed = np.bincount(own, weights=weight)
+        clusters = np.bincount(of, minlength=n)
+        by_cluster = np.bincount(of, weights=moved**2, minlength=n) * ratio(clusters, clusters - 1)
+        alike = ratio(total**2, np.bincount(of, weights=weighed**2, minlength=n))
+        spread = ratio(summed(weight * (turned - margin[pair]) ** 2), total)
+        # Where nothing varies, nothing tells whether a cluster says one thing or many.
+        effective = np.where(spread > 0, np.fmin(ratio(spread * total**2, by_cluster), most), alike)
+    tail = (1 + confidence) / 2
+    reach = stdtrit(np.maximum(clusters - 1, 1), tail) if clustered else np.full(n, ndtri(tail))
+    low, high = _adjusted(win, loss, effective, np.where(clustered & (clusters < 2), np.nan, reach))
+    return Met(
+        first=np.minimum(first, second)[at],
+        second=np.maximum(first, second)[at],
+        outcomes=outcomes,
+        rate=(1 + margin) / 2,
+        low=low,
+        high=high,
+    )
+
+
+def beyond_systems(values: Floats, first: Ints, second: Ints, *, n_systems: int) -> Floats:
+    """Which share of the squares of covariates (n, k) is not a difference of two numbers, one a system: (k,).
+
+    0 for a covariate that does not vary, or only with the systems, so that nobody can tell it from their strengths.
+
+    >>> values = np.array([[1.0, 2.0], [1.0, 0.0]])
+    >>> beyond_systems(values, np.array([0, 0]), np.array([1, 1]), n_systems=2).round(3).tolist()
+    [0.0, 0.5]
+    """
+    number = np.bincount(first * n_systems + second, minlength=n_systems**2).reshape(n_systems, n_systems)
+    number = number + number.T
+    laplacian = np.diag(number.sum(axis=0)) - number
+    pull = np.zeros((values.shape[1], n_systems))
+    for k, column in enumerate(values.T):
+        for sign, side in ((1, first), (-1, second)):
+            pull[k] += sign * np.bincount(side, weights=column, minlength=n_systems)
+    squares = (values**2).sum(axis=0)
+    left = squares - (pull * (pull @ np.linalg.pinv(laplacian))).sum(axis=1)
+    share = np.nan_to_num(ratio(left, squares))
+    return np.where(share > _ROUNDING, share, 0.0)
+
+
+def _pairs(first: Ints, second: Ints, n_systems: int) -> tuple[Ints, Ints]:
+    """(n,) the number of the pair of each battle among those that met, and a battle of each pair."""
+    code = np.minimum(first, second).astype(np.int64) * n_systems + np.maximum(first, second)
+    _, at, pair = np.unique(code, return_index=True, return_inverse=True)
+    return pair, at
+
+
+def _adjusted(win: Floats, loss: Floats, n: Any, reach: Any) -> tuple[Floats, Floats]:
+    """The ends of a share of points by shares of wins and losses among `n` battles; it holds the share itself."""
+    wins, losses = ratio(win * n + 1, n + 2), ratio(loss * n + 1, n + 2)
+    middle = wins - losses
+    error = np.sqrt(ratio(wins + losses - middle**2, n + 2))
+    rate = (1 + win - loss) / 2
+    low, high = (1 + middle - reach * error) / 2, (1 + middle + reach * error) / 2
+    return np.minimum(low, rate).clip(0, 1), np.maximum(high, rate).clip(0, 1)
