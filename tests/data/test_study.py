@@ -220,11 +220,9 @@ def test_the_fingerprint_depends_on_every_part() -> None:
 
 
 def test_verdicts_that_nobody_could_read_are_selected_and_joined_along() -> None:
-    rows = pl.DataFrame(
-        {"item": ["1", "1"], "model_a": ["A", "A"], "model_b": ["B", "C"], "rater": "j", "kind": "metric"}
-    )
-    judged = read(rows.with_columns(winner=pl.Series(["garbage", "model_a"])), invalid="drop")
-    other = read(rows.with_columns(winner=pl.Series(["garbage", ""]), rater=pl.lit("k")), invalid="drop")
+    rows = pl.DataFrame({"item": "1", "model_a": "A", "model_b": ["B", "C", "D"], "rater": "j", "kind": "metric"})
+    judged = read(rows.with_columns(winner=pl.Series(["garbage", "model_a", "tie"])), invalid="drop")
+    other = read(rows.with_columns(winner=pl.Series(["garbage", "", "tie"]), rater=pl.lit("k")), invalid="drop")
     both = join([judged, other])
     assert both.preferences.missing.select("rater", "system_b", "why").rows() == [
         ("j", "B", "unreadable"),
