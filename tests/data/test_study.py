@@ -229,8 +229,8 @@ def test_verdicts_that_nobody_could_read_are_selected_and_joined_along() -> None
         ("k", "B", "unreadable"),
         ("k", "C", "empty"),
     ]
-    chosen = both.select(metrics="k", systems="A,B", one_side=True)
-    assert chosen.preferences.missing.select("rater", "why").rows() == [("k", "unreadable")]
+    chosen = both.select(metrics="k", systems="A,C", one_side=True)
+    assert chosen.preferences.missing.select("rater", "why").rows() == [("k", "empty")]
 
 
 def test_an_own_system_that_is_no_system_is_refused_with_a_suggestion() -> None:
