@@ -55,7 +55,13 @@ def test_what_is_chosen_by_chance_gains_nothing_elsewhere() -> None:
     for seed in range(60):
         noise = np.random.default_rng(seed).choice(np.array([1, -1], dtype=np.int8), size=(5, 100))
         subset, single = chosen_elsewhere(noise, TRUTH[:100], fold=np.arange(100) % 5)
-        gains.append([subset.mean(), single.mean(), correct(majority(noise, best_subset(noise, TRUTH[:100])), TRUTH[:100]).mean()])
+        gains.append(
+            [
+                subset.mean(),
+                single.mean(),
+                correct(majority(noise, best_subset(noise, TRUTH[:100])), TRUTH[:100]).mean(),
+            ]
+        )
     subset, single, hindsight = np.mean(gains, axis=0)
     assert subset == pytest.approx(0.5, abs=0.02)
     assert single == pytest.approx(0.5, abs=0.02)

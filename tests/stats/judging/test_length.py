@@ -17,7 +17,9 @@ def verdicts(view: np.ndarray, ties: float = 0.0) -> np.ndarray:
     return (np.sign(view) * (np.abs(view) > ties)).astype(np.int8)
 
 
-def made(n: int = 800, *, people: int = 3, bias: float = 0.0, seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def made(
+    n: int = 800, *, people: int = 3, bias: float = 0.0, seed: int = 1
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     quality, length = rng.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], size=n).T
     panel = verdicts(quality + rng.normal(size=(people, n)), 0.3)

@@ -37,7 +37,7 @@ RATER = label("rater", "who judged: a judge, a metric or a person")
 class Consistency(Result):
     """What is wrong with each judge. See `consistency`."""
 
-    PICTURE = "order_margins"
+    PICTURE = "judge_faults"
 
     findings: pl.DataFrame = table(
         "One row a rater and a kind of fault that was tested.",
