@@ -52,6 +52,7 @@ EMPTY = {
     ("protocol", "naive"),
     ("ceiling", "history"),
     ("combine", "pruning"),
+    *(("consistency", name) for name in RESULTS["consistency"].declared() if name not in ("committee", "panels")),
     *((question, "left_out") for question in ("complementarity", "ceiling", "combine")),
 }
 """Tables that may have no row on the demo."""

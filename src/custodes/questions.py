@@ -11,6 +11,7 @@ from custodes.evaluate.check import Check as Check, check as check
 from custodes.evaluate.leaderboard.leaderboard import Leaderboard as Leaderboard, leaderboard as leaderboard
 from custodes.evaluate.agreement.agreement import Agreement as Agreement, agreement as agreement
 from custodes.evaluate.favoritism import Favoritism as Favoritism, favoritism as favoritism
+from custodes.evaluate.consistency.consistency import Consistency as Consistency, consistency as consistency
 from custodes.evaluate.ranking import Ranking as Ranking, ranking as ranking
 from custodes.evaluate.verdict.verdict import Verdict as Verdict, verdict as verdict
 from custodes.evaluate.correction import Correction as Correction, correction as correction

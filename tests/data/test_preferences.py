@@ -129,3 +129,18 @@ def test_what_is_torn_is_counted() -> None:
     assert [(n.rule, n.count) for n in verdicts.settled("mean")[1]] == [("torn-verdicts", 1)]
     assert [(n.rule, n.count) for n in verdicts.settled("consistent")[1]] == [("inconsistent-verdicts", 1)]
     assert verdicts.settled("first")[1] == []
+
+
+def test_what_was_asked_and_not_answered_is_kept_beside_the_verdicts() -> None:
+    frame = pl.DataFrame(
+        {"item": [1, 2, 3], "system_a": "B", "system_b": "A", "rater": "j", "preference": ["", "1", "x"]}
+    )
+    frame = frame.with_columns(order=pl.lit("ab"), preference=pl.col("preference").replace("x", ""))
+    preferences, _ = Preferences.make(frame, unreadable=pl.Series([False, True, True]))
+    assert preferences.frame["item"].to_list() == ["2"]
+    assert preferences.missing.select("item", "system_a", "order", "why").rows() == [
+        ("1", "A", "ba", "empty"),
+        ("3", "A", "ba", "unreadable"),
+    ]
+    assert Preferences.empty().missing.columns == preferences.missing.columns
+    assert preferences.where(pl.col("item") == "3").missing.height == 1

@@ -118,3 +118,10 @@ def test_a_rater_of_both_kinds_raises() -> None:
 
 def test_only_keeps_the_order_asked_for() -> None:
     assert RATERS.only(["bleu", "ann"]).kind == {"bleu": "metric", "ann": "human"}
+
+
+def test_own_systems_are_kept_as_patterns_and_nobody_has_any_unless_said() -> None:
+    made, notes = described([{"rater": "b*", "own_system": "gpt-*, Aster"}, {"rater": "bleu", "own_system": ""}])
+    assert made.own_systems == {"bob": "gpt-*, Aster", "bleu": "gpt-*, Aster", "bert[x]": "gpt-*, Aster"}
+    assert RATERS.own_systems == {}
+    assert notes == []

@@ -217,3 +217,31 @@ def test_the_fingerprint_depends_on_every_part() -> None:
     assert (
         from_file.describe(items=pl.DataFrame({"item": ["1", "2"], "cluster": ["x", "x"]})).digest != from_file.digest
     )
+
+
+def test_verdicts_that_nobody_could_read_are_selected_and_joined_along() -> None:
+    rows = pl.DataFrame({"item": "1", "model_a": "A", "model_b": ["B", "C", "D"], "rater": "j", "kind": "metric"})
+    judged = read(rows.with_columns(winner=pl.Series(["garbage", "model_a", "tie"])), invalid="drop")
+    other = read(rows.with_columns(winner=pl.Series(["garbage", "", "tie"]), rater=pl.lit("k")), invalid="drop")
+    both = join([judged, other])
+    assert both.preferences.missing.select("rater", "system_b", "why").rows() == [
+        ("j", "B", "unreadable"),
+        ("k", "B", "unreadable"),
+        ("k", "C", "empty"),
+    ]
+    chosen = both.select(metrics="k", systems="A,C", one_side=True)
+    assert chosen.preferences.missing.select("rater", "why").rows() == [("k", "empty")]
+
+
+def test_an_own_system_that_is_no_system_is_refused_with_a_suggestion() -> None:
+    named = pl.DataFrame({"rater": ["judge"], "own_system": ["gpt-4,Bb*"]})
+    pairs = pl.DataFrame(
+        {"item": ["1"], "model_a": ["gpt-4"], "model_b": ["Bard"], "rater": ["judge"], "kind": ["metric"]}
+    )
+    some = read(pairs.with_columns(winner=pl.lit("tie")))
+    with pytest.raises(InputError) as error:
+        some.describe(raters=named, raters_name="raters.csv")
+    assert str(error.value) == ("raters.csv: 'judge': own_system='Bb*' is no system here; systems: Bard, gpt-4")
+    with pytest.raises(InputError, match=r"own_system='gpt4' is no system here.*did you mean 'gpt-4'"):
+        some.describe(raters=named.with_columns(own_system=pl.lit("gpt4")))
+    assert some.describe(raters=named.with_columns(own_system=pl.lit("gpt*"))).raters.own_systems == {"judge": "gpt*"}

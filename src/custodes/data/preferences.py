@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import polars as pl
@@ -21,6 +21,8 @@ from custodes.errors import InputError
 
 KEY = ("item", "system_a", "system_b", "rater", "aspect", "repeat", "order")
 SCHEMA = {**dict.fromkeys(KEY, pl.String), "preference": pl.Int8}
+MISSING = {**dict.fromkeys((*KEY, "why"), pl.String)}
+EMPTY, UNREADABLE = "empty", "unreadable"
 COMPARISON = ("item", "system_a", "system_b", "rater", "aspect")
 SHOWN = {"ab": 1.0, "ba": -1.0, "": 0.0}
 """Presentation orders as numbers: which system was shown first."""
@@ -36,9 +38,12 @@ class Preferences:
 
     `frame` has item, system_a, system_b (system_a < system_b), rater, aspect, repeat, order ('ab', 'ba': the order in
     which the outputs were shown; '' unknown) and preference (1: system_a better, 0 tie, -1: system_b better).
+    `missing` has the same columns, with `why` ('empty', 'unreadable') instead of a preference: what was asked and not
+    answered. Questions take it for not rated; `consistency` counts it.
     """
 
     frame: pl.DataFrame
+    missing: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MISSING))
 
     @classmethod
     def empty(cls) -> Preferences:
@@ -47,11 +52,17 @@ class Preferences:
 
     @classmethod
     def make(
-        cls, table: Any, *, where: str = "preferences", ignore: tuple[str, ...] = ()
+        cls,
+        table: Any,
+        *,
+        where: str = "preferences",
+        ignore: tuple[str, ...] = (),
+        unreadable: pl.Series | None = None,
     ) -> tuple[Preferences, list[Note]]:
         """Check a table `item, system_a, system_b, rater, preference` (optional `aspect`, `repeat`, `order`).
 
-        Rows are turned so that system_a < system_b. An empty preference is an absent verdict: left out and counted.
+        Rows are turned so that system_a < system_b. An empty preference is an absent verdict: kept in `missing`, and
+        counted; `unreadable` marks rows where there was a verdict that nobody could read.
 
         >>> verdicts = pl.DataFrame(
         ...     {"item": [1], "system_a": ["B"], "system_b": ["A"], "rater": ["judge"], "preference": [1]}
@@ -87,7 +98,14 @@ class Preferences:
         check_unique(made, KEY, where=where, what="verdict", hint=hint)
         missing = made["preference"].null_count()
         notes += noted(("missing-verdict", missing, f"{where}: {missing} rows have no verdict and count as not rated"))
-        return cls(frame=made.drop_nulls("preference")), notes
+        said = pl.lit(False) if unreadable is None else pl.lit(unreadable)
+        why = pl.when(said).then(pl.lit(UNREADABLE)).otherwise(pl.lit(EMPTY))
+        lost = made.with_columns(why=why).filter(pl.col("preference").is_null()).select(list(MISSING))
+        return cls(frame=made.drop_nulls("preference"), missing=lost), notes
+
+    def where(self, keep: pl.Expr) -> Preferences:
+        """The rows, of verdicts and of missing ones, that meet a condition on what both have."""
+        return Preferences(frame=self.frame.filter(keep), missing=self.missing.filter(keep))
 
     def settled(self, orders: Orders) -> tuple[pl.DataFrame, list[Note]]:
         """One verdict per item, pair, rater and aspect, from both presentation orders and all repeats.

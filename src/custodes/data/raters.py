@@ -32,6 +32,7 @@ SCHEMA = {
     "person": pl.Boolean,
     "date": pl.String,
     "cost": pl.Float64,
+    "own_system": pl.String,
 }
 KINDS = ("human", "metric")
 TRUE, FALSE = ("true", "yes", "1"), ("false", "no", "0")
@@ -42,7 +43,8 @@ class Raters:
     """One row a rater.
 
     Columns: kind ('human', 'metric', '' while nobody said), higher_is_better, low, high (null: not declared), person
-    (false: a mere annotator slot that may hold several people), date, cost.
+    (false: a mere annotator slot that may hold several people), date, cost, own_system (a comma list of globs: the
+    systems that are the rater's own, such as those of its maker; null: none are named).
     """
 
     frame: pl.DataFrame
@@ -78,6 +80,12 @@ class Raters:
         declared = self.frame.drop_nulls(["low", "high"])
         return {row["rater"]: (row["low"], row["high"]) for row in declared.iter_rows(named=True)}
 
+    @property
+    def own_systems(self) -> dict[str, str]:
+        """Rater to the patterns of its own systems, only where some are named."""
+        named = self.frame.drop_nulls("own_system")
+        return dict(zip(named["rater"], named["own_system"], strict=True))
+
     def only(self, raters: Sequence[str]) -> Raters:
         """These raters alone, in this order."""
         order = pl.DataFrame({"rater": list(raters)}, schema={"rater": pl.String})
@@ -92,7 +100,7 @@ class Raters:
         """Fill in what a side table says; its column `rater` may hold globs (a name written out wins over a glob).
 
         Columns: rater and any of kind, higher_is_better (true / false), low, high, person, date (YYYY, YYYY-MM or
-        YYYY-MM-DD), cost.
+        YYYY-MM-DD), cost, own_system (a comma list of systems or globs).
         """
         frame = to_polars(table, where=where)
         columns = [name for name in SCHEMA if name != "rater"]
@@ -132,6 +140,7 @@ def _checked_side_table(frame: pl.DataFrame, *, where: str) -> dict[str, dict[st
         **dict.fromkeys(("low", "high", "cost"), number_column),
         **dict.fromkeys(("higher_is_better", "person"), _truth_column),
         "date": _date_column,
+        "own_system": lambda frame, name, where: label_column(frame, name, where=where, empty=True).replace("", None),
         "kind": lambda frame, _, where: kind_column(frame, where=where).replace("", None),
     }
     side = labels.with_columns(read[name](frame, name, where=where) for name in frame.columns if name in read)

@@ -94,6 +94,7 @@ class Study:
         if raters is not None:
             described, notes = study.raters.described(raters, where=raters_name)
             study = replace(study, raters=described, notes=(*study.notes, *notes))
+            _check_own_systems(study, where=raters_name)
         if items is not None:
             made, notes = Items.make(items, where=items_name)
             found = _items_notes(study, made, where=items_name)
@@ -134,7 +135,7 @@ class Study:
             members = self._items_in(group)
             keep &= pl.col("item").is_in(members.implode())
         ratings = self.ratings.frame.filter(keep & pl.col("system").is_in(list(chosen_systems)))
-        pairs = self.preferences.frame.filter(
+        pairs = self.preferences.where(
             keep & pl.col("system_a").is_in(list(chosen_systems)) & pl.col("system_b").is_in(list(chosen_systems))
         )
         left = [name for name in self.systems if name not in chosen_systems]
@@ -143,7 +144,7 @@ class Study:
         return replace(
             study,
             ratings=Ratings(frame=ratings),
-            preferences=Preferences(frame=pairs),
+            preferences=pairs,
             raters=raters,
             notes=tuple(notes),
         )
@@ -235,7 +236,8 @@ def join(studies: Sequence[Study]) -> Study:
             joined,
             ratings=Ratings(frame=_united(joined.ratings.frame, other.ratings.frame, ["score"], "rating")),
             preferences=Preferences(
-                frame=_united(joined.preferences.frame, other.preferences.frame, ["preference"], "verdict")
+                frame=_united(joined.preferences.frame, other.preferences.frame, ["preference"], "verdict"),
+                missing=pl.concat([joined.preferences.missing, other.preferences.missing]),
             ),
             raters=Raters(frame=known.unique("rater", keep="first", maintain_order=True)),
             items=Items(
@@ -320,6 +322,15 @@ def _items_notes(study: Study, items: Items, *, where: str) -> list[Note]:
         )
     message = f"{where}: {unknown.len()} of {labels.len()} rated items are not in it ({listed(unknown, limit=3)})"
     return noted(("items-not-described", unknown.len(), message))
+
+
+def _check_own_systems(study: Study, *, where: str) -> None:
+    """Refuse a rater's own system that is no system here."""
+    for rater, own in study.raters.own_systems.items():
+        try:
+            select_labels(own, study.systems, option="own_system", what="system")
+        except OptionError as error:
+            raise InputError(f"{where}: {rater!r}: {error}") from None
 
 
 def _labels(frame: pl.DataFrame, column: str) -> tuple[str, ...]:

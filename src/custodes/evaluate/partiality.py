@@ -34,7 +34,7 @@ REASONS: Mapping[Untold, str] = {
 
 def partiality_columns(comparison: Comparison, *, alpha: float, confidence: float) -> dict[str, Any]:
     """The columns of `Favoritism.partiality`; a family of tests is all metrics and systems of one aspect."""
-    placements = [_placement(comparison, m) for m in range(len(comparison.metrics))]
+    placements = [placement_of(comparison, m) for m in range(len(comparison.metrics))]
     found = partiality(placements, alpha=alpha, confidence=confidence)
     sizes = {
         name: np.stack([win_rate_without(own, shift) for own, shift in zip(placements, shifts, strict=True)], axis=1)
@@ -83,7 +83,7 @@ def partiality_notes(comparison: Comparison | None, aspect: str, columns: Mappin
     )
 
 
-def _placement(comparison: Comparison, m: int) -> Placement:
+def placement_of(comparison: Comparison, m: int) -> Placement:
     """By scores where people and metric both gave them for most of the items that both rated, else by verdicts."""
     scores = comparison.metric_scores[m]
     scored = (np.isfinite(comparison.human) & np.isfinite(scores)).sum(axis=1) > 1

@@ -23,6 +23,7 @@ from custodes.plots.complementarity import (
     judges_map,
 )
 from custodes.plots.confusion import confusion_matrix
+from custodes.plots.consistency import judge_faults, order_confusion, order_flips
 from custodes.plots.correction import correction_margins, pair_outcome
 from custodes.plots.decisions import error_types
 from custodes.plots.favoritism import favoritism_and_accuracy, favoritism_by_system, favoritism_map, partiality_map
@@ -54,10 +55,13 @@ __all__ = [
     "favoritism_map",
     "forward_path",
     "information_ratio",
+    "judge_faults",
     "judges_map",
     "lasso_paths",
     "leaderboard_strengths",
     "method_comparison",
+    "order_confusion",
+    "order_flips",
     "pair_outcome",
     "partiality_map",
     "power_curve",

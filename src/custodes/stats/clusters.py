@@ -159,10 +159,19 @@ def null_effect(wins_and_losses: NDArray[Any], squares: NDArray[Any], clusters: 
 
     Source: ours; the score form of a variance by clusters (Cameron, Gelbach and Miller 2008 impose the null likewise).
     """
+    return np.asarray(np.fmax(ratio(squares, wins_and_losses) * few_clusters(clusters), 1.0))
+
+
+def few_clusters(clusters: NDArray[Any]) -> Floats:
+    """What a variance by C clusters (...) is multiplied by, so that |z| is no larger than flips of them can show.
+
+    >>> few_clusters(np.array([6, 12, 40])).round(2).tolist()
+    [1.29, 1.0, 1.0]
+    """
     from scipy.special import ndtri
 
     most = ndtri(np.exp2(-np.maximum(clusters, 2.0)))  # the largest z that flips can show, but for its sign
-    return np.asarray(np.fmax(ratio(squares, wins_and_losses) * np.maximum(clusters / most**2, 1.0), 1.0))
+    return np.asarray(np.maximum(clusters / most**2, 1.0))
 
 
 def pooled_design_effect(signs: Signs, *, units: NDArray[np.integer[Any]]) -> Floats:

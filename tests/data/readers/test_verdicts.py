@@ -22,6 +22,11 @@ def test_unreadable_verdicts_are_refused_or_dropped_and_counted() -> None:
     )
     study = read(frame, invalid="drop")
     assert study.preferences.frame["item"].to_list() == ["1"]
+    assert study.preferences.missing.select("item", "rater", "why").rows() == [
+        ("2", "j", "unreadable"),
+        ("3", "j", "empty"),
+        ("4", "k", "unreadable"),
+    ]
     assert [(note.rule, note.count, note.message) for note in study.notes] == [
         ("missing-verdict", 1, "table: 1 verdicts are empty and count as not rated"),
         ("unreadable-verdict", 2, "table: 2 verdicts could not be read and were dropped (j 1, k 1)"),

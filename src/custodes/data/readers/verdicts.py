@@ -21,7 +21,8 @@ def read_verdicts(table: pl.DataFrame, *, where: str, allowed: str, invalid: Inv
     unreadable = table.filter(pl.col("preference").is_null() & (pl.col("verdict") != ""))
     if unreadable.height and invalid == "error":
         raise InputError(_refusal(unreadable, where=where, allowed=allowed))
-    preferences, notes = Preferences.make(table.drop("verdict", "row"), where=where)
+    made = table.drop("verdict", "row")
+    preferences, notes = Preferences.make(made, where=where, unreadable=table["verdict"] != "")
     notes = [note for note in notes if note.rule != "missing-verdict"]
     empty, lost = table.filter(pl.col("verdict") == "").height, unreadable.height
     counts = unreadable.group_by("rater", maintain_order=True).len()

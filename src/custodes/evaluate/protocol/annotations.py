@@ -152,7 +152,7 @@ def comparisons_of(study: Study, setting: Setting) -> tuple[Comparison, ...]:
 def _people_alone(study: Study, human: Patterns) -> Study:
     """The study with people's rows once more under the name 'none', as a comparison needs a metric; others are left
     out."""
-    people, _ = study._chosen_people(human)
+    people, _ = study._chosen_people(human, needed=True)
 
     def doubled(frame: pl.DataFrame) -> pl.DataFrame:
         own = frame.filter(pl.col("rater").is_in(list(people)))

@@ -8,6 +8,7 @@ from custodes.reporting.sections.check import CHECK
 from custodes.reporting.sections.leaderboard import LEADERBOARD
 from custodes.reporting.sections.agreement import AGREEMENT
 from custodes.reporting.sections.favoritism import FAVORITISM
+from custodes.reporting.sections.consistency import CONSISTENCY
 from custodes.reporting.sections.ranking import RANKING
 from custodes.reporting.sections.confusion import CONFUSION
 from custodes.reporting.sections.complementarity import COMPLEMENTARITY

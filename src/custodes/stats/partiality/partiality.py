@@ -60,12 +60,15 @@ class Partiality(NamedTuple):
     untold: NDArray[np.int8]
 
 
-def partiality(placements: Sequence[Placement], *, alpha: float, confidence: float) -> Partiality:
+def partiality(
+    placements: Sequence[Placement], *, alpha: float, confidence: float, systems: Sequence[int] | None = None
+) -> Partiality:
     """Which metric is partial to which system, beyond what its accuracy, its curvature and people's noise explain.
 
     A system is left out, the curve of metric over people fitted through the others (errors in both), and its distance
     tested by Student's t. The clearest is named first and leaves the curve, then the next (Holm over all metrics and
-    systems); it must stay clear (at `alpha`) whichever one other system is left out too.
+    systems); it must stay clear (at `alpha`) whichever one other system is left out too. Only some `systems` are
+    tested where their positions are given; the others fix the curve.
 
     >>> from custodes.stats.partiality.scores import score_placement
     >>> rng = np.random.default_rng(0)
@@ -79,7 +82,7 @@ def partiality(placements: Sequence[Placement], *, alpha: float, confidence: flo
 
     Source: ours. Errors in variables: Fuller 1987; regression calibration: Carroll et al. 2006.
     """
-    states = [_State.of(placement) for placement in placements]
+    states = [_State.of(placement, systems) for placement in placements]
     shape = (len(states), len(placements[0].human) if placements else 0)
     values = np.full((5, *shape), np.nan)
     untold = np.array([state.untold for state in states], dtype=np.int8).reshape(shape)
@@ -169,7 +172,7 @@ class _State:
     rivals: dict[int, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, placement: Placement) -> _State:
+    def of(cls, placement: Placement, asked: Sequence[int] | None) -> _State:
         untold = np.full(len(placement.human), Untold.TOLD, dtype=np.int8)
         untold[placement.units < FEWEST_UNITS] = Untold.FEW_UNITS
         untold[~placement.met] = Untold.UNMET
@@ -198,7 +201,8 @@ class _State:
             for end in {*curve[:1], *curve[-1:]} - {*fixed}:
                 untold[end] = Untold.END
                 left.remove(end)
-        state = cls(placement=placement, untold=untold, curve=sorted(curve), open=sorted(left))
+        tested = left if asked is None else [s for s in left if s in asked]
+        state = cls(placement=placement, untold=untold, curve=sorted(curve), open=sorted(tested))
         state.measure()
         return state
 

@@ -1,0 +1,341 @@
+"""Can this judge be trusted: does it stay with its verdict, and what else than quality does it look at?"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple, Unpack
+
+import numpy as np
+import polars as pl
+
+from custodes.answers.question import Rng, question
+from custodes.answers.result import Result, result
+from custodes.answers.setting import Setting, at_least, between, selection_of, settings
+from custodes.answers.tables import count, label, labels, p_value, score, share, table
+from custodes.data.notes import Note, noted
+from custodes.data.study import Study
+from custodes.errors import listed
+from custodes.evaluate.consistency.committee import committee_columns
+from custodes.evaluate.consistency.findings import FAILURES, LENGTH, OWN, POSITION, Finding, finding_columns
+from custodes.evaluate.consistency.length import length_columns, points
+from custodes.evaluate.consistency.material import Material, materials
+from custodes.evaluate.consistency.missing import ALL, missing_columns
+from custodes.evaluate.consistency.orders import order_columns
+from custodes.evaluate.consistency.own import Owned, own_systems
+from custodes.evaluate.consistency.repeats import repeat_columns
+from custodes.evaluate.favoritism import CELLS
+from custodes.evaluate.judges import few_clusters_notes
+from custodes.evaluate.parallel import each
+from custodes.evaluate.partiality import UNTOLD
+from custodes.progress import Progress, silent
+from custodes.stats.judging.slot import Tested
+
+RATER = label("rater", "who judged: a judge, a metric or a person")
+
+
+@result
+class Consistency(Result):
+    """What is wrong with each judge. See `consistency`."""
+
+    PICTURE = "judge_faults"
+
+    findings: pl.DataFrame = table(
+        "One row a rater and a kind of fault that was tested.",
+        RATER,
+        label("kind", f"`{POSITION}`, `{LENGTH}`, `{OWN}` or `{FAILURES}`"),
+        label("about", "which own system; what failures go with (`system`, `order`, `length`)"),
+        score(
+            "estimate",
+            "points: margin of the first slot; margin of the longer output beyond people's preference; win rate of an"
+            " own system beyond its quality; null for failures",
+            "Points",
+            interval=True,
+        ),
+        p_value("p_value", "of this test alone", "p"),
+        p_value("p_adjusted", "for all raters, kinds and aspects of the study (Holm)", "p, all tested"),
+        label(
+            "finding",
+            f"what is claimed, where `p_adjusted` is at most alpha; `{UNTOLD}` where nothing is tested; else empty",
+        ),
+        label("reason", "why it cannot be told", essential=False),
+    )
+    orders: pl.DataFrame = table(
+        "One row a rater who gave verdicts: does it stay with them when the order is turned?",
+        RATER,
+        count("both", "comparisons that it saw in both orders", "Both orders"),
+        count("one_order", "comparisons that it saw in one order", essential=False),
+        share("same", "of these with the same verdict in both orders", "Same verdict", interval=True, best="high"),
+        share("flip", "of these where the winner changed", "Flips", interval=True, best="low"),
+        score(
+            "alpha",
+            "Krippendorff's alpha between the orders, nominal: 1 always the same, 0 as by chance",
+            "Alpha",
+            interval=True,
+            best="high",
+        ),
+        share("first", "share of its decided verdicts for what was shown first", "First wins", interval=True),
+        score(
+            "margin",
+            "points by which what is shown first is preferred to the same output shown second",
+            "First-slot margin",
+            interval=True,
+        ),
+        score(
+            "to_first",
+            "flips to the first slot minus flips to the second, over all flips: the least part of the flips that is"
+            " no noise",
+            "Flips to first",
+            interval=True,
+            essential=False,
+        ),
+        label("reason", "why the margin cannot be told"),
+    )
+    confusion: pl.DataFrame = table(
+        "The nine counts of a rater: what the first system got when shown first, by what it got when shown second.",
+        RATER,
+        *(count(cell, "{} when shown first, {} when shown second".format(*cell.split("_"))) for cell in CELLS),
+        essential=False,
+    )
+    repeats: pl.DataFrame = table(
+        "One row a rater who judged the same thing several times: noise beside what the order does.",
+        RATER,
+        count("comparisons", "judged several times in one order"),
+        score("runs", "verdicts on each of them, mean"),
+        share("same", "two runs in one order agree", "Same in one order", interval=True, best="high"),
+        share("same_orders", "two runs in different orders agree", "Same in both orders", interval=True),
+        score(
+            "bias_share",
+            "part of the disagreement between orders that is not there within one order; null without both orders",
+            "Due to the order",
+            interval=True,
+        ),
+    )
+    missing: pl.DataFrame = table(
+        "Ties, empty and unreadable verdicts of a rater, in all and by what might matter.",
+        RATER,
+        label("by", "`all`, `system`, `order` or `length` (tenths of the words of both outputs)"),
+        label("value", "which system, order or tenth"),
+        count("asked", "verdicts asked for"),
+        share("ties", "of these"),
+        share("empty", "of these: no verdict at all"),
+        share("unreadable", "of these: a verdict that could not be read"),
+        share("failed", "empty or unreadable", interval=True),
+        p_value(
+            "p_value", "of failures being spread at random over systems, orders or lengths; null with fewer than five"
+        ),
+        rows=lambda made: made.missing.filter(pl.col("by") == ALL),
+    )
+    length: pl.DataFrame = table(
+        "One row a rater who judged outputs with texts: does it prefer length?",
+        RATER,
+        count("comparisons", "with both texts"),
+        share("longer", "share of the longer output's wins, ties half", "Longer wins"),
+        score("plain", "logit slope of its verdicts on the log ratio of words", "Slope", interval=True),
+        score("given_people", "the same with people's mean verdict held fixed; describes, see the page", interval=True),
+        score("people", "the same slope of people", interval=True, essential=False),
+        score(
+            "beyond",
+            "points of margin of the longer output that people's preference does not explain, their noise taken"
+            " account of",
+            "Beyond people",
+            interval=True,
+        ),
+        label("reason", "why that cannot be told"),
+    )
+    own: pl.DataFrame = table(
+        "One row a rater and one of its own systems (column `own_system` of the raters table).",
+        RATER,
+        label("system", "one of its own"),
+        score(
+            "partiality",
+            "points of the system's win rate by this rater that its quality does not explain",
+            "Points of win rate",
+            interval=True,
+        ),
+        label("reason", "why it cannot be told"),
+    )
+    committee: pl.DataFrame = table(
+        "How many judges the judges are.",
+        count("judges", "with enough of the comparisons that people decided"),
+        count("comparisons", "that people and all these judges decided or tied"),
+        score("correlation", "mean correlation of two judges' errors", "Errors correlate", interval=True),
+        score("effective", "how many judges with independent errors they amount to", "Effective number", interval=True),
+        labels("left_out", "judges with too few comparisons", essential=False),
+    )
+    panels: pl.DataFrame = table(
+        "How often one judge, and a majority of several, says what people say.",
+        label("panel", "`all`, `best majority` and `best single judge` (chosen on other items), or one judge"),
+        count("size", "judges in it"),
+        share(
+            "accuracy",
+            "share of comparisons decided as people do, a tie against a decision half; of what was chosen, on items it"
+            " was not chosen on",
+            interval=True,
+            best="high",
+        ),
+        score("gain", "accuracy minus that of the best single judge", interval=True),
+        share("one_verdict", "accuracy of one verdict alone, in one order", "One verdict", essential=False),
+        score(
+            "cost_per_correct", "cost of a comparison over its accuracy; null where no cost is said", essential=False
+        ),
+        score("one_cost_per_correct", "the same of one verdict alone", essential=False),
+        labels("judges", "who is in it, chosen on all items"),
+        essential=False,
+    )
+
+
+@question("custodes consistency battles.csv --invalid drop --format csv --table orders")
+def consistency(
+    study: Study,
+    *,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    alpha: float = 0.05,
+    rng: Rng = 0,
+    progress: Progress = silent,
+    **setting: Unpack[Setting],
+) -> Consistency:
+    """Whether each judge can be trusted: what it does when the order is turned, when asked again, with length, with
+    its own systems, when it fails, and what several judges are worth together.
+
+    Whoever gave verdicts or scores is examined, people too; people are needed for length (beyond what they prefer),
+    own systems and committees only. `findings` holds what is claimed, all tests of the study together (Holm at
+    `alpha`). Intervals: Student's over resampled clusters of items; of findings, those of their tests. All tables and
+    columns: `help(cu.Consistency)`. setting: see `Setting`. Raises `OptionError` for unknown names, `InputError` where
+    nobody prefers anything.
+
+    >>> import custodes as cu
+    >>> made = cu.consistency(cu.read("demo"), aspect="fluency", resamples=50)
+    >>> made.committee["judges"].item() > made.committee["effective"].item()
+    True
+
+    Source: the issue of presentation order: Zheng et al. 2023; alpha between orders: von Däniken et al. 2024, figure 7;
+    tests of length, failures and committees are ours.
+    """
+    between("confidence", confidence, 0, 1)
+    between("alpha", alpha, 0, 1)
+    at_least("resamples", resamples, 0)
+    full = settings(setting)
+    chosen = study.select(**selection_of(full), one_side=True)
+    generator = np.random.default_rng(rng)
+    owned = own_systems(study, chosen, full, alpha=alpha, confidence=confidence)
+    answer = partial(_answer, chosen, owned, confidence=confidence, resamples=resamples)
+    parts = materials(chosen, full)
+    answers = list(each(answer, parts, rng=generator, progress=progress, desc="consistency"))
+    found = [own for part in answers for own in part.found]
+    columns = finding_columns(found, alpha=alpha)
+    aspects = columns.pop("aspect", np.zeros(0, dtype=str))
+    tables = [
+        Consistency.part(
+            part.aspect,
+            **part.tables,
+            findings={name: own[aspects == part.aspect] for name, own in columns.items()} if part.found else {},
+        )
+        for part in answers
+    ]
+    notes = [*chosen.notes, *(note for part in answers for note in part.notes)]
+    made = Consistency.of(tables, notes)
+    return Consistency.of(tables, [*notes, *_notes(made, study)])
+
+
+class _Part(NamedTuple):
+    aspect: str
+    tables: dict[str, dict[str, Any]]
+    found: list[Finding]
+    notes: list[Note]
+
+
+def _answer(
+    study: Study,
+    owned: dict[str, list[Owned]],
+    part: Material,
+    rng: np.random.Generator,
+    *,
+    confidence: float,
+    resamples: int,
+) -> _Part:
+    times = part.design.resampled(resamples, rng)
+    orders, confusion, slot = order_columns(part, times, confidence)
+    missing = missing_columns(part, times, confidence, rng)
+    length, long = length_columns(part, confidence, rng)
+    committee, panels = committee_columns(study, part, times, confidence)
+    own = owned.get(part.aspect, [])
+    found = _slot_findings(part.aspect, orders, slot)
+    for r, made, reason in long:
+        ends = points(made.excess), points(made.low), points(made.high)
+        found.append(Finding(part.aspect, part.raters[r], LENGTH, "", *ends, made.p_value, reason))
+    for o in own:
+        found.append(Finding(part.aspect, o.rater, OWN, o.system, o.estimate, o.low, o.high, o.p_value, o.reason))
+    found += _failures(part.aspect, missing)
+    cells = confusion.pop("cells", np.zeros((0, 9)))
+    tables = {
+        "orders": orders,
+        "confusion": confusion | {cell: cells[:, k] for k, cell in enumerate(CELLS)} if confusion else {},
+        "repeats": repeat_columns(part, times, confidence),
+        "missing": missing,
+        "length": length,
+        "own": {
+            name: np.array([getattr(o, field) for o in own])
+            for name, field in {
+                "rater": "rater",
+                "system": "system",
+                "partiality": "estimate",
+                "partiality_low": "low",
+                "partiality_high": "high",
+                "reason": "reason",
+            }.items()
+        }
+        if own
+        else {},
+        "committee": committee,
+        "panels": panels,
+    }
+    return _Part(part.aspect, tables, found, few_clusters_notes(part.n_units, resamples, aspect=part.aspect))
+
+
+def _slot_findings(aspect: str, orders: dict[str, Any], slot: Tested) -> list[Finding]:
+    names = ("rater", "margin", "margin_low", "margin_high", "reason")
+    rows = zip(*(orders.get(name, ()) for name in names), slot.p_value, strict=True)
+    return [
+        Finding(aspect, rater, POSITION, "", float(margin), float(low), float(high), float(p_value), str(reason))
+        for rater, margin, low, high, reason, p_value in rows
+    ]
+
+
+def _failures(aspect: str, missing: dict[str, Any]) -> list[Finding]:
+    """One row a rater whose failures could be tested: the clearest of systems, orders and lengths, for all three."""
+    if not missing:
+        return []
+    frame = pl.DataFrame({name: missing[name] for name in ("rater", "by", "p_value")})
+    tested = frame.filter(pl.col("p_value").is_finite()).unique(["rater", "by"], keep="first", maintain_order=True)
+    found = []
+    for (rater,), rows in tested.group_by("rater", maintain_order=True):
+        clearest = rows.sort("p_value", maintain_order=True).row(0, named=True)
+        p = min(1.0, clearest["p_value"] * rows.height)
+        found.append(Finding(aspect, str(rater), FAILURES, clearest["by"], np.nan, np.nan, np.nan, p, ""))
+    return found
+
+
+def _notes(made: Consistency, study: Study) -> list[Note]:
+    """What the tables do not say."""
+    alone = made.orders.filter(pl.col("both") == 0)["rater"].unique(maintain_order=True)
+    half = made.orders.filter((pl.col("both") > 0) & (pl.col("one_order") > 0))
+    untold = made.findings.filter(pl.col("finding") == UNTOLD)
+    return noted(
+        (
+            "one-order",
+            alone.len(),
+            f"no comparison in both orders, so there is no rate of flips: {listed(alone)}; show some of them in both",
+        ),
+        (
+            "half-judged",
+            int(half["one_order"].sum()),
+            f"{half['one_order'].sum()} comparisons were judged in one of two orders only, by {listed(half['rater'])}",
+        ),
+        (
+            "no-texts",
+            study.outputs is None,
+            "no texts of outputs, so nothing is said of length; join a file of outputs",
+        ),
+        ("untold", untold.height, f"{untold.height} of {made.findings.height} tests cannot be told (see `reason`)"),
+    )

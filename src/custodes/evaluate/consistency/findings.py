@@ -1,0 +1,54 @@
+"""What is claimed of each judge: every test of the study counts, so that few fair judges are accused of anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from custodes.evaluate.partiality import UNTOLD
+from custodes.stats.decisions.signtest import adjust
+
+POSITION, LENGTH, OWN, FAILURES = "position", "length", "own systems", "failures"
+
+SAID = {
+    POSITION: ("prefers what is shown first", "prefers what is shown second"),
+    LENGTH: ("prefers longer outputs", "prefers shorter outputs"),
+    OWN: ("prefers its own systems", "is against its own systems"),
+    FAILURES: ("fails unevenly", "fails unevenly"),
+}
+"""Kind to what is said where the estimate is above 0, and below."""
+
+
+class Finding(NamedTuple):
+    """One test: of a rater, a kind, and what it is about (a system, what failures go with)."""
+
+    aspect: str
+    rater: str
+    kind: str
+    about: str
+    estimate: float
+    low: float
+    high: float
+    p_value: float
+    reason: str
+
+
+def finding_columns(found: Sequence[Finding], *, alpha: float) -> dict[str, Any]:
+    """The columns of `findings` with their aspect, adjusted for all of them (Holm)."""
+    if not found:
+        return {}
+    adjusted = adjust(np.array([own.p_value for own in found], dtype=np.float64), correction="holm")
+    columns = {COLUMNS.get(name, name): np.array([getattr(own, name) for own in found]) for name in Finding._fields}
+    said = [_said(own, p, alpha) for own, p in zip(found, adjusted, strict=True)]
+    return columns | {"p_adjusted": adjusted, "finding": np.array(said)}
+
+
+COLUMNS = {"low": "estimate_low", "high": "estimate_high"}
+
+
+def _said(own: Finding, adjusted: float, alpha: float) -> str:
+    if np.isnan(adjusted):
+        return UNTOLD
+    return SAID[own.kind][int(own.estimate < 0)] if adjusted <= alpha else ""

@@ -1,0 +1,101 @@
+"""Does a judge prefer longer outputs: plainly, with people's preference held fixed, and beyond it?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from custodes.evaluate.consistency.material import Material
+from custodes.stats import ABSENT
+from custodes.stats.arrays import Bools, Floats, Signs
+from custodes.stats.judging.length import LengthBias, length_bias
+from custodes.stats.judging.logit import Slopes, logit_slopes
+
+MOST_SLOTS = 5
+"""With more people, their verdicts on a comparison are dealt to so many slots: few share enough with one another."""
+
+FEWEST = 12
+"""Clusters with length and people's verdicts below which nothing is tested."""
+
+NO_PEOPLE = "no people to say which output is better"
+ONE_PERSON = "one person's noise is unknown: with two or more it could be told"
+TOO_FEW = f"fewer than {FEWEST} items or clusters"
+NO_AGREEMENT = "people hardly agree with each other beyond length"
+
+
+def length_columns(
+    part: Material, confidence: float, rng: np.random.Generator
+) -> tuple[dict[str, Any], list[tuple[int, LengthBias, str]]]:
+    """The columns of `length`, and for every rater what is beyond people's preference or why that cannot be told."""
+    people, known = part.of_kind("human"), np.isfinite(part.length)
+    rows: list[dict[str, Any]] = []
+    found = []
+    for r, own in enumerate(part.signs):
+        others = [p for p in people if p != r]
+        used = known & (own != ABSENT)
+        if not used.any() or not part.length[used].any():
+            continue
+        panel = _slots(part.signs[others][:, used], rng)
+        bias, reason = _beyond(own[used], panel, part, used, confidence)
+        slopes = logit_slopes(
+            own[used], _together(panel), part.length[used], units=part.unit[used], confidence=confidence
+        )
+        found.append((r, bias, reason))
+        rows.append(
+            {
+                "rater": part.raters[r],
+                "comparisons": int(used.sum()),
+                "longer": float(np.mean(_longer(own[used], part.length[used]))),
+                **_columns("plain", slopes, 0),
+                **_columns("given_people", slopes, 1),
+                **_columns("people", slopes, 2),
+                "beyond": points(bias.excess),
+                "beyond_low": points(bias.low),
+                "beyond_high": points(bias.high),
+                "reason": reason,
+            }
+        )
+    return {name: np.array([own[name] for own in rows]) for name in rows[0]} if rows else {}, found
+
+
+def points(correlation: float) -> float:
+    """Points of margin of the longer output that a correlation behind verdicts makes."""
+    return float(100 * 2 / np.pi * np.arcsin(np.clip(correlation, -1, 1)))
+
+
+def _longer(own: Signs, length: Floats) -> Floats:
+    """1 where the longer output won, 1/2 for a tie; of outputs that differ."""
+    differ = length != 0
+    return np.asarray((1 + own[differ] * np.sign(length[differ])) / 2)
+
+
+def _beyond(own: Signs, people: Signs, part: Material, used: Bools, confidence: float) -> tuple[LengthBias, str]:
+    rated = (people != ABSENT).any(axis=0)
+    present = (people[:, :] != ABSENT).any(axis=1).sum() if people.size else 0
+    if not rated.any():
+        return LengthBias.unknown(), NO_PEOPLE
+    if len(np.unique(part.unit[used][rated])) < FEWEST:
+        return LengthBias.unknown(), TOO_FEW
+    made = length_bias(own, people, part.length[used], units=part.unit[used], confidence=confidence)
+    return made, "" if made.told else ONE_PERSON if present < 2 else NO_AGREEMENT
+
+
+def _slots(people: Signs, rng: np.random.Generator) -> Signs:
+    """Few people as they are; of many, each comparison's verdicts in random order in so many rows."""
+    if len(people) <= MOST_SLOTS:
+        return people
+    key = np.where(people != ABSENT, rng.random(people.shape), 2.0)
+    first = np.argsort(key, axis=0)[:MOST_SLOTS]
+    return np.take_along_axis(people, first, axis=0)
+
+
+def _together(people: Signs) -> Floats:
+    """(n,): the mean of people's verdicts; NaN where nobody gave one."""
+    rated = people != ABSENT
+    number = rated.sum(axis=0)
+    return np.asarray(np.where(rated, people, 0).sum(axis=0) / np.where(number, number, np.nan))
+
+
+def _columns(name: str, slopes: Slopes, k: int) -> dict[str, float]:
+    return {name: slopes.slope[k], f"{name}_low": slopes.low[k], f"{name}_high": slopes.high[k]}

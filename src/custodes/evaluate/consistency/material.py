@@ -1,0 +1,231 @@
+"""What every rater said under one aspect: each verdict with its order and run, and one sign a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from custodes.answers.setting import Setting
+from custodes.data.pairs import majority, pair_codes, pairs_of, people_tie
+from custodes.data.panel import Panel, label_codes
+from custodes.data.study import Study, of_aspect
+from custodes.errors import InputError
+from custodes.evaluate.comparison import _tie_thresholds, label_of
+from custodes.evaluate.design import Design
+from custodes.evaluate.people import check_same_scale, mean_over_people
+from custodes.stats import ABSENT
+from custodes.stats.arrays import Bools, Floats, Ints, Signs
+
+MOST_CELLS = 500_000_000
+"""Signs (raters x comparisons, a byte each) above which a common machine would be full."""
+
+MOST_UNITS = 2000
+"""With more clusters they are dealt to so many blocks, which are resampled together: as independent, and in memory."""
+
+SHOWN = {"ab": 1, "ba": -1, "": 0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Material:
+    """One aspect. `words` (items, systems) of texts, and one more (NaN: no text).
+
+    `asked`: a row a verdict that was asked for, with the positions of its rater, `item`, `pair` and `unit`,
+    `comparison` (a number of item and pair), `order` (1: the first system was shown first, -1, 0 unknown), `run`,
+    `preference` (null: none) and `why` there is none; of raters with rows of this very aspect.
+
+    `signs` (raters, n), `people` together (n,), and `item`, `pair`, `unit`, `length` (log ratio of words, NaN unknown)
+    of comparisons (n,), of everybody who counts for this aspect; empty where only `asked` is of interest."""
+
+    aspect: str
+    design: Design
+    raters: tuple[str, ...]
+    kinds: tuple[str, ...]
+    words: Floats
+    asked: pl.DataFrame
+    item: Ints
+    pair: Ints
+    unit: Ints
+    length: Floats
+    signs: Signs
+    people: Signs
+
+    def of_kind(self, kind: str) -> list[int]:
+        """The positions of people ('human') or metrics."""
+        return [r for r, own in enumerate(self.kinds) if own == kind]
+
+    @property
+    def n_units(self) -> int:
+        """How many clusters, or blocks of clusters, are resampled."""
+        return self.design.n_units
+
+    def label(self) -> str:
+        """The aspect in a message."""
+        return label_of(self.aspect)
+
+
+def materials(study: Study, setting: Setting) -> list[Material]:
+    """Of every aspect of a selected study, and of rows without an aspect where other rows have one.
+
+    Raises `InputError` where nobody gave a verdict or scores of two outputs of one item.
+    """
+    own = list(study.aspects)
+    verdicts = study.preferences
+    more = {*verdicts.frame["aspect"], *verdicts.missing["aspect"], *_runs(study.ratings.frame)["aspect"]}
+    made = [_material(study, aspect, setting, compared=True) for aspect in own]
+    made += [_material(study, aspect, setting, compared=False) for aspect in sorted(more - {*own})]
+    if not any(part.asked.height or part.signs.shape[1] for part in made):
+        raise InputError(
+            f"{study.name}: nobody gave a verdict, or scores of two outputs of one item; a judge is examined by what"
+            " it prefers"
+        )
+    return made
+
+
+def _material(study: Study, aspect: str, setting: Setting, *, compared: bool) -> Material:
+    raters = (*study.humans, *study.metrics)
+    lost = study.preferences.missing
+    systems = tuple(sorted({*study.systems, *lost["system_a"], *lost["system_b"]}))
+    items = tuple(pl.concat([study.item_labels(), lost["item"]]).unique(maintain_order=True).sort())
+    design = _dealt(Design.of(study, items=items, systems=systems))
+    made = Material(
+        aspect=aspect,
+        design=design,
+        raters=raters,
+        kinds=("human",) * len(study.humans) + ("metric",) * len(study.metrics),
+        words=_words(study, design),
+        asked=_asked(study, aspect, raters, design),
+        **dict.fromkeys(("item", "pair", "unit"), np.zeros(0, dtype=np.int64)),
+        length=np.zeros(0),
+        signs=np.zeros((len(raters), 0), dtype=np.int8),
+        people=np.zeros(0, dtype=np.int8),
+    )
+    return _compared(study, made, setting) if compared and len(systems) > 1 else made
+
+
+def _dealt(design: Design) -> Design:
+    """With not too many units."""
+    if design.n_units <= MOST_UNITS:
+        return design
+    return replace(design, units=design.units % MOST_UNITS, clusters=design.clusters[:MOST_UNITS])
+
+
+def _asked(study: Study, aspect: str, raters: Sequence[str], design: Design) -> pl.DataFrame:
+    ours = pl.col("aspect") == aspect
+    said = pl.concat([study.preferences.frame.filter(ours), study.preferences.missing.filter(ours)], how="diagonal")
+    rows = pl.concat([said, _scored_runs(study, aspect)], how="diagonal")
+    first, second = (label_codes(rows[name], design.systems) for name in ("system_a", "system_b"))
+    item = label_codes(rows["item"], design.items)
+    pair = pair_codes(first, second, len(design.systems))
+    made = pl.DataFrame(
+        {
+            "rater": label_codes(rows["rater"], raters),
+            "item": item,
+            "pair": pair,
+            "unit": design.units[item],
+            "comparison": item * max(1, len(design.pairs)) + pair,
+            "order": rows["order"].replace_strict(SHOWN, return_dtype=pl.Int8),
+            "run": rows["repeat"],
+            "preference": rows["preference"].cast(pl.Float64),
+            "why": rows["why"],
+        }
+    )
+    place = pl.int_range(pl.len()).over("rater", "comparison", "order")
+    return made.filter(pl.col("rater") >= 0).with_columns(run=place)
+
+
+def _scored_runs(study: Study, aspect: str) -> pl.DataFrame:
+    """Verdicts by the scores of raters who scored outputs several times: one a run."""
+    rows = _runs(study.ratings.frame).filter(pl.col("aspect") == aspect)
+    both = rows.join(rows, on=["item", "rater", "aspect", "repeat"], how="inner", suffix="_b").filter(
+        pl.col("system") < pl.col("system_b")
+    )
+    up = pl.col("rater").replace_strict(study.raters.direction, default=1.0, return_dtype=pl.Float64)
+    return both.select(
+        *("item", "rater", "aspect", "repeat", "system_b"),
+        system_a="system",
+        order=pl.lit(""),
+        preference=((pl.col("score") - pl.col("score_b")) * up).sign().cast(pl.Int8),
+        why=pl.lit(None, dtype=pl.String),
+    )
+
+
+def _runs(scores: pl.DataFrame) -> pl.DataFrame:
+    """The scores of raters who gave them several times."""
+    return scores.filter(pl.col("item") != "").filter(pl.col("repeat").n_unique().over("rater", "aspect") > 1)
+
+
+def _compared(study: Study, part: Material, setting: Setting) -> Material:
+    """With one sign a rater and comparison."""
+    items, systems, n_people = part.design.items, part.design.systems, len(study.humans)
+    panel = Panel.from_study(study, raters=part.raters, aspect=part.aspect, items=items, systems=systems)
+    check_same_scale(study, study.humans, panel.values[:n_people], part.label())
+    first, second = pairs_of(systems)
+    seen = np.isfinite(panel.values).any(axis=0)
+    scored = np.asarray(seen)[:, first] & np.asarray(seen)[:, second]
+    settled, _ = study.preferences.settled(setting["orders"])
+    settled = of_aspect(settled, part.aspect)
+    axes = {"rater": part.raters, "item": items, "system_a": systems, "system_b": systems}
+    rater, item, one, other = (label_codes(settled[name], known) for name, known in axes.items())
+    place = item * len(first) + pair_codes(one, other, len(systems))
+    known = np.unique(np.concatenate([np.flatnonzero(scored), place]))
+    if known.size * len(part.raters) > MOST_CELLS:
+        raise InputError(
+            f"{study.name}: {known.size} comparisons x {len(part.raters)} raters are too many for this question; select"
+            " fewer raters or systems"
+        )
+    item_of, pair_of = np.divmod(known, max(1, len(first)))
+    epsilon = _epsilon(part, panel, setting, n_people)
+    signs = np.full((len(part.raters), known.size), ABSENT, dtype=np.int8)
+    differences = np.full((n_people, known.size), np.nan)
+    for r, values in enumerate(panel.values):
+        if np.isfinite(values).any():
+            difference = values[item_of, first[pair_of]] - values[item_of, second[pair_of]]
+            signs[r] = _signs(difference, epsilon[r][item_of])
+            if r < n_people:
+                differences[r] = difference
+    at = np.searchsorted(known, place)
+    new = signs[rater, at] == ABSENT
+    signs[rater[new], at[new]] = settled["preference"].to_numpy()[new]
+    people = majority(signs[None, :n_people])[0]
+    if setting["aggregate"] == "mean" and not (np.isin(rater, range(n_people))).any():
+        tie = people_tie(panel.values[:n_people], setting["human_ties"])
+        people = _signs(mean_over_people(differences), np.full(known.size, tie))
+    return replace(
+        part,
+        item=item_of,
+        pair=pair_of,
+        unit=part.design.units[item_of],
+        length=np.log(part.words[item_of, first[pair_of]] / part.words[item_of, second[pair_of]]),
+        signs=signs,
+        people=people,
+    )
+
+
+def _epsilon(part: Material, panel: Panel, setting: Setting, n_people: int) -> Floats:
+    """(raters, items): up to which difference of scores each rater ties."""
+    persons, scores = panel.values[:n_people], panel.values[n_people:]
+    human_tie = people_tie(persons, setting["human_ties"]) if n_people else 0.0
+    human = mean_over_people(persons) if n_people else np.full(panel.values.shape[1:], np.nan)
+    _, own = _tie_thresholds(setting["ties"], human=human, human_tie=human_tie, scores=scores, units=part.design.units)
+    return np.concatenate([np.full((n_people, len(panel.items)), human_tie), own])
+
+
+def _signs(difference: Floats, epsilon: Floats) -> Signs:
+    made = (difference > epsilon).astype(np.int8) - (difference < -epsilon).astype(np.int8)
+    made[np.isnan(difference)] = ABSENT
+    return made
+
+
+def _words(study: Study, design: Design) -> Floats:
+    """(items, systems): words of each output and one more, so that an empty one has a length; NaN without a text."""
+    words = np.full((len(design.items), len(design.systems)), np.nan)
+    if study.outputs is not None:
+        texts = study.outputs.texts
+        row, column = label_codes(texts["item"], design.items), label_codes(texts["system"], design.systems)
+        inside: Bools = (row >= 0) & (column >= 0)
+        counted = texts["text"].str.count_matches(r"\S+").cast(pl.Float64).to_numpy()
+        words[row[inside], column[inside]] = 1 + counted[inside]
+    return words

@@ -1,0 +1,107 @@
+"""Does a judge prefer what is shown first? The same comparison in both orders, or orders dealt at random."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from custodes.answers.tables import with_interval
+from custodes.evaluate.consistency.material import Material
+from custodes.stats.arrays import Floats
+from custodes.stats.judging.slot import Tested, nominal_alpha, slot_test
+from custodes.stats.ratios import ratio
+from custodes.stats.resampling import resample
+
+ONE_ORDER = "every pair was shown in one order only"
+POINTS = 100.0
+KEY = ["rater", "comparison"]
+
+
+def order_columns(part: Material, times: Floats, confidence: float) -> tuple[dict[str, Any], dict[str, Any], Tested]:
+    """The columns of `orders` and of `confusion`, and the test of the first slot; of raters whose orders
+    are known."""
+    known = part.asked.drop_nulls("preference").filter(pl.col("order") != 0)
+    if known.is_empty():
+        return {}, {}, Tested(*[np.zeros(0)] * 4)
+    raters, n_units = known["rater"].unique().sort().to_numpy(), part.n_units
+    tables = _tables(known, raters, n_units)  # (raters, units, 9)
+    drawn = resample.weighted_sums(times, np.moveaxis(tables, 1, 2)).reshape(len(times), len(raters), 3, 3)
+    total = drawn.sum(axis=(-1, -2))
+    to_first, to_second = drawn[..., 0, 2], drawn[..., 2, 0]
+    wins = resample.weighted_sums(times, _slot_wins(known, raters, n_units))
+    test = _test(known, raters, n_units, confidence)
+    shown = known.group_by(KEY).agg(pl.col("order").n_unique().alias("orders")).group_by("rater")
+    counts = dict(shown.agg((pl.col("orders") == 2).sum()).iter_rows())
+    alone = dict(shown.agg((pl.col("orders") == 1).sum()).iter_rows())
+    ends: dict[str, Any] = {"confidence": confidence, "clusters": n_units}
+    columns = {
+        "rater": [part.raters[r] for r in raters],
+        "both": [counts.get(r, 0) for r in raters],
+        "one_order": [alone.get(r, 0) for r in raters],
+        **with_interval("same", ratio(np.trace(drawn, axis1=-2, axis2=-1), total), bounds=resample.SHARE, **ends),
+        **with_interval("flip", ratio(to_first + to_second, total), bounds=resample.SHARE, **ends),
+        **with_interval("alpha", nominal_alpha(drawn), bounds=resample.CORRELATION, **ends),
+        **with_interval("first", ratio(wins[..., 0], wins.sum(axis=-1)), bounds=resample.SHARE, **ends),
+        "margin": POINTS * test.estimate,
+        "margin_low": POINTS * test.low.clip(-1, 1),
+        "margin_high": POINTS * test.high.clip(-1, 1),
+        **with_interval(
+            "to_first", ratio(to_first - to_second, to_first + to_second), bounds=resample.CORRELATION, **ends
+        ),
+        "reason": np.where(np.isfinite(test.estimate), "", ONE_ORDER),
+    }
+    seen = total[0] > 0
+    cells = drawn[0].reshape(len(raters), 9)[seen].astype(np.int64)
+    confusion = {"rater": [part.raters[r] for r in raters[seen]], "cells": cells}
+    return columns, confusion if seen.any() else {}, test
+
+
+def _tables(known: pl.DataFrame, raters: Any, n_units: int) -> Floats:
+    """(raters, units, 9): what the first system got shown first, by what it got shown second; run beside run."""
+    sides = [known.filter(pl.col("order") == order).select(*KEY, "run", "unit", "preference") for order in (1, -1)]
+    both = sides[0].join(sides[1], on=[*KEY, "run"], suffix="_ba")
+    cell = (1 - both["preference"]) * 3 + 1 - both["preference_ba"]
+    place = np.searchsorted(raters, both["rater"].to_numpy()) * n_units + both["unit"].to_numpy()
+    flat = np.bincount((place * 9 + cell.to_numpy()).astype(np.int64), minlength=len(raters) * n_units * 9)
+    return flat.reshape(len(raters), n_units, 9).astype(np.float64)
+
+
+def _slot_wins(known: pl.DataFrame, raters: Any, n_units: int) -> Floats:
+    """(raters, 2, units): wins of what was shown first, and of what was shown second."""
+    first = known["preference"].to_numpy() * known["order"].to_numpy()
+    rater, unit = np.searchsorted(raters, known["rater"].to_numpy()), known["unit"].to_numpy()
+    won = np.zeros((len(raters), 2, n_units))
+    for side, sign in enumerate((1, -1)):
+        np.add.at(won, (rater[first == sign], side, unit[first == sign]), 1.0)
+    return won
+
+
+def _test(known: pl.DataFrame, raters: Any, n_units: int, confidence: float) -> Tested:
+    """The margin of the first slot: within comparisons shown in both orders, else within pairs of systems.
+
+    Within a stratum the verdict is regressed on the order, so a pair that is mostly shown in one order does no harm.
+    """
+    both = pl.col("order").n_unique().over(KEY) > 1
+    rows = known.with_columns(
+        within=both, stratum=pl.when(both).then(pl.col("comparison")).otherwise(-1 - pl.col("pair"))
+    )
+    by = ["rater", "stratum"]
+    rows = rows.with_columns(
+        order=pl.col("order") - pl.col("order").mean().over(by),
+        preference=pl.col("preference") - pl.col("preference").mean().over(by),
+        n=pl.len().over(by),
+    )
+    score, size = (rows["order"] * rows["preference"]).to_numpy(), (rows["order"] ** 2).to_numpy()
+    rater = np.searchsorted(raters, rows["rater"].to_numpy())
+    place, shape = rater * n_units + rows["unit"].to_numpy(), (len(raters), n_units)
+    binned = (np.bincount(place, weights=own, minlength=len(raters) * n_units) for own in (score, size))
+    sums, sizes = (np.asarray(own, dtype=np.float64).reshape(shape) for own in binned)
+    # The mean of a stratum is fitted to it: residuals are too small, but for comparisons, whose rows move together.
+    number = rows["n"].to_numpy()
+    lost = np.where(rows["within"].to_numpy(), 1.0, number / np.maximum(number - 1, 1))
+    plain, mended = (np.bincount(rater, weights=own * score**2, minlength=len(raters)) for own in (1.0, lost))
+    return slot_test(
+        sums, sizes, wider=np.where(plain > 0, mended / np.maximum(plain, 1e-300), 1.0), confidence=confidence
+    )

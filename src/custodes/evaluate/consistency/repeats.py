@@ -1,0 +1,70 @@
+"""Does a judge agree with itself when asked again? Noise beside what the order does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from custodes.answers.tables import with_interval
+from custodes.evaluate.consistency.material import Material
+from custodes.stats.arrays import Floats
+from custodes.stats.ratios import ratio
+from custodes.stats.resampling import resample
+
+KEY = ["rater", "comparison", "unit"]
+WAYS = ("won", "tied", "lost")
+
+
+def repeat_columns(part: Material, times: Floats, confidence: float) -> dict[str, Any]:
+    """The columns of `repeats`; of raters who gave two verdicts on one comparison in one order."""
+    counts = (
+        part.asked.drop_nulls("preference")
+        .group_by(*KEY, "order")
+        .agg(pl.len().alias("n"), *((pl.col("preference") == 1 - k).sum().alias(way) for k, way in enumerate(WAYS)))
+    )
+    alike = sum((pl.col(way) * (pl.col(way) - 1) for way in WAYS), pl.lit(0)) / (pl.col("n") * (pl.col("n") - 1))
+    within = (
+        counts.filter(pl.col("n") > 1)
+        .with_columns(alike=alike)
+        .group_by(KEY)
+        .agg(pl.col("alike").mean(), pl.col("n").sum())
+    )
+    if within.is_empty():
+        return {}
+    first, second = (counts.filter(pl.col("order") == order) for order in (1, -1))
+    across = sum((pl.col(way) * pl.col(f"{way}_ba") for way in WAYS), pl.lit(0)) / (pl.col("n") * pl.col("n_ba"))
+    crossed = first.join(second, on=KEY, suffix="_ba").select(*KEY, across=across)
+    rows = within.join(crossed, on=KEY, how="left").sort("rater", "comparison")
+    raters, place = np.unique(rows["rater"].to_numpy(), return_inverse=True)
+    drawn = _means(rows, place, len(raters), part.n_units, times)
+    same, orders, same_there = drawn
+    bias = ratio(same_there - orders, 1 - orders)
+    ends: dict[str, Any] = {"confidence": confidence, "clusters": part.n_units}
+    number = np.bincount(place, minlength=len(raters))
+    return {
+        "rater": [part.raters[r] for r in raters],
+        "comparisons": number,
+        "runs": np.bincount(place, weights=rows["n"].to_numpy(), minlength=len(raters)) / number,
+        **with_interval("same", same, bounds=resample.SHARE, **ends),
+        **with_interval("same_orders", orders, bounds=resample.SHARE, **ends),
+        **with_interval("bias_share", bias, bounds=resample.ANY, **ends),
+    }
+
+
+def _means(rows: pl.DataFrame, place: Any, n: int, n_units: int, times: Floats) -> list[Floats]:
+    """(1 + B, raters): agreement of runs; agreement between orders, and that of runs where both orders were shown."""
+    across = rows["across"].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    alike, both = rows["alike"].to_numpy(), np.isfinite(across)
+    at = place * n_units + rows["unit"].to_numpy()
+
+    def mean(values: Floats, kept: Any) -> Floats:
+        sums = [
+            np.bincount(at[kept], weights=own[kept], minlength=n * n_units) for own in (values, np.ones(len(values)))
+        ]
+        total, number = (times @ own.reshape(n, n_units).T for own in sums)
+        return ratio(total, number)
+
+    every = np.ones(len(alike), dtype=np.bool_)
+    return [mean(alike, every), mean(across, both), mean(alike, both)]

@@ -1,0 +1,195 @@
+"""Pictures: what judges look at beside quality, how often they flip, and what a judge says in either order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from custodes.errors import OptionError, listed
+from custodes.evaluate.consistency.consistency import Consistency
+from custodes.evaluate.consistency.findings import FAILURES, LENGTH, OWN, POSITION
+from custodes.evaluate.favoritism import CELLS, OUTCOMES
+from custodes.plots import alt, theme
+from custodes.plots.choice import chosen, of_aspect, titled
+
+AXES = {
+    POSITION: "First-slot margin, in points",
+    LENGTH: "Margin of the longer output beyond people's preference, in points",
+    OWN: "Win rate of its own system beyond quality, in points",
+}
+"""Kind of finding to the axis of its estimates; failures have none."""
+
+READINGS = {"claimed": theme.VERMILION, "may be chance": theme.GREY}
+
+
+def judge_faults(
+    result: Consistency,
+    *,
+    kind: str | None = None,
+    aspect: str | None = None,
+    width: int = theme.PAGE_WIDTH,
+    dark: bool = False,
+) -> alt.TopLevelMixin:
+    """A dot and whiskers per judge: by how many points it prefers what is shown first, longer outputs, or its own.
+
+    Red where it is claimed, all tests of the study together. `kind` is one of `findings`, by default the first with an
+    estimate. Raises `OptionError` for an unknown kind or aspect, and where no test has an estimate.
+
+    >>> import custodes as cu
+    >>> pairs = {"item": range(20), "system_a": "A", "system_b": "B", "rater": "judge", "kind": "metric"}
+    >>> shown = [pl.DataFrame({**pairs, "order": order, "preference": won}) for order, won in (("ab", 1), ("ba", -1))]
+    >>> made = cu.consistency(cu.read(pl.concat(shown)), resamples=0)
+    >>> judge_faults(made).to_dict()["title"]
+    'First-slot margin, in points'
+    """
+    rows = result.findings.filter(pl.col("estimate").is_not_null())
+    if rows.is_empty():
+        raise OptionError(f"judge_faults: no test has an estimate; kinds: {listed(AXES)}; see findings for the reasons")
+    kind = kind or str(rows["kind"][0])
+    rows, aspect = of_aspect(chosen(rows, "kind", kind, who="judge_faults"), aspect, who="judge_faults")
+    chart = faults(theme.inline(rows), title=AXES.get(kind, FAILURES)).properties(width=width)
+    return theme.themed(chart, dark=dark, title=titled(AXES.get(kind, FAILURES), aspect))
+
+
+def faults(data: Any, *, title: str) -> Any:
+    """Rows of `Consistency.findings` of one kind."""
+    base = (
+        alt.Chart(data)
+        .transform_filter("isValid(datum.estimate)")
+        .transform_calculate(
+            who="datum.about ? datum.rater + ': ' + datum.about : datum.rater",
+            reading="datum.finding && datum.finding !== 'cannot be told' ? '{}' : '{}'".format(*READINGS),
+        )
+    )
+    who = alt.Y("who:N", sort=alt.EncodingSortField(field="estimate", op="max", order="descending"))
+    colour = alt.Color("reading:N", title=None, scale=alt.Scale(domain=list(READINGS), range=list(READINGS.values())))
+    tooltip = [
+        alt.Tooltip("rater:N"),
+        alt.Tooltip("estimate:Q", format="+.1f", title="points"),
+        alt.Tooltip("estimate_low:Q", format="+.1f", title="low"),
+        alt.Tooltip("estimate_high:Q", format="+.1f", title="high"),
+        alt.Tooltip("p_adjusted:Q", format=".2g", title="p, all tested"),
+        alt.Tooltip("finding:N"),
+    ]
+    zero = alt.Chart(theme.inline(pl.DataFrame({"zero": [0]}))).encode(x="zero:Q")
+    return alt.layer(
+        zero.mark_rule(color=theme.GREY, strokeDash=[3, 3]),
+        base.transform_filter("isValid(datum.estimate_low)")
+        .mark_rule(strokeWidth=2, opacity=0.6)
+        .encode(x=alt.X("estimate_low:Q"), x2="estimate_high:Q", y=who, color=colour),
+        base.mark_point(opacity=1).encode(x=alt.X("estimate:Q", title=title), y=who, color=colour, tooltip=tooltip),
+    ).properties(height=alt.Step(theme.ROW))
+
+
+def order_flips(
+    result: Consistency, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
+) -> alt.TopLevelMixin:
+    """A dot and whiskers per judge: how often the winner changes when the order is turned, fewest first.
+
+    >>> import custodes as cu
+    >>> pairs = {"item": range(20), "system_a": "A", "system_b": "B", "rater": "judge", "kind": "metric"}
+    >>> shown = [pl.DataFrame({**pairs, "order": order, "preference": won}) for order, won in (("ab", 1), ("ba", -1))]
+    >>> made = cu.consistency(cu.read(pl.concat(shown)), resamples=0)
+    >>> order_flips(made).to_dict()["title"]
+    'How often the winner changes with the order'
+    """
+    rows, aspect = of_aspect(result.orders, aspect, who="order_flips")
+    chart = flips(theme.inline(rows)).properties(width=width)
+    return theme.themed(chart, dark=dark, title=titled("How often the winner changes with the order", aspect))
+
+
+def flips(data: Any) -> Any:
+    """Rows of `Consistency.orders`."""
+    base = alt.Chart(data).transform_filter("isValid(datum.flip)")
+    rater = alt.Y("rater:N", sort=alt.EncodingSortField(field="flip", op="max", order="ascending"))
+    tooltip = [
+        alt.Tooltip("rater:N"),
+        alt.Tooltip("flip:Q", format=".1%", title="flips"),
+        alt.Tooltip("flip_low:Q", format=".1%", title="low"),
+        alt.Tooltip("flip_high:Q", format=".1%", title="high"),
+        alt.Tooltip("both:Q", title="comparisons in both orders"),
+    ]
+    x = alt.X(
+        "flip:Q",
+        title="Share of comparisons where the winner changes with the order",
+        scale=alt.Scale(domainMin=0),
+        axis=alt.Axis(format="%"),
+    )
+    return alt.layer(
+        base.transform_filter("isValid(datum.flip_low)")
+        .mark_rule(strokeWidth=2, opacity=0.6, color=theme.BLUE)
+        .encode(x=alt.X("flip_low:Q"), x2="flip_high:Q", y=rater),
+        base.mark_point(color=theme.BLUE, opacity=1).encode(x=x, y=rater, tooltip=tooltip),
+    ).properties(height=alt.Step(theme.ROW))
+
+
+def order_confusion(
+    result: Consistency, rater: str, *, aspect: str | None = None, dark: bool = False
+) -> alt.TopLevelMixin:
+    """The nine counts of one rater: what a system gets when shown first, by what it gets when shown second.
+
+    A rater that ignores the order has counts on the diagonal only; above it what is shown first gained.
+
+    >>> import custodes as cu
+    >>> pairs = {"item": range(20), "system_a": "A", "system_b": "B", "rater": "judge", "kind": "metric"}
+    >>> shown = [pl.DataFrame({**pairs, "order": order, "preference": won}) for order, won in (("ab", 1), ("ba", -1))]
+    >>> made = cu.consistency(cu.read(pl.concat(shown)), resamples=0)
+    >>> order_confusion(made, "judge").to_dict()["title"]
+    'Verdicts of judge in both orders'
+    """
+    rows, aspect = of_aspect(result.confusion, aspect, who="order_confusion")
+    rows = chosen(rows, "rater", rater, who="order_confusion")
+    return theme.themed(
+        symmetry(theme.inline(rows)), dark=dark, title=titled(f"Verdicts of {rater} in both orders", aspect)
+    )
+
+
+def symmetry(data: Any) -> Any:
+    """One row of `Consistency.confusion`."""
+    words = "{win: 'wins', tie: 'ties', loss: 'loses'}[split(datum.cell, '_')[%d]]"
+    place = f"indexof({list(OUTCOMES)}, split(datum.cell, '_')[{{}}])"
+    base = (
+        alt.Chart(data)
+        .transform_fold(list(CELLS), as_=["cell", "count"])
+        .transform_joinaggregate(total="sum(count)")
+        .transform_calculate(
+            first=words % 0,
+            second=words % 1,
+            row=place.format(0),
+            column=place.format(1),
+            share="datum.total > 0 ? datum.count / datum.total : 0",
+        )
+        .transform_calculate(
+            reading="datum.row === datum.column ? 'same' : datum.row < datum.column ? 'to the first' : 'to the second'"
+        )
+        .encode(
+            x=alt.X(
+                "second:N",
+                title="system A, shown second",
+                sort=alt.EncodingSortField(field="column", op="min"),
+                axis=alt.Axis(orient="top", labelAngle=0, ticks=False, domain=False),
+            ),
+            y=alt.Y(
+                "first:N",
+                title="system A, shown first",
+                sort=alt.EncodingSortField(field="row", op="min"),
+            ),
+            tooltip=[
+                alt.Tooltip("first:N", title="shown first it"),
+                alt.Tooltip("second:N", title="shown second it"),
+                alt.Tooltip("count:Q"),
+                alt.Tooltip("share:Q", format=".1%"),
+            ],
+        )
+    )
+    kinds = {"same": theme.GREEN, "to the first": theme.VERMILION, "to the second": theme.SKY}
+    colour = alt.Color(
+        "reading:N", title=None, scale=alt.Scale(domain=list(kinds), range=list(kinds.values())), legend=None
+    )
+    shade = alt.Opacity("share:Q", scale=alt.Scale(domain=[0, 0.6], range=[0.06, 0.75], clamp=True), legend=None)
+    return alt.layer(
+        base.mark_rect(cornerRadius=3).encode(color=colour, opacity=shade),
+        base.mark_text(fontSize=14, fontWeight="bold", dy=-6).encode(text="count:Q"),
+        base.mark_text(fontSize=10, dy=10).encode(text=alt.Text("share:Q", format=".0%")),
+    ).properties(width=alt.Step(104), height=alt.Step(56))

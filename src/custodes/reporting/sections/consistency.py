@@ -1,0 +1,115 @@
+"""Section: what judges look at beside quality, and whether they stay with their verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from custodes.errors import InputError
+from custodes.evaluate.consistency.consistency import Consistency, consistency
+from custodes.evaluate.consistency.findings import LENGTH, OWN, POSITION
+from custodes.evaluate.partiality import UNTOLD
+from custodes.plots.consistency import AXES, faults, flips, symmetry
+from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
+from custodes.reporting.tables import table_html
+
+TABLES = ("findings", "orders", "confusion")
+CAPTIONS = {
+    POSITION: "Right: what is shown first is preferred to the same output shown second.",
+    LENGTH: "Right: longer outputs are preferred more than people prefer them; people's noise is taken account of.",
+    OWN: "Right: the judge places a system of its own above its quality by people.",
+}
+SHOWN = (
+    ("findings", "What is claimed of judges"),
+    ("orders", "The same comparison in both orders"),
+    ("repeats", "The same comparison again"),
+    ("length", "Length"),
+    ("committee", "How many judges the judges are"),
+)
+
+
+def _ask(context: Context) -> Consistency:
+    made: Consistency = context.ask(consistency)
+    if all(made.to_frame(name).is_empty() for name, _ in SHOWN):
+        raise InputError("there are no verdicts, no texts, no own systems, and no two judges beside people")
+    return made
+
+
+def _everywhere(context: Context, name: str) -> pl.DataFrame:
+    """A table, with what has no aspect of people under each of theirs: the page shows one at a time."""
+    rows = context.results["consistency"].to_frame(name)
+    strangers = rows.filter(~pl.col("aspect").is_in(list(context.aspects)))
+    copies = [strangers.with_columns(aspect=pl.lit(aspect)) for aspect in context.aspects]
+    return pl.concat([rows.filter(pl.col("aspect").is_in(list(context.aspects))), *copies])
+
+
+def _figures(context: Context) -> Sequence[Figure]:
+    found, orders = _everywhere(context, "findings"), _everywhere(context, "orders")
+    kinds = [kind for kind in AXES if found.filter(pl.col("kind") == kind)["estimate"].count()]
+    made = [
+        Figure(
+            id=f"consistency-{kind.split()[0]}",
+            title=AXES[kind],
+            caption=f"{CAPTIONS[kind]} Red: beyond chance, all judges and kinds of the study tested together.",
+            alt=f"Dots with whiskers: {AXES[kind]}, for every judge; the table below has the numbers.",
+            spec=spec_of(faults(empty_rows(), title=AXES[kind]).properties(width="container")),
+            table="consistency-findings",
+            lines=("rater", "about"),
+            where={"aspect": "{aspect}", "kind": kind},
+        )
+        for kind in kinds
+    ]
+    if not orders["flip"].count():
+        return made
+    return [
+        *made,
+        Figure(
+            id="consistency-flips",
+            title="How often the winner changes with the order",
+            caption="The same comparison shown in both orders. Whisker: interval from resampled items.",
+            alt="Dots with whiskers: share of flips for every judge; the table below has the numbers.",
+            spec=spec_of(flips(empty_rows()).properties(width="container")),
+            table="consistency-orders",
+            lines=("rater",),
+            where={"aspect": "{aspect}"},
+        ),
+        Figure(
+            id="consistency-confusion",
+            title="Verdicts of {metric} in both orders",
+            caption="Green: the verdict stays. Red: what is shown first gains. Blue: what is shown second gains.",
+            alt="Three by three table: what a system gets when shown first, by what it gets when shown second.",
+            spec=spec_of(symmetry(empty_rows())),
+            table="consistency-confusion",
+            where={"aspect": "{aspect}", "rater": "{metric}"},
+        ),
+    ]
+
+
+def _build(context: Context) -> Mapping[str, Any]:
+    """What is claimed first; then the tables that have rows."""
+    made = []
+    for name, caption in SHOWN:
+        rows = _everywhere(context, name)
+        if name == "findings":
+            rows = rows.filter(pl.col("finding") != "").sort(pl.col("finding") == UNTOLD, maintain_order=True)
+        if rows.height:
+            columns = [own for own in context.declared(f"consistency.{name}").columns if own.essential]
+            notes = context.notes("consistency", "few-clusters", "half-judged") if name == "orders" else ()
+            made.append(table_html(rows, columns, id=f"consistency-{name}-table", caption=caption, notes=notes))
+    return {"table": "\n".join(made)}
+
+
+CONSISTENCY = Section(
+    question="consistency",
+    title="Can a judge be trusted",
+    text="A judge should stay with its verdict when the outputs change places or when it is asked again, and look at"
+    " quality alone. What is claimed here is tested for all judges together; an empty cell in a table of findings would"
+    " mean that nothing was found, and such rows are left out.",
+    ask=_ask,
+    figures=_figures,
+    build=_build,
+    extra=lambda context: {f"consistency-{name}": _everywhere(context, name) for name in TABLES},
+    compares_systems=False,
+)

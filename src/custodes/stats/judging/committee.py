@@ -1,0 +1,116 @@
+"""What several judges are worth together: how alike they err, and what a majority of some of them decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.stats.arrays import Floats, Ints, Signs
+from custodes.stats.ratios import ratio
+from custodes.stats.resampling.resample import unit_sums, weighted_sums
+
+ALL_SUBSETS = 8
+"""Up to so many judges every subset is tried; of more, the best one is extended step by step."""
+LONGEST = 9
+
+
+def correct(verdicts: Signs, people: Signs) -> Floats:
+    """How right each verdict is: (..., n) and (n,) -> (..., n); a tie against a decision is half right.
+
+    >>> correct(np.array([1, 0, -1], dtype=np.int8), np.array([1, 1, 1], dtype=np.int8)).tolist()
+    [1.0, 0.5, 0.0]
+    """
+    return np.asarray(1 - np.abs(verdicts.astype(np.float64) - people) / 2)
+
+
+def error_correlation(errors: Floats, *, units: Ints, weights: Floats) -> Floats:
+    """The mean correlation of two judges' errors: errors (judges, n), units (n,), weights (R, units) -> (R,).
+
+    NaN where fewer than two judges ever err, or none varies.
+    """
+    n = weights.shape[1]
+    first, second = np.array(list(combinations(range(len(errors)), 2))).T
+    sums = weighted_sums(weights, unit_sums(np.concatenate([errors, errors**2]), units=units, n_units=n))
+    number = weighted_sums(weights, unit_sums(np.ones((1, errors.shape[1])), units=units, n_units=n))
+    mean, square = (part / number for part in np.split(sums, 2, axis=1))
+    spread = np.sqrt(np.maximum(square - mean**2, 0.0))
+    total = np.zeros((2, len(weights)))
+    for i, j in zip(first, second, strict=True):
+        both = weighted_sums(weights, unit_sums((errors[i] * errors[j])[None], units=units, n_units=n))
+        scale = spread[:, i] * spread[:, j]
+        own = np.where(scale > 1e-12, (both / number)[:, 0] - mean[:, i] * mean[:, j], 0.0)
+        total += ratio(own, scale), scale > 1e-12
+    return ratio(np.nan_to_num(total[0]), total[1])
+
+
+def effective_size(judges: int, correlation: NDArray[Any]) -> Floats:
+    """How many judges with independent errors k judges amount to, whose errors correlate so (...).
+
+    >>> effective_size(6, np.array([0.0, 1.0])).tolist()
+    [6.0, 1.0]
+
+    Source: Kish 1965 (effective sample size): k / (1 + (k - 1) rho).
+    """
+    return ratio(np.asarray(judges, dtype=np.float64), 1 + (judges - 1) * np.asarray(correlation))
+
+
+def best_subset(verdicts: Signs, people: Signs) -> tuple[int, ...]:
+    """The judges whose majority is right most often: verdicts (judges, n), people (n,); the smallest of equals.
+
+    >>> truth = np.array([1, 1, -1, 1], dtype=np.int8)
+    >>> poor = truth * np.array([[1, 1, 1, -1], [1, 1, -1, 1], [-1, 1, 1, 1]], dtype=np.int8)
+    >>> best_subset(poor, truth)
+    (0, 1, 2)
+    """
+    judges = range(len(verdicts))
+    if len(verdicts) > ALL_SUBSETS:
+        return _extended(verdicts, people)
+    subsets = [own for size in range(1, len(verdicts) + 1) for own in combinations(judges, size)]
+    right = [correct(majority(verdicts, own), people).mean() for own in subsets]
+    return subsets[int(np.argmax(np.round(right, 12)))]
+
+
+def _extended(verdicts: Signs, people: Signs) -> tuple[int, ...]:
+    chosen: list[int] = []
+    total = np.zeros(verdicts.shape[1], dtype=np.int8)
+    path: list[tuple[float, tuple[int, ...]]] = []
+    while len(chosen) < min(LONGEST, len(verdicts)):
+        right = correct(np.sign(total + verdicts), people).mean(axis=1).round(12)
+        right[chosen] = -1.0
+        chosen.append(int(right.argmax()))
+        total = total + verdicts[chosen[-1]]
+        path.append((float(right.max()), tuple(sorted(chosen))))
+    return max(path, key=lambda own: own[0])[1]
+
+
+def majority(verdicts: Signs, judges: Sequence[int]) -> Signs:
+    """The side that more of some judges prefer, else a tie: (judges, n) -> (n,)."""
+    made: Signs = np.sign(verdicts[list(judges)].sum(axis=0, dtype=np.int64)).astype(np.int8)
+    return made
+
+
+def chosen_elsewhere(verdicts: Signs, people: Signs, *, fold: Ints) -> tuple[Floats, Floats]:
+    """How right (n,) the best subset, and the best single judge, are on a fold when chosen on the others.
+
+    verdicts (judges, n), people (n,), fold (n,). So the gain of one over the other is not owed to the choice.
+    """
+    subset, single = np.full((2, people.size), np.nan)
+    for k in np.unique(fold):
+        out = fold == k
+        train = verdicts[:, ~out], people[~out]
+        best = int(correct(*train).mean(axis=1).round(12).argmax())
+        subset[out] = correct(majority(verdicts[:, out], best_subset(*train)), people[out])
+        single[out] = correct(verdicts[best, out], people[out])
+    return subset, single
+
+
+def mean_of(values: Floats, *, units: Ints, weights: Floats) -> Floats:
+    """Means over what is defined: values (..., n), weights (R, units) -> (R, ...)."""
+    known = np.isfinite(values)
+    sums = unit_sums(np.stack([np.where(known, values, 0.0), known]), units=units, n_units=weights.shape[1])
+    total, number = np.moveaxis(weighted_sums(weights, sums), 1, 0)
+    return ratio(total, number)

@@ -1,0 +1,172 @@
+"""Does a judge prefer the longer output more than people do?
+
+People's verdicts are a noisy measure of quality. Where quality goes with length, a fair judge seems to like length even
+when people's verdicts are held fixed, because they hold quality fixed only in part. Two people solve this: what they
+share is quality, so their agreement says how much of a verdict is noise (errors in variables). With one person there is
+a bound on either side. All on the scale of `latent`, so that a judge may be steeper or flatter than people.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from custodes.stats import ABSENT
+from custodes.stats.arrays import Bools, Floats, Ints, Signs
+from custodes.stats.judging.latent import behind_verdict_and_score, behind_verdicts, normal_scores, threshold
+from custodes.stats.ratios import ratio
+from custodes.stats.resampling.resample import student_quantile, unit_sums, with_point
+from custodes.stats.resampling.stepdown import without_block
+
+BLOCKS = 200
+LEAST_AGREEMENT = 0.05
+"""Correlation behind the verdicts of two people, beyond what length explains, below which they tell nothing."""
+
+
+class LengthBias(NamedTuple):
+    """Correlations with log length behind the verdicts of a judge and of people, and the part of the judge's `excess`
+    that people's do not explain, with interval and p-value; `told` whether the data decide at all."""
+
+    judge: float
+    people: float
+    excess: float
+    low: float
+    high: float
+    p_value: float
+    told: bool
+
+    @classmethod
+    def unknown(cls) -> LengthBias:
+        """Nothing is known."""
+        nan = float("nan")
+        return cls(nan, nan, nan, nan, nan, nan, told=False)
+
+
+def length_bias(judge: Signs, people: Signs, length: Floats, *, units: Ints, confidence: float) -> LengthBias:
+    """Whether a judge prefers length beyond what quality, as people see it, explains.
+
+    judge (n,) and people (people, n) are verdicts 1, 0, -1 or absent on comparisons, length (n,) the log ratio of
+    lengths (NaN: unknown), units (n,) the clusters. With R correlations behind verdicts (y judge, h and h' two people,
+    L length) a fair judge has R_yL R_hh' = R_yh R_h'L: everything that they have in common goes through quality. The
+    difference is tested by Student's t with the jackknife over clusters, all pairs of people together; `excess` is it
+    on the scale of a correlation. With one person R_hh' is unknown: `excess` is for a person without noise, the
+    interval and p are those of the worst of all possible values, and `told` is false where these differ in sign.
+
+    >>> rng = np.random.default_rng(0)
+    >>> quality, length = rng.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], size=900).T
+    >>> people = np.sign(quality + rng.normal(size=(3, 900))).astype(np.int8)
+    >>> fair = np.sign(quality + rng.normal(size=900)).astype(np.int8)
+    >>> biased = np.sign(quality + length + rng.normal(size=900)).astype(np.int8)
+    >>> made = [length_bias(own, people, length, units=np.arange(900), confidence=0.95) for own in (fair, biased)]
+    >>> [(round(own.judge, 1), round(own.excess, 1), own.p_value < 0.001) for own in made]
+    [(0.4, -0.0, False), (0.8, 0.5, True)]
+
+    Source: ours. Vanishing tetrads: Spearman 1904; bounds with one person: Klepper and Leamer 1984.
+    """
+    rated = people != ABSENT
+    used = (judge != ABSENT) & rated.any(axis=0) & np.isfinite(length)
+    names, units = np.unique(units[used], return_inverse=True)
+    shown = rated[:, used]
+    people = people[:, used][shown.any(axis=1)]
+    if len(names) < 2 or not len(people):
+        return LengthBias.unknown()
+    left, _ = without_block(len(names), most=BLOCKS)
+    moments = _Moments.of(judge[used], people, normal_scores(length[used]), units=units, weights=with_point(left))
+    quantile = student_quantile(confidence, len(left))
+    judges, mine = moments.judge[0], moments.people[0]
+    if len(people) < 2:
+        return _bounded(moments, quantile)
+    own = ratio((moments.shared * moments.weight).sum(axis=1), moments.weight.sum(axis=1))
+    both = ratio((moments.crossed * moments.weight).sum(axis=1), moments.weight.sum(axis=1))
+    agree = float(own[0] - ratio((moments.bent * moments.weight).sum(axis=1), moments.weight.sum(axis=1))[0])
+    difference = moments.judge * own - both
+    error = _jackknife(difference)
+    if not (agree > LEAST_AGREEMENT and error > 0):
+        return LengthBias(judges, mine, np.nan, np.nan, np.nan, np.nan, told=False)
+    middle, reach = difference[0] / agree, quantile * error / agree
+    return LengthBias(
+        judges, mine, middle, middle - reach, middle + reach, _p_value(difference[0] / error, len(left)), told=True
+    )
+
+
+def _bounded(moments: _Moments, quantile: float) -> LengthBias:
+    """With one person: quality known without noise at one end, a judge without noise at the other."""
+    judge, mine, both = moments.judge, moments.people, moments.agree[:, 0]
+    spare = (1 - judge**2) * (1 - mine**2)
+    partial = (both - judge * mine) / np.sqrt(spare)
+    least = mine**2 + partial**2 * (1 - mine**2)  # of how much of a person's verdict is quality
+    ends = [(judge * share - both * mine) / (1.0 - mine[0] ** 2) for share in (np.ones_like(least), least)]
+    errors = [_jackknife(own) for own in ends]
+    if not min(errors) > 0:
+        return LengthBias.unknown()
+    reached = [(own[0] - quantile * error, own[0] + quantile * error) for own, error in zip(ends, errors, strict=True)]
+    told = bool(ends[0][0] * ends[1][0] > 0)
+    p_value = max(_p_value(own[0] / error, len(judge) - 1) for own, error in zip(ends, errors, strict=True))
+    low, high = min(low for low, _ in reached), max(high for _, high in reached)
+    return LengthBias(judge[0], mine[0], ends[0][0], low, high, p_value if told else np.nan, told=told)
+
+
+def _jackknife(values: Floats) -> float:
+    """The standard error of the first value from the others, each with a block left out."""
+    left = values[1:]
+    return float(np.sqrt((len(left) - 1) * left.var()))
+
+
+def _p_value(t: float, blocks: int) -> float:
+    from scipy.special import stdtr
+
+    return float(2 * stdtr(blocks - 1, -abs(t)))
+
+
+class _Moments(NamedTuple):
+    """Correlations behind verdicts in every resample (R,): of the judge and of all people with length; (R, people)
+    `agree` of the judge with each; and (R, pairs of people) of the two with each other (`shared`), the judge with one
+    times length with the other (`crossed`), both with length (`bent`), and how many comparisons they share
+    (`weight`)."""
+
+    judge: Floats
+    people: Floats
+    agree: Floats
+    shared: Floats
+    crossed: Floats
+    bent: Floats
+    weight: Floats
+
+    @classmethod
+    def of(cls, judge: Signs, people: Signs, scores: Floats, *, units: Ints, weights: Floats) -> _Moments:
+        rated = people != ABSENT
+        verdicts = np.where(rated, people, 0)
+        pairs = list(combinations(range(len(people)), 2))
+        first, second = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
+        together = rated[first] & rated[second]
+
+        def mean(values: Floats, present: Bools) -> Floats:
+            sums = unit_sums(np.stack([values * present, present]), units=units, n_units=weights.shape[1])
+            total, number = np.moveaxis(weights @ sums.reshape(-1, weights.shape[1]).T, -1, 0).reshape(
+                2, -1, len(weights)
+            )
+            return ratio(total, number).T
+
+        own = threshold((judge == 0).mean())
+        cuts = threshold(ratio(((people == 0) & rated).sum(axis=1), rated.sum(axis=1)))
+        everywhere = np.ones((1, len(judge)), dtype=np.bool_)
+        long = mean((judge * scores)[None], everywhere)[:, 0]
+        agree, liked = mean(verdicts * judge, rated), mean(verdicts * scores, rated)
+        with_judge = np.stack([behind_verdicts(agree[:, j], own, cut) for j, cut in enumerate(cuts)], axis=1)
+        with_length = np.stack([behind_verdict_and_score(liked[:, j], cut) for j, cut in enumerate(cuts)], axis=1)
+        shared = mean(verdicts[first] * verdicts[second], together) if pairs else np.empty((len(weights), 0))
+        number = np.broadcast_to(together.sum(axis=1, dtype=np.float64), shared.shape)
+        between = [behind_verdicts(shared[:, k], cuts[i], cuts[j]) for k, (i, j) in enumerate(pairs)]
+        turned = with_judge[:, first] * with_length[:, second] + with_judge[:, second] * with_length[:, first]
+        known = np.isfinite(shared).all(axis=0)
+        return cls(
+            judge=behind_verdict_and_score(long, own),
+            people=np.asarray(with_length @ rated.sum(axis=1) / rated.sum()),
+            agree=with_judge,
+            shared=np.where(known, np.stack(between, axis=1) if pairs else shared, 0.0),
+            crossed=np.where(known, turned / 2, 0.0),
+            bent=np.where(known, with_length[:, first] * with_length[:, second], 0.0),
+            weight=number * known,
+        )

@@ -1,0 +1,142 @@
+"""Studies with judges whose faults are known: each looks at quality, and one thing more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import polars as pl
+
+from custodes.data.items import Items
+from custodes.data.outputs import SCHEMA, SOURCES, Outputs
+from custodes.data.preferences import MISSING, Preferences
+from custodes.data.preferences import SCHEMA as VERDICTS
+from custodes.data.raters import SCHEMA as RATERS
+from custodes.data.raters import Raters
+from custodes.data.ratings import SCHEMA as SCORES
+from custodes.data.ratings import Ratings
+from custodes.data.study import Study
+
+OWN = 2
+"""The system that is everybody's own; neither the best nor the worst."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judge:
+    """What a judge adds to the difference of quality: for the first slot, a unit of log length, its own system; `steep`
+    how hard it looks at quality, `scores` whether it rates outputs; `fails` at this rate, `more` times that (log odds)
+    where its own system is compared."""
+
+    name: str
+    slot: float = 0.0
+    length: float = 0.0
+    own: float = 0.0
+    steep: float = 1.0
+    scores: bool = False
+    fails: float = 0.03
+    more: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """`rho`: correlation of quality and log length within systems; `gap` how unlike systems are; `noise` of people;
+    `ties` the difference up to which everybody ties; `documents` items in one; `both` orders, or one at random."""
+
+    items: int = 60
+    systems: int = 6
+    people: int = 3
+    noise: float = 1.0
+    rho: float = 0.5
+    gap: float = 0.3
+    ties: float = 0.3
+    document: int = 1
+    both: bool = True
+    verdicts: bool = False
+
+
+PLANTED = (
+    Judge(name="fair"),
+    Judge(name="position", slot=0.5),
+    Judge(name="length", length=0.8),
+    Judge(name="own", own=1.2),
+    Judge(name="failing", more=1.8),
+)
+FAIR = (Judge(name="a"), Judge(name="b", steep=3.0), Judge(name="c", steep=0.4), Judge(name="d", scores=True))
+
+
+def planted(judges: tuple[Judge, ...], world: World, seed: int) -> Study:
+    """A study; what each judge does beyond quality is what is planted."""
+    rng = np.random.default_rng(seed)
+    n, k = world.items, world.systems
+    document = np.repeat(np.arange(n), world.document)[:n]
+    shared = rng.normal(size=(2, n, k))[:, document] * (0.6 if world.document > 1 else 0.0)
+    own = np.linspace(-1, 1, k) * world.gap
+    inner = rng.normal(size=(n, k)) + shared[0]
+    quality = own + inner
+    length = world.rho * inner + np.sqrt(1 - world.rho**2) * (rng.normal(size=(n, k)) + shared[1])
+    length += world.rho * rng.permutation(own)
+    names = np.array([f"s{s}" for s in range(k)])
+    items = np.array([f"i{i}" for i in range(n)])
+    pairs = np.array(list(combinations(range(k), 2)))
+    item, pair = np.divmod(np.arange(n * len(pairs)), len(pairs))
+    a, b = pairs[pair].T
+    base = {"item": items[item], "system_a": names[a], "system_b": names[b], "aspect": "", "repeat": "0"}
+    told: list[pl.DataFrame] = []
+    lost: list[pl.DataFrame] = []
+    scored: list[pl.DataFrame] = []
+
+    def score(rater: str, values: np.ndarray) -> None:
+        columns = {
+            "item": np.repeat(items, k),
+            "system": np.tile(names, n),
+            "rater": rater,
+            "aspect": "",
+            "repeat": "0",
+        }
+        scored.append(pl.DataFrame({**columns, "score": values.ravel()}, schema=SCORES))
+
+    def tell(rater: str, view: np.ndarray, order: np.ndarray, kept: np.ndarray) -> None:
+        sign = (np.sign(view) * (np.abs(view) > world.ties)).astype(np.int8)
+        rows = {**base, "rater": rater, "order": np.select([order > 0, order < 0], ["ab", "ba"], "")}
+        frame = pl.DataFrame({**rows, "preference": sign, "kept": kept, "why": "unreadable"})
+        told.append(frame.filter("kept").select(list(VERDICTS)).cast(VERDICTS))
+        lost.append(frame.filter(~pl.col("kept")).select(list(MISSING)))
+
+    for p in range(world.people):
+        seen = quality + world.noise * rng.normal(size=(n, k))
+        if world.verdicts:
+            noise = world.noise * rng.normal(size=item.size)
+            tell(f"p{p}", quality[item, a] - quality[item, b] + noise, np.zeros(item.size), np.ones(item.size, bool))
+        else:
+            score(f"p{p}", np.clip(np.round(2 * seen), -5, 5))
+    mine = np.eye(k)[OWN]
+    for judge in judges:
+        seen = judge.steep * (quality + judge.own * mine + judge.length * length) + 0.7 * rng.normal(size=(n, k))
+        if judge.scores:
+            score(judge.name, np.round(3 * seen))
+            continue
+        chance = judge.fails * np.exp(judge.more * (mine[a] + mine[b]))
+        first = rng.choice([1, -1], size=item.size)
+        for order in (np.ones(item.size), -np.ones(item.size)) if world.both else (first,):
+            view = seen[item, a] - seen[item, b] + order * judge.slot + 0.7 * rng.normal(size=item.size)
+            tell(judge.name, view, order, rng.random(item.size) > chance)
+    people = [f"p{p}" for p in range(world.people)]
+    rows = [{"rater": name, "kind": "human", "higher_is_better": True, "person": True} for name in people]
+    rows += [
+        {"rater": own.name, "kind": "metric", "higher_is_better": True, "person": False, "own_system": names[OWN]}
+        for own in judges
+    ]
+    words = np.maximum(1, np.round(np.exp(4 + 0.4 * length))).astype(int)
+    texts = pl.DataFrame(
+        {"item": np.repeat(items, k), "system": np.tile(names, n), "text": ["w " * own for own in words.ravel()]},
+        schema=SCHEMA,
+    )
+    columns = {"item": items, "cluster": [f"d{own}" for own in document], "group": "", "dataset": "", "weight": None}
+    return Study(
+        ratings=Ratings(frame=pl.concat(scored)) if scored else Ratings.empty(),
+        preferences=Preferences(frame=pl.concat(told), missing=pl.concat(lost)) if told else Preferences.empty(),
+        raters=Raters(frame=pl.DataFrame(rows, schema=RATERS)),
+        items=Items(frame=pl.DataFrame(columns).with_columns(pl.col("weight").cast(pl.Float64))),
+        outputs=Outputs(texts=texts, sources=pl.DataFrame(schema=SOURCES)),
+    )

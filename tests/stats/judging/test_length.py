@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+
+from custodes.stats import ABSENT
+from custodes.stats.judging.length import LengthBias, length_bias
+from custodes.stats.judging.logit import logit_slopes
+
+RNG = np.random.default_rng(4)
+
+
+def verdicts(view: np.ndarray, ties: float = 0.0) -> np.ndarray:
+    return (np.sign(view) * (np.abs(view) > ties)).astype(np.int8)
+
+
+def made(
+    n: int = 800, *, people: int = 3, bias: float = 0.0, seed: int = 1
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    quality, length = rng.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], size=n).T
+    panel = verdicts(quality + rng.normal(size=(people, n)), 0.3)
+    return verdicts(quality + bias * length + rng.normal(size=n), 0.2), panel, length
+
+
+def asked(judge: np.ndarray, people: np.ndarray, length: np.ndarray, **more: Any) -> LengthBias:
+    units = more.pop("units", np.arange(len(judge)))
+    return length_bias(judge, people, length, units=units, confidence=0.95)
+
+
+def close(one: LengthBias, other: LengthBias, sign: int = 1) -> None:
+    assert other.excess == pytest.approx(sign * one.excess)
+    assert other.p_value == pytest.approx(one.p_value)
+
+
+def test_a_fair_judge_is_left_alone_where_quality_goes_with_length_and_a_biased_one_is_named() -> None:
+    fair, biased = asked(*made()), asked(*made(bias=0.7))
+    assert fair.judge > 0.3
+    assert fair.p_value > 0.05
+    assert biased.p_value < 1e-6
+    assert biased.low > 0.1
+
+
+def test_symmetries() -> None:
+    judge, people, length = made(bias=0.3)
+    one = asked(judge, people, length)
+    close(one, asked(-judge, -people, -length))  # systems swapped
+    close(one, asked(judge, people, -length), -1)
+    close(one, asked(judge, people[::-1], length))
+    close(one, asked(judge, people, 7 * length))
+    mixed = np.where(np.arange(len(judge)) % 2, 1, -1).astype(np.int8)  # each comparison either way round
+    close(one, asked(mixed * judge, mixed * people, mixed * length))
+
+
+def test_who_rated_nothing_says_nothing() -> None:
+    judge, people, length = made()
+    absent = np.full((1, len(judge)), ABSENT, dtype=np.int8)
+    close(asked(judge, people, length), asked(judge, np.concatenate([people, absent]), length))
+    assert not asked(judge, absent, length).told
+    assert not asked(judge, people, np.full(len(judge), np.nan)).told
+
+
+def test_one_person_gives_a_bound_that_holds_what_several_say() -> None:
+    for bias in (0.0, 0.5):
+        judge, people, length = made(4000, bias=bias)
+        several, alone = asked(judge, people, length), asked(judge, people[:1], length)
+        assert alone.low - 0.05 <= several.excess <= alone.high + 0.05
+    assert not asked(*made(people=1)).told  # direct and reverse regression differ in sign for a fair judge
+
+
+def test_people_who_do_not_agree_tell_nothing() -> None:
+    judge, people, length = made()
+    noise = np.random.default_rng(0).choice(np.array([1, -1], dtype=np.int8), size=people.shape)
+    assert not asked(judge, noise, length).told
+
+
+def test_slopes_are_those_of_statsmodels() -> None:
+    judge, people, length = made()
+    mean = people.mean(axis=0)
+    units = np.arange(len(judge)) // 4
+    own = logit_slopes(judge, mean, length, units=units, confidence=0.95)
+    decided = judge != 0
+    for k, design in ((0, length[:, None]), (1, np.stack([length, mean], axis=1))):
+        fit = sm.GLM((1 + judge[decided]) / 2, design[decided], family=sm.families.Binomial()).fit(
+            cov_type="cluster", cov_kwds={"groups": units[decided], "use_correction": True}
+        )
+        assert own.slope[k] == pytest.approx(fit.params[0], abs=1e-6)
+        # statsmodels multiplies by (n - 1) / (n - k), too
+        half = (own.high[k] - own.low[k]) / 2
+        assert half == pytest.approx(1.96 * fit.bse[0], rel=0.03)
+
+
+def test_slopes_that_do_not_exist_are_nan() -> None:
+    length = RNG.normal(size=30)
+    own = logit_slopes(verdicts(length), np.full(30, np.nan), length, units=np.arange(30), confidence=0.95)
+    assert np.isnan(own.slope).all()  # separated; no people

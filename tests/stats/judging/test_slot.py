@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from custodes.stats.judging.slot import nominal_alpha, slot_test
+
+TABLES = st.lists(st.integers(0, 20), min_size=9, max_size=9).map(lambda own: np.array(own).reshape(3, 3))
+
+
+def alpha_by_pairs(table: np.ndarray) -> float:
+    """Krippendorff's definition, by going through pairs of values: within units, and of all values anywhere."""
+    units = [(i, j) for i in range(3) for j in range(3) for _ in range(table[i, j])]
+    values = [value for unit in units for value in unit]
+    observed = sum(a != b for unit in units for a, b in permutations(unit, 2)) / len(values)
+    n = len(values)
+    expected = sum(a != b for a, b in permutations(values, 2)) / (n * (n - 1))
+    return 1 - observed * n / len(values) / expected if expected else np.nan
+
+
+@given(TABLES.filter(lambda own: 0 < own.sum() < 60))
+def test_alpha_is_one_minus_observed_over_expected_disagreement(table: np.ndarray) -> None:
+    assert nominal_alpha(table).item() == pytest.approx(alpha_by_pairs(table), nan_ok=True)
+
+
+@given(TABLES)
+def test_alpha_does_not_depend_on_which_order_or_outcome_comes_first(table: np.ndarray) -> None:
+    made = nominal_alpha(table)
+    assert nominal_alpha(table.T) == pytest.approx(made, nan_ok=True)
+    assert nominal_alpha(table[::-1, ::-1]) == pytest.approx(made, nan_ok=True)
+
+
+SUMS = st.lists(st.integers(-2, 2), min_size=2, max_size=40).map(lambda own: np.array([own], dtype=float))
+
+
+@given(SUMS)
+def test_the_other_slot_has_the_opposite_margin_and_the_same_p(sums: np.ndarray) -> None:
+    sizes = np.full(sums.shape, 2.0)
+    one, other = (slot_test(sign * sums, sizes, wider=np.ones(1), confidence=0.9) for sign in (1, -1))
+    assert other.estimate == pytest.approx(-one.estimate)
+    assert other.p_value == pytest.approx(one.p_value)
+    assert other.low == pytest.approx(-one.high, nan_ok=True)
+
+
+@given(SUMS, st.sampled_from([0.8, 0.95]))
+def test_the_interval_leaves_out_nothing_that_the_test_does_not_reject(sums: np.ndarray, confidence: float) -> None:
+    made = slot_test(sums, np.full(sums.shape, 2.0), wider=np.ones(1), confidence=confidence)
+    if np.isfinite(made.low):
+        assert (made.low > 1e-9 or made.high < -1e-9) == (made.p_value < 1 - confidence - 1e-9)
+
+
+def test_few_clusters_are_as_sure_as_flips_of_them_can_be() -> None:
+    # all of C clusters on one side: 2^(1 - C) by enumeration of the signs
+    for clusters in range(3, 12):
+        made = slot_test(np.ones((1, clusters)), np.ones((1, clusters)), wider=np.ones(1), confidence=0.95)
+        assert made.p_value.item() == pytest.approx(2.0 ** (1 - clusters), rel=0.02)
+
+
+def test_nothing_seen_is_nothing_said() -> None:
+    none = slot_test(np.zeros((1, 5)), np.zeros((1, 5)), wider=np.ones(1), confidence=0.95)
+    assert np.isnan([*none]).all()
+    steady = slot_test(np.zeros((1, 5)), np.ones((1, 5)), wider=np.ones(1), confidence=0.95)
+    assert (steady.estimate, steady.p_value) == (0.0, 1.0)
+    assert np.isnan([steady.low, steady.high]).all()
