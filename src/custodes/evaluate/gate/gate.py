@@ -26,7 +26,7 @@ from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent
 from custodes.stats.arrays import Floats
 from custodes.stats.resampling import resample
-from custodes.stats.resampling.simultaneous import Estimate, Together, together
+from custodes.stats.resampling.simultaneous import Together, together
 
 HOLDS, FAILS, UNTOLD = "holds", "fails", "cannot be said"
 STATUS = {HOLDS: 0, FAILS: 1, UNTOLD: 3}
@@ -63,7 +63,7 @@ def told_of(frame: pl.DataFrame) -> str:
     """The outcome of all rules as a line."""
     counts = Counter(frame["outcome"])
     parts = [f"{counts[word]} {words}" for word, words in ((HOLDS, "hold"), (FAILS, "fail"), (UNTOLD, UNTOLD))]
-    return f"gate {outcome_of(frame)}: of {plural(frame.height, 'rule')} {', '.join(parts)}"
+    return f"gate: {outcome_of(frame)} ({plural(frame.height, 'rule')}: {', '.join(parts)})"
 
 
 def line_of(row: Mapping[str, Any]) -> str:
@@ -156,8 +156,8 @@ def gate(
     study: Study,
     *,
     metric: str | None = None,
-    require: str | Sequence[str] = (),
-    not_worse_than: str | Sequence[str] = (),
+    require: str | Sequence[str] | None = None,
+    not_worse_than: str | Sequence[str] | None = None,
     statistic: str | None = None,
     margin: float = 0.02,
     confidence: float = 0.95,
@@ -215,20 +215,22 @@ def gate(
         return [measured(rule, name, sample) for rule in rules]
 
     found = list(each(answer, comparisons, rng=generator, progress=progress, desc="gate"))
-    known = [(rule, own.estimate) for part in found for rule, own in zip(rules, part, strict=True) if own.estimate]
     tests = together(
-        [own for _, own in known], [rule.threshold for rule, _ in known], confidence=confidence, rng=generator
+        [own.estimate for part in found for own in part],
+        [rule.threshold for rule in rules] * len(found),
+        confidence=confidence,
+        rng=generator,
     )
-    place = iter(range(len(known)))
+    columns = _columns(rules, name, [own for part in found for own in part], tests)
     parts = [
-        Gate.part(comparison.aspect, rules=_columns(rules, name, part, tests, place))
-        for comparison, part in zip(comparisons, found, strict=True)
+        Gate.part(comparison.aspect, rules={key: own[k * len(rules) :][: len(rules)] for key, own in columns.items()})
+        for k, comparison in enumerate(comparisons)
     ]
     return Gate.of(parts, [note for comparison in comparisons for note in comparison.notes])
 
 
-def _several(given: str | Sequence[str]) -> list[str]:
-    return [given] if isinstance(given, str) else list(given)
+def _several(given: str | Sequence[str] | None) -> list[str]:
+    return [given] if isinstance(given, str) else list(given or ())
 
 
 def _metric(study: Study, pattern: str | None) -> str:
@@ -262,42 +264,37 @@ def _shared_resamples(comparisons: Sequence[Comparison], resamples: int, rng: np
     return times
 
 
-def _columns(
-    rules: Sequence[Rule], metric: str, part: Sequence[Measured], tests: Together, place: Iterator[int]
-) -> dict[str, Any]:
-    """The rules of one aspect; `place` goes through what was tested, in order."""
-    at = [next(place) if own.estimate else None for own in part]
-    low, high, p_value = (
-        np.array([np.nan if i is None else ends[i] for i in at]) for ends in (tests.low, tests.high, tests.p_value)
-    )
-    threshold = np.array([rule.threshold for rule in rules])
-    outcome = np.select([low > threshold, high < threshold], [HOLDS, FAILS], UNTOLD).tolist()
+def _columns(rules: Sequence[Rule], metric: str, found: Sequence[Measured], tests: Together) -> dict[str, Any]:
+    """The rules of all aspects, one aspect after the other."""
+    asked = [*rules] * (len(found) // len(rules))
+    threshold = np.array([rule.threshold for rule in asked])
+    outcome = np.select([tests.low > threshold, tests.high < threshold], [HOLDS, FAILS], UNTOLD)
     return {
-        "rule": [rule.text for rule in rules],
-        "metric": metric,
-        "against": [rule.against for rule in rules],
-        "statistic": [own.statistic for own in part],
-        "n": [own.n for own in part],
-        "value": np.array([own.estimate.value if own.estimate else np.nan for own in part]),
-        "value_low": low,
-        "value_high": high,
+        "rule": [rule.text for rule in asked],
+        "metric": [metric] * len(asked),
+        "against": [rule.against for rule in asked],
+        "statistic": [own.statistic for own in found],
+        "n": [own.n for own in found],
+        "value": tests.estimate,
+        "value_low": tests.low,
+        "value_high": tests.high,
         "threshold": threshold,
-        "p_value": p_value,
-        "outcome": outcome,
+        "p_value": tests.p_value,
+        "outcome": outcome.tolist(),
         "reason": [
-            (own.reason or _why(own.estimate, np.isfinite(low[i]), tests.level)) if outcome[i] == UNTOLD else None
-            for i, own in enumerate(part)
+            _why(own, bounded, tests.level) if word == UNTOLD else None
+            for own, bounded, word in zip(found, np.isfinite(tests.low), outcome, strict=True)
         ],
     }
 
 
-def _why(estimate: Estimate | None, bounded: bool, level: float) -> str:
-    """Why nothing can be said of a rule whose value is defined."""
-    assert estimate is not None
+def _why(found: Measured, bounded: bool, level: float) -> str:
+    """Why nothing can be said of a rule."""
     if bounded:
         return "the interval holds the threshold"
-    if 2.0 ** (1 - estimate.n_units) > 1 - level:
-        return f"{estimate.n_units} clusters of items are too few for an interval"
-    if 2 * np.isfinite(estimate.resampled).sum() < len(estimate.resampled):
-        return "undefined in most resamples"
-    return "more resamples are needed for so many rules"
+    if found.estimate is None:
+        return found.reason
+    n_units, drawn = found.estimate.n_units, np.isfinite(found.estimate.resampled)
+    if 2.0 ** (1 - n_units) > 1 - level or found.estimate.resampled.size == 0:
+        return f"{plural(n_units, 'cluster')} of items: too few for an interval"
+    return "undefined in most resamples" if 2 * drawn.sum() < drawn.size else "so many rules need more resamples"

@@ -116,9 +116,8 @@ def measured(rule: Rule, metric: str, sample: Sample) -> Measured:
         bounds=statistic.bounds if rule.against is None else resample.ANY,
         width=largest - least,
     )
-    if estimate.n_units < statistic.fewest:
-        few = f"{estimate.n_units} clusters of items are too few for an interval"
-        return Measured(statistic=name, n=n, estimate=replace(estimate, draws=draws[:1], population=None), reason=few)
+    if estimate.n_units < statistic.fewest:  # no simulation vouches for an interval
+        estimate = replace(estimate, draws=draws[:1], population=None)
     return Measured(statistic=name, n=n, estimate=estimate)
 
 

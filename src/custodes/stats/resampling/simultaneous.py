@@ -97,14 +97,14 @@ class Together:
 
 
 def together(
-    estimates: Sequence[Estimate], at: Sequence[float], *, confidence: float, rng: np.random.Generator
+    estimates: Sequence[Estimate | None], at: Sequence[float], *, confidence: float, rng: np.random.Generator
 ) -> Together:
     """Intervals of estimates that hold together at a level, and tests of each against a value.
 
     The level of each interval is that of |z| for the `confidence` quantile of the largest |z| of normal values with the
     correlations that the estimates have over their shared resamples. p is at most 1 - confidence exactly where the
     interval leaves out the value. One estimate has the interval that it has alone. An estimate without an interval at
-    `confidence` is not of the family.
+    `confidence` is not of the family, nor is one that is None.
 
     >>> from custodes.stats.resampling.resample import ANY
     >>> rng = np.random.default_rng(0)
@@ -121,28 +121,27 @@ def together(
     """
     from scipy.special import ndtr, ndtri
 
-    known = [i for i, own in enumerate(estimates) if np.isfinite(own.interval(confidence)[0])]
-    alpha = 1 - confidence
-    low, high, p_value = np.full((3, len(estimates)), np.nan)
-    level = confidence
-    if len(known) > 1:
-        largest = np.sort(_largest(_correlation([estimates[i].resampled for i in known]), rng))
+    known = {i: own for i, own in enumerate(estimates) if own and np.isfinite(own.interval(confidence)[0])}
+    alpha, level = 1 - confidence, confidence
+    estimate, low, high, p_value = np.full((4, len(estimates)), np.nan)
+    estimate[:] = [np.nan if own is None else own.value for own in estimates]
+    largest = (
+        np.sort(_largest(_correlation([own.resampled for own in known.values()]), rng)) if len(known) > 1 else None
+    )
+    if largest is not None:
         rank = int(alpha * (len(largest) + 1))
         bonferroni = 1 - alpha / len(known)
         reached = 2 * float(ndtr(largest[len(largest) - rank])) - 1 if rank else bonferroni
         level = min(max(reached, confidence), bonferroni)
-    for i in known:
-        low[i], high[i] = estimates[i].interval(level)
+    for i, own in known.items():
+        low[i], high[i] = own.interval(level)
         if not np.isfinite(low[i]):
             continue
-        z = estimates[i].distance(at[i])
-        p_value[i] = alone = 2 * float(ndtr(-z))
-        if len(known) > 1:
+        p_value[i] = alone = 2 * float(ndtr(-own.distance(at[i])))
+        if largest is not None:
             beyond = len(largest) - int(np.searchsorted(largest, -float(ndtri(alone / 2)), side="left"))
             p_value[i] = min(max((beyond + 1) / (len(largest) + 1), alone), len(known) * alone, 1.0)
-    return Together(
-        estimate=np.array([own.value for own in estimates]), low=low, high=high, p_value=p_value, level=level
-    )
+    return Together(estimate=estimate, low=low, high=high, p_value=p_value, level=level)
 
 
 def _normal_tail(level: float, n_units: int) -> float:
@@ -166,11 +165,11 @@ def _correlation(resampled: Sequence[Floats]) -> Floats:
 
 
 def _largest(correlation: Floats, rng: np.random.Generator) -> Floats:
-    """(n,): the largest |z| of normal values with these correlations."""
+    """(n,): the largest |z| of normal values with these correlations, from the smallest up."""
     values, axes = np.linalg.eigh(correlation)
     root = axes * np.sqrt(np.maximum(values, 0.0))
     made = np.empty(N_DRAWS)
     for some in chunks(N_DRAWS, len(root)):
         drawn: Any = rng.standard_normal((some.stop - some.start, len(root))) @ root.T
         made[some] = np.abs(drawn).max(axis=1)
-    return made
+    return np.sort(made)
