@@ -23,6 +23,9 @@ Level = Literal["comparison", "system", "item", "output"]
 FEWEST = 4
 """Clusters from which Student's intervals hold the truth often enough; see docs/explanation/statistics.md."""
 
+PERMUTATIONS = 1000
+"""Flips behind every test of two systems in soft pairwise accuracy."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SystemScores:

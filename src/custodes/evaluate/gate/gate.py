@@ -17,8 +17,7 @@ from custodes.answers.views import number
 from custodes.answers.wording import plural
 from custodes.data.study import Study
 from custodes.errors import OptionError, listed
-from custodes.evaluate.agreement.agreement import SPA_PERMUTATIONS
-from custodes.evaluate.agreement.statistic import Sample
+from custodes.evaluate.agreement.statistic import PERMUTATIONS, Sample
 from custodes.evaluate.comparison import Comparison, compared
 from custodes.evaluate.gate.junit import Case, junit
 from custodes.evaluate.gate.rules import ALLOWED, Measured, Rule, measured, one_metric, requirement
@@ -210,7 +209,7 @@ def gate(
     times = _shared_resamples(comparisons, resamples, generator)
 
     def answer(comparison: Comparison, rng: np.random.Generator) -> list[Measured]:
-        flips = resample.sign_flips(comparison.design.n_units, SPA_PERMUTATIONS, rng)
+        flips = resample.sign_flips(comparison.design.n_units, PERMUTATIONS, rng)
         sample = Sample(comparison=comparison, times=times(comparison), flips=flips)
         return [measured(rule, name, sample) for rule in rules]
 
