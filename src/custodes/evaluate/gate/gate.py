@@ -37,6 +37,9 @@ TOLD: Mapping[str, Literal["failure", "skipped"]] = {FAILS: "failure", UNTOLD: "
 FEWEST_RESAMPLES = 100
 """With fewer the intervals are as much chance as data."""
 
+MOST_TIMES = 20.0
+"""So many times as many items are worth naming."""
+
 DIGITS = 3
 """An end of an interval is not rounded onto a threshold, where two would often do."""
 
@@ -281,16 +284,24 @@ def _columns(rules: Sequence[Rule], metric: str, found: Sequence[Measured], test
         "p_value": tests.p_value,
         "outcome": outcome.tolist(),
         "reason": [
-            _why(own, bounded, tests.level) if word == UNTOLD else None
-            for own, bounded, word in zip(found, np.isfinite(tests.low), outcome, strict=True)
+            None if word != UNTOLD else _why(own, tests.level) if np.isnan(low) else _undecided(own, at, low, high)
+            for own, at, low, high, word in zip(found, threshold, tests.low, tests.high, outcome, strict=True)
         ],
     }
 
 
-def _why(found: Measured, bounded: bool, level: float) -> str:
-    """Why nothing can be said of a rule."""
-    if bounded:
-        return "the interval holds the threshold"
+def _undecided(found: Measured, threshold: float, low: float, high: float) -> str:
+    """That the interval holds the threshold, and by how many items it would not; intervals shrink with their root."""
+    assert found.estimate is not None
+    text, away = "the interval holds the threshold", found.estimate.value - threshold
+    reach = found.estimate.value - low if away > 0 else high - found.estimate.value
+    if found.estimate.population is not None or abs(away) * MOST_TIMES**0.5 < reach:
+        return text
+    return f"{text}; with this value, about {max((reach / away) ** 2, 1.1):.1f} times as many items would tell"
+
+
+def _why(found: Measured, level: float) -> str:
+    """Why there is no interval."""
     if found.estimate is None:
         return found.reason
     n_units, drawn = found.estimate.n_units, np.isfinite(found.estimate.resampled)
