@@ -23,7 +23,7 @@ from custodes.stats.learning import boost
 
 QUESTIONS = (
     *("check", "agreement", "favoritism", "ranking", "correction", "protocol", "plan"),
-    *("complementarity", "ceiling"),
+    *("complementarity", "ceiling", "gate"),
 )
 VERBS = (*QUESTIONS, "report", "convert")
 QUICK = ("--resamples", "20")
@@ -33,6 +33,7 @@ QUICKLY = {
     "protocol": ("demo", "--metrics", "learned", "--estimator", "ppi", "--replications", "3", "--null"),
     "plan": ("--margins", "0,0.3", "--channel", "ideal", "--estimator", "ppi", "--replications", "3"),
     "ceiling": ("demo", *QUICK, "--model", "ridge", "--steps", "3"),
+    "gate": ("demo", "--metric", "judge", "--require", "kendall_item>=0.2"),
 }
 """What a question is asked where nothing depends on how much it computes."""
 
@@ -327,6 +328,7 @@ def test_tables_fit_eighty_columns_without_colours_or_broken_words(custodes: Run
         "plan": ("estimator", "annotations", "decided", "saving", "correlation", "ideal", "100"),
         "complementarity": ("kinds", "human-metric", "difference", "dimension", "cluster", "human:fluency"),
         "ceiling": ("features", "kendall", "metrics", "humans", "both", "attainable", "judge:fluency"),
+        "gate": ("gate:", "holds", "outcome", "kendall_item", "judge", "coherence:", ">="),
     }
     assert set(expected[verb]) <= words
     assert ("study=demo" in ran.out) is (verb != "plan")

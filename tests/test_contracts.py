@@ -44,6 +44,7 @@ QUICK = {
         *("--repeats", "2", "--resamples", "20", "-o", MODEL),
     ),
     "validate": (MODEL, "demo", "--aspect", "coherence"),
+    "gate": ("demo", "--metric", "judge", "--require", "kendall_item>=0.2", "--not-worse-than", "distance"),
 }
 """What a question is asked where nothing depends on how much it computes."""
 
@@ -232,6 +233,7 @@ IN_PYTHON: dict[str, dict[str, Any]] = {
     "ceiling": {"model": "ridge", "steps": 2, "resamples": 20},
     "combine": {"target": "fluency", "method": ["ridge", "best"], "repeats": 2, "resamples": 20},
     "validate": {"model": MODEL, "aspect": "coherence"},
+    "gate": {"metric": "judge", "require": "kendall_item>=0.2", "not_worse_than": "distance"},
 }
 """What `QUICK` asks."""
 

@@ -18,6 +18,7 @@ whom it favours, and what the ranking of the systems really is.
     cu.ceiling(study).prediction            # how much of people's judgement all metrics predict
     cu.combine(study, target="fluency")     # a better metric from those you have, honestly validated
     cu.validate(other, model="model.json")  # does it hold on another data set?
+    cu.gate(study, require="spa>=0.8")      # does a judge still agree with people? for continuous integration
     cu.report(study).save("report.html")    # all of it, in one page
 """
 

@@ -17,8 +17,8 @@ import custodes as cu
 from custodes.data.writing import check_suffix, long_tables, write_table
 from custodes.errors import CustodesError, CustodesWarning, OptionError, suggestion
 from custodes.files import check_writable, folder, is_folder
-from custodes.options import Inputs, Model, Output, Reading
-from custodes.questions import QUESTIONS
+from custodes.options import Inputs, Model, Output, Reading, Tested
+from custodes.questions import QUESTIONS, RESULTS
 from custodes.verbs import OUTPUT, READING, answered, arguments_of, verb, with_options
 
 app = App(
@@ -49,7 +49,8 @@ for name, asked in QUESTIONS.items():
     elif name == "validate":
         combine.command(verb(asked, first="model"), name="validate")
     else:
-        app.command(verb(asked), name=[name, *filter(None, [ALIASES.get(name)])])
+        told = Tested() if hasattr(RESULTS[name], "to_junit") else OUTPUT
+        app.command(verb(asked, told), name=[name, *filter(None, [ALIASES.get(name)])])
 
 
 @combine.command(name="score")

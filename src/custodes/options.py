@@ -180,6 +180,30 @@ class Output(Telling):
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
+class Tested(Output):
+    """Options of an answer that is a list of tests passed or not."""
+
+    junit: Annotated[Path | None, Parameter(help="Also write JUnit XML, which systems for CI show.")] = None
+
+    def check(self) -> None:
+        """Refuse before the work what could not be written after it."""
+        super().check()
+        if self.junit is not None:
+            check_writable(self.junit)
+            if self.output is not None and Path(self.output).resolve() == self.junit.resolve():
+                raise OptionError(f"--junit {self.junit}: that file is the one of -o; name another")
+
+    def write(self, result: Result, seconds: float) -> None:
+        """Print or save a result, and its tests as JUnit XML."""
+        made: Any = result
+        made.to_frame(self.table)  # an unknown table leaves the file of before
+        if self.junit is not None:
+            write_atomically(self.junit, made.to_junit(0.0 if self.no_timing else seconds))
+        super().write(result, seconds)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
 class Model(Telling):
     """Options of where a combined metric goes; its tables go to standard output."""
 

@@ -24,6 +24,7 @@ from custodes.evaluate.complementarity.complementarity import (
 from custodes.evaluate.ceiling.ceiling import Ceiling as Ceiling, ceiling as ceiling
 from custodes.combining.combine import Combine as Combine, combine as combine
 from custodes.combining.validate import Validate as Validate, validate as validate
+from custodes.evaluate.gate.gate import Gate as Gate, gate as gate
 
 QUESTIONS: dict[str, Callable[..., Any]] = {
     name: asked for name, asked in list(globals().items()) if hasattr(asked, "example")

@@ -18,7 +18,7 @@ from custodes.data.study import Study
 from custodes.errors import listed
 from custodes.evaluate.agreement.differences import Differences, Tester
 from custodes.evaluate.agreement.standing import standing_columns
-from custodes.evaluate.agreement.statistic import FEWEST, Sample, alike, both
+from custodes.evaluate.agreement.statistic import FEWEST, PERMUTATIONS, Sample, alike, both
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.comparison import Comparison, compare, label_of
 from custodes.evaluate.judges import few_clusters_notes
@@ -30,8 +30,6 @@ from custodes.stats.resampling import resample
 
 COMPARED = tuple(name for name, statistic in STATISTICS.items() if statistic.compared)
 """Statistics whose differences between metrics are tested unless others are named."""
-
-SPA_PERMUTATIONS = 1000
 
 
 @result
@@ -155,7 +153,7 @@ def _answer(
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
     times = comparison.design.resampled(resamples, rng)
     n_units = comparison.design.n_units
-    sample = Sample(comparison=comparison, times=times, flips=resample.sign_flips(n_units, SPA_PERMUTATIONS, rng))
+    sample = Sample(comparison=comparison, times=times, flips=resample.sign_flips(n_units, PERMUTATIONS, rng))
     draws = {name: statistic.compute(sample) for name, statistic in STATISTICS.items()}
     tester = Tester.of(sample, n=resamples, confidence=confidence, rng=rng)
     differences = Differences.of(tester, compare_by)

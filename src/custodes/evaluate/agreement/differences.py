@@ -67,7 +67,7 @@ def chance_tests(tester: Tester, name: str) -> stepdown.Family:
     """All metrics by a statistic: is it what guessing gets?"""
     statistic, comparison = STATISTICS[name], tester.sample.comparison
     above = statistic.compute(tester.without) - statistic.chance_of(tester.without)
-    return tester.flipped(above, tester.has(_counted(statistic, comparison)))
+    return tester.flipped(above, tester.has(counted(statistic, comparison)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,19 +100,11 @@ class Differences:
             at = place[np.minimum(a, b), np.maximum(a, b)]
             sign = np.where(a < b, 1.0, -1.0)
             n[at] = sub.comparison.rated[0].sum()
-            held = tester.has(_items(sub.comparison.scored[:1], sub.comparison.rated[:1]))
             samples = {own: replace(tester.sample, comparison=sub.comparison, times=times[own]) for own in times}
             for name, own in smooth.items():
-                present[name][:, at] = held
-                if per_item := STATISTICS[name].per_item:
-                    # Undefined for one of the two, an item says nothing of which is better.
-                    within = per_item(sub.comparison)
-                    gap = within[first] - within[second]
-                    present[name][:, at] = tester.has(np.isfinite(gap))
-                    draws[name][:, at] = sign * samples[own].item_mean(gap)
-                else:
-                    values = STATISTICS[name].compute(samples[own])
-                    draws[name][:, at] = sign * (values[:, first] - values[:, second])
+                made, items = difference(STATISTICS[name], samples[own], first, second)
+                present[name][:, at] = tester.has(items)
+                draws[name][:, at] = sign * made
         return cls(
             pairs=pairs,
             n=n,
@@ -157,6 +149,21 @@ class Differences:
         return found
 
 
+def difference(
+    statistic: Statistic, sample: Sample, first: NDArray[np.intp], second: NDArray[np.intp]
+) -> tuple[Floats, Bools]:
+    """(1 + B, pairs): by how much some metrics are ahead of others, where all of them rated the same outputs; and
+    whether an item counts in it, (pairs, items), or (1, items) where that is the same of all pairs."""
+    comparison = sample.comparison
+    if statistic.per_item:
+        # Undefined for one of the two, an item says nothing of which is better.
+        within = statistic.per_item(comparison)
+        gap = within[first] - within[second]
+        return sample.item_mean(gap), np.isfinite(gap)
+    values = statistic.compute(sample)
+    return values[:, first] - values[:, second], _items(comparison.scored[:1], comparison.rated[:1])
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Shared:
     """A comparison of some metrics on what all of them rated, and where each metric of the whole one is in it."""
@@ -189,7 +196,7 @@ def _between(groups: tuple[NDArray[np.intp], NDArray[np.intp]]) -> tuple[NDArray
     return np.repeat(one, len(other)), np.tile(other, len(one))
 
 
-def _counted(statistic: Statistic, comparison: Comparison) -> Bools:
+def counted(statistic: Statistic, comparison: Comparison) -> Bools:
     """(metrics, items): whether an item counts in a statistic of each metric."""
     if statistic.per_item:
         return np.isfinite(statistic.per_item(comparison))

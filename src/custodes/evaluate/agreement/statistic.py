@@ -20,6 +20,9 @@ from custodes.stats.resampling import resample
 FEWEST = 4
 """Clusters from which Student's intervals hold the truth often enough; see docs/explanation/statistics.md."""
 
+PERMUTATIONS = 1000
+"""Flips behind every test of two systems in soft pairwise accuracy."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SystemScores:

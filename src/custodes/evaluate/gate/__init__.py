@@ -1,0 +1,1 @@
+"""Does a metric still agree with people, well enough and no worse than another?"""

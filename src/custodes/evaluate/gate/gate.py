@@ -1,0 +1,310 @@
+"""Does a metric still agree with people, well enough and no worse than another? With an exit status for scripts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, Unpack
+
+import numpy as np
+import polars as pl
+
+from custodes.answers.question import Rng, question
+from custodes.answers.result import Result, result
+from custodes.answers.setting import Setting, at_least, between, is_number, one_of, selection_of
+from custodes.answers.tables import View, count, label, p_value, score, table
+from custodes.answers.views import number
+from custodes.answers.wording import plural
+from custodes.data.study import Study
+from custodes.errors import OptionError, listed
+from custodes.evaluate.agreement.statistic import PERMUTATIONS, Sample
+from custodes.evaluate.comparison import Comparison, compared
+from custodes.evaluate.gate.junit import Case, junit
+from custodes.evaluate.gate.rules import ALLOWED, Measured, Rule, measured, one_metric, requirement
+from custodes.evaluate.parallel import each
+from custodes.progress import Progress, silent
+from custodes.stats.arrays import Floats
+from custodes.stats.resampling import resample
+from custodes.stats.resampling.simultaneous import Together, together
+
+HOLDS, FAILS, UNTOLD = "holds", "fails", "cannot be said"
+STATUS = {HOLDS: 0, FAILS: 1, UNTOLD: 3}
+"""The exit status of a gate of which this is the outcome; 2 is bad input."""
+
+TOLD: Mapping[str, Literal["failure", "skipped"]] = {FAILS: "failure", UNTOLD: "skipped"}
+"""What JUnit calls an outcome other than that a rule holds."""
+
+FEWEST_RESAMPLES = 100
+"""With fewer the intervals are as much chance as data."""
+
+MOST_TIMES = 20.0
+"""So many times as many items are worth naming."""
+
+DIGITS = 3
+"""An end of an interval is not rounded onto a threshold, where two would often do."""
+
+
+def _lines(frame: pl.DataFrame) -> Iterator[View]:
+    """One line a rule, below what comes of all."""
+    rows = frame.to_dicts()
+    yield View(
+        title=told_of(frame),
+        header=("outcome", "rule"),
+        labels=("Outcome", "Rule"),
+        rows=tuple((row["outcome"], line_of(row)) for row in rows),
+    )
+
+
+def outcome_of(frame: pl.DataFrame) -> str:
+    """Of all rules together: one that fails decides; else one of which nothing can be said."""
+    found = set(frame["outcome"])
+    return next(word for word in (FAILS, UNTOLD, HOLDS) if word in found)
+
+
+def told_of(frame: pl.DataFrame) -> str:
+    """The outcome of all rules as a line."""
+    counts = Counter(frame["outcome"])
+    parts = [f"{counts[word]} {words}" for word, words in ((HOLDS, "hold"), (FAILS, "fail"), (UNTOLD, UNTOLD))]
+    return f"gate: {outcome_of(frame)} ({plural(frame.height, 'rule')}: {', '.join(parts)})"
+
+
+def line_of(row: Mapping[str, Any]) -> str:
+    """What came of a rule, but for the outcome.
+
+    >>> row = {"statistic": "kendall_item", "metric": "new", "against": None, "aspect": "coherence", "reason": None}
+    >>> line_of(row | {"value": 0.41, "value_low": 0.35, "value_high": 0.47, "threshold": 0.3})
+    'kendall_item of new on coherence: 0.410 [0.350, 0.470] >= 0.3'
+    """
+    subject = f"{row['statistic']} of {row['metric']}"
+    if row["against"] is not None:
+        subject = f"{row['metric']} not worse than {row['against']} by {row['statistic']}"
+    place = f" on {row['aspect']}" if row["aspect"] else ""
+    value, low, high = (number(row[f"value{end}"], DIGITS) for end in ("", "_low", "_high"))
+    interval = "" if row["value_low"] is None else f" [{low}, {high}]"
+    why = f" ({row['reason']})" if row["reason"] else ""
+    return f"{subject}{place}: {value}{interval} >= {row['threshold']:g}{why}"
+
+
+@result
+class Gate(Result):
+    """Whether a metric keeps the rules that it was given. See `gate`."""
+
+    rules: pl.DataFrame = table(
+        "One row a rule and aspect.",
+        label("rule", "as it was given"),
+        label("metric", "whom it is about"),
+        label("against", "whom it must not be worse than; null for a requirement"),
+        label("statistic", "of agreement with people"),
+        count("n", "comparisons that people and the metric (or both) have", "n"),
+        score(
+            "value",
+            "of the statistic; with `against` that of the metric minus that of the other, on what both rated. The"
+            " intervals of all rules together hold the true values at the level `confidence`",
+            interval=True,
+        ),
+        score("threshold", "what the value must be above; with `against` minus the margin"),
+        p_value("p_value", "test of 'the value is the threshold', adjusted for all rules and aspects together", "p"),
+        label(
+            "outcome",
+            f"`{HOLDS}`: the interval lies above the threshold; `{FAILS}`: below; else `{UNTOLD}`",
+        ),
+        label("reason", f"why it {UNTOLD}; null else"),
+        view=_lines,
+    )
+
+    @property
+    def outcome(self) -> str:
+        """Of all rules: `fails` if one does, else `cannot be said` if that is so of one, else `holds`."""
+        return outcome_of(self.rules)
+
+    @property
+    def status(self) -> int:
+        """0 if all rules hold, 1 if one fails, 3 if none fails and of one it cannot be said."""
+        return STATUS[self.outcome]
+
+    def lines(self) -> Iterator[str]:
+        """Plain text, one rule a line."""
+        return (f"{row['outcome']}  {line_of(row)}" for row in self.rules.to_dicts())
+
+    def to_junit(self, seconds: float = 0.0) -> str:
+        """JUnit XML as systems for continuous integration show it: a test case a rule.
+
+        A rule that fails is a failure. One of which nothing can be said is skipped: an error would count as a failure
+        there, and it is none.
+        """
+        cases = [
+            Case(
+                group=row["metric"] + (f" ({row['aspect']})" if row["aspect"] else ""),
+                name=row["rule"],
+                told=TOLD.get(row["outcome"]),
+                message=f"{row['outcome']}: {line_of(row)}",
+            )
+            for row in self.rules.to_dicts()
+        ]
+        made = self.provenance
+        about = {"study": made.study, "digest": made.digest, "seed": str(made.seed), "made by": str(made)}
+        return junit("custodes gate", cases, properties=about, seconds=seconds)
+
+
+@question(
+    "custodes gate ratings.csv --metric judge --require 'kendall_item>=0.3' --not-worse-than learned",
+    metric="Whom the rules are about: a name, or a glob of one (default: the only one).",
+    require="STATISTIC>=NUMBER, such as 'kendall_item>=0.3'; repeatable.",
+    not_worse_than="Another metric; repeatable.",
+    statistic="By which it must not be worse (default: kendall_item, or sample_accuracy where that says less).",
+    margin="By how much less is not yet worse.",
+)
+def gate(
+    study: Study,
+    *,
+    metric: str | None = None,
+    require: str | Sequence[str] | None = None,
+    not_worse_than: str | Sequence[str] | None = None,
+    statistic: str | None = None,
+    margin: float = 0.02,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    rng: Rng = 0,
+    progress: Progress = silent,
+    **setting: Unpack[Setting],
+) -> Gate:
+    """Does a metric keep the rules that you set? Exit status 0: all hold; 1: one fails; 3: it cannot be said.
+
+    require: 'kendall_item>=0.3' and the like, of any statistic of `agreement` of which more is better.
+    not_worse_than: metrics whose agreement, minus the `margin`, must be reached, by a `statistic` (None: what metrics
+    stand by in `agreement`), on what people and both rated. Every rule is asked of every aspect chosen.
+
+    A rule holds if its interval lies above the threshold, and fails if it lies below. Intervals are those of
+    `agreement` (Student's; over systems for the value with very many items) at a level at which those of all rules and
+    aspects hold together: what is said to hold or to fail is all true with at least `confidence`. `p_value` is adjusted
+    likewise, and at most 1 - confidence exactly where the interval leaves the threshold out.
+
+    Raises `OptionError` for unknown names, for a threshold that a statistic cannot reach, and where no rule is given.
+    setting: see `Setting`.
+
+    >>> import custodes as cu
+    >>> made = cu.gate(cu.read("demo"), metric="judge", aspect="coherence", require="kendall_item>=0.2")
+    >>> made.outcome, made.status
+    ('holds', 0)
+
+    Source: Hothorn, Bretz and Westfall 2008 (simultaneous intervals); non-inferiority as in ICH E9.
+    """
+    between("confidence", confidence, 0, 1)
+    at_least("resamples", resamples, FEWEST_RESAMPLES)
+    if not (is_number(margin) and np.isfinite(margin) and margin >= 0):
+        raise OptionError(f"margin={margin!r}: a number of at least 0, in units of the statistic")
+    if statistic is not None:
+        one_of("statistic", statistic, ALLOWED)
+    rules = [requirement(text) for text in _several(require)]
+    selected = study.select(**selection_of(setting))
+    name = _metric(selected, metric)
+    rules += [_not_worse(selected, name, other, statistic, margin) for other in _several(not_worse_than)]
+    rules = list(dict.fromkeys(rules))
+    if not rules:
+        raise OptionError(
+            "gate: no rule to test; give require='kendall_item>=0.3' or not_worse_than=METRIC (--require,"
+            " --not-worse-than)"
+        )
+    selection = selection_of(setting)
+    selection["metrics"] = [name, *(rule.against for rule in rules if rule.against is not None)]
+    comparisons = [own.of_people for own in compared(study.select(**selection), setting)]
+    generator = np.random.default_rng(rng)
+    times = _shared_resamples(comparisons, resamples, generator)
+
+    def answer(comparison: Comparison, rng: np.random.Generator) -> list[Measured]:
+        flips = resample.sign_flips(comparison.design.n_units, PERMUTATIONS, rng)
+        sample = Sample(comparison=comparison, times=times(comparison), flips=flips)
+        return [measured(rule, name, sample) for rule in rules]
+
+    found = list(each(answer, comparisons, rng=generator, progress=progress, desc="gate"))
+    tests = together(
+        [own.estimate for part in found for own in part],
+        [rule.threshold for rule in rules] * len(found),
+        confidence=confidence,
+        rng=generator,
+    )
+    columns = _columns(rules, name, [own for part in found for own in part], tests)
+    parts = [
+        Gate.part(comparison.aspect, rules={key: own[k * len(rules) :][: len(rules)] for key, own in columns.items()})
+        for k, comparison in enumerate(comparisons)
+    ]
+    return Gate.of(parts, [note for comparison in comparisons for note in comparison.notes])
+
+
+def _several(given: str | Sequence[str] | None) -> list[str]:
+    return [given] if isinstance(given, str) else list(given or ())
+
+
+def _metric(study: Study, pattern: str | None) -> str:
+    if pattern is None:
+        if len(study.metrics) == 1:
+            return study.metrics[0]
+        raise OptionError(f"gate: about which metric? say metric='NAME' (--metric); metrics: {listed(study.metrics)}")
+    return one_metric(study, pattern, option="metric")
+
+
+def _not_worse(study: Study, metric: str, pattern: str, statistic: str | None, margin: float) -> Rule:
+    other = one_metric(study, pattern, option="not_worse_than")
+    if other == metric:
+        raise OptionError(f"not_worse_than={pattern!r} is the metric itself; name another one")
+    return Rule(text=f"not worse than {other}", statistic=statistic, threshold=0.0 - margin, against=other)
+
+
+def _shared_resamples(comparisons: Sequence[Comparison], resamples: int, rng: np.random.Generator) -> Any:
+    """How often each cluster of a comparison is there: aspects share the draws of the clusters that they share.
+
+    So what is alike in two aspects is alike in their resamples. Where an aspect lacks clusters, how many of its own
+    there are varies by chance.
+    """
+    clusters = list(dict.fromkeys(name for own in comparisons for name in own.design.clusters))
+    place = {name: i for i, name in enumerate(clusters)}
+    drawn = resample.bootstrap_weights(len(clusters), resamples, rng)
+
+    def times(comparison: Comparison) -> Floats:
+        return resample.with_point(drawn[:, [place[name] for name in comparison.design.clusters]])
+
+    return times
+
+
+def _columns(rules: Sequence[Rule], metric: str, found: Sequence[Measured], tests: Together) -> dict[str, Any]:
+    """The rules of all aspects, one aspect after the other."""
+    asked = [*rules] * (len(found) // len(rules))
+    threshold = np.array([rule.threshold for rule in asked])
+    outcome = np.select([tests.low > threshold, tests.high < threshold], [HOLDS, FAILS], UNTOLD)
+    return {
+        "rule": [rule.text for rule in asked],
+        "metric": [metric] * len(asked),
+        "against": [rule.against for rule in asked],
+        "statistic": [own.statistic for own in found],
+        "n": [own.n for own in found],
+        "value": tests.estimate,
+        "value_low": tests.low,
+        "value_high": tests.high,
+        "threshold": threshold,
+        "p_value": tests.p_value,
+        "outcome": outcome.tolist(),
+        "reason": [
+            None if word != UNTOLD else _why(own, tests.level) if np.isnan(low) else _undecided(own, at, low, high)
+            for own, at, low, high, word in zip(found, threshold, tests.low, tests.high, outcome, strict=True)
+        ],
+    }
+
+
+def _undecided(found: Measured, threshold: float, low: float, high: float) -> str:
+    """That the interval holds the threshold, and by how many items it would not; intervals shrink with their root."""
+    assert found.estimate is not None
+    text, away = "the interval holds the threshold", found.estimate.value - threshold
+    reach = found.estimate.value - low if away > 0 else high - found.estimate.value
+    if found.estimate.population is not None or abs(away) * MOST_TIMES**0.5 < reach:
+        return text
+    return f"{text}; with this value, about {max((reach / away) ** 2, 1.1):.1f} times as many items would tell"
+
+
+def _why(found: Measured, level: float) -> str:
+    """Why there is no interval."""
+    if found.estimate is None:
+        return found.reason
+    n_units, drawn = found.estimate.n_units, np.isfinite(found.estimate.resampled)
+    if 2.0 ** (1 - n_units) > 1 - level or found.estimate.resampled.size == 0:
+        return f"{plural(n_units, 'cluster')} of items: too few for an interval"
+    return "undefined in most resamples" if 2 * drawn.sum() < drawn.size else "so many rules need more resamples"

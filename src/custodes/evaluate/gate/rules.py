@@ -1,0 +1,148 @@
+"""Rules of a gate: how they are written, and what the data say of each in every resample."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from custodes.data.patterns import select_labels
+from custodes.data.study import Study
+from custodes.errors import OptionError, listed, suggestion
+from custodes.evaluate.agreement.differences import counted, difference
+from custodes.evaluate.agreement.standing import CHOOSING, ORDERING, ranked_by
+from custodes.evaluate.agreement.statistic import Sample, Statistic
+from custodes.evaluate.agreement.statistics import STATISTICS
+from custodes.stats.arrays import Bools
+from custodes.stats.resampling import resample
+from custodes.stats.resampling.simultaneous import Estimate
+
+ALLOWED = {name: own for name, own in STATISTICS.items() if own.best == "high"}
+"""Statistics that rules can be about: higher is better."""
+
+WRITTEN = re.compile(r"\s*(?P<statistic>\w+)\s*(?P<relation>[<>]=?|==?|≥|≤)\s*(?P<threshold>\S+)\s*")
+AT_LEAST = (">=", ">", "≥")
+"""Of an interval all of them ask the same: to lie above."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """A `statistic` of a metric must lie above a `threshold`; or, with another metric to hold it `against`, that of the
+    metric minus that of the other. Without a statistic it is the one that metrics of the aspect stand by."""
+
+    text: str
+    statistic: str | None
+    threshold: float
+    against: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What the data say of a rule: the `estimate` (None: nothing, for this `reason`), by a `statistic`, from `n`
+    comparisons of outputs."""
+
+    statistic: str
+    n: int
+    estimate: Estimate | None
+    reason: str = ""
+
+
+def requirement(text: str) -> Rule:
+    """A rule that is written as STATISTIC>=NUMBER.
+
+    >>> requirement("kendall_item >= 0.3").threshold
+    0.3
+    """
+    found = WRITTEN.fullmatch(text) if isinstance(text, str) else None
+    if found is None:
+        raise OptionError(f"require={text!r}: write STATISTIC>=NUMBER, such as 'kendall_item>=0.3'")
+    name, relation, number = found.groups()
+    if name not in ALLOWED:
+        raise OptionError(
+            f"require={text!r}: no statistic {name!r} that a rule can be about{suggestion(name, ALLOWED)}; statistics:"
+            f" {', '.join(ALLOWED)}"
+        )
+    if relation not in AT_LEAST:
+        raise OptionError(f"require={text!r}: of {name} higher is better, so a rule says {name}>={number}")
+    try:
+        threshold = float(number)
+    except ValueError:
+        raise OptionError(f"require={text!r}: {number!r} is no number; write {name}>=0.3 or the like") from None
+    least, largest = ALLOWED[name].bounds
+    if not least < threshold < largest:
+        raise OptionError(
+            f"require={text!r}: {name} lies between {least:g} and {largest:g}; give a threshold inside, so that"
+            " the rule can hold and can fail"
+        )
+    return Rule(text=text.strip(), statistic=name, threshold=threshold)
+
+
+def one_metric(study: Study, pattern: str, *, option: str) -> str:
+    """The one metric of a selected study that an exact name or a glob says."""
+    found = select_labels(pattern, study.metrics, option=option, what="metric")
+    if len(found) > 1:
+        raise OptionError(f"{option}={pattern!r} is {len(found)} metrics; name one: {listed(found)}")
+    return found[0]
+
+
+def measured(rule: Rule, metric: str, sample: Sample) -> Measured:
+    """What the resamples of one aspect say of a rule."""
+    own = sample.comparison
+    named = [metric] if rule.against is None else [metric, rule.against]
+    if missing := [name for name in named if name not in own.metrics]:
+        return Measured(statistic=rule.statistic or "", n=0, estimate=None, reason=_nothing(missing))
+    at = np.array([own.metrics.index(name) for name in named])
+    scored, rated = (np.asarray(cells[at].all(axis=0)) for cells in (own.scored, own.rated))
+    ground = replace(sample, comparison=own.only(at, scored=scored, rated=rated))
+    name = rule.statistic or _standing_by(ground)
+    statistic, n = STATISTICS[name], int(rated.sum())
+    if rule.against is None:
+        draws, items = statistic.compute(sample)[:, at[0]], counted(statistic, own)[at[0]]
+        population = None if statistic.population is None else statistic.population(sample)[:, at[0]]
+    else:
+        made, counts = difference(statistic, ground, np.array([0]), np.array([1]))
+        draws, items = made[:, 0], counts[0]
+        both = None if statistic.population is None else statistic.population(ground)
+        population = None if both is None else both[:, 0] - both[:, 1]
+    if not np.isfinite(draws[0]):
+        return Measured(statistic=name, n=n, estimate=None, reason=_undefined(statistic, ground, named))
+    least, largest = statistic.bounds
+    estimate = Estimate(
+        draws=draws,
+        population=population,
+        n_units=_clusters(ground, items),
+        bounds=statistic.bounds if rule.against is None else resample.ANY,
+        width=largest - least,
+    )
+    if estimate.n_units < statistic.fewest:  # no simulation vouches for an interval
+        estimate = replace(estimate, draws=draws[:1], population=None)
+    return Measured(statistic=name, n=n, estimate=estimate)
+
+
+def _standing_by(ground: Sample) -> str:
+    """The statistic that metrics stand by in `agreement`."""
+    alone = replace(ground, times=ground.times[:1])
+    draws = {name: STATISTICS[name].compute(alone) for name in (ORDERING, CHOOSING)}
+    return ranked_by(draws, len(ground.comparison.systems))
+
+
+def _clusters(ground: Sample, items: Bools) -> int:
+    """How many clusters of items count; all of them where the file gives scores of systems, which know no items."""
+    own = ground.comparison
+    given = np.isfinite(own.metric_system).any() or np.isfinite(own.human_system).any()
+    return own.design.n_units if given else len(np.unique(own.design.units[items]))
+
+
+def _undefined(statistic: Statistic, ground: Sample, named: Sequence[str]) -> str:
+    own = ground.comparison
+    if not own.scored.any() and not own.rated.any():
+        return _nothing(named)
+    if not own.scored.any() and statistic.level != "comparison":
+        return f"{statistic.name} needs scores, and here are verdicts"
+    return f"{statistic.name} is undefined here"
+
+
+def _nothing(named: Sequence[str]) -> str:
+    return f"people and {' and '.join(named)} rated nothing in common"

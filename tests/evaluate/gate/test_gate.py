@@ -1,0 +1,421 @@
+"""A gate: rules hold, fail, or cannot be said by intervals that hold together; what comes of it as a status and XML."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+import custodes as cu
+from custodes.data.items import Items
+from custodes.data.preferences import Preferences
+from custodes.data.ratings import Ratings
+from custodes.evaluate.agreement.agreement import agreement
+from custodes.evaluate.gate.gate import FAILS, HOLDS, UNTOLD, Gate, gate
+from custodes.evaluate.gate.junit import Case, junit
+from custodes.evaluate.gate.rules import ALLOWED, requirement
+from tests.evaluate.test_favoritism import study_of
+
+
+def scores(seed: int = 0, items: int = 60, systems: int = 5, noise: tuple[float, ...] = (0.5, 1.0, 1.0)) -> np.ndarray:
+    """People (who round, so that they tie) and metrics of this noise; (raters, items, systems)."""
+    rng = np.random.default_rng(seed)
+    quality = rng.normal(size=(items, systems)) + 0.5 * rng.normal(size=systems)
+    made = quality + np.array(noise)[:, None, None] * rng.normal(size=(len(noise), items, systems))
+    made[0] = np.round(made[0])
+    return made
+
+
+def row(result: Gate, k: int = 0) -> dict[str, Any]:
+    return result.rules.row(k, named=True)
+
+
+# --- the numbers ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("statistic", ALLOWED)
+def test_a_requirement_has_the_value_and_about_the_interval_of_agreement(statistic: str) -> None:
+    study = study_of(scores())
+    mine = row(gate(study, metric="m1", require=f"{statistic}>=0.5", resamples=2000))
+    own = agreement(study, metrics="m1", resamples=2000, compare_by=()).metrics.row(0, named=True)
+    # soft pairwise accuracy rests on flips of its own; the ends on resamples of their own
+    assert mine["value"] == pytest.approx(own[statistic], abs=0.01 if statistic == "spa" else 1e-12)
+    width = own[f"{statistic}_high"] - own[f"{statistic}_low"]
+    for end in ("low", "high"):
+        assert mine[f"value_{end}"] == pytest.approx(own[f"{statistic}_{end}"], abs=0.12 * width + 0.01)
+    assert mine["n"] == own["n"]
+
+
+@pytest.mark.parametrize("statistic", ["kendall_item", "sample_accuracy", "pairwise_accuracy", "pearson_global"])
+def test_not_worse_is_the_difference_on_common_ground(statistic: str) -> None:
+    made = scores()
+    made[1, 40:] = np.nan  # the new metric is silent on some items, the old one on some outputs
+    made[2, :10, 1] = np.nan
+    study = study_of(made)
+    mine = row(gate(study, metric="m1", not_worse_than="m2", statistic=statistic))
+    own = agreement(study, resamples=1000, compare_by=[statistic]).comparisons.row(0, named=True)
+    assert mine["value"] == pytest.approx(own["difference"], abs=1e-12)
+    assert (mine["n"], mine["statistic"], mine["against"]) == (own["n"], statistic, "m2")
+    if statistic == "kendall_item":  # by definition
+        shared = np.isfinite(made).all(axis=0)
+        taus = np.array(
+            [
+                [stats.kendalltau(made[0, i, shared[i]], made[m, i, shared[i]]).statistic for m in (1, 2)]
+                for i in range(40)
+            ]
+        )
+        assert mine["value"] == pytest.approx(np.nanmean(taus[:, 0] - taus[:, 1]), abs=1e-12)
+        for end in ("low", "high"):  # flips there, Student's t here
+            assert mine[f"value_{end}"] == pytest.approx(own[f"difference_{end}"], abs=0.02)
+
+
+@pytest.mark.parametrize("statistic", ["kendall_item", "sample_accuracy", "pairwise_accuracy"])
+def test_swapped_metrics_have_the_mirrored_difference(statistic: str) -> None:
+    study = study_of(scores())
+    asked = {"statistic": statistic, "margin": 0.0}
+    one, other = (row(gate(study, metric=a, not_worse_than=b, **asked)) for a, b in (("m1", "m2"), ("m2", "m1")))
+    assert one["value"] == pytest.approx(-other["value"])
+    assert one["value_low"] == pytest.approx(-other["value_high"])
+    assert one["p_value"] == pytest.approx(other["p_value"])
+
+
+def test_scales_and_names_do_not_matter() -> None:
+    made = scores()
+    rules = {"require": ["kendall_item>=0.3", "sample_accuracy>=0.6"], "not_worse_than": "m2"}
+    plain = gate(study_of(made), metric="m1", **rules)
+    scaled = made.copy()
+    scaled[1] = np.exp(scaled[1])
+    scaled[2] = 3 * scaled[2] - 7
+    assert gate(study_of(scaled), metric="m1", **rules).rules.equals(plain.rules)
+    named = gate(study_of(made[..., ::-1], systems=list("vwxyz")), metric="m1", **rules)
+    assert named.rules["value"].to_list() == pytest.approx(plain.rules["value"].to_list())
+    assert named.rules["value_low"].to_list() == pytest.approx(plain.rules["value_low"].to_list())
+
+
+def test_documents_make_intervals_wider() -> None:
+    rng = np.random.default_rng(1)
+    made = scores(items=80)
+    made[1] += np.repeat(rng.normal(size=(8, 5)), 10, axis=0)
+    study = study_of(made)
+    rows = [{"item": f"i{i}", "cluster": f"d{i // 10}"} for i in range(80)]
+    clustered = replace(study, items=Items.make(pl.DataFrame(rows))[0])
+    one, other = (row(gate(own, metric="m1", require="kendall_item>=0.3")) for own in (study, clustered))
+    assert one["value"] == other["value"]
+    assert other["value_high"] - other["value_low"] > 1.2 * (one["value_high"] - one["value_low"])
+
+
+# --- together ------------------------------------------------------------------------------------------------------
+
+
+def test_more_rules_make_wider_intervals_and_the_same_rule_makes_none() -> None:
+    study = study_of(scores())
+    alone = gate(study, metric="m1", require="kendall_item>=0.3")
+    twice = gate(study, metric="m1", require=["kendall_item>=0.3", "kendall_item>=0.3"])
+    assert twice.rules.equals(alone.rules)
+    two = gate(study, metric="m1", require=["kendall_item>=0.3", "kendall_item>=0.4"])
+    assert row(two)["value_low"] == pytest.approx(row(alone)["value_low"], abs=0.003)  # one quantity
+    more = gate(study, metric="m1", require=["kendall_item>=0.3", "pearson_system>=0.4"], not_worse_than="m2")
+    assert row(more)["value_low"] < row(alone)["value_low"] - 0.005
+    assert row(more)["p_value"] >= row(alone)["p_value"]
+
+
+def both_aspects(made: np.ndarray, second: np.ndarray) -> cu.Study:
+    frames = [
+        study_of(own).ratings.frame.with_columns(aspect=pl.lit(name))
+        for name, own in zip("ab", (made, second), strict=True)
+    ]
+    return replace(study_of(made), ratings=Ratings(frame=pl.concat(frames)))
+
+
+def test_every_rule_is_asked_of_every_aspect_and_aspects_share_their_resamples() -> None:
+    made = scores()
+    rules = {"metric": "m1", "require": "kendall_item>=0.3", "not_worse_than": "m2"}
+    alone = gate(both_aspects(made, scores(1)), aspect="a", **rules)
+    alike = gate(both_aspects(made, made), **rules)
+    unlike = gate(both_aspects(made, scores(1)), **rules)
+    assert alike.rules["aspect"].to_list() == list("aabb")
+    assert alike.rules["rule"].to_list() == ["kendall_item>=0.3", "not worse than m2"] * 2
+    # A second aspect that says the same takes nothing away; one that says something else does.
+    a, same, other = (own.rules.filter(aspect="a")["value_low"].to_numpy() for own in (alone, alike, unlike))
+    np.testing.assert_allclose(same, a, atol=0.003)
+    assert (other < a - 0.004).all()
+
+
+# --- what comes of it ----------------------------------------------------------------------------------------------
+
+
+def test_outcomes_and_status() -> None:
+    study = study_of(scores())
+    value = row(gate(study, metric="m1", require="kendall_item>=0.1"))["value"]
+    high, low, near = (f"kendall_item>={value + by:.3f}" for by in (0.3, -0.3, 0.01))
+    for rules, outcome, status in (
+        ([low], HOLDS, 0),
+        ([low, near], UNTOLD, 3),
+        ([low, near, high], FAILS, 1),
+        ([high], FAILS, 1),
+    ):
+        result = gate(study, metric="m1", require=rules)
+        assert (result.outcome, result.status) == (outcome, status)
+    told = {own["rule"]: own for own in gate(study, metric="m1", require=[low, near, high]).rules.to_dicts()}
+    assert {name: own["outcome"] for name, own in told.items()} == {low: HOLDS, near: UNTOLD, high: FAILS}
+    assert told[low]["p_value"] <= 0.05 < told[near]["p_value"]
+    assert told[near]["reason"].startswith("the interval holds the threshold")
+    assert told[low]["reason"] is told[high]["reason"] is None
+    assert told[low]["value_low"] > told[low]["threshold"]
+    assert told[high]["value_high"] < told[high]["threshold"]
+
+
+@pytest.mark.parametrize("by", [-0.04, 0.04])
+def test_how_many_times_as_many_items_would_tell(by: float) -> None:
+    # By definition: with the same scores on k times as many items, the interval ends about at the threshold.
+    made = scores()
+    value = row(gate(study_of(made), metric="m1", require="kendall_item>=0.1"))["value"]
+    rule = f"kendall_item>={value - by}"
+    found = re.search(r"about (\S+) times", row(gate(study_of(made), metric="m1", require=rule))["reason"])
+    assert found is not None
+    times = float(found[1])
+    assert 1.1 < times < 5
+    told = row(gate(study_of(np.concatenate([made] * 10, axis=1)), metric="m1", require=rule))
+    assert told["value"] == pytest.approx(value)
+    reach = (told["value_high"] - told["value_low"]) / 2 * np.sqrt(10 / times)  # of so many times as many items
+    assert reach == pytest.approx(abs(by), rel=0.1)
+
+
+def test_far_too_few_items_are_not_reckoned() -> None:
+    made = scores()
+    value = row(gate(study_of(made), metric="m1", require="kendall_item>=0.1"))["value"]
+    told = row(gate(study_of(made), metric="m1", require=f"kendall_item>={value - 1e-6}"))
+    assert told["reason"] == "the interval holds the threshold"
+
+
+def test_margins_move_the_threshold() -> None:
+    study = study_of(scores(items=200))
+    strict, lenient = (row(gate(study, metric="m1", not_worse_than="m2", margin=m)) for m in (0.0, 0.2))
+    assert (strict["threshold"], lenient["threshold"]) == (0.0, -0.2)
+    assert strict["value_low"] == lenient["value_low"]
+    assert lenient["outcome"] == HOLDS
+    worse = study_of(scores(items=200, noise=(0.5, 3.0, 0.5)))
+    assert row(gate(worse, metric="m1", not_worse_than="m2"))["outcome"] == FAILS
+    assert row(gate(worse, metric="m2", not_worse_than="m1"))["outcome"] == HOLDS
+
+
+def test_the_same_metric_twice_is_not_worse_only_where_there_are_items_enough() -> None:
+    # Alike on 60 items they may differ on 1 - .025 ** (1 / 60) = 6 % of others, where tau may differ by 2.
+    for items, outcome in ((60, UNTOLD), (500, HOLDS)):
+        made = scores(items=items)
+        made[2] = made[1]
+        told = row(gate(study_of(made), metric="m1", not_worse_than="m2"))
+        assert told["value"] == 0
+        assert told["value_low"] == pytest.approx(-2 * (1 - 0.025 ** (1 / items)), rel=0.01)  # people tie on a few
+        assert told["outcome"] == outcome
+
+
+def test_too_few_clusters_tell_nothing() -> None:
+    result = gate(study_of(scores(items=5)), metric="m1", require="kendall_item>=-0.9")
+    assert (row(result)["outcome"], result.status) == (UNTOLD, 3)
+    assert row(result)["reason"] == "5 clusters of items: too few for an interval"
+    assert row(result)["value"] is not None
+    assert row(result)["value_low"] is row(result)["p_value"] is None
+
+
+def test_a_metric_that_rated_few_items_has_the_degrees_of_these() -> None:
+    made = scores(items=100)
+    made[1, 5:] = np.nan
+    told = row(gate(study_of(made), metric="m1", require="kendall_item>=-0.9"))
+    assert told["reason"] == "5 clusters of items: too few for an interval"
+
+
+def test_undefined_is_null_with_a_reason() -> None:
+    made = scores()
+    made[1] = 3.0
+    told = row(gate(study_of(made), metric="m1", require="kendall_item>=0.1"))
+    assert (told["value"], told["outcome"]) == (None, UNTOLD)
+    assert told["reason"] == "kendall_item is undefined here"
+    made = scores()
+    made[1, 30:], made[2, :30] = np.nan, np.nan
+    told = row(gate(study_of(made), metric="m1", not_worse_than="m2"))
+    assert (told["n"], told["outcome"]) == (0, UNTOLD)
+    assert told["reason"] == "people and m1 and m2 rated nothing in common"
+
+
+def battles(seed: int = 0, items: int = 150) -> cu.Study:
+    """A person and two judges who give verdicts on two systems."""
+    rng = np.random.default_rng(seed)
+    truth = rng.choice([-1, 0, 1], size=items, p=[0.3, 0.2, 0.5])
+    frames = []
+    for name, right in (("ann", 1.0), ("good", 0.8), ("bad", 0.5)):
+        said = np.where(rng.random(items) < right, truth, rng.choice([-1, 0, 1], size=items))
+        frames.append(
+            pl.DataFrame(
+                {
+                    "item": [f"i{i}" for i in range(items)],
+                    "system_a": "A",
+                    "system_b": "B",
+                    "rater": name,
+                    "kind": "human" if name == "ann" else "metric",
+                    "preference": said,
+                }
+            )
+        )
+    return cu.read(pl.concat(frames))
+
+
+def test_verdicts_are_judged_by_sample_accuracy() -> None:
+    study = battles()
+    assert isinstance(study.preferences, Preferences)
+    result = gate(study, metric="good", require=["sample_accuracy>=0.6", "kendall_item>=0.1"], not_worse_than="bad")
+    assert result.rules["statistic"].to_list() == ["sample_accuracy", "kendall_item", "sample_accuracy"]
+    assert result.rules["outcome"].to_list() == [HOLDS, UNTOLD, HOLDS]
+    assert row(result, 1)["reason"] == "kendall_item needs scores, and here are verdicts"
+
+
+# --- asked wrongly -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asked", "fragments"),
+    [
+        ({}, ["no rule to test", "--require", "--not-worse-than"]),
+        ({"require": "kendal_item>=0.3"}, ["'kendal_item'", "did you mean 'kendall_item'?", "spa"]),
+        ({"require": "acc_eq_epsilon>=0.3"}, ["no statistic 'acc_eq_epsilon' that a rule can be about"]),
+        ({"require": "kendall_item"}, ["STATISTIC>=NUMBER"]),
+        ({"require": "kendall_item>=high"}, ["'high' is no number"]),
+        ({"require": "kendall_item>=nan"}, ["between -1 and 1"]),
+        ({"require": "sample_accuracy>=70"}, ["sample_accuracy lies between 0 and 1"]),
+        ({"require": "kendall_item<=0.3"}, ["higher is better", "kendall_item>=0.3"]),
+        ({"require": "kendall_item==0.3"}, ["higher is better"]),
+        ({"not_worse_than": "m1"}, ["is the metric itself"]),
+        ({"not_worse_than": "m*"}, ["is 2 metrics; name one: m1, m2"]),
+        ({"not_worse_than": "m3"}, ["is no metric here", "m1, m2"]),
+        ({"not_worse_than": "m2", "margin": -0.1}, ["margin=-0.1", "at least 0"]),
+        ({"not_worse_than": "m2", "statistic": "tau"}, ["statistic='tau'; allowed: sample_accuracy"]),
+        ({"not_worse_than": "m2", "resamples": 20}, ["at least 100"]),
+        ({"not_worse_than": "m2", "confidence": 95}, ["confidence=95"]),
+        ({"metric": None, "require": "spa>=0.5"}, ["about which metric?", "m1, m2"]),
+    ],
+)
+def test_bad_rules_are_one_clear_line(asked: dict[str, Any], fragments: list[str]) -> None:
+    with pytest.raises(cu.OptionError) as raised:
+        gate(study_of(scores(items=8)), **{"metric": "m1", **asked})
+    message = str(raised.value)
+    assert "\n" not in message
+    for fragment in fragments:
+        assert fragment in message
+
+
+def test_how_rules_are_written() -> None:
+    for text in ("kendall_item>=0.3", " kendall_item > .3 ", "kendall_item≥3e-1"):
+        rule = requirement(text)
+        assert (rule.statistic, rule.threshold, rule.text) == ("kendall_item", 0.3, text.strip())
+
+
+def test_the_only_metric_need_not_be_named() -> None:
+    made = gate(study_of(scores(noise=(0.5, 1.0))), require="spa>=0.5")
+    assert made.rules["metric"].to_list() == ["m1"]
+
+
+def test_a_gate_is_replayed() -> None:
+    study = study_of(scores())
+    made = gate(study, metric="m*", metrics="m1", require="spa>=0.5", rng=7)
+    assert made.provenance.replay(study).rules.equals(made.rules)
+
+
+# --- as text and XML -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def mixed() -> Gate:
+    """One rule that holds, one that fails, one of which nothing can be said."""
+    return gate(
+        study_of(scores()), metric="m1", require=["kendall_item>=0.1", "kendall_item>=0.9"], not_worse_than="m2"
+    )
+
+
+def test_a_line_a_rule(mixed: Gate) -> None:
+    assert mixed.rules["outcome"].to_list() == [HOLDS, FAILS, UNTOLD]
+    holds, fails, untold = mixed.lines()
+    assert holds.startswith("holds  kendall_item of m1: 0.")
+    assert holds.endswith("] >= 0.1")
+    assert fails.startswith("fails  kendall_item of m1: 0.")
+    assert untold.startswith("cannot be said  m1 not worse than m2 by kendall_item: ")
+    assert ">= -0.02 (the interval holds the threshold" in untold
+
+
+def test_markdown_reads_as_a_summary(mixed: Gate) -> None:
+    title, _, header, rule, *rows = mixed.to_markdown().splitlines()
+    assert title == "**gate: fails (3 rules: 1 hold, 1 fail, 1 cannot be said)**"
+    assert (header, rule) == ("| Outcome | Rule |", "| --- | --- |")
+    assert [line.split(" | ")[0] for line in rows] == ["| holds", "| fails", "| cannot be said"]
+
+
+def check_junit(text: str) -> list[tuple[str, str, str]]:
+    """That a document has the structure that systems for CI read; the (classname, name, outcome) of its cases."""
+    assert text.startswith('<?xml version="1.0" encoding="utf-8"?>\n')
+    root = ElementTree.fromstring(text)
+    assert root.tag == "testsuites"
+    told = []
+    for suite in root:
+        assert suite.tag == "testsuite"
+        assert suite.get("name")
+        order = [child.tag for child in suite]
+        assert order == ["properties"] * order.count("properties") + ["testcase"] * order.count("testcase")
+        counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
+        for case in suite.iter("testcase"):
+            assert case.get("name")
+            assert case.get("classname")
+            assert float(case.get("time", "")) >= 0
+            found = [child.tag for child in case if child.tag in ("failure", "error", "skipped")]
+            assert len(found) <= 1
+            assert all(child.get("message") for child in case if child.tag in found)
+            counts["tests"] += 1
+            for tag in found:
+                counts[{"failure": "failures", "error": "errors"}.get(tag, tag)] += 1
+            told.append((case.get("classname", ""), case.get("name", ""), *(found or ["passed"])))
+        for name, number in counts.items():
+            assert suite.get(name) == root.get(name) == str(number)
+        assert float(suite.get("time", "")) >= 0
+        for own in suite.iter("property"):
+            assert own.get("name")
+            assert own.get("value") is not None
+    assert len(set(told)) == len(told)
+    return told
+
+
+def test_junit_has_a_case_a_rule(mixed: Gate) -> None:
+    text = mixed.to_junit(1.5)
+    assert check_junit(text) == [
+        ("m1", "kendall_item>=0.1", "passed"),
+        ("m1", "kendall_item>=0.9", "failure"),
+        ("m1", "not worse than m2", "skipped"),
+    ]
+    root = ElementTree.fromstring(text)
+    assert root.get("time") == "1.500"
+    (failure,) = root.iter("failure")
+    assert failure.get("message") == failure.text
+    assert "kendall_item of m1: 0." in str(failure.text)
+    properties = {own.get("name"): own.get("value") for own in root.iter("property")}
+    assert properties["digest"] == mixed.provenance.digest
+    assert properties["made by"] == str(mixed.provenance)
+
+
+def test_junit_names_the_aspect_so_that_cases_stay_apart() -> None:
+    made = gate(both_aspects(scores(), scores(1)), metric="m1", require="kendall_item>=0.1")
+    assert [case[:2] for case in check_junit(made.to_junit())] == [
+        ("m1 (a)", "kendall_item>=0.1"),
+        ("m1 (b)", "kendall_item>=0.1"),
+    ]
+
+
+def test_junit_holds_any_name() -> None:
+    odd = 'a"<&>\x00\x1b\ud800 \U0001f600é'
+    text = junit("suite", [Case(group=odd, name=odd, told="failure", message=odd)], properties={"p": odd}, seconds=0)
+    ((group, name, outcome),) = check_junit(text)
+    assert group == name == 'a"<&>\ufffd\ufffd\ufffd \U0001f600é'
+    assert outcome == "failure"
+    text.encode()

@@ -1,0 +1,97 @@
+"""The verb: exit status 0, 1, 3 and 2; JUnit XML beside what is printed, whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from custodes import cli
+from tests.evaluate.gate.test_gate import check_junit
+
+ASKED = ("gate", "demo", "--metric", "judge", "--aspect", "coherence")
+OLD = ("--not-worse-than", "learned")
+HOLDS = ("--require", "kendall_item>=0.3")
+FAILS = ("--require", "kendall_item>=0.9")
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+
+@pytest.mark.parametrize(
+    ("rules", "status", "said"),
+    [
+        (HOLDS, 0, "gate: holds (1 rule: 1 hold, 0 fail, 0 cannot be said)"),
+        (FAILS, 1, "gate: fails (1 rule: 0 hold, 1 fail, 0 cannot be said)"),
+        ((*HOLDS, *OLD, "--margin", "0"), 3, "gate: cannot be said (2 rules: 1 hold, 0 fail, 1 cannot be said)"),
+        ((*FAILS, *OLD, "--margin", "0"), 1, "gate: fails (2 rules: 0 hold, 1 fail, 1 cannot be said)"),
+    ],
+)
+def test_status_says_what_comes_of_all_rules(
+    rules: tuple[str, ...], status: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run([*ASKED, *rules]) == status
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].rstrip() == said
+    lines = [line for line in out if " of judge" in line or "judge not worse than" in line]
+    assert len(lines) == len([word for word in rules if word in ("--require", "--not-worse-than")])
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        ((), "no rule to test"),
+        (("--require", "kendal_item>=0.3"), "did you mean 'kendall_item'?"),
+        (("--require", "kendall_item>=0.3", "--junit", "missing/gate.xml"), "no such folder"),
+        (("--require", "kendall_item>=0.3", "-o", "gate.csv", "--junit", "gate.csv"), "is the one of -o"),
+        (("--not-worse-than", "nobody"), "is no metric here"),
+        (("--not-worse-than", "learned", "--margin", "wide"), "margin"),
+    ],
+)
+def test_bad_input_is_2_and_one_line(rules: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run([*ASKED, *rules]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.count("\n") == 1
+    assert said in told.err
+    assert list(Path().iterdir()) == []
+
+
+def test_xml_and_a_summary_in_one_run(capsys: pytest.CaptureFixture[str]) -> None:
+    command = [*ASKED, *HOLDS, *FAILS, "--junit", "gate.xml", "-o", "summary.md", "--no-timing"]
+    assert cli.run(command) == 1
+    assert capsys.readouterr().out == ""
+    xml, summary = Path("gate.xml").read_text(), Path("summary.md").read_text()
+    assert [case[2] for case in check_junit(xml)] == ["passed", "failure"]
+    assert ElementTree.fromstring(xml).get("time") == "0.000"
+    assert summary.startswith("**gate: fails (2 rules: 1 hold, 1 fail, 0 cannot be said)**\n\n| Outcome | Rule |\n")
+    assert cli.run([*command[:-2], "summary.md", "--no-timing"]) == 1
+    assert Path("gate.xml").read_text() == xml  # the same command, the same bytes
+
+
+def test_an_error_leaves_the_file_of_before(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("gate.xml").write_text("before")
+    for more in (("--require", "nothing>=1"), (*HOLDS, "--table", "nothing")):
+        assert cli.run([*ASKED, *more, "--junit", "gate.xml"]) == 2
+    assert Path("gate.xml").read_text() == "before"
+    assert sorted(path.name for path in Path().iterdir()) == ["gate.xml"]
+    assert capsys.readouterr().out == ""
+
+
+def test_other_verbs_have_no_tests_to_write(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["agreement", "demo", "--junit", "gate.xml"]) == 2
+    assert "--junit" in capsys.readouterr().err
+
+
+def test_old_and_new_may_stand_in_two_files(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["convert", "demo", "--table", "ratings", "-o", "all.csv"]) == 0
+    header, *rows = Path("all.csv").read_text().splitlines(keepends=True)
+    Path("new.csv").write_text(header + "".join(row for row in rows if ",judge," in row))
+    Path("old.csv").write_text(header + "".join(row for row in rows if ",judge," not in row))
+    capsys.readouterr()
+    assert cli.run(["gate", "old.csv", "new.csv", *ASKED[2:], "--not-worse-than", "distance"]) == 0
+    assert "judge not worse than distance by kendall_item on coherence" in capsys.readouterr().out

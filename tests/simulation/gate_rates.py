@@ -1,0 +1,186 @@
+"""How often does a gate say what is not so, and how often does it open? Studies as arrays, with known truth.
+
+Run as a script it prints the tables of docs/gate.md: `python -m tests.simulation.gate_rates`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+
+import numpy as np
+from numpy.random import Generator
+
+from custodes.evaluate.agreement.statistic import Sample
+from custodes.evaluate.comparison import Comparison
+from custodes.evaluate.gate.rules import Rule, measured
+from custodes.stats.arrays import Floats
+from custodes.stats.resampling import resample
+from custodes.stats.resampling.simultaneous import Together, together
+from tests.simulation.interval_coverage import comparison_of
+
+ALPHA = 0.05
+ASPECTS = 2
+PEOPLE = 0.6  # error of the mean of people, who are rounded, so that they tie
+ICC = 0.3  # of what the outputs of one document have in common
+ALIKE = 0.5  # correlation of an output's qualities in the two aspects
+LARGE = 20_000  # items of which the truth is computed, several times over
+
+
+@dataclass(frozen=True)
+class World:
+    """Studies of so many items, in clusters of a size (1: independent), of `systems` whose means have this spread; the
+    new metric errs by `new`, the old one by `old`, and of this error they have the share `common` in common; `taste` is
+    what each of them holds of systems that people do not, in units of their spread."""
+
+    items: int
+    cluster: int = 1
+    systems: int = 5
+    spread: float = 0.5
+    new: float = 1.0
+    old: float = 1.0
+    common: float = 0.5
+    taste: float = 0.0
+
+    def draw(self, rng: Generator, items: int) -> list[Comparison]:
+        """A comparison an aspect, of people with the metrics m0 (new) and m1 (old)."""
+        fixed = np.random.default_rng(self.systems).normal(size=(3, ASPECTS, 1, self.systems)) * self.spread
+        effects, tastes = fixed[0], self.taste * fixed[1:]
+        units = np.arange(items) // self.cluster
+        drawn = (1 + ASPECTS + 1 + 2 * ASPECTS, items, self.systems)
+        shared, *rest = rng.normal(size=drawn)
+        own, both, apart = rest[:ASPECTS], rest[ASPECTS], np.reshape(rest[ASPECTS + 1 :], (ASPECTS, 2, items, -1))
+        if self.cluster > 1:
+            within = rng.normal(size=(1 + ASPECTS, units[-1] + 1, self.systems))[:, units]
+            mixed = [np.sqrt(ICC) * w + np.sqrt(1 - ICC) * o for w, o in zip(within, (shared, *own), strict=True)]
+            shared, own = mixed[0], mixed[1:]
+        size = np.array([self.new, self.old])[:, None, None]
+        made = []
+        for k in range(ASPECTS):
+            quality = effects[k] + np.sqrt(ALIKE) * shared + np.sqrt(1 - ALIKE) * own[k]
+            people = np.round(quality + PEOPLE * rng.normal(size=quality.shape))
+            errors = np.sqrt(self.common) * both + np.sqrt(1 - self.common) * apart[k]
+            made.append(comparison_of(people, quality + tastes[:, k] + size * errors, units))
+        return made
+
+    def study(self, rng: Generator) -> list[Comparison]:
+        """As many items as it says."""
+        return self.draw(rng, self.items)
+
+
+VALUE = (Rule(text="", statistic="kendall_item", threshold=0.0),)
+OTHER = (Rule(text="", statistic="kendall_item", threshold=0.0, against="m1"),)
+SEVERAL = (
+    *VALUE,
+    *OTHER,
+    Rule(text="", statistic="sample_accuracy", threshold=0.0),
+    Rule(text="", statistic="sample_accuracy", threshold=0.0, against="m1"),
+)
+SYSTEMS = (
+    Rule(text="", statistic="pairwise_accuracy", threshold=0.0),
+    Rule(text="", statistic="kendall_system", threshold=0.0),
+    Rule(text="", statistic="spa", threshold=0.0),
+)
+SYSTEMS_OTHER = (
+    Rule(text="", statistic="pairwise_accuracy", threshold=0.0, against="m1"),
+    Rule(text="", statistic="kendall_system", threshold=0.0, against="m1"),
+    Rule(text="", statistic="spa", threshold=0.0, against="m1"),
+)
+
+
+@cache
+def truth(world: World, rules: tuple[Rule, ...], aspects: int, parts: int = 10) -> Floats:
+    """(aspects * rules,): the values with very many items, the median of large studies; NaN for soft pairwise
+    accuracy, which has none."""
+    rng = np.random.default_rng(99)
+    found = []
+    for _ in range(parts):
+        for own in world.draw(rng, LARGE)[:aspects]:
+            ones = np.ones((1, own.design.n_units))
+            sample = Sample(comparison=own, times=ones, flips=np.ones((0, own.design.n_units), np.int8))
+            made = [None if rule.statistic == "spa" else measured(rule, "m0", sample).estimate for rule in rules]
+            found += [np.nan if own is None else own.value for own in made]
+    return np.median(np.reshape(found, (parts, -1)), axis=0)
+
+
+def tested(comparisons: Sequence[Comparison], rules: Sequence[Rule], *, resamples: int, rng: Generator) -> Together:
+    """The rules of a gate for all aspects; all aspects have the same clusters."""
+    n_units = comparisons[0].design.n_units
+    times = resample.with_point(resample.bootstrap_weights(n_units, resamples, rng))
+    flips = resample.sign_flips(n_units, 200, rng)
+    samples = [Sample(comparison=own, times=times, flips=flips) for own in comparisons]
+    estimates = [measured(rule, "m0", sample).estimate for sample in samples for rule in rules]
+    return together(estimates, [0.0] * len(estimates), confidence=1 - ALPHA, rng=rng)
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Shares of studies in which, every true value being at its threshold, `any` line says that a rule holds or fails;
+    some rule `fail`s; the one rule that holds or fails most often does so (`one_holds`, `one_fails`); `open`: all hold
+    where every true value is by a slack above its threshold. The mean `level` of the intervals; `untold`: the share of
+    rules without one."""
+
+    any: float
+    fail: float
+    one_holds: float
+    one_fails: float
+    open: tuple[float, ...]
+    level: float
+    untold: float
+
+
+def rates(
+    world: World,
+    rules: tuple[Rule, ...],
+    *,
+    aspects: int,
+    studies: int,
+    resamples: int = 300,
+    slacks: Sequence[float] = (),
+) -> Rates:
+    """Of so many studies. Soft pairwise accuracy has its mean over studies as its true value."""
+    rng = np.random.default_rng([world.items, world.cluster, len(rules), aspects])
+    made = [tested(world.study(rng)[:aspects], rules, resamples=resamples, rng=rng) for _ in range(studies)]
+    estimate, low, high = (np.array([getattr(own, name) for own in made]) for name in ("estimate", "low", "high"))
+    at = truth(world, rules, aspects)
+    at = np.where(np.isnan(at), estimate.mean(axis=0), at)
+    holds, fails = low > at, high < at
+    return Rates(
+        any=float((holds | fails).any(axis=1).mean()),
+        fail=float(fails.any(axis=1).mean()),
+        one_holds=float(holds.mean(axis=0).max()),
+        one_fails=float(fails.mean(axis=0).max()),
+        open=tuple(float((low > at - slack).all(axis=1).mean()) for slack in slacks),
+        level=float(np.mean([own.level for own in made])),
+        untold=float(np.isnan(low).mean()),
+    )
+
+
+def most(level: float, studies: int) -> float:
+    """The largest rate whose lower 95 % limit is not above the level."""
+    return level + 1.645 * float(np.sqrt(level * (1 - level) / studies))
+
+
+Tasteful = partial(World, systems=8, taste=0.8)
+SLACKS = (0.02, 0.05, 0.1)
+CELLS = (
+    ("one requirement", World, VALUE, 1),
+    ("not worse than another", World, OTHER, 1),
+    ("both, by two statistics, two aspects", World, SEVERAL, 2),
+    ("over systems", Tasteful, SYSTEMS, 1),
+    ("over systems, not worse", Tasteful, SYSTEMS_OTHER, 1),
+)
+
+
+def table(say: Callable[[str], None], studies: int) -> None:
+    """What docs/gate.md has of false lines and of power."""
+    for name, world, rules, aspects in CELLS:
+        for items, cluster in ((50, 1), (200, 1), (500, 1), (200, 10), (500, 10)):
+            found = rates(world(items=items, cluster=cluster), rules, aspects=aspects, studies=studies, slacks=SLACKS)
+            say(f"{name} | {items} / {cluster} | {found}")
+
+
+if __name__ == "__main__":
+    table(lambda line: print(line, flush=True), int(sys.argv[1]) if len(sys.argv) > 1 else 1000)

@@ -1,0 +1,29 @@
+"""A gate says what is not so in at most one study of twenty; small versions, and the tables of docs/gate.md."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.gate_rates import CELLS, OTHER, SEVERAL, SLACKS, World, most, rates
+
+
+def test_few_false_lines_by_one_rule_and_by_eight() -> None:
+    one = rates(World(items=50), OTHER, aspects=1, studies=300, slacks=(0.3,))
+    assert one.any <= most(0.06, 300)
+    assert one.open[0] >= 0.95  # and it opens where there is no doubt
+    many = rates(World(items=50), SEVERAL, aspects=2, studies=100)
+    assert many.any <= most(0.06, 100)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("items", "cluster"), [(50, 1), (200, 1), (500, 1), (200, 10), (500, 10)])
+@pytest.mark.parametrize("cell", CELLS, ids=[cell[0] for cell in CELLS])
+def test_false_lines(cell: tuple, items: int, cluster: int) -> None:
+    name, world, rules, aspects = cell
+    found = rates(world(items=items, cluster=cluster), rules, aspects=aspects, studies=1000, slacks=SLACKS)
+    print(name, items, cluster, found)
+    assert found.any <= most(0.06, 1000)
+    # A rule that is false by nothing holds, so that the gate opens; all are true by nothing, and one fails.
+    assert found.one_holds <= most(0.06, 1000)
+    assert found.fail <= most(0.06, 1000)
+    assert found.untold == 0
