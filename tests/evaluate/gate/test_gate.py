@@ -272,7 +272,7 @@ def test_verdicts_are_judged_by_sample_accuracy() -> None:
     result = gate(study, metric="good", require=["sample_accuracy>=0.6", "kendall_item>=0.1"], not_worse_than="bad")
     assert result.rules["statistic"].to_list() == ["sample_accuracy", "kendall_item", "sample_accuracy"]
     assert result.rules["outcome"].to_list() == [HOLDS, UNTOLD, HOLDS]
-    assert row(result, 1)["reason"] == "kendall_item needs scores, and here are verdicts"
+    assert row(result, 1)["reason"] == "kendall_item is undefined here, where there are verdicts and no scores"
 
 
 # --- asked wrongly -------------------------------------------------------------------------------------------------

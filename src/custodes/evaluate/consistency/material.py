@@ -13,7 +13,7 @@ from custodes.data.pairs import majority, pair_codes, pairs_of, people_tie
 from custodes.data.panel import Panel, label_codes
 from custodes.data.study import Study, of_aspect
 from custodes.errors import InputError
-from custodes.evaluate.comparison import _tie_thresholds, label_of
+from custodes.evaluate.comparison import label_of, tie_thresholds
 from custodes.evaluate.design import Design
 from custodes.evaluate.people import check_same_scale, mean_over_people
 from custodes.stats import ABSENT
@@ -209,7 +209,7 @@ def _epsilon(part: Material, panel: Panel, setting: Setting, n_people: int) -> F
     persons, scores = panel.values[:n_people], panel.values[n_people:]
     human_tie = people_tie(persons, setting["human_ties"]) if n_people else 0.0
     human = mean_over_people(persons) if n_people else np.full(panel.values.shape[1:], np.nan)
-    _, own = _tie_thresholds(setting["ties"], human=human, human_tie=human_tie, scores=scores, units=part.design.units)
+    _, own = tie_thresholds(setting["ties"], human=human, human_tie=human_tie, scores=scores, units=part.design.units)
     return np.concatenate([np.full((n_people, len(panel.items)), human_tie), own])
 
 

@@ -139,8 +139,8 @@ def _undefined(statistic: Statistic, ground: Sample, named: Sequence[str]) -> st
     own = ground.comparison
     if not own.scored.any() and not own.rated.any():
         return _nothing(named)
-    if not own.scored.any() and statistic.level != "comparison":
-        return f"{statistic.name} needs scores, and here are verdicts"
+    if not own.scored.any():
+        return f"{statistic.name} is undefined here, where there are verdicts and no scores"
     return f"{statistic.name} is undefined here"
 
 

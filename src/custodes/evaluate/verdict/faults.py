@@ -16,7 +16,7 @@ POINTS = {
     POSITION: "{points} points of margin between the same two outputs",
     LENGTH: "{points} points of margin beyond what people prefer",
     OWN: "{about} gets {points} points of win rate that its quality does not explain",
-    FAILURES: "no verdict is more frequent for some than for others, by {about}",
+    FAILURES: "readable verdicts are missing more often for some than for others, by {about}",
 }
 """What stands behind a finding of a kind."""
 
@@ -34,11 +34,13 @@ def faults(view: View) -> Iterator[Statement]:
         yield Statement(kind="faults", text=text, rater=row["rater"], **ends)
     if "findings" not in view.judges:
         return
-    found = view.judges["findings"].filter(~pl.col("finding").is_in(["", UNTOLD])).sort("p_adjusted", "p_value")
-    for row in found.head(2 * MOST_NAMED).to_dicts():
-        yield _found(row)
-    if found.height > 2 * MOST_NAMED:
-        yield Statement(kind="faults", text=f"In all, {plural(found.height, 'fault')} of judges were found.")
+    rows = view.judges["findings"].filter(~pl.col("finding").is_in(["", UNTOLD])).sort("p_adjusted", "p_value")
+    found = sorted(rows.to_dicts(), key=lambda row: row["rater"] not in view.leaders)  # whom a reader would trust
+    yield from map(_found, found[:MOST_NAMED])
+    if len(found) > MOST_NAMED:
+        raters = rows["rater"].n_unique()
+        text = f"In all, {plural(len(found), 'fault')} of {plural(raters, 'judge')} were found."
+        yield Statement(kind="faults", text=text)
 
 
 def _found(row: Row) -> Statement:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from custodes.answers.wording import names, number, percent, plural, sentence, with_ends
+from custodes.answers.wording import names, number, percent, sentence, with_ends
 from custodes.evaluate.comparison import HUMAN
 from custodes.evaluate.verdict.view import Row, Statement, View, only
 
@@ -50,10 +50,10 @@ def trust(view: View) -> Iterator[Statement]:
     clear = bool(others) and view.tested and not level
     text = f"{best['metric']} {'agrees best' if clear else 'has the highest agreement'} with people: "
     text += _score(view, best)
-    if best["sample_accuracy_chance"] is not None:
-        text += f"; guessing, with as many ties, gets {percent(best['sample_accuracy_chance'])}"
     if view.ordered:
         text += f" (Kendall's τ within items {with_ends(best, 'value')})"
+    if best["sample_accuracy_chance"] is not None:
+        text += f"; guessing, with as many ties, gets {percent(best['sample_accuracy_chance'])}"
     text += "."
     if not view.tested:
         text += " Whether it is better than the next ones was not tested."
@@ -103,9 +103,6 @@ def chance(view: View) -> Iterator[Statement]:
 def uncertain(view: View) -> Iterator[Statement]:
     """What this study is too small to say."""
     texts = []
-    undecided = view.people.filter(decision="=").height
-    if undecided and not view.sided:
-        texts.append(f"People themselves do not decide {undecided} of {plural(view.people.height, 'system pair')}.")
     if view.standing and not view.bounded:
         texts.append("There are no intervals, so no difference here is known to be more than chance.")
     elif view.leaders[1:]:

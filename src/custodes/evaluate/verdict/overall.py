@@ -62,8 +62,10 @@ def _systems(views: Sequence[View]) -> Iterator[Statement]:
     if len(everywhere) == 1 and len(alone) == len(views):
         text = f"{everywhere[0]} is best on {_all(len(views))}."
     elif everywhere:
-        text = f"{names(everywhere)} may be best on {_all(len(views))}"
-        text += f"; no other system may, and on {names(alone)} it is." if len(everywhere) == 1 and alone else "."
+        text = f"{names(everywhere)} may be best on {_all(len(views))}."
+        if len(everywhere) == 1:
+            text = f"{everywhere[0]} is the only system that may be best on {_all(len(views))}"
+            text += f"; on {names(alone)} it is the best." if alone else "."
     else:
         text = "No system may be best on every aspect: "
         text += f"{names([f'{_or(own)} on {view.aspect}' for view, own in zip(told, may, strict=True)])}."

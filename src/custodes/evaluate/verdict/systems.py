@@ -74,21 +74,19 @@ def more_labels(view: View) -> Iterator[Statement]:
     undecided = view.people.filter(decision="=")
     among = pl.all_horizontal(pl.col("system_a", "system_b").is_in(list(contenders)))
     pairs = undecided.filter(among) if len(contenders) > 1 else undecided
+    if not pairs.height:
+        return
+    text = f"People's verdicts leave {undecided.height} of {plural(view.people.height, 'pair')} of systems open."
+    yield Statement(kind="labels", text=text, value=float(undecided.height))
     near = pairs.drop_nulls("more_comparisons").sort("more_comparisons", maintain_order=True).to_dicts()
     for row in near[:MOST_NAMED]:
-        more = rounded(row["more_comparisons"])
         text = (
-            f"About {more} more comparisons of {row['system_a']} and {row['system_b']} by people would, as likely as"
-            " not, show which is better."
+            f"About {rounded(row['more_comparisons'])} more comparisons of {row['system_a']} and {row['system_b']} by"
+            " people would, as likely as not, show which is better."
         )
         yield Statement(kind="labels", text=text, value=float(row["more_comparisons"]))
-    far = pairs.filter(pl.col("more_comparisons").is_null()).to_dicts()
-    if far and not near:
-        text = f"{_pairs(far)}: so close that not even twenty times as many comparisons promise to tell."
-        yield Statement(kind="labels", text=text)
-    left = undecided.height - min(len(near), MOST_NAMED) - (len(far) if not near else 0)
-    if (near or far) and left:
-        text = f"{plural(left, 'more pair')} of systems {'is' if left == 1 else 'are'} undecided by people."
+    if not near:
+        text = f"{_pairs(pairs.to_dicts())}: so close that not even twenty times as many comparisons promise to tell."
         yield Statement(kind="labels", text=text)
 
 

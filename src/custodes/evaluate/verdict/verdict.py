@@ -15,6 +15,7 @@ from custodes.answers.tables import label, p_value, score, table
 from custodes.data.study import Study
 from custodes.evaluate.agreement.agreement import Agreement, agreement
 from custodes.evaluate.check import check
+from custodes.evaluate.consistency.consistency import consistency
 from custodes.evaluate.favoritism import favoritism
 from custodes.evaluate.leaderboard.leaderboard import leaderboard
 from custodes.evaluate.ranking import ranking
@@ -77,10 +78,10 @@ def verdict(
 ) -> Verdict:
     """The answer in plain words: which system is best, which metric to trust, whom it favours, what more labels settle.
 
-    Made from `check`, `agreement`, `favoritism`, `ranking`, and the `leaderboard` of people and the best metrics, asked
-    with the same arguments; see there for what the numbers mean and which errors are raised. What is told of systems,
-    of metrics and of chance holds for all systems, or all metrics, of an aspect together, at level `alpha`; the aspects
-    are not corrected for each other.
+    Made from `check`, `agreement`, `favoritism`, `consistency`, `ranking`, and the `leaderboard` of people and the best
+    metrics, asked with the same arguments; see there for what the numbers mean and which errors are raised. What is
+    told of systems, of metrics and of chance holds for all systems, or all metrics, of an aspect together, at level
+    `alpha`; the aspects are not corrected for each other. The faults of judges hold for all aspects together.
 
     >>> import custodes as cu
     >>> told = cu.verdict(cu.read("demo"), resamples=50, aspect="coherence")
@@ -95,6 +96,7 @@ def verdict(
             "check": check(study, **asked),
             "leaderboard": leaderboard(study, **{**bounds, "metrics": best_metrics(agreed)}),
             "agreement": agreed,
+            "consistency": consistency(study, alpha=alpha, **bounds),
             "favoritism": favoritism(study, alpha=alpha, **bounds),
             "ranking": ranking(study, alpha=alpha, **bounds),
         }

@@ -53,6 +53,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             table="leaderboard-shown",
             where={"aspect": "{aspect}"},
             lines=("system",),
+            opening=True,
         ),
         Figure(
             id="leaderboard-metric",
