@@ -126,7 +126,7 @@ class Leaderboard(Result):
         label("rater", "as in `systems`"),
         label(
             "effect",
-            f"`ties`: Davidson's parameter, 0 where nothing ties; `{SHOWN_FIRST}`: of standing in the first place; and"
+            f"`ties`: Davidson's parameter, where anything tied; `{SHOWN_FIRST}`: of standing in the first place; and"
             " the covariates",
         ),
         score("value", "log odds that it adds (of a length: for an e-fold one); of ties the parameter", interval=True),
@@ -357,7 +357,7 @@ class _Telling:
         tested = bootstrap_tests(made.effects, n_units=made.n_units, confidence=self.confidence)
         columns = {"value": tested.estimate, "value_low": tested.low, "value_high": tested.high}
         columns["p_value"] = tested.p_value
-        if np.isfinite(made.ties[0]):  # a tie is not half a win
+        if made.ties[0] > 0:  # something tied, and a tie is not half a win
             of_ties = with_interval(
                 "value", made.ties, self.confidence, clusters=made.n_units, bounds=resample.POSITIVE
             ) | {"p_value": np.nan}
