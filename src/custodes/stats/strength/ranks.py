@@ -12,7 +12,6 @@ from custodes.stats.arrays import Bools, Floats
 from custodes.stats.resampling.stepdown import bootstrap_tests
 from custodes.stats.strength.strengths import Strengths
 
-
 _SAME = 1e-9  # log odds; a smaller difference is rounding
 
 
