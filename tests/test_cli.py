@@ -22,7 +22,7 @@ from custodes import cli
 from custodes.stats.learning import boost
 
 QUESTIONS = (
-    *("check", "agreement", "favoritism", "ranking", "correction", "protocol", "plan"),
+    *("check", "leaderboard", "agreement", "favoritism", "ranking", "correction", "protocol", "plan"),
     *("complementarity", "ceiling", "gate"),
 )
 VERBS = (*QUESTIONS, "report", "convert")
@@ -320,6 +320,7 @@ def test_tables_fit_eighty_columns_without_colours_or_broken_words(custodes: Run
     words = set(ran.out.split())
     expected = {
         "check": ("items", "clusters", "coverage", "ties"),
+        "leaderboard": ("rater", "system", "battles", "strength", "rank", "group", "human", "Aster", "ties"),
         "agreement": ("metric", "accuracy", "kendall", "learned", "overlap-stem"),
         "favoritism": ("metric", "accuracy", "Dogwood", "overlap-stem"),
         "ranking": ("metric", "correct", "inversion", "insertion", "Aster"),
@@ -510,7 +511,7 @@ def test_report_as_json_holds_every_table(custodes: Run) -> None:
     answer = json.loads(ran.out)
     assert set(answer) == {
         *("question", "verdict", "check", "agreement", "favoritism", "ranking", "correction", "protocol", "plan"),
-        *("complementarity", "ceiling", "combine"),
+        *("leaderboard", "complementarity", "ceiling", "combine"),
     }
     assert answer["favoritism"]["provenance"]["options"]["aspect"] == "fluency"
     assert len(answer["ranking"]["decisions"]) == 8 * 15

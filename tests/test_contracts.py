@@ -50,6 +50,7 @@ QUICK = {
 
 EMPTY = {
     ("check", "problems"),
+    ("leaderboard", "corrected"),
     ("protocol", "naive"),
     ("ceiling", "history"),
     ("combine", "pruning"),

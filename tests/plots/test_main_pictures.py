@@ -9,6 +9,7 @@ from custodes.errors import OptionError
 from custodes.questions import RESULTS
 
 QUICK = {
+    "leaderboard": {"resamples": 20},
     "agreement": {"resamples": 20, "compare_by": ()},
     "favoritism": {"resamples": 20},
     "ranking": {"resamples": 0},

@@ -33,6 +33,7 @@ def test_page_has_every_section_and_its_tables(made: Report) -> None:
     order = [
         "verdict",
         "check",
+        "leaderboard",
         "agreement",
         "favoritism",
         "ranking",

@@ -73,8 +73,11 @@ def strengths(data: Any, *, raters: Sequence[str] = ()) -> Any:
         low="isValid(datum.strength_low) ? datum.strength_low : datum.strength",
         high="isValid(datum.strength_high) ? datum.strength_high : datum.strength",
     )
-    opens = base.transform_filter("isValid(datum.strength_low) !== isValid(datum.strength_high)").transform_calculate(
-        arrow="isValid(datum.strength_low) ? '→' : '←'", dx="isValid(datum.strength_low) ? 10 : -10"
+    # No filter: a layer without rows has no extent, of which Vega warns.
+    opens = base.transform_calculate(
+        arrow="isValid(datum.strength_low) === isValid(datum.strength_high) ? ''"
+        " : isValid(datum.strength_low) ? '→' : '←'",
+        dx="isValid(datum.strength_low) ? 10 : -10",
     )
     row = theme.ROW * (1 + 0.7 * max(0, len(raters) - 1))
     return alt.layer(

@@ -8,7 +8,7 @@ from functools import cache
 
 from custodes.answers.wording import unbroken
 from custodes.evaluate.agreement.statistics import STATISTICS
-from custodes.evaluate.verdict.verdict import HEADINGS, Verdict
+from custodes.evaluate.verdict.verdict import ESSENTIAL, HEADINGS, Verdict
 from custodes.plots import theme
 from custodes.reporting.section import TEMPLATES, Context, Section, render
 from custodes.reporting.tables import columnar, packed, plain
@@ -32,6 +32,8 @@ def page(context: Context, verdict: Verdict, sections: Sequence[Section]) -> str
         study=context.study.name,
         verdict=[row | {"text": unbroken(row["text"])} for row in verdict.verdict.to_dicts()],
         headings=HEADINGS,
+        essential=[kind for kind in HEADINGS if kind in ESSENTIAL],
+        others=[kind for kind in HEADINGS if kind not in ESSENTIAL],
         opening=[figure for _, figures, _ in drawn for figure in figures if figure.opening],
         sections=[(section, unbroken(section.html(context, figures, tables))) for section, figures, tables in drawn],
         aspects=context.aspects,

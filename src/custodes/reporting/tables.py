@@ -71,16 +71,17 @@ def _cell(row: Mapping[str, Any], column: Column) -> _Cell:
     if value is None:
         return _Cell(UNDEFINED, "")
     kind = SHOWN[column.kind]
-    if kind == "int":
-        return _Cell(f"{value:,}".replace(",", "\u202f"), value)
     low, high = (row[f"{column.name}{end}"] if column.interval else None for end in ("_low", "_high"))
-    digits = 3 if kind == "p" else 2
-    text = interval(
-        value, low, high, digits=digits, shown=percent if kind == "percent" else None, unreliable=marked(row, column)
-    )
+    digits, shown = 3 if kind == "p" else 2, {"percent": percent, "int": _whole}.get(kind)
+    text = interval(value, low, high, digits=digits, shown=shown, unreliable=marked(row, column))
     if column.sd and (sd := row[f"{column.name}_sd"]) is not None:
         text += f" ± {interval(sd, None, None, digits=digits, shown=percent if kind == 'percent' else None)}"
     return _Cell(text, value)
+
+
+def _whole(value: float | None) -> str:
+    """A whole number, its thousands apart."""
+    return UNDEFINED if value is None else f"{value:,}".replace(",", "\u202f")
 
 
 def plain(columns: Sequence[Column]) -> list[dict[str, Any]]:

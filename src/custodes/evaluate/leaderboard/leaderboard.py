@@ -100,7 +100,7 @@ class Leaderboard(Result):
             best="high",
         ),
         count("rank", "place by strength, from 1; the interval holds for all systems together", interval=True),
-        label("group", "letters: two systems of one rater that share one cannot be told apart"),
+        label("group", "letters: two systems of one rater that share one cannot be told apart; null without a test"),
         flag("may_be_first", "whether no other system (of its part) is clearly stronger", "May be first"),
         score("elo", "strength on the Elo scale: 1000 is the mean, 400 points are odds of 10 to 1", essential=False),
         count("part", "1 the largest; systems of different parts never met, not even through others", essential=False),
@@ -118,7 +118,7 @@ class Leaderboard(Result):
         share("expected", "the same as strengths expect it, covariates equal"),
         score("difference", "strength of system_a less that of system_b", interval=True, essential=False),
         p_value("p_adjusted", "that the strengths differ, all pairs of the rater tested together", "p, all tested"),
-        label("decision", "`+` system_a is clearly stronger, `-` system_b, `=` not told apart"),
+        label("decision", "`+` system_a is clearly stronger, `-` system_b, `=` not told apart; null without a test"),
         essential=False,
     )
     effects: pl.DataFrame = table(
@@ -126,7 +126,7 @@ class Leaderboard(Result):
         label("rater", "as in `systems`"),
         label(
             "effect",
-            f"`ties`: Davidson's parameter, 0 where nothing ties; `{SHOWN_FIRST}`: of standing in the first place; and"
+            f"`ties`: Davidson's parameter, where anything tied; `{SHOWN_FIRST}`: of standing in the first place; and"
             " the covariates",
         ),
         score("value", "log odds that it adds (of a length: for an e-fold one); of ties the parameter", interval=True),
@@ -295,8 +295,9 @@ class _Telling:
         columns["strength_high"] = np.where(open_ & (made.draws[0] > 0), np.nan, columns["strength_high"])
         columns["strength_low"] = np.where(open_ & (made.draws[0] <= 0), np.nan, columns["strength_low"])
         order = np.lexsort((names, np.where(alone, 0, -made.draws[0]), alone, part))
-        place = {"rank": ranked.rank, "rank_low": ranked.low, "rank_high": ranked.high}
-        place = {name: np.where(alone, np.nan, values.astype(np.float64)) for name, values in place.items()}
+        tested = self._tested(own)
+        ends = np.where(alone | ~np.array(tested), np.nan, np.stack([ranked.low, ranked.high]))
+        first = np.where(np.isnan(ends[0]), None, ends[0] == 1)
         data = {
             "rater": np.full(len(names), rater),
             "system": names,
@@ -306,13 +307,19 @@ class _Telling:
             "win_rate_low": own.rates_low,
             "win_rate_high": own.rates_high,
             **columns,
-            **place,
-            "group": self._groups(own, part, order),
-            "may_be_first": np.where(alone, None, place["rank_low"] == 1),
+            "rank": np.where(alone, np.nan, ranked.rank),
+            "rank_low": ends[0],
+            "rank_high": ends[1],
+            "group": self._groups(own, part, order) if tested else np.full(len(names), None),
+            "may_be_first": first,
             "elo": ELO_MEAN + ELO * made.draws[0],
             "part": np.where(alone, np.nan, part),
         }
         return {name: np.asarray(values)[order] for name, values in data.items()}
+
+    def _tested(self, own: Standing) -> bool:
+        """Whether there is anything to tell systems apart by."""
+        return self.resamples > 0 and own.made.n_units > 1
 
     def _groups(self, own: Standing, part: Ints, order: Ints) -> np.ndarray:
         """Letters of every part, behind its number where there are several; none for a system without a battle."""
@@ -335,6 +342,7 @@ class _Telling:
         p_value, apart = own.ranks.p_adjusted[met.first, met.second], own.ranks.apart[met.first, met.second]
         # What a draw of a system without bounds is worth is not known.
         open_ = ~(made.bounded[met.first] & made.bounded[met.second])
+        decided = np.where(~apart, "=", np.where(difference > 0, "+", "-"))
         return {
             "rater": [rater] * len(met.first),
             "system_a": names[met.first],
@@ -349,7 +357,7 @@ class _Telling:
             "difference_low": np.where(open_ & (difference <= 0), np.nan, low),
             "difference_high": np.where(open_ & (difference > 0), np.nan, high),
             "p_adjusted": p_value,
-            "decision": np.where(~apart, "=", np.where(difference > 0, "+", "-")).astype(object),
+            "decision": decided if self._tested(own) else np.full(len(decided), None),
         }
 
     def _effects(self, rater: str, own: Standing) -> dict[str, Any]:
@@ -357,7 +365,7 @@ class _Telling:
         tested = bootstrap_tests(made.effects, n_units=made.n_units, confidence=self.confidence)
         columns = {"value": tested.estimate, "value_low": tested.low, "value_high": tested.high}
         columns["p_value"] = tested.p_value
-        if np.isfinite(made.ties[0]):  # a tie is not half a win
+        if made.ties[0] > 0:  # something tied, and a tie is not half a win
             of_ties = with_interval(
                 "value", made.ties, self.confidence, clusters=made.n_units, bounds=resample.POSITIVE
             ) | {"p_value": np.nan}
@@ -378,7 +386,9 @@ class _Telling:
             if len(parts) > 1:
                 apart = f"systems that never met, not even through others, cannot be compared: {' | '.join(parts)}"
                 said["split", f"{apart}. Ranks and groups hold within each part"].append(rater)
-            if message := _unbounded(systems, own):
+            if own.met is not None and not own.met.outcomes[:, [0, 2]].any():
+                said["all-ties", "every battle is a tie, so nothing tells systems apart"].append(rater)
+            elif message := _unbounded(systems, own):
                 said["unbeaten", message].append(rater)
             unmet = (own.opponents < (~alone).sum() - 1) & ~alone
             if unmet.any() and own.met is not None:
@@ -427,8 +437,6 @@ def _unbounded(systems: Sequence[str], own: Standing) -> str:
     open_ = ~own.made.bounded & ~own.unknown
     if not open_.any():
         return ""
-    if own.met is not None and (own.met.outcomes[:, [0, 2]] == 0).all():
-        return "every battle is a tie, so nothing tells systems apart"
     kinds = (
         (own.rates[0] == 1, "won every battle"),
         (own.rates[0] == 0, "lost every battle"),

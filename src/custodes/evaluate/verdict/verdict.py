@@ -39,6 +39,9 @@ HEADINGS: Mapping[Kind, str] = {
     "uncertain": "Too uncertain to say",
 }
 
+ESSENTIAL: tuple[Kind, ...] = ("design", "best", "trust", "faults", "favours", "labels")
+"""What a reader in a hurry needs."""
+
 
 @result
 class Verdict(Result):

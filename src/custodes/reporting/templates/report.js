@@ -80,8 +80,9 @@
     if (value === null || value === undefined) return column.kind === "text" ? "" : "–";
     if (typeof value === "boolean") return value ? "yes" : "no";
     if (column.kind === "text") return String(value);
-    if (column.kind === "int") return String(value).replace(/\B(?=(\d{3})+$)/g, "\u202f");
-    const show = column.kind === "percent" ? share : (v) => decimal(v, column.kind === "p" ? 3 : 2);
+    const whole = (v) => String(v).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+    const show = column.kind === "int" ? whole : column.kind === "percent" ? share
+      : (v) => decimal(v, column.kind === "p" ? 3 : 2);
     const sd = column.sd ? row[`${column.field}_sd`] : null;
     if (sd !== null && sd !== undefined) return `${show(value)} ± ${show(sd)}`;
     const low = column.interval ? row[`${column.field}_low`] : null;

@@ -84,8 +84,9 @@ def corrected(
     both = csr_array(hstack([people.corrected(csr_array(own)) + used @ of_metric(1.0 - labelled), alone]))
     inverse = np.kron(np.eye(2), fit.inverse)
     middle = (both.T @ both).toarray() + np.kron(np.ones((2, 2)), of_penalty(fit))
-    covariance = inverse @ middle @ inverse
-    width = len(fit.coefficients)
+    covariance, width = inverse @ middle @ inverse, len(fit.coefficients)
+    for part in (slice(width), slice(width, 2 * width)):
+        covariance[part, part] = people.widened(covariance[part, part], alone)
     estimate = np.concatenate([moved, fit.coefficients])
     draws = np.concatenate([estimate[np.newaxis], estimate + normal_draws(covariance, resamples, rng)])
     variance = covariance.diagonal()

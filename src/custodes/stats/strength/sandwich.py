@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats.arrays import Floats, Ints, chunks
 from custodes.stats.strength.battles import Kinds
 from custodes.stats.strength.davidson import Fit, information_of, leverage
 
 _LIGHT = 0.1  # leverage of a cluster up to which one number corrects its score
 _MOST = 0.95  # leverage in one direction; what one cluster alone tells would have an infinite error
+_NONE = 1e-300  # instead of 0 in a denominator
+_TAIL = 0.975  # where draws are as wide as Student's t
 
 
 def unit_scores(design: Any, residual: Floats, *, unit: Ints, n_units: int, has_ties: bool) -> Any:
@@ -71,6 +73,58 @@ def covariance(scores: Any, made: Fit) -> Floats:
     """Of the coefficients (p, p): the squares of scores (units, p), added up, and of the battles of the penalty."""
     middle = (scores.T @ scores).toarray() + of_penalty(made)
     return np.asarray(made.inverse @ middle @ made.inverse)
+
+
+def clusters_behind(made: Fit, own: Kinds, *, weight: Floats, unit: Ints, n_systems: int) -> Floats:
+    """How many equal clusters the error of each strength rests on: (systems,), from 1; inf without shared clusters.
+
+    (sum of c)^2 / sum over clusters of ((sum of c)^2 - sum of c^2), with c what a battle is expected to add to the
+    variance: only the products of battles of one cluster must be learned from clusters.
+
+    Source: Satterthwaite 1946, for products instead of squares, since the variance of one battle is known.
+    """
+    from scipy.sparse import csr_array
+
+    n_units, n_kinds = int(unit.max()) + 1, len(own.first)
+    shared = np.bincount(unit)[unit] > 1
+    behind = np.full(n_systems, np.inf)
+    if not shared.any():
+        return behind
+    often, twice = (
+        csr_array((values[shared], (unit[shared], own.kind[shared])), shape=(n_units, n_kinds))
+        for values in (weight, weight**2)
+    )
+    everything = np.bincount(own.kind, weights=weight, minlength=n_kinds)
+    moves = made.inverse[: made.design.shape[1], :n_systems]
+    for some in chunks(n_systems, n_kinds):
+        added = (made.design @ moves[:, some]) ** 2 * made.variance[:, :1]
+        products = ((often @ added) ** 2).sum(axis=0) - (twice @ added**2).sum(axis=0)
+        behind[some] = (everything @ added) ** 2 / np.maximum(products, _NONE)
+    return behind
+
+
+def widened(covariance: Floats, made: Fit, *, alike: float, behind: Floats, n_units: int) -> Floats:
+    """The covariance (p, p) with more variance of strengths that rest on few clusters, so that normal draws are as wide
+    as Student's t with as many degrees less one.
+
+    What few clusters tell of their own error is at least what the model says of independent battles, times `alike`, how
+    much more clusters vary in all.
+    """
+    from scipy.special import stdtrit
+
+    n = len(behind)
+    freedom = np.clip(np.minimum(behind, n_units) - 1, 1.0, None)
+    wider = (stdtrit(freedom, _TAIL) / stdtrit(max(n_units - 1, 1), _TAIL)) ** 2 - 1
+    variance = covariance.diagonal()[:n]
+    more = covariance.copy()
+    more[np.arange(n), np.arange(n)] += wider * np.maximum(variance, made.inverse.diagonal()[:n] * alike)
+    return more
+
+
+def alike(scores: Any, made: Fit) -> float:
+    """The design effect of clusters: how much more coefficients vary than if battles were independent, from 1."""
+    middle = (scores.T @ scores).toarray()
+    return max(1.0, float((middle * made.inverse).sum() / np.linalg.matrix_rank(made.inverse)))
 
 
 def of_penalty(made: Fit) -> Floats:

@@ -12,15 +12,23 @@ from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.resampling.resample import student_quantile
 from custodes.stats.strength.battles import Battles, Kinds, kinds
 from custodes.stats.strength.davidson import Fit, fit
-from custodes.stats.strength.sandwich import covariance, leverage_corrected, normal_draws, unit_scores
+from custodes.stats.strength.sandwich import (
+    alike,
+    clusters_behind,
+    covariance,
+    leverage_corrected,
+    normal_draws,
+    unit_scores,
+    widened,
+)
 
 Ties = Literal["davidson", "half"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Strengths:
-    """Log odds `draws` (1 + B, systems), the estimate first, summing to 0 within each component; NaN of a system that
-    met nobody. `effects` (1 + B, k) of the covariates, in log odds a unit; `ties` (1 + B,) Davidson's nu, 0 where
+    """Log odds `draws` (1 + B, systems), the estimate first, which sums to 0 within each component; NaN of a system
+    that met nobody. `effects` (1 + B, k) of the covariates, in log odds a unit; `ties` (1 + B,) Davidson's nu, 0 where
     nothing tied, NaN where ties are half wins. `component` (systems,): strengths of different ones cannot be compared.
     `bounded` (systems,): False where it, or a group it belongs to, won or lost everything against the rest of the
     component (its largest circle), so that only a penalty keeps it finite. `n_units` clusters."""
@@ -58,7 +66,7 @@ def strengths(battles: Battles, *, n_systems: int, ties: Ties, resamples: int, r
     made = fitted(battles, n_systems=n_systems, ties=ties)
     estimate = made.fit.coefficients
     scores = made.corrected(made.scores(made.residual(estimate), has_ties=made.fit.has_ties))
-    drawn = normal_draws(covariance(scores, made.fit), resamples, rng)
+    drawn = normal_draws(made.widened(covariance(scores, made.fit), scores), resamples, rng)
     return made.strengths(np.concatenate([estimate[np.newaxis], estimate + drawn]))
 
 
@@ -104,6 +112,18 @@ class Fitted:
     def corrected(self, scores: Any) -> Any:
         """Scores (units, p) of these battles, corrected for the leverage that each cluster has in this fit."""
         return leverage_corrected(scores, self.fit, self.made, weight=self.battles.weight, unit=self.battles.unit)
+
+    def widened(self, covariance: Floats, scores: Any) -> Floats:
+        """A covariance (p, p), wider for systems that few clusters met; by the scores (units, p) of this fit."""
+        own = self.battles
+        n = len(self.component)
+        return widened(
+            covariance,
+            self.fit,
+            alike=alike(scores, self.fit),
+            behind=clusters_behind(self.fit, self.made, weight=own.weight, unit=own.unit, n_systems=n),
+            n_units=len(np.unique(own.unit)),
+        )
 
     def strengths(self, draws: Floats) -> Strengths:
         """From draws of coefficients (1 + B, p), the estimate first."""

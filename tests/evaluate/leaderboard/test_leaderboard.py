@@ -1,0 +1,392 @@
+"""The leaderboard: what it says of studies whose truth is known, bad input, and what is undefined."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.errors import InputError, OptionError
+from custodes.evaluate.leaderboard.leaderboard import Leaderboard, best_corrected, main_rows
+
+QUICK = {"resamples": 200}
+NAMES = np.array(["A", "B", "C", "D", "E", "F"])
+
+
+def battles(
+    rng: np.random.Generator,
+    *,
+    strength: Sequence[float] = (1.0, 0.5, 0.0, -0.5, -1.0),
+    n: int = 1500,
+    ties: float = 0.15,
+    first: float = 0.0,
+) -> pl.DataFrame:
+    """Battles of random pairs, one an item; the system in the first place has `first` more log odds."""
+    own, k = np.array(strength), len(strength)
+    a = rng.integers(0, k, n)
+    b = (a + rng.integers(1, k, n)) % k
+    won = rng.random(n) < 1 / (1 + np.exp(own[b] - own[a] - first))
+    preference = np.where(rng.random(n) < ties, 0, np.where(won, 1, -1))
+    columns = {"item": np.arange(n), "system_a": NAMES[a], "system_b": NAMES[b], "preference": preference}
+    return pl.DataFrame(columns).with_columns(order=pl.lit("ab"))
+
+
+def by(table: pl.DataFrame, rater: str, kind: str) -> pl.DataFrame:
+    return table.with_columns(rater=pl.lit(rater), kind=pl.lit(kind))
+
+
+def of(board: Leaderboard, rater: str = "human", table: str = "systems") -> dict[str, dict[str, Any]]:
+    """The rows of a rater by system."""
+    return {row["system"]: row for row in board.to_frame(table).filter(rater=rater).iter_rows(named=True)}
+
+
+def rules(board: Leaderboard) -> list[str]:
+    return [note.rule for note in board.notes]
+
+
+def test_strengths_order_ranks_and_groups() -> None:
+    board = cu.leaderboard(cu.read(by(battles(np.random.default_rng(0)), "ann", "human")), **QUICK)
+    rows = of(board)
+    assert list(rows) == list("ABCDE")  # the strongest first
+    for system, truth in zip("ABCDE", (1.0, 0.5, 0.0, -0.5, -1.0), strict=True):
+        row = rows[system]
+        assert row["strength_low"] < truth < row["strength_high"]
+        assert row["rank_low"] <= row["rank"] <= row["rank_high"]
+        assert row["elo"] == pytest.approx(1000 + 400 / np.log(10) * row["strength"])
+        assert (row["part"], row["opponents"]) == (1, 4)
+        assert row["may_be_first"] is (row["rank_low"] == 1)
+    assert sum(row["strength"] for row in rows.values()) == pytest.approx(0)
+    assert sum(row["battles"] for row in rows.values()) == 2 * 1500
+    assert rows["A"]["rank"] == 1
+    assert not set(rows["A"]["group"]) & set(rows["C"]["group"])
+    pairs = board.pairs.filter(rater="human")
+    assert pairs.height == 10
+    assert (pairs["wins"] + pairs["ties"] + pairs["losses"] == pairs["battles"]).all()
+    for row in pairs.iter_rows(named=True):
+        share_letter = set(rows[row["system_a"]]["group"]) & set(rows[row["system_b"]]["group"])
+        assert (row["decision"] == "=") is bool(share_letter)
+        assert row["difference"] == pytest.approx(rows[row["system_a"]]["strength"] - rows[row["system_b"]]["strength"])
+        assert row["win_rate"] == pytest.approx((row["wins"] + row["ties"] / 2) / row["battles"])
+        assert row["win_rate_low"] <= row["win_rate"] <= row["win_rate_high"]
+        assert abs(row["expected"] - row["win_rate"]) < 0.15
+
+
+@pytest.mark.parametrize("tie_model", ["davidson", "half"])
+def test_expected_points_add_up_to_those_that_were_won(tie_model: Any) -> None:
+    """The score equations of both models: over all battles each system gets the points that it is expected to get."""
+    table = battles(np.random.default_rng(1)).drop("order")
+    board = cu.leaderboard(cu.read(by(table, "ann", "human")), tie_model=tie_model, resamples=0)
+    pairs = board.pairs.with_columns(gap=(pl.col("expected") - pl.col("win_rate")) * pl.col("battles"))
+    for system in "ABCDE":
+        total = pairs.filter(system_a=system)["gap"].sum() - pairs.filter(system_b=system)["gap"].sum()
+        assert total == pytest.approx(0, abs=1e-6)
+    assert board.effects["effect"].to_list() == (["ties"] if tie_model == "davidson" else [])
+
+
+def test_names_and_sides_do_not_matter() -> None:
+    table = by(battles(np.random.default_rng(2), n=400, first=0.5), "ann", "human")
+    swap = {"A": "E", "B": "D", "C": "C", "D": "B", "E": "A"}
+    renamed = table.with_columns(pl.col("system_a", "system_b").replace(swap))
+    mirrored = table.select(
+        *("item", "rater", "kind"),
+        system_a="system_b",
+        system_b="system_a",
+        preference=-pl.col("preference"),
+        order=pl.lit("ba"),
+    )
+    plain, other, turned = (of(cu.leaderboard(cu.read(own), resamples=0)) for own in (table, renamed, mirrored))
+    for system, row in plain.items():
+        for again in (other[swap[system]], turned[system]):
+            for name in ("strength", "win_rate", "rank", "battles"):
+                assert again[name] == pytest.approx(row[name], abs=1e-7)
+
+
+def test_the_first_place_is_held_equal() -> None:
+    """A is shown first mostly, and the first place wins: without the order it would look better than B."""
+    rng = np.random.default_rng(3)
+    n = 3000
+    a_first = rng.random(n) < 0.8
+    won = rng.random(n) < 1 / (1 + np.exp(-np.where(a_first, 1.0, -1.0)))
+    table = pl.DataFrame(
+        {
+            "item": np.arange(n),
+            "system_a": "A",
+            "system_b": "B",
+            "preference": np.where(won, 1, -1),
+            "order": np.where(a_first, "ab", "ba"),
+        }
+    )
+    board = cu.leaderboard(cu.read(by(table, "judge", "metric")), **QUICK)
+    (effect,) = board.effects.iter_rows(named=True)
+    assert effect["effect"] == "shown first"
+    assert effect["value_low"] < 1.0 < effect["value_high"]
+    assert effect["p_value"] < 0.01
+    rows = of(board, "judge")
+    assert rows["A"]["strength_low"] < 0 < rows["A"]["strength_high"]
+    assert rows["A"]["win_rate_low"] > 0.6
+    # the order is known, and always the same: nothing is held equal
+    always = by(table.with_columns(order=pl.lit("ab")), "judge", "metric")
+    assert cu.leaderboard(cu.read(always), resamples=0).effects.height == 0
+
+
+def longer(rng: np.random.Generator, table: pl.DataFrame, log_odds: float) -> tuple[list[Any], pl.DataFrame]:
+    """Texts of which E's are long and A's short, and battles in which a longer text has so many more log odds."""
+    items, systems = table["item"].to_list(), sorted({*table["system_a"], *table["system_b"]})
+    words = {(i, s): int(rng.integers(5, 40)) * (1 + systems.index(s)) for i in items for s in systems}
+    texts = [{"item": str(i), "outputs": {s: "word " * words[i, s] for s in systems}} for i in items]
+    met = table.select("item", "system_a", "system_b").rows()
+    ratio = np.array([np.log(words[i, a] / words[i, b]) for i, a, b in met])
+    won = rng.random(len(items)) < 1 / (1 + np.exp(-log_odds * ratio))
+    return texts, table.with_columns(preference=np.where(won, 1, -1))
+
+
+def test_a_length_is_held_equal(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    texts, table = longer(rng, battles(rng, n=800, ties=0).drop("order"), 1.0)
+    lines = [json.dumps(row) for row in texts]
+    (tmp_path / "outputs.jsonl").write_text("\n".join(lines))
+    by(table, "judge", "metric").write_csv(tmp_path / "battles.csv")
+    study = cu.read(tmp_path / "battles.csv", tmp_path / "outputs.jsonl")
+    plain, controlled = (cu.leaderboard(study, covariates=own, **QUICK) for own in ((), "length"))
+    assert of(plain, "judge")["E"]["strength_low"] > 0.2  # it writes most
+    assert of(controlled, "judge")["E"]["strength_low"] < 0 < of(controlled, "judge")["E"]["strength_high"]
+    (effect,) = controlled.effects.iter_rows(named=True)
+    assert effect["value_low"] < 1.0 < effect["value_high"]
+
+
+def test_a_score_is_held_equal_and_is_no_rater_then() -> None:
+    board = cu.leaderboard(cu.read("demo"), aspect="fluency", metrics="judge,learned", covariates=["learned"], **QUICK)
+    assert board.systems["rater"].unique(maintain_order=True).to_list() == ["human", "judge"]
+    effect = board.effects.filter(rater="human", effect="learned").row(0, named=True)
+    assert effect["value_low"] > 0  # people like what it likes
+
+
+def test_people_corrected_by_a_biased_metric() -> None:
+    """The metric favours A; people judged 300 of 3,000 battles. The target: what they would say of all."""
+    rng = np.random.default_rng(5)
+    strength = np.array([0.0, 0.6, 0.2, -0.2, -0.6])
+    all_of_people = battles(rng, strength=strength.tolist(), n=3000, ties=0.1)
+    likes = (all_of_people["system_a"] == "A").cast(int) - (all_of_people["system_b"] == "A").cast(int)
+    turned = (rng.random(3000) < 0.15) & (likes.to_numpy() != 0)
+    metric = np.where(turned, likes.to_numpy(), all_of_people["preference"].to_numpy())
+    judged = rng.permutation(3000)[:300]
+    table = pl.concat(
+        [
+            by(all_of_people.with_columns(preference=metric), "judge", "metric"),
+            by(all_of_people[judged], "ann", "human"),
+        ]
+    )
+    board = cu.leaderboard(cu.read(table), **QUICK)
+    (row,) = board.corrected.iter_rows(named=True)
+    assert (row["metric"], row["labels"], row["battles"], row["reason"]) == ("judge", 300, 3000, "")
+    assert row["saving"] > 0.4
+    assert row["p_random"] > 0.01
+    people, corrected = of(board), of(board, "corrected:judge")
+    whole = of(cu.leaderboard(cu.read(by(all_of_people, "ann", "human")), resamples=0))
+    for system, own in corrected.items():
+        assert own["strength_low"] < whole[system]["strength"] < own["strength_high"]
+        width = own["strength_high"] - own["strength_low"]
+        assert width < 0.85 * (people[system]["strength_high"] - people[system]["strength_low"])
+        assert own["win_rate"] is None
+    assert of(board, "judge")["A"]["strength_low"] > 0.1
+    assert best_corrected(board)["metric"].to_list() == ["judge"]
+    assert main_rows(board, board.effects).equals(board.effects)  # few raters are all shown
+
+
+def chosen_by(wins: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """A metric's battles, and people's on those that A or B fight, or those that the metric gave to one side."""
+    rng = np.random.default_rng(6)
+    table = battles(rng, n=2000, ties=0.1)
+    metric = table.with_columns(
+        preference=pl.when(pl.Series(rng.random(2000) < 0.8)).then("preference").otherwise(-pl.col("preference"))
+    )
+    won = (metric["preference"] == 1) & (metric["system_a"] < metric["system_b"])
+    beats = won if wins else table["system_a"] == "A"
+    asked = beats.to_numpy() & (rng.random(2000) < 0.5) | (rng.random(2000) < 0.05)
+    return metric, table.filter(pl.Series(asked))
+
+
+@pytest.mark.parametrize("wins", [True, False])
+def test_nothing_is_corrected_where_people_did_not_judge_a_random_part(wins: bool) -> None:
+    metric, people = chosen_by(wins)
+    board = cu.leaderboard(cu.read(pl.concat([by(metric, "judge", "metric"), by(people, "ann", "human")])), **QUICK)
+    (row,) = board.corrected.iter_rows(named=True)
+    assert row["p_random"] < 0.01
+    assert row["reason"] == "people's battles are not a random part of the metric's"
+    assert row["saving"] is None
+    assert "corrected:judge" not in board.systems["rater"]
+    assert "not-corrected" in rules(board)
+
+
+def test_known_probabilities_need_no_test() -> None:
+    metric, _ = chosen_by(False)
+    rng = np.random.default_rng(7)
+    chance = np.where(metric["system_a"] == "A", 0.6, 0.1)
+    people = battles(np.random.default_rng(6), n=2000, ties=0.1).filter(pl.Series(rng.random(2000) < chance))
+    items = pl.DataFrame({"item": metric["item"], "probability": chance})
+    table = pl.concat([by(metric, "judge", "metric"), by(people, "ann", "human")])
+    board = cu.leaderboard(cu.read(table, items=items), **QUICK)
+    (row,) = board.corrected.iter_rows(named=True)
+    assert (row["p_random"], row["reason"]) == (None, "")
+    for system, truth in zip("ABCDE", (1.0, 0.5, 0.0, -0.5, -1.0), strict=True):
+        own = of(board, "corrected:judge")[system]
+        assert own["strength_low"] - 0.2 < truth < own["strength_high"] + 0.2
+    gaps = items.with_columns(probability=pl.when(pl.col("item") > 10).then("probability"))
+    (row,) = cu.leaderboard(cu.read(table, items=gaps), **QUICK).corrected.iter_rows(named=True)
+    assert row["reason"].startswith("the items table gives no probability for 11 items")
+
+
+def test_parts_that_never_met_are_named_and_ranked_apart() -> None:
+    rng = np.random.default_rng(8)
+    left = battles(rng, strength=(0.5, 0.0, -0.5), n=600)
+    right = battles(rng, strength=(0.8, -0.8), n=300)
+    names = {"A": "D", "B": "E"}
+    right = right.with_columns(pl.col("system_a", "system_b").replace(names), item=pl.col("item") + 1000)
+    board = cu.leaderboard(cu.read(by(pl.concat([left, right]), "ann", "human")), **QUICK)
+    rows = of(board)
+    assert list(rows) == list("ABCDE")
+    assert [row["part"] for row in rows.values()] == [1, 1, 1, 2, 2]
+    assert [row["rank"] for row in rows.values()] == [1, 2, 3, 1, 2]
+    assert {row["group"][0] for row in rows.values()} == {"1", "2"}
+    assert rows["D"]["rank_high"] <= 2
+    (note,) = [note for note in board.notes if note.rule == "split"]
+    assert "A, B, C | D, E" in note.message
+    assert board.pairs.height == 4
+    assert not board.systems["may_be_first"].null_count()
+
+
+def test_who_won_everything_is_finite_and_one_end_is_open() -> None:
+    table = battles(np.random.default_rng(9), n=300, ties=0)
+    unbeaten = table.with_columns(
+        preference=pl.when(pl.col("system_a") == "E")
+        .then(1)
+        .when(pl.col("system_b") == "E")
+        .then(-1)
+        .otherwise("preference")
+    )
+    board = cu.leaderboard(cu.read(by(unbeaten, "ann", "human")), **QUICK)
+    rows = of(board)
+    assert next(iter(rows)) == "E"
+    assert np.isfinite(rows["E"]["strength"])
+    assert rows["E"]["strength_high"] is None
+    assert rows["E"]["strength_low"] > 0
+    assert rows["E"]["win_rate"] == 1
+    assert rows["E"]["win_rate_low"] < 1
+    (note,) = [note for note in board.notes if note.rule == "unbeaten"]
+    assert "E won every battle" in note.message
+
+
+def test_nothing_but_ties() -> None:
+    board = cu.leaderboard(cu.read(by(battles(np.random.default_rng(10), n=60, ties=1.0), "ann", "human")), **QUICK)
+    assert board.systems["strength"].abs().max() < 1e-6
+    assert board.systems["group"].unique().to_list() == ["a"]
+    assert rules(board)[-1] == "all-ties"
+
+
+def test_without_resamples_nothing_is_claimed() -> None:
+    board = cu.leaderboard(cu.read("demo"), aspect="fluency", metrics="judge", resamples=0)
+    ends = [name for name in board.systems.columns if name.endswith(("_low", "_high"))]
+    assert len(ends) == 6
+    assert board.systems.select(ends).null_count().sum_horizontal()[0] == 6 * board.systems.height
+    assert board.systems["may_be_first"].null_count() == board.systems["group"].null_count() == board.systems.height
+    assert board.pairs["decision"].null_count() == board.pairs.height
+
+
+@pytest.mark.parametrize("kind", ["human", "metric"])
+def test_one_side_is_enough(kind: str) -> None:
+    board = cu.leaderboard(cu.read(by(battles(np.random.default_rng(0), n=200), "one", kind)), **QUICK)
+    assert board.systems["rater"].unique().to_list() == ["human" if kind == "human" else "one"]
+    assert board.corrected.is_empty()
+
+
+def test_clusters_and_weights() -> None:
+    table = by(battles(np.random.default_rng(11), n=300), "ann", "human")
+    twice = pl.concat([table, table.with_columns(item=pl.col("item") + 1000)])
+    items = twice.select("item", cluster=pl.col("item") % 1000)
+    once, doubled, claimed = (
+        of(cu.leaderboard(cu.read(own, **more), resamples=400))
+        for own, more in ((table, {}), (twice, {"items": items}), (twice, {}))
+    )
+    for system, row in once.items():
+        width = row["strength_high"] - row["strength_low"]
+        assert doubled[system]["strength"] == pytest.approx(row["strength"], abs=1e-7)
+        assert doubled[system]["strength_high"] - doubled[system]["strength_low"] == pytest.approx(width, rel=0.05)
+        assert claimed[system]["strength_high"] - claimed[system]["strength_low"] < 0.8 * width
+    weights = table.select("item", weight=pl.when(pl.col("item") < 100).then(2.0).otherwise(1.0))
+    more = pl.concat([table, table.filter(pl.col("item") < 100).with_columns(item=pl.col("item") + 1000)])
+    weighed, written_out = (
+        of(cu.leaderboard(own, resamples=0)) for own in (cu.read(table, items=weights), cu.read(more))
+    )
+    for system, row in weighed.items():
+        for name in ("strength", "win_rate"):
+            assert row[name] == pytest.approx(written_out[system][name], abs=1e-7)
+
+
+def test_a_metric_of_whole_outputs_says_the_same_on_every_aspect() -> None:
+    board = cu.leaderboard(cu.read("demo"), metrics="overlap", **QUICK)
+    one, other = (board.systems.filter(rater="overlap", aspect=own).drop("aspect") for own in ("coherence", "fluency"))
+    assert one.equals(other)
+
+
+def test_sides_are_no_systems() -> None:
+    table = pl.DataFrame({"item": range(20), "system_a": "chosen", "system_b": "rejected", "preference": 1})
+    board = cu.leaderboard(cu.read(by(table, "ann", "human")), **QUICK)
+    assert "one-sided-people" in rules(board)
+
+
+def one_system() -> pl.DataFrame:
+    return pl.DataFrame({"item": ["1", "2"], "system": "A", "rater": "ann", "kind": "human", "score": [1.0, 2.0]})
+
+
+def strangers() -> pl.DataFrame:
+    rows = {"item": ["1", "2"], "system": ["A", "B"], "score": [1.0, 2.0]}
+    return by(pl.DataFrame(rows), "ann", "human")
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "error", "message"),
+    [
+        (one_system, {}, InputError, "only 1 system (A); a leaderboard compares two or more"),
+        (strangers, {}, InputError, "nobody compared two systems on one item, so there is no battle"),
+        (None, {"tie_model": "rao"}, OptionError, "tie_model='rao'; allowed: davidson, half"),
+        (None, {"covariates": "length"}, OptionError, "demo has no texts to count words of"),
+        (None, {"covariates": "lenght"}, OptionError, "did you mean 'length'?"),
+        (None, {"covariates": ["lerned"]}, OptionError, "did you mean 'learned'?"),
+        (None, {"confidence": 1}, OptionError, "confidence=1: must lie between 0 and 1"),
+        (None, {"human": "x"}, OptionError, "human='x'"),
+    ],
+)
+def test_bad_input_is_one_line(table: Any, options: dict[str, Any], error: type[Exception], message: str) -> None:
+    study = cu.read("demo") if table is None else cu.read(table())
+    with pytest.raises(error) as raised:
+        cu.leaderboard(study, **options)
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_battle_of_a_system_with_itself_is_refused() -> None:
+    table = pl.DataFrame({"item": [1], "system_a": ["A"], "system_b": ["A"], "preference": [1]})
+    with pytest.raises(InputError, match="row 1 compares 'A' with itself; a verdict needs two systems"):
+        cu.read(table)
+
+
+def test_a_covariate_that_does_not_vary_is_refused() -> None:
+    demo = cu.read("demo")
+    rows = demo.ratings.frame.filter(rater="learned").select("item", "system").unique()
+    for score, name in ((pl.lit(1.0), "flat"), (pl.col("system").rank("dense").cast(float), "by-system")):
+        table = rows.with_columns(score=score, rater=pl.lit(name), kind=pl.lit("metric"))
+        people = demo.ratings.frame.filter(rater="learned").with_columns(kind=pl.lit("human")).select(table.columns)
+        with pytest.raises(OptionError, match=f"covariates='{name}': it does not vary beyond the systems"):
+            cu.leaderboard(cu.read(pl.concat([table, people])), covariates=name)
+
+
+def test_thresholds_cannot_be_calibrated_without_people() -> None:
+    table = strangers().with_columns(kind=pl.lit("metric"), item=pl.lit("1"))
+    with pytest.raises(OptionError, match="ties='calibrated': .* has no people's scores to fit thresholds on"):
+        cu.leaderboard(cu.read(table), ties="calibrated")

@@ -1,0 +1,112 @@
+"""Battles with known strengths, for tests and simulations."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from custodes.stats.strength.battles import Battles, Kinds
+from custodes.stats.strength.davidson import fit
+
+
+def battles(first, second, sign, *, unit=None, weight=None, covariates=None) -> Battles:
+    """From plain lists; every battle its own cluster, of weight 1, where nothing is said."""
+    n = len(sign)
+    return Battles(
+        first=np.asarray(first),
+        second=np.asarray(second),
+        sign=np.asarray(sign, dtype=np.int8),
+        unit=np.arange(n) if unit is None else np.asarray(unit),
+        weight=np.ones(n) if weight is None else np.asarray(weight, dtype=np.float64),
+        covariates=np.empty((n, 0)) if covariates is None else np.asarray(covariates, dtype=np.float64),
+    )
+
+
+def chances(eta: np.ndarray, nu: float) -> np.ndarray:
+    """Of win, tie, loss by Davidson's formula: (...) -> (..., 3)."""
+    parts = np.stack([np.exp(eta / 2), np.full(np.shape(eta), nu), np.exp(-eta / 2)], axis=-1)
+    return parts / parts.sum(axis=-1, keepdims=True)
+
+
+def outcomes(probability: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Signs drawn with chances of win and tie (n, 3)."""
+    drawn = rng.random(len(probability))
+    won = drawn < probability[:, 0]
+    return np.where(won, 1, np.where(drawn < probability[:, :2].sum(axis=1), 0, -1)).astype(np.int8)
+
+
+class Arena:
+    """A population of battles: `systems` with a schedule (`equal`, or unequal by popularity), who was shown first drawn
+    anew, an effect of the order, ties with `nu`, clusters of `size` with tastes of their own (sd `taste`), pairs with
+    luck of their own (sd `luck`: the model does not hold). `target`: the coefficients of very many battles."""
+
+    def __init__(
+        self,
+        systems: int,
+        n: int,
+        *,
+        equal: bool = False,
+        nu: float = 0.6,
+        order: float = 0.3,
+        spread: float = 1.0,
+        size: int = 1,
+        taste: float = 0.0,
+        luck: float = 0.0,
+    ) -> None:
+        rng = np.random.default_rng(12345 + systems)
+        self.systems, self.n, self.nu, self.order, self.size, self.taste = systems, n, nu, order, size, taste
+        self.pairs = np.stack(np.triu_indices(systems, k=1), axis=1)
+        popular = np.ones(systems) if equal else np.exp(0.7 * rng.normal(size=systems))
+        share = popular[self.pairs].prod(axis=1)
+        self.share = share / share.sum()
+        self.strength = rng.permutation(np.linspace(-1, 1, systems)) * spread
+        self.luck = rng.normal(size=len(self.pairs)) * luck
+        # on average over tastes, whose difference is normal, by Gauss-Hermite
+        at, node = np.repeat(np.arange(len(self.pairs)), 2), np.polynomial.hermite_e.hermegauss(15)
+        shown = np.tile([1.0, -1.0], len(self.pairs))
+        eta = self._eta(at, shown)
+        mean = sum(w * chances(eta + np.sqrt(2) * taste * x, nu) for x, w in zip(*node, strict=True)) / node[1].sum()
+        first, second = self.pairs[at].T
+        expected = Kinds(
+            first=first,
+            second=second,
+            covariates=shown[:, np.newaxis] if order else np.empty((len(at), 0)),
+            outcomes=mean * self.share[at, np.newaxis] / 2 * n,
+            kind=at,
+            sign=at.astype(np.int8),
+        )
+        found = fit(expected, component=np.zeros(systems, dtype=int), ties_are_half=not nu, penalised=False)
+        assert found is not None
+        self.target = found.coefficients
+
+    def _eta(self, pair: np.ndarray, shown: np.ndarray) -> np.ndarray:
+        first, second = self.pairs[pair].T
+        return self.strength[first] - self.strength[second] + self.luck[pair] + self.order * shown
+
+    def draw(self, rng: np.random.Generator) -> Battles:
+        """One study."""
+        pair, shown = rng.choice(len(self.pairs), size=self.n, p=self.share), rng.choice([-1.0, 1.0], size=self.n)
+        unit = np.arange(self.n) // self.size
+        first, second = self.pairs[pair].T
+        tastes = rng.normal(size=(int(unit[-1]) + 1, self.systems)) * self.taste
+        eta = self._eta(pair, shown) + tastes[unit, first] - tastes[unit, second]
+        return battles(
+            first,
+            second,
+            outcomes(chances(eta, self.nu), rng),
+            unit=unit,
+            covariates=shown[:, np.newaxis] if self.order else None,
+        )
+
+
+def judge(kind: str, human: Battles, rng: np.random.Generator) -> np.ndarray:
+    """What a metric says of battles that people judged so: `perfect`, `noisy`, `biased` (noisy, for the first shown and
+    for system 0), `useless`."""
+    n, any_ = human.sign.size, rng.choice([-1, 0, 1], size=human.sign.size)
+    if kind == "useless":
+        return any_.astype(np.int8)
+    said = human.sign if kind == "perfect" else np.where(rng.random(n) < 0.25, any_, human.sign)
+    if kind == "biased":
+        said = np.where(rng.random(n) < 0.25, human.covariates[:, 0], said)
+        loyal, own = rng.random(n) < 0.4, (human.first == 0).astype(int) - (human.second == 0)
+        said = np.where(loyal & (own != 0), own, said)
+    return said.astype(np.int8)

@@ -1,0 +1,155 @@
+"""Win rates against definitions, with brute force and symmetries; their intervals by simulation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from custodes.stats.strength.battles import Battles
+from custodes.stats.strength.win_rates import beyond_systems, pair_rates, system_intervals, system_rates
+
+
+def drawn(
+    rng: np.random.Generator, *, n: int, n_systems: int = 5, n_units: int | None = None, ties: float = 0.2
+) -> tuple[Battles, NDArray[np.float64]]:
+    """Random battles, and the strengths behind them."""
+    strength = rng.normal(0, 0.7, n_systems)
+    first = rng.integers(0, n_systems, n)
+    second = (first + rng.integers(1, n_systems, n)) % n_systems
+    won = rng.random(n) < 1 / (1 + np.exp(strength[second] - strength[first]))
+    sign = np.where(rng.random(n) < ties, 0, np.where(won, 1, -1)).astype(np.int8)
+    unit = np.arange(n) if n_units is None else rng.permutation(np.arange(n) % n_units)
+    made = Battles(first=first, second=second, sign=sign, unit=unit, weight=np.ones(n), covariates=np.empty((n, 0)))
+    return made, strength
+
+
+def by_hand(made: Battles, n_systems: int) -> list[float]:
+    """The definition: for each system and opponent the share of the points, then the mean."""
+    rates = []
+    for system in range(n_systems):
+        shares = []
+        for other in range(n_systems):
+            points, weights = 0.0, 0.0
+            for a, b, sign, weight in zip(made.first, made.second, made.sign, made.weight, strict=True):
+                if (a, b) in ((system, other), (other, system)):
+                    points += weight * (1 + (sign if a == system else -sign)) / 2
+                    weights += weight
+            if weights:
+                shares.append(points / weights)
+        rates.append(float(np.mean(shares)) if shares else np.nan)
+    return rates
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_win_rate_is_the_mean_share_against_the_opponents_met(weighted: bool) -> None:
+    rng = np.random.default_rng(0)
+    made, _ = drawn(rng, n=60, n_systems=7)
+    made = made.where(made.first + made.second != 7)  # some never met
+    if weighted:
+        made = replace(made, weight=rng.uniform(0.5, 2, len(made.sign)))
+    rates = system_rates(made, n_systems=8, resamples=3, rng=rng)
+    np.testing.assert_allclose(rates[0], by_hand(made, 8))
+    assert rates.shape == (4, 8)
+    assert np.isnan(rates[:, 7]).all()
+
+
+def test_resamples_of_alike_battles_are_those_of_battles() -> None:
+    made, _ = drawn(np.random.default_rng(1), n=400)
+    # a weight of one battle forces the way without the short cut
+    slow = replace(made, weight=np.where(np.arange(400) == 0, 1 + 1e-12, 1.0))
+    few, many = (system_rates(own, n_systems=5, resamples=4000, rng=np.random.default_rng(2)) for own in (made, slow))
+    np.testing.assert_allclose(few[0], many[0])
+    np.testing.assert_allclose(few[1:].std(axis=0), many[1:].std(axis=0), rtol=0.06)
+
+
+@pytest.mark.parametrize("n_units", [None, 40])
+def test_nobody_cares_who_is_called_first_or_how_systems_are_numbered(n_units: int | None) -> None:
+    made, _ = drawn(np.random.default_rng(3), n=300, n_units=n_units)
+    order = np.array([3, 0, 4, 1, 2])
+    renamed = replace(made, first=order[made.first], second=order[made.second])
+    plain, swapped, moved = (
+        system_rates(own, n_systems=5, resamples=0, rng=np.random.default_rng(0))[0]
+        for own in (made, made.swapped(), renamed)
+    )
+    np.testing.assert_allclose(swapped, plain)
+    np.testing.assert_allclose(moved[order], plain)
+    met, turned = (pair_rates(own, n_systems=5, confidence=0.95) for own in (made, made.swapped()))
+    for name in ("first", "second", "outcomes", "rate", "low", "high"):
+        np.testing.assert_allclose(getattr(turned, name), getattr(met, name))
+    mirrored = pair_rates(replace(made, sign=(-made.sign).astype(np.int8)), n_systems=5, confidence=0.95)
+    np.testing.assert_allclose(mirrored.low, 1 - met.high)
+
+
+def test_who_always_won_has_an_interval() -> None:
+    n = 30
+    made = Battles(
+        first=np.zeros(n, dtype=int),
+        second=np.arange(n) % 2 + 1,
+        sign=np.ones(n, dtype=np.int8),
+        unit=np.arange(n),
+        weight=np.ones(n),
+        covariates=np.empty((n, 0)),
+    )
+    draws = system_rates(made, n_systems=3, resamples=50, rng=np.random.default_rng(0))
+    low, high = system_intervals(draws, made, confidence=0.95)
+    assert draws[0].tolist() == [1, 0, 0]
+    # Clopper and Pearson: 0 losses in 30 allow .116 at most
+    assert 0.85 < low[0] < 0.95
+    assert high.tolist()[0] == 1
+    assert (high[1:] < 0.25).all()
+    # twice the same battle, told as one cluster, is no more than once
+    double = Battles(
+        **{name: np.tile(getattr(made, name), (2, 1) if name == "covariates" else 2) for name in vars(made)}
+    )
+    once, twice = (pair_rates(own, n_systems=3, confidence=0.95) for own in (made, double))
+    assert twice.outcomes.sum() == 2 * once.outcomes.sum()
+    assert (twice.low <= once.low).all()
+
+
+def test_intervals_hold_the_truth() -> None:
+    """Over studies with new battles: the share of intervals that hold the true rate, and of pairs likewise."""
+    rng = np.random.default_rng(5)
+    n_systems, studies = 4, 250
+    strength = np.array([0.8, 0.3, -0.2, -0.9])
+    odds = strength[:, None] - strength
+    truth = 1 / (1 + np.exp(-odds))
+    rates = (truth.sum(axis=1) - 0.5) / (n_systems - 1)
+    held, pairs = [], []
+    for _ in range(studies):
+        n, per = 240, 3
+        first = rng.integers(0, n_systems, n)
+        second = (first + rng.integers(1, n_systems, n)) % n_systems
+        unit = np.repeat(np.arange(n // per), per)
+        won = rng.random(n) < truth[first, second]
+        made = Battles(
+            first=first,
+            second=second,
+            sign=np.where(won, 1, -1).astype(np.int8),
+            unit=unit,
+            weight=np.ones(n),
+            covariates=np.empty((n, 0)),
+        )
+        draws = system_rates(made, n_systems=n_systems, resamples=200, rng=rng)
+        low, high = system_intervals(draws, made, confidence=0.95)
+        held.append((low <= rates) & (rates <= high))
+        met = pair_rates(made, n_systems=n_systems, confidence=0.95)
+        pairs.append((met.low <= truth[met.first, met.second]) & (truth[met.first, met.second] <= met.high))
+    assert 0.925 <= np.mean(held) <= 0.98
+    assert 0.935 <= np.mean(pairs) <= 0.985
+
+
+def test_what_covariates_say_beyond_systems_is_what_least_squares_leave() -> None:
+    made, _ = drawn(np.random.default_rng(6), n=80)
+    rng = np.random.default_rng(7)
+    own = rng.normal(size=5)
+    values = np.stack([rng.normal(size=80), np.zeros(80), own[made.first] - own[made.second]], axis=1)
+    design = np.zeros((80, 5))
+    design[np.arange(80), made.first] = 1
+    design[np.arange(80), made.second] -= 1
+    left = values[:, 0] - design @ np.linalg.lstsq(design, values[:, 0])[0]
+    shares = beyond_systems(values, made.first, made.second, n_systems=5)
+    np.testing.assert_allclose(shares, [left @ left / (values[:, 0] @ values[:, 0]), 0, 0])
+    assert beyond_systems(np.empty((80, 0)), made.first, made.second, n_systems=5).tolist() == []
