@@ -64,9 +64,7 @@ class Arena:
         at, node = np.repeat(np.arange(len(self.pairs)), 2), np.polynomial.hermite_e.hermegauss(15)
         shown = np.tile([1.0, -1.0], len(self.pairs))
         eta = self._eta(at, shown)
-        mean = sum(
-            w * chances(eta + np.sqrt(2) * taste * x, nu) for x, w in zip(*node, strict=True)
-        ) / node[1].sum()
+        mean = sum(w * chances(eta + np.sqrt(2) * taste * x, nu) for x, w in zip(*node, strict=True)) / node[1].sum()
         first, second = self.pairs[at].T
         expected = Kinds(
             first=first,
