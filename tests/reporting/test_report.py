@@ -35,6 +35,7 @@ def test_page_has_every_section_and_its_tables(made: Report) -> None:
         "check",
         "agreement",
         "favoritism",
+        "consistency",
         "ranking",
         "confusion",
         "complementarity",

@@ -80,8 +80,13 @@ def test_planted_judges_are_named_as_they_are_and_nobody_else() -> None:
         ("failing", "failures", "fails unevenly"),
     }
     assert made.findings.filter(rater="fair")["p_adjusted"].min() > 0.05
+
+
+def test_a_fair_judge_is_not_accused_where_noisy_people_leave_quality_in_the_slope() -> None:
+    made = asked(planted(PLANTED[:1], World(items=80, noise=2.0, rho=0.8), 1))
     length = made.length.filter(rater="fair").row(0, named=True)
     assert length["given_people_low"] > 0  # what a naive reading would accuse
+    assert made.findings.filter(rater="fair", kind="length")["p_value"].item() > 0.05
 
 
 def test_fair_judges_are_left_alone() -> None:
