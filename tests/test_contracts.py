@@ -20,7 +20,7 @@ import custodes as cu
 from custodes import cli
 from custodes.answers.tables import Column, Kind
 from custodes.evaluate.agreement.statistics import STATISTICS
-from custodes.evaluate.favoritism import CELLS
+from custodes.evaluate.edges import CELLS
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.questions import QUESTIONS, RESULTS
 

@@ -9,6 +9,7 @@ whom it favours, and what the ranking of the systems really is.
     cu.check(study).problems                # what would fool you
     cu.agreement(study).metrics             # who agrees with people, with intervals
     cu.favoritism(study).systems            # whom each metric favours
+    cu.consistency(study).findings          # what a judge looks at beside quality
     cu.ranking(study).errors                # which decisions it gets wrong
     cu.verdict(study)                       # all of that in plain words
     cu.correction(study).pairs              # who is better, corrected by some human annotations

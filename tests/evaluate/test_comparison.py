@@ -11,7 +11,7 @@ from custodes.data.ratings import Ratings
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.comparison import compare
-from custodes.evaluate.favoritism import CELLS
+from custodes.evaluate.edges import CELLS
 from custodes.stats import ABSENT
 from tests.evaluate.test_favoritism import study_of
 

@@ -11,7 +11,8 @@ from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
 from custodes.errors import OptionError
-from custodes.evaluate.favoritism import CELLS, favoritism
+from custodes.evaluate.edges import CELLS
+from custodes.evaluate.favoritism import favoritism
 
 # Favi-Score paper, Figures 2 and 3 (statistics.md, section 2).
 GOLDEN = [

@@ -36,6 +36,7 @@ def test_page_has_every_section_and_its_tables(made: Report) -> None:
         "leaderboard",
         "agreement",
         "favoritism",
+        "consistency",
         "ranking",
         "confusion",
         "complementarity",

@@ -135,9 +135,10 @@ class Study:
             members = self._items_in(group)
             keep &= pl.col("item").is_in(members.implode())
         ratings = self.ratings.frame.filter(keep & pl.col("system").is_in(list(chosen_systems)))
-        pairs = self.preferences.where(
-            keep & pl.col("system_a").is_in(list(chosen_systems)) & pl.col("system_b").is_in(list(chosen_systems))
-        )
+        wanted = list(chosen_systems)
+        # Without a choice a system counts even if every verdict on it is missing.
+        among = pl.lit(True) if systems is None else pl.col("system_a").is_in(wanted) & pl.col("system_b").is_in(wanted)
+        pairs = self.preferences.where(keep & among)
         left = [name for name in self.systems if name not in chosen_systems]
         notes += noted(("systems-not-selected", len(left), f"systems not selected: {listed(left)}"))
         raters = study.raters.with_kinds(dict.fromkeys(judges, "metric")).only([*people, *judges])

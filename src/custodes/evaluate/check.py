@@ -107,9 +107,11 @@ def check(study: Study, *, rng: Rng = 0, progress: Progress = silent, **setting:
     notes = dict.fromkeys(note for comparison in comparisons for note in comparison.notes)
     generator = np.random.default_rng(rng)
     found = list(each(_problems, comparisons, rng=generator, progress=progress, desc="check"))
-    everywhere = _beyond_declared(study, chosen) + [
-        _Problem("info", note.rule, note.message) for note in notes if note.rule not in SERIOUS_NOTES
-    ]
+    everywhere = (
+        _beyond_declared(study, chosen)
+        + _orders(study, chosen)
+        + [_Problem("info", note.rule, note.message) for note in notes if note.rule not in SERIOUS_NOTES]
+    )
     parts = [
         Check.part(comparison.aspect, summary=_summary(comparison, raters), raters=raters, problems=_columns(own))
         for comparison, own in zip(comparisons, found, strict=True)
@@ -231,6 +233,33 @@ def _beyond_declared(study: Study, chosen: set[str]) -> list[_Problem]:
     told = [f"{name} ({share:.0%})" for name, share in shares.iter_rows()]
     message = f"scores beyond the low and high of the raters file: {listed(told)}; combinations clip them to the bounds"
     return [_Problem("warning", "beyond-declared", message, names)]
+
+
+def _orders(study: Study, chosen: set[str]) -> list[_Problem]:
+    """Judges whose presentation order cannot be told from the pair, and comparisons with one of two orders."""
+    judges = [name for name in study.metrics if name in chosen]
+    shown = study.preferences.frame.filter(pl.col("rater").is_in(judges) & (pl.col("order") != ""))
+    pair = ["rater", "system_a", "system_b"]
+    varies = pl.col("order").n_unique() > 1
+    by_pair = shown.group_by(pair).agg(varies=varies).group_by("rater").agg(pl.col("varies").any())
+    fixed = [name for name in judges if name in set(by_pair.filter(~pl.col("varies"))["rater"])]
+    both = shown.group_by("item", "aspect", *pair).agg(both=varies).group_by("rater")
+    half = both.agg(pl.col("both").any(), (~pl.col("both")).sum().alias("half")).filter("both", pl.col("half") > 0)
+    lost = {name: number for name, _, number in half.sort("rater").iter_rows()}
+    one_order = (
+        f"judges that saw every pair of systems in one order only: {listed(fixed)}; whether they prefer what is shown"
+        " first cannot be told from what they prefer: show some comparisons in both orders"
+    )
+    told = listed(f"{name} ({number})" for name, number in lost.items())
+    halved = (
+        f"comparisons that a judge saw in one of two orders only: {told}; they count whole with what it said there,"
+        " which holds its preference for a slot: judge the other order, or use orders='consistent'"
+    )
+    found = (
+        (fixed, _Problem("warning", "one-order", one_order, fixed)),
+        (lost, _Problem("warning", "half-judged", halved, list(lost))),
+    )
+    return [problem for holds, problem in found if holds]
 
 
 def _against_people(comparison: Comparison, rng: np.random.Generator) -> list[str]:

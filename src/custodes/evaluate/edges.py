@@ -23,6 +23,11 @@ DECISION = {1: "+", 0: "=", -1: "-"}
 PAIR = (label("system_a", "a system", "System A"), label("system_b", "another one", "System B"))
 """The columns that name a pair of systems."""
 
+OUTCOMES = ("win", "tie", "loss")
+
+CELLS = tuple(f"{first}_{second}" for first in OUTCOMES for second in OUTCOMES)
+"""The nine columns of a table of two outcomes of one pair."""
+
 
 def written(decided: NDArray[Any]) -> list[str | None]:
     """Decisions 1, 0 and -1 as a column of '+', '=' and '-'; None for NaN."""

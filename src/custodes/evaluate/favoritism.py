@@ -30,7 +30,7 @@ from custodes.evaluate.clusters import (
     table_effects,
 )
 from custodes.evaluate.comparison import Counted, counted, label_of
-from custodes.evaluate.edges import PAIR, crossed, written
+from custodes.evaluate.edges import CELLS, PAIR, crossed, written
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import each
 from custodes.evaluate.partiality import DISFAVOURED, FAVOURED, UNTOLD, partiality_columns, partiality_notes
@@ -45,11 +45,6 @@ from custodes.stats.resampling import resample
 
 FEW_ERRORS = 5
 """With fewer errors a Favi-Score can only take a handful of values (the paper, Limitations: Robustness)."""
-
-OUTCOMES = ("win", "tie", "loss")
-
-CELLS = tuple(f"{human}_{metric}" for human in OUTCOMES for metric in OUTCOMES)
-"""Columns of the confusion table: human_metric."""
 
 SYSTEMS_ACROSS = 16
 """With more systems the table is not set with one column each."""

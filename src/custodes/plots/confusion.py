@@ -8,7 +8,8 @@ import polars as pl
 
 from custodes.answers.setting import one_of
 from custodes.errors import OptionError
-from custodes.evaluate.favoritism import CELLS, OUTCOMES, Favoritism
+from custodes.evaluate.edges import CELLS, OUTCOMES
+from custodes.evaluate.favoritism import Favoritism
 from custodes.plots import alt, theme
 from custodes.plots.choice import chosen, of_aspect, titled
 

@@ -9,7 +9,7 @@ import polars as pl
 from custodes.errors import OptionError, listed
 from custodes.evaluate.consistency.consistency import Consistency
 from custodes.evaluate.consistency.findings import FAILURES, LENGTH, OWN, POSITION
-from custodes.evaluate.favoritism import CELLS, OUTCOMES
+from custodes.evaluate.edges import CELLS, OUTCOMES
 from custodes.plots import alt, theme
 from custodes.plots.choice import chosen, of_aspect, titled
 

@@ -11,7 +11,7 @@ from custodes.answers.tables import with_interval
 from custodes.data.study import Study
 from custodes.evaluate.consistency.material import Material
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.judging.committee import (
     best_subset,
     chosen_elsewhere,
@@ -36,64 +36,74 @@ EVERYBODY, BEST, CHOSEN = "all", "best single judge", "best majority"
 def committee_columns(
     study: Study, part: Material, times: Floats, confidence: float
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The columns of `committee` and of `panels`; empty with fewer than two judges, or without people."""
+    """The columns of `committee` and of `panels`; empty without people; with one judge there is no committee."""
     decided = part.people != ABSENT
     metrics = part.of_kind("metric")
     rated = {r: int((decided & (part.signs[r] != ABSENT)).sum()) for r in metrics}
     most = max(rated.values(), default=0)
     judges = [r for r in metrics if rated[r] and rated[r] >= MOST_LEFT_OUT * most][:MOST_JUDGES]
-    if len(judges) < 2:
+    used = decided & (part.signs[judges] != ABSENT).all(axis=0) if judges else np.zeros(0, dtype=np.bool_)
+    if len(np.unique(part.unit[used])) < FEWEST:
         return {}, {}
-    used = decided & (part.signs[judges] != ABSENT).all(axis=0)
-    unit = part.unit[used]
-    if len(np.unique(unit)) < FEWEST:
-        return {}, {}
-    verdicts, people = part.signs[judges][:, used], part.people[used]
-    right = correct(verdicts, people)
-    correlation = error_correlation(1 - right, units=unit, weights=times)
-    size = effective_size(len(judges), correlation)
     ends: dict[str, Any] = {"confidence": confidence, "clusters": part.n_units}
-    names = [part.raters[r] for r in judges]
-    table = {
-        "judges": len(judges),
-        "comparisons": int(used.sum()),
-        "left_out": [[part.raters[r] for r in metrics if r not in judges]],
-        **_single(with_interval("correlation", correlation, bounds=resample.CORRELATION, **ends)),
-        **_single(with_interval("effective", size, bounds=(0.0, float(len(judges))), **ends)),
-    }
-    subset, single = chosen_elsewhere(verdicts, people, fold=_folds(unit))
-    every = correct(majority(verdicts, range(len(judges))), people)
-    members = [(*range(len(judges)),), best_subset(verdicts, people), (int(right.mean(axis=1).round(12).argmax()),)]
-    members += [(j,) for j in range(len(judges))]
-    values = np.stack([every, subset, single, *right])
+    left_out = [part.raters[r] for r in metrics if r not in judges]
+    return (
+        _alike(part, judges, used, times, ends) | {"left_out": [left_out]} if len(judges) > 1 else {},
+        _panels(study, part, judges, used, times, ends),
+    )
+
+
+def _alike(part: Material, judges: list[int], used: Bools, times: Floats, ends: dict[str, Any]) -> dict[str, Any]:
+    """How alike the judges err, and how many they amount to."""
+    errors = 1 - correct(part.signs[judges][:, used], part.people[used])
+    correlation = error_correlation(errors, units=part.unit[used], weights=times)
+    size = effective_size(len(judges), correlation)
+    made = with_interval("correlation", correlation, bounds=resample.CORRELATION, **ends) | with_interval(
+        "effective", size, bounds=(0.0, float(len(judges))), **ends
+    )
+    return {"judges": len(judges), "comparisons": int(used.sum())} | {name: float(own) for name, own in made.items()}
+
+
+def _panels(
+    study: Study, part: Material, judges: list[int], used: Bools, times: Floats, ends: dict[str, Any]
+) -> dict[str, Any]:
+    """What all judges, the best of them, and each alone decide; of one judge, itself."""
+    verdicts, people, unit = part.signs[judges][:, used], part.people[used], part.unit[used]
+    right, names = correct(verdicts, people), [part.raters[r] for r in judges]
+    members: list[tuple[int, ...]] = [(j,) for j in range(len(judges))]
+    labels, values = [*names], right
+    single = np.full(len(unit), np.nan)
+    if len(judges) > 1:
+        subset, single = chosen_elsewhere(verdicts, people, fold=_folds(unit))
+        every = correct(majority(verdicts, range(len(judges))), people)
+        best = int(right.mean(axis=1).round(12).argmax())
+        labels = [EVERYBODY, CHOSEN, BEST, *labels]
+        members = [(*range(len(judges)),), best_subset(verdicts, people), (best,), *members]
+        values = np.stack([every, subset, single, *right])
     accuracy = mean_of(values, units=unit, weights=times)
     gain = mean_of(values - single, units=unit, weights=times).round(12)
-    gain[:, 2] = np.nan  # against itself
-    one, verdicts_each, cost = _one_verdict(study, part, judges, used)
-    panels = {
-        "panel": [EVERYBODY, CHOSEN, BEST, *names],
+    gain[:, [own == BEST for own in labels]] = np.nan  # against itself
+    one, each, cost = _one_verdict(study, part, judges, used)
+    alone = [own[0] if len(own) == 1 else None for own in members]
+    return {
+        "panel": labels,
         "judges": [[names[j] for j in own] for own in members],
         "size": [len(own) for own in members],
         **with_interval("accuracy", accuracy, bounds=resample.SHARE, **ends),
         **with_interval("gain", gain, bounds=resample.ANY, **ends),
-        "one_verdict": np.array([one[own[0]] if len(own) == 1 else np.nan for own in members]),
-        "cost_per_correct": [sum(cost[j] * verdicts_each[j] for j in own) for own in members] / accuracy[0],
-        "one_cost_per_correct": np.array([cost[own[0]] / one[own[0]] if len(own) == 1 else np.nan for own in members]),
+        "one_verdict": np.array([np.nan if j is None else one[j] for j in alone]),
+        "cost_per_correct": np.array([sum(cost[j] * each[j] for j in own) for own in members]) / accuracy[0],
+        "one_cost_per_correct": np.array([np.nan if j is None else cost[j] / one[j] for j in alone]),
     }
-    return table, panels
 
 
-def _single(columns: dict[str, Floats]) -> dict[str, float]:
-    return {name: float(value) for name, value in columns.items()}
-
-
-def _folds(unit: Any) -> Any:
+def _folds(unit: Ints) -> Ints:
     """(n,): whole clusters, dealt in turn."""
     _, place = np.unique(unit, return_inverse=True)
     return place % FOLDS
 
 
-def _one_verdict(study: Study, part: Material, judges: list[int], used: Any) -> tuple[Floats, Floats, Floats]:
+def _one_verdict(study: Study, part: Material, judges: list[int], used: Bools) -> tuple[Floats, Floats, Floats]:
     """(judges,): how often one verdict alone, in one order, is right; how many a comparison took; what one costs.
 
     NaN where a judge gave scores or one verdict a comparison, and where no cost is said.

@@ -23,7 +23,7 @@ from custodes.evaluate.consistency.missing import ALL, missing_columns
 from custodes.evaluate.consistency.orders import order_columns
 from custodes.evaluate.consistency.own import Owned, own_systems
 from custodes.evaluate.consistency.repeats import repeat_columns
-from custodes.evaluate.favoritism import CELLS
+from custodes.evaluate.edges import CELLS
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import each
 from custodes.evaluate.partiality import UNTOLD
@@ -128,7 +128,7 @@ class Consistency(Result):
     length: pl.DataFrame = table(
         "One row a rater who judged outputs with texts: does it prefer length?",
         RATER,
-        count("comparisons", "with both texts"),
+        count("comparisons", "with both texts, without the rater's own systems"),
         share("longer", "share of the longer output's wins, ties half", "Longer wins"),
         score("plain", "logit slope of its verdicts on the log ratio of words", "Slope", interval=True),
         score("given_people", "the same with people's mean verdict held fixed; describes, see the page", interval=True),
@@ -257,9 +257,9 @@ def _answer(
     times = part.design.resampled(resamples, rng)
     orders, confusion, slot = order_columns(part, times, confidence)
     missing = missing_columns(part, times, confidence, rng)
-    length, long = length_columns(part, confidence, rng)
-    committee, panels = committee_columns(study, part, times, confidence)
     own = owned.get(part.aspect, [])
+    length, long = length_columns(part, own, confidence, rng)
+    committee, panels = committee_columns(study, part, times, confidence)
     found = _slot_findings(part.aspect, orders, slot)
     for r, made, reason in long:
         ends = points(made.excess), points(made.low), points(made.high)

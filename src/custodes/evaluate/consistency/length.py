@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from custodes.evaluate.consistency.material import Material
+from custodes.evaluate.consistency.own import Owned
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Signs
 from custodes.stats.judging.length import LengthBias, length_bias
@@ -25,15 +27,19 @@ NO_AGREEMENT = "people hardly agree with each other beyond length"
 
 
 def length_columns(
-    part: Material, confidence: float, rng: np.random.Generator
+    part: Material, owned: Sequence[Owned], confidence: float, rng: np.random.Generator
 ) -> tuple[dict[str, Any], list[tuple[int, LengthBias, str]]]:
-    """The columns of `length`, and for every rater what is beyond people's preference or why that cannot be told."""
+    """The columns of `length`, and for every rater what is beyond people's preference or why that cannot be told.
+
+    Comparisons of a rater's own systems are left out: what it adds to these would pass for a taste for their length.
+    """
     people, known = part.of_kind("human"), np.isfinite(part.length)
     rows: list[dict[str, Any]] = []
     found = []
     for r, own in enumerate(part.signs):
         others = [p for p in people if p != r]
-        used = known & (own != ABSENT)
+        mine = [part.design.systems.index(o.system) for o in owned if o.rater == part.raters[r]]
+        used = known & (own != ABSENT) & ~np.isin(part.design.pairs[part.pair], mine).any(axis=1)
         if not used.any() or not part.length[used].any():
             continue
         panel = _slots(part.signs[others][:, used], rng)

@@ -41,7 +41,7 @@ def threshold(ties: NDArray[Any]) -> Floats:
 
 
 def behind_verdicts(product: NDArray[Any], first: float | Floats, second: float | Floats) -> Floats:
-    """The correlation behind two raters' verdicts 1, 0, -1: of the mean of their products (...) and both thresholds.
+    """The correlation behind two raters' verdicts (1, 0, -1): of the mean of their products (...) and both thresholds.
 
     Without ties it is sin(pi/2 times the mean). Products beyond what a correlation of .999 gives are cut.
 

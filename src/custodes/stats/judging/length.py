@@ -60,8 +60,8 @@ def length_bias(judge: Signs, people: Signs, length: Floats, *, units: Ints, con
     >>> fair = np.sign(quality + rng.normal(size=900)).astype(np.int8)
     >>> biased = np.sign(quality + length + rng.normal(size=900)).astype(np.int8)
     >>> made = [length_bias(own, people, length, units=np.arange(900), confidence=0.95) for own in (fair, biased)]
-    >>> [(round(own.judge, 1), round(own.excess, 1), own.p_value < 0.001) for own in made]
-    [(0.4, -0.0, False), (0.8, 0.5, True)]
+    >>> [(f"{own.judge:.1f}", f"{abs(own.excess):.1f}", own.p_value < 0.001) for own in made]
+    [('0.4', '0.0', False), ('0.8', '0.5', True)]
 
     Source: ours. Vanishing tetrads: Spearman 1904; bounds with one person: Klepper and Leamer 1984.
     """
@@ -75,7 +75,7 @@ def length_bias(judge: Signs, people: Signs, length: Floats, *, units: Ints, con
     left, _ = without_block(len(names), most=BLOCKS)
     moments = _Moments.of(judge[used], people, normal_scores(length[used]), units=units, weights=with_point(left))
     quantile = student_quantile(confidence, len(left))
-    judges, mine = moments.judge[0], moments.people[0]
+    judges, mine = float(moments.judge[0]), float(moments.people[0])
     if len(people) < 2:
         return _bounded(moments, quantile)
     own = ratio((moments.shared * moments.weight).sum(axis=1), moments.weight.sum(axis=1))
@@ -85,7 +85,7 @@ def length_bias(judge: Signs, people: Signs, length: Floats, *, units: Ints, con
     error = _jackknife(difference)
     if not (agree > LEAST_AGREEMENT and error > 0):
         return LengthBias(judges, mine, np.nan, np.nan, np.nan, np.nan, told=False)
-    middle, reach = difference[0] / agree, quantile * error / agree
+    middle, reach = float(difference[0]) / agree, quantile * error / agree
     return LengthBias(
         judges, mine, middle, middle - reach, middle + reach, _p_value(difference[0] / error, len(left)), told=True
     )

@@ -29,7 +29,7 @@ def nominal_alpha(table: NDArray[Any]) -> Floats:
     1 - observed over expected disagreement; NaN where all verdicts are of one kind, or there are none.
 
     >>> nominal_alpha(np.array([[40, 10], [10, 40]])).round(3).item()
-    0.603
+    0.602
 
     Source: Krippendorff 1970; 2019, "Content Analysis", section 12.3 (coincidences of two coders).
     """

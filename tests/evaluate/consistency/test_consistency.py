@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.data.preferences import Preferences
+from custodes.data.study import Study, join
+from custodes.errors import InputError, OptionError
+from custodes.evaluate.consistency.consistency import Consistency
+from custodes.evaluate.consistency.orders import ONE_ORDER
+from tests.simulation.planted_judges import FAIR, PLANTED, World, planted
+
+UNTOLD = "cannot be told"
+
+
+def battles(*rows: tuple[object, ...], **more: Any) -> Study:
+    """Rows item, order, preference, and repeat where there are four."""
+    names = ["item", "order", "preference", "repeat"][: len(rows[0])]
+    frame = pl.DataFrame([list(row) for row in rows], schema=names, orient="row")
+    base = {"system_a": "A", "system_b": "B", "rater": "judge", "kind": "metric"} | more
+    return cu.read(frame.with_columns(**{name: pl.lit(value) for name, value in base.items() if name not in names}))
+
+
+def asked(study: Study, **options: Any) -> Consistency:
+    return cu.consistency(study, **{"resamples": 0} | options)
+
+
+def named(made: Consistency) -> set[tuple[str, str, str]]:
+    rows = made.findings.filter(~pl.col("finding").is_in(["", UNTOLD]))
+    return set(rows.select("rater", "kind", "finding").rows())
+
+
+def test_flips_margin_and_confusion_by_hand() -> None:
+    # 3 of 10 comparisons go to the first slot in either order, 1 to the second, 4 stay, 2 go from a win to a tie.
+    rows = [(k, "ab", 1) for k in range(3)] + [(k, "ba", -1) for k in range(3)]
+    rows += [(3, "ab", -1), (3, "ba", 1)]
+    rows += [(k, order, 1 if k % 2 else -1) for k in range(4, 8) for order in ("ab", "ba")]
+    rows += [(k, order, won) for k in (8, 9) for order, won in (("ab", 1), ("ba", 0))]
+    made = asked(battles(*rows))
+    row = made.orders.row(0, named=True)
+    assert (row["both"], row["one_order"], row["same"], row["flip"]) == (10, 0, 0.4, 0.4)
+    # points: (3 x 2 - 2 + 2 x 1) / 2 over 10 comparisons
+    assert row["margin"] == pytest.approx(30)
+    assert row["to_first"] == pytest.approx((3 - 1) / 4)
+    assert row["first"] == pytest.approx((3 * 2 + 4 + 2) / 18)
+    confusion = made.confusion.row(0, named=True)
+    assert (confusion["win_loss"], confusion["loss_win"], confusion["win_tie"]) == (3, 1, 2)
+    assert (confusion["win_win"], confusion["loss_loss"]) == (2, 2)
+
+
+def test_names_of_systems_and_sides_of_rows_do_not_matter() -> None:
+    study = planted(PLANTED[:3], World(items=25), 3)
+    frame = study.preferences.frame
+    turn = {"ab": "ba", "ba": "ab", "": ""}
+    sides = frame.rename({"system_a": "system_b", "system_b": "system_a"}).with_columns(
+        preference=-pl.col("preference"), order=pl.col("order").replace(turn)
+    )
+    turned = replace(study, preferences=Preferences.make(sides)[0])
+    one, other = asked(study), asked(turned)
+    assert other.orders["margin"].to_list() == pytest.approx(one.orders["margin"].to_list())
+    renamed = {f"s{k}": f"t{9 - k}" for k in range(6)}
+    swapped = frame.with_columns(pl.col("system_a", "system_b").replace(renamed))
+    again = asked(replace(study, preferences=Preferences.make(swapped)[0]), human="p0", metrics="position,fair")
+    assert again.orders["margin"].to_list() == pytest.approx(
+        one.orders.filter(pl.col("rater").is_in(["position", "fair"]))["margin"].to_list()
+    )
+
+
+def test_planted_judges_are_named_as_they_are_and_nobody_else() -> None:
+    made = asked(planted(PLANTED, World(items=100, gap=1.0), 5))
+    assert named(made) == {
+        ("position", "position", "prefers what is shown first"),
+        ("length", "length", "prefers longer outputs"),
+        ("own", "own systems", "prefers its own systems"),
+        ("failing", "failures", "fails unevenly"),
+    }
+    assert made.findings.filter(rater="fair")["p_adjusted"].min() > 0.05
+
+
+def test_a_fair_judge_is_not_accused_where_noisy_people_leave_quality_in_the_slope() -> None:
+    made = asked(planted(PLANTED[:1], World(items=80, noise=2.0, rho=0.8), 1))
+    length = made.length.filter(rater="fair").row(0, named=True)
+    assert length["given_people_low"] > 0  # what a naive reading would accuse
+    assert made.findings.filter(rater="fair", kind="length")["p_value"].item() > 0.05
+
+
+def test_fair_judges_are_left_alone() -> None:
+    assert named(asked(planted(FAIR, World(items=80, rho=0.8), 11))) == set()
+
+
+def test_the_other_slot_and_shorter_outputs_are_named_too() -> None:
+    second = replace(PLANTED[1], slot=-0.5)
+    shorter = replace(PLANTED[2], length=-0.8)
+    assert named(asked(planted((second, shorter), World(items=80), 2))) == {
+        ("position", "position", "prefers what is shown second"),
+        ("length", "length", "prefers shorter outputs"),
+    }
+
+
+def test_one_order_dealt_at_random_tells_the_margin_and_a_fixed_one_does_not() -> None:
+    study = planted(PLANTED[:2], World(items=80, both=False), 4)
+    made = asked(study)
+    assert made.orders["both"].to_list() == [0, 0]
+    assert ("position", "position", "prefers what is shown first") in named(made)
+    assert "one-order" in {note.rule for note in made.notes}
+    fixed = battles(*[(k, "ab", 1) for k in range(30)])
+    row = asked(fixed).findings.row(0, named=True)
+    assert (row["finding"], row["reason"], row["p_value"]) == (UNTOLD, ONE_ORDER, None)
+
+
+def test_an_order_that_goes_with_the_pair_is_no_margin() -> None:
+    # Every pair has one order most of the time, and its better system is mostly shown first.
+    rng = np.random.default_rng(0)
+    rows = []
+    for item in range(600):
+        first = rng.random() < 0.8
+        won = 1 if rng.random() < 0.8 else -1
+        rows.append((item, "ab" if first else "ba", won))
+    made = asked(battles(*rows))
+    assert made.orders["first"].item() > 0.6
+    assert made.findings["p_value"].item() > 0.05
+
+
+def test_noise_is_told_from_what_the_order_does() -> None:
+    rng = np.random.default_rng(1)
+    noisy, steady = [], []
+    for item in range(200):
+        for order, sign in (("ab", 1), ("ba", -1)):
+            for run in range(3):
+                noisy.append((item, order, int(rng.choice([1, -1])), run))
+                steady.append((item, order, sign if item % 2 else 1, run))
+    one, other = (asked(battles(*rows)).repeats.row(0, named=True) for rows in (noisy, steady))
+    assert (one["comparisons"], one["runs"]) == (200, 6)
+    assert one["same"] == pytest.approx(0.5, abs=0.05)
+    assert one["bias_share"] == pytest.approx(0, abs=0.12)
+    assert (other["same"], other["same_orders"], other["bias_share"]) == (1, 0.5, 1)
+
+
+def test_scores_given_twice_have_repeats() -> None:
+    rng = np.random.default_rng(2)
+    rows = [
+        {"item": i, "system": s, "rater": "judge", "kind": "metric", "repeat": run, "score": k + 0.7 * rng.normal()}
+        for i in range(40)
+        for k, s in enumerate("ABC")
+        for run in range(2)
+    ]
+    made = asked(cu.read(pl.DataFrame(rows)))
+    row = made.repeats.row(0, named=True)
+    assert (row["comparisons"], row["runs"], row["same_orders"]) == (120, 2, None)
+    assert 0.6 < row["same"] < 1
+
+
+def test_failures_are_counted_by_system_order_and_reason() -> None:
+    rows = pl.DataFrame({"item": range(40), "model_a": "A", "model_b": ["B", "C"] * 20, "rater": "j", "kind": "metric"})
+    winner = ["garbage" if k % 2 else "" if k == 0 else "tie" if k < 8 else "model_a" for k in range(40)]
+    study = cu.read(rows.with_columns(winner=pl.Series(winner), order=pl.lit("ab")), invalid="drop")
+    # The 20 verdicts on C are unreadable, one on B is empty; so nothing says that there is a system C.
+    made = asked(study).missing
+    whole = made.filter(by="all").row(0, named=True)
+    assert (whole["asked"], whole["empty"], whole["unreadable"]) == (40, 1 / 40, 0.5)
+    assert whole["ties"] == 3 / 40
+    of_c = made.filter(by="system", value="C").row(0, named=True)
+    assert (of_c["asked"], of_c["failed"]) == (20, 1)
+    assert of_c["p_value"] < 0.001
+
+
+def test_own_systems_need_people_and_systems_enough() -> None:
+    study = planted(PLANTED[3:4], World(items=40), 1)
+    few = asked(study, systems="s1,s2,s3")
+    assert set(few.own["reason"]) == {"fewer than 5 systems to fix the curve"}
+    without = asked(planted(PLANTED[3:4], World(items=40, people=0), 1))
+    assert set(without.own["reason"]) == {"no people to say how good its own systems are"}
+    assert set(without.findings.filter(kind="length")["reason"]) == {"no people to say which output is better"}
+
+
+def test_one_person_cannot_tell_length_from_quality() -> None:
+    made = asked(planted(PLANTED[:1], World(items=80, people=1), 1))
+    row = made.length.filter(rater="fair").row(0, named=True)
+    assert row["reason"].startswith("one person's noise is unknown")
+    assert row["plain"] > 0
+
+
+def test_judges_alone_and_people_alone() -> None:
+    study = planted(PLANTED[:2], World(items=40, people=2, verdicts=True), 1)
+    judges = replace(study, raters=study.raters.only(["fair", "position"]))
+    alone = asked(cu.read(_long(study, ["fair", "position"])))
+    assert ("position", "position", "prefers what is shown first") in named(alone)
+    assert alone.committee.is_empty()
+    assert judges.metrics == ("fair", "position")
+    people = asked(cu.read(_long(study, ["fair", "position"]).with_columns(kind=pl.lit("human"))))
+    assert ("position", "position", "prefers what is shown first") in named(people)
+
+
+def _long(study: Study, raters: list[str]) -> pl.DataFrame:
+    frame = study.preferences.frame.filter(pl.col("rater").is_in(raters))
+    return frame.with_columns(kind=pl.lit("metric"))
+
+
+def test_one_comparison_says_nothing_and_no_comparison_is_one_line() -> None:
+    made = asked(battles((1, "ab", 1), (1, "ba", -1)), resamples=20)
+    assert made.orders["flip"].item() == 1
+    assert made.orders["flip_low"].item() is None
+    assert made.findings["finding"].item() == ""
+    lonely = pl.DataFrame({"item": [1], "system": ["A"], "rater": ["j"], "kind": ["metric"], "score": [1.0]})
+    with pytest.raises(InputError, match="nobody gave a verdict, or scores of two outputs of one item"):
+        asked(cu.read(lonely))
+    with pytest.raises(OptionError, match="judgee"):
+        asked(battles((1, "ab", 1)), metrics="judgee")
+
+
+def test_committees_by_hand() -> None:
+    truth = np.array([1, -1] * 30)
+    views = {
+        "a": np.where(np.arange(60) < 12, -truth, truth),
+        "b": np.where((np.arange(60) >= 12) & (np.arange(60) < 24), -truth, truth),
+        "c": np.where((np.arange(60) >= 24) & (np.arange(60) < 36), -truth, truth),
+    }
+    base = pl.DataFrame({"item": range(60), "system_a": "A", "system_b": "B"})
+    told = [
+        base.with_columns(rater=pl.lit(r), kind=pl.lit("metric"), preference=pl.Series(v)) for r, v in views.items()
+    ]
+    person = base.with_columns(rater=pl.lit("ann"), kind=pl.lit("human"), preference=pl.Series(truth))
+    raters = pl.DataFrame({"rater": ["a", "b", "c"], "cost": [1.0, 2.0, 3.0]})
+    made = asked(cu.read(pl.concat([*told, person]), raters=raters))
+    row = made.committee.row(0, named=True)
+    # each errs on another fifth: phi = -(.2 x .2) / (.2 x .8)
+    assert row["correlation"] == pytest.approx(-0.25)
+    assert row["effective"] == pytest.approx(3 / (1 - 2 * 0.25))
+    panels = {own["panel"]: own for own in made.panels.iter_rows(named=True)}
+    assert (panels["all"]["accuracy"], panels["a"]["accuracy"]) == (1, 0.8)
+    assert panels["best majority"]["judges"] == ["a", "b", "c"]
+    assert panels["best majority"]["gain"] == pytest.approx(0.2, abs=0.1)
+    assert panels["all"]["cost_per_correct"] == pytest.approx(6)
+    assert panels["b"]["cost_per_correct"] == pytest.approx(2 / 0.8)
+
+
+def test_an_answer_is_the_same_again_and_does_not_hang_on_the_order_of_rows() -> None:
+    study = planted(PLANTED, World(items=30), 1)
+    made = cu.consistency(study, resamples=30, rng=4)
+    assert made.provenance.replay(study).to_dict() == made.to_dict()
+
+
+def test_check_tells_of_orders() -> None:
+    rows = [(k, order, 1 if k % 2 else -1) for k in range(40) for order in ("ab", "ba")]
+    person = cu.read(
+        pl.DataFrame(
+            {
+                "item": range(40),
+                "system_a": "A",
+                "system_b": "B",
+                "rater": "ann",
+                "kind": "human",
+                "preference": [1, -1] * 20,
+            }
+        )
+    )
+
+    def rules(*judged: tuple[object, ...]) -> dict[str, str]:
+        return dict(cu.check(join([person, battles(*judged)])).problems.select("rule", "message").rows())
+
+    assert not {"one-order", "half-judged"} & rules(*rows).keys()
+    assert "judge" in rules(*[row for row in rows if row[1] == "ab"])["one-order"]
+    assert "judge (5)" in rules(*rows[:70], *[row for row in rows[70:] if row[1] == "ab"])["half-judged"]

@@ -1,0 +1,75 @@
+"""What `consistency` claims of judges whose faults are known. Rates as measured with this file stand in the page."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from tests.simulation.planted_judges import FAIR, PLANTED, Judge, World, planted
+
+STUDIES = 200
+AT_MOST = 0.06
+
+WORLDS = {
+    "as they were built": World(),
+    "quality goes with length": World(rho=0.8),
+    "it does not": World(rho=0.0),
+    "noisy people": World(noise=3.0),
+    "one person": World(people=1),
+    "verdicts of people": World(verdicts=True),
+    "documents": World(document=5, items=100),
+    "no ties": World(ties=0.0),
+    "unequal systems": World(gap=1.0),
+    "one order at random": World(both=False),
+    "few items": World(items=25),
+}
+
+RIGHT = {
+    "position": ("position", "prefers what is shown first"),
+    "length": ("length", "prefers longer outputs"),
+    "own": ("own systems", "prefers its own systems"),
+    "failing": ("failures", "fails unevenly"),
+}
+
+# The least power measured (200 studies) less three standard errors; 0 where nothing is promised.
+POWER = {
+    "as they were built": {"position": 0.97, "length": 0.97, "failing": 0.97},
+    "unequal systems": {"position": 0.97, "length": 0.97, "failing": 0.97, "own": 0.8},
+    "one order at random": {"position": 0.97, "length": 0.9, "failing": 0.97},
+}
+
+
+def claims(judges: tuple[Judge, ...], world: World, seed: int) -> list[tuple[str, str, str]]:
+    found = cu.consistency(planted(judges, world, seed), resamples=0).findings
+    claimed = found.filter(~pl.col("finding").is_in(["", "cannot be told"]))
+    return claimed.select("rater", "kind", "finding").rows()
+
+
+def lower(rate: float) -> float:
+    """The lower 95 % limit of a rate over the studies."""
+    return rate - 1.645 * float(np.sqrt(rate * (1 - rate) / STUDIES))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", WORLDS)
+def test_fair_judges_and_people_are_rarely_accused_of_anything(world: str) -> None:
+    accused = [bool(claims(FAIR, WORLDS[world], seed)) for seed in range(STUDIES)]
+    assert lower(float(np.mean(accused))) <= AT_MOST
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", WORLDS)
+def test_each_fault_is_named_as_it_is(world: str) -> None:
+    named: Counter[str] = Counter()
+    wrong = 0
+    for seed in range(STUDIES):
+        made = claims(PLANTED, WORLDS[world], 10**6 + seed)
+        named.update(rater for rater, *what in made if RIGHT.get(rater) == (*what,))
+        wrong += any(RIGHT.get(rater) != (*what,) for rater, *what in made)
+    assert lower(wrong / STUDIES) <= AT_MOST
+    for rater, least in POWER.get(world, {}).items():
+        assert named[rater] / STUDIES >= least, (rater, named)
