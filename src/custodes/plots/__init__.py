@@ -26,6 +26,7 @@ from custodes.plots.confusion import confusion_matrix
 from custodes.plots.correction import correction_margins, pair_outcome
 from custodes.plots.decisions import error_types
 from custodes.plots.favoritism import favoritism_and_accuracy, favoritism_by_system, favoritism_map, partiality_map
+from custodes.plots.gate import gate_rules
 from custodes.plots.paths import forward_path, lasso_paths
 from custodes.plots.plan import power_curve
 from custodes.plots.protocol import budget_curve
@@ -52,6 +53,7 @@ __all__ = [
     "favoritism_by_system",
     "favoritism_map",
     "forward_path",
+    "gate_rules",
     "information_ratio",
     "judges_map",
     "lasso_paths",
