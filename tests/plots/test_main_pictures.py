@@ -18,6 +18,7 @@ QUICK = {
     "complementarity": {"resamples": 20},
     "ceiling": {"model": "ridge", "steps": 1, "resamples": 20},
     "combine": {"target": "fluency", "method": ["ridge", "best"], "repeats": 1, "resamples": 20},
+    "gate": {"metric": "judge", "require": "kendall_item>=0.3"},
 }
 """What each question is asked of the demo, where it takes little time."""
 

@@ -26,6 +26,8 @@ ASPECTS = 2
 PEOPLE = 0.6  # error of the mean of people, who are rounded, so that they tie
 ICC = 0.3  # of what the outputs of one document have in common
 ALIKE = 0.5  # correlation of an output's qualities in the two aspects
+SIZED = ("spa", "acc_eq")
+"""What depends on how many items there are: how sure they make people, how well a tie threshold fits them."""
 LARGE = 20_000  # items of which the truth is computed, several times over
 
 
@@ -92,15 +94,15 @@ SYSTEMS_OTHER = (
 
 @cache
 def truth(world: World, rules: tuple[Rule, ...], aspects: int, parts: int = 10) -> Floats:
-    """(aspects * rules,): the values with very many items, the median of large studies; NaN for soft pairwise
-    accuracy, which has none."""
+    """(aspects * rules,): the values with very many items, the median of large studies; NaN for those that are of
+    a size."""
     rng = np.random.default_rng(99)
     found = []
     for _ in range(parts):
         for own in world.draw(rng, LARGE)[:aspects]:
             ones = np.ones((1, own.design.n_units))
             sample = Sample(comparison=own, times=ones, flips=np.ones((0, own.design.n_units), np.int8))
-            made = [None if rule.statistic == "spa" else measured(rule, "m0", sample).estimate for rule in rules]
+            made = [None if rule.statistic in SIZED else measured(rule, "m0", sample).estimate for rule in rules]
             found += [np.nan if own is None else own.value for own in made]
     return np.median(np.reshape(found, (parts, -1)), axis=0)
 
@@ -140,7 +142,7 @@ def rates(
     resamples: int = 300,
     slacks: Sequence[float] = (),
 ) -> Rates:
-    """Of so many studies. Soft pairwise accuracy has its mean over studies as its true value."""
+    """Of so many studies. What is of a size has its mean over studies as its true value."""
     rng = np.random.default_rng([world.items, world.cluster, len(rules), aspects])
     made = [tested(world.study(rng)[:aspects], rules, resamples=resamples, rng=rng) for _ in range(studies)]
     estimate, low, high = (np.array([getattr(own, name) for own in made]) for name in ("estimate", "low", "high"))
@@ -174,12 +176,27 @@ CELLS = (
 )
 
 
+SMALL = {
+    "20 items, 3 systems": World(items=20, systems=3, new=0.15, old=0.4),
+    "50 items, 2 systems": World(items=50, systems=2, new=0.15, old=0.4),
+    "30 items, 6 systems": World(items=30, systems=6, new=0.3, taste=0.8),
+    "20 documents, 3 systems": World(items=200, cluster=10, systems=3, new=0.2, old=3.0),
+}
+"""Few items and accurate metrics, where values are near their bound and far from normal."""
+OF_SMALL = ("sample_accuracy", "kendall_item", "acc_eq", "pearson_global")
+
+
 def table(say: Callable[[str], None], studies: int) -> None:
     """What docs/gate.md has of false lines and of power."""
     for name, world, rules, aspects in CELLS:
         for items, cluster in ((50, 1), (200, 1), (500, 1), (200, 10), (500, 10)):
             found = rates(world(items=items, cluster=cluster), rules, aspects=aspects, studies=studies, slacks=SLACKS)
             say(f"{name} | {items} / {cluster} | {found}")
+    for name, few in SMALL.items():
+        for statistic in OF_SMALL:
+            for against in (None, "m1"):
+                rule = Rule(text="", statistic=statistic, threshold=0.0, against=against)
+                say(f"{name} | {statistic} {against} | {rates(few, (rule,), aspects=1, studies=studies)}")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.gate_rates import CELLS, OTHER, SEVERAL, SLACKS, World, most, rates
+from custodes.evaluate.gate.rules import Rule
+from tests.simulation.gate_rates import CELLS, OF_SMALL, OTHER, SEVERAL, SLACKS, SMALL, World, most, rates
 
 
 def test_few_false_lines_by_one_rule_and_by_eight() -> None:
@@ -27,3 +28,14 @@ def test_false_lines(cell: tuple, items: int, cluster: int) -> None:
     assert found.one_holds <= most(0.06, 1000)
     assert found.fail <= most(0.06, 1000)
     assert found.untold == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("against", [None, "m1"])
+@pytest.mark.parametrize("statistic", OF_SMALL)
+@pytest.mark.parametrize("world", SMALL.values(), ids=list(SMALL))
+def test_false_lines_with_few_items(world: World, statistic: str, against: str | None) -> None:
+    rule = Rule(text="", statistic=statistic, threshold=0.0, against=against)
+    found = rates(world, (rule,), aspects=1, studies=1000)
+    print(world, statistic, against, found)
+    assert max(found.one_holds, found.one_fails) <= most(0.06, 1000)

@@ -89,6 +89,8 @@ def line_of(row: Mapping[str, Any]) -> str:
 class Gate(Result):
     """Whether a metric keeps the rules that it was given. See `gate`."""
 
+    PICTURE = "gate_rules"
+
     rules: pl.DataFrame = table(
         "One row a rule and aspect.",
         label("rule", "as it was given"),

@@ -1,0 +1,50 @@
+"""Picture: how far each rule of a gate is from its threshold."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from custodes.evaluate.gate.gate import FAILS, HOLDS, UNTOLD, Gate, told_of
+from custodes.plots import alt, theme
+from custodes.plots.choice import chosen, titled
+
+COLOURS = {HOLDS: theme.BLUE, FAILS: theme.VERMILION, UNTOLD: theme.GREY}
+DISTANCE = "Value minus threshold"
+TOLD = ("rule", "metric", "statistic", "value", "threshold", "outcome")
+
+
+def gate_rules(
+    result: Gate, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
+) -> alt.TopLevelMixin:
+    """A dot and whiskers a rule, by how far its value is above its threshold, the grey line; whiskers that do not touch
+    the line make it hold or fail.
+
+    All aspects, or the one that is named. A rule whose value is undefined has a row without a dot. Raises `OptionError`
+    for an unknown aspect.
+
+    >>> import custodes as cu
+    >>> result = cu.gate(cu.read("demo"), metric="judge", require="kendall_item>=0.3")
+    >>> gate_rules(result).to_dict()["title"]
+    'gate: holds (2 rules: 2 hold, 0 fail, 0 cannot be said)'
+    """
+    rows = result.rules if aspect is None else chosen(result.rules, "aspect", aspect, who="gate_rules")
+    data = rows.with_columns(
+        row=pl.Series([titled(rule, part) for rule, part in rows.select("rule", "aspect").iter_rows()]),
+        distance=pl.col("value") - pl.col("threshold"),
+        low=pl.col("value_low") - pl.col("threshold"),
+        high=pl.col("value_high") - pl.col("threshold"),
+    )
+    row = alt.Y("row:N", sort=None)
+    colour = alt.Color("outcome:N", title=None, scale=alt.Scale(domain=[*COLOURS], range=[*COLOURS.values()]))
+    base = alt.Chart(theme.inline(data))
+    x = alt.X("distance:Q", title=DISTANCE, scale=alt.Scale(zero=True, nice=True))
+    chart = alt.layer(
+        base.mark_rule(color=theme.GREY, strokeWidth=1).encode(x=alt.datum(0)),
+        base.transform_filter("isValid(datum.low)")
+        .mark_rule(strokeWidth=2, opacity=0.6)
+        .encode(x="low:Q", x2="high:Q", y=row, color=colour),
+        base.mark_point(opacity=1).encode(
+            x=x, y=row, color=colour, tooltip=theme.tips(Gate.declared()["rules"], *TOLD)
+        ),
+    ).properties(height=alt.Step(theme.ROW), width=width)
+    return theme.themed(chart, dark=dark, title=told_of(rows))
