@@ -27,11 +27,8 @@ from custodes.plots.consistency import judge_faults, order_confusion, order_flip
 from custodes.plots.correction import correction_margins, pair_outcome
 from custodes.plots.decisions import error_types
 from custodes.plots.favoritism import favoritism_and_accuracy, favoritism_by_system, favoritism_map, partiality_map
-<<<<<<< HEAD
-from custodes.plots.leaderboard import leaderboard_strengths, win_rate_map
-=======
 from custodes.plots.gate import gate_rules
->>>>>>> gate
+from custodes.plots.leaderboard import leaderboard_strengths, win_rate_map
 from custodes.plots.paths import forward_path, lasso_paths
 from custodes.plots.plan import power_curve
 from custodes.plots.protocol import budget_curve
