@@ -138,13 +138,12 @@ def leverage(made: Kinds, variance: Floats, inverse: Floats, *, has_ties: bool) 
 
 
 def information_of(design: Any, weight: Floats, variance: Floats, *, has_ties: bool) -> Floats:
-    """The information (p, p) of so many battles of each kind: design (kinds, p), weight (kinds,), variance (kinds, 3)
-    of half a sign, of a tie, and their covariance."""
-    from scipy.sparse import diags_array
-
+    """The information (p, p) of so many battles of each kind: design (kinds, p), sparse or not, weight (kinds,),
+    variance (kinds, 3) of half a sign, of a tie, and their covariance."""
     width = design.shape[1]
     full = np.zeros((width + has_ties, width + has_ties))
-    full[:width, :width] = (design.T @ diags_array(weight * variance[:, 0]) @ design).toarray()
+    products = design.T @ (design * (weight * variance[:, 0])[:, np.newaxis])
+    full[:width, :width] = products if isinstance(products, np.ndarray) else products.toarray()
     if has_ties:
         full[:width, -1] = full[-1, :width] = design.T @ (weight * variance[:, 2])
         full[-1, -1] = weight @ variance[:, 1]

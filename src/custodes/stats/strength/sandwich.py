@@ -41,7 +41,7 @@ def leverage_corrected(scores: Any, made: Fit, own: Kinds, *, weight: Floats, un
 
     Source: Bell and McCaffrey 2002.
     """
-    from scipy.sparse import csr_array, diags_array, vstack
+    from scipy.sparse import csr_array, diags_array
 
     n_units, kind = scores.shape[0], own.kind
     each = leverage(own, made.variance, made.inverse, has_ties=made.has_ties)
@@ -55,18 +55,20 @@ def leverage_corrected(scores: Any, made: Fit, own: Kinds, *, weight: Floats, un
     root = vectors * np.sqrt(values.clip(0.0))
     order = np.argsort(unit, kind="stable")
     start = np.searchsorted(unit[order], np.arange(n_units + 1))
-    heavy, more = np.flatnonzero(~light), []
-    for u in heavy:
+    heavy = np.flatnonzero(~light)
+    more, own_scores = np.zeros((len(heavy), scores.shape[1])), scores[heavy].toarray()
+    for i, u in enumerate(heavy):
         battles = order[start[u] : start[u + 1]]
         some, at = np.unique(kind[battles], return_inverse=True)
         often = np.bincount(at, weights=weight[battles]).astype(np.float64)
-        information = information_of(made.design[some], often, made.variance[some], has_ties=made.has_ties)
+        design = made.design[some].toarray()
+        information = information_of(design, often, made.variance[some], has_ties=made.has_ties)
         share, axes = np.linalg.eigh(root.T @ information @ root)
         share = share.clip(1e-9, _MOST)
-        move = root @ (axes * ((1 / np.sqrt(1 - share) - 1) / share) @ (axes.T @ (root.T @ scores[[u]].toarray()[0])))
-        more.append(csr_array((information @ move)[np.newaxis]))
+        gain = (1 / np.sqrt(1 - share) - 1) / share
+        more[i] = information @ (root @ (axes * gain @ (axes.T @ (root.T @ own_scores[i]))))
     place = csr_array((np.ones(len(heavy)), (heavy, np.arange(len(heavy)))), shape=(n_units, len(heavy)))
-    return csr_array(corrected + place @ vstack(more))
+    return csr_array(corrected + place @ csr_array(more))
 
 
 def covariance(scores: Any, made: Fit) -> Floats:

@@ -99,6 +99,11 @@ class Fitted:
     ties: Ties
     n_units: int
 
+    @property
+    def n_behind(self) -> int:
+        """How many clusters have a battle that says something."""
+        return int(np.count_nonzero(np.bincount(self.battles.unit)))
+
     def residual(self, coefficients: Floats) -> Floats:
         """What each battle is above expectation at any coefficients, weighted: (n, 2), in half signs and in ties."""
         own = self.fit.residual(coefficients)[self.made.kind, 1 - self.made.sign]
@@ -122,7 +127,7 @@ class Fitted:
             self.fit,
             alike=alike(scores, self.fit),
             behind=clusters_behind(self.fit, self.made, weight=own.weight, unit=own.unit, n_systems=n),
-            n_units=len(np.unique(own.unit)),
+            n_units=self.n_behind,
         )
 
     def strengths(self, draws: Floats) -> Strengths:
@@ -136,7 +141,7 @@ class Fitted:
             ties=nu if self.ties == "davidson" else np.full(len(draws), np.nan),
             component=self.component,
             bounded=self.bounded,
-            n_units=len(np.unique(self.battles.unit)),
+            n_units=self.n_behind,
         )
 
 

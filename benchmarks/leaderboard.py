@@ -1,0 +1,207 @@
+"""Strengths of 130 systems by a million battles with 200 bootstrap replicates: ours, `evalica` and `arena-rank`.
+
+Run it with `python benchmarks/leaderboard.py` where both peers are installed (`pip install evalica arena-rank`); what is
+missing is said and left out. Everybody fits Bradley and Terry's model with ties as half wins, from names of systems to
+strengths and their errors. Every case is a process of its own, so that its peak memory is its own. evalica's
+bootstrap draws battles one replicate after the other, so a few are timed, without the fit before them, and scaled up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+BATTLES, SYSTEMS, RESAMPLES = 1_000_000, 130, 200
+EVALICA_RESAMPLES = 3
+
+
+def make(path: Path) -> None:
+    """Battles of systems that are met unequally often; a quarter are ties."""
+    import numpy as np
+    import polars as pl
+
+    rng = np.random.default_rng(0)
+    popular = rng.dirichlet(np.full(SYSTEMS, 2.0))
+    first = rng.choice(SYSTEMS, size=BATTLES, p=popular)
+    second = (first + rng.integers(1, SYSTEMS, size=BATTLES)) % SYSTEMS
+    strength = rng.normal(size=SYSTEMS) / 2
+    ahead = strength[first] - strength[second] + rng.logistic(size=BATTLES)
+    names = np.array([f"system{k:03}" for k in range(SYSTEMS)])
+    sign = np.where(np.abs(ahead) < 0.5, 0, np.sign(ahead)).astype(np.int8)
+    pl.DataFrame({"first": names[first], "second": names[second], "sign": sign}).write_parquet(path)
+
+
+def _battles(frame: Any) -> tuple[list[str], Any]:
+    """The names of systems, and the battles as arrays."""
+    import numpy as np
+    import polars as pl
+
+    from custodes.stats.strength.battles import Battles
+
+    names = pl.concat([frame["first"], frame["second"]]).unique().sort()
+    order = pl.Enum(names)
+    first, second = (frame[side].cast(order).to_physical().to_numpy().astype(np.int64) for side in ("first", "second"))
+    n = frame.height
+    return names.to_list(), Battles(
+        first=first,
+        second=second,
+        sign=frame["sign"].to_numpy(),
+        unit=np.arange(n),
+        weight=np.ones(n),
+        covariates=np.empty((n, 0)),
+    )
+
+
+def ours(frame: Any) -> dict[str, Any]:
+    """As the library does it: one fit, 200 draws of its scores."""
+    import numpy as np
+
+    from custodes.stats.strength.strengths import strengths
+
+    names, battles = _battles(frame)
+    made = strengths(battles, n_systems=SYSTEMS, ties="half", resamples=RESAMPLES, rng=np.random.default_rng(0))
+    return dict(zip(names, zip(made.draws[0], made.draws[1:].std(axis=0, ddof=1), strict=True), strict=True))
+
+
+def refitted(frame: Any) -> dict[str, Any]:
+    """The work of the others with our fit: every replicate draws the battles and is fitted anew."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    from custodes.stats.strength.battles import kinds
+    from custodes.stats.strength.davidson import fit
+
+    names, battles = _battles(frame)
+    rng, made, found = np.random.default_rng(0), kinds(battles, battles.weight), []
+    share = made.outcomes.ravel() / made.outcomes.sum()
+    for k in range(1 + RESAMPLES):
+        counts = rng.multinomial(len(frame), share).reshape(-1, 3).astype(float) if k else made.outcomes
+        again = fit(
+            replace(made, outcomes=counts),
+            component=np.zeros(SYSTEMS, dtype=int),
+            ties_are_half=True,
+            penalised=False,
+        )
+        assert again is not None
+        found.append(again.coefficients)
+    return dict(zip(names, zip(found[0], np.std(found[1:], axis=0, ddof=1), strict=True), strict=True))
+
+
+def with_evalica(frame: Any) -> dict[str, Any]:
+    """Its own bootstrap of its own Bradley-Terry, a few replicates."""
+    import evalica
+    import numpy as np
+
+    winners = {1: evalica.Winner.X, 0: evalica.Winner.Draw, -1: evalica.Winner.Y}
+    sides = frame["first"].to_list(), frame["second"].to_list(), [winners[sign] for sign in frame["sign"].to_list()]
+    began = time.perf_counter()
+    found = evalica.bradley_terry(*sides)
+    single = time.perf_counter() - began
+    evalica.bootstrap(
+        evalica.bradley_terry, *sides, n_resamples=EVALICA_RESAMPLES, bootstrap_method="percentile", random_state=0
+    )
+    replicates = time.perf_counter() - began - 2 * single  # the bootstrap begins with a fit of its own
+    logs = np.log(found.scores)
+    made = {name: (value, None) for name, value in (logs - logs.mean()).items()}
+    return {**made, "seconds": single + replicates / EVALICA_RESAMPLES * RESAMPLES}
+
+
+def with_arena_rank(frame: Any, *, method: str = "bootstrap") -> dict[str, Any]:
+    """Its bootstrap in a pool of processes, one a processor, as it comes."""
+    import numpy as np
+    from arena_rank.models.bradley_terry import BradleyTerry
+    from arena_rank.utils.data_utils import PairDataset
+
+    names = {1: "model_a", 0: "tie", -1: "model_b"}
+    columns = {"model_a": frame["first"].to_list(), "model_b": frame["second"].to_list()}
+    import pandas as pd
+
+    table = pd.DataFrame({**columns, "winner": [names[sign] for sign in frame["sign"].to_list()]})
+    began = time.perf_counter()
+    model, data = BradleyTerry(SYSTEMS), PairDataset.from_pandas(table)
+    found = model.compute_ratings_and_cis(data, ci_method=method, num_bootstrap=RESAMPLES)
+    strength = (np.asarray(found["ratings"]) - model.init_rating) / model.alpha
+    error = np.sqrt(np.asarray(found["variances"])) / model.alpha
+    seconds = time.perf_counter() - began
+    made = zip(strength - strength.mean(), error, strict=True)
+    return {**dict(zip(data.competitors, made, strict=True)), "seconds": seconds}
+
+
+CASES: dict[str, tuple[str, str, Callable[[Any], dict[str, Any]]]] = {
+    "ours": ("custodes.stats.strength.strengths", "ours: one fit, its scores drawn 200 times", ours),
+    "refitted": ("custodes.stats.strength.davidson", "ours: fitted anew 200 times, for comparison", refitted),
+    "evalica": ("evalica", "evalica: `bootstrap`, scaled up", with_evalica),
+    "arena": ("arena_rank", "arena-rank: `bootstrap`", with_arena_rank),
+    "sandwich": (
+        "arena_rank",
+        "arena-rank: `sandwich`, no replicates",
+        lambda frame: with_arena_rank(frame, method="sandwich"),
+    ),
+}
+"""What it needs, what it is called, and how it is done."""
+
+
+def measured(case: str, path: Path) -> None:
+    """Run one case and print what it took; imports are outside the seconds, but inside the memory."""
+    import polars as pl
+
+    frame = pl.read_parquet(path)
+    importlib.import_module(CASES[case][0])
+    began = time.perf_counter()
+    found = CASES[case][2](frame)
+    seconds = found.pop("seconds", time.perf_counter() - began)
+    # a pool's processes hold memory of their own; the largest of them is told
+    most = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 2**20
+    told = {name: [None if value is None else float(value) for value in pair] for name, pair in found.items()}
+    print(json.dumps({"seconds": seconds, "gib": most, "strengths": told}))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--case", choices=list(CASES))
+    parser.add_argument("--path", type=Path)
+    given = parser.parse_args()
+    if given.case:
+        measured(given.case, given.path)
+        return
+    found: dict[str, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "battles.parquet"
+        subprocess.run([sys.executable, "-c", _MAKE, str(path)], check=True, cwd=Path(__file__).parent)
+        print("| what | seconds | times ours | peak GiB | strengths differ by | errors, to ours |")
+        print("|---|---|---|---|---|---|")
+        for case, (module, label, _) in CASES.items():
+            if importlib.util.find_spec(module.split(".")[0]) is None:
+                print(f"| {label} | not installed: {module.replace('_', '-')} | | | | |")
+                continue
+            command = [sys.executable, __file__, "--case", case, "--path", str(path)]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            found[case] = json.loads(done.stdout.splitlines()[-1])
+            own, base = found[case], found["ours"]
+            gap = max(abs(value[0] - base["strengths"][key][0]) for key, value in own["strengths"].items())
+            errors = [
+                value[1] / base["strengths"][key][1] for key, value in own["strengths"].items() if value[1] is not None
+            ]
+            ratio = f"{sum(errors) / len(errors):.3f}" if errors else "-"
+            print(
+                f"| {label} | {own['seconds']:.1f} | {own['seconds'] / base['seconds']:.1f} | {own['gib']:.2f}"
+                f" | {gap:.0e} | {ratio} |",
+                flush=True,
+            )
+
+
+_MAKE = "import sys, pathlib, leaderboard; leaderboard.make(pathlib.Path(sys.argv[1]))"
+
+if __name__ == "__main__":
+    main()

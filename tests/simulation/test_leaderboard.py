@@ -1,0 +1,193 @@
+"""Do strengths, ranks and people corrected with a metric keep what they promise?
+
+Run as a script it prints the tables of docs/explanation/statistics.md: `python -m tests.simulation.test_leaderboard`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from custodes.stats import ABSENT
+from custodes.stats.strength.corrected import corrected
+from custodes.stats.strength.ranks import ranks
+from custodes.stats.strength.strengths import Strengths, interval, strengths
+from tests.stats.strength.battles import Arena, judge
+
+STUDIES = 1000
+ARENAS = {
+    "5 systems, 200": lambda **given: Arena(5, 200, **given),
+    "5 systems, 200, no ties, equal schedule": lambda **given: Arena(5, 200, nu=0, order=0, equal=True, **given),
+    "5 systems, 240 in 12 clusters": lambda **given: Arena(5, 240, size=20, taste=0.7, **given),
+    "5 systems, 5000 in 500 clusters, another model": lambda **given: Arena(
+        5, 5000, size=10, taste=0.7, luck=0.5, **given
+    ),
+    "20 systems, 200": lambda **given: Arena(20, 200, **given),
+    "20 systems, 200, no ties, equal schedule": lambda **given: Arena(20, 200, nu=0, order=0, equal=True, **given),
+    "20 systems, 200 in 40 clusters, another model": lambda **given: Arena(
+        20, 200, size=5, taste=0.7, luck=0.5, **given
+    ),
+    "20 systems, 1000 in 100 clusters, another model": lambda **given: Arena(
+        20, 1000, size=10, taste=0.7, luck=0.5, **given
+    ),
+    "20 systems, 5000, another model": lambda **given: Arena(20, 5000, luck=0.5, **given),
+}
+DESIGNS = {
+    "120 of 2000": (6, 2000, 1, 120),
+    "120 of 2000, known chances": (6, 2000, 1, -120),
+    "400 of 2000 in 200 clusters": (6, 2000, 10, 400),
+    "200 of 400": (6, 400, 1, 200),
+    "1000 of 5000, 20 systems": (20, 5000, 1, 1000),
+}
+JUDGES = ("biased", "noisy", "perfect", "useless")
+
+
+def held(made: Strengths, target: np.ndarray) -> tuple[np.ndarray, float]:
+    """Which intervals hold the truth, and their mean width."""
+    low, high = interval(made.draws, confidence=0.95, n_units=made.n_units)
+    return (low <= target) & (target <= high), float((high - low).mean())
+
+
+@cache
+def coverage(name: str) -> tuple[float, float, float, float]:
+    """Of strengths, of the worst covered system, of the order effect (NaN without), and how often a system won or lost
+    everything."""
+    arena, systems, order, free = ARENAS[name](), [], [], 0
+    for seed in range(STUDIES):
+        rng = np.random.default_rng(seed)
+        made = strengths(arena.draw(rng), n_systems=arena.systems, ties="davidson", resamples=200, rng=rng)
+        if made.component.any():
+            continue  # some group never met the others: another target
+        systems.append(held(made, arena.target[: arena.systems])[0])
+        free += not made.bounded.all()
+        if arena.order:
+            low, high = interval(made.effects, confidence=0.95, n_units=made.n_units)
+            order.append(low[0] <= arena.target[arena.systems] <= high[0])
+    own = np.mean(systems, axis=0)
+    return float(own.mean()), float(own.min()), float(np.mean(order)) if order else np.nan, free / len(systems)
+
+
+@cache
+def false_ranks(name: str, spread: float) -> tuple[int, int, int, float]:
+    """Studies in which a system is said to be better that is not, in which a rank is missed, all, and how many pairs are
+    told apart on average."""
+    arena, false, missed, n, apart = ARENAS[name](spread=spread), 0, 0, 0, 0
+    truth = arena.target[: arena.systems].round(9)
+    above = truth[:, np.newaxis] < truth
+    for seed in range(STUDIES):
+        rng = np.random.default_rng(seed)
+        made = strengths(arena.draw(rng), n_systems=arena.systems, ties="davidson", resamples=1000, rng=rng)
+        if made.component.any():
+            continue
+        found, estimate = ranks(made, confidence=0.95), made.draws[0]
+        false += bool((found.apart & (estimate[:, np.newaxis] < estimate) & ~above).any())
+        ranked = (found.low <= 1 + above.sum(axis=1)) & (found.high >= arena.systems - above.sum(axis=0))
+        missed += not ranked.all()
+        apart += int(found.apart.sum()) // 2
+        n += 1
+    return false, missed, n, apart / n
+
+
+@cache
+def correction(design: str, kind: str) -> tuple[float, float, float, float, int]:
+    """Coverage of the corrected strengths, of the worst covered system, mean width over that of people alone, mean
+    saving, and how many random parts were refused at .01."""
+    systems, n, size, labels = DESIGNS[design]
+    arena = Arena(systems, n, size=size, taste=0.7 if size > 1 else 0.0, luck=0.5)
+    hits, widths, saving, refused = [], [], [], 0
+    for seed in range(STUDIES):
+        rng = np.random.default_rng(seed)
+        human = arena.draw(rng)
+        said, chance = judge(kind, human, rng), None
+        if labels < 0:
+            chance = np.where((human.first < 2) | (human.second < 2), 1.5, 0.5)
+            chance = -labels * chance / chance.sum()
+            judged = rng.random(n) < chance
+        else:
+            judged = (rng.permutation(n // size) < labels // size)[human.unit]
+        made = corrected(
+            replace(human, sign=said),
+            np.where(judged, human.sign, ABSENT).astype(np.int8),
+            n_systems=systems,
+            ties="davidson",
+            probability=chance,
+            resamples=300,
+            rng=rng,
+        )
+        if made.strengths.component.any():
+            continue
+        hit, width = held(made.strengths, arena.target[:systems])
+        hits.append(hit)
+        widths.append([width, held(made.by_people, arena.target[:systems])[1]])
+        saving.append(made.saving)
+        refused += made.p_random < 0.01
+    own, (wide, people) = np.mean(hits, axis=0), np.mean(widths, axis=0)
+    return float(own.mean()), float(own.min()), float(wide / people), float(np.mean(saving)), refused
+
+
+def lower(count: int, n: int) -> float:
+    """The lower 95 % limit of a rate (one-sided, Clopper and Pearson), by its binomial tail."""
+    rates = np.linspace(0, 1, 2001)
+    return float(rates[binom.sf(count - 1, n, rates) > 0.05][0]) if count else 0.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ARENAS)
+def test_intervals_cover(name: str) -> None:
+    mean, worst, order, _ = coverage(name)
+    assert 0.93 <= mean <= 0.975
+    assert worst >= 0.92
+    assert np.isnan(order) or 0.93 <= order <= 0.975
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spread", [0.0, 0.5])
+@pytest.mark.parametrize("name", [name for name in ARENAS if "5000" not in name])
+def test_ranks_hold_together(name: str, spread: float) -> None:
+    false, missed, n, _ = false_ranks(name, spread)
+    assert lower(false, n) <= 0.06
+    assert lower(missed, n) <= 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", JUDGES)
+@pytest.mark.parametrize("design", DESIGNS)
+def test_corrected_strengths(design: str, kind: str) -> None:
+    mean, worst, width, saving, refused = correction(design, kind)
+    assert 0.93 <= mean <= 0.975
+    assert worst >= 0.92
+    assert width <= 1.02
+    assert lower(refused, STUDIES) <= 0.015
+    assert kind != "perfect" or saving > 0.3
+
+
+def main() -> None:
+    """The tables."""
+    print("| battles | strengths | worst system | order effect | a system won or lost everything |")
+    print("|---|---|---|---|---|")
+    for name in ARENAS:
+        print(f"| {name} | " + " | ".join(f"{value:.3f}" for value in coverage(name)) + " |", flush=True)
+    print("\n| battles | spread | false `better` | a rank missed | pairs told apart |")
+    print("|---|---|---|---|---|")
+    for name in ARENAS:
+        for spread in (0.0, 0.5):
+            if "5000" not in name:
+                false, missed, n, apart = false_ranks(name, spread)
+                print(f"| {name} | {spread} | {false / n:.3f} | {missed / n:.3f} | {apart:.1f} |", flush=True)
+    print("\n| judged | metric | coverage | worst system | width | saving | refused |")
+    print("|---|---|---|---|---|---|---|")
+    for design in DESIGNS:
+        for kind in JUDGES:
+            mean, worst, width, saving, refused = correction(design, kind)
+            print(
+                f"| {design} | {kind} | {mean:.3f} | {worst:.3f} | {width:.3f} | {saving:.2f} | {refused / STUDIES:.3f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

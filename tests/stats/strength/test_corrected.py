@@ -1,0 +1,153 @@
+"""People corrected with a metric: limits where the answer is known, symmetries, who was chosen to be judged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from custodes.errors import InputError
+from custodes.stats import ABSENT
+from custodes.stats.strength.battles import Battles
+from custodes.stats.strength.corrected import Corrected, corrected
+from custodes.stats.strength.strengths import interval, strengths
+from tests.stats.strength.battles import Arena, battles, judge
+
+SIX = Arena(6, 2000, luck=0.5)
+
+
+def ask(human: Battles, said: np.ndarray, judged: np.ndarray, *, systems: int = 6, seed: int = 0, **given) -> Corrected:
+    return corrected(
+        replace(human, sign=said.astype(np.int8)),
+        np.where(judged, human.sign, ABSENT).astype(np.int8),
+        **{"n_systems": systems, "ties": "davidson", "probability": None, "resamples": 200, **given},
+        rng=np.random.default_rng(seed),
+    )
+
+
+def some(n: int, of: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).permutation(of) < n
+
+
+def test_everything_judged_is_people_alone() -> None:
+    human = SIX.draw(np.random.default_rng(0))
+    found = ask(human, judge("noisy", human, np.random.default_rng(1)), np.ones(2000, dtype=bool))
+    alone = strengths(human, n_systems=6, ties="davidson", resamples=200, rng=np.random.default_rng(0))
+    np.testing.assert_allclose(found.strengths.draws[0], alone.draws[0], atol=1e-9)
+    np.testing.assert_allclose(found.by_people.draws[1:].std(axis=0), alone.draws[1:].std(axis=0), rtol=1e-6)
+    assert found.saving == pytest.approx(0, abs=1e-9)
+    assert np.isnan(found.p_random)
+
+
+def test_a_perfect_judge_stands_in_for_people() -> None:
+    human = SIX.draw(np.random.default_rng(2))
+    found = ask(human, human.sign, some(200, 2000, 3))
+    alone = strengths(human, n_systems=6, ties="davidson", resamples=200, rng=np.random.default_rng(0))
+    gap = np.abs(found.strengths.draws[0] - alone.draws[0]).mean()
+    assert gap < 0.35 * np.abs(found.by_people.draws[0] - alone.draws[0]).mean()
+    assert found.power > 0.9
+    assert found.saving > 0.8
+
+
+def test_a_useless_judge_does_nothing() -> None:
+    widths = []
+    for seed in range(20):
+        human = SIX.draw(np.random.default_rng(seed))
+        found = ask(human, judge("useless", human, np.random.default_rng(seed)), some(120, 2000, seed))
+        widths.append([made.draws[1:, :6].std(axis=0).mean() for made in (found.strengths, found.by_people)])
+    corrected_width, own_width = np.mean(widths, axis=0)
+    assert corrected_width <= 1.02 * own_width
+
+
+def test_sides_and_names_do_not_matter() -> None:
+    human = SIX.draw(np.random.default_rng(4))
+    said, judged = judge("biased", human, np.random.default_rng(5)), some(300, 2000, 6)
+    base = ask(human, said, judged)
+    side = ask(human.swapped(), -said, judged)
+    np.testing.assert_allclose(side.strengths.draws[0], base.strengths.draws[0], atol=1e-8)
+    name = np.random.default_rng(7).permutation(6)
+    renamed = ask(replace(human, first=name[human.first], second=name[human.second]), said, judged)
+    np.testing.assert_allclose(renamed.strengths.draws[0, name], base.strengths.draws[0], atol=1e-8)
+    assert renamed.power == pytest.approx(base.power)
+    assert renamed.p_random == pytest.approx(base.p_random)
+    heavier = ask(replace(human, weight=3 * human.weight), said, judged)
+    np.testing.assert_allclose(heavier.strengths.draws[0], base.strengths.draws[0], atol=1e-8)
+
+
+def test_what_only_the_metric_joins_is_apart() -> None:
+    human = Arena(4, 400, order=0.0).draw(np.random.default_rng(8))
+    within = (human.first < 2) == (human.second < 2)
+    found = ask(human, human.sign, within & some(200, 400, 9), systems=4)
+    assert found.strengths.component.tolist() == [0, 0, 1, 1]
+    np.testing.assert_allclose(found.strengths.draws[0, 0], -found.strengths.draws[0, 1], atol=1e-9)
+
+
+def test_no_people() -> None:
+    human = SIX.draw(np.random.default_rng(0))
+    with pytest.raises(InputError, match="no battle with a verdict"):
+        ask(human, human.sign, np.zeros(2000, dtype=bool))
+
+
+def test_known_probabilities_undo_the_choice() -> None:
+    """Another model than the truth: what is judged decides what people alone say, probabilities give it back."""
+    arena = Arena(4, 20_000, luck=1.0, order=0.0)
+    human = arena.draw(np.random.default_rng(10))
+    chance = np.where((human.first == 0) & (human.second == 1), 0.9, 0.15)
+    judged = np.random.default_rng(11).random(20_000) < chance
+    said = judge("noisy", human, np.random.default_rng(12))
+    known = ask(human, said, judged, systems=4, probability=chance)
+    low, high = interval(known.strengths.draws, confidence=0.999, n_units=known.strengths.n_units)
+    assert ((low <= arena.target[:4]) & (arena.target[:4] <= high)).all()
+    assumed = ask(human, said, judged, systems=4)
+    low, high = interval(assumed.strengths.draws, confidence=0.999, n_units=assumed.strengths.n_units)
+    assert not ((low <= arena.target[:4]) & (arena.target[:4] <= high)).all()
+    assert assumed.p_random < 1e-6
+
+
+def test_intervals_cover_with_few_labels() -> None:
+    """The larger simulation is tests/simulation/test_leaderboard.py."""
+    held = []
+    for seed in range(50):
+        human = SIX.draw(np.random.default_rng(seed))
+        found = ask(human, judge("biased", human, np.random.default_rng(seed)), some(120, 2000, seed), resamples=60)
+        low, high = interval(found.strengths.draws, confidence=0.95, n_units=found.strengths.n_units)
+        held.append(((low <= SIX.target[:6]) & (SIX.target[:6] <= high)).mean())
+    error = np.std(held, ddof=1) / np.sqrt(len(held))
+    assert 0.93 - 2 * error <= np.mean(held) <= 0.97 + 2 * error
+
+
+@pytest.mark.parametrize("size", [1, 10])
+def test_a_random_part_is_seldom_refused(size: int) -> None:
+    arena = Arena(6, 1000, size=size, taste=0.7 if size > 1 else 0.0)
+    p_values = []
+    for seed in range(40):
+        human = arena.draw(np.random.default_rng(seed))
+        judged = some(1000 // size // 5, 1000 // size, seed)[human.unit]
+        p_values.append(ask(human, judge("biased", human, np.random.default_rng(seed)), judged).p_random)
+    assert np.sum(np.array(p_values) < 0.01) <= 2  # more in .007 of such tests
+
+
+@pytest.mark.parametrize("chosen", ["close", "ties", "one pair", "agreeing"])
+def test_a_choice_is_seen(chosen: str) -> None:
+    """Close calls (three times as often between neighbours), ties of the metric (three times as often), twice as often
+    one pair, and metric's upsets half as often: 200 to 400 judged of 2,000."""
+    human = SIX.draw(np.random.default_rng(13))
+    said = judge("noisy", human, np.random.default_rng(14))
+    gap = SIX.strength[human.first] - SIX.strength[human.second]
+    often = {
+        "close": np.where(np.abs(gap) < 0.5, 0.3, 0.1),
+        "ties": np.where(said == 0, 0.3, 0.1),
+        "one pair": np.where((human.first == 0) & (human.second == 1), 0.9, 0.1),
+        "agreeing": np.where(gap * said < 0, 0.07, 0.2),
+    }[chosen]
+    judged = np.random.default_rng(15).random(2000) < often
+    assert ask(human, said, judged).p_random < 0.01
+
+
+def test_one_pair_only() -> None:
+    human = battles([0, 1, 2] * 100, [1, 2, 0] * 100, [1, -1, 0, 1, 1, -1] * 50)
+    found = ask(human, human.sign, np.tile([True, False, False], 100), systems=3)
+    assert found.strengths.component.tolist() == [0, 0, 1]
+    assert np.isnan(found.strengths.draws[:, 2]).all()
+    assert found.p_random < 1e-6
