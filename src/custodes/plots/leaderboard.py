@@ -73,21 +73,20 @@ def strengths(data: Any, *, raters: Sequence[str] = ()) -> Any:
         low="isValid(datum.strength_low) ? datum.strength_low : datum.strength",
         high="isValid(datum.strength_high) ? datum.strength_high : datum.strength",
     )
-    # No filter: a layer without rows has no extent, of which Vega warns.
-    opens = base.transform_calculate(
-        arrow="isValid(datum.strength_low) === isValid(datum.strength_high) ? ''"
-        " : isValid(datum.strength_low) ? '→' : '←'",
-        dx="isValid(datum.strength_low) ? 10 : -10",
+    # Every row has its texts, empty ones where there is nothing to say: a layer without rows has no extent.
+    known = "isValid(datum.strength_low)"
+    said = base.transform_calculate(
+        arrow=f"{known} === isValid(datum.strength_high) ? '' : {known} ? '→' : '←'",
+        dx=f"{known} ? 10 : -10",
+        letters="datum.group || ''",
     )
     row = theme.ROW * (1 + 0.7 * max(0, len(raters) - 1))
     return alt.layer(
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0)),
         ends.mark_rule(strokeWidth=2, opacity=0.6).encode(x=alt.X("low:Q"), x2="high:Q"),
-        opens.mark_text(fontSize=13, xOffset=alt.expr("datum.dx")).encode(x=alt.X("strength:Q"), text="arrow:N"),
+        said.mark_text(fontSize=13, xOffset=alt.expr("datum.dx")).encode(x=alt.X("strength:Q"), text="arrow:N"),
         base.mark_point(opacity=1).encode(x=x, tooltip=tooltip),
-        base.transform_filter("isValid(datum.group)")
-        .mark_text(align="left", dx=6)
-        .encode(x=alt.value("width"), text="group:N"),
+        said.mark_text(align="left", dx=6).encode(x=alt.value("width"), text="letters:N"),
     ).properties(height=alt.Step(row, **{"for": "position"}))
 
 

@@ -43,6 +43,16 @@ def by_hand(made: Battles, n_systems: int) -> list[float]:
     return rates
 
 
+def by_hand_weighted(made: Battles, n_systems: int, often: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The same with battles that stand several times, by matrices."""
+    points, number = np.zeros((2, n_systems, n_systems))
+    for a, b, won in ((made.first, made.second, made.sign), (made.second, made.first, -made.sign)):
+        np.add.at(points, (a, b), often * (1 + won) / 2)
+        np.add.at(number, (a, b), often)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.nanmean(points / number, axis=1))
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_win_rate_is_the_mean_share_against_the_opponents_met(weighted: bool) -> None:
     rng = np.random.default_rng(0)
@@ -56,13 +66,17 @@ def test_a_win_rate_is_the_mean_share_against_the_opponents_met(weighted: bool) 
     assert np.isnan(rates[:, 7]).all()
 
 
-def test_resamples_of_alike_battles_are_those_of_battles() -> None:
-    made, _ = drawn(np.random.default_rng(1), n=400)
+@pytest.mark.parametrize("n", [400, 1200])
+def test_resamples_of_alike_battles_are_those_of_battles(n: int) -> None:
+    made, _ = drawn(np.random.default_rng(1), n=n)
     # a weight of one battle forces the way without the short cut
-    slow = replace(made, weight=np.where(np.arange(400) == 0, 1 + 1e-12, 1.0))
+    slow = replace(made, weight=np.where(np.arange(n) == 0, 1 + 1e-12, 1.0))
     few, many = (system_rates(own, n_systems=5, resamples=4000, rng=np.random.default_rng(2)) for own in (made, slow))
     np.testing.assert_allclose(few[0], many[0])
     np.testing.assert_allclose(few[1:].std(axis=0), many[1:].std(axis=0), rtol=0.06)
+    weights = np.random.default_rng(3).multinomial(n, np.full(n, 1 / n), size=1000)  # the definition, battle by battle
+    again = [by_hand_weighted(made, 5, own) for own in weights]
+    np.testing.assert_allclose(few[1:].std(axis=0), np.std(again, axis=0), rtol=0.1)
 
 
 @pytest.mark.parametrize("n_units", [None, 40])

@@ -214,7 +214,10 @@ def _order_matters(battles: Battles, n_systems: int) -> bool:
     if not known.any() or known.mean() < KNOWN_ORDERS:
         return False
     pair = battles.first * n_systems + battles.second
-    return bool(np.isin(pair[battles.order == 1], pair[battles.order == -1]).any())
+    seen = np.zeros((2, n_systems**2), dtype=bool)
+    for side, row in zip((1, -1), seen, strict=True):
+        row[pair[battles.order == side]] = True
+    return bool(seen.all(axis=0).any())
 
 
 def _arrays(battles: Battles, columns: Mapping[str, Floats], rules: Rules) -> arrays_of.Battles:
