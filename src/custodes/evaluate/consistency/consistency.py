@@ -51,7 +51,7 @@ class Consistency(Result):
             "Points",
             interval=True,
         ),
-        p_value("p_value", "of this test alone", "p"),
+        p_value("p_value", "of this test alone", "p", essential=False),
         p_value("p_adjusted", "for all raters, kinds and aspects of the study (Holm)", "p, all tested"),
         label(
             "finding",
@@ -88,7 +88,7 @@ class Consistency(Result):
             interval=True,
             essential=False,
         ),
-        label("reason", "why the margin cannot be told"),
+        label("reason", "why the margin cannot be told", essential=False),
     )
     confusion: pl.DataFrame = table(
         "The nine counts of a rater: what the first system got when shown first, by what it got when shown second.",
@@ -140,7 +140,7 @@ class Consistency(Result):
             "Beyond people",
             interval=True,
         ),
-        label("reason", "why that cannot be told"),
+        label("reason", "why that cannot be told", essential=False),
     )
     own: pl.DataFrame = table(
         "One row a rater and one of its own systems (column `own_system` of the raters table).",
@@ -337,5 +337,10 @@ def _notes(made: Consistency, study: Study) -> list[Note]:
             study.outputs is None,
             "no texts of outputs, so nothing is said of length; join a file of outputs",
         ),
-        ("untold", untold.height, f"{untold.height} of {made.findings.height} tests cannot be told (see `reason`)"),
+        (
+            "untold",
+            untold.height,
+            f"{untold.height} of {made.findings.height} tests cannot be told:"
+            f" {listed(untold['reason'].unique(maintain_order=True), limit=3)}",
+        ),
     )

@@ -26,8 +26,8 @@ LEAST_AGREEMENT = 0.05
 
 
 MODEL_ERROR = 0.016
-"""A point of margin: the standard deviation of what quality that is not normal (very unlike systems, coarse ratings) did
-to a fair judge in simulations. It is added to the standard error, or many comparisons would make it a finding."""
+"""A point of margin: the standard deviation of what quality that is not normal (very unlike systems, coarse ratings)
+did to a fair judge in simulations. It is added to the standard error, or many comparisons would make it a finding."""
 
 
 class LengthBias(NamedTuple):
