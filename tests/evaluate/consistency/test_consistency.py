@@ -192,6 +192,8 @@ def test_judges_alone_and_people_alone() -> None:
     assert ("position", "position", "prefers what is shown first") in named(alone)
     assert alone.committee.is_empty()
     assert judges.metrics == ("fair", "position")
+    rated = pl.DataFrame({"item": [1, 1], "system": ["A", "B"], "rater": "ann", "kind": "human", "score": [1.0, 2.0]})
+    assert [note.rule for note in asked(cu.read(rated)).notes] == ["nothing-examined"]
     people = asked(cu.read(_long(study, ["fair", "position"]).with_columns(kind=pl.lit("human"))))
     assert ("position", "position", "prefers what is shown first") in named(people)
 

@@ -290,7 +290,11 @@ def _answer(
         "committee": committee,
         "panels": panels,
     }
-    return _Part(part.aspect, tables, found, few_clusters_notes(part.n_units, resamples, aspect=part.aspect))
+    notes = few_clusters_notes(part.n_units, resamples, aspect=part.aspect)
+    notes += noted(
+        ("item-weights", part.design.item_weights is not None, "item weights do not act here: every item counts once")
+    )
+    return _Part(part.aspect, tables, found, notes)
 
 
 def _slot_findings(aspect: str, orders: dict[str, Any], slot: Tested) -> list[Finding]:
@@ -321,7 +325,14 @@ def _notes(made: Consistency, study: Study) -> list[Note]:
     alone = made.orders.filter(pl.col("both") == 0)["rater"].unique(maintain_order=True)
     half = made.orders.filter((pl.col("both") > 0) & (pl.col("one_order") > 0))
     untold = made.findings.filter(pl.col("finding") == UNTOLD)
+    nothing = all(frame.is_empty() for frame in made.tables().values())
     return noted(
+        (
+            "nothing-examined",
+            nothing,
+            "nothing to examine: scores given once, and neither texts nor two judges beside people; give verdicts with a"
+            " column order, repeats, texts of outputs, or people",
+        ),
         (
             "one-order",
             alone.len(),
@@ -334,7 +345,7 @@ def _notes(made: Consistency, study: Study) -> list[Note]:
         ),
         (
             "no-texts",
-            study.outputs is None,
+            study.outputs is None and not nothing,
             "no texts of outputs, so nothing is said of length; join a file of outputs",
         ),
         (
