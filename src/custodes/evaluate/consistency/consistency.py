@@ -330,8 +330,8 @@ def _notes(made: Consistency, study: Study) -> list[Note]:
         (
             "nothing-examined",
             nothing,
-            "nothing to examine: scores given once, and neither texts nor two judges beside people; give verdicts with a"
-            " column order, repeats, texts of outputs, or people",
+            "nothing to examine: scores given once, and neither texts nor two judges beside people; give verdicts with"
+            " their order, repeats, texts of outputs, or people",
         ),
         (
             "one-order",
