@@ -44,6 +44,15 @@ def test_llmbar_committee(shared_data: Path) -> None:
     assert made.panels.filter(panel="best majority")["judges"].to_list() == [["GPT-4/Vanilla"]]
 
 
+def test_summeval_recall_likes_length_and_precision_does_not(shared_data: Path) -> None:
+    files = (shared_data / "summeval/ratings.csv.gz", shared_data / "summeval/outputs.jsonl.gz")
+    rouge = ["rouge-1-recall", "rouge-1-precision", "rouge-1-f1"]
+    made = cu.consistency(cu.read(*files), human="expert*", metrics=rouge, aspect="coherence", resamples=0)
+    told = dict(made.findings.filter(kind="length").select("rater", "finding").rows())
+    # Recall grows with every word and precision falls: what the two are by definition.
+    assert [told[name] for name in rouge] == ["prefers longer outputs", "prefers shorter outputs", ""]
+
+
 def test_pandalm_length(shared_data: Path) -> None:
     files = (shared_data / "pandalm/battles.csv.gz", shared_data / "pandalm/outputs.jsonl.gz")
     made = cu.consistency(cu.read(*files, invalid="drop"), resamples=0)

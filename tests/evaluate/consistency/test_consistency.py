@@ -54,7 +54,7 @@ def test_flips_margin_and_confusion_by_hand() -> None:
 
 
 def test_names_of_systems_and_sides_of_rows_do_not_matter() -> None:
-    study = planted(PLANTED[:3], World(items=25), 3)
+    study = planted(PLANTED[:3], World(items=12), 3)
     frame = study.preferences.frame
     turn = {"ab": "ba", "ba": "ab", "": ""}
     sides = frame.rename({"system_a": "system_b", "system_b": "system_a"}).with_columns(
@@ -192,6 +192,8 @@ def test_judges_alone_and_people_alone() -> None:
     assert ("position", "position", "prefers what is shown first") in named(alone)
     assert alone.committee.is_empty()
     assert judges.metrics == ("fair", "position")
+    rated = pl.DataFrame({"item": [1, 1], "system": ["A", "B"], "rater": "ann", "kind": "human", "score": [1.0, 2.0]})
+    assert [note.rule for note in asked(cu.read(rated)).notes] == ["nothing-examined"]
     people = asked(cu.read(_long(study, ["fair", "position"]).with_columns(kind=pl.lit("human"))))
     assert ("position", "position", "prefers what is shown first") in named(people)
 
@@ -240,7 +242,7 @@ def test_committees_by_hand() -> None:
 
 
 def test_an_answer_is_the_same_again_and_does_not_hang_on_the_order_of_rows() -> None:
-    study = planted(PLANTED, World(items=30), 1)
+    study = planted(PLANTED, World(items=15), 1)
     made = cu.consistency(study, resamples=30, rng=4)
     assert made.provenance.replay(study).to_dict() == made.to_dict()
 

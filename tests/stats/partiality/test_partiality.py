@@ -173,3 +173,14 @@ def test_people_or_metrics_that_tie_on_everything_accuse_nobody():
     persons, metric, _ = drawn(0)
     for people, own in ((np.ones_like(persons), metric), (persons, np.ones_like(metric))):
         assert (found(people, own).untold == Untold.LEVEL).all()
+
+
+def test_where_only_some_systems_are_asked_about_the_others_fix_the_curve_and_are_no_tests():
+    persons, metric, _ = drawn(3)
+    placement = score_placement(persons, metric, units=np.arange(metric.shape[0]))
+    every = partiality([placement], **BOUNDS)
+    told = np.flatnonzero(np.isfinite(every.shift[0]))
+    one = partiality([placement], systems=[int(told[0])], **BOUNDS)
+    assert np.flatnonzero(np.isfinite(one.shift[0])).tolist() == [told[0]]
+    assert one.p_value[0, told[0]] == pytest.approx(every.p_value[0, told[0]])
+    assert one.p_adjusted[0, told[0]] <= every.p_adjusted[0, told[0]]

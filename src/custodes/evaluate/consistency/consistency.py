@@ -51,7 +51,7 @@ class Consistency(Result):
             "Points",
             interval=True,
         ),
-        p_value("p_value", "of this test alone", "p"),
+        p_value("p_value", "of this test alone", "p", essential=False),
         p_value("p_adjusted", "for all raters, kinds and aspects of the study (Holm)", "p, all tested"),
         label(
             "finding",
@@ -88,7 +88,7 @@ class Consistency(Result):
             interval=True,
             essential=False,
         ),
-        label("reason", "why the margin cannot be told"),
+        label("reason", "why the margin cannot be told", essential=False),
     )
     confusion: pl.DataFrame = table(
         "The nine counts of a rater: what the first system got when shown first, by what it got when shown second.",
@@ -140,7 +140,7 @@ class Consistency(Result):
             "Beyond people",
             interval=True,
         ),
-        label("reason", "why that cannot be told"),
+        label("reason", "why that cannot be told", essential=False),
     )
     own: pl.DataFrame = table(
         "One row a rater and one of its own systems (column `own_system` of the raters table).",
@@ -290,7 +290,11 @@ def _answer(
         "committee": committee,
         "panels": panels,
     }
-    return _Part(part.aspect, tables, found, few_clusters_notes(part.n_units, resamples, aspect=part.aspect))
+    notes = few_clusters_notes(part.n_units, resamples, aspect=part.aspect)
+    notes += noted(
+        ("item-weights", part.design.item_weights is not None, "item weights do not act here: every item counts once")
+    )
+    return _Part(part.aspect, tables, found, notes)
 
 
 def _slot_findings(aspect: str, orders: dict[str, Any], slot: Tested) -> list[Finding]:
@@ -321,7 +325,14 @@ def _notes(made: Consistency, study: Study) -> list[Note]:
     alone = made.orders.filter(pl.col("both") == 0)["rater"].unique(maintain_order=True)
     half = made.orders.filter((pl.col("both") > 0) & (pl.col("one_order") > 0))
     untold = made.findings.filter(pl.col("finding") == UNTOLD)
+    nothing = all(frame.is_empty() for frame in made.tables().values())
     return noted(
+        (
+            "nothing-examined",
+            nothing,
+            "nothing to examine: scores given once, and neither texts nor two judges beside people; give verdicts with"
+            " their order, repeats, texts of outputs, or people",
+        ),
         (
             "one-order",
             alone.len(),
@@ -334,8 +345,13 @@ def _notes(made: Consistency, study: Study) -> list[Note]:
         ),
         (
             "no-texts",
-            study.outputs is None,
+            study.outputs is None and not nothing,
             "no texts of outputs, so nothing is said of length; join a file of outputs",
         ),
-        ("untold", untold.height, f"{untold.height} of {made.findings.height} tests cannot be told (see `reason`)"),
+        (
+            "untold",
+            untold.height,
+            f"{untold.height} of {made.findings.height} tests cannot be told:"
+            f" {listed(untold['reason'].unique(maintain_order=True), limit=3)}",
+        ),
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from custodes.answers.setting import Setting
 from custodes.data.pairs import majority, pair_codes, pairs_of, people_tie
@@ -30,7 +31,7 @@ SHOWN = {"ab": 1, "ba": -1, "": 0}
 
 @dataclass(frozen=True, kw_only=True)
 class Material:
-    """One aspect. `words` (items, systems) of texts, and one more (NaN: no text).
+    """One aspect. `words` (items, systems) of texts, and one more (NaN: no text); empty without any texts.
 
     `asked`: a row a verdict that was asked for, with the positions of its rater, `item`, `pair` and `unit`,
     `comparison` (a number of item and pair), `order` (1: the first system was shown first, -1, 0 unknown), `run`,
@@ -60,6 +61,10 @@ class Material:
     def n_units(self) -> int:
         """How many clusters, or blocks of clusters, are resampled."""
         return self.design.n_units
+
+    def words_of(self, item: Ints, system: Ints) -> Floats:
+        """The words of outputs by their positions (n,); NaN unknown."""
+        return self.words[item, system] if self.words.size else np.full(len(item), np.nan)
 
     def label(self) -> str:
         """The aspect in a message."""
@@ -160,37 +165,44 @@ def _runs(scores: pl.DataFrame) -> pl.DataFrame:
 def _compared(study: Study, part: Material, setting: Setting) -> Material:
     """With one sign a rater and comparison."""
     items, systems, n_people = part.design.items, part.design.systems, len(study.humans)
-    panel = Panel.from_study(study, raters=part.raters, aspect=part.aspect, items=items, systems=systems)
-    check_same_scale(study, study.humans, panel.values[:n_people], part.label())
+    # Verdicts may be of very many items: only those with scores are laid out with all systems.
+    single = study.ratings.frame.filter(pl.col("item") != "")["item"].unique()
+    rated = np.sort(label_codes(single, items))
+    panel = Panel.from_study(
+        study, raters=part.raters, aspect=part.aspect, items=[items[i] for i in rated], systems=systems
+    )
     first, second = pairs_of(systems)
     seen = np.isfinite(panel.values).any(axis=0)
-    scored = np.asarray(seen)[:, first] & np.asarray(seen)[:, second]
+    row, pair = np.nonzero(seen[:, first] & seen[:, second])  # type: ignore[index]
     settled, _ = study.preferences.settled(setting["orders"])
     settled = of_aspect(settled, part.aspect)
     axes = {"rater": part.raters, "item": items, "system_a": systems, "system_b": systems}
     rater, item, one, other = (label_codes(settled[name], known) for name, known in axes.items())
     place = item * len(first) + pair_codes(one, other, len(systems))
-    known = np.unique(np.concatenate([np.flatnonzero(scored), place]))
+    known = np.unique(np.concatenate([rated[row] * len(first) + pair, place]))
     if known.size * len(part.raters) > MOST_CELLS:
         raise InputError(
             f"{study.name}: {known.size} comparisons x {len(part.raters)} raters are too many for this question; select"
             " fewer raters or systems"
         )
     item_of, pair_of = np.divmod(known, max(1, len(first)))
-    epsilon = _epsilon(part, panel, setting, n_people)
     signs = np.full((len(part.raters), known.size), ABSENT, dtype=np.int8)
     differences = np.full((n_people, known.size), np.nan)
-    for r, values in enumerate(panel.values):
-        if np.isfinite(values).any():
-            difference = values[item_of, first[pair_of]] - values[item_of, second[pair_of]]
-            signs[r] = _signs(difference, epsilon[r][item_of])
+    if rated.size:
+        check_same_scale(study, study.humans, panel.values[:n_people], part.label())
+        epsilon = _epsilon(panel, part.design.units[rated], setting, n_people)
+        among = np.flatnonzero(np.isin(item_of, rated))
+        row, one, other = np.searchsorted(rated, item_of[among]), first[pair_of[among]], second[pair_of[among]]
+        for r, values in enumerate(panel.values):
+            difference = values[row, one] - values[row, other]
+            signs[r, among] = _signs(difference, epsilon[r][row])
             if r < n_people:
-                differences[r] = difference
+                differences[r, among] = difference
     at = np.searchsorted(known, place)
     new = signs[rater, at] == ABSENT
     signs[rater[new], at[new]] = settled["preference"].to_numpy()[new]
     people = majority(signs[None, :n_people])[0]
-    if setting["aggregate"] == "mean" and not (np.isin(rater, range(n_people))).any():
+    if setting["aggregate"] == "mean" and rated.size and not (rater < n_people).any():
         tie = people_tie(panel.values[:n_people], setting["human_ties"])
         people = _signs(mean_over_people(differences), np.full(known.size, tie))
     return replace(
@@ -198,18 +210,18 @@ def _compared(study: Study, part: Material, setting: Setting) -> Material:
         item=item_of,
         pair=pair_of,
         unit=part.design.units[item_of],
-        length=np.log(part.words[item_of, first[pair_of]] / part.words[item_of, second[pair_of]]),
+        length=np.log(part.words_of(item_of, first[pair_of]) / part.words_of(item_of, second[pair_of])),
         signs=signs,
         people=people,
     )
 
 
-def _epsilon(part: Material, panel: Panel, setting: Setting, n_people: int) -> Floats:
+def _epsilon(panel: Panel, units: NDArray[np.int64], setting: Setting, n_people: int) -> Floats:
     """(raters, items): up to which difference of scores each rater ties."""
     persons, scores = panel.values[:n_people], panel.values[n_people:]
     human_tie = people_tie(persons, setting["human_ties"]) if n_people else 0.0
     human = mean_over_people(persons) if n_people else np.full(panel.values.shape[1:], np.nan)
-    _, own = tie_thresholds(setting["ties"], human=human, human_tie=human_tie, scores=scores, units=part.design.units)
+    _, own = tie_thresholds(setting["ties"], human=human, human_tie=human_tie, scores=scores, units=units)
     return np.concatenate([np.full((n_people, len(panel.items)), human_tie), own])
 
 
@@ -221,11 +233,12 @@ def _signs(difference: Floats, epsilon: Floats) -> Signs:
 
 def _words(study: Study, design: Design) -> Floats:
     """(items, systems): words of each output and one more, so that an empty one has a length; NaN without a text."""
+    if study.outputs is None:
+        return np.zeros((0, 0))
     words = np.full((len(design.items), len(design.systems)), np.nan)
-    if study.outputs is not None:
-        texts = study.outputs.texts
-        row, column = label_codes(texts["item"], design.items), label_codes(texts["system"], design.systems)
-        inside: Bools = (row >= 0) & (column >= 0)
-        counted = texts["text"].str.count_matches(r"\S+").cast(pl.Float64).to_numpy()
-        words[row[inside], column[inside]] = 1 + counted[inside]
+    texts = study.outputs.texts
+    row, column = label_codes(texts["item"], design.items), label_codes(texts["system"], design.systems)
+    inside: Bools = (row >= 0) & (column >= 0)
+    counted = texts["text"].str.count_matches(r"\S+").cast(pl.Float64).to_numpy()
+    words[row[inside], column[inside]] = 1 + counted[inside]
     return words

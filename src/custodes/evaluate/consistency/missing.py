@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,16 @@ import polars as pl
 from custodes.answers.tables import with_interval
 from custodes.data.preferences import EMPTY, UNREADABLE
 from custodes.evaluate.consistency.material import Material
-from custodes.stats.arrays import Floats
-from custodes.stats.judging.failures import uneven_p
+from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.judging.failures import LEAST_FAILURES, uneven_p
 from custodes.stats.ratios import ratio
 from custodes.stats.resampling import resample
 
 DRAWS = 9999
 ALL, SYSTEM, ORDER, LENGTH = "all", "system", "order", "length"
 TENTHS = 10
+MOST_FEATURES = 50_000_000
+"""Systems x verdicts beyond which the spread of failures is shown and not tested: it would take gigabytes."""
 NAMES = {1: "ab", -1: "ba"}
 
 
@@ -41,7 +44,7 @@ def _of_rater(
     unit, order = rows["unit"].to_numpy(), rows["order"].to_numpy()
     failed = rows["preference"].is_null().to_numpy()
     sides = [pairs[pair, side] for side in (0, 1)]
-    tenth = _tenths(part.words[item, sides[0]] + part.words[item, sides[1]])
+    tenth = _tenths(part.words_of(item, sides[0]) + part.words_of(item, sides[1]))
     names = part.design.systems
     splits: list[tuple[str, list[str], list[Any]]] = [
         (ALL, [""], [np.ones(len(rows), dtype=np.bool_)]),
@@ -59,19 +62,20 @@ def _of_rater(
         kept = [k for k, own in enumerate(members) if own.any()]
         if not kept or (by != ALL and len(kept) < 2):
             continue
-        inside = np.stack([members[k] for k in kept])
+        inside = [members[k] for k in kept]
         p_value = np.nan if by == ALL else _p_value(by, failed, inside, tenth, unit, rng)
-        sums = resample.unit_sums(np.stack([inside & failed, inside]), units=unit, n_units=part.n_units)
-        lost, asked = np.moveaxis(resample.weighted_sums(times, sums), 1, 0)
-        shares = with_interval("failed", ratio(lost, asked), confidence, clusters=part.n_units, bounds=resample.SHARE)
+        asked = np.stack([np.bincount(unit[own], minlength=part.n_units) for own in inside])
+        lost = np.stack([np.bincount(unit[own & failed], minlength=part.n_units) for own in inside])
+        drawn = (resample.weighted_sums(times, own) for own in (lost, asked))
+        shares = with_interval("failed", ratio(*drawn), confidence, clusters=part.n_units, bounds=resample.SHARE)
         made.append(
             {
                 "rater": [rater] * len(kept),
                 "by": [by] * len(kept),
                 "value": [values[k] for k in kept],
-                "asked": inside.sum(axis=1),
+                "asked": asked.sum(axis=1),
                 **{
-                    name: (inside & own).sum(axis=1) / inside.sum(axis=1)
+                    name: np.array([own[member].mean() for member in inside])
                     for name, own in zip(("ties", EMPTY, UNREADABLE), kinds, strict=True)
                 },
                 **shares,
@@ -88,10 +92,13 @@ def _tenths(words: Floats) -> Floats:
     return np.where(known, np.searchsorted(cuts, np.where(known, words, 0.0), side="left"), np.nan)
 
 
-def _p_value(by: str, failed: Any, inside: Any, tenth: Floats, unit: Any, rng: np.random.Generator) -> float:
-    if by == LENGTH:  # one trend
-        known = np.isfinite(tenth)
-        return uneven_p(failed[known], tenth[None, known], units=unit[known], draws=DRAWS, rng=rng)
-    features = inside[:1] if by == ORDER else inside
-    known = inside.any(axis=0)
-    return uneven_p(failed[known], features[:, known].astype(np.float64), units=unit[known], draws=DRAWS, rng=rng)
+def _p_value(
+    by: str, failed: Bools, inside: Sequence[Bools], tenth: Floats, unit: Ints, rng: np.random.Generator
+) -> float:
+    if failed.sum() < LEAST_FAILURES or len(inside) * failed.size > MOST_FEATURES:
+        return np.nan
+    known = np.isfinite(tenth) if by == LENGTH else np.any(inside, axis=0)
+    # The tenths are one trend, and of two orders one says all.
+    features = [tenth] if by == LENGTH else inside[:1] if by == ORDER else inside
+    chosen = np.stack([own[known] for own in features]).astype(np.float64)
+    return uneven_p(failed[known], chosen, units=unit[known], draws=DRAWS, rng=rng)

@@ -13,7 +13,7 @@ from custodes.evaluate.consistency.findings import LENGTH, OWN, POSITION
 from custodes.evaluate.partiality import UNTOLD
 from custodes.plots.consistency import AXES, faults, flips, symmetry
 from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
-from custodes.reporting.tables import table_html
+from custodes.reporting.tables import columns_with_values, table_html
 
 TABLES = ("findings", "orders", "confusion")
 CAPTIONS = {
@@ -28,6 +28,9 @@ SHOWN = (
     ("length", "Length"),
     ("committee", "How many judges the judges are"),
 )
+
+NOTES = {"findings": ("untold", "no-texts"), "orders": ("few-clusters", "half-judged", "one-order")}
+"""Which notes stand below which table."""
 
 
 def _ask(context: Context) -> Consistency:
@@ -93,10 +96,11 @@ def _build(context: Context) -> Mapping[str, Any]:
     for name, caption in SHOWN:
         rows = _everywhere(context, name)
         if name == "findings":
-            rows = rows.filter(pl.col("finding") != "").sort(pl.col("finding") == UNTOLD, maintain_order=True)
-        if rows.height:
-            columns = [own for own in context.declared(f"consistency.{name}").columns if own.essential]
-            notes = context.notes("consistency", "few-clusters", "half-judged") if name == "orders" else ()
+            rows = rows.filter(~pl.col("finding").is_in(["", UNTOLD]))
+        if rows.height or name == "findings":
+            essential = [own for own in context.declared(f"consistency.{name}").columns if own.essential]
+            columns = columns_with_values(essential, rows)
+            notes = context.notes("consistency", *NOTES.get(name, ("none",)))
             made.append(table_html(rows, columns, id=f"consistency-{name}-table", caption=caption, notes=notes))
     return {"table": "\n".join(made)}
 
@@ -105,8 +109,8 @@ CONSISTENCY = Section(
     question="consistency",
     title="Can a judge be trusted",
     text="A judge should stay with its verdict when the outputs change places or when it is asked again, and look at"
-    " quality alone. What is claimed here is tested for all judges together; an empty cell in a table of findings would"
-    " mean that nothing was found, and such rows are left out.",
+    " quality alone. The first table holds what is claimed, all judges and kinds of fault tested together. Of a judge"
+    " that is not in it nothing is claimed: no fault was found, or it cannot be told.",
     ask=_ask,
     figures=_figures,
     build=_build,

@@ -25,6 +25,11 @@ LEAST_AGREEMENT = 0.05
 """Correlation behind the verdicts of two people, beyond what length explains, below which they tell nothing."""
 
 
+MODEL_ERROR = 0.016
+"""A point of margin: the standard deviation of what quality that is not normal (very unlike systems, coarse ratings)
+did to a fair judge in simulations. It is added to the standard error, or many comparisons would make it a finding."""
+
+
 class LengthBias(NamedTuple):
     """Correlations with log length behind the verdicts of a judge and of people, and the part of the judge's `excess`
     that people's do not explain, with interval and p-value; `told` whether the data decide at all."""
@@ -50,9 +55,10 @@ def length_bias(judge: Signs, people: Signs, length: Floats, *, units: Ints, con
     judge (n,) and people (people, n) are verdicts 1, 0, -1 or absent on comparisons, length (n,) the log ratio of
     lengths (NaN: unknown), units (n,) the clusters. With R correlations behind verdicts (y judge, h and h' two people,
     L length) a fair judge has R_yL R_hh' = R_yh R_h'L: everything that they have in common goes through quality. The
-    difference is tested by Student's t with the jackknife over clusters, all pairs of people together; `excess` is it
-    on the scale of a correlation. With one person R_hh' is unknown: `excess` is for a person without noise, the
-    interval and p are those of the worst of all possible values, and `told` is false where these differ in sign.
+    difference is tested by Student's t with the jackknife over clusters and `MODEL_ERROR`, all pairs of people
+    together; `excess` is it on the scale of a correlation. With one person R_hh' is unknown: `excess` is for a person
+    without noise, interval and p are those of the worst of all possible values, and `told` is false where these differ
+    in sign.
 
     >>> rng = np.random.default_rng(0)
     >>> quality, length = rng.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], size=900).T
@@ -85,9 +91,10 @@ def length_bias(judge: Signs, people: Signs, length: Floats, *, units: Ints, con
     error = _jackknife(difference)
     if not (agree > LEAST_AGREEMENT and error > 0):
         return LengthBias(judges, mine, np.nan, np.nan, np.nan, np.nan, told=False)
-    middle, reach = float(difference[0]) / agree, quantile * error / agree
+    middle, error = float(difference[0]) / agree, float(np.hypot(error / agree, MODEL_ERROR))
+    reach = quantile * error
     return LengthBias(
-        judges, mine, middle, middle - reach, middle + reach, _p_value(difference[0] / error, len(left)), told=True
+        judges, mine, middle, middle - reach, middle + reach, _p_value(middle / error, len(left)), told=True
     )
 
 
@@ -98,9 +105,7 @@ def _bounded(moments: _Moments, quantile: float) -> LengthBias:
     partial = (both - judge * mine) / np.sqrt(spare)
     least = mine**2 + partial**2 * (1 - mine**2)  # of how much of a person's verdict is quality
     ends = [(judge * share - both * mine) / (1.0 - mine[0] ** 2) for share in (np.ones_like(least), least)]
-    errors = [_jackknife(own) for own in ends]
-    if not min(errors) > 0:
-        return LengthBias.unknown()
+    errors = [float(np.hypot(_jackknife(own), MODEL_ERROR)) for own in ends]
     reached = [(own[0] - quantile * error, own[0] + quantile * error) for own, error in zip(ends, errors, strict=True)]
     told = bool(ends[0][0] * ends[1][0] > 0)
     p_value = max(_p_value(own[0] / error, len(judge) - 1) for own, error in zip(ends, errors, strict=True))

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import pytest
+
+import custodes as cu
+from custodes.errors import OptionError
+from custodes.evaluate.consistency.consistency import Consistency
+from tests.simulation.planted_judges import PLANTED, World, planted
+
+
+@pytest.fixture(scope="module")
+def made() -> Consistency:
+    return cu.consistency(planted(PLANTED[:3], World(items=25, gap=1.0), 2), resamples=20)
+
+
+@pytest.mark.parametrize("kind", ["position", "length", "own systems"])
+def test_faults_are_the_rows_of_one_kind_with_an_estimate(made: Consistency, kind: str) -> None:
+    drawn = cu.plots.judge_faults(made, kind=kind).to_dict()
+    rows = drawn["layer"][1]["data"]["values"] if "data" in drawn["layer"][1] else drawn["data"]["values"]
+    expected = made.findings.filter(kind=kind).drop_nulls("estimate")
+    assert [row["rater"] for row in rows] == expected["rater"].to_list()
+    assert {row["finding"] for row in rows} >= ({"prefers what is shown first"} if kind == "position" else {""})
+
+
+def test_a_kind_that_was_not_tested_is_named_with_those_that_were(made: Consistency) -> None:
+    with pytest.raises(OptionError, match=r"kind='slot' is not in the result; known: position"):
+        cu.plots.judge_faults(made, kind="slot")
+    with pytest.raises(OptionError, match="no test has an estimate"):
+        cu.plots.judge_faults(cu.consistency(cu.read("demo"), resamples=0))
+
+
+def test_the_nine_counts_are_those_of_one_judge(made: Consistency) -> None:
+    drawn = cu.plots.order_confusion(made, "position").to_dict()
+    (row,) = drawn["data"]["values"] if "data" in drawn else drawn["layer"][0]["data"]["values"]
+    assert row == made.confusion.filter(rater="position").row(0, named=True)
+    assert row["win_loss"] > row["loss_win"]
+    with pytest.raises(OptionError, match="did you mean 'position'"):
+        cu.plots.order_confusion(made, "positon")
+
+
+def test_pictures_are_written_without_a_browser(made: Consistency, tmp_path: object) -> None:
+    for name in ("judge_faults", "order_flips"):
+        assert cu.plots.save(getattr(cu.plots, name)(made), f"{tmp_path}/{name}.svg")

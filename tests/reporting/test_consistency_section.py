@@ -1,0 +1,61 @@
+"""The section of judges: what is claimed is on the page, and a study without anything to say of judges says so."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.reporting.section import Context
+from custodes.reporting.sections.agreement import AGREEMENT
+from custodes.reporting.sections.check import CHECK
+from custodes.reporting.sections.consistency import CONSISTENCY
+from tests.simulation.planted_judges import PLANTED, World, planted
+
+
+def context(study: cu.Study) -> Context:
+    made = Context(study=study, options={"resamples": 20, "confidence": 0.95, "alpha": 0.05, "rng": 0})
+    for section in (CHECK, AGREEMENT, CONSISTENCY):
+        section.answer(made)
+    return made
+
+
+def test_claims_and_pictures_are_those_of_the_question() -> None:
+    made = context(planted(PLANTED[:3], World(items=25), 3))
+    figures, tables = CONSISTENCY.drawn(made)
+    assert {figure.id for figure in figures} >= {"consistency-position", "consistency-length", "consistency-flips"}
+    choice = {"aspect": "", "metric": "position", "corrected": "", "statistic": "kendall_item"}
+    drawn = {figure.id: figure.drawn(made, choice) for figure in figures}
+    assert len(drawn["consistency-confusion"]["datasets"]["rows"]) == 1
+    html = CONSISTENCY.html(made, figures, tables)
+    assert "prefers what is shown first" in html
+    assert "cannot be told" in html
+
+
+def test_judges_without_an_aspect_are_shown_under_every_aspect_of_people() -> None:
+    study = planted(PLANTED[1:2], World(items=20, people=2), 1)
+    rated = study.ratings.frame
+    both = pl.concat([rated.with_columns(aspect=pl.lit(aspect)) for aspect in ("clear", "true")])
+    verdicts = study.preferences.frame.with_columns(kind=pl.lit("metric"))
+    people = cu.read(both.with_columns(kind=pl.lit("human")))
+    from custodes.data.study import join
+
+    made = context(join([people, cu.read(verdicts)]))
+    assert set(made.table("consistency-orders")["aspect"]) == {"clear", "true"}
+
+
+def test_a_study_without_judges_to_examine_says_so() -> None:
+    rows = [
+        {"item": i, "system": s, "rater": r, "kind": k, "score": float((i * 7 + ord(s) + len(r)) % 5)}
+        for i in range(12)
+        for s in "AB"
+        for r, k in (("ann", "human"), ("bleu", "metric"))
+    ]
+    made = context(cu.read(pl.DataFrame(rows)))
+    assert "no two judges" in made.absent["consistency"]
+
+
+@pytest.mark.parametrize("name", ["findings", "orders", "confusion"])
+def test_tables_of_pictures_hold_every_row(name: str) -> None:
+    made = context(planted(PLANTED[:2], World(items=20), 3))
+    assert made.table(f"consistency-{name}").height == made.table(f"consistency.{name}").height
