@@ -146,7 +146,7 @@ def convert(
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run a command line and return its exit status: 0 answered, 1 problems found, 2 bad input or options."""
+    """Run a command line and return its exit status: 0 answered, 1 problems found, 2 bad input, 3 not told."""
     try:
         status = app(list(argv)) or 0
         sys.stdout.flush()

@@ -124,7 +124,8 @@ class Result:
 
     @property
     def status(self) -> int:
-        """The exit status of a command line: 0 where it is an answer, 1 where it names what is wrong."""
+        """The exit status of a command line: 0 where it is an answer, 1 where it names what is wrong, 3 where neither
+        can be said; 2 is bad input."""
         return 0
 
     def to_dict(self) -> dict[str, Any]:

@@ -153,7 +153,7 @@ class Gate(Result):
     metric="Whom the rules are about: a name, or a glob of one (default: the only one).",
     require="STATISTIC>=NUMBER, such as 'kendall_item>=0.3'; repeatable.",
     not_worse_than="Another metric; repeatable.",
-    statistic="By which it must not be worse (default: kendall_item, or sample_accuracy where that says less).",
+    statistic="By which it must not be worse (default: kendall_item; of two systems or verdicts sample_accuracy).",
     margin="By how much less is not yet worse.",
 )
 def gate(
