@@ -16,7 +16,7 @@ from custodes.plots.combine import CLEAR
 from custodes.reporting import Report
 from custodes.reporting.section import Context
 from custodes.reporting.sections.combine import COMBINE, comparison_rows, errors, sentences
-from tests.reporting.shown import html_of
+from tests.reporting.shown import html_of, section_of, sections_of
 
 ASPECTS = ["coherence", "fluency"]
 RESAMPLES = 100  # as in the fixture
@@ -31,9 +31,7 @@ def fitted(made: Report) -> Combine:
 
 @pytest.fixture(scope="module")
 def text(made: Report) -> str:
-    found = re.search(r'<section id="combine">(.*?)\n</section>\n(?=<section id=)', made.html, re.DOTALL)
-    assert found
-    return found[1]
+    return section_of(made.html, "combine")
 
 
 def context(made: Report, fitted: Combine, **absent: str) -> Context:
@@ -52,7 +50,7 @@ def gains(fitted: Combine, low: float | None, high: float | None, value: float =
 
 
 def test_it_stands_after_the_ceiling(made: Report) -> None:
-    order = re.findall(r'<section id="(\w+)"', made.html)
+    order = sections_of(made.html)
     assert order.index("combine") == order.index("ceiling") + 1
 
 

@@ -15,12 +15,11 @@ from custodes.evaluate.protocol.protocol import protocol
 from custodes.reporting import Report
 from custodes.reporting.sections.correction import MOST_CORRECTED, corrected_metrics
 from custodes.reporting.sections.protocol import STOPPING
+from tests.reporting.shown import section_of
 
 
 def section(made: Report, identity: str) -> str:
-    found = re.search(rf'<section id="{identity}">(.*?)\n</section>\n(?=<section|</main>)', made.html, re.DOTALL)
-    assert found
-    return found[1]
+    return section_of(made.html, identity)
 
 
 def study(scores: dict[str, Any], *, items: int, systems: tuple[str, ...] = ("A", "B", "C")) -> cu.Study:

@@ -20,13 +20,11 @@ from custodes.reporting.sections.ceiling import ADDED, ADDED_IN_USE, CEILING, ha
 from custodes.reporting.sections.ceiling import sentences as said_of_ceiling
 from custodes.reporting.sections.complementarity import COMPLEMENTARITY
 from custodes.reporting.sections.complementarity import sentences as said_of_judges
-from tests.reporting.shown import html_of
+from tests.reporting.shown import html_of, section_of, sections_of
 
 
 def section(made: Report, identity: str) -> str:
-    found = re.search(rf'<section id="{identity}">(.*?)\n</section>\n(?=<section id=|</main>)', made.html, re.DOTALL)
-    assert found
-    return found[1]
+    return section_of(made.html, identity)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +51,7 @@ def figures_of(made: Report, result: Ceiling) -> list[Figure]:
 
 
 def test_both_stand_between_the_ranking_and_the_correction(made: Report) -> None:
-    order = re.findall(r'<section id="(\w+)"', made.html)
+    order = sections_of(made.html)
     places = [order.index(name) for name in ("ranking", "complementarity", "ceiling", "correction")]
     assert places == sorted(places)
 

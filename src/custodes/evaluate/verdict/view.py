@@ -59,14 +59,15 @@ class View:
         self.decided = tables("ranking")
         self.people = self.decided["decisions"].filter(pl.col("decision").is_not_null(), rater=HUMAN)
         self.again = _said(results["ranking"], "self-agreement", aspect)
-        boards = tables("leaderboard")
         self.judges = tables("consistency") if "consistency" in results else {}
-        self.corrected = _corrected(boards["corrected"], self.standing)
+        boards = tables("leaderboard") if "leaderboard" in results else {}
+        self.corrected = _corrected(boards["corrected"], self.standing) if boards else None
         usable = self.corrected is not None and not self.corrected["reason"]
         self.judge = f"{CORRECTED}{self.corrected['metric']}" if self.corrected and usable else HUMAN
-        self.board: list[Row] = (
-            boards["systems"].filter(pl.col("strength").is_not_null(), rater=self.judge).sort("part", "rank").to_dicts()
-        )
+        self.board: list[Row] = []
+        if boards:
+            known = boards["systems"].filter(pl.col("strength").is_not_null(), rater=self.judge)
+            self.board = known.sort("part", "rank").to_dicts()
 
     def side(self, name: str) -> list[str]:
         """The metrics on one side of chance."""
