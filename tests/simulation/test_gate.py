@@ -9,11 +9,11 @@ from tests.simulation.gate_rates import CELLS, OF_SMALL, OTHER, SEVERAL, SLACKS,
 
 
 def test_few_false_lines_by_one_rule_and_by_eight() -> None:
-    one = rates(World(items=50), OTHER, aspects=1, studies=300, slacks=(0.3,))
-    assert one.any <= most(0.06, 300)
+    one = rates(World(items=50), OTHER, aspects=1, studies=200, slacks=(0.3,))
+    assert one.any <= most(0.06, 200)
     assert one.open[0] >= 0.95  # and it opens where there is no doubt
-    many = rates(World(items=50), SEVERAL, aspects=2, studies=100)
-    assert many.any <= most(0.06, 100)
+    many = rates(World(items=50), SEVERAL, aspects=2, studies=50)
+    assert many.any <= most(0.06, 50)
 
 
 @pytest.mark.slow
