@@ -1,7 +1,7 @@
 """Strengths of 130 systems by a million battles with 200 bootstrap replicates: ours, `evalica` and `arena-rank`.
 
-Run it with `python benchmarks/leaderboard.py` where both peers are installed (`pip install evalica arena-rank`); what is
-missing is said and left out. Everybody fits Bradley and Terry's model with ties as half wins, from names of systems to
+Run it with `python benchmarks/leaderboard.py` where both peers are installed (`pip install evalica arena-rank`); what
+is missing is said and left out. All fit the model of Bradley and Terry with ties as half wins, from names of systems to
 strengths and their errors. Every case is a process of its own, so that its peak memory is its own. evalica's
 bootstrap draws battles one replicate after the other, so a few are timed, without the fit before them, and scaled up.
 """
@@ -118,16 +118,18 @@ def with_evalica(frame: Any) -> dict[str, Any]:
 
 
 def with_arena_rank(frame: Any, *, method: str = "bootstrap") -> dict[str, Any]:
-    """Its bootstrap in a pool of processes, one a processor, as it comes."""
+    """Its bootstrap in a pool of processes, one a processor (started anew: forked ones hang in JAX)."""
+    import multiprocessing
+
     import numpy as np
+    import pandas as pd
     from arena_rank.models.bradley_terry import BradleyTerry
     from arena_rank.utils.data_utils import PairDataset
 
     names = {1: "model_a", 0: "tie", -1: "model_b"}
     columns = {"model_a": frame["first"].to_list(), "model_b": frame["second"].to_list()}
-    import pandas as pd
-
     table = pd.DataFrame({**columns, "winner": [names[sign] for sign in frame["sign"].to_list()]})
+    multiprocessing.set_start_method("spawn")
     began = time.perf_counter()
     model, data = BradleyTerry(SYSTEMS), PairDataset.from_pandas(table)
     found = model.compute_ratings_and_cis(data, ci_method=method, num_bootstrap=RESAMPLES)

@@ -53,6 +53,7 @@ def corrected(
     Source: Angelopoulos et al. 2023, "Prediction-powered inference"; Angelopoulos, Duchi and Zrnic 2023, "PPI++" (power
     tuning); Zrnic and Candes 2024 (cross-fitting). Residuals at the metric's own fit and the shrinkage are ours.
     """
+    from scipy.linalg import block_diag
     from scipy.sparse import csr_array, diags_array, hstack
 
     weight, labelled = battles.weight, np.asarray((human_sign != ABSENT) & (battles.weight > 0))
@@ -78,16 +79,17 @@ def corrected(
     alone = people.corrected(people.scores(people.residual(fit.coefficients), has_ties=has_ties))
     power = _tuned(alone, control, fit.inverse[:n_systems], rng)
     used = diags_array(power)
-    moved = fit.coefficients + fit.inverse @ (used @ control).sum(axis=0)
+    moved = people.tilted((used @ control).sum(axis=0))
+    estimate = np.concatenate([moved.fit.coefficients, fit.coefficients])
+    width = len(fit.coefficients)
     # people's residuals where the estimate has moved to; leverage is that of the battles that they judged
-    own = people.scores(people.residual(moved), has_ties=has_ties) + used @ of_metric(labelled * (1 - odds))
-    both = csr_array(hstack([people.corrected(csr_array(own)) + used @ of_metric(1.0 - labelled), alone]))
-    inverse = np.kron(np.eye(2), fit.inverse)
+    own = moved.scores(moved.residual(estimate[:width]), has_ties=has_ties) + used @ of_metric(labelled * (1 - odds))
+    both = csr_array(hstack([moved.corrected(csr_array(own)) + used @ of_metric(1.0 - labelled), alone]))
+    inverse = block_diag(moved.fit.inverse, fit.inverse)
     middle = (both.T @ both).toarray() + np.kron(np.ones((2, 2)), of_penalty(fit))
-    covariance, width = inverse @ middle @ inverse, len(fit.coefficients)
+    covariance = inverse @ middle @ inverse
     for part in (slice(width), slice(width, 2 * width)):
         covariance[part, part] = people.widened(covariance[part, part], alone)
-    estimate = np.concatenate([moved, fit.coefficients])
     draws = np.concatenate([estimate[np.newaxis], estimate + normal_draws(covariance, resamples, rng)])
     variance = covariance.diagonal()
     reached = control.power(2).sum(axis=1) > 0

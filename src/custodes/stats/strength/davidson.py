@@ -44,12 +44,15 @@ class Fit:
         return np.stack([half - mean[:, np.newaxis], tied - tie[:, np.newaxis]], axis=2)
 
 
-def fit(made: Kinds, *, component: Ints, ties_are_half: bool, penalised: bool) -> Fit | None:
+def fit(
+    made: Kinds, *, component: Ints, ties_are_half: bool, penalised: bool, tilt: Floats | None = None
+) -> Fit | None:
     """Maximum likelihood by Newton's method; None where there is no maximum, which a penalty mends.
 
     The penalty adds to each kind as many battles as the kind has leverage, half of them won and half lost: Firth's
     1993 where nothing ties, which keeps coefficients finite (Heinze and Schemper 2002; Kosmidis and Firth 2021).
-    Raises InputError where covariates tell nothing that strengths do not.
+    `tilt` (p,) is added to the score, as if so much more had been won: then there may be no maximum in spite of a
+    penalty, and the answer is None, too. Raises InputError where covariates tell nothing that strengths do not.
     """
     from scipy.sparse import csr_array, hstack
 
@@ -68,7 +71,7 @@ def fit(made: Kinds, *, component: Ints, ties_are_half: bool, penalised: bool) -
     same = component[:, np.newaxis] == component
     level[:n_systems, :n_systems] = same / same.sum(axis=1)
 
-    coefficients, pseudo = np.zeros(width), np.zeros(n_kinds)
+    coefficients, pseudo, more = np.zeros(width), np.zeros(n_kinds), np.zeros(width) if tilt is None else tilt
     if has_ties:
         decided = n.sum() - ties.sum()
         coefficients[-1] = np.log(2 * ties.sum() / max(decided, 1.0))
@@ -77,7 +80,7 @@ def fit(made: Kinds, *, component: Ints, ties_are_half: bool, penalised: bool) -
         eta = design @ at[: design.shape[1]]
         log_nu = _log_nu(at, has_ties)
         value = (total * eta).sum() - ((n + pseudo) * _log_sum(eta, log_nu)).sum()
-        return float(value + (ties.sum() * log_nu if has_ties else 0.0))
+        return float(value + (ties.sum() * log_nu if has_ties else 0.0) + more @ at)
 
     for _ in range(_STEPS):
         if penalised:
@@ -86,18 +89,18 @@ def fit(made: Kinds, *, component: Ints, ties_are_half: bool, penalised: bool) -
             pseudo = pseudo if own is None else n * leverage(made, variance, own, has_ties=has_ties)
         eta = design @ coefficients[: design.shape[1]]
         mean, tie, variance = _moments(eta, _log_nu(coefficients, has_ties))
-        if not penalised and np.abs(eta).max(initial=0) > _DIVERGED:
+        if (not penalised or tilt is not None) and np.abs(eta).max(initial=0) > _DIVERGED:
             return None
         inverse = inverted(information_of(design, n + pseudo, variance, has_ties=has_ties), level)
         if inverse is None:
-            if penalised:
+            if penalised and tilt is None:
                 raise InputError("covariates cannot be told from the strengths: leave out one that does not vary")
             return None
         gradient = np.zeros(width)
         gradient[: design.shape[1]] = design.T @ (total - (n + pseudo) * mean)
         if has_ties:
             gradient[-1] = ties.sum() - ((n + pseudo) * tie).sum()
-        step = inverse @ gradient
+        step = inverse @ (gradient + more)
         if np.abs(step).max(initial=0) < _SMALL:
             break
         before, scale = likelihood(coefficients), 1.0

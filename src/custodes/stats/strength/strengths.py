@@ -133,6 +133,15 @@ class Fitted:
         """Scores (units, p) of these battles, corrected for the leverage that each cluster has in this fit."""
         return leverage_corrected(scores, self.fit, self.made, weight=self.battles.weight, unit=self.battles.unit)
 
+    def tilted(self, tilt: Floats) -> Fitted:
+        """The same battles, with (p,) added to the score: the fit that this gives, or a step towards it where the sum
+        is more than could have been won."""
+        penalised, half = bool(self.fit.pseudo.any()), self.ties == "half"
+        moved = fit(self.made, component=self.component, ties_are_half=half, penalised=penalised, tilt=tilt)
+        if moved is None:
+            moved = replace(self.fit, coefficients=self.fit.coefficients + self.fit.inverse @ tilt)
+        return replace(self, fit=moved)
+
     def widened(self, covariance: Floats, scores: Any) -> Floats:
         """A covariance (p, p), wider for systems that few clusters met; by the scores (units, p) of this fit."""
         own = self.battles
