@@ -137,7 +137,7 @@ class Leaderboard(Result):
         "One row a metric that judged more battles than people.",
         label("metric", "its name"),
         count("labels", "battles that people judged, too"),
-        count("battles", "that the metric judged"),
+        count("battles", "that the metric judged, between systems that people judged at all"),
         score("power", "how far the metric is followed where people are silent: 0 not at all, 1 fully"),
         share("saving", "of people's battles that the metric makes up for: 1 - variance corrected / people alone"),
         p_value("p_random", "that people's battles are a random part of all, as correction needs", "p, random part"),
