@@ -34,6 +34,7 @@ ARENAS = {
     "20 systems, 1000 in 100 clusters, another model": lambda **given: Arena(
         20, 1000, size=10, taste=0.7, luck=0.5, **given
     ),
+    "20 systems, 1000 in 100 clusters": lambda **given: Arena(20, 1000, size=10, taste=0.7, **given),
     "20 systems, 5000, another model": lambda **given: Arena(20, 5000, luck=0.5, **given),
 }
 DESIGNS = {

@@ -19,8 +19,10 @@ def p_random(metric: Fitted, judged: Bools) -> float:
     Three questions: is a judged battle a closer one by the metric, more often a tie, or more often one that the weaker
     system won (and won by covariates, such as the first place), are its systems the same as elsewhere, and does the
     metric say the same of each system? Each by the sums over clusters of (judged - share) x what is asked, in the
-    quadratic form with their covariance (Hotelling's T where clusters hold several battles, else of a random choice of
+    quadratic form with their covariance (by clusters where these hold several battles, else that of a random choice of
     battles, which is known); p is three times the smallest. NaN where nobody or everybody was judged.
+
+    Source: Hotelling 1931, with the judged battles, or as many equal clusters as there are, less one as degrees.
     """
     from scipy.sparse import csr_array, diags_array
 
@@ -45,14 +47,14 @@ def p_random(metric: Fitted, judged: Bools) -> float:
 def _unrelated(features: Any, surplus: Floats, unit: Ints) -> float:
     """That features (n, d), sparse, have no covariance with a surplus (n,) that sums to 0."""
     from scipy.sparse import csr_array
-    from scipy.special import chdtrc, fdtrc
+    from scipy.special import fdtrc
 
     n = len(surplus)
     mean = np.asarray(features.sum(axis=0)) / n
     total = features.T @ surplus
     _, unit = np.unique(unit, return_inverse=True)
     n_units = int(unit.max()) + 1
-    effective = float(n)
+    effective = float((surplus > 0).sum())  # few of many are what is skewed, so they are the degrees of freedom
     if n_units == n:
         spread = surplus @ surplus / (n - 1) * ((features.T @ features).toarray() - n * np.outer(mean, mean))
     else:
@@ -69,8 +71,6 @@ def _unrelated(features: Any, surplus: Floats, unit: Ints) -> float:
     own = values > _SAME
     rank = int(own.sum())
     square = float((((total[kept] / scale[kept]) @ vectors[:, own]) ** 2 / values[own]).sum())
-    if n_units == n:
-        return float(chdtrc(rank, square))
     if effective <= rank + 1:
         return np.nan
     return float(fdtrc(rank, effective - rank, square * (effective - rank) / (rank * (effective - 1))))
