@@ -35,7 +35,7 @@ def test_people_stand_alone_unless_somebody_else_is_asked_for(board: Leaderboard
     assert rows(leaderboard_strengths(board)) == people.to_dicts()
     both = rows(leaderboard_strengths(board, rater=["judge", "human"]))
     assert [row["rater"] for row in both] == ["judge"] * 6 + ["human"] * 6
-    with pytest.raises(OptionError, match="rater='jugde' is not in the result; .* did you mean 'judge'"):
+    with pytest.raises(OptionError, match="rater='jugde' is not in the result; .*did you mean 'judge'"):
         leaderboard_strengths(board, rater="jugde")
 
 

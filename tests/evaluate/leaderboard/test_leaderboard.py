@@ -242,6 +242,33 @@ def test_known_probabilities_need_no_test() -> None:
     assert row["reason"].startswith("the items table gives no probability for 11 items")
 
 
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+def test_hardly_any_people(n: int) -> None:
+    """No label corrects nothing; a few are no error, and widen what they leave open."""
+    table = battles(np.random.default_rng(12), n=400)
+    elsewhere = table[:3].with_columns(item=pl.col("item") + 1000)
+    people = pl.concat([table[:n], elsewhere[: 3 if n == 0 else 0]])
+    board = cu.leaderboard(cu.read(pl.concat([by(table, "judge", "metric"), by(people, "ann", "human")])), **QUICK)
+    (row,) = board.corrected.iter_rows(named=True)
+    assert row["labels"] == n
+    if n == 0:
+        assert row["reason"] == "people judged none of its battles"
+    for rows in (of(board), of(board, "corrected:judge")):
+        assert all(row["rank_high"] is None or row["rank_high"] > 1 for row in rows.values())
+
+
+def test_systems_that_people_never_judged_are_left_out_of_the_correction() -> None:
+    rng = np.random.default_rng(13)
+    table = battles(rng, n=2000)
+    people = table.filter(pl.col("system_a") != "E", pl.col("system_b") != "E")
+    some = people[rng.permutation(people.height)[:200]]
+    board = cu.leaderboard(cu.read(pl.concat([by(table, "judge", "metric"), by(some, "ann", "human")])), **QUICK)
+    (row,) = board.corrected.iter_rows(named=True)
+    assert (row["reason"], row["labels"], row["battles"]) == ("", 200, people.height)
+    assert of(board, "corrected:judge")["E"]["strength"] is None
+    assert of(board, "judge")["E"]["strength"] is not None
+
+
 def test_parts_that_never_met_are_named_and_ranked_apart() -> None:
     rng = np.random.default_rng(8)
     left = battles(rng, strength=(0.5, 0.0, -0.5), n=600)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -129,7 +129,10 @@ def _standing(contest: Contest, rng: np.random.Generator, rules: Rules) -> Stand
 
 def _corrected(contest: Contest, people: Battles, rng: np.random.Generator, rules: Rules) -> CorrectedStanding:
     n_systems = len(rules.design.systems)
-    battles, columns, unvaried, missing = _with_covariates(contest, rules, order=False)
+    # Systems that people never judged are no part of what they would say.
+    judged = _counted(people.first, people.second, n_systems) > 0
+    asked_about = contest.battles.where(judged[contest.battles.first] & judged[contest.battles.second])
+    battles, columns, unvaried, missing = _with_covariates(replace(contest, battles=asked_about), rules, order=False)
     human = looked_up(people, battles, n_systems=n_systems)
     asked = human != ABSENT
     known = rules.probability[battles.item]
@@ -146,6 +149,8 @@ def _corrected(contest: Contest, people: Battles, rng: np.random.Generator, rule
             reason=reason,
         )
 
+    if asked.all() or not asked.any():
+        return untold(f"people judged {'all' if len(asked) and asked.all() else 'none'} of its battles")
     if probability is None and np.isfinite(known).any():
         some = [rules.design.items[i] for i in np.unique(battles.item[np.isnan(known)])]
         return untold(f"the items table gives no probability for {len(some)} items ({listed(some, limit=2)})")

@@ -15,7 +15,7 @@ import polars as pl
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.setting import Setting, at_least, between, one_of, selection_of, settings
-from custodes.answers.tables import count, flag, label, p_value, score, share, table, with_interval
+from custodes.answers.tables import count, flag, label, p_value, score, share, table
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import OptionError, listed
@@ -38,8 +38,8 @@ from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, chunks
 from custodes.stats.decisions.letters import letters
-from custodes.stats.resampling import resample
-from custodes.stats.resampling.stepdown import bootstrap_tests
+from custodes.stats.strength.strengths import interval
+from custodes.stats.strength.strengths import p_value as p_of
 
 CORRECTED = "corrected:"
 """Before the name of a metric: people's battles, corrected by it."""
@@ -137,7 +137,7 @@ class Leaderboard(Result):
         "One row a metric that judged more battles than people.",
         label("metric", "its name"),
         count("labels", "battles that people judged, too"),
-        count("battles", "that the metric judged"),
+        count("battles", "that the metric judged, between systems that people judged at all"),
         score("power", "how far the metric is followed where people are silent: 0 not at all, 1 fully"),
         share("saving", "of people's battles that the metric makes up for: 1 - variance corrected / people alone"),
         p_value("p_random", "that people's battles are a random part of all, as correction needs", "p, random part"),
@@ -289,7 +289,7 @@ class _Telling:
         names = np.array(self.arena.design.systems, dtype=object)
         part = _parts(made.component, own.fought)
         alone = own.unknown
-        columns = with_interval("strength", made.draws, self.confidence, clusters=made.n_units, bounds=resample.ANY)
+        columns = self._with_ends("strength", made.draws, own)
         # Only a penalty keeps a system that won everything from running away.
         open_ = ~made.bounded
         columns["strength_high"] = np.where(open_ & (made.draws[0] > 0), np.nan, columns["strength_high"])
@@ -317,6 +317,11 @@ class _Telling:
         }
         return {name: np.asarray(values)[order] for name, values in data.items()}
 
+    def _with_ends(self, name: str, draws: Floats, own: Standing) -> dict[str, Floats]:
+        """An estimate as a column, with the ends of its interval from the draws of a standing."""
+        low, high = interval(draws, confidence=self.confidence, n_units=own.made.n_units)
+        return {name: draws[0], f"{name}_low": low, f"{name}_high": high}
+
     def _tested(self, own: Standing) -> bool:
         """Whether there is anything to tell systems apart by."""
         return self.resamples > 0 and own.made.n_units > 1
@@ -337,8 +342,7 @@ class _Telling:
         difference, low, high = (np.empty(len(met.first)) for _ in range(3))
         for block in chunks(len(met.first), len(made.draws)):
             draws = made.draws[:, met.first[block]] - made.draws[:, met.second[block]]
-            ends = with_interval("d", draws, self.confidence, clusters=made.n_units, bounds=resample.ANY)
-            difference[block], low[block], high[block] = ends.values()
+            difference[block], low[block], high[block] = self._with_ends("difference", draws, own).values()
         p_value, apart = own.ranks.p_adjusted[met.first, met.second], own.ranks.apart[met.first, met.second]
         # What a draw of a system without bounds is worth is not known.
         open_ = ~(made.bounded[met.first] & made.bounded[met.second])
@@ -362,15 +366,12 @@ class _Telling:
 
     def _effects(self, rater: str, own: Standing) -> dict[str, Any]:
         made, names = own.made, list(own.effects)
-        tested = bootstrap_tests(made.effects, n_units=made.n_units, confidence=self.confidence)
-        columns = {"value": tested.estimate, "value_low": tested.low, "value_high": tested.high}
-        columns["p_value"] = tested.p_value
+        columns = self._with_ends("value", made.effects, own) | {"p_value": p_of(made.effects, n_units=made.n_units)}
         if made.ties[0] > 0:  # something tied, and a tie is not half a win
-            of_ties = with_interval(
-                "value", made.ties, self.confidence, clusters=made.n_units, bounds=resample.POSITIVE
-            ) | {"p_value": np.nan}
+            logs = self._with_ends("value", np.log(made.ties), own)
+            of_ties = {name: np.exp(value) for name, value in logs.items()} | {"p_value": np.nan}
             names = [TIES, *names]
-            columns = {name: np.append(of_ties[name], own_) for name, own_ in columns.items()}
+            columns = {name: np.append(of_ties[name], values) for name, values in columns.items()}
         return {"rater": [rater] * len(names), "effect": names, **columns}
 
     def _notes(

@@ -9,6 +9,7 @@ import numpy as np
 
 from custodes.errors import InputError
 from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.ratios import ratio
 from custodes.stats.resampling.resample import student_quantile
 from custodes.stats.strength.battles import Battles, Kinds, kinds
 from custodes.stats.strength.davidson import Fit, fit
@@ -84,6 +85,20 @@ def interval(draws: Floats, *, confidence: float, n_units: int) -> tuple[Floats,
         return np.full(draws.shape[1:], np.nan), np.full(draws.shape[1:], np.nan)
     reach = student_quantile(confidence, n_units) * draws[1:].std(axis=0, ddof=1)
     return draws[0] - reach, draws[0] + reach
+
+
+def p_value(draws: Floats, *, n_units: int) -> Floats:
+    """That estimates are 0, of the same t as `interval`: (1 + B, ...) -> (...); NaN where that is.
+
+    >>> round(p_value(np.array([2.775, -1.0, 1.0]), n_units=1000).item(), 3)
+    0.05
+    """
+    from scipy.special import stdtr
+
+    if len(draws) < 3 or n_units < 2:
+        return np.full(draws.shape[1:], np.nan)
+    t = ratio(np.abs(draws[0]), draws[1:].std(axis=0, ddof=1))
+    return np.asarray(2 * stdtr(n_units - 1, -t))
 
 
 @dataclass(frozen=True, kw_only=True)
