@@ -97,3 +97,15 @@ def test_slopes_that_do_not_exist_are_nan() -> None:
     length = RNG.normal(size=30)
     own = logit_slopes(verdicts(length), np.full(30, np.nan), length, units=np.arange(30), confidence=0.95)
     assert np.isnan(own.slope).all()  # separated; no people
+
+
+@pytest.mark.parametrize("steep", [0.3, 5.0])
+def test_a_fair_judge_steeper_or_flatter_than_people_is_rarely_accused(steep: float) -> None:
+    accused = []
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        quality, length = rng.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], size=300).T
+        people = verdicts(quality + rng.normal(size=(3, 300)), 0.3)
+        accused.append(asked(verdicts(steep * quality + rng.normal(size=300)), people, length).p_value <= 0.05)
+    share = float(np.mean(accused))
+    assert share - 1.645 * np.sqrt(share * (1 - share) / 100) <= 0.05

@@ -21,7 +21,7 @@ from custodes.evaluate.consistency.length import length_columns, points
 from custodes.evaluate.consistency.material import Material, materials
 from custodes.evaluate.consistency.missing import ALL, missing_columns
 from custodes.evaluate.consistency.orders import order_columns
-from custodes.evaluate.consistency.own import Owned, own_systems
+from custodes.evaluate.consistency.own import Owned, own_columns, own_systems
 from custodes.evaluate.consistency.repeats import repeat_columns
 from custodes.evaluate.edges import CELLS
 from custodes.evaluate.judges import few_clusters_notes
@@ -274,19 +274,7 @@ def _answer(
         "repeats": repeat_columns(part, times, confidence),
         "missing": missing,
         "length": length,
-        "own": {
-            name: np.array([getattr(o, field) for o in own])
-            for name, field in {
-                "rater": "rater",
-                "system": "system",
-                "partiality": "estimate",
-                "partiality_low": "low",
-                "partiality_high": "high",
-                "reason": "reason",
-            }.items()
-        }
-        if own
-        else {},
+        "own": own_columns(own),
         "committee": committee,
         "panels": panels,
     }

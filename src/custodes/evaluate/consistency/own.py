@@ -75,3 +75,12 @@ def _of_aspect(
             p_value, reason = float(made.p_adjusted[0][s]), REASONS[Untold(made.untold[0][s])]
             found.append(Owned(rater, system, ends[0], ends[1], ends[2], p_value, reason))
     return found
+
+
+def own_columns(found: Sequence[Owned]) -> dict[str, Any]:
+    """The columns of `own`."""
+    if not found:
+        return {}
+    rater, system, estimate, low, high, _, reason = map(np.array, zip(*found, strict=True))
+    ends = {"partiality": estimate, "partiality_low": low, "partiality_high": high}
+    return {"rater": rater, "system": system, **ends, "reason": reason}

@@ -95,9 +95,10 @@ def _build(context: Context) -> Mapping[str, Any]:
     made = []
     for name, caption in SHOWN:
         rows = _everywhere(context, name)
+        asked = not rows.is_empty()
         if name == "findings":
             rows = rows.filter(~pl.col("finding").is_in(["", UNTOLD]))
-        if rows.height or name == "findings":
+        if asked:
             essential = [own for own in context.declared(f"consistency.{name}").columns if own.essential]
             columns = columns_with_values(essential, rows)
             notes = context.notes("consistency", *NOTES.get(name, ("none",)))
@@ -109,8 +110,8 @@ CONSISTENCY = Section(
     question="consistency",
     title="Can a judge be trusted",
     text="A judge should stay with its verdict when the outputs change places or when it is asked again, and look at"
-    " quality alone. The first table holds what is claimed, all judges and kinds of fault tested together. Of a judge"
-    " that is not in it nothing is claimed: no fault was found, or it cannot be told.",
+    " quality alone. What is claimed of a judge stands first, where anything could be tested: all judges and kinds of"
+    " fault together. Of a judge that is not named there nothing is claimed: no fault was found, or it cannot be told.",
     ask=_ask,
     figures=_figures,
     build=_build,
