@@ -130,7 +130,6 @@ def test_one_side_is_enough_where_a_question_says_so() -> None:
         read(ANN).select(one_side=True, metrics="bleu")
 
 
-
 def test_a_total_join_has_no_notes() -> None:
     joined = read(ANN, BLEU)
     assert joined.ratings.frame.height == 8
