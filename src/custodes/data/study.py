@@ -157,7 +157,7 @@ class Study:
             if not people and needed:
                 raise OptionError(
                     f"which raters are people? say human='PATTERN' (or give a column or raters file with 'kind');"
-                    f" raters: {listed(kinds)}"
+                    f" raters: {listed(kinds)} (leaderboard and consistency need no people)"
                 )
             return people, []
         candidates = [rater for rater, kind in kinds.items() if kind != "metric"]
@@ -172,7 +172,10 @@ class Study:
 
     def _chosen_metrics(self, metrics: Patterns, candidates: tuple[str, ...]) -> tuple[str, ...]:
         if not candidates:
-            raise OptionError("no metric to judge: every rater here is a person; join a file with metric ratings")
+            raise OptionError(
+                "no metric to judge: every rater here is a person; join a file with metric ratings (leaderboard and"
+                " consistency need none)"
+            )
         words = None if metrics is None else split_patterns(metrics, candidates)
         tokens = [word for word in words or [] if word in ("@aspect", "@noaspect")]
         if tokens:

@@ -38,8 +38,8 @@ def faults(view: View) -> Iterator[Statement]:
     found = sorted(rows.to_dicts(), key=lambda row: row["rater"] not in view.leaders)  # whom a reader would trust
     yield from map(_found, found[:MOST_NAMED])
     if len(found) > MOST_NAMED:
-        raters = rows["rater"].n_unique()
-        text = f"In all, {plural(len(found), 'fault')} of {plural(raters, 'judge')} were found."
+        of_all = view.judges["findings"]["rater"].n_unique()
+        text = f"In all, {plural(len(found), 'fault')} were found, in {rows['rater'].n_unique()} of {of_all} judges."
         yield Statement(kind="faults", text=text)
 
 

@@ -1,0 +1,56 @@
+"""The verdict tells what was found of judges, those first whom a reader would trust, and nothing that was not found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.evaluate.verdict.faults import faults
+from custodes.evaluate.verdict.verdict import best_metrics, told_by
+from custodes.evaluate.verdict.view import View
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, Any]:
+    """Of a judge that names what it is shown first, in both orders of three quarters of the comparisons."""
+    rows = []
+    for item in range(40):
+        for a, b in (("A", "B"), ("A", "C"), ("B", "C")):
+            rows.append((item, a, b, "person", "human", "", "A" if (item + ord(b)) % 4 else "B"))
+            fair = (item + ord(a)) % 5 > 1
+            for order in ("ab", "ba"):
+                slot = a if order == "ab" else b
+                rows.append((item, a, b, "slotted", "metric", order, "A" if slot == a else "B"))
+                rows.append((item, a, b, "steady", "metric", order, "A" if fair else "B"))
+    names = ("item", "model_a", "model_b", "rater", "kind", "order", "winner")
+    table = pl.DataFrame(rows, schema=names, orient="row")
+    study = cu.read(table.with_columns(winner=pl.col("winner").replace({"A": "model_a", "B": "model_b"})))
+    asked: dict[str, Any] = {"resamples": 100}
+    made = {name: getattr(cu, name)(study, **asked) for name in ("agreement", "favoritism", "ranking", "consistency")}
+    board = cu.leaderboard(study, metrics=best_metrics(made["agreement"]), **asked)
+    return {**made, "leaderboard": board, "check": cu.check(study)}
+
+
+def test_flips_and_findings_are_told_with_their_numbers(results: dict[str, Any]) -> None:
+    told = list(faults(View(results, "")))
+    texts = {statement.rater: statement for statement in told if "change places" in statement.text}
+    assert texts["slotted"].value == 1
+    assert texts["slotted"].text.startswith("slotted names another winner in 100 % [")
+    assert texts["slotted"].text.endswith("of 120 comparisons when the two outputs change places.")
+    assert texts["steady"].value == 0
+    (found,) = (statement for statement in told if "prefers" in statement.text)
+    row = results["consistency"].findings.filter(rater="slotted", kind="position").row(0, named=True)
+    assert found.text.startswith("slotted prefers what is shown first: ")
+    assert (found.value, found.p_value) == (row["estimate"], row["p_adjusted"])
+    assert row["p_adjusted"] <= 0.05
+
+
+def test_nothing_is_told_where_nothing_was_asked_or_found(results: dict[str, Any]) -> None:
+    without = {name: own for name, own in results.items() if name != "consistency"}
+    assert list(faults(View(without, ""))) == []
+    assert "faults" not in told_by(without).verdict["kind"]
+    kinds = told_by(results).verdict["kind"].unique(maintain_order=True).to_list()
+    assert kinds.index("faults") == kinds.index("trust") + 1
