@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from custodes.stats import ABSENT
 from custodes.stats.strength.battles import Battles, Kinds
 from custodes.stats.strength.davidson import fit
 
@@ -19,6 +22,12 @@ def battles(first, second, sign, *, unit=None, weight=None, covariates=None) -> 
         weight=np.ones(n) if weight is None else np.asarray(weight, dtype=np.float64),
         covariates=np.empty((n, 0)) if covariates is None else np.asarray(covariates, dtype=np.float64),
     )
+
+
+def swapped(own: Battles) -> Battles:
+    """The same battles, told from the other side."""
+    sign = np.where(own.sign == ABSENT, own.sign, -own.sign).astype(np.int8)
+    return replace(own, first=own.second, second=own.first, sign=sign, covariates=-own.covariates)
 
 
 def chances(eta: np.ndarray, nu: float) -> np.ndarray:

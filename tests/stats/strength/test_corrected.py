@@ -12,7 +12,7 @@ from custodes.stats import ABSENT
 from custodes.stats.strength.battles import Battles
 from custodes.stats.strength.corrected import Corrected, corrected
 from custodes.stats.strength.strengths import interval, strengths
-from tests.stats.strength.battles import Arena, battles, judge
+from tests.stats.strength.battles import Arena, battles, judge, swapped
 
 SIX = Arena(6, 2000, luck=0.5)
 
@@ -64,7 +64,7 @@ def test_sides_and_names_do_not_matter() -> None:
     human = SIX.draw(np.random.default_rng(4))
     said, judged = judge("biased", human, np.random.default_rng(5)), some(300, 2000, 6)
     base = ask(human, said, judged)
-    side = ask(human.swapped(), -said, judged)
+    side = ask(swapped(human), -said, judged)
     np.testing.assert_allclose(side.strengths.draws[0], base.strengths.draws[0], atol=1e-8)
     name = np.random.default_rng(7).permutation(6)
     renamed = ask(replace(human, first=name[human.first], second=name[human.second]), said, judged)

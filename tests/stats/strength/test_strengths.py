@@ -19,7 +19,7 @@ from custodes.stats.resampling.resample import bootstrap_weights
 from custodes.stats.strength.battles import Battles, kinds
 from custodes.stats.strength.davidson import fit
 from custodes.stats.strength.strengths import Strengths, fitted, interval, strengths
-from tests.stats.strength.battles import Arena, battles, chances, outcomes
+from tests.stats.strength.battles import Arena, battles, chances, outcomes, swapped
 
 FIVE = Arena(5, 400)
 
@@ -136,9 +136,9 @@ def test_symmetries(seed: int, ties: str) -> None:
     def errors(found: Strengths) -> np.ndarray:
         return found.draws[1:].std(axis=0)
 
-    swapped = made(own.swapped(), ties=ties)
-    np.testing.assert_allclose(swapped.draws, base.draws, atol=1e-8)
-    np.testing.assert_allclose(swapped.effects, base.effects, atol=1e-8)
+    turned_round = made(swapped(own), ties=ties)
+    np.testing.assert_allclose(turned_round.draws, base.draws, atol=1e-8)
+    np.testing.assert_allclose(turned_round.effects, base.effects, atol=1e-8)
     order = rng.permutation(150)
     moved = made(own.where(order), ties=ties)
     np.testing.assert_allclose(moved.draws[0], base.draws[0], atol=1e-8)

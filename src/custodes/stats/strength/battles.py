@@ -35,16 +35,6 @@ class Battles:
         """Some of them: a mask or positions."""
         return replace(self, **{name: getattr(self, name)[chosen] for name in self.__dataclass_fields__})
 
-    def swapped(self) -> Battles:
-        """The same battles, told from the other side."""
-        return replace(
-            self,
-            first=self.second,
-            second=self.first,
-            sign=np.where(self.sign == ABSENT, self.sign, -self.sign).astype(np.int8),
-            covariates=-self.covariates,
-        )
-
     def components(self, n_systems: int) -> Ints:
         """Who can be compared with whom, directly or by others between: (systems,), numbered from 0.
 

@@ -115,9 +115,8 @@ def _tuned(scores: Any, control: Any, inverse: Floats, rng: np.random.Generator)
     """
     n_units = scores.shape[0]
     products = inverse.T @ inverse
-    cross, own = np.zeros(
-        (2, n_units)
-    )  # summed over systems: moves of people times those of the control, and its squares
+    # summed over systems: the moves of people times those of the control, and the squares of these
+    cross, own = np.zeros((2, n_units))
     for some in chunks(n_units, len(products)):
         turned = control[some] @ products
         cross[some] = -scores[some].multiply(turned).sum(axis=1)

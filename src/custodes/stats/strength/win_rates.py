@@ -90,17 +90,28 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
 def system_intervals(draws: Floats, battles: Battles, *, confidence: float) -> tuple[Floats, Floats]:
     """The intervals of `system_rates` of these battles: (systems,) each.
 
-    Student's on the arcsine scale. Resamples cannot tell how often who won (or lost) everything would lose: there it is
-    the interval of as many independent battles as the system has clusters. NaN without resamples.
+    Student's on the arcsine scale, by as many clusters as the system fought in. Resamples cannot tell how often who won
+    (or lost) everything would lose: there it is the interval of so many independent battles. NaN without resamples.
     """
-    n_units = int(battles.unit.max(initial=-1)) + 1
-    low, high = student_interval(draws, confidence=confidence, n_units=n_units, bounds=SHARE)
     rate = draws[0]
-    for system in np.flatnonzero(((rate == 0) | (rate == 1)) & np.isfinite(low)):
-        clusters = len(np.unique(battles.unit[(battles.first == system) | (battles.second == system)]))
-        ends = _adjusted(rate[system], 1 - rate[system], clusters, student_quantile(confidence, n_units))
+    low, high = np.full((2, len(rate)), np.nan)
+    for system, clusters in enumerate(_clusters(battles, len(rate))):
+        own = draws[:, system]
+        ends = student_interval(own, confidence=confidence, n_units=int(clusters), bounds=SHARE)
+        if rate[system] in (0, 1) and np.isfinite(ends[0]):
+            reach = student_quantile(confidence, int(clusters))
+            ends = _adjusted(rate[system], 1 - rate[system], clusters, reach)
         low[system], high[system] = ends
     return low, high
+
+
+def _clusters(battles: Battles, n_systems: int) -> Ints:
+    """(systems,): in how many clusters each fought."""
+    system = np.concatenate([battles.first, battles.second])
+    n_units = int(battles.unit.max(initial=-1)) + 1
+    if n_units < len(battles.unit):  # else every battle is a cluster
+        system = np.unique(system * n_units + np.tile(battles.unit, 2)) // n_units
+    return np.bincount(system, minlength=n_systems)
 
 
 def pair_rates(battles: Battles, *, n_systems: int, confidence: float) -> Met:
