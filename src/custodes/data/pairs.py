@@ -131,7 +131,7 @@ def score_signs(values: Floats, *, epsilon: Floats) -> Signs:
     """
     signs = np.empty((comb(values.shape[2], 2), *values.shape[:2]), dtype=np.int8)
     for block, difference in _differences(values):
-        signs[block] = _signs(difference, epsilon)
+        signs[block] = difference_signs(difference, epsilon)
     return signs
 
 
@@ -149,9 +149,9 @@ def people_signs(values: Floats, verdicts: Signs | None, *, aggregate: Aggregate
             rated = np.isfinite(difference)
             n = rated.sum(axis=1)
             mean = np.where(rated, difference, 0.0).sum(axis=1) / np.where(n, n, np.nan)
-            signs[block] = _signs(mean, epsilon[0])
+            signs[block] = difference_signs(mean, epsilon[0])
         else:
-            each = _signs(difference, epsilon)
+            each = difference_signs(difference, epsilon)
             if verdicts is not None:
                 each = np.where(each == ABSENT, verdicts[block], each)
             signs[block] = majority(each)
@@ -187,7 +187,8 @@ def verdict_signs(
     return signs
 
 
-def _signs(difference: Floats, epsilon: Floats) -> Signs:
+def difference_signs(difference: Floats, epsilon: Floats | float) -> Signs:
+    """Signs of score differences: one of at most `epsilon`, which fits their shape, is a tie; NaN is absent."""
     signs = (difference > epsilon).astype(np.int8) - (difference < -epsilon).astype(np.int8)
     signs[np.isnan(difference)] = ABSENT
     return signs

@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from custodes.answers.setting import Setting
-from custodes.data.pairs import majority, pair_codes, pairs_of, people_tie
+from custodes.data.pairs import difference_signs, majority, pair_codes, pairs_of, people_tie
 from custodes.data.panel import Panel, label_codes
 from custodes.data.study import Study, of_aspect
 from custodes.errors import InputError
@@ -195,7 +195,7 @@ def _compared(study: Study, part: Material, setting: Setting) -> Material:
         row, one, other = np.searchsorted(rated, item_of[among]), first[pair_of[among]], second[pair_of[among]]
         for r, values in enumerate(panel.values):
             difference = values[row, one] - values[row, other]
-            signs[r, among] = _signs(difference, epsilon[r][row])
+            signs[r, among] = difference_signs(difference, epsilon[r][row])
             if r < n_people:
                 differences[r, among] = difference
     at = np.searchsorted(known, place)
@@ -204,7 +204,7 @@ def _compared(study: Study, part: Material, setting: Setting) -> Material:
     people = majority(signs[None, :n_people])[0]
     if setting["aggregate"] == "mean" and rated.size and not (rater < n_people).any():
         tie = people_tie(panel.values[:n_people], setting["human_ties"])
-        people = _signs(mean_over_people(differences), np.full(known.size, tie))
+        people = difference_signs(mean_over_people(differences), np.full(known.size, tie))
     return replace(
         part,
         item=item_of,
@@ -223,12 +223,6 @@ def _epsilon(panel: Panel, units: NDArray[np.int64], setting: Setting, n_people:
     human = mean_over_people(persons) if n_people else np.full(panel.values.shape[1:], np.nan)
     _, own = tie_thresholds(setting["ties"], human=human, human_tie=human_tie, scores=scores, units=units)
     return np.concatenate([np.full((n_people, len(panel.items)), human_tie), own])
-
-
-def _signs(difference: Floats, epsilon: Floats) -> Signs:
-    made = (difference > epsilon).astype(np.int8) - (difference < -epsilon).astype(np.int8)
-    made[np.isnan(difference)] = ABSENT
-    return made
 
 
 def _words(study: Study, design: Design) -> Floats:
