@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from custodes.stats.strength.battles import Battles
 from custodes.stats.strength.win_rates import beyond_systems, pair_rates, system_intervals, system_rates
+from tests.stats.strength.battles import swapped
 
 
 def drawn(
@@ -84,13 +85,13 @@ def test_nobody_cares_who_is_called_first_or_how_systems_are_numbered(n_units: i
     made, _ = drawn(np.random.default_rng(3), n=300, n_units=n_units)
     order = np.array([3, 0, 4, 1, 2])
     renamed = replace(made, first=order[made.first], second=order[made.second])
-    plain, swapped, moved = (
+    plain, turned_round, moved = (
         system_rates(own, n_systems=5, resamples=0, rng=np.random.default_rng(0))[0]
-        for own in (made, made.swapped(), renamed)
+        for own in (made, swapped(made), renamed)
     )
-    np.testing.assert_allclose(swapped, plain)
+    np.testing.assert_allclose(turned_round, plain)
     np.testing.assert_allclose(moved[order], plain)
-    met, turned = (pair_rates(own, n_systems=5, confidence=0.95) for own in (made, made.swapped()))
+    met, turned = (pair_rates(own, n_systems=5, confidence=0.95) for own in (made, swapped(made)))
     for name in ("first", "second", "outcomes", "rate", "low", "high"):
         np.testing.assert_allclose(getattr(turned, name), getattr(met, name))
     mirrored = pair_rates(replace(made, sign=(-made.sign).astype(np.int8)), n_systems=5, confidence=0.95)
