@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import exp
 
 import polars as pl
 
-from custodes.answers.wording import names, percent, plural, sentence, with_ends
+from custodes.answers.wording import names, number, percent, plural, sentence, with_ends
 from custodes.evaluate.verdict.view import MOST_NAMED, Row, Statement, View, only
 
 
@@ -25,7 +26,6 @@ def best(view: View) -> Iterator[Statement]:
     if not view.board:
         return
     top, *others = view.board
-    numbers = {f"value{end}": top[f"win_rate{end}"] for end in ("", "_low", "_high")}
     if told := view.corrected:
         text = f"People judged {told['labels']} of the {told['battles']} comparisons that {told['metric']} judged. "
         if told["reason"]:
@@ -37,7 +37,13 @@ def best(view: View) -> Iterator[Statement]:
             )
         yield Statement(kind="best", text=text, rater=told["metric"], value=float(told["labels"]))
     first = [row["system"] for row in view.first]
-    rate = f"wins {with_ends(top, 'win_rate', shown=percent)} of its comparisons, a tie counting half"
+    counted = top["win_rate"] is not None  # corrected systems have strengths alone
+    column = "win_rate" if counted else "strength"
+    numbers = {f"value{end}": top[f"{column}{end}"] for end in ("", "_low", "_high")}
+    if counted:
+        rate = f"wins {with_ends(top, 'win_rate', shown=percent)} of its comparisons, a tie counting half"
+    else:
+        rate = f"wins {with_ends(top, 'strength', shown=_odds)} times as often as it loses against a middling system"
     if top["rank_low"] is None:
         text = (
             f"{top['system']} has the highest standing by people ({rate}), but without intervals nobody can say whether"
@@ -59,6 +65,10 @@ def best(view: View) -> Iterator[Statement]:
             f" The other {plural(behind, 'system')} {'is' if behind == 1 else 'are'} clearly behind."
         )
     yield Statement(kind="best", text=text, rater=view.judge, system=only(first), **numbers)
+
+
+def _odds(strength: float | None) -> str:
+    return number(None if strength is None else exp(strength), digits=1)
 
 
 def _either(labels: list[str]) -> str:
