@@ -34,7 +34,7 @@ def page(context: Context, verdict: Verdict, sections: Sequence[Section]) -> str
         headings=HEADINGS,
         essential=[kind for kind in HEADINGS if kind in ESSENTIAL],
         others=[kind for kind in HEADINGS if kind not in ESSENTIAL],
-        opening=[figure for _, figures, _ in drawn for figure in figures if figure.opening],
+        opening={figure.id: figure for _, figures, _ in drawn for figure in figures if figure.opening},
         sections=[(section, unbroken(section.html(context, figures, tables))) for section, figures, tables in drawn],
         aspects=context.aspects,
         metrics=context.metrics,
