@@ -250,7 +250,7 @@ def _orders(study: Study, chosen: set[str]) -> list[_Problem]:
         f"judges that saw every pair of systems in one order only: {listed(fixed)}; whether they prefer what is shown"
         " first cannot be told from what they prefer: show some comparisons in both orders"
     )
-    told = listed(f"{name} ({number})" for name, number in lost.items())
+    told = listed((f"{name} ({number})" for name, number in lost.items()), limit=3)
     halved = (
         f"comparisons that a judge saw in one of two orders only: {told}; they count whole with what it said there,"
         " which holds its preference for a slot: judge the other order, or use orders='consistent'"
@@ -277,10 +277,10 @@ def _coverage(comparison: Comparison) -> list[_Problem]:
     rated = comparison.rated.sum(axis=(1, 2))
     shares = {name: n / rated.max() for name, n in zip(comparison.metrics, rated, strict=True) if n}
     low = [name for name, share in shares.items() if share < 1 - COVERAGE_GAP - ROUNDING]
-    told = listed([f"{name} ({shares[name]:.0%})" for name in low])
+    told = listed((f"{name} ({100 * shares[name]:.0f} %)" for name in low), limit=3)
     fewer = (
         f"metrics rated less than others of what people compared: {told}; what they agree on may be the easier part, so"
-        " two metrics are compared on what both rated, and agreement has a table common"
+        " two metrics are compared on what both rated"
     )
     cells = _cells_of_people(comparison)
     joined = common_items(cells)
@@ -288,6 +288,7 @@ def _coverage(comparison: Comparison) -> list[_Problem]:
     most = np.maximum.outer(counts.diagonal(), counts.diagonal())
     apart = joined & (counts < (1 - COVERAGE_GAP - ROUNDING) * most)
     systems = np.array(comparison.systems)
+    scored = np.isfinite(comparison.human).any()  # battles have no means
     sets = [systems[blocks_of(joined) == k].tolist() for k in np.unique(blocks_of(joined)[cells.any(axis=0)])]
     other = (
         f"people rated other items of some systems than of others ({listed(systems[apart.any(axis=0)], limit=4)}): "
@@ -299,7 +300,7 @@ def _coverage(comparison: Comparison) -> list[_Problem]:
     )
     found = (
         (low, _Problem("warning", "coverage-differs", fewer, low)),
-        (apart.any(), _Problem("warning", "different-items", other, systems[apart.any(axis=0)].tolist())),
+        (scored and apart.any(), _Problem("warning", "different-items", other, systems[apart.any(axis=0)].tolist())),
         (len(sets) > 1, _Problem("warning", "disjoint-systems", strangers, [own[0] for own in sets])),
     )
     return [problem for holds, problem in found if holds]

@@ -39,7 +39,7 @@ def faults(view: View) -> Iterator[Statement]:
     yield from map(_found, found[:MOST_NAMED])
     if len(found) > MOST_NAMED:
         of_all = view.judges["findings"]["rater"].n_unique()
-        text = f"In all, {plural(len(found), 'fault')} were found, in {rows['rater'].n_unique()} of {of_all} judges."
+        text = f"In all, {plural(len(found), 'fault')} were found, in {rows['rater'].n_unique()} of {of_all} raters."
         yield Statement(kind="faults", text=text)
 
 
