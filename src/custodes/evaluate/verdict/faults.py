@@ -19,6 +19,7 @@ POINTS = {
     FAILURES: "readable verdicts are missing more often for some than for others, by {about}",
 }
 """What stands behind a finding of a kind."""
+ONE_ORDER = "{points} points of margin, if lots were drawn for the order of each comparison"
 
 
 def faults(view: View) -> Iterator[Statement]:
@@ -36,15 +37,18 @@ def faults(view: View) -> Iterator[Statement]:
         return
     rows = view.judges["findings"].filter(~pl.col("finding").is_in(["", UNTOLD])).sort("p_adjusted", "p_value")
     found = sorted(rows.to_dicts(), key=lambda row: row["rater"] not in view.leaders)  # whom a reader would trust
-    yield from map(_found, found[:MOST_NAMED])
+    turned = set(view.judges["orders"].filter(pl.col("both") > 0)["rater"])
+    yield from (_found(row, row["rater"] in turned) for row in found[:MOST_NAMED])
     if len(found) > MOST_NAMED:
         of_all = view.judges["findings"]["rater"].n_unique()
         text = f"In all, {plural(len(found), 'fault')} were found, in {rows['rater'].n_unique()} of {of_all} raters."
         yield Statement(kind="faults", text=text)
 
 
-def _found(row: Row) -> Statement:
+def _found(row: Row, turned: bool) -> Statement:
+    """`turned`: whether the judge saw comparisons in both orders; else that it prefers a slot rests on the lots."""
     points = with_ends(row, "estimate", shown=partial(number, digits=0))
-    text = f"{row['rater']} {row['finding']}: {POINTS[row['kind']].format(points=points, about=row['about'])}."
+    said = ONE_ORDER if row["kind"] == POSITION and not turned else POINTS[row["kind"]]
+    text = f"{row['rater']} {row['finding']}: {said.format(points=points, about=row['about'])}."
     ends = {f"value{end}": row[f"estimate{end}"] for end in ("", "_low", "_high")}
     return Statement(kind="faults", text=text, rater=row["rater"], p_value=row["p_adjusted"], **ends)

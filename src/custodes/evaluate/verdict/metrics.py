@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import polars as pl
 
 from custodes.answers.wording import names, number, percent, sentence, with_ends
 from custodes.evaluate.comparison import HUMAN
-from custodes.evaluate.verdict.view import Row, Statement, View, only
+from custodes.evaluate.verdict.view import Row, Statement, View, only, share_a_letter
 
 MARKED_EFFECT = 1.5
 """The design effect from which clusters of items are named first."""
-LETTER = re.compile(r"[a-z]\d*")
 
 
 def design(view: View) -> Iterator[Statement]:
@@ -46,7 +44,7 @@ def trust(view: View) -> Iterator[Statement]:
             )
         yield Statement(kind="trust", text=text, **numbers)
         return
-    level = [row["metric"] for row in others if _share_a_letter(best, row)]
+    level = [row["metric"] for row in others if share_a_letter(best, row)]
     clear = bool(others) and view.tested and not level
     text = f"{best['metric']} {'agrees best' if clear else 'has the highest agreement'} with people: "
     text += _score(view, best)
@@ -66,18 +64,15 @@ def trust(view: View) -> Iterator[Statement]:
     yield Statement(kind="trust", text=text, rater=best["metric"], p_value=p_value, **numbers)
 
 
-def _share_a_letter(one: Row, other: Row) -> bool:
-    """Whether two metrics cannot be told apart."""
-    return not {*LETTER.findall(one["group"] or "")}.isdisjoint(LETTER.findall(other["group"] or ""))
-
-
 def _largest_p(tests: pl.DataFrame, name: str = "p_value") -> float | None:
     found: float | None = tests.select(pl.max(name)).item()
     return found
 
 
 def _score(view: View, row: Row) -> str:
-    shown = percent(row["sample_accuracy"]) if view.ordered else with_ends(row, "value", shown=percent)
+    # An interval of no length only says that no comparison differs.
+    certain = view.ordered or row["value_low"] == row["value_high"]
+    shown = percent(row["sample_accuracy"]) if certain else with_ends(row, "value", shown=percent)
     return f"the same choice in {shown} of comparisons"
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import exp
 
-import polars as pl
-
 from custodes.answers.wording import names, number, percent, plural, sentence, with_ends
-from custodes.evaluate.verdict.view import MOST_NAMED, Row, Statement, View, only
+from custodes.evaluate.verdict.view import MOST_NAMED, Row, Statement, View, only, share_a_letter
 
 
 def best(view: View) -> Iterator[Statement]:
@@ -33,7 +31,7 @@ def best(view: View) -> Iterator[Statement]:
         else:
             text += (
                 f"What they would say of all is estimated: {told['metric']} fills in the rest, corrected for how it"
-                " errs where people looked."
+                " errs where people looked. That holds if lots were drawn for what people judge."
             )
         yield Statement(kind="best", text=text, rater=told["metric"], value=float(told["labels"]))
     first = [row["system"] for row in view.first]
@@ -41,7 +39,7 @@ def best(view: View) -> Iterator[Statement]:
     column = "win_rate" if counted else "strength"
     numbers = {f"value{end}": top[f"{column}{end}"] for end in ("", "_low", "_high")}
     if counted:
-        rate = f"wins {with_ends(top, 'win_rate', shown=percent)} of its comparisons, a tie counting half"
+        rate = f"wins {with_ends(top, 'win_rate', shown=percent)} against an opponent on average, a tie counting half"
     else:
         rate = f"wins {with_ends(top, 'strength', shown=_odds)} times as often as it loses against a middling system"
     if top["rank_low"] is None:
@@ -62,7 +60,7 @@ def best(view: View) -> Iterator[Statement]:
         behind = len(view.board) - len(first)
         text = (
             f"{_either(first)} is best; which one cannot be told. {top['system']} has the highest standing: it {rate}."
-            f" The other {plural(behind, 'system')} {'is' if behind == 1 else 'are'} clearly behind."
+            f" {'The other system is' if behind == 1 else f'The other {behind} systems are'} clearly behind."
         )
     yield Statement(kind="best", text=text, rater=view.judge, system=only(first), **numbers)
 
@@ -80,15 +78,18 @@ def more_labels(view: View) -> Iterator[Statement]:
     """How many more comparisons the undecided pairs need: of systems that may be best, where there are several."""
     if view.sided:
         return
+    of = {row["system"]: row for row in view.board}
+    undecided = [row for row in view.people.filter(decision="=").to_dicts() if not _told_apart(row, of)]
     contenders = {row["system"] for row in view.first}
-    undecided = view.people.filter(decision="=")
-    among = pl.all_horizontal(pl.col("system_a", "system_b").is_in(list(contenders)))
-    pairs = undecided.filter(among) if len(contenders) > 1 else undecided
-    if not pairs.height:
+    among = [row for row in undecided if {row["system_a"], row["system_b"]} <= contenders]
+    pairs = among if len(contenders) > 1 else undecided
+    if not pairs:
         return
-    text = f"People's verdicts leave {undecided.height} of {plural(view.people.height, 'pair')} of systems open."
-    yield Statement(kind="labels", text=text, value=float(undecided.height))
-    near = pairs.drop_nulls("more_comparisons").sort("more_comparisons", maintain_order=True).to_dicts()
+    verb = "is" if len(undecided) == 1 else "are"
+    text = f"{len(undecided)} of {plural(view.people.height, 'pair')} of systems {verb} open."
+    yield Statement(kind="labels", text=text, value=float(len(undecided)))
+    near = [row for row in pairs if row["more_comparisons"] is not None]
+    near.sort(key=lambda row: float(row["more_comparisons"]))
     for row in near[:MOST_NAMED]:
         text = (
             f"About {rounded(row['more_comparisons'])} more comparisons of {row['system_a']} and {row['system_b']} by"
@@ -96,8 +97,17 @@ def more_labels(view: View) -> Iterator[Statement]:
         )
         yield Statement(kind="labels", text=text, value=float(row["more_comparisons"]))
     if not near:
-        text = f"{_pairs(pairs.to_dicts())}: so close that not even twenty times as many comparisons promise to tell."
+        text = (
+            f"{_pairs(pairs)}: too close, or too little is known of them, for any number up to twenty times as many"
+            " comparisons to promise that."
+        )
         yield Statement(kind="labels", text=text)
+
+
+def _told_apart(pair: Row, of: Mapping[str, Row]) -> bool:
+    """Whether the leaderboard tells the two systems of a pair apart, all pairs tested together."""
+    one, other = (of.get(pair[name], {"group": None}) for name in ("system_a", "system_b"))
+    return bool(one["group"] and other["group"]) and not share_a_letter(one, other)
 
 
 def _pairs(rows: list[Row]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -20,6 +21,7 @@ MOST_NAMED = 3
 FEW_LABELS = 0.5
 """People are few where they judged at most this share of what the metric judged: then the best system is told by their
 verdicts corrected with it."""
+LETTER = re.compile(r"[a-z]\d*")
 Row = dict[str, Any]
 
 
@@ -120,6 +122,11 @@ def leaders(agreement: Agreement) -> dict[str, list[str]]:
         some = rows.filter(pl.col("may_be_best").fill_null(above))["metric"].to_list()
         found[str(aspect)] = some if rows.filter(above).height else []
     return found
+
+
+def share_a_letter(one: Row, other: Row) -> bool:
+    """Whether two metrics, or two systems, cannot be told apart."""
+    return not {*LETTER.findall(one["group"] or "")}.isdisjoint(LETTER.findall(other["group"] or ""))
 
 
 def only(labels: Sequence[str]) -> str:
