@@ -63,7 +63,7 @@ def strengths(data: Any, *, raters: Sequence[str] = ()) -> Any:
     if several:
         scale = alt.Scale(domain=list(raters))
         base = base.encode(
-            color=alt.Color("rater:N", title=None, scale=scale, legend=alt.Legend(symbolOpacity=1)),
+            color=alt.Color("rater:N", title=None, scale=scale, legend=alt.Legend(symbolOpacity=1, labelLimit=300)),
             yOffset=alt.YOffset("rater:N", scale=scale),
         )
     declared = Leaderboard.declared()["systems"]

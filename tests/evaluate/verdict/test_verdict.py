@@ -307,18 +307,25 @@ def test_systems_that_never_met_are_not_ranked_together(results: dict[str, Any])
     assert said(told(results, leaderboard=replace(made, systems=parts)), "", "best") == ""
 
 
-def test_undecided_pairs_are_told_with_what_they_need(results: dict[str, Any]) -> None:
-    made = told(results)
-    # of the systems that may be best, where there are several
-    board = results["leaderboard"].systems.filter(aspect="fluency", rater="human", may_be_first=True)["system"]
-    among = pl.all_horizontal(pl.col("system_a", "system_b").is_in(board.to_list()))
+def test_open_pairs_are_those_of_the_leaderboard_with_what_they_need(results: dict[str, Any]) -> None:
+    text = said(told(results), "fluency", "labels")
+    open_ = results["leaderboard"].pairs.filter(aspect="fluency", rater="human", decision="=")
+    assert text.startswith(f"{open_.height} of 15 pairs of systems are open, all pairs tested together.")
+    # how many more: of the systems that may be best, where there are several
+    best = results["leaderboard"].systems.filter(aspect="fluency", rater="human", may_be_first=True)["system"]
+    assert len(best) > 1
+    among = pl.all_horizontal(pl.col("system_a", "system_b").is_in(best.to_list()))
     pairs = results["ranking"].decisions.filter(among, aspect="fluency", rater="human", decision="=")
     row = pairs.drop_nulls("more_comparisons").sort("more_comparisons").row(0, named=True)
-    text = said(made, "fluency", "labels")
     more = rounded(row["more_comparisons"])
     assert f"About {more} more comparisons of {row['system_a']} and {row['system_b']} by people" in text
-    decided = results["ranking"].decisions.with_columns(decision=pl.lit("+"))
-    assert said(told(results, ranking=replace(results["ranking"], decisions=decided)), "fluency", "labels") == ""
     far = results["ranking"].decisions.with_columns(more_comparisons=pl.lit(None, pl.Float64))
     text = said(told(results, ranking=replace(results["ranking"], decisions=far)), "fluency", "labels")
     assert "too close, or too little is known of them" in text
+    letters = results["leaderboard"].systems.with_columns(
+        group=pl.col("system").replace_strict(
+            dict(zip(sorted(set(results["leaderboard"].systems["system"])), "abcdef", strict=True))
+        )
+    )
+    apart = replace(results["leaderboard"], systems=letters)
+    assert said(told(results, leaderboard=apart), "fluency", "labels") == ""

@@ -90,14 +90,12 @@ class Leaderboard(Result):
             "win_rate",
             "share of the points against an opponent, a tie half a point, mean over the opponents it met",
             interval=True,
-            best="high",
         ),
         score(
             "strength",
             "log odds of winning against a system of strength 0; the mean of all is 0. An end is null where no battle"
             " says how far it goes",
             interval=True,
-            best="high",
         ),
         count("rank", "place by strength, from 1; the interval holds for all systems together", interval=True),
         label("group", "letters: two systems of one rater that share one cannot be told apart; null without a test"),

@@ -25,12 +25,15 @@ ONE_ORDER = "{points} points of margin, if lots were drawn for the order of each
 def faults(view: View) -> Iterator[Statement]:
     """How often the best judges change their mind with the order, and what each is found to prefer."""
     asked = view.judges.get("orders", pl.DataFrame(schema={"flip": pl.Float64})).filter(pl.col("flip").is_not_null())
+    again = dict(view.judges["repeats"].select("rater", "same").drop_nulls().iter_rows()) if asked.height else {}
     place = {row["metric"]: i for i, row in enumerate(view.standing)}
     for row in sorted(asked.to_dicts(), key=lambda row: place.get(row["rater"], len(place)))[:MOST_NAMED]:
         text = (
             f"{row['rater']} names another winner in {with_ends(row, 'flip', shown=percent)} of"
             f" {plural(row['both'], 'comparison')} when the two outputs change places."
         )
+        if row["rater"] in again:
+            text += f" Asked again in the same order, it agrees with itself in {percent(again[row['rater']])}."
         ends = {f"value{end}": row[f"flip{end}"] for end in ("", "_low", "_high")}
         yield Statement(kind="faults", text=text, rater=row["rater"], **ends)
     if "findings" not in view.judges:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from itertools import combinations
 from math import exp
 
 from custodes.answers.wording import names, number, percent, plural, sentence, with_ends
 from custodes.evaluate.verdict.view import MOST_NAMED, Row, Statement, View, only, share_a_letter
+
+MOST_LISTED = 6
+"""Systems that may be best are named up to so many."""
 
 
 def best(view: View) -> Iterator[Statement]:
@@ -63,6 +67,8 @@ def best(view: View) -> Iterator[Statement]:
             f" {'The other system is' if behind == 1 else f'The other {behind} systems are'} clearly behind."
         )
     yield Statement(kind="best", text=text, rater=view.judge, system=only(first), **numbers)
+    for message in view.unbeaten:
+        yield Statement(kind="best", text=sentence(message))
 
 
 def _odds(strength: float | None) -> str:
@@ -70,7 +76,9 @@ def _odds(strength: float | None) -> str:
 
 
 def _either(labels: list[str]) -> str:
-    """`A or B`, those beyond six counted."""
+    """`A or B`; only counted where they are many."""
+    if len(labels) > MOST_LISTED:
+        return f"One of {len(labels)} systems"
     return " or ".join(names(labels).rsplit(" and ", 1))
 
 
@@ -78,36 +86,31 @@ def more_labels(view: View) -> Iterator[Statement]:
     """How many more comparisons the undecided pairs need: of systems that may be best, where there are several."""
     if view.sided:
         return
-    of = {row["system"]: row for row in view.board}
-    undecided = [row for row in view.people.filter(decision="=").to_dicts() if not _told_apart(row, of)]
-    contenders = {row["system"] for row in view.first}
-    among = [row for row in undecided if {row["system_a"], row["system_b"]} <= contenders]
-    pairs = among if len(contenders) > 1 else undecided
-    if not pairs:
+    pairs = [*combinations(view.board, 2)]
+    undecided = [pair for pair in pairs if share_a_letter(*pair)]
+    contenders = [pair for pair in undecided if all(row["may_be_first"] for row in pair)]
+    if not undecided:
         return
     verb = "is" if len(undecided) == 1 else "are"
-    text = f"{len(undecided)} of {plural(view.people.height, 'pair')} of systems {verb} open."
+    text = f"{len(undecided)} of {plural(len(pairs), 'pair')} of systems {verb} open, all pairs tested together."
     yield Statement(kind="labels", text=text, value=float(len(undecided)))
-    near = [row for row in pairs if row["more_comparisons"] is not None]
+    asked = {frozenset(row["system"] for row in pair) for pair in contenders or undecided}
+    alone = [row for row in view.people.to_dicts() if frozenset((row["system_a"], row["system_b"])) in asked]
+    near = [row for row in alone if row["more_comparisons"] is not None]
     near.sort(key=lambda row: float(row["more_comparisons"]))
     for row in near[:MOST_NAMED]:
         text = (
             f"About {rounded(row['more_comparisons'])} more comparisons of {row['system_a']} and {row['system_b']} by"
-            " people would, as likely as not, show which is better."
+            " people would, as likely as not, show which is better (this pair tested alone)."
         )
         yield Statement(kind="labels", text=text, value=float(row["more_comparisons"]))
-    if not near:
+    far = [row for row in alone if row["decision"] == "=" and row["more_comparisons"] is None]
+    if far and not near:
         text = (
-            f"{_pairs(pairs)}: too close, or too little is known of them, for any number up to twenty times as many"
+            f"{_pairs(far)}: too close, or too little is known of them, for any number up to twenty times as many"
             " comparisons to promise that."
         )
         yield Statement(kind="labels", text=text)
-
-
-def _told_apart(pair: Row, of: Mapping[str, Row]) -> bool:
-    """Whether the leaderboard tells the two systems of a pair apart, all pairs tested together."""
-    one, other = (of.get(pair[name], {"group": None}) for name in ("system_a", "system_b"))
-    return bool(one["group"] and other["group"]) and not share_a_letter(one, other)
 
 
 def _pairs(rows: list[Row]) -> str:

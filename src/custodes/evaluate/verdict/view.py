@@ -66,6 +66,8 @@ class View:
         self.corrected = _corrected(boards["corrected"], self.standing) if boards else None
         usable = self.corrected is not None and not self.corrected["reason"]
         self.judge = f"{CORRECTED}{self.corrected['metric']}" if self.corrected and usable else HUMAN
+        unbeaten = _said(results["leaderboard"], "unbeaten", aspect) if boards and self.judge == HUMAN else []
+        self.unbeaten = [message.partition(": ")[2] for message in unbeaten if message.startswith(HUMAN)]
         self.board: list[Row] = []
         if boards:
             known = boards["systems"].filter(pl.col("strength").is_not_null(), rater=self.judge)

@@ -10,6 +10,7 @@ import polars as pl
 from custodes.errors import InputError
 from custodes.evaluate.consistency.consistency import Consistency, consistency
 from custodes.evaluate.consistency.findings import LENGTH, OWN, POSITION
+from custodes.evaluate.consistency.missing import ALL
 from custodes.evaluate.partiality import UNTOLD
 from custodes.plots.consistency import AXES, faults, flips, symmetry
 from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
@@ -25,8 +26,11 @@ SHOWN = (
     ("findings", "What is claimed of judges"),
     ("orders", "The same comparison in both orders"),
     ("repeats", "The same comparison again"),
+    ("missing", "Ties and failures"),
     ("length", "Length"),
+    ("own", "Own systems"),
     ("committee", "How many judges the judges are"),
+    ("panels", "What one judge decides alone, and a majority of several"),
 )
 
 NOTES = {"findings": ("untold", "no-texts"), "orders": ("few-clusters", "half-judged", "one-order")}
@@ -55,7 +59,7 @@ def _figures(context: Context) -> Sequence[Figure]:
         Figure(
             id=f"consistency-{kind.split()[0]}",
             title=AXES[kind],
-            caption=f"{CAPTIONS[kind]} Red: beyond chance, all judges and kinds of the study tested together.",
+            caption=f"{CAPTIONS[kind]} Coloured: beyond chance, all judges and kinds of the study tested together.",
             alt=f"Dots with whiskers: {AXES[kind]}, for every judge; the table below has the numbers.",
             spec=spec_of(faults(empty_rows(), title=AXES[kind]).properties(width="container")),
             table="consistency-findings",
@@ -98,6 +102,8 @@ def _build(context: Context) -> Mapping[str, Any]:
         asked = not rows.is_empty()
         if name == "findings":
             rows = rows.filter(~pl.col("finding").is_in(["", UNTOLD]))
+        if name == "missing":
+            rows = rows.filter(pl.col("by").is_in([ALL, "system"]))
         if asked:
             essential = [own for own in context.declared(f"consistency.{name}").columns if own.essential]
             columns = columns_with_values(essential, rows)

@@ -76,6 +76,7 @@ def _signals(between: Floats, degrees: int, n: int) -> tuple[Floats, Floats]:
     factor = np.zeros((n, 2, 2))
     factor[:, 0, 0], factor[:, 1, 1] = (np.sqrt(rng.chisquare(degrees - i, n)) for i in range(2))
     factor[:, 1, 0] = rng.normal(size=n)
-    inverse = np.linalg.inv(np.linalg.cholesky(between + _RIDGE * np.trace(between) * np.eye(2))).T @ factor
+    ridge = _RIDGE * np.trace(between) + np.finfo(np.float64).tiny ** 0.5  # where every value is the same, too
+    inverse = np.linalg.inv(np.linalg.cholesky(between + ridge * np.eye(2))).T @ factor
     precision, axes = np.linalg.eigh(inverse @ inverse.swapaxes(1, 2))
     return np.maximum(1 / np.maximum(precision, np.finfo(np.float64).tiny) - 1, 0.0), axes
