@@ -66,3 +66,10 @@ def test_of_one_or_two_systems_nothing_is_known(systems: int) -> None:
 def test_without_resamples_there_is_nothing() -> None:
     own = resampled(np.random.default_rng(6), n=0)
     assert [drawn.shape for drawn in population_values(*own, n_units=20)] == [(0, 1, 6)] * 2
+
+
+def test_where_every_mean_is_the_same_nothing_varies() -> None:
+    # a judge and people who gave one score to everything
+    level = np.full((51, 1, 6), 3.0)
+    for drawn in population_values(level, level, n_units=20):
+        np.testing.assert_allclose(drawn, 0, atol=1e-9)

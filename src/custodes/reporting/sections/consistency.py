@@ -33,13 +33,16 @@ SHOWN = (
     ("panels", "What one judge decides alone, and a majority of several"),
 )
 
+EXAMINED = ("findings", "orders", "repeats", "length", "committee")
+"""Without a row in any of these the section has nothing to say."""
+
 NOTES = {"findings": ("untold", "no-texts"), "orders": ("few-clusters", "half-judged", "one-order")}
 """Which notes stand below which table."""
 
 
 def _ask(context: Context) -> Consistency:
     made: Consistency = context.ask(consistency)
-    if all(made.to_frame(name).is_empty() for name, _ in SHOWN):
+    if all(made.to_frame(name).is_empty() for name in EXAMINED):
         raise InputError("there are no verdicts, no texts, no own systems, and no two judges beside people")
     return made
 
