@@ -93,15 +93,17 @@ def more_labels(view: View) -> Iterator[Statement]:
         return
     verb = "is" if len(undecided) == 1 else "are"
     text = f"{len(undecided)} of {plural(len(pairs), 'pair')} of systems {verb} open, all pairs tested together."
-    yield Statement(kind="labels", text=text, value=float(len(undecided)))
     asked = {frozenset(row["system"] for row in pair) for pair in contenders or undecided}
     alone = [row for row in view.people.to_dicts() if frozenset((row["system_a"], row["system_b"])) in asked]
     near = [row for row in alone if row["more_comparisons"] is not None]
     near.sort(key=lambda row: float(row["more_comparisons"]))
+    if near:
+        text += " Of a pair tested alone:"
+    yield Statement(kind="labels", text=text, value=float(len(undecided)))
     for row in near[:MOST_NAMED]:
         text = (
             f"About {rounded(row['more_comparisons'])} more comparisons of {row['system_a']} and {row['system_b']} by"
-            " people would, as likely as not, show which is better (this pair tested alone)."
+            " people would, as likely as not, show which is better."
         )
         yield Statement(kind="labels", text=text, value=float(row["more_comparisons"]))
     far = [row for row in alone if row["decision"] == "=" and row["more_comparisons"] is None]
