@@ -419,7 +419,7 @@ class _Telling:
                 " rejected) and not systems, a leaderboard says nothing"
             )
             notes += noted(("one-sided-people", True, message), aspect=aspect)
-        fewest = min((own.made.n_units for own in shown.values()), default=FEWEST)
+        fewest = min((own.made.clusters for own in shown.values()), default=FEWEST)
         notes += few_clusters_notes(fewest, self.resamples, fewest=FEWEST, aspect=aspect)
         one = f"one item or cluster only{label}: nothing to resample, so no intervals"
         return [*notes, *noted(("one-item", fewest < 2, one), aspect=aspect)]
