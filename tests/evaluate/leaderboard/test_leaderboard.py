@@ -13,6 +13,7 @@ import pytest
 
 import custodes as cu
 from custodes.errors import InputError, OptionError
+from custodes.evaluate.leaderboard.contest import not_as_likely
 from custodes.evaluate.leaderboard.leaderboard import Leaderboard, best_corrected, main_rows
 
 QUICK = {"resamples": 200}
@@ -242,17 +243,133 @@ def test_known_probabilities_need_no_test() -> None:
     assert row["reason"].startswith("the items table gives no probability for 11 items")
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 5])
+@pytest.mark.parametrize("shift", [0.3, 3.0])
+def test_known_probabilities_must_fit_how_many_were_judged(shift: float) -> None:
+    """400 of 2,000 items are judged by a chance of .2; the table says a third of it, or three times as much."""
+    rng = np.random.default_rng(14)
+    table = battles(rng, n=2000)
+    metric, people = noisy(rng, table), table.filter(pl.Series(rng.random(2000) < 0.2))
+    both = pl.concat([by(metric, "judge", "metric"), by(people, "ann", "human")])
+    for chance, refused in ((0.2, False), (0.2 * shift, True)):
+        items = pl.DataFrame({"item": table["item"], "probability": chance})
+        (row,) = cu.leaderboard(cu.read(both, items=items), **QUICK).corrected.iter_rows(named=True)
+        told = f"people judged {people.height} of 2000 items where the items table's probabilities add up to"
+        assert row["reason"].startswith(told) if refused else row["reason"] == ""
+        assert (row["saving"] is None) is refused
+
+
+def test_true_probabilities_are_seldom_refused() -> None:
+    """Known chances of many kinds, of items and of whole clusters of ten: at most .01 is refused, and .02 of 400."""
+    rng = np.random.default_rng(15)
+    for size in (1, 10):
+        refused = 0
+        for _ in range(400):
+            chance = np.repeat(rng.choice([0.02, 0.1, 0.5, 0.9], 300 // size), size)
+            asked = np.repeat(rng.random(300 // size), size) < chance
+            refused += bool(not_as_likely(chance, asked, item=np.arange(300), units=np.arange(300) // size))
+        assert refused <= 8
+
+
+def shown_first(rng: np.random.Generator, *, n: int = 2000) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Equal systems, a judge and people who both like the first place; the first of a pair is there in .8 of battles.
+    -> all battles of the judge, and 400 of people's."""
+    table = battles(rng, strength=(0.0, 0.0, 0.0), n=n, ties=0)
+    first = rng.random(n) < np.where(table["system_a"] < table["system_b"], 0.8, 0.2)
+    view = np.where(first, 1.0, -1.0) + rng.normal(0, 0.7, n)
+    said = [np.where(rng.random(n) < 1 / (1 + np.exp(-view)), 1, -1) for _ in range(2)]
+    table = table.with_columns(order=pl.Series(np.where(first, "ab", "ba")))
+    judge, people = (table.with_columns(preference=own) for own in said)
+    return judge, people[rng.permutation(n)[:400]]
+
+
+def test_the_order_is_held_equal_in_what_is_corrected() -> None:
+    """Without it the pair's first looks better: a false best system in 20 of 20 such studies."""
+    false, told = 0, 0
+    for seed in range(10):
+        judge, people = shown_first(np.random.default_rng(seed))
+        study = cu.read(pl.concat([by(judge, "judge", "metric"), by(people, "ann", "human")]))
+        board = cu.leaderboard(study, resamples=100)
+        rows = board.systems.filter(rater="corrected:judge")
+        if rows.is_empty():  # a random part is refused in .01 of studies
+            continue
+        told += 1
+        false += rows["may_be_first"].sum() < 3
+        assert board.effects.filter(rater="corrected:judge", effect="shown first")["value_low"][0] > 0
+    assert told >= 8
+    assert false <= 2  # more in .01 of such tests
+
+
+@pytest.mark.parametrize(
+    ("of_judge", "of_people", "reason"),
+    [
+        (pl.col("order"), pl.lit(None, pl.String), "the metric saw outputs in a known order and people in both"),
+        (pl.lit(None, pl.String), pl.col("order"), "people saw outputs in a known order and the metric in both"),
+        (pl.col("order"), pl.col("order").reverse(), "people and the metric saw outputs in different orders"),
+        (pl.lit(None, pl.String), pl.lit(None, pl.String), ""),
+    ],
+)
+def test_nothing_is_corrected_where_the_order_is_not_the_same(of_judge: Any, of_people: Any, reason: str) -> None:
+    judge, people = shown_first(np.random.default_rng(0))
+    tables = [
+        by(judge.with_columns(order=of_judge), "judge", "metric"),
+        by(people.with_columns(order=of_people), "ann", "human"),
+    ]
+    board = cu.leaderboard(cu.read(pl.concat(tables)), **QUICK)
+    (row,) = board.corrected.iter_rows(named=True)
+    assert row["reason"].startswith(reason)
+    assert bool(row["reason"]) is bool(reason)
+    assert ("corrected:judge" in board.systems["rater"]) is not bool(reason)
+
+
+@pytest.mark.parametrize(("different", "n"), [(0, 60), (4, 60), (5, 60)])
+def test_how_a_metric_errs_must_have_been_seen(different: int, n: int) -> None:
+    """Where people and the metric hardly differ its errors look like none, and intervals would be far too short."""
+    table = battles(np.random.default_rng(16), n=1000, ties=0)
+    wrong = pl.col("item").lt(different) | (pl.col("item").ge(n) & (pl.col("item") % 7 == 0))
+    metric = table.with_columns(preference=pl.when(wrong).then(-pl.col("preference")).otherwise("preference"))
+    board = cu.leaderboard(cu.read(pl.concat([by(metric, "judge", "metric"), by(table[:n], "ann", "human")])), **QUICK)
+    (row,) = board.corrected.iter_rows(named=True)
+    if different < 5:
+        assert row["reason"].startswith(f"people and the metric differ on only {different} of {n} battles")
+        assert row["power"] is row["saving"] is None
+        assert "corrected:judge" not in board.systems["rater"]
+    else:
+        assert row["reason"] == ""
+
+
+def test_no_saving_where_people_alone_have_somebody_unbeaten() -> None:
+    table = battles(np.random.default_rng(17), n=600, ties=0)
+    e_wins = pl.when(system_a="E").then(1).when(system_b="E").then(-1).otherwise("preference")
+    people = table.with_columns(preference=e_wins)[:100]
+    metric = noisy(np.random.default_rng(18), table)
+    board = cu.leaderboard(cu.read(pl.concat([by(metric, "judge", "metric"), by(people, "ann", "human")])), **QUICK)
+    (row,) = board.corrected.iter_rows(named=True)
+    assert (row["reason"], row["saving"]) == ("", None)
+    assert row["power"] is not None
+    assert best_corrected(board)["metric"].to_list() == ["judge"]
+
+
+def noisy(rng: np.random.Generator, table: pl.DataFrame) -> pl.DataFrame:
+    """Battles of which a fifth is turned round."""
+    turned = pl.Series(rng.random(table.height) < 0.2)
+    return table.with_columns(preference=pl.when(turned).then(-pl.col("preference")).otherwise("preference"))
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5, 12])
 def test_hardly_any_people(n: int) -> None:
-    """No label corrects nothing; a few are no error, and widen what they leave open."""
+    """No label corrects nothing; a few are no error, and do not show how the metric errs."""
     table = battles(np.random.default_rng(12), n=400)
     elsewhere = table[:3].with_columns(item=pl.col("item") + 1000)
     people = pl.concat([table[:n], elsewhere[: 3 if n == 0 else 0]])
-    board = cu.leaderboard(cu.read(pl.concat([by(table, "judge", "metric"), by(people, "ann", "human")])), **QUICK)
+    turned = pl.when(pl.col("item") % 2 == 0).then(-pl.col("preference")).otherwise("preference")
+    metric = table.with_columns(preference=turned)
+    board = cu.leaderboard(cu.read(pl.concat([by(metric, "judge", "metric"), by(people, "ann", "human")])), **QUICK)
     (row,) = board.corrected.iter_rows(named=True)
     assert row["labels"] == n
     if n == 0:
         assert row["reason"] == "people judged none of its battles"
+    elif n < 12:
+        assert "differ on only" in row["reason"]
     for rows in (of(board), of(board, "corrected:judge")):
         assert all(row["rank_high"] is None or row["rank_high"] > 1 for row in rows.values())
 
@@ -262,7 +379,8 @@ def test_systems_that_people_never_judged_are_left_out_of_the_correction() -> No
     table = battles(rng, n=2000)
     people = table.filter(pl.col("system_a") != "E", pl.col("system_b") != "E")
     some = people[rng.permutation(people.height)[:200]]
-    board = cu.leaderboard(cu.read(pl.concat([by(table, "judge", "metric"), by(some, "ann", "human")])), **QUICK)
+    metric = noisy(rng, table)
+    board = cu.leaderboard(cu.read(pl.concat([by(metric, "judge", "metric"), by(some, "ann", "human")])), **QUICK)
     (row,) = board.corrected.iter_rows(named=True)
     assert (row["reason"], row["labels"], row["battles"]) == ("", 200, people.height)
     assert of(board, "corrected:judge")["E"]["strength"] is None

@@ -17,6 +17,7 @@ def of(estimate: list[float], error: float, *, component: list[int] | None = Non
         ties=np.full(2001, np.nan),
         component=np.array(component or [0] * n),
         bounded=np.ones(n, dtype=bool),
+        clusters=500,
         n_units=1000,
     )
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from custodes.stats.strength.battles import Battles
 from custodes.stats.strength.win_rates import beyond_systems, pair_rates, system_intervals, system_rates
-from tests.stats.strength.battles import swapped
+from tests.stats.strength.battles import battles, swapped
 
 
 def drawn(
@@ -168,3 +168,16 @@ def test_what_covariates_say_beyond_systems_is_what_least_squares_leave() -> Non
     shares = beyond_systems(values, made.first, made.second, n_systems=5)
     np.testing.assert_allclose(shares, [left @ left / (values[:, 0] @ values[:, 0]), 0, 0])
     assert beyond_systems(np.empty((80, 0)), made.first, made.second, n_systems=5).tolist() == []
+
+
+def test_unequal_weights_leave_fewer_degrees() -> None:
+    """Weights 10, 1, 1, ... amount to fewer battles: the interval is that of these; equal ones change nothing."""
+    rng = np.random.default_rng(21)
+    n = 30
+    base = battles(np.zeros(n, dtype=int), np.ones(n, dtype=int), np.ones(n, dtype=np.int8))
+    ends = {}
+    for name, weight in (("one", np.ones(n)), ("same", np.full(n, 3.0)), ("few", np.r_[10.0, np.ones(n - 1)])):
+        own = replace(base, weight=weight)
+        ends[name] = system_intervals(system_rates(own, n_systems=2, resamples=50, rng=rng), own, confidence=0.95)[0]
+    np.testing.assert_allclose(ends["one"], ends["same"])
+    assert ends["few"][0] < ends["one"][0] - 0.05

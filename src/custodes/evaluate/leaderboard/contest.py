@@ -29,7 +29,11 @@ KNOWN_ORDERS = 0.1
 nothing of it, and a few others say too little."""
 
 NOT_RANDOM = 0.01
-"""Level of the test that people's battles are a random part; below it nothing is corrected."""
+"""Level of the tests that people's battles are a random part, or as many as the probabilities say; below it nothing is
+corrected."""
+
+FEWEST_DIFFERENT = 5
+"""Battles in which people and the metric must differ; fewer do not tell how it errs, and errors would be nearly 0."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -105,7 +109,7 @@ def decided(contest: Contest, rng: np.random.Generator, *, rules: Rules) -> Stan
 
 
 def _standing(contest: Contest, rng: np.random.Generator, rules: Rules) -> Standing:
-    battles, columns, unvaried, missing = _with_covariates(contest, rules, order=True)
+    battles, columns, unvaried, missing = _with_covariates(contest, rules)
     n_systems = len(rules.design.systems)
     arrays = _arrays(battles, columns, rules)
     made = strengths(arrays, n_systems=n_systems, ties=rules.tie_model, resamples=rules.resamples, rng=rng)
@@ -132,7 +136,7 @@ def _corrected(contest: Contest, people: Battles, rng: np.random.Generator, rule
     # Systems that people never judged are no part of what they would say.
     judged = _counted(people.first, people.second, n_systems) > 0
     asked_about = contest.battles.where(judged[contest.battles.first] & judged[contest.battles.second])
-    battles, columns, unvaried, missing = _with_covariates(replace(contest, battles=asked_about), rules, order=False)
+    battles, columns, unvaried, missing = _with_covariates(replace(contest, battles=asked_about), rules)
     human = looked_up(people, battles, n_systems=n_systems)
     asked = human != ABSENT
     known = rules.probability[battles.item]
@@ -154,7 +158,21 @@ def _corrected(contest: Contest, people: Battles, rng: np.random.Generator, rule
     if probability is None and np.isfinite(known).any():
         some = [rules.design.items[i] for i in np.unique(battles.item[np.isnan(known)])]
         return untold(f"the items table gives no probability for {len(some)} items ({listed(some, limit=2)})")
+    different = int((human != battles.sign)[asked].sum())
+    if different < FEWEST_DIFFERENT:
+        known_errors = f"people and the metric differ on only {different} of {asked.sum()} battles"
+        return untold(f"{known_errors}, so how it errs is not known")
+    if reason := _no_common_order(people, battles, n_systems=n_systems):
+        return untold(reason)
+    if probability is not None and (
+        reason := not_as_likely(probability, asked, item=battles.item, units=rules.design.units)
+    ):
+        return untold(reason)
     arrays = _arrays(battles, columns, rules)
+    shares = beyond_systems(arrays.covariates[asked], battles.first[asked], battles.second[asked], n_systems=n_systems)
+    if not shares.all():
+        alike = [name for name, share in zip(columns, shares, strict=True) if not share]
+        return untold(f"{listed(alike)} does not vary beyond the systems where people judged, so it is not held equal")
     made = corrected(
         arrays,
         human,
@@ -191,9 +209,41 @@ def _corrected(contest: Contest, people: Battles, rng: np.random.Generator, rule
     )
 
 
-def _with_covariates(
-    contest: Contest, rules: Rules, *, order: bool
-) -> tuple[Battles, dict[str, Floats], tuple[str, ...], int]:
+def _no_common_order(people: Battles, battles: Battles, *, n_systems: int) -> str:
+    """Why the presentation order, where it is known, cannot be held equal for people and a metric at once: it takes an
+    order of each battle that both saw. Nothing where it can, or where nobody's order matters."""
+    at, judged = _places(people, battles, n_systems=n_systems)
+    theirs, its = people.order[at][judged], battles.order[judged]
+    matters = (_order_matters(own, n_systems) for own in (battles, replace(battles.where(judged), order=theirs)))
+    if (theirs == its).all() or not any(matters):
+        return ""
+    if theirs.any() and its.any():
+        return "people and the metric saw outputs in different orders, so the order cannot be held equal"
+    one, other = ("people", "the metric") if theirs.any() else ("the metric", "people")
+    return f"{one} saw outputs in a known order and {other} in both or an unknown one, so it cannot be held equal"
+
+
+def not_as_likely(probability: Floats, asked: Bools, *, item: Ints, units: Ints) -> str:
+    """Why `probability` (battles,) is not how people were asked: more or fewer items than it lets expect. `asked` and
+    `item` are those of battles, `units` (items,) the clusters.
+
+    Items asked less their probabilities, over the larger of the errors that these give and that clusters show.
+    """
+    from scipy.special import erfc
+
+    items, at, own = np.unique(item, return_index=True, return_inverse=True)
+    judged = np.bincount(own, weights=asked, minlength=len(items)) > 0
+    chance = probability[at]
+    surplus = judged - chance
+    by_unit = np.bincount(units[items], weights=surplus)
+    variance = max(float((chance * (1 - chance)).sum()), float(by_unit @ by_unit))
+    if not variance or erfc(abs(surplus.sum()) / np.sqrt(2 * variance)) >= NOT_RANDOM:
+        return ""
+    told = f"people judged {judged.sum()} of {len(items)} items where the items table's probabilities add up to"
+    return f"{told} {chance.sum():.3g}"
+
+
+def _with_covariates(contest: Contest, rules: Rules) -> tuple[Battles, dict[str, Floats], tuple[str, ...], int]:
     """The battles where all covariates are known, these by name, the names of those that do not vary, and how many
     battles are left out."""
     battles, n_systems = contest.battles, len(rules.design.systems)
@@ -204,7 +254,7 @@ def _with_covariates(
         known &= np.isfinite(values[name])
     kept = battles if known.all() else battles.where(known)
     told = {name: own[known] for name, own in values.items() if name not in unknown}
-    if order and _order_matters(kept, n_systems):
+    if _order_matters(kept, n_systems):
         told = {SHOWN_FIRST: kept.order, **told}
     stacked = np.stack([*told.values()], axis=1) if told else np.empty((len(kept), 0))
     shares = beyond_systems(stacked, kept.first, kept.second, n_systems=n_systems)
@@ -242,10 +292,16 @@ def _arrays(battles: Battles, columns: Mapping[str, Floats], rules: Rules) -> ar
 
 def looked_up(people: Battles, battles: Battles, *, n_systems: int) -> Signs:
     """(battles,): what people say of each, `ABSENT` where they do not."""
+    at, judged = _places(people, battles, n_systems=n_systems)
+    return np.where(judged, people.sign[at], ABSENT).astype(np.int8)
+
+
+def _places(people: Battles, battles: Battles, *, n_systems: int) -> tuple[Ints, Bools]:
+    """(battles,): the row of people's on each, and whether it is one."""
     keys, wanted = people.keys(n_systems), battles.keys(n_systems)
     order = np.argsort(keys)
     at = order[np.searchsorted(keys[order], wanted).clip(max=len(keys) - 1)]
-    return np.where(keys[at] == wanted, people.sign[at], ABSENT).astype(np.int8)
+    return at, keys[at] == wanted
 
 
 def _counted(first: Ints, second: Ints, n_systems: int) -> Ints:

@@ -59,7 +59,7 @@ FEW_RATERS = 3
 
 def best_corrected(made: Leaderboard) -> pl.DataFrame:
     """The row of `corrected` with the largest saving of each aspect, where anything was corrected."""
-    rows = made.corrected.filter(pl.col("saving").is_not_null()).sort("saving", descending=True, maintain_order=True)
+    rows = made.corrected.filter(reason="").sort("saving", descending=True, nulls_last=True, maintain_order=True)
     return rows.unique("aspect", keep="first", maintain_order=True)
 
 
@@ -137,7 +137,11 @@ class Leaderboard(Result):
         count("labels", "battles that people judged, too"),
         count("battles", "that the metric judged, between systems that people judged at all"),
         score("power", "how far the metric is followed where people are silent: 0 not at all, 1 fully"),
-        share("saving", "of people's battles that the metric makes up for: 1 - variance corrected / people alone"),
+        share(
+            "saving",
+            "of people's battles that the metric makes up for: 1 - variance corrected / people alone; null"
+            " where by people somebody won or lost everything",
+        ),
         p_value("p_random", "that people's battles are a random part of all, as correction needs", "p, random part"),
         label("reason", "why nothing is corrected; empty where it is"),
     )
@@ -170,7 +174,8 @@ def leaderboard(
 
     People are 'human'. A row 'corrected:METRIC' stands where the metric judged more battles than people did: people's
     strengths on all battles, estimated from both. It takes for granted that people judged a random part of them (or
-    items whose `probability` the items table says); where a test says that this is not so, its values are null.
+    items whose `probability` the items table says); where a test says that this is not so, where people and the metric
+    hardly ever differ, or where the order is known but is not the same for both, its values are null.
 
     People alone and metrics alone are enough. Raises `OptionError` for unknown names and for covariates that do not
     vary, `InputError` for fewer than two systems or no battle. setting: see `Setting`.
@@ -412,7 +417,7 @@ class _Telling:
                 " rejected) and not systems, a leaderboard says nothing"
             )
             notes += noted(("one-sided-people", True, message), aspect=aspect)
-        fewest = min((own.made.n_units for own in shown.values()), default=FEWEST)
+        fewest = min((own.made.clusters for own in shown.values()), default=FEWEST)
         notes += few_clusters_notes(fewest, self.resamples, fewest=FEWEST, aspect=aspect)
         one = f"one item or cluster only{label}: nothing to resample, so no intervals"
         return [*notes, *noted(("one-item", fewest < 2, one), aspect=aspect)]

@@ -115,7 +115,7 @@ def percentile_interval(draws: NDArray[Any], *, confidence: float) -> tuple[NDAr
 
 
 def student_interval(
-    draws: NDArray[Any], *, confidence: float, n_units: int, bounds: Bounds
+    draws: NDArray[Any], *, confidence: float, n_units: float, bounds: Bounds
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Give estimate ± t x standard error: draws (1 + B, ...), the estimate first, -> (low, high), each (...).
 
@@ -170,7 +170,7 @@ def expanded_interval(
     return np.minimum(low, estimate), np.maximum(high, estimate)
 
 
-def student_quantile(confidence: float, n_units: int) -> float:
+def student_quantile(confidence: float, n_units: float) -> float:
     """The t quantile of a central interval with `n_units` - 1 degrees (one degree at least).
 
     >>> round(student_quantile(0.95, 12), 3)

@@ -107,7 +107,7 @@ def flip_tests(estimate: Floats, left: Floats, *, present: Bools, flips: NDArray
     )
 
 
-def bootstrap_tests(draws: Floats, *, n_units: int, confidence: float) -> Family:
+def bootstrap_tests(draws: Floats, *, n_units: float, confidence: float) -> Family:
     """Test estimates by their bootstrap: draws (1 + B, k), the estimate first. For statistics that jump.
 
     t is the estimate over the standard deviation of its draws; under the hypothesis, draws around their own mean. With

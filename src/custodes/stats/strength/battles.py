@@ -121,3 +121,19 @@ def kinds(battles: Battles, weight: Floats) -> Kinds:
         kind=kind,
         sign=sign,
     )
+
+
+def equal_clusters(weight: Floats) -> float:
+    """How many clusters of equal weight clusters of these weights (clusters,) amount to; at least 2 of several.
+
+    The degrees of Student's t come from it: where a few clusters weigh most, these alone tell the error.
+
+    >>> equal_clusters(np.array([1.0, 1.0, 1.0, 0.0])), round(equal_clusters(np.array([10.0, 1.0, 1.0, 1.0, 1.0])), 2)
+    (3.0, 2.0)
+
+    Source: Kish 1965, (sum of w)^2 / sum of w^2.
+    """
+    weight = weight[weight > 0]
+    if not weight.size:
+        return 0.0
+    return max(float(min(weight.size, 2)), float(weight.sum() ** 2 / (weight @ weight)))

@@ -21,8 +21,9 @@ _FOLDS = 5
 class Corrected:
     """`strengths` people would give on all battles, `by_people` those of the battles that they judged, drawn together.
     `power` how much the metric is used (0 to 1), `saving` the share of people's verdicts that it saves: 1 - mean
-    variance of `strengths` over that of `by_people`. `p_random`: that the battles which people judged are a random
-    part; NaN where it cannot be tested or probabilities are known."""
+    variance of `strengths` over that of `by_people`; NaN where somebody won or lost everything by people, so
+    that only a penalty keeps the latter finite. `p_random`: that the battles which people judged are a random part; NaN
+    where it cannot be tested or probabilities are known."""
 
     strengths: Strengths
     by_people: Strengths
@@ -92,12 +93,13 @@ def corrected(
         covariance[part, part] = people.widened(covariance[part, part], alone)
     draws = np.concatenate([estimate[np.newaxis], estimate + normal_draws(covariance, resamples, rng)])
     variance = covariance.diagonal()
+    finite = bool((people.bounded | (np.bincount(people.component)[people.component] == 1)).all())
     reached = control.power(2).sum(axis=1) > 0
     return Corrected(
         strengths=people.strengths(draws[:, :width]),
         by_people=people.strengths(draws[:, width:]),
         power=float(power[reached].mean()) if reached.any() else 0.0,
-        saving=1 - float(variance[:n_systems].sum() / variance[width : width + n_systems].sum()),
+        saving=1 - float(variance[:n_systems].sum() / variance[width : width + n_systems].sum()) if finite else np.nan,
         p_random=_p_random(battles, labelled, n_systems=n_systems, ties=ties) if probability is None else np.nan,
     )
 

@@ -38,7 +38,7 @@ def ranks(made: Strengths, *, confidence: float) -> Ranks:
     >>> draws = estimate + np.random.default_rng(0).normal(0, 0.2, (1000, 3))
     >>> made = Strengths(
     ...     draws=np.concatenate([estimate, draws]), effects=np.empty((1001, 0)), ties=np.zeros(1001),
-    ...     component=np.zeros(3, dtype=int), bounded=np.ones(3, dtype=bool), n_units=500,
+    ...     component=np.zeros(3, dtype=int), bounded=np.ones(3, dtype=bool), clusters=500, n_units=500,
     ... )
     >>> found = ranks(made, confidence=0.95)
     >>> found.rank.tolist(), found.low.tolist(), found.high.tolist()

@@ -78,34 +78,32 @@ def covariance(scores: Any, made: Fit) -> Floats:
 
 
 def clusters_behind(made: Fit, own: Kinds, *, weight: Floats, unit: Ints, n_systems: int) -> Floats:
-    """How many equal clusters the error of each strength rests on: (systems,), from 1; inf without shared clusters.
+    """How many equal clusters the error of each strength rests on: (systems,); inf where all are battles of weight 1.
 
-    (sum of c)^2 / sum over clusters of ((sum of c)^2 - sum of c^2), with c what a battle is expected to add to the
-    variance: only the products of battles of one cluster must be learned from clusters.
+    (sum of wc)^2 / sum over clusters of ((sum of wc)^2 - sum of wc^2), with w the weights (1 on average) and c what a
+    battle is expected to add to the variance: only the products of battles of one cluster must be learned from
+    clusters, and a battle that weighs w is like a cluster of w battles that say the same.
 
     Source: Satterthwaite 1946, for products instead of squares, since the variance of one battle is known.
     """
     from scipy.sparse import csr_array
 
     n_units, n_kinds = int(unit.max()) + 1, len(own.first)
-    shared = np.bincount(unit)[unit] > 1
+    shared = (np.bincount(unit)[unit] > 1) | (weight != 1)
     behind = np.full(n_systems, np.inf)
     if not shared.any():
         return behind
-    often, twice = (
-        csr_array((values[shared], (unit[shared], own.kind[shared])), shape=(n_units, n_kinds))
-        for values in (weight, weight**2)
-    )
+    often = csr_array((weight[shared], (unit[shared], own.kind[shared])), shape=(n_units, n_kinds))
     everything = np.bincount(own.kind, weights=weight, minlength=n_kinds)
     moves = made.inverse[: made.design.shape[1], :n_systems]
     for some in chunks(n_systems, n_kinds):
         added = (made.design @ moves[:, some]) ** 2 * made.variance[:, :1]
-        products = ((often @ added) ** 2).sum(axis=0) - (twice @ added**2).sum(axis=0)
+        products = ((often @ added) ** 2).sum(axis=0) - (often @ added**2).sum(axis=0)
         behind[some] = (everything @ added) ** 2 / np.maximum(products, _NONE)
     return behind
 
 
-def widened(covariance: Floats, made: Fit, *, alike: float, behind: Floats, n_units: int) -> Floats:
+def widened(covariance: Floats, made: Fit, *, alike: float, behind: Floats, n_units: float) -> Floats:
     """The covariance (p, p) with more variance of strengths that rest on few clusters, so that normal draws are as wide
     as Student's t with as many degrees less one.
 

@@ -11,7 +11,7 @@ from custodes.errors import InputError
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.ratios import ratio
 from custodes.stats.resampling.resample import student_quantile
-from custodes.stats.strength.battles import Battles, Kinds, kinds
+from custodes.stats.strength.battles import Battles, Kinds, equal_clusters, kinds
 from custodes.stats.strength.davidson import Fit, fit
 from custodes.stats.strength.sandwich import (
     alike,
@@ -32,14 +32,16 @@ class Strengths:
     that met nobody. `effects` (1 + B, k) of the covariates, in log odds a unit; `ties` (1 + B,) Davidson's nu, 0 where
     nothing tied, NaN where ties are half wins. `component` (systems,): strengths of different ones cannot be compared.
     `bounded` (systems,): False where it, or a group it belongs to, won or lost everything against the rest of the
-    component (its largest circle), so that only a penalty keeps it finite. `n_units` clusters."""
+    component (its largest circle), so that only a penalty keeps it finite. `clusters` counted, and `n_units`, how many
+    of equal weight they amount to."""
 
     draws: Floats
     effects: Floats
     ties: Floats
     component: Ints
     bounded: Bools
-    n_units: int
+    clusters: int
+    n_units: float
 
 
 def strengths(battles: Battles, *, n_systems: int, ties: Ties, resamples: int, rng: np.random.Generator) -> Strengths:
@@ -71,7 +73,7 @@ def strengths(battles: Battles, *, n_systems: int, ties: Ties, resamples: int, r
     return made.strengths(np.concatenate([estimate[np.newaxis], estimate + drawn]))
 
 
-def interval(draws: Floats, *, confidence: float, n_units: int) -> tuple[Floats, Floats]:
+def interval(draws: Floats, *, confidence: float, n_units: float) -> tuple[Floats, Floats]:
     """Estimate ± t x standard deviation of the draws: (1 + B, ...) -> (low, high), each (...).
 
     For strengths and effects; of the logarithm for `ties`. t has `n_units` - 1 degrees. NaN where the estimate is, with
@@ -87,7 +89,7 @@ def interval(draws: Floats, *, confidence: float, n_units: int) -> tuple[Floats,
     return draws[0] - reach, draws[0] + reach
 
 
-def p_value(draws: Floats, *, n_units: int) -> Floats:
+def p_value(draws: Floats, *, n_units: float) -> Floats:
     """That estimates are 0, of the same t as `interval`: (1 + B, ...) -> (...); NaN where that is.
 
     >>> round(p_value(np.array([2.775, -1.0, 1.0]), n_units=1000).item(), 3)
@@ -115,9 +117,9 @@ class Fitted:
     n_units: int
 
     @property
-    def n_behind(self) -> int:
-        """How many clusters have a battle that says something."""
-        return int(np.count_nonzero(np.bincount(self.battles.unit)))
+    def n_behind(self) -> float:
+        """How many equal clusters the battles that say something amount to."""
+        return equal_clusters(np.asarray(np.bincount(self.battles.unit, weights=self.battles.weight), dtype=np.float64))
 
     def residual(self, coefficients: Floats) -> Floats:
         """What each battle is above expectation at any coefficients, weighted: (n, 2), in half signs and in ties."""
@@ -165,6 +167,7 @@ class Fitted:
             ties=nu if self.ties == "davidson" else np.full(len(draws), np.nan),
             component=self.component,
             bounded=self.bounded,
+            clusters=int(np.count_nonzero(np.bincount(self.battles.unit))),
             n_units=self.n_behind,
         )
 

@@ -90,28 +90,32 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
 def system_intervals(draws: Floats, battles: Battles, *, confidence: float) -> tuple[Floats, Floats]:
     """The intervals of `system_rates` of these battles: (systems,) each.
 
-    Student's on the arcsine scale, by as many clusters as the system fought in. Resamples cannot tell how often who won
-    (or lost) everything would lose: there it is the interval of so many independent battles. NaN without resamples.
+    Student's on the arcsine scale, by as many equal clusters as those of the system amount to. Resamples cannot
+    tell how often who won (or lost) everything would lose: there it is the interval of so many independent battles. NaN
+    without resamples.
     """
     rate = draws[0]
     low, high = np.full((2, len(rate)), np.nan)
-    for system, clusters in enumerate(_clusters(battles, len(rate))):
+    for system, clusters in enumerate(_clusters(battles, len(rate)).tolist()):
         own = draws[:, system]
-        ends = student_interval(own, confidence=confidence, n_units=int(clusters), bounds=SHARE)
+        ends = student_interval(own, confidence=confidence, n_units=clusters, bounds=SHARE)
         if rate[system] in (0, 1) and np.isfinite(ends[0]):
-            reach = student_quantile(confidence, int(clusters))
+            reach = student_quantile(confidence, clusters)
             ends = _adjusted(rate[system], 1 - rate[system], clusters, reach)
         low[system], high[system] = ends
     return low, high
 
 
-def _clusters(battles: Battles, n_systems: int) -> Ints:
-    """(systems,): in how many clusters each fought."""
-    system = np.concatenate([battles.first, battles.second])
+def _clusters(battles: Battles, n_systems: int) -> Floats:
+    """(systems,): how many equal clusters those amount to in which each fought (`equal_clusters`)."""
+    system, weight = np.concatenate([battles.first, battles.second]), np.tile(battles.weight, 2)
     n_units = int(battles.unit.max(initial=-1)) + 1
     if n_units < len(battles.unit):  # else every battle is a cluster
-        system = np.unique(system * n_units + np.tile(battles.unit, 2)) // n_units
-    return np.bincount(system, minlength=n_systems)
+        fought, own = np.unique(system * n_units + np.tile(battles.unit, 2), return_inverse=True)
+        system, weight = fought // n_units, np.asarray(np.bincount(own, weights=weight), dtype=np.float64)
+    total, squares = (np.bincount(system, weights=own, minlength=n_systems) for own in (weight, weight**2))
+    number = np.bincount(system, weights=weight > 0, minlength=n_systems)
+    return np.maximum(np.nan_to_num(ratio(total**2, squares)), np.minimum(number, 2))
 
 
 def pair_rates(battles: Battles, *, n_systems: int, confidence: float) -> Met:
