@@ -1,8 +1,8 @@
 """Correlations behind verdicts: of what a rater sees before it says win, tie or loss, if that is normal.
 
 A judge may be steep (hardly ever unsure) and people flat, or the reverse; their verdicts then hang on quality by curves
-of unlike shape. The correlations behind the verdicts do not depend on these curves. They are taken within strata (pairs of
-systems): one system may be better than another by any amount, and only what varies from item to item counts.
+of unlike shape. The correlations behind the verdicts do not depend on these curves. They are taken within strata
+(pairs of systems): one system may be better than another by any amount, and only what varies from item to item counts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ GRID = 0.999 * np.sin(np.linspace(-np.pi / 2, np.pi / 2, 129))  # closer togethe
 
 
 def normal_scores(values: Floats, strata: Ints) -> Floats:
-    """Normal scores (n,) of values (n,) within each stratum (n,), with mean 0 and variance 1 there; 0 where all are equal.
+    """Normal scores (n,) of values (n,) within each stratum (n,): mean 0 and variance 1 there; 0 where all are equal.
 
     >>> normal_scores(np.array([2.0, -1.0, 0.5, 7.0, 7.0]), np.array([0, 0, 0, 1, 1])).round(2).tolist()
     [1.22, -1.22, 0.0, 0.0, 0.0]
@@ -83,8 +83,7 @@ def behind_verdicts(product: NDArray[Any], first: Floats, second: Floats, *, wei
     for part in chunks(len(weight), len(GRID)):
         for a in first[part].T[..., None]:
             for b in second[part].T[..., None]:
-                density = np.exp(-(a**2 + b**2 - 2 * GRID * a * b) / (2 * spare))
-                height += weight[part] @ density
+                height += weight[part] @ np.exp(-(a**2 + b**2 - 2 * GRID * a * b) / (2 * spare))
     # An integral over the angle, where the density stays bounded.
     height /= 2 * np.pi * np.maximum(weight.sum(), 1e-12)
     steps = np.diff(np.arcsin(GRID))
@@ -97,10 +96,19 @@ def behind_verdict_and_score(product: NDArray[Any], cut: Floats, *, weight: NDAr
     """The correlation of what is behind verdicts with a score that is standard normal in each stratum, from the mean
     product (...), the `cuts` (strata, 2), and how many verdicts a stratum has (strata,).
 
-    >>> behind_verdict_and_score(np.array([np.sqrt(2 / np.pi) / 2]), np.zeros((1, 2)), weight=np.ones(1)).round(4).tolist()
+    >>> product = np.array([np.sqrt(2 / np.pi) / 2])
+    >>> behind_verdict_and_score(product, np.zeros((1, 2)), weight=np.ones(1)).round(4).tolist()
     [0.5]
 
     Source: Pearson 1909 (biserial correlation), with two thresholds.
     """
-    density = weight @ np.exp(-(cut**2) / 2).sum(axis=1) / np.sqrt(2 * np.pi)
-    return np.asarray(np.clip(ratio(np.asarray(product) * weight.sum(), density), -0.999, 0.999))
+    return np.asarray(np.clip(ratio(np.asarray(product) * weight.sum(), weight @ density(cut)), -0.999, 0.999))
+
+
+def density(cut: Floats) -> Floats:
+    """The normal density at both `cuts` (..., 2), added: how much a verdict tells of what is behind it.
+
+    >>> density(np.zeros((1, 2))).round(2).tolist()
+    [0.8]
+    """
+    return np.asarray(np.exp(-(cut**2) / 2).sum(axis=-1) / np.sqrt(2 * np.pi))

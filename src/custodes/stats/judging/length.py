@@ -28,8 +28,13 @@ LEAST_AGREEMENT = 0.05
 LEAST_OF_STRATUM = 10
 """Comparisons of a pair of systems below which its own means and thresholds are unknown."""
 
+LEAST_WON = 0.1
+"""Share of the verdicts on a pair of systems that either system must win: where hardly any does, or nearly all tie, a
+ceiling of coarse ratings hides quality and no normal law holds."""
+
 MODEL_ERROR = 0.016
-"""A point of margin: the standard deviation of what quality that is not normal (coarse ratings) did to a fair judge in simulations. It is added to the standard error, or many comparisons would make it a finding."""
+"""A point of margin: the standard deviation of what quality that is not normal (coarse ratings) did to a fair judge in
+simulations. It is added to the standard error, or many comparisons would make it a finding."""
 
 
 class LengthBias(NamedTuple):
@@ -57,9 +62,9 @@ def length_bias(
     """Whether a judge prefers length beyond what quality, as people see it, explains.
 
     judge (n,) and people (people, n) are verdicts 1, 0, -1 or absent on comparisons, length (n,) the log ratio of
-    lengths (NaN: unknown), strata (n,) the pairs of systems, units (n,) the clusters. Strata of fewer than
-    `LEAST_OF_STRATUM` comparisons are left out. With R correlations within strata behind verdicts (y judge, h and h'
-    two people, L length) a fair judge has R_yL R_hh' = R_yh R_h'L: everything that they have in common goes through quality. The
+    lengths (NaN: unknown), strata (n,) the pairs of systems, units (n,) the clusters. Only strata that tell something
+    are used (`in_telling_strata`). With R correlations within strata behind verdicts (y judge, h and h' two people,
+    L length) a fair judge has R_yL R_hh' = R_yh R_h'L: everything that they have in common goes through quality. The
     difference is tested by Student's t with the jackknife over clusters and `MODEL_ERROR`, all pairs of people
     together; `excess` is it on the scale of a correlation. With one person R_hh' is unknown: `excess` is for a person
     without noise, interval and p are those of the worst of all possible values, and `told` is false where these differ
@@ -79,7 +84,7 @@ def length_bias(
     Source: ours. Vanishing tetrads: Spearman 1904; bounds with one person: Klepper and Leamer 1984.
     """
     rated = people != ABSENT
-    used = in_full_strata((judge != ABSENT) & rated.any(axis=0) & np.isfinite(length), strata)
+    used = in_telling_strata((judge != ABSENT) & np.isfinite(length), judge, people, strata)
     names, units = np.unique(units[used], return_inverse=True)
     _, strata = np.unique(strata[used], return_inverse=True)
     shown = rated[:, used]
@@ -106,14 +111,24 @@ def length_bias(
     )
 
 
-def in_full_strata(used: Bools, strata: Ints) -> Bools:
-    """Which of the comparisons in use (n,) lie in strata (n,) with at least `LEAST_OF_STRATUM` of them.
+def in_telling_strata(used: Bools, judge: Signs, people: Signs, strata: Ints) -> Bools:
+    """Which of the comparisons in use (n,) people rated and lie in strata (n,) that tell something: with at least
+    `LEAST_OF_STRATUM` of them, where either side won `LEAST_WON` of the verdicts of the judge, and of people together.
 
-    >>> in_full_strata(np.ones(12, dtype=np.bool_), np.repeat([0, 1], [2, 10])).tolist() == [False] * 2 + [True] * 10
-    True
+    >>> judge = np.array([1, -1] * 6, dtype=np.int8)
+    >>> int(in_telling_strata(judge != 0, judge, judge[None], np.repeat([0, 1], [2, 10])).sum())
+    10
     """
+    used = used & (people != ABSENT).any(axis=0)
     _, place = np.unique(strata, return_inverse=True)
-    return np.asarray(used & (np.bincount(place, used) >= LEAST_OF_STRATUM)[place])
+
+    def number(present: Bools) -> Ints:
+        return np.bincount(place, np.atleast_2d(present & used).sum(axis=0))
+
+    full = number(used) >= LEAST_OF_STRATUM
+    for own in (judge, people):
+        full &= np.minimum(number(own == 1), number(own == -1)) >= LEAST_WON * number(own != ABSENT)
+    return np.asarray(used & full[place])
 
 
 def _bounded(moments: _Moments, quantile: float) -> LengthBias:
