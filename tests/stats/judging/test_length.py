@@ -71,16 +71,17 @@ def test_pairs_of_systems_that_tell_nothing_are_left_out() -> None:
 
 
 def unequal(seed: int, *, gap: float, bias: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Six systems whose quality and length go together (.8), on 150 items, with three people and a judge."""
+    """Six systems whose quality and length go together (.8), on 200 items; three people give one of five points."""
     rng = np.random.default_rng(seed)
     systems = rng.normal(size=6) * gap
-    quality = systems + rng.normal(size=(150, 6)) * 0.8
-    length = 0.8 * systems + 0.6 * gap * rng.normal(size=6) + 0.3 * quality + 0.4 * rng.normal(size=(150, 6))
-    seen = quality + rng.normal(size=(3, 150, 6)) * np.array([0.4, 0.7, 1.2])[:, None, None]
-    judge = quality + bias * length + 0.3 * rng.normal(size=(150, 6))
+    quality = systems + rng.normal(size=(200, 6)) * 0.8
+    length = 0.8 * systems + 0.6 * gap * rng.normal(size=6) + 0.3 * quality + 0.4 * rng.normal(size=(200, 6))
+    seen = quality + rng.normal(size=(3, 200, 6)) * np.array([0.4, 0.7, 1.2])[:, None, None]
+    judge = quality + bias * length + 0.3 * rng.normal(size=(200, 6))
     a, b = np.triu_indices(6, 1)
-    sides = [verdicts((own[..., a] - own[..., b]).reshape(*own.shape[:-2], -1)) for own in (judge, np.round(seen))]
-    return *sides, (length[:, a] - length[:, b]).ravel(), np.tile(np.arange(15), 150)
+    rated = np.clip(np.round(seen + 0.6), -2, 2)
+    sides = [verdicts((own[..., a] - own[..., b]).reshape(*own.shape[:-2], -1)) for own in (judge, rated)]
+    return *sides, (length[:, a] - length[:, b]).ravel(), np.tile(np.arange(15), 200)
 
 
 def test_a_fair_judge_is_left_alone_where_better_systems_write_longer() -> None:

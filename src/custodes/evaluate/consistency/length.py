@@ -23,7 +23,9 @@ FEWEST = 12
 NO_PEOPLE = "no people to say which output is better"
 ONE_PERSON = "one person's noise is unknown: with two or more it could be told"
 TOO_FEW = f"fewer than {FEWEST} items or clusters"
-FEW_OF_A_PAIR = f"too few comparisons of any pair of systems: {LEAST_OF_STRATUM}, and {LEAST_WON:.0%} of the verdicts for either system"
+FEW_OF_A_PAIR = (
+    f"too few comparisons of any two systems: at least {LEAST_OF_STRATUM}, and {LEAST_WON:.0%} of verdicts for either"
+)
 NO_AGREEMENT = "within pairs of systems people hardly agree with each other beyond length"
 
 
