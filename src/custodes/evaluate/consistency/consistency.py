@@ -160,8 +160,8 @@ class Consistency(Result):
         count("comparisons", "that people and all these judges decided or tied"),
         score(
             "correlation",
-            "mean correlation of two judges' errors; an error of people counts as one of all judges, so noisy people make"
-            " it higher",
+            "mean correlation of two judges' errors; an error of people counts as one of all judges, so noisy people"
+            " make it higher",
             "Errors correlate",
             interval=True,
         ),
