@@ -40,7 +40,8 @@ class Judge:
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """`rho`: correlation of quality and log length within systems; `gap` how unlike systems are; `noise` of people;
+    """`rho`: correlation of quality and log length within systems; `gap` how unlike systems are, and whether `longer`
+    systems are the better ones (else lengths are dealt to them at random); `noise` of people;
     `ties` the difference up to which everybody ties; `documents` items in one; `both` orders, or one at random."""
 
     items: int = 60
@@ -49,6 +50,7 @@ class World:
     noise: float = 1.0
     rho: float = 0.5
     gap: float = 0.3
+    longer: bool = False
     ties: float = 0.3
     document: int = 1
     both: bool = True
@@ -75,7 +77,7 @@ def planted(judges: tuple[Judge, ...], world: World, seed: int) -> Study:
     inner = rng.normal(size=(n, k)) + shared[0]
     quality = own + inner
     length = world.rho * inner + np.sqrt(1 - world.rho**2) * (rng.normal(size=(n, k)) + shared[1])
-    length += world.rho * rng.permutation(own)
+    length += world.rho * (own if world.longer else rng.permutation(own))
     names = np.array([f"s{s}" for s in range(k)])
     items = np.array([f"i{i}" for i in range(n)])
     pairs = np.array(list(combinations(range(k), 2)))

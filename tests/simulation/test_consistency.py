@@ -24,6 +24,7 @@ WORLDS = {
     "documents": World(document=5, items=100),
     "no ties": World(ties=0.0),
     "unequal systems": World(gap=1.0),
+    "better systems write longer": World(gap=2.5, rho=0.8, longer=True, items=100),
     "one order at random": World(both=False),
     "few items": World(items=25),
 }

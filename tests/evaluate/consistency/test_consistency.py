@@ -268,3 +268,27 @@ def test_check_tells_of_orders() -> None:
     assert not {"one-order", "half-judged"} & rules(*rows).keys()
     assert "judge" in rules(*[row for row in rows if row[1] == "ab"])["one-order"]
     assert "judge (5)" in rules(*rows[:70], *[row for row in rows[70:] if row[1] == "ab"])["half-judged"]
+
+
+def test_the_interval_of_the_effective_number_holds_it_and_follows_that_of_the_correlation() -> None:
+    above, unlimited = 0, 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        truth = rng.choice([-1, 1], 80)
+        base = pl.DataFrame({"item": range(80), "system_a": "A", "system_b": "B"})
+        told = [
+            base.with_columns(
+                rater=pl.lit(r), kind=pl.lit(kind), preference=pl.Series(np.where(rng.random(80) < err, -truth, truth))
+            )
+            for r, kind, err in (("a", "metric", 0.2), ("b", "metric", 0.2), ("c", "metric", 0.2), ("ann", "human", 0))
+        ]
+        row = asked(cu.read(pl.concat(told)), resamples=50).committee.row(0, named=True)
+        assert row["effective_low"] == pytest.approx(3 / (1 + 2 * row["correlation_high"]))
+        assert row["effective_low"] <= row["effective"]
+        above += row["effective"] > 3
+        if row["effective_high"] is None:
+            unlimited += row["correlation_low"] <= -0.5
+        else:
+            assert row["effective_high"] >= row["effective"]
+    assert above  # where it was cut at 3
+    assert unlimited < 10

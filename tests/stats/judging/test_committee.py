@@ -66,3 +66,19 @@ def test_what_is_chosen_by_chance_gains_nothing_elsewhere() -> None:
     assert subset == pytest.approx(0.5, abs=0.02)
     assert single == pytest.approx(0.5, abs=0.02)
     assert hindsight > 0.55
+
+
+def test_errors_of_people_count_as_shared_errors_of_judges() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.choice(np.array([1, -1], dtype=np.int8), size=20_000)
+
+    def erring(rate: float, n: int) -> np.ndarray:
+        return np.where(rng.random((n, truth.size)) < rate, -truth, truth).astype(np.int8)
+
+    judges, once = erring(0.2, 4), np.ones((1, truth.size))
+    for rate, expected in ((0.0, 4.0), (0.1, 2.64), (0.2, 2.23)):
+        # Given people: errors agree by chance s = (1 - p) e + p (1 - e), and two judges both differ with
+        # (1 - p) e^2 + p (1 - e)^2: rho = (that - s^2) / (s (1 - s)), and 4 / (1 + 3 rho).
+        errors = 1 - correct(judges, erring(rate, 1)[0])
+        correlation = error_correlation(errors, units=np.arange(truth.size), weights=once)
+        assert effective_size(4, correlation).item() == pytest.approx(expected, abs=0.1)

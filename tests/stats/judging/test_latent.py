@@ -4,41 +4,66 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
-from custodes.stats.judging.latent import behind_verdict_and_score, behind_verdicts, normal_scores, threshold
+from custodes.stats.judging.latent import behind_verdict_and_score, behind_verdicts, centred, cuts, normal_scores
+
+ONE = np.ones(1)
+
+
+def even(cut: float) -> np.ndarray:
+    return np.array([[-cut, cut]])
 
 
 @pytest.mark.parametrize("rho", [-0.7, 0.0, 0.2, 0.6, 0.95])
-@pytest.mark.parametrize(("first", "second"), [(0.0, 0.0), (0.5, 0.0), (0.4, 1.1)])
+@pytest.mark.parametrize(
+    ("first", "second"), [((0.0, 0.0), (0.0, 0.0)), ((-0.5, 0.5), (0.0, 0.0)), ((-0.3, 0.8), (0.5, 1.1))]
+)
 def test_the_correlation_behind_verdicts_is_found_from_what_scipy_says_of_the_normal_law(
-    rho: float, first: float, second: float
+    rho: float, first: tuple[float, float], second: tuple[float, float]
 ) -> None:
     law = multivariate_normal(mean=[0, 0], cov=[[1, rho], [rho, 1]])
-
-    def beyond(a: float, b: float, sign: int) -> float:
-        """P(X > a, sign Y > b), by SciPy's distribution function."""
-        turned = multivariate_normal(mean=[0, 0], cov=[[1, sign * rho], [sign * rho, 1]]) if sign < 0 else law
-        return float(turned.cdf([-a, -b]))
-
-    product = 2 * (beyond(first, second, 1) - beyond(first, second, -1))
-    assert behind_verdicts(np.array(product), first, second).item() == pytest.approx(rho, abs=2e-3)
+    # A verdict is 1[X > low] + 1[X > high] - 1, so its covariances are those of four pairs of events.
+    product = sum(law.cdf([-a, -b]) - norm.cdf(-a) * norm.cdf(-b) for a in first for b in second)
+    found = behind_verdicts(np.array(product), np.array([first]), np.array([second]), weight=ONE)
+    assert found.item() == pytest.approx(rho, abs=2e-3)
 
 
 def test_without_ties_it_is_the_tetrachoric_correlation() -> None:
     product = np.linspace(-0.9, 0.9, 19)
-    assert behind_verdicts(product, 0.0, 0.0) == pytest.approx(np.sin(np.pi / 2 * product), abs=1e-3)
+    assert behind_verdicts(product, even(0), even(0), weight=ONE) == pytest.approx(
+        np.sin(np.pi / 2 * product), abs=2e-3
+    )
+
+
+def test_strata_that_differ_in_who_wins_share_one_correlation() -> None:
+    rng = np.random.default_rng(0)
+    strata = np.repeat([0, 1, 2], [40_000, 20_000, 30_000])
+    x, y = rng.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], size=len(strata)).T
+    ahead, other = np.array([0.0, 1.0, -0.7])[strata], np.array([0.2, 0.8, -1.1])[strata]
+    one, two = np.sign(x + ahead).astype(np.int8), (np.sign(y + other) * (abs(y + other) > 0.3)).astype(np.int8)
+    first, second, weight = cuts(one, strata, 3), cuts(two, strata, 3), np.bincount(strata)
+    product = (centred(one, strata) * centred(two, strata)).mean()
+    assert behind_verdicts(np.array(product), first, second, weight=weight).item() == pytest.approx(0.6, abs=0.01)
+    product = (centred(one, strata) * normal_scores(y + 5 * strata, strata)).mean()
+    assert behind_verdict_and_score(np.array(product), first, weight=weight).item() == pytest.approx(0.6, abs=0.01)
 
 
 @pytest.mark.parametrize("cut", [0.0, 0.7])
 def test_the_correlation_of_verdicts_and_a_score(cut: float) -> None:
     # E[sign(X) Z] with Z = .6 X + noise is .6 times E|X| beyond the threshold, which is twice the density there.
-    assert behind_verdict_and_score(np.array(0.6 * 2 * norm.pdf(cut)), cut).item() == pytest.approx(0.6)
+    found = behind_verdict_and_score(np.array(0.6 * 2 * norm.pdf(cut)), even(cut), weight=ONE)
+    assert found.item() == pytest.approx(0.6)
 
 
-def test_ties_say_how_far_apart_two_things_must_be() -> None:
-    assert threshold(np.array(2 * norm.cdf(0.8) - 1)).item() == pytest.approx(0.8)
+def test_shares_say_where_a_loss_becomes_a_tie_and_a_tie_a_win() -> None:
+    verdicts = np.repeat([-1, 0, 1], [1_000, 3_000, 6_000]).astype(np.int8)
+    found = cuts(verdicts, np.zeros(10_000, dtype=int), 1)
+    assert found == pytest.approx(norm.ppf([[0.1, 0.4]]), abs=1e-3)
+    assert cuts(-verdicts, np.zeros(10_000, dtype=int), 1) == pytest.approx(-found[:, ::-1])
 
 
-def test_scores_turn_with_the_sign_and_do_not_depend_on_the_unit() -> None:
-    values = np.array([0.3, -2.0, 0.0, 1.0])
-    assert normal_scores(-values) == pytest.approx(-normal_scores(values))
-    assert normal_scores(10 * values) == pytest.approx(normal_scores(values))
+def test_scores_turn_with_the_sign_and_do_not_depend_on_the_unit_or_on_other_strata() -> None:
+    values, strata = np.array([0.3, -2.0, 0.0, 1.0, 1.0, 7.0]), np.array([0, 0, 1, 0, 0, 1])
+    found = normal_scores(values, strata)
+    assert normal_scores(-values, strata) == pytest.approx(-found)
+    assert normal_scores(10 * values + 3 * strata, strata) == pytest.approx(found)
+    assert found[strata == 0] == pytest.approx(normal_scores(values[strata == 0], np.zeros(4, dtype=int)))

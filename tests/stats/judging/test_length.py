@@ -28,7 +28,8 @@ def made(
 
 def asked(judge: np.ndarray, people: np.ndarray, length: np.ndarray, **more: Any) -> LengthBias:
     units = more.pop("units", np.arange(len(judge)))
-    return length_bias(judge, people, length, units=units, confidence=0.95)
+    strata = more.pop("strata", np.zeros(len(judge), dtype=int))
+    return length_bias(judge, people, length, strata=strata, units=units, confidence=0.95)
 
 
 def close(one: LengthBias, other: LengthBias, sign: int = 1) -> None:
@@ -51,8 +52,48 @@ def test_symmetries() -> None:
     close(one, asked(judge, people, -length), -1)
     close(one, asked(judge, people[::-1], length))
     close(one, asked(judge, people, 7 * length))
-    mixed = np.where(np.arange(len(judge)) % 2, 1, -1).astype(np.int8)  # each comparison either way round
-    close(one, asked(mixed * judge, mixed * people, mixed * length))
+    pairs = np.arange(len(judge)) % 4
+    mixed = np.where(pairs % 2, 1, -1).astype(np.int8)  # each pair of systems either way round
+    several = asked(judge, people, length, strata=pairs)
+    close(several, asked(mixed * judge, mixed * people, mixed * length, strata=pairs))
+    close(several, asked(judge, people, length + pairs, strata=7 - pairs))  # how long systems are does not count
+
+
+def test_pairs_of_systems_that_tell_nothing_are_left_out() -> None:
+    judge, people, length = made()
+    one = asked(judge, people, length)
+    won = np.ones(300, dtype=np.int8)  # one system wins always; and nine comparisons of another pair
+    more = np.concatenate([judge, won, judge[:9]])
+    panel = np.concatenate([people, np.stack([won] * 3), people[:, :9]], axis=1)
+    long = np.concatenate([length, RNG.normal(size=300), length[:9]])
+    close(one, asked(more, panel, long, strata=np.repeat([0, 1, 2], [len(judge), 300, 9])))
+    assert not asked(judge, people, length, strata=np.arange(len(judge)) // 9).told
+
+
+def unequal(seed: int, *, gap: float, bias: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Six systems whose quality and length go together (.8), on 200 items; three people give one of five points."""
+    rng = np.random.default_rng(seed)
+    systems = rng.normal(size=6) * gap
+    quality = systems + rng.normal(size=(200, 6)) * 0.8
+    length = 0.8 * systems + 0.6 * gap * rng.normal(size=6) + 0.3 * quality + 0.4 * rng.normal(size=(200, 6))
+    seen = quality + rng.normal(size=(3, 200, 6)) * np.array([0.4, 0.7, 1.2])[:, None, None]
+    judge = quality + bias * length + 0.3 * rng.normal(size=(200, 6))
+    a, b = np.triu_indices(6, 1)
+    rated = np.clip(np.round(seen + 0.6), -2, 2)
+    sides = [verdicts((own[..., a] - own[..., b]).reshape(*own.shape[:-2], -1)) for own in (judge, rated)]
+    return *sides, (length[:, a] - length[:, b]).ravel(), np.tile(np.arange(15), 200)
+
+
+def test_a_fair_judge_is_left_alone_where_better_systems_write_longer() -> None:
+    accused, named = [], []
+    for seed in range(100):
+        for bias, told in ((0.0, accused), (0.8, named)):
+            judge, people, length, strata = unequal(seed, gap=1.5, bias=bias)
+            own = asked(judge, people, length, strata=strata, units=np.arange(len(judge)) // 15)
+            told.append(own.p_value <= 0.05)
+    share = float(np.mean(accused))
+    assert share - 1.645 * np.sqrt(share * (1 - share) / 100) <= 0.05
+    assert np.mean(named) > 0.9
 
 
 def test_who_rated_nothing_says_nothing() -> None:

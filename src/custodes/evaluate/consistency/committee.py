@@ -57,10 +57,13 @@ def _alike(part: Material, judges: list[int], used: Bools, times: Floats, ends: 
     """How alike the judges err, and how many they amount to."""
     errors = 1 - correct(part.signs[judges][:, used], part.people[used])
     correlation = error_correlation(errors, units=part.unit[used], weights=times)
-    size = effective_size(len(judges), correlation)
-    made = with_interval("correlation", correlation, bounds=resample.CORRELATION, **ends) | with_interval(
-        "effective", size, bounds=(0.0, float(len(judges))), **ends
-    )
+    made = with_interval("correlation", correlation, bounds=resample.CORRELATION, **ends)
+    # The more alike, the fewer.
+    made |= {
+        "effective": effective_size(len(judges), made["correlation"]),
+        "effective_low": effective_size(len(judges), made["correlation_high"]),
+        "effective_high": effective_size(len(judges), made["correlation_low"]),
+    }
     return {"judges": len(judges), "comparisons": int(used.sum())} | {name: float(own) for name, own in made.items()}
 
 

@@ -136,7 +136,7 @@ class Consistency(Result):
         score(
             "beyond",
             "points of margin of the longer output that people's preference does not explain, their noise taken"
-            " account of",
+            " account of; within pairs of systems",
             "Beyond people",
             interval=True,
         ),
@@ -158,8 +158,20 @@ class Consistency(Result):
         "How many judges the judges are.",
         count("judges", "with enough of the comparisons that people decided"),
         count("comparisons", "that people and all these judges decided or tied"),
-        score("correlation", "mean correlation of two judges' errors", "Errors correlate", interval=True),
-        score("effective", "how many judges with independent errors they amount to", "Effective number", interval=True),
+        score(
+            "correlation",
+            "mean correlation of two judges' errors; an error of people counts as one of all judges, so noisy people"
+            " make it higher",
+            "Errors correlate",
+            interval=True,
+        ),
+        score(
+            "effective",
+            "how many judges with independent errors they amount to; too few where people err; more than there are if"
+            " errors make up for each other, and no upper end where the data set none",
+            "Effective number",
+            interval=True,
+        ),
         labels("left_out", "judges with too few comparisons", essential=False),
     )
     panels: pl.DataFrame = table(

@@ -11,7 +11,7 @@ from custodes.evaluate.consistency.material import Material
 from custodes.evaluate.consistency.own import Owned
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Signs
-from custodes.stats.judging.length import LengthBias, length_bias
+from custodes.stats.judging.length import LEAST_OF_STRATUM, LEAST_WON, LengthBias, in_telling_strata, length_bias
 from custodes.stats.judging.logit import Slopes, logit_slopes
 
 MOST_SLOTS = 5
@@ -23,7 +23,10 @@ FEWEST = 12
 NO_PEOPLE = "no people to say which output is better"
 ONE_PERSON = "one person's noise is unknown: with two or more it could be told"
 TOO_FEW = f"fewer than {FEWEST} items or clusters"
-NO_AGREEMENT = "people hardly agree with each other beyond length"
+FEW_OF_A_PAIR = (
+    f"too few comparisons of any two systems: at least {LEAST_OF_STRATUM}, and {LEAST_WON:.0%} of verdicts for either"
+)
+NO_AGREEMENT = "within pairs of systems people hardly agree with each other beyond length"
 
 
 def length_columns(
@@ -83,7 +86,10 @@ def _beyond(own: Signs, people: Signs, part: Material, used: Bools, confidence: 
         return LengthBias.unknown(), NO_PEOPLE
     if len(np.unique(part.unit[used][rated])) < FEWEST:
         return LengthBias.unknown(), TOO_FEW
-    made = length_bias(own, people, part.length[used], units=part.unit[used], confidence=confidence)
+    pair = part.pair[used]
+    if len(np.unique(part.unit[used][in_telling_strata(rated, own, people, pair)])) < FEWEST:
+        return LengthBias.unknown(), FEW_OF_A_PAIR
+    made = length_bias(own, people, part.length[used], strata=pair, units=part.unit[used], confidence=confidence)
     return made, "" if made.told else ONE_PERSON if present < 2 else NO_AGREEMENT
 
 

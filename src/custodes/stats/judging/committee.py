@@ -50,12 +50,16 @@ def error_correlation(errors: Floats, *, units: Ints, weights: Floats) -> Floats
 def effective_size(judges: int, correlation: NDArray[Any]) -> Floats:
     """How many judges with independent errors k judges amount to, whose errors correlate so (...).
 
-    >>> effective_size(6, np.array([0.0, 1.0])).tolist()
-    [6.0, 1.0]
+    More than k where errors make up for each other; NaN for a correlation of -1 / (k - 1) or less, where it has no
+    limit.
+
+    >>> effective_size(6, np.array([-0.1, 0.0, 1.0, -0.2])).tolist()
+    [12.0, 6.0, 1.0, nan]
 
     Source: Kish 1965 (effective sample size): k / (1 + (k - 1) rho).
     """
-    return ratio(np.asarray(judges, dtype=np.float64), 1 + (judges - 1) * np.asarray(correlation))
+    share = 1 + (judges - 1) * np.asarray(correlation, dtype=np.float64)
+    return ratio(np.asarray(judges, dtype=np.float64), np.where(share > 1e-9, share, np.nan))
 
 
 def best_subset(verdicts: Signs, people: Signs) -> tuple[int, ...]:

@@ -1,7 +1,8 @@
 """Correlations behind verdicts: of what a rater sees before it says win, tie or loss, if that is normal.
 
 A judge may be steep (hardly ever unsure) and people flat, or the reverse; their verdicts then hang on quality by curves
-of unlike shape. The correlations behind the verdicts do not depend on these curves.
+of unlike shape. The correlations behind the verdicts do not depend on these curves. They are taken within strata
+(pairs of systems): one system may be better than another by any amount, and only what varies from item to item counts.
 """
 
 from __future__ import annotations
@@ -11,66 +12,103 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, Ints, Signs, chunks
+from custodes.stats.ratios import ratio
 
-GRID = 0.999 * np.sin(np.linspace(0.0, np.pi / 2, 257))  # closer together where the correlation is high
-
-
-def normal_scores(values: Floats) -> Floats:
-    """Differences (n,) as normal scores of their size with their sign, so that swapping two things turns the sign.
-
-    >>> normal_scores(np.array([2.0, -1.0, 0.0])).round(2).tolist()
-    [1.15, -0.67, 0.0]
-    """
-    from scipy.special import ndtri
-    from scipy.stats import rankdata
-
-    ranks = rankdata(np.abs(values)) / (len(values) + 1)
-    return np.asarray(np.sign(values) * ndtri((1 + ranks) / 2))
+GRID = 0.999 * np.sin(np.linspace(-np.pi / 2, np.pi / 2, 129))  # closer together where the correlation is high
 
 
-def threshold(ties: NDArray[Any]) -> Floats:
-    """How large a normal difference must be not to tie, from the share of ties (...).
+def normal_scores(values: Floats, strata: Ints) -> Floats:
+    """Normal scores (n,) of values (n,) within each stratum (n,): mean 0 and variance 1 there; 0 where all are equal.
 
-    >>> threshold(np.array([0.0, 0.3829])).round(3).tolist()
-    [0.0, 0.5]
+    >>> normal_scores(np.array([2.0, -1.0, 0.5, 7.0, 7.0]), np.array([0, 0, 0, 1, 1])).round(2).tolist()
+    [1.22, -1.22, 0.0, 0.0, 0.0]
+
+    Source: van der Waerden 1952.
     """
     from scipy.special import ndtri
 
-    return np.asarray(ndtri((1 + np.clip(ties, 0.0, 1 - 1e-9)) / 2))
+    count = np.bincount(strata)
+    order = np.lexsort((values, strata))
+    start = np.cumsum(count) - count
+    place = np.arange(1, len(values) + 1) - start[strata[order]]
+    _, tied = np.unique(np.stack([strata[order], values[order]]), axis=1, return_inverse=True)
+    ranks = np.empty(len(values))
+    ranks[order] = (np.bincount(tied, place) / np.bincount(tied))[tied]
+    scores = centred(ndtri(ranks / (count[strata] + 1)), strata)
+    spread = np.sqrt(np.bincount(strata, scores**2) / np.maximum(count, 1))[strata]
+    return np.where(spread > 1e-9, scores / np.maximum(spread, 1e-9), 0.0)
 
 
-def behind_verdicts(product: NDArray[Any], first: float | Floats, second: float | Floats) -> Floats:
-    """The correlation behind two raters' verdicts (1, 0, -1): of the mean of their products (...) and both thresholds.
+def centred(values: NDArray[Any], strata: Ints) -> Floats:
+    """Values (n,) without the mean of their stratum (n,).
 
-    Without ties it is sin(pi/2 times the mean). Products beyond what a correlation of .999 gives are cut.
+    >>> centred(np.array([1, 0, 1]), np.array([0, 0, 1])).tolist()
+    [0.5, -0.5, 0.0]
+    """
+    mean = np.bincount(strata, values) / np.maximum(np.bincount(strata), 1)
+    return np.asarray(values - mean[strata])
 
-    >>> behind_verdicts(np.array([1 / 3, -1 / 3]), 0.0, 0.0).round(4).tolist()
+
+def cuts(verdicts: Signs, strata: Ints, n: int) -> Floats:
+    """Where (n strata, 2) a normal view turns from loss to tie and from tie to win, from verdicts (m,) with their
+    strata (m,). Half a verdict is added to each side, so that both are finite where one side won always.
+
+    >>> cuts(np.array([1, 1, 0, -1], dtype=np.int8), np.zeros(4, dtype=int), 1).round(2).tolist()
+    [[-0.52, 0.0]]
+    """
+    from scipy.special import ndtri
+
+    losses, wins = (np.bincount(strata[verdicts == own], minlength=n) for own in (-1, 1))
+    number = np.bincount(strata, minlength=n)
+    return np.asarray(ndtri(np.stack([losses + 0.5, number - wins + 0.5], axis=1) / (number + 1)[:, None]))
+
+
+def behind_verdicts(product: NDArray[Any], first: Floats, second: Floats, *, weight: NDArray[Any]) -> Floats:
+    """The correlation behind two raters' verdicts (1, 0, -1), one in all strata, from the mean product (...) of both
+    without their means in the strata, the `cuts` (strata, 2) of each, and how many verdicts a stratum has (strata,).
+
+    In one stratum without ties and means it is sin(pi/2 times the mean). Products beyond what a correlation of .999
+    gives are cut.
+
+    >>> middle = np.zeros((1, 2))
+    >>> behind_verdicts(np.array([1 / 3, -1 / 3]), middle, middle, weight=np.ones(1)).round(4).tolist()
     [0.5, -0.5]
 
     Source: Pearson 1900 (tetrachoric), Olsson 1979 (polychoric correlations); Plackett 1954 for the derivative of the
     bivariate normal integral.
     """
     spare = 1 - GRID**2
-
-    def density(a: float | Floats, b: float | Floats) -> Floats:
-        return np.asarray(np.exp(-(a**2 + b**2 - 2 * GRID * a * b) / (2 * spare)) / (2 * np.pi * np.sqrt(spare)))
-
-    height = 2 * (density(first, second) + density(first, -second))
+    height = np.zeros(len(GRID))
+    for part in chunks(len(weight), len(GRID)):
+        for a in first[part].T[..., None]:
+            for b in second[part].T[..., None]:
+                height += weight[part] @ np.exp(-(a**2 + b**2 - 2 * GRID * a * b) / (2 * spare))
     # An integral over the angle, where the density stays bounded.
+    height /= 2 * np.pi * np.maximum(weight.sum(), 1e-12)
     steps = np.diff(np.arcsin(GRID))
-    height = height * np.sqrt(spare)
-    mean = np.concatenate([[0.0], np.cumsum(steps * (height[1:] + height[:-1]) / 2)])
-    return np.asarray(np.sign(product) * np.interp(np.abs(product), mean, GRID))
+    up = np.concatenate([[0.0], np.cumsum(steps * (height[1:] + height[:-1]) / 2)])
+    middle = (len(GRID) - 1) // 2
+    return np.asarray(np.interp(product, up - up[middle], GRID))
 
 
-def behind_verdict_and_score(product: NDArray[Any], cut: float | Floats) -> Floats:
-    """The correlation of what is behind verdicts with a standard normal score, from the mean product (...).
+def behind_verdict_and_score(product: NDArray[Any], cut: Floats, *, weight: NDArray[Any]) -> Floats:
+    """The correlation of what is behind verdicts with a score that is standard normal in each stratum, from the mean
+    product (...), the `cuts` (strata, 2), and how many verdicts a stratum has (strata,).
 
-    >>> behind_verdict_and_score(np.array([np.sqrt(2 / np.pi) / 2]), 0.0).round(4).tolist()
+    >>> product = np.array([np.sqrt(2 / np.pi) / 2])
+    >>> behind_verdict_and_score(product, np.zeros((1, 2)), weight=np.ones(1)).round(4).tolist()
     [0.5]
 
-    Source: Pearson 1909 (biserial correlation), with a threshold on both sides.
+    Source: Pearson 1909 (biserial correlation), with two thresholds.
     """
-    density = np.exp(-(cut**2) / 2) / np.sqrt(2 * np.pi)
-    return np.asarray(np.clip(np.asarray(product) / (2 * density), -0.999, 0.999))
+    return np.asarray(np.clip(ratio(np.asarray(product) * weight.sum(), weight @ density(cut)), -0.999, 0.999))
+
+
+def density(cut: Floats) -> Floats:
+    """The normal density at both `cuts` (..., 2), added: how much a verdict tells of what is behind it.
+
+    >>> density(np.zeros((1, 2))).round(2).tolist()
+    [0.8]
+    """
+    return np.asarray(np.exp(-(cut**2) / 2).sum(axis=-1) / np.sqrt(2 * np.pi))

@@ -3,7 +3,8 @@
 People's verdicts are a noisy measure of quality. Where quality goes with length, a fair judge seems to like length even
 when people's verdicts are held fixed, because they hold quality fixed only in part. Two people solve this: what they
 share is quality, so their agreement says how much of a verdict is noise (errors in variables). With one person there is
-a bound on either side. All on the scale of `latent`, so that a judge may be steeper or flatter than people.
+a bound on either side. All on the scale of `latent`, so that a judge may be steeper or flatter than people, and within
+pairs of systems: over all pairs the quality of unlike systems is a mixture, which no normal law describes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, Signs
-from custodes.stats.judging.latent import behind_verdict_and_score, behind_verdicts, normal_scores, threshold
+from custodes.stats.judging.latent import behind_verdict_and_score, behind_verdicts, centred, cuts, normal_scores
 from custodes.stats.ratios import ratio
 from custodes.stats.resampling.resample import student_quantile, unit_sums, with_point
 from custodes.stats.resampling.stepdown import without_block
@@ -24,10 +25,16 @@ BLOCKS = 200
 LEAST_AGREEMENT = 0.05
 """Correlation behind the verdicts of two people, beyond what length explains, below which they tell nothing."""
 
+LEAST_OF_STRATUM = 10
+"""Comparisons of a pair of systems below which its own means and thresholds are unknown."""
+
+LEAST_WON = 0.1
+"""Share of the verdicts on a pair of systems that either system must win: where hardly any does, or nearly all tie, a
+ceiling of coarse ratings hides quality and no normal law holds."""
 
 MODEL_ERROR = 0.016
-"""A point of margin: the standard deviation of what quality that is not normal (very unlike systems, coarse ratings)
-did to a fair judge in simulations. It is added to the standard error, or many comparisons would make it a finding."""
+"""A point of margin: the standard deviation of what quality that is not normal (coarse ratings) did to a fair judge in
+simulations. It is added to the standard error, or many comparisons would make it a finding."""
 
 
 class LengthBias(NamedTuple):
@@ -49,11 +56,14 @@ class LengthBias(NamedTuple):
         return cls(nan, nan, nan, nan, nan, nan, told=False)
 
 
-def length_bias(judge: Signs, people: Signs, length: Floats, *, units: Ints, confidence: float) -> LengthBias:
+def length_bias(
+    judge: Signs, people: Signs, length: Floats, *, strata: Ints, units: Ints, confidence: float
+) -> LengthBias:
     """Whether a judge prefers length beyond what quality, as people see it, explains.
 
     judge (n,) and people (people, n) are verdicts 1, 0, -1 or absent on comparisons, length (n,) the log ratio of
-    lengths (NaN: unknown), units (n,) the clusters. With R correlations behind verdicts (y judge, h and h' two people,
+    lengths (NaN: unknown), strata (n,) the pairs of systems, units (n,) the clusters. Only strata that tell something
+    are used (`in_telling_strata`). With R correlations within strata behind verdicts (y judge, h and h' two people,
     L length) a fair judge has R_yL R_hh' = R_yh R_h'L: everything that they have in common goes through quality. The
     difference is tested by Student's t with the jackknife over clusters and `MODEL_ERROR`, all pairs of people
     together; `excess` is it on the scale of a correlation. With one person R_hh' is unknown: `excess` is for a person
@@ -65,21 +75,24 @@ def length_bias(judge: Signs, people: Signs, length: Floats, *, units: Ints, con
     >>> people = np.sign(quality + rng.normal(size=(3, 900))).astype(np.int8)
     >>> fair = np.sign(quality + rng.normal(size=900)).astype(np.int8)
     >>> biased = np.sign(quality + length + rng.normal(size=900)).astype(np.int8)
-    >>> made = [length_bias(own, people, length, units=np.arange(900), confidence=0.95) for own in (fair, biased)]
+    >>> made = [length_bias(own, people, length,
+    ...                     strata=np.arange(900) % 3, units=np.arange(900), confidence=0.95)
+    ...         for own in (fair, biased)]
     >>> [(f"{own.judge:.1f}", f"{abs(own.excess):.1f}", own.p_value < 0.001) for own in made]
     [('0.4', '0.0', False), ('0.8', '0.5', True)]
 
     Source: ours. Vanishing tetrads: Spearman 1904; bounds with one person: Klepper and Leamer 1984.
     """
     rated = people != ABSENT
-    used = (judge != ABSENT) & rated.any(axis=0) & np.isfinite(length)
+    used = in_telling_strata((judge != ABSENT) & np.isfinite(length), judge, people, strata)
     names, units = np.unique(units[used], return_inverse=True)
+    _, strata = np.unique(strata[used], return_inverse=True)
     shown = rated[:, used]
     people = people[:, used][shown.any(axis=1)]
     if len(names) < 2 or not len(people):
         return LengthBias.unknown()
     left, _ = without_block(len(names), most=BLOCKS)
-    moments = _Moments.of(judge[used], people, normal_scores(length[used]), units=units, weights=with_point(left))
+    moments = _Moments.of(judge[used], people, length[used], strata=strata, units=units, weights=with_point(left))
     quantile = student_quantile(confidence, len(left))
     judges, mine = float(moments.judge[0]), float(moments.people[0])
     if len(people) < 2:
@@ -96,6 +109,26 @@ def length_bias(judge: Signs, people: Signs, length: Floats, *, units: Ints, con
     return LengthBias(
         judges, mine, middle, middle - reach, middle + reach, _p_value(middle / error, len(left)), told=True
     )
+
+
+def in_telling_strata(used: Bools, judge: Signs, people: Signs, strata: Ints) -> Bools:
+    """Which of the comparisons in use (n,) people rated and lie in strata (n,) that tell something: with at least
+    `LEAST_OF_STRATUM` of them, where either side won `LEAST_WON` of the verdicts of the judge, and of people together.
+
+    >>> judge = np.array([1, -1] * 6, dtype=np.int8)
+    >>> int(in_telling_strata(judge != 0, judge, judge[None], np.repeat([0, 1], [2, 10])).sum())
+    10
+    """
+    used = used & (people != ABSENT).any(axis=0)
+    _, place = np.unique(strata, return_inverse=True)
+
+    def number(present: Bools) -> Ints:
+        return np.bincount(place, np.atleast_2d(present & used).sum(axis=0))
+
+    full = number(used) >= LEAST_OF_STRATUM
+    for own in (judge, people):
+        full &= np.minimum(number(own == 1), number(own == -1)) >= LEAST_WON * number(own != ABSENT)
+    return np.asarray(used & full[place])
 
 
 def _bounded(moments: _Moments, quantile: float) -> LengthBias:
@@ -140,12 +173,16 @@ class _Moments(NamedTuple):
     weight: Floats
 
     @classmethod
-    def of(cls, judge: Signs, people: Signs, scores: Floats, *, units: Ints, weights: Floats) -> _Moments:
+    def of(cls, judge: Signs, people: Signs, length: Floats, *, strata: Ints, units: Ints, weights: Floats) -> _Moments:
         rated = people != ABSENT
-        verdicts = np.where(rated, people, 0)
+        n = int(strata.max()) + 1
         pairs = list(combinations(range(len(people)), 2))
         first, second = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
         together = rated[first] & rated[second]
+        scores, seen = normal_scores(length, strata), centred(judge, strata)
+        verdicts = np.zeros(people.shape)
+        for j, own in enumerate(rated):
+            verdicts[j, own] = centred(people[j, own], strata[own])
 
         def mean(values: Floats, present: Bools) -> Floats:
             sums = unit_sums(np.stack([values * present, present]), units=units, n_units=weights.shape[1])
@@ -154,20 +191,30 @@ class _Moments(NamedTuple):
             )
             return ratio(total, number).T
 
-        own = threshold((judge == 0).mean())
-        cuts = threshold(ratio(((people == 0) & rated).sum(axis=1), rated.sum(axis=1)))
-        everywhere = np.ones((1, len(judge)), dtype=np.bool_)
-        long = mean((judge * scores)[None], everywhere)[:, 0]
-        agree, liked = mean(verdicts * judge, rated), mean(verdicts * scores, rated)
-        with_judge = np.stack([behind_verdicts(agree[:, j], own, cut) for j, cut in enumerate(cuts)], axis=1)
-        with_length = np.stack([behind_verdict_and_score(liked[:, j], cut) for j, cut in enumerate(cuts)], axis=1)
+        def sizes(present: Bools) -> Ints:
+            return np.bincount(strata[present], minlength=n)
+
+        own = cuts(judge, strata, n)
+        theirs = [cuts(people[j, present], strata[present], n) for j, present in enumerate(rated)]
+        everywhere = np.ones(len(judge), dtype=np.bool_)
+        long = mean((seen * scores)[None], everywhere[None])[:, 0]
+        agree, liked = mean(verdicts * seen, rated), mean(verdicts * scores, rated)
+        with_judge = np.stack(
+            [behind_verdicts(agree[:, j], own, cut, weight=sizes(rated[j])) for j, cut in enumerate(theirs)], axis=1
+        )
+        with_length = np.stack(
+            [behind_verdict_and_score(liked[:, j], cut, weight=sizes(rated[j])) for j, cut in enumerate(theirs)], axis=1
+        )
         shared = mean(verdicts[first] * verdicts[second], together) if pairs else np.empty((len(weights), 0))
         number = np.broadcast_to(together.sum(axis=1, dtype=np.float64), shared.shape)
-        between = [behind_verdicts(shared[:, k], cuts[i], cuts[j]) for k, (i, j) in enumerate(pairs)]
+        between = [
+            behind_verdicts(shared[:, k], theirs[i], theirs[j], weight=sizes(together[k]))
+            for k, (i, j) in enumerate(pairs)
+        ]
         turned = with_judge[:, first] * with_length[:, second] + with_judge[:, second] * with_length[:, first]
         known = np.isfinite(shared).all(axis=0)
         return cls(
-            judge=behind_verdict_and_score(long, own),
+            judge=behind_verdict_and_score(long, own, weight=sizes(everywhere)),
             people=np.asarray(with_length @ rated.sum(axis=1) / rated.sum()),
             agree=with_judge,
             shared=np.where(known, np.stack(between, axis=1) if pairs else shared, 0.0),
