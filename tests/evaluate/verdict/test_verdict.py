@@ -305,6 +305,10 @@ def test_systems_that_never_met_are_not_ranked_together(results: dict[str, Any])
     text = said(told(results, leaderboard=replace(made, systems=parts)), "fluency", "best")
     assert text.startswith("2 groups of systems never met, not even through others (A and B; C and D)")
     assert said(told(results, leaderboard=replace(made, systems=parts)), "", "best") == ""
+    # who never met is no open pair: A and B, C and D are
+    grouped = parts.with_columns(group=pl.format("{}a", pl.col("part")))
+    text = said(told(results, leaderboard=replace(made, systems=grouped)), "fluency", "labels")
+    assert text.startswith("2 of 2 pairs of systems are open")
 
 
 def test_open_pairs_are_those_of_the_leaderboard_with_what_they_need(results: dict[str, Any]) -> None:

@@ -86,7 +86,7 @@ def more_labels(view: View) -> Iterator[Statement]:
     """How many more comparisons the undecided pairs need: of systems that may be best, where there are several."""
     if view.sided:
         return
-    pairs = [*combinations(view.board, 2)]
+    pairs = [pair for pair in combinations(view.board, 2) if pair[0]["part"] == pair[1]["part"]]
     undecided = [pair for pair in pairs if share_a_letter(*pair)]
     contenders = [pair for pair in undecided if all(row["may_be_first"] for row in pair)]
     if not undecided:

@@ -83,8 +83,9 @@ def verdict(
 
     Made from `check`, `agreement`, `favoritism`, `consistency`, `ranking`, and the `leaderboard` of people and the best
     metrics, asked with the same arguments; see there for what the numbers mean and which errors are raised. What is
-    told of systems, of metrics and of chance holds for all systems, or all metrics, of an aspect together, at level
-    `alpha`; the aspects are not corrected for each other. The faults of judges hold for all aspects together.
+    told of systems holds for all of them together at `confidence`, what is told of metrics and of chance for all of an
+    aspect together at level `alpha`; the aspects are not corrected for each other. The faults of judges hold for all
+    aspects together, at `alpha`.
 
     >>> import custodes as cu
     >>> told = cu.verdict(cu.read("demo"), resamples=50, aspect="coherence")
