@@ -21,7 +21,7 @@ OURS = ("ratings", "battles", "wide", "alpacaeval", "rewardbench", "llmbar", "ou
 MARKS = """
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
-from custodes.data.readers.tables import TableReader
+from custodes.data.readers.reader import TableReader
 from custodes.data.study import Study
 
 

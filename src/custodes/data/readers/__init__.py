@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
-from custodes.data.readers.mtme import TAR_SUFFIXES, read_mtme
 from custodes.data.readers.plugins import plugged
-from custodes.data.readers.tables import Invalid, Table, TableReader, check_exists, exists, load_table
+from custodes.data.readers.reader import Invalid, PathReader, TableReader
+from custodes.data.readers.tables import Table, check_exists, exists, load_table
 from custodes.data.study import Study, join
 from custodes.data.table import to_polars
 from custodes.errors import InputError, OptionError, listed, suggestion
@@ -24,14 +24,18 @@ from custodes.data.readers.rewardbench import READER as REWARDBENCH
 from custodes.data.readers.llmbar import READER as LLMBAR
 from custodes.data.readers.outputs import READER as OUTPUTS
 
+from custodes.data.readers.mtme import READER as MTME
+
 __all__ = ["DEMO", "READERS", "Invalid", "read"]
 
 TABLE_READERS = {own.name: own for own in members(globals(), TableReader)}
 """Our formats of tables by name, a line above for each; the first whose columns fit is taken."""
 
-MTME = "mtme"
+PATH_READERS = {own.name: own for own in members(globals(), PathReader)}
+"""Our formats of folders, archives and logs by name, a line above for each; asked before those of tables."""
+
 DEMO = "demo"
-OURS = (*TABLE_READERS, MTME)
+OURS = (*TABLE_READERS, *PATH_READERS)
 
 READERS: tuple[str, ...]
 """The names that `reader=` takes: ours, and those of other packages, which are looked for on the first use."""
@@ -84,20 +88,27 @@ def _read_one(source: Any, *, reader: str | None, invalid: Invalid) -> Study:
         from custodes.data.simulate import demo_study
 
         return demo_study()
+    named = PATH_READERS.get(reader or "")
     if isinstance(source, str | Path):
         path, part = _path_and_part(source)
         check_exists(path)
-        archive = part is not None or path.is_dir() or path.name.lower().endswith(TAR_SUFFIXES)
-        if reader == MTME or (reader is None and archive):
-            return read_mtme(path, part=part)
-    elif reader == MTME:
-        raise OptionError("reader='mtme' takes the path of a folder or tar, not a dataframe")
+        whole = named or (_path_reader(path, part) if reader is None else None)
+        if whole:
+            return whole.make(path, part=part, invalid=invalid)
+    elif named:
+        raise OptionError(f"reader={reader!r} takes the path of a file or folder, not a dataframe")
     table = _table(source, "table")
     made = _table_reader(table, reader).make(table.frame, where=table.name, invalid=invalid)
     study: Study = replace(made, digest=table.digest)
     if not study.ratings.frame.height and not study.preferences.frame.height and study.outputs is None:
         raise InputError(f"{table.name}: no row holds a score or a verdict; there is nothing to judge")
     return study
+
+
+def _path_reader(path: Path, part: str | None) -> PathReader | None:
+    """The format of a path that is more than a table; a part or a folder that nothing else knows is for mtme."""
+    fitting = next((own for own in PATH_READERS.values() if own.fits(path)), None)
+    return fitting or (MTME if part is not None else None)
 
 
 def _path_and_part(source: str | Path) -> tuple[Path, str | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from custodes.data.raters import Raters
-from custodes.data.readers.tables import Invalid, TableReader
+from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.readers.verdicts import read_verdicts
 from custodes.data.study import Study
 from custodes.data.table import label_column

@@ -6,7 +6,7 @@ import polars as pl
 
 from custodes.data.notes import noted
 from custodes.data.raters import Raters, kinds_of
-from custodes.data.readers.tables import Invalid, TableReader
+from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.readers.verdicts import read_verdicts
 from custodes.data.study import Study
 from custodes.data.table import check_columns, label_column

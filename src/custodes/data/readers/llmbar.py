@@ -6,7 +6,7 @@ import polars as pl
 
 from custodes.data.items import Items
 from custodes.data.raters import Raters
-from custodes.data.readers.tables import Invalid, TableReader
+from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.readers.verdicts import read_verdicts
 from custodes.data.study import Study
 from custodes.data.table import check_columns, check_unique, label_column, refuse, refuse_values

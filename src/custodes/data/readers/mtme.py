@@ -23,6 +23,7 @@ from custodes.data.outputs import SCHEMA, Outputs
 from custodes.data.raters import Raters
 from custodes.data.ratings import SCHEMA as RATINGS
 from custodes.data.ratings import Ratings
+from custodes.data.readers.reader import Invalid, PathReader
 from custodes.data.readers.tables import file_bytes, utf8_text
 from custodes.data.study import Study
 from custodes.data.table import number_column, refuse
@@ -49,7 +50,7 @@ class ScoreFile:
     level: Literal["seg", "sys"]
 
 
-def read_mtme(path: Path, *, part: str | None) -> Study:
+def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     """The study of one test set and language pair.
 
     Item = number of the segment (from 1), cluster = document, group = domain, raters = stems of the score files;
@@ -268,3 +269,8 @@ def _two_words(text: str, names: tuple[str, str], *, where: str, wanted: str) ->
 def _check_length(came: int, expected: int, *, where: str) -> None:
     if came != expected:
         raise InputError(f"{where}: {came} lines, {expected} expected (one for every line of the source)")
+
+
+READER = PathReader(
+    name="mtme", fits=lambda path: path.is_dir() or path.name.lower().endswith(TAR_SUFFIXES), make=read_mtme
+)

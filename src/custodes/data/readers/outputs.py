@@ -10,7 +10,8 @@ import polars as pl
 from custodes.data.notes import noted
 from custodes.data.outputs import SCHEMA, SOURCES, Outputs
 from custodes.data.raters import Raters
-from custodes.data.readers.tables import Invalid, TableReader, parse_json
+from custodes.data.readers.reader import Invalid, TableReader
+from custodes.data.readers.tables import parse_json
 from custodes.data.study import Study
 from custodes.data.table import check_columns, check_unique, label_column
 from custodes.errors import InputError

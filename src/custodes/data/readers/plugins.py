@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 
 from custodes.data.notes import noted
-from custodes.data.readers.tables import Invalid, TableReader
+from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.study import Study
 from custodes.errors import CustodesError, CustodesWarning, InputError
 

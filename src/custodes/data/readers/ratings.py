@@ -6,7 +6,7 @@ import polars as pl
 
 from custodes.data.raters import Raters, kinds_of
 from custodes.data.ratings import Ratings
-from custodes.data.readers.tables import Invalid, TableReader
+from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.study import Study
 
 

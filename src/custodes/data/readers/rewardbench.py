@@ -8,7 +8,7 @@ from custodes.data.items import Items
 from custodes.data.preferences import Preferences
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
-from custodes.data.readers.tables import Invalid, TableReader
+from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.study import Study
 from custodes.data.table import check_columns, label_column, number_column, refuse
 from custodes.errors import InputError

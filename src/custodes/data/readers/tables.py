@@ -9,18 +9,14 @@ import io
 import json
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
 
-from custodes.data.study import Study
 from custodes.errors import InputError, listed, suggestion
-
-Invalid = Literal["error", "drop"]
-"""What to do with verdicts that cannot be read: refuse the file, or drop and count them."""
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
@@ -35,23 +31,6 @@ class Table:
     frame: pl.DataFrame
     name: str
     digest: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableReader:
-    """A format of tables: the columns it needs (alternatives), those that rule it out, and how it makes a study.
-
-    `make(frame, where=, invalid=)` gets a frame with at least one row.
-    """
-
-    name: str
-    columns: tuple[tuple[str, ...], ...]
-    make: Callable[..., Study]
-    absent: tuple[str, ...] = ()
-
-    def fits(self, columns: Sequence[str]) -> bool:
-        """Whether a table with these columns may be of this format."""
-        return any(set(needed) <= set(columns) for needed in self.columns) and not set(self.absent) & set(columns)
 
 
 def load_table(path: Path) -> Table:

@@ -6,7 +6,7 @@ import polars as pl
 
 from custodes.data.notes import Note, noted
 from custodes.data.preferences import Preferences
-from custodes.data.readers.tables import Invalid
+from custodes.data.readers.reader import Invalid
 from custodes.errors import InputError, listed
 
 

@@ -6,7 +6,7 @@ import polars as pl
 
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
-from custodes.data.readers.tables import Invalid, TableReader
+from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.study import Study
 from custodes.data.table import check_columns, check_unique, label_column, number_column
 from custodes.errors import InputError
