@@ -495,7 +495,7 @@ def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("few_rounds")
 def test_report_writes_one_file_and_prints_its_path(custodes: Run) -> None:
-    quick = ("--resamples", "5", "--aspect", "fluency", "--metrics", "judge,overlap")
+    quick = ("--resamples", "20", "--aspect", "fluency", "--metrics", "judge,overlap")
     ran = custodes("report", "demo", *quick)
     assert (ran.status, ran.out, ran.err) == (0, "report.html\n", "")
     assert [path.name for path in Path().iterdir()] == ["report.html"]
@@ -506,7 +506,7 @@ def test_report_writes_one_file_and_prints_its_path(custodes: Run) -> None:
 
 @pytest.mark.usefixtures("few_rounds")
 def test_report_as_json_holds_every_table(custodes: Run) -> None:
-    quick = ("--resamples", "5", "--aspect", "fluency", "--format", "json", "--no-timing")
+    quick = ("--resamples", "20", "--aspect", "fluency", "--format", "json", "--no-timing")
     ran = custodes("report", "demo", *quick)
     answer = json.loads(ran.out)
     assert set(answer) == {
@@ -521,7 +521,7 @@ def test_report_as_json_holds_every_table(custodes: Run) -> None:
 
 @pytest.mark.usefixtures("few_rounds")
 def test_report_saves_its_figures(custodes: Run) -> None:
-    quick = ("--resamples", "5", "--aspect", "fluency", "--metrics", "judge,overlap")
+    quick = ("--resamples", "20", "--aspect", "fluency", "--metrics", "judge,overlap")
     ran = custodes("report", "demo", *quick, "--figures", "figures")
     assert ran.status == 0
     figures = list(Path("figures").iterdir())

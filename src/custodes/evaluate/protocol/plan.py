@@ -229,7 +229,10 @@ def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
         if channel != IDEAL:
             raise OptionError(f"channel={channel!r}: give a 3x3 table [human, metric], or 'ideal'")
         return IDEAL, IDEAL_MIXTURE.T
-    given = np.asarray(channel, dtype=np.float64)
+    try:
+        given = np.asarray(channel, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        given = np.zeros(0)
     if given.shape != (3, 3) or not (np.isfinite(given) & (given >= 0)).all() or not given.sum(axis=1).all():
         raise OptionError(
             "channel: needs 3x3 counts or shares [human, metric] in the order win, tie, loss, no row all zero"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
 
-from custodes.answers.setting import at_least, between, is_number, one_of
+from custodes.answers.setting import at_least, between, is_number, one_of, shown
 from custodes.answers.tables import count, label
 from custodes.errors import OptionError, suggestion
 from custodes.stats.correction.estimator import Estimator
@@ -47,7 +47,7 @@ class Stopping:
         at_least("batch", self.batch, 1)
         at_least("budget", 1 if self.budget is None else self.budget, 1)
         if not isinstance(self.stop, str):
-            raise OptionError(f"stop={self.stop!r}: one text, its parts joined by '+', such as 'decided+futility'")
+            raise OptionError(f"stop={shown(self.stop)}: one text, its parts joined by '+', such as 'decided+futility'")
         parts = [part.strip() for part in self.stop.split("+")]
         for part in parts:
             if part not in STOPS:
@@ -171,7 +171,7 @@ def asked_for(
     given: list[Any] = list(stopping) if isinstance(stopping, list | tuple) else [stopping]
     for rule in given:
         if not isinstance(rule, Stopping):
-            raise OptionError(f"stopping={rule!r}: give cu.Stopping(...), or several of them")
+            raise OptionError(f"stopping={shown(rule)}: give cu.Stopping(...), or several of them")
     rules: tuple[Stopping, ...] = tuple(dict.fromkeys(given))
     if not chosen or not rules:
         raise OptionError("estimator and stopping: give one of each, or several")
