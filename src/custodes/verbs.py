@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 
 from custodes.answers.arguments import members
 from custodes.answers.question import UNRECORDED, Option, options_of
-from custodes.answers.setting import HELP, shown
+from custodes.answers.setting import HELP
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError
+from custodes.errors import InputError, OptionError, shown
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.options import Inputs, Output, Reading, Telling
 

@@ -94,7 +94,7 @@ def test_the_same_seed_gives_the_same_bytes(custodes: Run, study: pl.DataFrame) 
         "--repeats",
         "1",
         "--resamples",
-        "10",
+        "20",
         "--method",
         "auto",
         "--method",

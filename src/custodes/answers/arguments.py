@@ -11,8 +11,8 @@ from typing import Any, Literal, Union, Unpack, get_args, get_origin, get_type_h
 
 import numpy as np
 
-from custodes.answers.setting import LARGEST, between, enough_resamples, is_number, is_whole, one_of, shown
-from custodes.errors import OptionError
+from custodes.answers.setting import LARGEST, between, enough_resamples, is_number, is_whole, one_of
+from custodes.errors import OptionError, shown
 from custodes.progress import Progress
 
 LIMITS: Mapping[str, Callable[[str, Any], Any]] = {

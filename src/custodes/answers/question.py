@@ -17,10 +17,10 @@ import polars as pl
 
 from custodes.answers.arguments import argument, declared
 from custodes.answers.result import Provenance, Result
-from custodes.answers.setting import DEFAULTS, HELP, shown
+from custodes.answers.setting import DEFAULTS, HELP
 from custodes.answers.tables import with_lines
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError, suggestion
+from custodes.errors import InputError, OptionError, shown, suggestion
 
 Rng = int | np.random.Generator | None
 """A seed, a generator, or None for a fresh seed that is recorded; 0 is a seed like any other."""

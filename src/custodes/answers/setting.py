@@ -12,7 +12,7 @@ import numpy as np
 from custodes.data.pairs import Aggregate
 from custodes.data.patterns import Patterns
 from custodes.data.preferences import Orders
-from custodes.errors import OptionError, suggestion
+from custodes.errors import OptionError, shown, suggestion
 
 Ties = float | Literal["exact", "calibrated"]
 
@@ -156,12 +156,3 @@ def one_of(name: str, value: Any, allowed: Any) -> Any:
         close = suggestion(value, allowed) if isinstance(value, str) else ""
         raise OptionError(f"{name}={shown(value)}; allowed: {', '.join(allowed)}{close}")
     return value
-
-
-def shown(value: Any) -> str:
-    """A value in an error, in one short line."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
-
-
-_SHOWN = 80  # characters

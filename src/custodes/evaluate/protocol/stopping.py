@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
 
-from custodes.answers.setting import at_least, between, is_number, one_of, shown
+from custodes.answers.arguments import argument, declared
+from custodes.answers.setting import at_least, between, is_number, one_of
 from custodes.answers.tables import count, label
-from custodes.errors import OptionError, suggestion
+from custodes.errors import OptionError, shown, suggestion
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.rules import STOPS, Closing, Deciding, Rule
@@ -42,7 +43,9 @@ class Stopping:
     gamma: float = 0.05
 
     def __post_init__(self) -> None:
-        between("gamma", self.gamma, 0, 1)
+        kinds = declared(Stopping)
+        for name in ("batch", "budget", "futility", "equivalence", "gamma"):
+            object.__setattr__(self, name, argument(name, getattr(self, name), kinds[name]))
         between("futility", self.futility, 0, 1)
         at_least("batch", self.batch, 1)
         at_least("budget", 1 if self.budget is None else self.budget, 1)
@@ -62,7 +65,7 @@ class Stopping:
         elif "equivalence" in parts:
             raise OptionError("stop 'equivalence' asks for a margin: equivalence=0.1 settles pairs within 0.1 of a tie")
         if self.looks is not None:
-            several = isinstance(self.looks, Iterable) and not isinstance(self.looks, str)
+            several = isinstance(self.looks, Iterable) and not isinstance(self.looks, str | bytes | Mapping)
             looks = tuple(at_least("looks", look, 1) for look in self.looks) if several else ()
             if not looks or any(b <= a for a, b in pairwise(looks)):
                 raise OptionError(
@@ -76,7 +79,9 @@ class Stopping:
                     f"{suggestion(self.boundary, BOUNDARIES)}"
                 )
         elif not (is_number(self.boundary) and 0 < self.boundary < float("inf")):
-            raise OptionError(f"boundary={self.boundary}: a |z| is positive and finite")
+            raise OptionError(f"boundary={shown(self.boundary)}: a |z| is positive and finite")
+        else:
+            object.__setattr__(self, "boundary", argument("boundary", self.boundary, float))
 
     @property
     def given(self) -> dict[str, Any]:
