@@ -17,7 +17,7 @@ from custodes.answers.question import UNRECORDED, Option, options_of
 from custodes.answers.setting import HELP
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, shown
-from custodes.evaluate.protocol.stopping import Stopping
+from custodes.evaluate.protocol.stopping import USUAL, Stopping, idle
 from custodes.options import Inputs, Output, Reading, Telling
 
 READING, OUTPUT = Reading(), Output()
@@ -36,6 +36,8 @@ def verb(asked: Any, output: Telling = OUTPUT, *, first: str = "") -> Callable[.
         if first:
             options[first], *inputs = inputs  # type: ignore[assignment]
         named = inputs or options.pop(about.name, None)
+        if not named and about.default is None:
+            reading.refuse(about.name)
         arguments = arguments_of(asked, options)
         study = reading.study(named or ()) if named or about.default is about.empty else None
         result, seconds = answered(asked, study, output, arguments)
@@ -146,7 +148,12 @@ def _stoppings(given: dict[str, Any]) -> list[Stopping]:
     lists |= {"stop": given.pop("stop")} if "stop" in given else {}
     read = {name: _read(name, hints[name], value) for name, value in given.items()}
     ways: list[dict[str, Any]] = [dict(zip(lists, own, strict=True)) for own in product(*lists.values())]
-    return [Stopping(**read, **way) for way in ways]
+    unused = [set(idle(way.get("stop", USUAL.stop), read.get("looks"))) for way in ways]
+    never = set.intersection(*unused)  # refused; what some of the rules take is not given to the others
+    return [
+        Stopping(**{name: value for name, value in (read | way).items() if name not in own - never})
+        for way, own in zip(ways, unused, strict=True)
+    ]
 
 
 def _read(name: str, kind: Any, value: Any) -> Any:

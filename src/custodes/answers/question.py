@@ -157,6 +157,14 @@ def _explicit(ask: Callable[..., Any]) -> inspect.Signature:
     return own.replace(parameters=sorted(made, key=lambda parameter: parameter.name in UNRECORDED))
 
 
+def refuse_ignored(asked: Callable[..., Any], why: str, **values: Any) -> None:
+    """Raise OptionError for an argument that would change nothing, if it is not as by default; `why` it would not."""
+    defaults = inspect.signature(asked).parameters
+    for name, value in values.items():
+        if value != defaults[name].default:
+            raise OptionError(f"{name}={shown(value)} would change nothing: {why}")
+
+
 def recorded(rng: Rng) -> tuple[int | np.random.Generator, int | None]:
     """What to draw from, and the seed to record (None for the caller's own generator, which cannot be replayed)."""
     if isinstance(rng, np.random.Generator):

@@ -82,6 +82,9 @@ class Stopping:
             raise OptionError(f"boundary={shown(self.boundary)}: a |z| is positive and finite")
         else:
             object.__setattr__(self, "boundary", argument("boundary", self.boundary, float))
+        for name, why in idle(self.stop, self.looks).items():
+            if name in self.given:
+                raise OptionError(f"{name}={shown(self.given[name])} would change nothing: {why}")
 
     @property
     def given(self) -> dict[str, Any]:
@@ -138,6 +141,18 @@ class Stopping:
             seed=seed,
             budget=self.budget or sys.maxsize,
         )
+
+
+def idle(stop: str, looks: Any) -> dict[str, str]:
+    """What changes nothing beside this `stop` and these `looks`, and why."""
+    parts = [part.strip() for part in stop.split("+")]
+    reasons = {
+        "futility": "" if "futility" in parts else "stop does not name 'futility'",
+        "equivalence": "" if "equivalence" in parts else "stop does not name 'equivalence'",
+        "batch": "" if looks is None else "looks say how many annotations each round brings",
+        "boundary": "stop='anytime' is valid however often one looks" if "anytime" in parts else "",
+    }
+    return {name: why for name, why in reasons.items() if why}
 
 
 def _listed(looks: Any) -> str:
