@@ -38,6 +38,15 @@ def decoded(content: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     return made
 
 
+def is_whole(content: bytes, made: Any) -> bool:
+    """Whether a JSON text holds what was made of it, no field less and none more.
+
+    >>> is_whole(b'{"a": 1.0}', {"a": 1})
+    True
+    """
+    return bool(msgspec.json.decode(content) == msgspec.json.decode(msgspec.json.encode(made)))
+
+
 def _printed(problem: Exception) -> str:
     """What went wrong; it may quote the file."""
     return "".join(filter(str.isprintable, str(problem)))[:_REASON]

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from custodes.answers.arguments import argument
 from custodes.answers.question import recorded
 from custodes.answers.setting import at_least, is_whole
 from custodes.data.pairs import PairPreferences, pairs_of
@@ -79,7 +80,10 @@ def start(
         raise OptionError(f"metric={shown(metric)}: give the PairPreferences of one rater")
     if isinstance(seed, np.random.Generator) or seed is None:
         raise OptionError(f"seed={shown(seed)}: a state is a file, so its seed is a whole number")
-    (own,), (rule,) = asked_for(estimator, stopping, alone=metric is None)
+    named = argument("estimator", estimator, str | None)
+    if not isinstance(stopping, Stopping):
+        raise OptionError(f"stopping={shown(stopping)}: give one cu.Stopping(...)")
+    (own,), (rule,) = asked_for(named, stopping, alone=metric is None)
     n_pairs = comb(len(labels), 2)
     known = {cluster: i for i, cluster in enumerate(dict.fromkeys(documents))}
     state = State(

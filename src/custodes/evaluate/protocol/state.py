@@ -13,7 +13,7 @@ import numpy as np
 from custodes.answers.question import LARGEST_SEED
 from custodes.errors import InputError, OptionError, shown
 from custodes.evaluate.protocol.stopping import Stopping, asked_for
-from custodes.sealed import decoded, digest
+from custodes.sealed import decoded, digest, is_whole
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Ints, Signs
 from custodes.stats.correction.estimators import ESTIMATORS
@@ -89,6 +89,8 @@ class State:
             if head.version != VERSION:
                 raise InputError(f"version {head.version} of the format; this custodes reads {VERSION}")
             file = decoded(content, _FILE)
+            if not is_whole(content, file):
+                raise InputError("fields are missing, or there are more")
             if reason := fault(file.state):
                 raise InputError(reason)
             if digest(file.state) != file.digest:
@@ -159,6 +161,6 @@ def fault(state: State) -> str:
         return str(problem)
     if not 0 <= state.look < len(state.rule.looks):
         return f"look is a whole number from 0 to {len(state.rule.looks) - 1}"
-    if not all(n <= most for n, most in zip(state.asked, state.last.tolist(), strict=True)) or min(state.asked) < 0:
-        return "asked is beyond the items there are"
+    if not all(0 <= n <= n_items for n in state.asked):
+        return f"asked is a whole number from 0 to {n_items} for each pair"
     return ""

@@ -43,6 +43,8 @@ class Stopping:
     gamma: float = 0.05
 
     def __post_init__(self) -> None:
+        for own in fields(self):  # what a file leaves out would not be an attribute of its own
+            object.__setattr__(self, own.name, getattr(self, own.name))
         kinds = declared(Stopping)
         for name in ("batch", "budget", "futility", "equivalence", "gamma"):
             object.__setattr__(self, name, argument(name, getattr(self, name), kinds[name]))
