@@ -57,7 +57,7 @@ def edited(draw: st.DrawFn, content: Any) -> Any:
         elif how == "number":
             parent[last] = draw(st.integers(-3, 300) | st.floats(allow_nan=False, allow_infinity=False))
         else:
-            parent[last] = draw(st.sampled_from(ODD))
+            parent[last] = deepcopy(draw(st.sampled_from(ODD)))
     return made
 
 
