@@ -221,6 +221,30 @@ def test_shell_completion_is_installed_and_knows_the_verbs(custodes: Run, monkey
         (("plan", "--channel", "nowhere.csv"), ("nowhere.csv: no such file", "ideal")),
         (("plan", "--pilot", "demo", "--margins", "0"), ("margins and a pilot", "contradict")),
         (("plan", "--aspect", "fluency"), ("aspect", "there is none")),
+        (("plan", "--margins", "0.2", "--raters", "raters.csv"), ("--raters raters.csv", "nothing is; give --pilot")),
+        (("plan", "--metric-items", "50"), ("metric_items=50 would change nothing", "channel")),
+        (("plan", "--confidence", "0.5"), ("confidence=0.5 would change nothing", "pilot")),
+        (("plan", "--looks", "10,20", "--batch", "5"), ("batch=5 would change nothing", "looks")),
+        (("plan", "--stop", "anytime", "--boundary", "pocock"), ("boundary='pocock' would change nothing",)),
+        (("plan", "--futility", "0.5"), ("futility=0.5 would change nothing",)),
+        (("plan", "--budget", "1" * 30), ("budget=1111", "at most 1000000000")),
+        (("plan", "--budget", "1" * 5000), ("--budget", "comma list of whole numbers")),
+        (("protocol", "demo", "--ideal", "1" * 21), ("ideal=1111", "at most 1000000000")),
+        (("agreement", "demo", "--resamples", "1" * 21), ("resamples=1111", "at most 1000000000")),
+        (("agreement", "demo", "--resamples", "1"), ("resamples=1: too few", "at least 20, or 0")),
+        (("agreement", "demo", "--seed", "1" * 21), ("rng=1111", "a seed is a whole number from 0 to")),
+        (
+            ("correction", "demo", "--estimator", "ppi", "--sampler", "nuts"),
+            ("sampler='nuts' would change nothing", "mixture"),
+        ),
+        (
+            ("gate", "demo", "--metric", "judge", "--require", "spa>=0.5", "--margin", "0.1"),
+            ("margin=0.1 would change nothing", "not_worse_than"),
+        ),
+        (
+            ("combine", "fit", "demo", "--folds", "system", "--repeats", "5"),
+            ("repeats=5 would change nothing", "folds='system'"),
+        ),
         (("plan", "--pilot", "nowhere.csv"), ("nowhere.csv: no such file",)),
         (("report", "demo", "--format", "csv"), ("report", "json")),
         (("report", "demo", "--table", "metrics"), ("report", "json")),
@@ -495,7 +519,7 @@ def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("few_rounds")
 def test_report_writes_one_file_and_prints_its_path(custodes: Run) -> None:
-    quick = ("--resamples", "5", "--aspect", "fluency", "--metrics", "judge,overlap")
+    quick = ("--resamples", "20", "--aspect", "fluency", "--metrics", "judge,overlap")
     ran = custodes("report", "demo", *quick)
     assert (ran.status, ran.out, ran.err) == (0, "report.html\n", "")
     assert [path.name for path in Path().iterdir()] == ["report.html"]
@@ -506,7 +530,7 @@ def test_report_writes_one_file_and_prints_its_path(custodes: Run) -> None:
 
 @pytest.mark.usefixtures("few_rounds")
 def test_report_as_json_holds_every_table(custodes: Run) -> None:
-    quick = ("--resamples", "5", "--aspect", "fluency", "--format", "json", "--no-timing")
+    quick = ("--resamples", "20", "--aspect", "fluency", "--format", "json", "--no-timing")
     ran = custodes("report", "demo", *quick)
     answer = json.loads(ran.out)
     assert set(answer) == {
@@ -521,7 +545,7 @@ def test_report_as_json_holds_every_table(custodes: Run) -> None:
 
 @pytest.mark.usefixtures("few_rounds")
 def test_report_saves_its_figures(custodes: Run) -> None:
-    quick = ("--resamples", "5", "--aspect", "fluency", "--metrics", "judge,overlap")
+    quick = ("--resamples", "20", "--aspect", "fluency", "--metrics", "judge,overlap")
     ran = custodes("report", "demo", *quick, "--figures", "figures")
     assert ran.status == 0
     figures = list(Path("figures").iterdir())
@@ -947,3 +971,10 @@ def test_a_study_of_verdicts_alone_has_nothing_to_rank(custodes: Run) -> None:
     write_csv(Path("battles.csv"), "item,model_a,model_b,rater,kind,winner", rows)
     for verb in ("complementarity", "ceiling"):
         refused(custodes(verb, "battles.csv"), "only verdicts here, no scores of single outputs")
+
+
+def test_rules_take_of_the_options_what_is_theirs(custodes: Run) -> None:
+    rules = ("--stop", "futility", "--stop", "anytime", "--futility", "0.5", "--boundary", "pocock")
+    ran = custodes("plan", *rules, "--replications", "2", "--items", "20", "--format", "json")
+    told = {row["stopping"] for row in json.loads(ran.out)["plan"]}
+    assert told == {"futility, boundary pocock, futility 0.5", "anytime"}

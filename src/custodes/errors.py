@@ -49,3 +49,17 @@ def suggestion(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     by_lower = {label.lower(): label for label in known}
     close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
     return f" (did you mean '{by_lower[close[0]]}'?)" if close else ""
+
+
+def shown(value: object) -> str:
+    """A value in an error, short and in one line.
+
+    >>> shown("a" * 200)[-6:]
+    'aaa...'
+    """
+    text = " ".join(repr(value).split())
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+
+
+SHOWN = 80
+"""Characters of a value in an error."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -52,12 +52,18 @@ class Reading:
 
     reader: Annotated[str | None, Parameter(help="Force a reader instead of finding it by suffix and columns.")] = None
     raters: Annotated[
-        Path | None, Parameter(help="Table: rater, kind, higher_is_better, low, high, person, date, cost.")
+        Path | None, Parameter(help="Table: rater, kind, higher_is_better, low, high, person, own_system, date, cost.")
     ] = None
     items: Annotated[Path | None, Parameter(help="Table: item, cluster, group, dataset, weight, probability.")] = None
     invalid: Annotated[Literal["error", "drop"], Parameter(help="Unreadable verdicts: refuse, or drop and count.")] = (
         "error"
     )
+
+    def refuse(self, about: str) -> None:
+        """Refuse what says how to read where nothing is read; `about` is the option that names what would be."""
+        for own in fields(self):
+            if (value := getattr(self, own.name)) != own.default:
+                raise OptionError(f"--{own.name} {value} describes what is read, and nothing is; give --{about} FILE")
 
     def study(self, inputs: Sequence[str]) -> Study:
         """Read and join the inputs."""

@@ -7,20 +7,22 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_origin, get_type_hints
 
 from cyclopts import Parameter, Token
 from numpy.typing import ArrayLike
 
+from custodes.answers.arguments import members
 from custodes.answers.question import UNRECORDED, Option, options_of
 from custodes.answers.setting import HELP
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError
-from custodes.evaluate.protocol.stopping import Stopping
+from custodes.errors import InputError, OptionError, shown
+from custodes.evaluate.protocol.stopping import USUAL, Stopping, idle
 from custodes.options import Inputs, Output, Reading, Telling
 
 READING, OUTPUT = Reading(), Output()
+DIGITS = 40
+"""No number that means anything is longer."""
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
@@ -34,6 +36,8 @@ def verb(asked: Any, output: Telling = OUTPUT, *, first: str = "") -> Callable[.
         if first:
             options[first], *inputs = inputs  # type: ignore[assignment]
         named = inputs or options.pop(about.name, None)
+        if not named and about.default is None:
+            reading.refuse(about.name)
         arguments = arguments_of(asked, options)
         study = reading.study(named or ()) if named or about.default is about.empty else None
         result, seconds = answered(asked, study, output, arguments)
@@ -82,7 +86,7 @@ def with_options(command: Callable[..., Any], asked: Callable[..., Any]) -> Call
 
 def _parameters(options: Sequence[Option]) -> Iterator[inspect.Parameter]:
     for option in options:
-        if Stopping in _members(option.kind):
+        if Stopping in members(option.kind):
             hints = get_type_hints(Stopping)
             for name in hints:
                 own = option.default if isinstance(option.default, Stopping) else Stopping()
@@ -108,22 +112,15 @@ def _shown(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
-def _members(kind: Any) -> tuple[Any, ...]:
-    """The types that a value may have."""
-    if get_origin(kind) in (Union, UnionType):
-        return tuple(member for part in get_args(kind) for member in _members(part))
-    return (kind,)
-
-
 def _flag(option: Option) -> Any:
     """The type of an option on the command line: a word that is read later, unless it is one simple thing."""
     simple = {"rng": int, "batch": str, "budget": str, "stop": list[str]}
-    members = [member for member in _members(option.kind) if member is not type(None)]
+    own = [member for member in members(option.kind) if member is not type(None)]
     if option.name in simple:
         return simple[option.name]
-    if len(members) == 1 and (members[0] in (bool, int, float, str) or get_origin(members[0]) is Literal):
-        return members[0]
-    return list[str] if any(member in (Sequence[str], tuple[str, ...]) for member in members) else str
+    if len(own) == 1 and (own[0] in (bool, int, float, str) or get_origin(own[0]) is Literal):
+        return own[0]
+    return list[str] if any(member in (Sequence[str], tuple[str, ...]) for member in own) else str
 
 
 def arguments_of(asked: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
@@ -135,7 +132,7 @@ def arguments_of(asked: Callable[..., Any], given: dict[str, Any]) -> dict[str, 
     for name, value in made.items():
         if name in options:
             made[name] = _read(name, options[name].kind, value)
-    stopping = next((name for name, own in options.items() if Stopping in _members(own.kind)), None)
+    stopping = next((name for name, own in options.items() if Stopping in members(own.kind)), None)
     if stopping:
         own = {name: made.pop(name) for name in get_type_hints(Stopping) if name in made}
         made |= {stopping: _stoppings(own)} if own else {}
@@ -151,24 +148,29 @@ def _stoppings(given: dict[str, Any]) -> list[Stopping]:
     lists |= {"stop": given.pop("stop")} if "stop" in given else {}
     read = {name: _read(name, hints[name], value) for name, value in given.items()}
     ways: list[dict[str, Any]] = [dict(zip(lists, own, strict=True)) for own in product(*lists.values())]
-    return [Stopping(**read, **way) for way in ways]
+    unused = [set(idle(way.get("stop", USUAL.stop), read.get("looks"))) for way in ways]
+    never = set.intersection(*unused)  # refused; what some of the rules take is not given to the others
+    return [
+        Stopping(**{name: value for name, value in (read | way).items() if name not in own - never})
+        for way, own in zip(ways, unused, strict=True)
+    ]
 
 
 def _read(name: str, kind: Any, value: Any) -> Any:
     """A value of a type that a word on the command line stands for."""
-    members = [member for member in _members(kind) if member is not type(None)]
+    kinds = [member for member in members(kind) if member is not type(None)]
     option = f"--{name.replace('_', '-')}"
     if isinstance(value, list):
-        return value[0] if len(value) == 1 and str in members else value
+        return value[0] if len(value) == 1 and str in kinds else value
     if not isinstance(value, str):
         return value
-    if _members(ArrayLike)[0] in members:
+    if members(ArrayLike)[0] in kinds:
         return channel_table(value)
-    if Sequence[float] in members:
+    if Sequence[float] in kinds:
         return numbers(option, value)
-    if Sequence[int] in members or tuple[int, ...] in members:
+    if Sequence[int] in kinds or tuple[int, ...] in kinds:
         return tuple(wholes(option, value))
-    if float in members:
+    if float in kinds:
         try:
             return float(value)
         except ValueError:
@@ -179,9 +181,14 @@ def _read(name: str, kind: Any, value: Any) -> Any:
 def whole(type_: Any, tokens: Sequence[Token]) -> int:
     """A whole number of at least 0; left to itself the parser would round 1.5."""
     text = tokens[0].value
-    if not (text.isascii() and text.isdigit()):
-        raise ValueError(f"{text!r} is not a whole number of at least 0")
+    if not _is_whole(text):
+        raise ValueError(f"{shown(text)} is not a whole number of at least 0")
     return int(text)
+
+
+def _is_whole(text: str) -> bool:
+    """Whether a word is a whole number, and none so long that reading it takes forever."""
+    return text.isascii() and text.isdigit() and len(text) <= DIGITS
 
 
 def numbers(option: str, text: str) -> list[float]:
@@ -195,8 +202,8 @@ def numbers(option: str, text: str) -> list[float]:
 def wholes(option: str, text: str) -> list[int]:
     """A comma list of whole numbers."""
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() for part in parts):
-        raise OptionError(f"{option} {text!r}: a comma list of whole numbers, such as 10,20,40")
+    if not all(map(_is_whole, parts)):
+        raise OptionError(f"{option} {shown(text)}: a comma list of whole numbers, such as 10,20,40")
     return [int(part) for part in parts]
 
 

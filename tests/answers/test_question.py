@@ -189,12 +189,12 @@ def test_a_wrong_type_is_an_error_of_one_line(wrong: dict[str, Any]) -> None:
 
 
 def test_numbers_of_numpy_are_numbers() -> None:
-    result = cu.agreement(demo_study(), resamples=np.int64(2), confidence=np.float32(0.5), rng=np.int32(1))
+    result = cu.agreement(demo_study(), resamples=np.int64(20), confidence=np.float32(0.5), rng=np.int32(1))
     assert result.provenance.seed == 1
 
 
 def test_one_statistic_to_compare_by_needs_no_list() -> None:
-    result = cu.agreement(demo_study(), resamples=2, compare_by="acc_eq")
+    result = cu.agreement(demo_study(), resamples=20, compare_by="acc_eq")
     assert result.comparisons["statistic"].unique().to_list() == ["acc_eq"]
 
 

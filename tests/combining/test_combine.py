@@ -156,7 +156,7 @@ def test_the_validation_in_the_model_is_that_of_the_comparison() -> None:
 @pytest.mark.parametrize("name", ["gp", "auto"])
 def test_the_model_depends_on_the_seed_but_not_on_how_it_was_validated(name: str) -> None:
     first = asked(planted(), method=name).model
-    for options in ({"repeats": 2, "method": (name, "best")}, {"resamples": 5, "folds": "system"}):
+    for options in ({"repeats": 2, "method": (name, "best")}, {"resamples": 20, "folds": "system"}):
         other = asked(planted(), **{"method": name, **options}).model
         assert content(other) == content(first)
     if name == "gp":
@@ -298,7 +298,7 @@ def test_a_twin_of_a_metric_changes_no_choice_of_the_best() -> None:
     [
         {"method": ("auto", "gp"), "rng": 4, "top": 2},
         {"method": "blend", "objective": "spearman", "folds": "system", "costs": {"a": 2, "b": 1, "noise": 1}},
-        {"metrics": "!noise", "systems": "A,B,C", "repeats": 2, "confidence": 0.8, "resamples": 10},
+        {"metrics": "!noise", "systems": "A,B,C", "repeats": 2, "confidence": 0.8, "resamples": 20},
     ],
 )
 def test_provenance_replays_the_result(options: dict[str, Any]) -> None:
@@ -324,7 +324,7 @@ def test_a_mean_of_aspects_replays_too() -> None:
     assert set(asked(study, target="y").held_out.frame["aspect"]) == {"y"}
 
 
-TWO = {"method": ("ridge", "best"), "resamples": 10}
+TWO = {"method": ("ridge", "best"), "resamples": 20}
 
 
 def two_targets() -> dict[tuple[str, str], np.ndarray]:
@@ -413,7 +413,7 @@ def test_bad_options_are_refused_in_one_line(options: dict[str, Any], message: s
 @pytest.mark.parametrize("name", EVERY)
 def test_more_metrics_than_outputs(name: str) -> None:
     scores = {key: values[:5, :2] for key, values in noise(0, p=15).items()}
-    made = asked(scores, method=name, resamples=5)
+    made = asked(scores, method=name, resamples=20)
     assert "more-features-than-rows" in rules(made)
     assert np.isfinite(held(made, name, items=5, systems=2)).all()
 

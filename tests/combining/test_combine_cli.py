@@ -21,7 +21,7 @@ from tests.test_cli import Run, custodes, refused
 
 __all__ = ["custodes"]  # the fixture
 
-FIT = ("combine", "fit", "ratings.csv", "--resamples", "10", "--method", "ridge")
+FIT = ("combine", "fit", "ratings.csv", "--resamples", "20", "--method", "ridge")
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +59,7 @@ def test_fit_writes_the_model_and_tells_where(custodes: Run, study: pl.DataFrame
 def test_json_is_what_python_says(custodes: Run, study: pl.DataFrame) -> None:
     ran = custodes(*FIT, "--method", "best", "--raters", "raters.csv", "--format", "json", "--no-timing")
     study_read = cu.read("ratings.csv", raters="raters.csv")
-    made = cu.combine(study_read, method=["ridge", "best"], resamples=10)
+    made = cu.combine(study_read, method=["ridge", "best"], resamples=20)
     told = json.loads(ran.out)
     mine = json.loads(json.dumps(made.to_dict()))
     for row in mine["comparison"]:
@@ -80,7 +80,7 @@ def test_a_table_as_csv_and_options_reach_the_question(custodes: Run, study: pl.
     given = made["options"]
     assert made["seed"] == 3
     expected = {"costs": "costs.csv", "folds": "system", "objective": "spearman", "metrics": "!noise"}
-    assert given.items() >= (expected | {"method": "ridge", "repeats": 3, "resamples": 10}).items()
+    assert given.items() >= (expected | {"method": "ridge", "repeats": 3, "resamples": 20}).items()
     path = custodes(*FIT, "--costs", "costs.csv", "--format", "csv", "--table", "path").out.splitlines()
     assert path[0].startswith("target,step,metric,cost,total_cost,score")
     assert len(path) == 4
@@ -94,7 +94,7 @@ def test_the_same_seed_gives_the_same_bytes(custodes: Run, study: pl.DataFrame) 
         "--repeats",
         "1",
         "--resamples",
-        "10",
+        "20",
         "--method",
         "auto",
         "--method",
@@ -142,19 +142,19 @@ def test_the_loop_closes(custodes: Run, study: pl.DataFrame) -> None:
     custodes("combine", "score", "model.json", "ratings.csv", "--name", "mine", "-o", "mine.csv")
     for verb, options in {
         "check": (),
-        "agreement": ("--resamples", "5"),
-        "favoritism": ("--resamples", "5"),
-        "rank": ("--resamples", "5"),
+        "agreement": ("--resamples", "20"),
+        "favoritism": ("--resamples", "20"),
+        "rank": ("--resamples", "20"),
         "correct": ("--estimator", "ppi"),
         "protocol": ("--estimator", "ppi", "--replications", "2"),
-        "complementarity": ("--resamples", "5"),
+        "complementarity": ("--resamples", "20"),
     }.items():
         asked = () if verb in ("check", "complementarity") else ("--metrics", "mine")
         ran = custodes(verb, "ratings.csv", "mine.csv", *options, *asked)
         assert ran.status in ((0, 1) if verb == "check" else (0,)), (verb, ran.err)
         assert ran.err == ""
         assert "mine" in ran.out or verb == "check"
-    held = json.loads(custodes("agreement", "ratings.csv", "held.csv", "--resamples", "5", "--format", "json").out)
+    held = json.loads(custodes("agreement", "ratings.csv", "held.csv", "--resamples", "20", "--format", "json").out)
     assert "ridge" in {row["metric"] for row in held["metrics"]}
 
 

@@ -10,19 +10,23 @@ from functools import cache, wraps
 from importlib.metadata import version
 from numbers import Integral
 from pathlib import PurePath
-from typing import Any, NamedTuple, ParamSpec, TypeVar, Unpack, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, ParamSpec, TypeVar, get_args, get_type_hints
 
 import numpy as np
 import polars as pl
 
+from custodes.answers.arguments import argument, declared
 from custodes.answers.result import Provenance, Result
 from custodes.answers.setting import DEFAULTS, HELP
 from custodes.answers.tables import with_lines
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError, suggestion
+from custodes.errors import InputError, OptionError, shown, suggestion
 
 Rng = int | np.random.Generator | None
 """A seed, a generator, or None for a fresh seed that is recorded; 0 is a seed like any other."""
+
+LARGEST_SEED = 2**64 - 1
+"""What a file of JSON can hold."""
 
 UNRECORDED = ("rng", "progress", "workers")
 """Arguments that change no number of an answer, or that its provenance has a field for."""
@@ -60,10 +64,13 @@ def documented(example: str, /, **helps: str) -> Callable[[Callable[P, T]], Call
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
             _check_asked_about(function, bound.args[0])
+            kinds, (_, *own) = declared(function), bound.arguments
+            for name in own:
+                bound.arguments[name] = argument(name, bound.arguments[name], kinds[name])
             return function(*bound.args, **bound.kwargs)
 
-        own = [f"`{name}`: {text}" for name, text in helps.items()]
-        called.__doc__ = with_lines(function.__doc__, "Arguments of its own:", own)
+        lines = [f"`{name}`: {text}" for name, text in helps.items()]
+        called.__doc__ = with_lines(function.__doc__, "Arguments of its own:", lines)
         called.__signature__ = signature  # type: ignore[attr-defined]
         called.example, called.helps = example, helps  # type: ignore[attr-defined]
         return called
@@ -130,10 +137,7 @@ def _recorded(value: Any) -> Any:
 
 def options_of(asked: Any) -> list[Option]:
     """The arguments of a question, but for what it is asked about and how it shows its progress."""
-    hints = get_type_hints(asked)
-    unpacked = [get_args(kind)[0] for kind in hints.values() if get_origin(kind) is Unpack]
-    kinds = {**hints, **{name: kind for options in unpacked for name, kind in get_type_hints(options).items()}}
-    helps = {**HELP, **asked.helps}
+    kinds, helps = declared(asked), {**HELP, **asked.helps}
     _, *own = asked.__signature__.parameters.values()
     return [Option(p.name, kinds[p.name], p.default, helps[p.name]) for p in own if p.name != "progress"]
 
@@ -153,12 +157,22 @@ def _explicit(ask: Callable[..., Any]) -> inspect.Signature:
     return own.replace(parameters=sorted(made, key=lambda parameter: parameter.name in UNRECORDED))
 
 
+def refuse_ignored(asked: Callable[..., Any], why: str, **values: Any) -> None:
+    """Raise OptionError for an argument that would change nothing, if it is not as by default; `why` it would not."""
+    defaults = inspect.signature(asked).parameters
+    for name, value in values.items():
+        if value != defaults[name].default:
+            raise OptionError(f"{name}={shown(value)} would change nothing: {why}")
+
+
 def recorded(rng: Rng) -> tuple[int | np.random.Generator, int | None]:
     """What to draw from, and the seed to record (None for the caller's own generator, which cannot be replayed)."""
     if isinstance(rng, np.random.Generator):
         return rng, None
-    if rng is not None and (not isinstance(rng, Integral) or rng < 0):
-        raise OptionError(f"rng={rng!r}: a seed is a whole number of at least 0; or give a generator of NumPy, or None")
+    if rng is not None and not (isinstance(rng, Integral) and not isinstance(rng, bool) and 0 <= rng <= LARGEST_SEED):
+        raise OptionError(
+            f"rng={shown(rng)}: a seed is a whole number from 0 to {LARGEST_SEED}; or a generator of NumPy, or None"
+        )
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if rng is None else int(rng)
     return seed, seed
 

@@ -13,7 +13,7 @@ from typing import Self, Unpack
 import numpy as np
 import polars as pl
 
-from custodes.answers.question import Rng, question
+from custodes.answers.question import Rng, question, refuse_ignored
 from custodes.answers.result import Provenance, Result, result
 from custodes.answers.setting import Selection, one_of
 from custodes.answers.tables import count, label, score, share, table
@@ -38,7 +38,7 @@ from custodes.data.notes import Note, noted
 from custodes.data.ratings import Ratings
 from custodes.data.scale import BEYOND
 from custodes.data.study import Study
-from custodes.errors import CustodesError, OptionError, listed
+from custodes.errors import CustodesError, OptionError, listed, shown
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import one_core
 from custodes.progress import Progress, silent
@@ -224,6 +224,10 @@ def combine(
         confidence=confidence,
         resamples=resamples,
     )
+    if terms.folds != "item":
+        asked = {"repeats": repeats} if repeats > 1 else {}  # the one that there is
+        asked |= {"unseen": unseen} if unseen == "all" else {}
+        refuse_ignored(combine, f"it is for folds='item', and folds={shown(terms.folds)}", **asked)
     if selection.get("aspect") is not None:
         raise OptionError("aspect: the target says which aspect is meant; say target='ASPECT' or 'mean:A,B'")
     chosen = study.select(**selection)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,9 +18,10 @@ from custodes.data.notes import Note, noted
 from custodes.data.panel import Panel
 from custodes.data.readers.tables import check_exists, file_bytes
 from custodes.data.study import Study
-from custodes.errors import InputError, listed, suggestion
+from custodes.errors import InputError, listed, shown, suggestion
 from custodes.evaluate.judges import METRIC, name_of
 from custodes.files import write_atomically
+from custodes.sealed import decoded, digest
 from custodes.stats.arrays import Floats
 from custodes.stats.learning import boost
 
@@ -56,6 +56,8 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             f"low {self.low:g} is above high {self.high:g}": not self.low <= self.high,
             f"fill {self.fill:g} is not between 0 and 1": not 0 <= self.fill <= 1,
             "a number is not finite": not all(map(math.isfinite, (self.low, self.high, self.weight, self.importance))),
+            "low and high are too far apart": not math.isfinite(self.high - self.low),
+            "importance is below 0": self.importance < 0,
         }
         return next((f"column {self.label!r}: {fault}" for fault, there in faults.items() if there), "")
 
@@ -148,7 +150,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     def _computed_digest(self) -> str:
         content = msgspec.structs.replace(self, name="", digest="")
-        return hashlib.sha256(msgspec.json.encode(content)).hexdigest()
+        return digest(content)
 
     def save(self, path: str | Path) -> Path:
         """Write the file, whole or not at all; raises `OptionError` where it cannot be written."""
@@ -164,21 +166,18 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         """
         where = Path(path)
         check_exists(where)
+        content = file_bytes(where)
         try:
-            content = file_bytes(where)
-            head = msgspec.json.decode(content, type=_Head)
+            head = decoded(content, _HEAD)
             if head.format != FORMAT:
-                raise InputError(f"{where.name}: no combination: format {head.format!r} is not {FORMAT!r}")
+                raise InputError(f"format {shown(head.format)} is not {FORMAT!r}")
             if head.version != VERSION:
-                raise InputError(f"{where.name}: version {head.version} of the format; this custodes reads {VERSION}")
-            made = msgspec.json.decode(content, type=cls)
-        except msgspec.ValidationError as problem:
+                raise InputError(f"version {head.version} of the format; this custodes reads {VERSION}")
+            made = decoded(content, _MODEL)
+            if reason := made._fault():
+                raise InputError(reason)
+        except InputError as problem:
             raise InputError(f"{where.name}: no combination that can be used: {problem}; fit it again") from None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
-            raise InputError(f"{where.name}: not the JSON of a combination ({problem})") from None
-        reason = made._fault()
-        if reason:
-            raise InputError(f"{where.name}: {reason}")
         return made
 
     def _fault(self) -> str:
@@ -191,6 +190,10 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             **{f"the metric {own!r} is named twice": labels.count(own) > 1 for own in labels},
             **{fault: True for column in self.columns if (fault := column.fault())},
             "intercept or share is not finite": not (math.isfinite(self.intercept) and math.isfinite(self.share)),
+            "its ratings may be beyond all numbers": not math.isfinite(self._reach()),
+            "metrics have importance in trees, and there are none": self.trees is None
+            and (self.share != 0 or any(column.importance for column in self.columns)),
+            "it does not say what the best single metric was": not _tells_single(self.validation),
         }
         fault = next((fault for fault, there in faults.items() if there), "")
         if not fault and self.trees is not None:
@@ -199,8 +202,14 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             except (ValueError, UnicodeEncodeError) as problem:
                 return f"its trees are none: {problem}"
         if not fault and self.digest != self._computed_digest():
-            return "edited by hand: its content does not fit its digest (only the name may change); fit it again"
+            return "edited by hand: its content does not fit its digest (only the name may change)"
         return fault
+
+    def _reach(self) -> float:
+        """No rating is larger: metrics are scaled to [0, 1], and trees are of single precision."""
+        return (
+            sum(abs(column.weight) for column in self.columns) + abs(self.intercept) + abs(self.share) * boost.LARGEST
+        )
 
     def predict(self, scores: Floats) -> Floats:
         """Ratings from scores (rows, columns) that are already turned so that higher is better; NaN = missing."""
@@ -316,3 +325,25 @@ def raw_scores(study: Study, metric: str, aspect: str, items: Sequence[str], sys
         return None
     (values,) = Panel.from_study(study, raters=[metric], aspect=aspect, items=items, systems=systems).values
     return np.asarray(values * direction[metric]) if np.isfinite(values).any() else None
+
+
+class _Single(msgspec.Struct):
+    """What `single_of` tells of the best single metric."""
+
+    metric: str
+    aspect: str
+    higher_is_better: bool
+
+
+def _tells_single(validation: Mapping[str, Any]) -> bool:
+    """Whether a model file names the best single metric, if it says anything of it."""
+    try:
+        msgspec.convert(validation.get("single"), _Single | None)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+# Made here and not on first use: types looked up by several threads at once can crash the process.
+_HEAD = msgspec.json.Decoder(_Head)
+_MODEL = msgspec.json.Decoder(CombinedMetric)

@@ -121,6 +121,13 @@ class Study:
         so does a study without people or without metrics, unless `one_side` is enough.
         """
         people, people_notes = self._chosen_people(human, needed=not one_side)
+        if people and self._rows_of(people).is_empty():
+            who = f"people gave no score or verdict yet ({listed(people, limit=3)})"
+            if not one_side:
+                need_none = "leaderboard or consistency, which need no people"
+                raise InputError(f"{self.name}: {who}; fill in what they say, or ask {need_none}")
+            people_notes += noted(("people-without-scores", len(people), f"{who}: metrics alone"))
+            people = ()
         study = replace(self, raters=self.raters.with_kinds(dict.fromkeys(people, "human")))
         candidates = tuple(r for r, kind in study.raters.kind.items() if kind != "human" and r not in people)
         known = _labels(study._rows_of(people or candidates), "aspect")

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from custodes.answers.question import Rng, question
+from custodes.answers.question import Rng, question, refuse_ignored
 from custodes.answers.result import Result, result
 from custodes.answers.setting import Setting, between, one_of
 from custodes.answers.tables import View, count, flag, label, probability, score, share, table
@@ -174,6 +174,9 @@ def correction(
     if not asked:
         raise OptionError(f"estimator: name at least one of {', '.join(ESTIMATORS)}")
     chosen = [ESTIMATORS[one_of("estimator", name, ESTIMATORS)] for name in dict.fromkeys((*BESIDE, *asked))]
+    if not any(own.samplers for own in chosen):
+        why = f"it is for {', '.join(own.name for own in ESTIMATORS.values() if own.samplers)}"
+        refuse_ignored(correction, f"{why}, which is not asked for", sampler=sampler)
     if isinstance(study, PairCounts):
         _check_counts(study, chosen)
     # what looks at all pairs together comes last

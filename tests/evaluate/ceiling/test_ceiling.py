@@ -88,11 +88,11 @@ def test_a_target_that_is_shuffled_over_items_cannot_be_predicted() -> None:
 
 def test_few_clusters_are_noted_where_there_are_intervals() -> None:
     few = {key: values[:11] for key, values in planted().items()}
-    told = [note.message for note in asked(few, resamples=10).notes if note.rule == "few-clusters"]
+    told = [note.message for note in asked(few, resamples=20).notes if note.rule == "few-clusters"]
     (message,) = told
     assert message.startswith("11 clusters of items: intervals are unreliable")
     enough = {key: values[:12] for key, values in planted().items()}
-    for made in (asked(few, resamples=0), asked(enough, resamples=10)):
+    for made in (asked(few, resamples=0), asked(enough, resamples=20)):
         assert "few-clusters" not in [note.rule for note in made.notes]
 
 

@@ -142,7 +142,7 @@ ASKED = st.sampled_from([(level, rule) for level in LEVELS for rule in RULES])
 def test_distances_are_those_of_ranks_symmetric_and_within_0_and_1(seed: int, asked: Any, power: float) -> None:
     scores = small(seed)
     level, rule = asked
-    ask: dict[str, Any] = {"level": level, "distance": rule, "resamples": 10}
+    ask: dict[str, Any] = {"level": level, "distance": rule, "resamples": 20}
     made = complementarity(judged(scores), **ask)
     assert all(0 <= value <= 1 for value in made.pairs["complementarity"].drop_nulls())
     # A monotone transformation of metrics changes nothing.
@@ -294,10 +294,10 @@ def test_one_of_each_kind_has_one_distance_and_no_map() -> None:
 
 
 def test_few_clusters_are_noted_where_there_are_intervals() -> None:
-    told = noted(complementarity(judged(small(1, items=11)), resamples=10), "few-clusters")
+    told = noted(complementarity(judged(small(1, items=11)), resamples=20), "few-clusters")
     (message,) = told
     assert message.startswith("11 clusters of items: intervals are unreliable")
-    assert not noted(complementarity(judged(small(1, items=12)), resamples=10), "few-clusters")
+    assert not noted(complementarity(judged(small(1, items=12)), resamples=20), "few-clusters")
     assert not noted(complementarity(judged(small(1)), resamples=0), "few-clusters")
 
 

@@ -102,7 +102,7 @@ def test_a_rater_at_no_distance_of_anybody_is_in_no_cluster() -> None:
     lonely = np.full((8, 5), np.nan)
     lonely[7] = np.arange(5)
     more = {key: np.vstack([values, np.full((1, 5), np.nan)]) for key, values in scores.items()}
-    made = complementarity(judged({**more, ("lonely", ""): lonely}), resamples=10)
+    made = complementarity(judged({**more, ("lonely", ""): lonely}), resamples=20)
     assert dict(made.left_out.rows()) == {"lonely": "ranked nothing that others did: in no cluster"}
     assert set(made.clusters["rater"]) == set(NAMES.values())
     assert not noted(made, "unconnected-raters")
@@ -128,7 +128,7 @@ def test_clusters_without_components() -> None:
     for k, name in enumerate(("ann", "m1", "m2", "m3")):
         seen = np.isin(np.arange(5), [k, (k + 1) % 5, (k + 2) % 5])
         scores[name, ""] = np.where(seen, drawn(k, 20, 5), np.nan)
-    made = complementarity(judged(scores), resamples=10)
+    made = complementarity(judged(scores), resamples=20)
     assert made.components.is_empty()
     assert made.coordinates.is_empty()
     assert made.clusters.height == 4

@@ -45,7 +45,7 @@ def test_a_clear_difference_is_decided_at_the_first_look() -> None:
 
 def test_all_ties_are_annotated_to_the_end_unless_equivalent_or_futile() -> None:
     study = study_of(np.ones((2, 30, 2)))
-    rules = [Stopping(stop=stop, equivalence=0.2, futility=0.5) for stop in ("decided", "equivalence", "futility")]
+    rules = [Stopping(), Stopping(stop="equivalence", equivalence=0.2), Stopping(stop="futility", futility=0.5)]
     result = protocol(study, stopping=rules, **FAST)
     shares = dict(zip(result.protocol["stop"], result.protocol["share"], strict=True))
     assert shares["decided"] == 1

@@ -1,8 +1,9 @@
 """Stopping: one spelling, what it means for a number of annotations, bad values in one line."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
+import numpy as np
 import pytest
 from scipy.stats import norm
 
@@ -11,6 +12,7 @@ from custodes.evaluate.protocol.stopping import STOPPING, Stopping, asked_for
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.rules import STOPS
 from custodes.stats.stopping.sequential import BOUNDARIES, group_sequential_bounds
+from tests.answers.test_arguments import BAD
 
 HUMAN = ESTIMATORS["human"]
 
@@ -56,9 +58,10 @@ def test_parts_of_a_rule() -> None:
     assert rule.deciding is STOPS["decided"]
     assert [(part.name, limit) for part, limit in rule.closings] == [("futility", 0.3), ("equivalence", 0.1)]
     assert (rule.budget, rule.seed) == (9, 1)
-    anytime = Stopping(stop="anytime", boundary=2.5).rule(HUMAN, most=20, seed=0)
+    anytime = Stopping(stop="anytime").rule(HUMAN, most=20, seed=0)
     assert anytime.deciding is STOPS["anytime"]
-    assert (anytime.bounds, anytime.closings, anytime.budget > 1e18) == ((2.5, 2.5), (), True)
+    assert (anytime.closings, anytime.budget > 1e18) == ((), True)
+    assert Stopping(boundary=2.5).rule(HUMAN, most=20, seed=0).bounds == (2.5, 2.5)
     pocock = Stopping(looks=(10, 20, 30), boundary="pocock").rule(HUMAN, most=30, seed=0)
     assert [round(z, 2) for z in pocock.bounds] == [2.29, 2.29, 2.29]
     for kind in ("pocock", "obrien-fleming"):
@@ -110,3 +113,35 @@ def test_defaults_of_the_estimator() -> None:
     assert [own.name for own in asked_for(None, Stopping(), alone=True)[0]] == ["human"]
     assert [own.name for own in asked_for(None, Stopping(), alone=False)[0]] == ["mixture"]
     assert asked_for(["ppi", "ppi"], [Stopping(), Stopping()], alone=False) == ((ESTIMATORS["ppi"],), (Stopping(),))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch": 5, "looks": [10, 20]}, "batch=5 would change nothing: looks say"),
+        ({"boundary": "pocock", "stop": "anytime"}, "boundary='pocock' would change nothing: stop='anytime'"),
+        ({"boundary": 2.5, "stop": "anytime+futility"}, "boundary=2.5 would change nothing"),
+        ({"futility": 0.5}, "futility=0.5 would change nothing: stop does not name 'futility'"),
+        ({"equivalence": 0.5, "stop": "futility"}, "equivalence=0.5 would change nothing"),
+    ],
+)
+def test_what_would_change_nothing_is_refused(options: dict, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        Stopping(**options)
+
+
+@pytest.mark.parametrize("name", [own.name for own in fields(Stopping)])
+def test_any_value_of_a_part_is_taken_or_refused_in_one_line(name: str) -> None:
+    for value in BAD:
+        try:
+            told = repr(Stopping(**{name: value}))
+        except OptionError as problem:
+            told = str(problem)
+        assert "\n" not in told
+        assert len(told) < 500
+
+
+def test_numbers_of_numpy_are_pythons_own() -> None:
+    made = Stopping(batch=np.int64(3), budget=np.int32(9), boundary=np.float64(2.5), gamma=np.float32(0.5))
+    assert [type(own) for own in (made.batch, made.budget, made.boundary, made.gamma)] == [int, int, float, float]
+    assert Stopping(looks=np.array([5, 10])) == Stopping(looks=(5, 10))

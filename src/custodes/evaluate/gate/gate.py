@@ -9,7 +9,7 @@ from typing import Any, Literal, Unpack
 import numpy as np
 import polars as pl
 
-from custodes.answers.question import Rng, question
+from custodes.answers.question import Rng, question, refuse_ignored
 from custodes.answers.result import Result, result
 from custodes.answers.setting import Setting, at_least, between, is_number, one_of, selection_of
 from custodes.answers.tables import View, count, label, p_value, score, table
@@ -195,6 +195,9 @@ def gate(
     at_least("resamples", resamples, FEWEST_RESAMPLES)
     if not (is_number(margin) and np.isfinite(margin) and margin >= 0):
         raise OptionError(f"margin={margin!r}: a number of at least 0, in units of the statistic")
+    if not _several(not_worse_than):
+        why = "it is for not_worse_than, and no metric is named there"
+        refuse_ignored(gate, why, margin=margin, statistic=statistic)
     if statistic is not None:
         one_of("statistic", statistic, ALLOWED)
     rules = [requirement(text) for text in _several(require)]

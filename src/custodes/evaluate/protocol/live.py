@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations, islice
 from math import comb
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from custodes.answers.setting import at_least
+from custodes.answers.arguments import argument
+from custodes.answers.question import recorded
+from custodes.answers.setting import at_least, is_whole
 from custodes.data.pairs import PairPreferences, pairs_of
-from custodes.errors import InputError, OptionError, listed, suggestion
+from custodes.errors import InputError, OptionError, listed, shown, suggestion
 from custodes.evaluate.protocol.annotations import outcome_of
+from custodes.evaluate.protocol.state import State
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, asked_for
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Ints, Signs
+from custodes.stats.arrays import Ints
 from custodes.stats.clusters import is_clustered
 from custodes.stats.correction.estimator import Items
-from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.allocation import KINDS, annotation_order, granted, kinds_of, tables
-from custodes.stats.stopping.rules import Rule, rule_on
+from custodes.stats.stopping.rules import rule_on
 
 __all__ = ["Annotation", "Decision", "State", "decisions", "next_annotations", "record", "start"]
 
@@ -49,80 +49,6 @@ class Decision(NamedTuple):
     annotated: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class State:
-    """All there is to know of a running protocol; plain values, so that it is a file between two sessions.
-
-    `answers` (pairs): item to preference of the pair's first system (1, 0, -1, or -128: could not be made, so another
-    item is asked), in the order of `pairs`. `asked` (pairs): how many usable answers the present look wants of each.
-    `seed` makes the orders and an estimator's draws. `metric` (pairs, items) preferences, empty without a metric;
-    `units` the cluster of each item.
-    """
-
-    systems: tuple[str, ...]
-    items: tuple[str, ...]
-    units: tuple[int, ...]
-    metric: tuple[tuple[int, ...], ...]
-    estimator: str
-    stopping: Stopping
-    seed: int
-    look: int
-    answers: tuple[dict[str, int], ...]
-    asked: tuple[int, ...]
-    is_open: tuple[bool, ...]
-    decision: tuple[int, ...]
-
-    @property
-    def pairs(self) -> list[tuple[str, str]]:
-        """The two systems of every pair."""
-        return list(combinations(self.systems, 2))
-
-    @cached_property
-    def rule(self) -> Rule:
-        """What the stopping means for these items."""
-        return self.stopping.rule(ESTIMATORS[self.estimator], most=len(self.items), seed=self.seed)
-
-    @cached_property
-    def seen(self) -> Signs:
-        """(pairs, items): the answers so far."""
-        return np.array([[own.get(item, ABSENT) for item in self.items] for own in self.answers], dtype=np.int8)
-
-    @property
-    def usable(self) -> Ints:
-        """(pairs,): how many answers there are, without those that could not be made."""
-        return np.asarray((self.seen != ABSENT).sum(axis=1))
-
-    @property
-    def last(self) -> Ints:
-        """(pairs,): how many annotations each can have at its last look."""
-        skipped = np.array([len(own) for own in self.answers]) - self.usable
-        return np.minimum(self.rule.looks[-1], len(self.items) - skipped)
-
-    def to_json(self) -> bytes:
-        """The state as JSON."""
-        import msgspec
-
-        return msgspec.json.encode(self)
-
-    @classmethod
-    def from_json(cls, text: bytes | str) -> State:
-        """The state that `to_json` wrote; raises `InputError` for anything else."""
-        import msgspec
-
-        try:
-            return msgspec.json.decode(text, type=cls)
-        except msgspec.DecodeError as problem:
-            raise InputError(f"this is no state of a protocol: {problem}") from None
-
-    @classmethod
-    def read(cls, path: str | Path) -> State:
-        """The state in a file."""
-        try:
-            return cls.from_json(Path(path).read_bytes())
-        except OSError as problem:
-            raise InputError(f"cannot read {path}: {problem.strerror}") from None
-
-
 def start(
     systems: Sequence[str],
     items: Sequence[str],
@@ -142,24 +68,32 @@ def start(
     >>> len(next_annotations(state))
     2
     """
-    labels = tuple(sorted(systems))
-    for what, names in (("systems", labels), ("items", tuple(items))):
-        at_least(what, len(names), 2 if names is labels else 1)
+    labels, items = tuple(sorted(_labels("systems", systems))), _labels("items", items)
+    for what, names, least in (("systems", labels, 2), ("items", items, 1)):
+        at_least(what, len(names), least)
         if doubled := [name for name, n in Counter(names).items() if n > 1]:
             raise OptionError(f"{what} named twice: {listed(sorted(doubled))}")
-    if clusters is not None and len(clusters) != len(items):
-        raise OptionError(f"{len(clusters)} clusters for {len(items)} items: give one an item")
-    (own,), (rule,) = asked_for(estimator, stopping, alone=metric is None)
+    documents = items if clusters is None else _labels("clusters", clusters)
+    if len(documents) != len(items):
+        raise OptionError(f"{len(documents)} clusters for {len(items)} items: give one an item")
+    if not (metric is None or isinstance(metric, PairPreferences)):
+        raise OptionError(f"metric={shown(metric)}: give the PairPreferences of one rater")
+    if isinstance(seed, np.random.Generator) or seed is None:
+        raise OptionError(f"seed={shown(seed)}: a state is a file, so its seed is a whole number")
+    named = argument("estimator", estimator, str | None)
+    if not isinstance(stopping, Stopping):
+        raise OptionError(f"stopping={shown(stopping)}: give one cu.Stopping(...)")
+    (own,), (rule,) = asked_for(named, stopping, alone=metric is None)
     n_pairs = comb(len(labels), 2)
-    known = {cluster: i for i, cluster in enumerate(dict.fromkeys(clusters or items))}
+    known = {cluster: i for i, cluster in enumerate(dict.fromkeys(documents))}
     state = State(
         systems=labels,
-        items=tuple(items),
-        units=tuple(known[cluster] for cluster in (clusters or items)),
-        metric=() if metric is None else _metric_rows(metric, labels, tuple(items)),
+        items=items,
+        units=tuple(known[cluster] for cluster in documents),
+        metric=() if metric is None else _metric_rows(metric, labels, items),
         estimator=own.name,
         stopping=rule,
-        seed=at_least("seed", seed, 0),
+        seed=int(recorded(seed)[0]),
         look=-1,
         answers=({},) * n_pairs,
         asked=(0,) * n_pairs,
@@ -199,12 +133,10 @@ def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -
     known = {"item": set(state.items), "system": set(state.systems)}
     answers = dict(zip(state.pairs, map(dict, state.answers), strict=True))
     asked = set(next_annotations(state))
-    for item, a, b, preference in verdicts:
+    for item, a, b, preference in _verdicts(verdicts):
         for what, name in (("item", item), ("system", a), ("system", b)):
             if name not in known[what]:
-                raise InputError(f"no {what} {name!r} in this protocol{suggestion(name, sorted(known[what]))}")
-        if preference not in (1, 0, -1, None):
-            raise InputError(f"preference {preference!r} for {item!r}: allowed are 1, 0, -1, or None where impossible")
+                raise InputError(f"no {what} {shown(name)} in this protocol{suggestion(name, sorted(known[what]))}")
         if a == b:
             raise InputError(f"{item!r}: {a!r} is compared with itself")
         low, high = sorted((a, b))
@@ -227,6 +159,35 @@ def decisions(state: State) -> list[Decision]:
     """
     rows = zip(state.pairs, state.decision, state.usable.tolist(), state.is_open, strict=True)
     return [Decision(*pair, "=+-"[decision], n, is_open, n > 0) for pair, decision, n, is_open in rows]
+
+
+def _verdicts(given: Iterable[tuple[str, str, str, int | None]]) -> Iterator[tuple[str, str, str, int | None]]:
+    """The answers with labels and preferences as Python's own, whatever library they came from."""
+    wanted = "give item, system_a, system_b and 1, 0, -1 or None"
+    if not isinstance(given, Iterable) or isinstance(given, str | bytes | Mapping):
+        raise InputError(f"verdicts {shown(given)}: {wanted}, one of these an answer")
+    for row in given:
+        several = isinstance(row, Iterable) and not isinstance(row, str | bytes | Mapping)
+        if len(parts := tuple(row) if several else ()) != 4 or not all(isinstance(name, str) for name in parts[:3]):
+            raise InputError(f"verdict {shown(row)}: {wanted}")
+        item, a, b, preference = parts
+        if preference is not None and not (is_whole(preference) and preference in (1, 0, -1)):
+            raise InputError(
+                f"preference {shown(preference)} for {item!r}: allowed are 1, 0, -1, or None where impossible"
+            )
+        yield str(item), str(a), str(b), None if preference is None else int(preference)
+
+
+def _labels(what: str, given: Sequence[str]) -> tuple[str, ...]:
+    """Labels as Python's own text, which is what a file holds."""
+    several = isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping)
+    made = list(given) if several else [None]
+    if not all(isinstance(own, str) for own in made):
+        raise OptionError(f"{what}={shown(given)}: must be a list of text")
+    for own in made:
+        if not own.isascii() and any("\ud800" <= letter <= "\udfff" for letter in own):
+            raise OptionError(f"{what}: {own!r} is no text that a file can hold")
+    return tuple(map(str, made))
 
 
 def _next_look(state: State) -> State:

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from custodes.answers.question import Rng, question
+from custodes.answers.question import Rng, question, refuse_ignored
 from custodes.answers.result import Result, result
 from custodes.answers.setting import DEFAULTS, Setting, at_least, between
 from custodes.answers.tables import View, count, label, probability, score, share, table, with_sd
@@ -157,12 +157,18 @@ def plan(
     for name, option in setting.items() if pilot is None else ():
         if option != DEFAULTS[name]:  # type: ignore[literal-required]
             raise OptionError(f"{name} selects from a pilot study, and there is none")
+    if pilot is None:
+        refuse_ignored(plan, "it is of the forecast, which a pilot study allows", confidence=confidence)
     generator = np.random.default_rng(rng)
     if pilot is None:
         worlds = [_assumed(margins, tie_rate, channel, replications)]
     else:
         worlds = list(_piloted(pilot, setting, replications, generator))
-    estimators, rules = asked_for(estimator, stopping, alone=worlds[0].channel is None)
+    alone = worlds[0].channel is None
+    if alone:
+        why = "no metric rates them; give a channel" if pilot is None else "no metric rates them; choose metrics"
+        refuse_ignored(plan, why, metric_items=metric_items)
+    estimators, rules = asked_for(estimator, stopping, alone=alone)
     for own in estimators:
         if own.needs_items:
             raise OptionError(
@@ -185,7 +191,7 @@ def plan(
         "a metric saves at most the square of its correlation with people; a judge no better than the systems it judges"
         " can at most halve the annotations (Dorner et al. 2025)"
     )
-    return Plan.of(made, [*notes, *noted(("most-saved", worlds[0].channel is not None, message))])
+    return Plan.of(made, [*notes, *noted(("most-saved", not alone, message))])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,7 +235,10 @@ def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
         if channel != IDEAL:
             raise OptionError(f"channel={channel!r}: give a 3x3 table [human, metric], or 'ideal'")
         return IDEAL, IDEAL_MIXTURE.T
-    given = np.asarray(channel, dtype=np.float64)
+    try:
+        given = np.asarray(channel, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        given = np.zeros(0)
     if given.shape != (3, 3) or not (np.isfinite(given) & (given >= 0)).all() or not given.sum(axis=1).all():
         raise OptionError(
             "channel: needs 3x3 counts or shares [human, metric] in the order win, tie, loss, no row all zero"

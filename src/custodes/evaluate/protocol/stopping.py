@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
 
+from custodes.answers.arguments import argument, declared
 from custodes.answers.setting import at_least, between, is_number, one_of
 from custodes.answers.tables import count, label
-from custodes.errors import OptionError, suggestion
+from custodes.errors import OptionError, shown, suggestion
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.rules import STOPS, Closing, Deciding, Rule
@@ -42,12 +43,16 @@ class Stopping:
     gamma: float = 0.05
 
     def __post_init__(self) -> None:
-        between("gamma", self.gamma, 0, 1)
+        for own in fields(self):  # what a file leaves out would not be an attribute of its own
+            object.__setattr__(self, own.name, getattr(self, own.name))
+        kinds = declared(Stopping)
+        for name in ("batch", "budget", "futility", "equivalence", "gamma"):
+            object.__setattr__(self, name, argument(name, getattr(self, name), kinds[name]))
         between("futility", self.futility, 0, 1)
         at_least("batch", self.batch, 1)
         at_least("budget", 1 if self.budget is None else self.budget, 1)
         if not isinstance(self.stop, str):
-            raise OptionError(f"stop={self.stop!r}: one text, its parts joined by '+', such as 'decided+futility'")
+            raise OptionError(f"stop={shown(self.stop)}: one text, its parts joined by '+', such as 'decided+futility'")
         parts = [part.strip() for part in self.stop.split("+")]
         for part in parts:
             if part not in STOPS:
@@ -62,7 +67,7 @@ class Stopping:
         elif "equivalence" in parts:
             raise OptionError("stop 'equivalence' asks for a margin: equivalence=0.1 settles pairs within 0.1 of a tie")
         if self.looks is not None:
-            several = isinstance(self.looks, Iterable) and not isinstance(self.looks, str)
+            several = isinstance(self.looks, Iterable) and not isinstance(self.looks, str | bytes | Mapping)
             looks = tuple(at_least("looks", look, 1) for look in self.looks) if several else ()
             if not looks or any(b <= a for a, b in pairwise(looks)):
                 raise OptionError(
@@ -76,7 +81,12 @@ class Stopping:
                     f"{suggestion(self.boundary, BOUNDARIES)}"
                 )
         elif not (is_number(self.boundary) and 0 < self.boundary < float("inf")):
-            raise OptionError(f"boundary={self.boundary}: a |z| is positive and finite")
+            raise OptionError(f"boundary={shown(self.boundary)}: a |z| is positive and finite")
+        else:
+            object.__setattr__(self, "boundary", argument("boundary", self.boundary, float))
+        for name, why in idle(self.stop, self.looks).items():
+            if name in self.given:
+                raise OptionError(f"{name}={shown(self.given[name])} would change nothing: {why}")
 
     @property
     def given(self) -> dict[str, Any]:
@@ -135,6 +145,18 @@ class Stopping:
         )
 
 
+def idle(stop: str, looks: Any) -> dict[str, str]:
+    """What changes nothing beside this `stop` and these `looks`, and why."""
+    parts = [part.strip() for part in stop.split("+")]
+    reasons = {
+        "futility": "" if "futility" in parts else "stop does not name 'futility'",
+        "equivalence": "" if "equivalence" in parts else "stop does not name 'equivalence'",
+        "batch": "" if looks is None else "looks say how many annotations each round brings",
+        "boundary": "stop='anytime' is valid however often one looks" if "anytime" in parts else "",
+    }
+    return {name: why for name, why in reasons.items() if why}
+
+
 def _listed(looks: Any) -> str:
     return ",".join(map(str, looks)) if isinstance(looks, Sequence) and not isinstance(looks, str) else repr(looks)
 
@@ -171,7 +193,7 @@ def asked_for(
     given: list[Any] = list(stopping) if isinstance(stopping, list | tuple) else [stopping]
     for rule in given:
         if not isinstance(rule, Stopping):
-            raise OptionError(f"stopping={rule!r}: give cu.Stopping(...), or several of them")
+            raise OptionError(f"stopping={shown(rule)}: give cu.Stopping(...), or several of them")
     rules: tuple[Stopping, ...] = tuple(dict.fromkeys(given))
     if not chosen or not rules:
         raise OptionError("estimator and stopping: give one of each, or several")

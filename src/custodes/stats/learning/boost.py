@@ -21,7 +21,8 @@ _TREES = 10_000  # far above what is ever fitted, low enough to bound the time o
 _NODES = 1_000_000
 _DEEPEST = 64
 _REASON = 200  # characters
-_LARGEST = float(np.finfo(np.float32).max) / 2  # half, so that no sum can overflow by its rounding
+LARGEST = float(np.finfo(np.float32).max) / 2
+"""No prediction is larger: half of single precision, so that no sum can overflow by its rounding."""
 
 
 class Settings(TypedDict):
@@ -126,7 +127,7 @@ def boosted(
     """
     xgboost = _xgboost()
     # Trees think in single precision; what is beyond it is as large as it gets.
-    data = xgboost.DMatrix(np.clip(x, -_LARGEST, _LARGEST), label=y, nthread=threads)
+    data = xgboost.DMatrix(np.clip(x, -LARGEST, LARGEST), label=y, nthread=threads)
     options = {
         "objective": "reg:squarederror",
         "tree_method": "hist",
@@ -218,9 +219,9 @@ def _joined(trees: list[_Tree], base: float, p: int) -> Trees:
     condition, gain = every("split_conditions", np.float64), every("loss_changes", np.float64)
     if (column[~leaf] >= p).any():
         raise ValueError(f"a split is on column {column[~leaf].max()} of {p}")
-    if max(np.abs(condition).max(), np.abs(gain).max(), abs(base)) > _LARGEST:
+    if max(np.abs(condition).max(), np.abs(gain).max(), abs(base)) > LARGEST:
         raise ValueError("a number is beyond single precision")
-    if np.abs(condition[leaf]).sum() + abs(base) > _LARGEST:
+    if np.abs(condition[leaf]).sum() + abs(base) > LARGEST:
         raise ValueError("a prediction may be beyond single precision")
     start = np.repeat(root, sizes)
     return Trees(

@@ -1,0 +1,166 @@
+"""The state of a protocol with people at the other end: plain values, a file between sessions, checked when read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from custodes.answers.question import LARGEST_SEED
+from custodes.errors import InputError, OptionError, shown
+from custodes.evaluate.protocol.stopping import Stopping, asked_for
+from custodes.sealed import decoded, digest, is_whole
+from custodes.stats import ABSENT
+from custodes.stats.arrays import Ints, Signs
+from custodes.stats.correction.estimators import ESTIMATORS
+from custodes.stats.stopping.rules import Rule
+
+FORMAT = "custodes-protocol"
+VERSION = 1
+SIGNS = {1, 0, -1, ABSENT}
+"""Preferences of a pair's first system; the last one is none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """All there is to know of a running protocol; plain values, so that it is a file between two sessions.
+
+    `answers` (pairs): item to preference of the pair's first system (1, 0, -1, or -128: could not be made, so another
+    item is asked), in the order of `pairs`. `asked` (pairs): how many usable answers the present look wants of each.
+    `seed` makes the orders and an estimator's draws. `metric` (pairs, items) preferences, empty without a metric;
+    `units` the cluster of each item.
+    """
+
+    systems: tuple[str, ...]
+    items: tuple[str, ...]
+    units: tuple[int, ...]
+    metric: tuple[tuple[int, ...], ...]
+    estimator: str
+    stopping: Stopping
+    seed: int
+    look: int
+    answers: tuple[dict[str, int], ...]
+    asked: tuple[int, ...]
+    is_open: tuple[bool, ...]
+    decision: tuple[int, ...]
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The two systems of every pair."""
+        return list(combinations(self.systems, 2))
+
+    @cached_property
+    def rule(self) -> Rule:
+        """What the stopping means for these items."""
+        return self.stopping.rule(ESTIMATORS[self.estimator], most=len(self.items), seed=self.seed)
+
+    @cached_property
+    def seen(self) -> Signs:
+        """(pairs, items): the answers so far."""
+        return np.array([[own.get(item, ABSENT) for item in self.items] for own in self.answers], dtype=np.int8)
+
+    @property
+    def usable(self) -> Ints:
+        """(pairs,): how many answers there are, without those that could not be made."""
+        return np.asarray((self.seen != ABSENT).sum(axis=1))
+
+    @property
+    def last(self) -> Ints:
+        """(pairs,): how many annotations each can have at its last look."""
+        skipped = np.array([len(own) for own in self.answers]) - self.usable
+        return np.minimum(self.rule.looks[-1], len(self.items) - skipped)
+
+    def to_json(self) -> bytes:
+        """The state as JSON, with a digest of it."""
+        return msgspec.json.encode(_File(format=FORMAT, version=VERSION, digest=digest(self), state=self))
+
+    @classmethod
+    def from_json(cls, text: bytes | str) -> State:
+        """The state that `to_json` wrote; raises `InputError` for anything else, and for one that was edited."""
+        try:
+            content = text.encode() if isinstance(text, str) else bytes(memoryview(text))
+            head = decoded(content, _HEAD)
+            if head.format != FORMAT:
+                raise InputError(f"format {shown(head.format)} is not {FORMAT!r}")
+            if head.version != VERSION:
+                raise InputError(f"version {head.version} of the format; this custodes reads {VERSION}")
+            file = decoded(content, _FILE)
+            if not is_whole(content, file):
+                raise InputError("fields are missing, or there are more")
+            if reason := fault(file.state):
+                raise InputError(reason)
+            if digest(file.state) != file.digest:
+                raise InputError("it was edited by hand: its content does not fit its digest")
+        except (InputError, TypeError, UnicodeEncodeError) as problem:
+            raise InputError(
+                f"this is no state of a protocol: {problem}; take its last good copy, or start anew with the same seed"
+                " and record the answers again"
+            ) from None
+        return file.state
+
+    @classmethod
+    def read(cls, path: str | Path) -> State:
+        """The state in a file."""
+        try:
+            text = Path(path).read_bytes()
+        except (OSError, TypeError, ValueError) as problem:
+            reason = problem.strerror if isinstance(problem, OSError) else problem
+            raise InputError(f"cannot read {shown(path)}: {reason}") from None
+        return cls.from_json(text)
+
+
+class _Head(msgspec.Struct):
+    """What every version of the file has."""
+
+    format: str = ""
+    version: int = 0
+
+
+class _File(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    format: str
+    version: int
+    digest: str
+    state: State
+
+
+# Made here and not on first use: types looked up by several threads at once can crash the process.
+_HEAD = msgspec.json.Decoder(_Head)
+_FILE = msgspec.json.Decoder(_File)
+
+
+def fault(state: State) -> str:
+    """Why no protocol can be in this state, or nothing."""
+    n_pairs, n_items = len(state.pairs), len(state.items)
+    columns = (state.answers, state.asked, state.is_open, state.decision)
+    if len(state.systems) < 2 or list(state.systems) != sorted(set(state.systems)):
+        return "systems are two or more, each once and in order"
+    if not n_items or len(set(state.items)) < n_items:
+        return "items are one or more, each once"
+    if len(state.units) != n_items or not all(0 <= unit < n_items for unit in state.units):
+        return f"units are a number from 0 to {n_items - 1} for each of the {n_items} items"
+    if any(len(own) != n_pairs for own in columns):
+        return f"answers, asked, is_open and decision have an entry for each of the {n_pairs} pairs of systems"
+    if state.metric and (len(state.metric) != n_pairs or {len(own) for own in state.metric} != {n_items}):
+        return f"metric has {n_pairs} pairs of {n_items} items"
+    values = {value for own in state.answers for value in own.values()} | {own for row in state.metric for own in row}
+    if not values <= SIGNS:
+        return f"preferences are {', '.join(map(str, sorted(SIGNS)))}"
+    if unknown := {item for own in state.answers for item in own} - set(state.items):
+        return f"answers name no item {shown(min(unknown))}"
+    if not set(state.decision) <= {1, 0, -1}:
+        return "decisions are 1, 0 or -1"
+    if not 0 <= state.seed <= LARGEST_SEED:
+        return f"seed is a whole number from 0 to {LARGEST_SEED}"
+    try:
+        asked_for(state.estimator, state.stopping, alone=not state.metric)
+    except OptionError as problem:
+        return str(problem)
+    if not 0 <= state.look < len(state.rule.looks):
+        return f"look is a whole number from 0 to {len(state.rule.looks) - 1}"
+    if not all(0 <= n <= n_items for n in state.asked):
+        return f"asked is a whole number from 0 to {n_items} for each pair"
+    return ""

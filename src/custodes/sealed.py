@@ -1,0 +1,63 @@
+"""Files of ours that are read back: JSON of declared types, no key twice, and as it was written."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, TypeVar
+
+import msgspec
+
+from custodes.errors import InputError
+
+T = TypeVar("T")
+
+
+def digest(value: Any) -> str:
+    """The SHA-256 of a value as JSON, in hexadecimal.
+
+    >>> digest([1])[:8]
+    '080a9ed4'
+    """
+    return hashlib.sha256(msgspec.json.encode(value)).hexdigest()
+
+
+def decoded(content: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+    """What a JSON text holds; InputError, with what is wrong in a few words, for anything else.
+
+    >>> decoded(b"[1, 2]", msgspec.json.Decoder(list[int]))
+    [1, 2]
+    """
+    try:
+        made = decoder.decode(content)
+        json.loads(content, object_pairs_hook=_without_twins)  # msgspec takes the last of two
+    except msgspec.ValidationError as problem:
+        raise InputError(f"what it holds cannot be: {_printed(problem)}") from None
+    except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
+        raise InputError(f"not the JSON that custodes writes: {_printed(problem)}") from None
+    return made
+
+
+def is_whole(content: bytes, made: Any) -> bool:
+    """Whether a JSON text holds what was made of it, no field less and none more.
+
+    >>> is_whole(b'{"a": 1.0}', {"a": 1})
+    True
+    """
+    return bool(msgspec.json.decode(content) == msgspec.json.decode(msgspec.json.encode(made)))
+
+
+def _printed(problem: Exception) -> str:
+    """What went wrong; it may quote the file."""
+    return "".join(filter(str.isprintable, str(problem)))[:_REASON]
+
+
+_REASON = 200  # characters
+
+
+def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        twin = next(key for i, (key, _) in enumerate(pairs) if key in dict(pairs[:i]))
+        raise ValueError(f"the key {twin!r} stands twice")
+    return made

@@ -1,0 +1,152 @@
+"""The door of questions: whatever an argument is given, there is an answer or one line that names the argument."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.answers.arguments import argument
+from custodes.answers.setting import FEWEST_RESAMPLES, LARGEST
+from custodes.errors import CustodesError, OptionError
+from custodes.questions import QUESTIONS
+
+NAN = float("nan")
+BAD: list[Any] = [
+    *(None, True, -1, 0, 1, 1.5, NAN, float("inf"), 1e308, 5e-324, 10**12, 10**20, 10**400, 1j),
+    *("", "x", "m1", "none", "nan", "1e400", "[", "!m1", "*", "a\nb\x1b[2J", "\x00", b"x", "x" * 100),
+    *([], [1], ["x"], [None], [[1, 2], [3]], {}, {"a": 1}, {1: "a"}, {"x": NAN}, set(), {"x"}, range(3)),
+    *(np.float64("nan"), np.int64(3), np.bool_(True), np.array([1, 2]), np.array(["a"])),
+    *(pl.DataFrame({"a": [1]}), pl.Series([1.0]), Decimal(2), Decimal("NaN"), object(), int, print, Path("x")),
+]
+"""What nobody should give, and some that are right for one argument or the other."""
+GIVEN: dict[str, dict[str, Any]] = {
+    "protocol": {"replications": 2},
+    "plan": {"replications": 2, "items": 12},
+    "combine": {"method": "ridge", "repeats": 1},
+    "ceiling": {"model": "ridge", "steps": 2},
+    "gate": {"metric": "m1", "require": "kendall_item>=-0.5"},
+}
+"""What keeps a question short."""
+CALLED = 24
+"""Values that every argument is given in the quick test, others for the next argument."""
+
+
+@pytest.fixture(scope="module")
+def tiny() -> cu.Study:
+    rng = np.random.default_rng(0)
+    rows = [
+        (f"i{i}", system, rater, kind, round(quality + rng.normal(), 1))
+        for i in range(8)
+        for quality, system in enumerate("ABC")
+        for rater, kind in (("h1", "human"), ("h2", "human"), ("m1", "metric"), ("m2", "metric"))
+    ]
+    return cu.read(pl.DataFrame(rows, schema=["item", "system", "rater", "kind", "score"], orient="row"))
+
+
+@pytest.fixture(scope="module")
+def model(tiny: cu.Study, tmp_path_factory: pytest.TempPathFactory) -> str:
+    made = cu.combine(tiny, method="ridge", repeats=1, resamples=0).model
+    return str(made.save(tmp_path_factory.mktemp("model") / "m.json"))
+
+
+def arguments(question: str) -> Iterator[str]:
+    _, *names = inspect.signature(QUESTIONS[question]).parameters
+    yield from (name for name in names if name != "progress")  # what a caller's own function raises is the caller's
+
+
+def answered(question: str, values: dict[str, Sequence[Any]], tiny: cu.Study, model: str) -> int:
+    """Ask with each value of each argument; how many got an answer."""
+    asked, given = QUESTIONS[question], dict(GIVEN.get(question, {}))
+    names = list(arguments(question))
+    if "resamples" in names:
+        given["resamples"] = 100 if question == "gate" else FEWEST_RESAMPLES
+    if question == "validate":
+        given["model"] = model
+    n = 0
+    for name in names:
+        for value in values[name]:
+            told = ""
+            try:
+                made = asked(None if question == "plan" else tiny, **{**given, name: value})
+                json.dumps(made.to_dict())  # and a file can hold it
+                n += 1
+            except CustodesError as problem:
+                told = str(problem)
+            assert "\n" not in told
+            assert len(told) < 500, (name, value)
+    return n
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_some_values_of_every_argument(question: str, tiny: cu.Study, model: str) -> None:
+    rows = list(arguments(question))
+    values = {name: [BAD[(CALLED * i + 7 * k) % len(BAD)] for k in range(CALLED)] for i, name in enumerate(rows)}
+    answered(question, values, tiny, model)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_every_value_of_every_argument(question: str, tiny: cu.Study, model: str) -> None:
+    n = answered(question, dict.fromkeys(arguments(question), BAD), tiny, model)
+    assert 0 < n < len(BAD) * len(list(arguments(question))) / 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "told"),
+    [
+        (int, 10**20, f"n=100000000000000000000: must be a whole number of at most {LARGEST}"),
+        (int, NAN, "n=nan: must be a whole number"),
+        (int | None, "3", "n='3': must be a whole number"),
+        (bool, 1, "n=1: must be True or False"),
+        (float, "x", "n='x': must be a number"),
+        (float | None, True, "n=True: must be a number"),
+        (str, 3, "n=3: must be text"),
+        (str | Sequence[str], ["a", 3], r"n=\['a', 3\]: must be text or text, one or a list"),
+        (str | Path, 3, "n=3: must be text or a path"),
+        (Literal["a", "b"], ["a"], r"n=\['a'\]; allowed: a, b"),
+        (Literal["north", "south"], "nroth", r"allowed: north, south \(did you mean 'north'\?\)"),
+        (float | Literal["exact"], "exat", r"allowed: exact, a number \(did you mean 'exact'\?\)"),
+        (float | Literal["exact"], None, "n=None: must be exact or a number"),
+        (Sequence[float] | None, [0.1, "a"], r"n=\[0.1, 'a'\]: must be a list of numbers"),
+        (str, b"x" * 200, r"n=b'x{75}\.\.\.: must be text$"),
+    ],
+)
+def test_a_value_of_another_type(kind: Any, value: Any, told: str) -> None:
+    with pytest.raises(OptionError, match=told):
+        argument("n", value, kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "made"),
+    [
+        (int, np.int64(3), 3),
+        (int, 3.0, 3),
+        (float, np.float32(0.5), 0.5),
+        (bool, np.bool_(True), True),
+        (Sequence[float] | None, np.array([0.0, 0.5]), [0.0, 0.5]),
+        (str | Sequence[str] | None, pl.Series(["a", "b"]), ["a", "b"]),
+        (str | Sequence[str] | None, ("a", "b"), ("a", "b")),
+        (Sequence[str], "a", "a"),
+        (str | None, None, None),
+    ],
+)
+def test_what_fits_is_given_as_pythons_own(kind: Any, value: Any, made: Any) -> None:
+    fitted = argument("n", value, kind)
+    assert fitted == made
+    assert type(fitted) is type(made)
+
+
+def test_too_few_resamples_are_none_at_all(tiny: cu.Study) -> None:
+    with pytest.raises(OptionError, match="resamples=1: too few for an interval; give at least 20, or 0 for none"):
+        cu.agreement(tiny, resamples=1)
+    assert cu.agreement(tiny, resamples=0).metrics["kendall_item_low"].is_null().all()
+    assert cu.agreement(tiny, resamples=20).metrics["kendall_item_low"].is_not_null().any()

@@ -1,0 +1,138 @@
+"""The model file under any edit: refused in one line, or a model that scores; never a foreign exception."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import custodes as cu
+from custodes.combining.combined_metric import CombinedMetric
+from custodes.errors import CustodesError, InputError
+from tests.combining.test_combined_metric import judged, model_of, scores
+from tests.edits import as_json, edited, torn
+
+WHOLE = [msgspec.json.encode(model_of(name)) for name in ("ridge", "xgboost", "blend", "best")]
+FILES = [json.loads(content) for content in WHOLE]
+STUDY = judged(scores())
+SINGLE = {"metric": "a", "aspect": "", "higher_is_better": True}
+
+
+def signed(content: Any) -> Any:
+    """The same with a digest that fits, where there is a model at all: an edit by who knows how."""
+    try:
+        made = msgspec.convert(content, CombinedMetric)
+        return {**content, "digest": made._computed_digest()}
+    except (ValueError, TypeError):
+        return content
+
+
+def loaded(content: bytes) -> CombinedMetric | None:
+    """The model, or nothing where it is refused in one line."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "model.json"
+        file.write_bytes(content)
+        told = ""
+        try:
+            return CombinedMetric.load(file)
+        except InputError as problem:
+            told = str(problem)
+    assert told.startswith("model.json: no combination that can be used: ")
+    assert told.endswith("; fit it again")
+    assert "\n" not in told
+    assert len(told) < 600
+    return None
+
+
+def examined(content: Any, *, known: bool) -> None:
+    made = loaded(as_json(signed(content) if known else content))
+    if made is None:
+        return
+    rows = np.array([[-1e308] * len(made.columns), [np.nan] * len(made.columns), [1e308] * len(made.columns)])
+    assert np.isfinite(made.predict(rows)).all()
+    with TemporaryDirectory() as folder:
+        file = made.save(Path(folder) / "model.json")
+        for ask in (lambda: made.score(STUDY)[0], lambda: cu.validate(STUDY, model=file).to_dict()):
+            told = ""
+            try:
+                ask()
+            except CustodesError as problem:
+                told = str(problem)
+            assert "\n" not in told
+
+
+@given(st.sampled_from(FILES).flatmap(edited), st.booleans())
+@settings(max_examples=80)
+def test_some_edits_of_a_model(content: Any, known: bool) -> None:
+    examined(content, known=known)
+
+
+@given(st.sampled_from(WHOLE).flatmap(torn))
+@settings(max_examples=40)
+def test_some_torn_models(content: bytes) -> None:
+    loaded(content)
+
+
+@pytest.mark.slow
+@given(st.sampled_from(FILES).flatmap(edited), st.booleans())
+@settings(max_examples=7000)
+def test_many_edits_of_a_model(content: Any, known: bool) -> None:
+    examined(content, known=known)
+
+
+@pytest.mark.slow
+@given(st.sampled_from(WHOLE).flatmap(torn))
+@settings(max_examples=3000)
+def test_many_torn_models(content: bytes) -> None:
+    loaded(content)
+
+
+@pytest.mark.parametrize(
+    ("which", "change", "reason"),
+    [
+        ("ridge", {"intercept": 1e308, "share": 1e308}, "its ratings may be beyond all numbers"),
+        ("ridge", {"share": 1.0}, "metrics have importance in trees, and there are none"),
+        ("xgboost", {"share": 1e308}, "its ratings may be beyond all numbers"),
+        ("xgboost", {"trees": None}, "metrics have importance in trees, and there are none"),
+        ("ridge", {"weight": 1e308}, "its ratings may be beyond all numbers"),
+        ("ridge", {"low": -1e308, "high": 1e308}, "low and high are too far apart"),
+        ("ridge", {"importance": -0.5}, "importance is below 0"),
+        ("ridge", {"validation": {"single": {"metric": "a"}}}, "does not say what the best single metric was"),
+        ("ridge", {"validation": {"single": [1]}}, "does not say what the best single metric was"),
+    ],
+)
+def test_a_model_that_must_not_be_is_refused_though_its_digest_fits(
+    which: str, change: Any, reason: str, tmp_path: Path
+) -> None:
+    content = dict(FILES[["ridge", "xgboost", "blend", "best"].index(which)])
+    columns = [dict(column) for column in content["columns"]]
+    for name, value in change.items():
+        for part in [content] if name in content else columns:
+            part[name] = value
+    file = tmp_path / "model.json"
+    file.write_bytes(as_json(signed(content | {"columns": columns})))
+    with pytest.raises(InputError, match=reason):
+        CombinedMetric.load(file)
+
+
+def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "model.json"
+    file.write_bytes(WHOLE[0].replace(b'"intercept":', b'"intercept":0.0,"intercept":'))
+    with pytest.raises(InputError, match="the key 'intercept' stands twice"):
+        CombinedMetric.load(file)
+
+
+def test_a_model_that_tells_of_its_single_metric_is_read(tmp_path: Path) -> None:
+    content = signed(FILES[0] | {"validation": {"single": SINGLE}})
+    file = tmp_path / "model.json"
+    file.write_bytes(as_json(content))
+    assert CombinedMetric.load(file).validation["single"] == SINGLE
+    assert all(math.isfinite(own) for own in CombinedMetric.load(file).predict(np.zeros((3, 3))))

@@ -1,0 +1,228 @@
+"""The file of a running protocol: what `record` took is read back; an edit is refused in one line, whatever it is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from custodes.data.pairs import PairPreferences
+from custodes.errors import InputError, OptionError
+from custodes.evaluate.protocol import live
+from custodes.evaluate.protocol.state import _FILE, State, fault
+from custodes.evaluate.protocol.stopping import Stopping
+from custodes.sealed import digest
+from tests.answers.test_arguments import BAD
+from tests.edits import as_json, edited, torn
+
+
+def running(*, metric: bool = False, **options: Any) -> State:
+    """A protocol of three systems and four items, some of it answered."""
+    named = {"system_a": ("A", "A", "B"), "system_b": ("B", "C", "C"), "items": ("i0", "i1", "i2", "i3")}
+    signs = np.array([[1, 0, -1, 1], [1, 1, 1, -128], [0, 0, 0, 1]], dtype=np.int8)[:, np.newaxis]
+    given = {"metric": PairPreferences(signs=signs, raters=("m",), **named)} if metric else {}
+    state = live.start(["A", "B", "C"], list(named["items"]), clusters=["d", "d", "e", "f"], **given, **options)
+    return live.record(state, [(*ask, 1) for ask in live.next_annotations(state)[:2]])
+
+
+STATES = [
+    running(stopping=Stopping(batch=2)),
+    running(stopping=Stopping(looks=(1, 3), boundary="pocock", stop="futility", budget=8), seed=2**63),
+    running(metric=True, estimator="ppi", stopping=Stopping(stop="equivalence", equivalence=0.2)),
+]
+FILES = [json.loads(state.to_json()) for state in STATES]
+
+
+def read(content: bytes) -> State | None:
+    """The state, or nothing where it is refused in one line that says what to do."""
+    try:
+        return State.from_json(content)
+    except InputError as problem:
+        told = str(problem)
+    assert "\n" not in told
+    assert len(told) < 600
+    assert told.startswith("this is no state of a protocol: ")
+    assert told.endswith("take its last good copy, or start anew with the same seed and record the answers again")
+    return None
+
+
+def used(state: State) -> None:
+    """Go on to the end; and a file can hold it at any time."""
+    for _ in range(50):
+        wanted = live.next_annotations(state)
+        live.decisions(state)
+        if not wanted:
+            break
+        state = live.record(state, [(*wanted[0], 1), *((*ask, None) for ask in wanted[1:])])
+        assert State.from_json(state.to_json()) == state
+
+
+def signed(content: Any) -> Any:
+    """The same with a digest that fits, where there is a state at all: an edit by who knows how."""
+    try:
+        return {**content, "digest": digest(_FILE.decode(as_json(content)).state)}
+    except (ValueError, TypeError):
+        return content
+
+
+def examined(content: Any, *, known: bool) -> None:
+    state = read(as_json(signed(content) if known else content))
+    if state is not None:
+        assert known or state in STATES  # another spelling of the same
+        used(state)
+
+
+@given(st.sampled_from(FILES).flatmap(edited), st.booleans())
+@settings(max_examples=100)
+def test_some_edits_of_a_state(content: Any, known: bool) -> None:
+    examined(content, known=known)
+
+
+@given(st.sampled_from(STATES).flatmap(lambda state: torn(state.to_json())))
+@settings(max_examples=50)
+def test_some_torn_states(content: bytes) -> None:
+    state = read(content)
+    assert state is None or state in STATES
+
+
+@pytest.mark.slow
+@given(st.sampled_from(FILES).flatmap(edited), st.booleans())
+@settings(max_examples=7000)
+def test_many_edits_of_a_state(content: Any, known: bool) -> None:
+    examined(content, known=known)
+
+
+@pytest.mark.slow
+@given(st.sampled_from(STATES).flatmap(lambda state: torn(state.to_json())))
+@settings(max_examples=3000)
+def test_many_torn_states(content: bytes) -> None:
+    state = read(content)
+    assert state is None or state in STATES
+
+
+def put(**values: Any) -> Any:
+    return lambda state: state | values
+
+
+FORBIDDEN = {
+    "systems that are one": put(systems=["A"]),
+    "systems not in order": put(systems=["B", "A", "C"]),
+    "a system twice": put(systems=["A", "A", "B"]),
+    "no items": put(items=[]),
+    "an item twice": put(items=["i0", "i0", "i2", "i3"]),
+    "an item less": put(items=["i0", "i1", "i2"]),
+    "units of too few": put(units=[0, 0, 1]),
+    "a unit below 0": put(units=[-1, 0, 1, 2]),
+    "a unit that is huge": put(units=[0, 0, 1, 10**9]),
+    "a metric of too few pairs": put(metric=[[1, 0, 1, 0]]),
+    "a metric of too few items": put(metric=[[1], [1], [1]]),
+    "a metric that says 2": put(metric=[[2, 0, 0, 0]] * 3),
+    "a metric that nobody uses": put(metric=[[1, 0, 0, 0]] * 3, estimator="ppi", stopping={"stop": "anytime"}),
+    "an estimator that is none": put(estimator="pol"),
+    "an estimator without its metric": put(estimator="ppi"),
+    "a seed below 0": put(seed=-1),
+    "a look below 0": put(look=-1),
+    "a look after the last": put(look=99),
+    "answers of too few pairs": put(answers=[{}, {}]),
+    "an answer to no item": put(answers=[{"i9": 1}, {}, {}]),
+    "an answer that is 2": put(answers=[{"i0": 2}, {}, {}]),
+    "more asked than there are": put(asked=[5, 0, 0]),
+    "asked below 0": put(asked=[-1, 0, 0]),
+    "asked of too few pairs": put(asked=[1, 1]),
+    "open of too few pairs": put(is_open=[True]),
+    "a decision that is 2": put(decision=[2, 0, 0]),
+    "decisions of too many": put(decision=[0, 0, 0, 0]),
+    "a batch of 0": put(stopping={"batch": 0}),
+    "a budget beyond all": put(stopping={"budget": 10**20}),
+    "looks that fall": put(stopping={"looks": [3, 1]}),
+    "a field more": put(more=1),
+    "an answer changed": put(answers=[{"i0": -1}, {}, {}]),
+    "a decision changed": put(decision=[1, 1, 1]),
+    "a pair closed": put(is_open=[True, True, False]),
+    "a rule changed": put(stopping={"batch": 3}),
+}
+"""What must not be read: each with a digest that fits, but for the last few, which only the digest finds."""
+
+
+@pytest.mark.parametrize("name", FORBIDDEN)
+def test_an_edit_that_must_not_be_is_refused(name: str) -> None:
+    content = FILES[0] | {"state": FORBIDDEN[name](FILES[0]["state"])}
+    assert read(as_json(content)) is None
+    if list(FORBIDDEN).index(name) < list(FORBIDDEN).index("an answer changed"):
+        assert read(as_json(signed(content))) is None
+
+
+def test_a_key_that_stands_twice_is_refused() -> None:
+    text = STATES[0].to_json()
+    with pytest.raises(InputError, match="the key 'seed' stands twice"):
+        State.from_json(text.replace(b'"seed":0', b'"seed":0,"seed":0'))
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"null", b"[]", b"{}", b"\xff", b"[" * 100000, b'{"format":"custodes-protocol"}']
+)
+def test_what_is_no_state_at_all_is_refused(content: bytes) -> None:
+    assert read(content) is None
+
+
+def test_another_version_says_so() -> None:
+    with pytest.raises(InputError, match="version 2 of the format; this custodes reads 1"):
+        State.from_json(as_json({**FILES[0], "version": 2}))
+
+
+def test_every_state_that_is_reached_has_no_fault() -> None:
+    for state in STATES:
+        assert fault(state) == ""
+        used(state)
+
+
+@pytest.mark.parametrize("preference", [1, 1.0, np.int64(1), np.int8(1), np.float64(1.0), pl.Series([1])[0]])
+def test_a_preference_of_any_library_is_a_whole_number(preference: Any) -> None:
+    state = live.start(["A", "B"], ["i0", "i1"], stopping=Stopping(batch=2))
+    item, a, b = live.next_annotations(state)[0]
+    made = live.record(state, [(np.str_(item), a, np.str_(b), preference)])
+    assert made == live.record(state, [(item, a, b, 1)])
+    assert State.from_json(made.to_json()) == made
+
+
+@pytest.mark.parametrize("preference", [True, False, np.bool_(True), "1", 2, 0.5, float("nan"), float("inf"), [1], 1j])
+def test_a_preference_that_is_none_is_refused(preference: Any) -> None:
+    state = live.start(["A", "B"], ["i0"])
+    with pytest.raises(InputError, match="preference .* for 'i0': allowed are 1, 0, -1, or None where impossible"):
+        live.record(state, [("i0", "A", "B", preference)])
+
+
+@pytest.mark.parametrize("row", ["i0AB", None, 3, (), ("i0", "A", "B"), ("i0", "A", "B", 1, 1), ({}, "A", "B", 1), {}])
+def test_a_verdict_of_another_shape_is_refused(row: Any) -> None:
+    with pytest.raises(InputError, match="give item, system_a, system_b and 1, 0, -1 or None"):
+        live.record(live.start(["A", "B"], ["i0"]), [row])
+
+
+@pytest.mark.parametrize("name", ["systems", "items", "metric", "clusters", "estimator", "stopping", "seed"])
+def test_any_argument_of_start_is_taken_or_refused_in_one_line(name: str) -> None:
+    for value in BAD:
+        given = {"systems": ["A", "B"], "items": ["i0", "i1"], name: value}
+        try:
+            state = live.start(**given)
+        except OptionError as problem:
+            told = str(problem)
+            assert "\n" not in told
+        else:
+            used(state)
+
+
+def test_a_generator_of_labels_is_taken_once() -> None:
+    state = live.start((name for name in "BA"), (f"i{k}" for k in range(3)), clusters=iter("ddd"))
+    assert (state.systems, state.items, state.units) == (("A", "B"), ("i0", "i1", "i2"), (0, 0, 0))
+
+
+def test_a_state_is_read_from_a_path_only(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "none.json", None, 3, "a\x00b"):
+        with pytest.raises(InputError, match="cannot read"):
+            State.read(path)  # type: ignore[arg-type]

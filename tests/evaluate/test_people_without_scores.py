@@ -1,0 +1,90 @@
+"""People who are listed and have said nothing yet: the first file of every study. One line, or the metrics alone."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.errors import CustodesError
+from custodes.questions import QUESTIONS
+
+ALONE = ("leaderboard", "consistency")
+"""Questions that need no people."""
+GIVEN: dict[str, dict[str, Any]] = {"gate": {"metric": "m1", "require": "kendall_item>=0.2"}}
+
+
+def wide(folder: Path) -> Path:
+    """Scores of two metrics, and an empty column for a person."""
+    rng = random.Random(0)
+    rows = [
+        {"item": f"i{i}", "system": system, "ann": "", "m1": f"{rng.random():.2f}", "m2": f"{rng.random():.2f}"}
+        for i in range(12)
+        for system in "ABC"
+    ]
+    path = folder / "wide.csv"
+    pl.DataFrame(rows).write_csv(path)
+    return path
+
+
+def long(folder: Path, *, aspect: str = "", keep: bool = True) -> Path:
+    """The same as long rows with kinds; without the person's rows unless they are kept."""
+    made = pl.read_csv(wide(folder), infer_schema=False).unpivot(
+        ["ann", "m1", "m2"], index=["item", "system"], variable_name="rater", value_name="score"
+    )
+    is_person = pl.col("rater") == "ann"
+    made = made.with_columns(kind=pl.when(is_person).then(pl.lit("human")).otherwise(pl.lit("metric")))
+    path = folder / "long.csv"
+    made.filter(~is_person | keep).with_columns(aspect=pl.lit(aspect)).write_csv(path)
+    return path
+
+
+def shaped(shape: str, folder: Path) -> tuple[cu.Study, dict[str, Any]]:
+    """A study of this shape, and how people are named in it."""
+    if shape == "wide":
+        return cu.read(wide(folder)), {"human": "ann"}
+    if shape in ("rows", "aspect"):
+        return cu.read(long(folder, aspect="style" if shape == "aspect" else "")), {}
+    if shape == "raters":
+        known = pl.DataFrame({"rater": ["ann", "m1", "m2"], "kind": ["human", "metric", "metric"]})
+        return cu.read(long(folder, keep=False), raters=known), {}
+    rows = [
+        {"item": f"i{i}", "system_a": "A", "system_b": b, "rater": rater, "kind": kind, "preference": preference}
+        for i in range(12)
+        for b in "BC"
+        for rater, kind, preference in (("ann", "human", ""), ("m1", "metric", str(i % 3 - 1)))
+    ]
+    return cu.read(pl.DataFrame(rows)), {}
+
+
+@pytest.mark.parametrize("shape", ["wide", "rows", "aspect", "raters", "verdicts"])
+def test_every_question_answers_or_says_so_in_one_line(shape: str, tmp_path: Path) -> None:
+    study, people = shaped(shape, tmp_path)
+    model = tmp_path / "model.json"
+    cu.combine(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0).model.save(model)
+    for name, asked in {**QUESTIONS, "report": cu.report}.items():
+        given = {**people, **GIVEN.get(name, {}), **({"model": model} if name == "validate" else {})}
+        if name in ALONE:
+            made = asked(study, **given)
+            if shape != "raters":
+                assert [note.count for note in made.notes if note.rule == "people-without-scores"] == [1]
+            continue
+        with pytest.raises(CustodesError) as told:
+            asked(study, **given)
+        message = str(told.value)
+        assert "\n" not in message
+        assert (
+            "which raters are people?" if shape == "raters" else "people gave no score or verdict yet (ann)"
+        ) in message
+        assert "leaderboard" in message
+
+
+def test_the_leaderboard_is_that_of_the_metrics(tmp_path: Path) -> None:
+    empty = cu.leaderboard(cu.read(long(tmp_path)), resamples=20)
+    alone = cu.leaderboard(cu.read(long(tmp_path, keep=False)), resamples=20)
+    assert empty.systems.equals(alone.systems)
+    assert set(empty.systems["rater"]) == {"m1", "m2"}
