@@ -90,10 +90,21 @@ def _checked(column: Any) -> Any:
     import pyarrow
 
     plain = _plain(column.type)
+    if pyarrow.types.is_dictionary(column.type):
+        return pyarrow.chunked_array([_decoded(chunk, plain) for chunk in column.chunks], type=plain)
     if plain != column.type:
         column = column.cast(plain)
         column.validate(full=True)
     return pyarrow.chunked_array(column.chunks, type=plain)
+
+
+def _decoded(chunk: Any, plain: Any) -> Any:
+    """Labels that are stored as numbers, written out."""
+    import pyarrow
+
+    labels = chunk.dictionary.cast(plain)
+    labels.validate(full=True)
+    return pyarrow.DictionaryArray.from_arrays(chunk.indices, labels).dictionary_decode()
 
 
 def _plain(kind: Any) -> Any:

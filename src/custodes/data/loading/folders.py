@@ -31,7 +31,8 @@ SHARD = re.compile(r"(.+)-(\d{5})-of-(\d{5})")
 def holds_table(folder: Path) -> bool:
     """Whether a folder is a data set of these layouts."""
     try:
-        return any((folder / name).is_file() for name in (SPLITS, STATE)) or bool(_parquet_files(folder))
+        saved = (folder / SPLITS).is_file() or all((folder / name).is_file() for name in (STATE, INFO))
+        return saved or bool(_parquet_files(folder))
     except OSError:
         return False
 
@@ -133,8 +134,8 @@ def _saved(folder: Path, name: str) -> tuple[pl.DataFrame, str]:
         )
     contents = [(file.name, file_bytes(file)) for file in files]
     frames = [from_arrow_file(data, f"{name}/{file}") for file, data in contents]
-    info = _json(folder / INFO) if (folder / INFO).is_file() else {}
-    frame = _with_class_names(stacked(frames, [file for file, _ in contents], where=name), info.get("features"))
+    features = _json(folder / INFO).get("features")
+    frame = _with_class_names(stacked(frames, [file for file, _ in contents], where=name), features)
     return frame, digest_of(contents)
 
 
