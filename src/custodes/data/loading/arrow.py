@@ -1,7 +1,8 @@
 """Parquet and Arrow files (IPC files, which are Feather 2, and streams).
 
 PyArrow reads them where it is installed, for it refuses damaged bytes. Polars, which reads Parquet without it, ends the
-process on some, so it tries them in another first. Layouts: Apache Parquet, 'File Format'; Apache Arrow, 'IPC Streaming and File Format'.
+process on some, so it tries them in another first. Layouts: Apache Parquet, 'File Format'; Apache Arrow, 'IPC Streaming
+Format' and 'IPC File Format'.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ ANNOTATION_STUDY = 0x43555354
 APPLICATION_ID = slice(68, 72)
 JOURNAL_MODES = slice(18, 20)
 QUERY = re.compile(r"\s*(?:select|with|from|values)\b", re.IGNORECASE)
+READS = "a query only reads: SELECT ... FROM ..."
+DAMAGED = "a damaged database, or one of another version"
 READING = {
     sqlite3.SQLITE_SELECT,
     sqlite3.SQLITE_READ,
@@ -49,21 +52,24 @@ def from_sqlite(data: bytes, path: Path, part: str | None, name: str) -> pl.Data
                 f"{name}: {beside.name} beside it holds changes that are not in the file yet; end the program that"
                 f" writes it, or read a copy: sqlite3 {path.name} '.backup copy.db'"
             )
-    connection = sqlite3.connect(":memory:")
-    try:
-        # In the mode of a write-ahead log, which bytes in memory cannot have, two bytes of the header are 2.
-        connection.deserialize(data[: JOURNAL_MODES.start] + b"\x01\x01" + data[JOURNAL_MODES.stop :])
+    with closing(sqlite3.connect(":memory:")) as connection:
+        try:
+            # In the mode of a write-ahead log, which bytes in memory cannot have, two bytes of the header are 2.
+            connection.deserialize(data[: JOURNAL_MODES.start] + b"\x01\x01" + data[JOURNAL_MODES.stop :])
+            faults = connection.execute("PRAGMA quick_check(1)").fetchone()[0].splitlines()
+            tables = _sqlite_tables(connection)
+        except (sqlite3.Error, OverflowError, MemoryError) as error:
+            faults = [str(error)]
+        if faults != ["ok"]:
+            raise InputError(f"{name}: {DAMAGED} ({faults[-1]}); copy or download it again")
         connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in READING else sqlite3.SQLITE_DENY)
-        query = part if part and QUERY.match(part) else _select(_sqlite_tables(connection), part, name)
-        cursor = connection.execute(query)
-        columns = named_columns((column[0] for column in cursor.description), where=name)
-        rows = cursor.fetchall()
-    except sqlite3.DatabaseError as error:
-        raise InputError(f"{name}: {_said(error, part)}") from None
-    except (sqlite3.Error, sqlite3.Warning, OverflowError, MemoryError, UnicodeDecodeError) as error:
-        raise InputError(f"{name}: cannot be read: {error}") from None
-    finally:
-        connection.close()
+        query = part if part and QUERY.match(part) else _select(tables, part, name)
+        try:
+            cursor = connection.execute(query)
+            columns = named_columns((column[0] for column in cursor.description), where=name)
+            rows = cursor.fetchall()
+        except (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeDecodeError) as error:
+            raise InputError(f"{name}: {_first_line(error)} ({READS})") from None
     return pl.DataFrame([_column(column, [row[at] for row in rows]) for at, column in enumerate(columns)])
 
 
@@ -74,20 +80,23 @@ def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
         import pyarrow  # noqa: F401  # the way from DuckDB to Polars
     except ImportError as error:
         raise MissingExtraError(f"{name}: a DuckDB file needs DuckDB: pip install 'custodes[duckdb]'") from error
-    try:
-        with duckdb.connect(":memory:") as connection:
+    with duckdb.connect(":memory:") as connection:
+        try:
             quoted = str(path).replace("'", "''")
             connection.execute(f"ATTACH '{quoted}' AS opened (READ_ONLY)")
             connection.execute("USE opened")
             connection.execute("SET enable_external_access = false; SET lock_configuration = true")
-            query = part if part and QUERY.match(part) else _select(_duckdb_tables(connection), part, name)
+            tables = _duckdb_tables(connection)
+        except duckdb.Error as error:
+            told = _first_line(error).replace(str(path), path.name)
+            raise InputError(f"{name}: {DAMAGED} ({told}); copy or download it again") from None
+        query = part if part and QUERY.match(part) else _select(tables, part, name)
+        try:
             frame: pl.DataFrame = connection.sql(query).pl()
-    except InputError:
-        raise
-    except duckdb.Error as error:
-        raise InputError(f"{name}: {_said(error, part).replace(str(path), path.name)}") from None
-    except (Exception, pl.exceptions.PanicException) as error:  # on its way from DuckDB to Polars
-        raise InputError(f"{name}: cannot be read: {type(error).__name__}; select other columns") from None
+        except duckdb.Error as error:
+            raise InputError(f"{name}: {_first_line(error)} ({READS})") from None
+        except (Exception, pl.exceptions.PanicException) as error:  # on the way from DuckDB to Polars
+            raise InputError(f"{name}: cannot be read: {type(error).__name__}; select other columns") from None
     columns = named_columns(frame.columns, where=name)
     return frame.rename(dict(zip(frame.columns, columns, strict=True)))
 
@@ -112,12 +121,8 @@ def _duckdb_tables(connection: Any) -> list[str]:
     return [own for (own,) in found.fetchall()]
 
 
-def _said(error: Exception, part: str | None) -> str:
-    """What a database says of a query, else that the file is damaged."""
-    first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    if part is not None:
-        return f"{first} (a query only reads: SELECT ... FROM ...)"
-    return f"a damaged database, or one of another version ({first})"
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def _column(name: str, values: list[Any]) -> pl.Series:

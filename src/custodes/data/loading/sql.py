@@ -20,7 +20,7 @@ URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)
 PARTED = re.compile(r"((?:\[[^\]]*\]|(?!::).)*)(?:::(.*))?", re.DOTALL)
 """What stands before the first `::` outside of brackets (those of an IPv6 address), and what stands after it."""
 
-PLAIN = re.compile(r"(?:[^@/?#]*@)?([^@?#]*)(?:[?#].*)?")
+PLAIN = re.compile(r"(?:[^@/?#]*@)?([^@?#]*)(?:[?#][^@]*)?")
 """User and password; host, port and database; options. An address of another form is not shown at all."""
 
 DOWNLOADED = ("http", "https", "ftp", "s3", "gs", "hf", "az")
