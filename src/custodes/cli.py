@@ -148,7 +148,7 @@ def convert(
 def run(argv: Sequence[str]) -> int:
     """Run a command line and return its exit status: 0 answered, 1 problems found, 2 bad input, 3 not told."""
     try:
-        status = app(list(argv)) or 0
+        status = app(_with_standard_input(argv)) or 0
         sys.stdout.flush()
         return status
     except CustodesError as problem:
@@ -167,6 +167,15 @@ def run(argv: Sequence[str]) -> int:
         message = "interrupted"
     print(f"custodes: {message}", file=sys.stderr)
     return 2
+
+
+def _with_standard_input(argv: Sequence[str]) -> list[str]:
+    """The words of a command line; the input `-`, which would be taken for an option, by its longer name."""
+    befores = ["", *argv]
+    return [
+        "/dev/stdin" if word == "-" and before not in ("-o", "--output") else word
+        for before, word in zip(befores, argv, strict=False)
+    ]
 
 
 def main() -> None:

@@ -54,8 +54,10 @@ def message(path: object, **options: object) -> str:
         ),
         (
             "s.csv",
-            HEADER.replace(",", ";").encode() + b"1;A;ann;4\n",
-            "s.csv: the header is one cell, 'item;system;rater;score'; separate cells by ','",
+            HEADER.replace(",", ";").encode() + b"1;A;ann;1,234\n",
+            "s.csv: score '1,234' in row 1 is not a number; write numbers with a decimal point and nothing"
+            " between thousands (decimal commas are read where a semicolon or tab separates cells, and no number of the"
+            " column can be thousands)",
         ),
         (
             "s.csv",
@@ -66,17 +68,19 @@ def message(path: object, **options: object) -> str:
         (
             "s.csv",
             HEADER.encode() + b"1,A,ann,4\n2,B,J\xf6rg,4\n",
-            "s.csv: not UTF-8 at byte 39 (line 3); save it as UTF-8, for example with: iconv -f LATIN1 -t UTF-8",
+            "s.csv: not UTF-8 at byte 39 (line 3); it may be CP1252 ('Jörg'), or GB18030 ('J鰎g'), or"
+            " BIG5 ('J顤g'), or CP1251 ('Jцrg'); find out which, and save it as UTF-8, for example with:"
+            " iconv -f ENCODING -t UTF-8",
         ),
         (
             "s.csv",
-            HEADER.encode("utf-16"),
-            "s.csv: not UTF-8 at byte 0 (line 1); save it as UTF-8, for example with: iconv -f UTF-16 -t UTF-8",
+            HEADER.encode("utf-16")[:-1],
+            "s.csv: damaged UTF-16 at byte 48; save it again, as UTF-8",
         ),
         (
             "s.csv",
             gzip.compress(HEADER.encode(), mtime=0),
-            "s.csv: not UTF-8 at byte 1 (line 1): it is gzipped; let its name end in .gz",
+            "s.csv: not UTF-8 at byte 1 (line 1): it is compressed with gzip; let its name end in .gz",
         ),
         (
             "s.csv.gz",
@@ -89,18 +93,21 @@ def message(path: object, **options: object) -> str:
             "s.csv.gz: not gzip, or damaged; take .gz off its name, or copy it again",
         ),
         ("s.parquet", b"PAR1 no PAR1", "s.parquet: not a Parquet file, or a damaged one; write it again"),
-        ("s.xlsx", b"PK", "s.xlsx: a spreadsheet is not read; save it as CSV"),
+        ("s.xlsx", b"PK", "s.xlsx: not a spreadsheet, or a damaged one; save it again, or as CSV"),
+        ("s.txt", b"x", "s.txt: a header but no rows; give at least one row"),
         (
-            "s.txt",
+            "s.dat",
             b"x",
-            "s.txt: suffix '.txt' is unknown; known: .csv, .tsv, .jsonl, .ndjson, .json, .parquet (each also .gz),"
-            " and .tar, .tar.gz, .tgz or a folder for mt-metrics-eval",
+            "s.dat: suffix '.dat' is unknown; known: .csv, .tsv, .txt, .jsonl, .ndjson, .json, .parquet, .arrow,"
+            " .feather, .ipc, .xlsx, .xlsm, .xlsb, .xls, .ods, .zip (text also .gz, .bz2, .xz), SQLite and DuckDB"
+            " files, and .tar, .tar.gz, .tgz or a folder for mt-metrics-eval",
         ),
         (
             "s.cvs",
             b"x",
-            "s.cvs: suffix '.cvs' is unknown (did you mean '.csv'?); known: .csv, .tsv, .jsonl, .ndjson, .json,"
-            " .parquet (each also .gz), and .tar, .tar.gz, .tgz or a folder for mt-metrics-eval",
+            "s.cvs: suffix '.cvs' is unknown (did you mean '.csv'?); known: .csv, .tsv, .txt, .jsonl, .ndjson, .json,"
+            " .parquet, .arrow, .feather, .ipc, .xlsx, .xlsm, .xlsb, .xls, .ods, .zip (text also .gz, .bz2, .xz),"
+            " SQLite and DuckDB files, and .tar, .tar.gz, .tgz or a folder for mt-metrics-eval",
         ),
         (
             "s.jsonl",
@@ -110,7 +117,13 @@ def message(path: object, **options: object) -> str:
         ("s.jsonl", b'{"item": 1}\n7\n', "s.jsonl: row 2 is no JSON object; every row is one object"),
         ("s.jsonl", b'{"a": 1, "a": 2}\n', "s.jsonl, line 1: key 'a' stands twice in one object"),
         ("s.jsonl", b"[" * 100_000, "s.jsonl, line 1: the JSON is nested too deeply"),
-        ("s.json", b'{"item": 1}', "s.json: a .json file must hold a list of objects; name JSON Lines .jsonl"),
+        (
+            "s.json",
+            b'{"item": 1}',
+            "s.json: JSON of a layout that is not known here: an object with keys item; a table is a list of objects,"
+            " or an object a line in a file named .jsonl",
+        ),
+        ("s.json", b"7", "s.json: a .json file must hold a list of objects; name JSON Lines .jsonl"),
         ("s.jsonl", b'{"item": "\\ud800"}', "s.jsonl: holds a lone surrogate (\\ud800 to \\udfff); mend the cell"),
         (
             "s.csv",

@@ -14,9 +14,9 @@ import polars as pl
 from custodes.combining.methods import BEST, METHODS, Formula, Lesson
 from custodes.combining.normalise import Normalisation, Source
 from custodes.combining.task import Task, aspect_of
+from custodes.data.loading import check_exists, file_bytes
 from custodes.data.notes import Note, noted
 from custodes.data.panel import Panel
-from custodes.data.readers.tables import check_exists, file_bytes
 from custodes.data.study import Study
 from custodes.errors import InputError, listed, shown, suggestion
 from custodes.evaluate.judges import METRIC, name_of

@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from custodes.data.loading import load_table
 from custodes.data.notes import Note, noted
 from custodes.data.panel import label_codes
-from custodes.data.readers.tables import load_table
 from custodes.data.scale import Scale
 from custodes.data.study import Study
 from custodes.data.table import check_columns, check_unique, label_column

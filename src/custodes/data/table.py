@@ -5,6 +5,7 @@ Rows are counted from 1, without the header and without blank lines, in files an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +20,9 @@ MISSING_TOKENS = ("", "na", "n/a", "nan", "none", "null", "-")
 
 SLIP = 0.8
 """How like a known column an unknown one must be to be taken for a slip ('aspct', not 'dataset')."""
+
+NUMBER_OF_ANOTHER_COUNTRY = re.compile(r"[+-]?\d+([.,'\u2019\s]\d+)+")
+"""3,5 and 1.234,5 and 1 234."""
 
 EXACT_INTEGERS = 2.0**53
 """Whole floats below this are exact, so they may stand for integer labels."""
@@ -128,8 +132,7 @@ def number_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
         refuse(
             numbers.is_null() & text.is_not_null(),
             lambda rows, first: (
-                f"{where}: {name} {text[first]!r} in row {rows} is not a number;"
-                " leave the cell empty where nothing was rated"
+                f"{where}: {name} {text[first]!r} in row {rows} is not a number; {_way_out(str(text[first]))}"
             ),
         )
     elif column.dtype.is_numeric() or column.dtype == pl.Null:
@@ -142,6 +145,16 @@ def number_column(frame: pl.DataFrame, name: str, *, where: str) -> pl.Series:
         lambda rows, _: f"{where}: {name} is infinite in row {rows}; a score must be finite (empty where not rated)",
     )
     return numbers.set(numbers == 0, 0.0).alias(name)  # -0.0 is 0
+
+
+def _way_out(text: str) -> str:
+    """What to do with a text that is no number: it may be one as another country writes it."""
+    if NUMBER_OF_ANOTHER_COUNTRY.fullmatch(text):
+        return (
+            "write numbers with a decimal point and nothing between thousands (decimal commas are read where a"
+            " semicolon or tab separates cells, and no number of the column can be thousands)"
+        )
+    return "leave the cell empty where nothing was rated"
 
 
 def check_unique(frame: pl.DataFrame, key: Sequence[str], *, where: str, what: str, hint: str) -> None:

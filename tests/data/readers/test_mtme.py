@@ -94,17 +94,34 @@ SEVERAL = FILES | {"wmt/sources/en-ru.txt": "a\n", "wmt22/sources/en-de.txt": "b
 def test_of_several_one_must_be_named(tmp_path: Path, kind: str) -> None:
     path = folder(tmp_path / "data", SEVERAL) if kind == "folder" else packed(tmp_path, SEVERAL)
     check(read(f"{path}::wmt/en-de"))
-    for part in ("", "::en-de"):
+    for part, listing in (("", "wmt/en-de, wmt/en-ru, wmt22/en-de"), ("::en-de", "wmt/en-de, wmt22/en-de")):
         with pytest.raises(InputError) as error:
             read(f"{path}{part}")
-        assert str(error.value) == (
-            f"{path.name}: holds several test sets; say which by PATH::TESTSET/LP: wmt/en-de, wmt/en-ru, wmt22/en-de"
-        )
+        assert str(error.value) == (f"{path.name}: holds several test sets; say which by PATH::TESTSET/LP: {listing}")
     with pytest.raises(InputError) as error:
         read(f"{path}::wmt/en-ed")
     assert str(error.value) == (
         f"{path.name}: no 'wmt/en-ed' in it; it holds wmt/en-de, wmt/en-ru, wmt22/en-de (did you mean 'wmt/en-de'?)"
     )
+
+
+@pytest.mark.parametrize("kind", ["folder", "tar"])
+def test_two_test_sets_of_one_name_are_told_apart(tmp_path: Path, kind: str) -> None:
+    doubled = {f"v{number}/{name}": text for number in (1, 2) for name, text in FILES.items()}
+    doubled["v2/wmt/sources/en-de.txt"] = "one\ntwo, again\n"
+    path = folder(tmp_path / "data", doubled) if kind == "folder" else packed(tmp_path, doubled)
+    for part in ("", "::wmt/en-de", "::wmt", "::en-de"):
+        with pytest.raises(InputError) as error:
+            read(f"{path}{part}")
+        assert str(error.value) == (
+            f"{path.name}: holds several test sets; say which by PATH::TESTSET/LP: v1/wmt/en-de, v2/wmt/en-de"
+        )
+    for number, source in ((1, "two\u2028still two"), (2, "two, again")):
+        study = read(f"{path}::v{number}/wmt/en-de")
+        assert study.name == f"{path.name}::v{number}/wmt/en-de"
+        assert study.outputs is not None
+        assert study.outputs.sources["source"].to_list() == ["one", source]
+        assert read(f"{path}::v{number}/wmt").name == study.name
 
 
 @pytest.mark.parametrize(

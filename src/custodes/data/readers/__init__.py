@@ -8,9 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
+from custodes.data.loading import (
+    Table,
+    check_exists,
+    is_standard_input,
+    is_stream,
+    is_uri,
+    load_table,
+    path_and_part,
+)
 from custodes.data.readers.plugins import plugged
 from custodes.data.readers.reader import Invalid, PathReader, TableReader
-from custodes.data.readers.tables import Table, check_exists, exists, load_table
 from custodes.data.study import Study, join
 from custodes.data.table import to_polars
 from custodes.errors import InputError, OptionError, listed, suggestion
@@ -56,10 +64,11 @@ def read(
 ) -> Study:
     """One study from files and dataframes, joined on item and system.
 
-    A source is a path (`PATH::wmt23/en-de` for mt-metrics-eval data), a dataframe (pandas, Polars, PyArrow, DuckDB) or
-    the word 'demo'. The format is found by suffix and columns, or named by `reader` (one of `READERS`). `raters` and
-    `items` are side tables (paths or dataframes, see `Study.describe`). `invalid='drop'` drops and counts verdicts that
-    cannot be read. Raises `InputError`, which says what is wrong, where, and the way out.
+    A source is a path, a dataframe (pandas, Polars, PyArrow, DuckDB), '-' for standard input, the address of a database
+    server (`URI::SELECT ...`) or the word 'demo'. `PATH::PART` names a sheet, a table, a split, or a test set of
+    mt-metrics-eval (`PATH::wmt23/en-de`). The format is found by suffix and columns, or named by `reader` (one of
+    `READERS`). `raters` and `items` are side tables (paths or dataframes, see `Study.describe`). `invalid='drop'` drops
+    and counts verdicts that cannot be read. Raises `InputError`, which says what is wrong, where, and the way out.
 
     >>> import polars as pl
     >>> scores = pl.DataFrame({"item": [1, 1], "system": ["A", "B"], "ann": [4, 2], "bleu": [31.0, 28.5]})
@@ -73,12 +82,16 @@ def read(
         raise OptionError(f"reader={reader!r} is unknown{suggestion(reader, known)}; readers: {', '.join(known)}")
     if invalid not in get_args(Invalid):
         raise OptionError(f"invalid={invalid!r} is unknown; allowed: {', '.join(get_args(Invalid))}")
+    if sum(is_standard_input(own) for own in (*sources, raters, items)) > 1:
+        raise OptionError("standard input can be read once; give the other inputs as files")
     study = join([_read_one(source, reader=reader, invalid=invalid) for source in sources])
     if raters is not None:
         table = _table(raters, "raters")
+        study = replace(study, notes=(*study.notes, *table.notes))
         study = study.describe(raters=table.frame, raters_name=table.name)
     if items is not None:
         table = _table(items, "items")
+        study = replace(study, notes=(*study.notes, *table.notes))
         study = study.describe(items=table.frame, items_name=table.name)
     return study
 
@@ -89,39 +102,30 @@ def _read_one(source: Any, *, reader: str | None, invalid: Invalid) -> Study:
 
         return demo_study()
     named = PATH_READERS.get(reader or "")
-    if isinstance(source, str | Path):
-        path, part = _path_and_part(source)
+    if isinstance(source, str | Path) and not is_uri(source):
+        path, part = path_and_part(source)
         check_exists(path)
-        whole = named or (_path_reader(path, part) if reader is None else None)
+        whole = named or (_path_reader(path) if reader is None else None)
         if whole:
             return whole.make(path, part=part, invalid=invalid)
     elif named:
         raise OptionError(f"reader={reader!r} takes the path of a file or folder, not a dataframe")
     table = _table(source, "table")
     made = _table_reader(table, reader).make(table.frame, where=table.name, invalid=invalid)
-    study: Study = replace(made, digest=table.digest)
+    study: Study = replace(made, digest=table.digest, notes=(*table.notes, *made.notes))
     if not study.ratings.frame.height and not study.preferences.frame.height and study.outputs is None:
         raise InputError(f"{table.name}: no row holds a score or a verdict; there is nothing to judge")
     return study
 
 
-def _path_reader(path: Path, part: str | None) -> PathReader | None:
-    """The format of a path that is more than a table; a part or a folder that nothing else knows is for mtme."""
-    fitting = next((own for own in PATH_READERS.values() if own.fits(path)), None)
-    return fitting or (MTME if part is not None else None)
-
-
-def _path_and_part(source: str | Path) -> tuple[Path, str | None]:
-    """`PATH::PART` as both; a path that exists as written is taken as such."""
-    path, sign, part = str(source).partition("::")
-    if not sign or exists(Path(source)):
-        return Path(source), None
-    return Path(path), part
+def _path_reader(path: Path) -> PathReader | None:
+    """The format of a path that is more than a table; a stream cannot be looked at before it is read."""
+    return None if is_stream(path) else next((own for own in PATH_READERS.values() if own.fits(path)), None)
 
 
 def _table(source: Any, name: str) -> Table:
     if isinstance(source, str | Path):
-        return load_table(Path(source))
+        return load_table(source)
     frame = to_polars(source, where=name)
     if not frame.height:
         raise InputError(f"{name}: no rows; give at least one")

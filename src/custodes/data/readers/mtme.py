@@ -10,21 +10,22 @@ import gzip
 import hashlib
 import re
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from glob import escape as glob_escape
 from pathlib import Path
 from typing import IO, Literal
 
 import polars as pl
 
 from custodes.data.items import Items
+from custodes.data.loading import file_bytes, holds_table, utf8_text
 from custodes.data.notes import noted
 from custodes.data.outputs import SCHEMA, Outputs
 from custodes.data.raters import Raters
 from custodes.data.ratings import SCHEMA as RATINGS
 from custodes.data.ratings import Ratings
 from custodes.data.readers.reader import Invalid, PathReader
-from custodes.data.readers.tables import file_bytes, utf8_text
 from custodes.data.study import Study
 from custodes.data.table import number_column, refuse
 from custodes.errors import InputError, listed, suggestion
@@ -33,7 +34,7 @@ GZIP = b"\x1f\x8b"
 TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz")
 LARGEST_MEMBER = 512 * 2**20
 PARTS = ("sources", "references", "system-outputs", "documents", "human-scores", "metric-scores")
-SOURCE = re.compile(r"(?:.*/)?([^/]+)/sources/([^/]+)\.txt")
+SOURCE = re.compile(r"(?:\./)?(.*[^/])/sources/([^/]+)\.txt")
 SPARE = (".domain.score", ".seg.rating")
 """Files that are not used: means over a domain, and the annotators' single errors."""
 
@@ -57,54 +58,71 @@ def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     system-level scores are rows with an empty item.
     """
     name = path.resolve().name
-    found = sorted(set(_pairs_of_folder(path) if path.is_dir() else _pairs_of_tar(path)))
+    found = _named(set(_pairs_of_folder(path) if path.is_dir() else _pairs_of_tar(path)), path)
     if not found:
         raise InputError(
             f"{name}: no mt-metrics-eval data: no file TESTSET/sources/LP.txt in it;"
             " give the folder or tar that holds the test sets, or a table file"
         )
-    test_set, pair = _chosen(found, part, where=name)
-    files = _files_of_folder(path, test_set, pair) if path.is_dir() else _files_of_tar(path, test_set, pair)
-    return _study(files, pair, name=f"{name}::{test_set}/{pair}", digest=_digest(path, files))
+    label = _chosen(found, part, where=name)
+    root, pair = found[label]
+    files = _files_of_folder(path / root, pair) if path.is_dir() else _files_of_tar(path, root, pair)
+    return _study(files, pair, name=f"{name}::{_shortest(label, found)}", digest=_digest(path, files))
 
 
-def _chosen(found: Sequence[tuple[str, str]], part: str | None, *, where: str) -> tuple[str, str]:
-    labels = ["/".join(names) for names in found]
-    fitting = [names for names in found if part is None or part in ("/".join(names), *names)]
+def _named(found: Collection[tuple[str, str]], path: Path) -> dict[str, tuple[str, str]]:
+    """Where each test set is and its language pair, by their steps below the path; the path itself has its name."""
+    return {f"{root or path.resolve().name}/{pair}": (root, pair) for root, pair in sorted(found)}
+
+
+def _shortest(label: str, labels: Iterable[str]) -> str:
+    """TESTSET/LP, with as many steps before it as tell it from others of that name."""
+    steps = label.split("/")
+    tails = ["/".join(steps[-size:]) for size in range(2, len(steps))]
+    return next((tail for tail in tails if sum(_ends(own, tail) for own in labels) == 1), label)
+
+
+def _ends(label: str, tail: str) -> bool:
+    return f"/{label}".endswith(f"/{tail}")
+
+
+def _chosen(found: Mapping[str, tuple[str, str]], part: str | None, *, where: str) -> str:
+    """The test set that a part names: TESTSET/LP, either of both, or more of its steps where two have one name."""
+    fitting = [label for label in found if part is None or _ends(label, part) or _ends(label.rpartition("/")[0], part)]
+    fitting = [label for label in fitting if label == part] or fitting
     if len(fitting) == 1:
         return fitting[0]
+    shown = [_shortest(label, found) for label in (fitting or found)]
     if part is None or fitting:
-        raise InputError(f"{where}: holds several test sets; say which by PATH::TESTSET/LP: {listed(labels)}")
-    raise InputError(f"{where}: no {part!r} in it; it holds {listed(labels)}{suggestion(part, labels)}")
-
-
-def _test_sets(path: Path) -> dict[str, Path]:
-    """Test sets in a folder, which may be the test set itself or hold it one or two levels below."""
-    sources = [path / "sources", *path.glob("*/sources"), *path.glob("*/*/sources")]
-    return {folder.resolve().parent.name: folder.parent for folder in reversed(sources) if folder.is_dir()}
+        raise InputError(f"{where}: holds several test sets; say which by PATH::TESTSET/LP: {listed(shown)}")
+    raise InputError(f"{where}: no {part!r} in it; it holds {listed(shown)}{suggestion(part, shown)}")
 
 
 def _pairs_of_folder(path: Path) -> Iterator[tuple[str, str]]:
-    for test_set, folder in _test_sets(path).items():
-        for source in (folder / "sources").glob("*.txt"):
-            yield test_set, source.stem
+    """Test sets in a folder, which may be the test set itself or hold it one or two levels below."""
+    for places in ("sources", "*/sources", "*/*/sources"):
+        for folder in path.glob(places):
+            root = folder.parent.relative_to(path).as_posix()
+            for source in folder.glob("*.txt"):
+                yield "" if root == "." else root, source.stem
 
 
-def _files_of_folder(path: Path, test_set: str, pair: str) -> dict[str, str]:
-    folder = _test_sets(path)[test_set]
-    files = [file for part in PARTS for glob in (f"{pair}.*", f"{pair}/*") for file in (folder / part).glob(glob)]
+def _files_of_folder(folder: Path, pair: str) -> dict[str, str]:
+    pair = glob_escape(pair)
+    files = [file for part in PARTS for pattern in (f"{pair}.*", f"{pair}/*") for file in (folder / part).glob(pattern)]
     named = {file.relative_to(folder).as_posix(): file for file in files if file.is_file()}
     return {name: "" if name.endswith(SPARE) else utf8_text(file_bytes(named[name]), name) for name in sorted(named)}
 
 
 def _pairs_of_tar(path: Path) -> Iterator[tuple[str, str]]:
     for name, _ in _members(path, SOURCE):
-        test_set, pair = SOURCE.sub(r"\1/\2", name).split("/")
-        yield test_set, pair
+        match = SOURCE.fullmatch(name)
+        if match:
+            yield match[1], match[2]
 
 
-def _files_of_tar(path: Path, test_set: str, pair: str) -> dict[str, str]:
-    wanted = re.compile(rf"(?:.*/)?{re.escape(test_set)}/((?:{'|'.join(PARTS)})/{re.escape(pair)}(?:\.[^/]+|/[^/]+))")
+def _files_of_tar(path: Path, root: str, pair: str) -> dict[str, str]:
+    wanted = re.compile(rf"(?:\./)?{re.escape(root)}/((?:{'|'.join(PARTS)})/{re.escape(pair)}(?:\.[^/]+|/[^/]+))")
     members = {wanted.sub(r"\1", name): data for name, data in _members(path, wanted)}
     return {name: utf8_text(members[name], name) for name in sorted(members)}
 
@@ -271,6 +289,9 @@ def _check_length(came: int, expected: int, *, where: str) -> None:
         raise InputError(f"{where}: {came} lines, {expected} expected (one for every line of the source)")
 
 
-READER = PathReader(
-    name="mtme", fits=lambda path: path.is_dir() or path.name.lower().endswith(TAR_SUFFIXES), make=read_mtme
-)
+def fits(path: Path) -> bool:
+    """Whether a path may be of this format: a tar, or any folder that is no table."""
+    return not holds_table(path) if path.is_dir() else path.name.lower().endswith(TAR_SUFFIXES)
+
+
+READER = PathReader(name="mtme", fits=fits, make=read_mtme)

@@ -7,11 +7,11 @@ from typing import Any
 
 import polars as pl
 
+from custodes.data.loading import parse_json
 from custodes.data.notes import noted
 from custodes.data.outputs import SCHEMA, SOURCES, Outputs
 from custodes.data.raters import Raters
 from custodes.data.readers.reader import Invalid, TableReader
-from custodes.data.readers.tables import parse_json
 from custodes.data.study import Study
 from custodes.data.table import check_columns, check_unique, label_column
 from custodes.errors import InputError

@@ -11,9 +11,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from custodes.data.loading import Table, load_table, parse_json, utf8_text
 from custodes.data.readers import read
 from custodes.data.readers.reader import TableReader
-from custodes.data.readers.tables import Table, load_table, parse_json, utf8_text
 from custodes.errors import InputError
 
 ROWS = [
@@ -111,11 +111,11 @@ def test_json_keeps_numbers_as_written() -> None:
 
 def test_what_is_not_utf8_names_the_byte_and_a_way_out() -> None:
     assert utf8_text(b"\xef\xbb\xbfone\n", "x") == "one\n"
-    with pytest.raises(InputError, match=r"^x: not UTF-8 at byte 5 \(line 2\); save it as UTF-8.*-f LATIN1"):
+    with pytest.raises(InputError, match=r"^x: not UTF-8 at byte 5 \(line 2\); it may be CP1252 \('für'\), or"):
         utf8_text(b"one\nf\xfcr", "x")
     with pytest.raises(InputError, match="iconv -f UTF-16"):
         utf8_text("one".encode("utf-16"), "x")
-    with pytest.raises(InputError, match=r"it is gzipped; let its name end in \.gz"):
+    with pytest.raises(InputError, match=r"it is compressed with gzip; let its name end in \.gz"):
         utf8_text(gzip.compress(b"one"), "x")
 
 
@@ -127,7 +127,6 @@ def test_a_table_of_blank_rows_is_empty_and_ragged_rows_are_named(tmp_path: Path
         ("a,b\n1,2\n1,2,3\n", "row 2 has 3 cells, the header 2; quote a cell"),
         ("a,b\n1,2\n1\n", "row 2 has 1 cells, the header 2; is the file cut off?"),
         ("a,a\n1,2\n", "column 'a' stands twice"),
-        ("a;b\n1;2\n", "the header is one cell, 'a;b'; separate cells by ','"),
     ):
         path.write_text(text)
         with pytest.raises(InputError) as error:

@@ -1,0 +1,28 @@
+"""Files to tables: `load_table` finds what a file, a folder, a stream or a database is, and makes one frame of it.
+
+One file a container; what all of them share stands in `source` (where bytes come from), `text` and `compression`.
+"""
+
+from __future__ import annotations
+
+from custodes.data.loading.load import holds_table, load_table
+from custodes.data.loading.records import parse_json
+from custodes.data.loading.source import check_exists, exists, file_bytes, is_standard_input, is_stream, path_and_part
+from custodes.data.loading.sql import is_uri
+from custodes.data.loading.table import Table
+from custodes.data.loading.text import utf8_text
+
+__all__ = [
+    "Table",
+    "check_exists",
+    "exists",
+    "file_bytes",
+    "holds_table",
+    "is_standard_input",
+    "is_stream",
+    "is_uri",
+    "load_table",
+    "parse_json",
+    "path_and_part",
+    "utf8_text",
+]

@@ -1,0 +1,143 @@
+"""Parquet and Arrow files (IPC files, which are Feather 2, and streams).
+
+PyArrow reads them where it is installed, for it refuses damaged bytes. Polars, which reads Parquet without it, ends the
+process on some, so it tries them in another first. Layouts: Apache Parquet, 'File Format'; Apache Arrow, 'IPC Streaming
+Format' and 'IPC File Format'.
+"""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from typing import Any
+
+import polars as pl
+
+from custodes.data.loading.compression import LARGEST, RATIO, UNSUSPICIOUS, mebibytes
+from custodes.data.loading.table import named_columns
+from custodes.errors import InputError, MissingExtraError
+
+PARQUET = b"PAR1"
+ENCRYPTED = b"PARE"
+ARROW_FILE = b"ARROW1"
+ARROW_STREAM = b"\xff\xff\xff\xff"
+TRIAL = "import io, sys, polars; polars.read_parquet(io.BytesIO(sys.stdin.buffer.read()))"
+"""What another process does first with Parquet, which prints and ends as it likes."""
+
+
+def from_parquet(data: bytes, name: str) -> pl.DataFrame:
+    """The table of a Parquet file."""
+    if data.startswith(ENCRYPTED):
+        raise InputError(f"{name}: an encrypted Parquet file; write it without encryption")
+    damaged = InputError(f"{name}: not a Parquet file, or a damaged one; write it again")
+    if not data.startswith(PARQUET) or not data.endswith(PARQUET):
+        raise damaged
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        return _with_polars(data, name, damaged)
+    try:
+        file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data))
+        groups = (file.metadata.row_group(number) for number in range(file.metadata.num_row_groups))
+        size = sum(group.total_byte_size for group in groups)
+        _check_size(size, len(data), name)
+        return _from_arrow(file.read(use_threads=False), name)
+    except InputError:
+        raise
+    except Exception:  # PyArrow raises half a dozen kinds on damaged bytes
+        raise damaged from None
+
+
+def from_arrow_file(data: bytes, name: str) -> pl.DataFrame:
+    """The table of an Arrow file or stream."""
+    try:
+        import pyarrow
+        import pyarrow.ipc
+    except ImportError as error:
+        raise MissingExtraError(f"{name}: Arrow files need PyArrow: pip install 'custodes[arrow]'") from error
+    try:
+        opened = pyarrow.ipc.open_file if data.startswith(ARROW_FILE) else pyarrow.ipc.open_stream
+        with opened(pyarrow.BufferReader(data)) as reader:
+            return _from_arrow(reader.read_all(), name)
+    except InputError:
+        raise
+    except Exception:  # PyArrow raises half a dozen kinds on damaged bytes
+        raise InputError(f"{name}: not an Arrow file or stream, or a damaged one; write it again") from None
+
+
+def _from_arrow(table: Any, name: str) -> pl.DataFrame:
+    """A checked Polars frame: offsets, text and names of damaged bytes would end the process in Polars."""
+    import pyarrow
+
+    table.validate(full=True)
+    columns = named_columns(table.schema.names, where=name)
+    made = []
+    for label, column in zip(columns, table.columns, strict=True):
+        try:
+            made.append(_checked(column))
+        except NotImplementedError:
+            raise InputError(f"{name}: column {label!r} holds {column.type}, which is not read; leave it out") from None
+    frame = pl.DataFrame(pl.from_arrow(pyarrow.table(made, names=columns)))
+    return frame.rechunk()
+
+
+def _checked(column: Any) -> Any:
+    """A column without views into other buffers, whose text is text."""
+    import pyarrow
+
+    plain = _plain(column.type)
+    if pyarrow.types.is_dictionary(column.type):
+        return pyarrow.chunked_array([_decoded(chunk, plain) for chunk in column.chunks], type=plain)
+    if plain != column.type:
+        column = column.cast(plain)
+        column.validate(full=True)
+    return pyarrow.chunked_array(column.chunks, type=plain)
+
+
+def _decoded(chunk: Any, plain: Any) -> Any:
+    """Labels that are stored as numbers, written out."""
+    import pyarrow
+
+    labels = chunk.dictionary.cast(plain)
+    labels.validate(full=True)
+    return pyarrow.DictionaryArray.from_arrays(chunk.indices, labels).dictionary_decode()
+
+
+def _plain(kind: Any) -> Any:
+    """A type with offsets in place of views, and without metadata in its names."""
+    import pyarrow
+
+    types = pyarrow.types
+    if types.is_string_view(kind):
+        return pyarrow.large_string()
+    if types.is_binary_view(kind):
+        return pyarrow.large_binary()
+    if types.is_struct(kind):
+        fields = [kind.field(number) for number in range(kind.num_fields)]
+        return pyarrow.struct([pyarrow.field(own.name, _plain(own.type)) for own in fields])
+    if types.is_list(kind):
+        return pyarrow.list_(_plain(kind.value_type))
+    if types.is_large_list(kind):
+        return pyarrow.large_list(_plain(kind.value_type))
+    if types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if types.is_nested(kind) and not types.is_fixed_size_list(kind):
+        raise NotImplementedError
+    return kind
+
+
+def _check_size(size: int, packed: int, name: str) -> None:
+    if size > LARGEST or size > max(UNSUSPICIOUS, RATIO * packed):
+        raise InputError(
+            f"{name}: holds {mebibytes(size)} of data in {mebibytes(packed)}; the limit is {mebibytes(LARGEST)}, and"
+            f" {RATIO} times the file; select columns or rows, and write them to a file"
+        )
+
+
+def _with_polars(data: bytes, name: str, damaged: InputError) -> pl.DataFrame:
+    if subprocess.run([sys.executable, "-c", TRIAL], input=data, capture_output=True, check=False).returncode:
+        raise damaged
+    frame = pl.read_parquet(io.BytesIO(data))
+    return frame.rename(dict(zip(frame.columns, named_columns(frame.columns, where=name), strict=True)))

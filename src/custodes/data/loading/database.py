@@ -1,0 +1,137 @@
+"""SQLite and DuckDB files, known by their first bytes: `FILE::TABLE`, or `FILE::SELECT ...`; nothing is written.
+
+SQLite is read from its bytes in memory, so that nothing can appear beside the file. A study of people's answers carries
+an application id of its own. Layouts: SQLite, 'Database File Format'; DuckDB, 'Storage Versions and Format'.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from custodes.data.loading.table import chosen, named_columns
+from custodes.errors import InputError, MissingExtraError
+
+SQLITE = b"SQLite format 3\0"
+DUCKDB = b"DUCK"
+DUCKDB_AT = 8
+
+ANNOTATION_STUDY = 0x43555354
+"""The application id of a study of people's answers ('CUST')."""
+
+APPLICATION_ID = slice(68, 72)
+JOURNAL_MODES = slice(18, 20)
+QUERY = re.compile(r"\s*(?:select|with|from|values)\b", re.IGNORECASE)
+READS = "a query only reads: SELECT ... FROM ..."
+DAMAGED = "a damaged database, or one of another version"
+READING = {
+    sqlite3.SQLITE_SELECT,
+    sqlite3.SQLITE_READ,
+    sqlite3.SQLITE_FUNCTION,
+    sqlite3.SQLITE_RECURSIVE,
+}
+
+
+def from_sqlite(data: bytes, path: Path, part: str | None, name: str) -> pl.DataFrame:
+    """A table, a view or the answer to a query of a SQLite file."""
+    if int.from_bytes(data[APPLICATION_ID]) == ANNOTATION_STUDY and part is None:
+        raise InputError(
+            f"{name}: a study of people's answers; export its ratings or battles, or name one of its tables with"
+            f" {name}::TABLE"
+        )
+    for suffix in ("-wal", "-journal"):
+        beside = path.with_name(path.name + suffix)
+        if beside.is_file() and beside.stat().st_size:
+            raise InputError(
+                f"{name}: {beside.name} beside it holds changes that are not in the file yet; end the program that"
+                f" writes it, or read a copy: sqlite3 {path.name} '.backup copy.db'"
+            )
+    with closing(sqlite3.connect(":memory:")) as connection:
+        try:
+            # In the mode of a write-ahead log, which bytes in memory cannot have, two bytes of the header are 2.
+            connection.deserialize(data[: JOURNAL_MODES.start] + b"\x01\x01" + data[JOURNAL_MODES.stop :])
+            faults = connection.execute("PRAGMA quick_check(1)").fetchone()[0].splitlines()
+            tables = _sqlite_tables(connection)
+        except (sqlite3.Error, OverflowError, MemoryError) as error:
+            faults = [str(error)]
+        if faults != ["ok"]:
+            raise InputError(f"{name}: {DAMAGED} ({faults[-1]}); copy or download it again")
+        connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in READING else sqlite3.SQLITE_DENY)
+        query = part if part and QUERY.match(part) else _select(tables, part, name)
+        try:
+            cursor = connection.execute(query)
+            columns = named_columns((column[0] for column in cursor.description), where=name)
+            rows = cursor.fetchall()
+        except (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeDecodeError) as error:
+            raise InputError(f"{name}: {_first_line(error)} ({READS})") from None
+    return pl.DataFrame([_column(column, [row[at] for row in rows]) for at, column in enumerate(columns)])
+
+
+def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
+    """A table, a view or the answer to a query of a DuckDB file, which reaches no other file from there."""
+    try:
+        import duckdb
+        import pyarrow  # noqa: F401  # the way from DuckDB to Polars
+    except ImportError as error:
+        raise MissingExtraError(f"{name}: a DuckDB file needs DuckDB: pip install 'custodes[duckdb]'") from error
+    with duckdb.connect(":memory:") as connection:
+        try:
+            quoted = str(path).replace("'", "''")
+            connection.execute(f"ATTACH '{quoted}' AS opened (READ_ONLY)")
+            connection.execute("USE opened")
+            connection.execute("SET enable_external_access = false; SET lock_configuration = true")
+            tables = _duckdb_tables(connection)
+        except duckdb.Error as error:
+            told = _first_line(error).replace(str(path), path.name)
+            raise InputError(f"{name}: {DAMAGED} ({told}); copy or download it again") from None
+        query = part if part and QUERY.match(part) else _select(tables, part, name)
+        try:
+            frame: pl.DataFrame = connection.sql(query).pl()
+        except duckdb.Error as error:
+            raise InputError(f"{name}: {_first_line(error)} ({READS})") from None
+        except (Exception, pl.exceptions.PanicException) as error:  # on the way from DuckDB to Polars
+            raise InputError(f"{name}: cannot be read: {type(error).__name__}; select other columns") from None
+    columns = named_columns(frame.columns, where=name)
+    return frame.rename(dict(zip(frame.columns, columns, strict=True)))
+
+
+def _select(tables: Sequence[str], part: str | None, name: str) -> str:
+    if not tables:
+        raise InputError(f"{name}: a database without a table")
+    table = chosen(part, tables, name=name, what="table").replace('"', '""')
+    return f'SELECT * FROM "{table}"'
+
+
+def _sqlite_tables(connection: sqlite3.Connection) -> list[str]:
+    found = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY rowid")
+    return [str(own) for (own,) in found if not str(own).startswith("sqlite_")]
+
+
+def _duckdb_tables(connection: Any) -> list[str]:
+    found = connection.execute(
+        "SELECT table_name FROM information_schema.tables WHERE table_catalog = 'opened' AND table_schema = 'main'"
+        " ORDER BY table_name"
+    )
+    return [own for (own,) in found.fetchall()]
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _column(name: str, values: list[Any]) -> pl.Series:
+    """Values of one type as such; of several types as text, as SQLite lets every cell have its own."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds <= {int} or kinds <= {float} or kinds <= {bytes}:
+        try:
+            return pl.Series(name, values, strict=True) if kinds else pl.Series(name, values, dtype=pl.String)
+        except (TypeError, OverflowError, pl.exceptions.PolarsError):
+            pass
+    texts = [value if value is None or isinstance(value, str) else str(value) for value in values]
+    return pl.Series(name, texts, dtype=pl.String)

@@ -1,0 +1,125 @@
+"""Delimited text: CSV, TSV and what spreadsheets write in countries with a decimal comma (semicolons between cells)."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import re
+
+import polars as pl
+
+from custodes.data.loading.table import named_columns
+from custodes.data.notes import Note, noted
+from custodes.data.table import MISSING_TOKENS
+from custodes.errors import InputError, listed
+
+SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a vertical bar"}
+LABELS = ("item", "system", "rater", "aspect")
+"""Columns in which a comma is never a decimal one."""
+
+SAMPLE_ROWS = 50
+"""Rows that decide which separator it is."""
+
+HEADER_CHARACTERS = 1_000_000
+SAMPLE_CHARACTERS = 2_000_000
+
+COMMA_NUMBER = r"^[+-]?\d+(,\d+)?([eE][+-]?\d+)?$"
+THOUSANDS = r"^[+-]?[1-9]\d{0,2},\d{3}$"
+"""`1,234` may be 1.234 or 1234."""
+
+LONE_RETURN = re.compile(r"\r(?!\n)")
+
+
+def from_delimited(text: str, suffix: str, name: str) -> tuple[pl.DataFrame, list[Note]]:
+    """A frame of text, and notes on what was assumed of separators and decimals."""
+    if "\n" not in text or '"' not in text:
+        text = LONE_RETURN.sub("\n", text)  # line ends of old Macs; within quotes a return may be of a cell
+    usual = "\t" if suffix == ".tsv" else ","
+    separator = _separator(text, usual)
+    _check_header(text, separator, name)
+    frame = _parsed(text, separator, name)
+    notes = noted(
+        (
+            "separator",
+            suffix in (".csv", ".tsv") and separator != usual,
+            f"{name}: cells are separated by {SEPARATORS[separator]}, not {SEPARATORS[usual]}",
+        )
+    )
+    if separator == ",":
+        return frame, notes
+    frame, changed = _with_points(frame)
+    notes += noted(("decimal-comma", len(changed), f"{name}: the comma is a decimal one in columns {listed(changed)}"))
+    return frame, notes
+
+
+def _separator(text: str, usual: str) -> str:
+    """The one with the most cells of those that part header and rows alike; of equals the usual one."""
+    cells: dict[str, int] = {}
+    agreeing: dict[str, int] = {}
+    for separator in (usual, *(other for other in SEPARATORS if other != usual)):
+        try:
+            rows = csv.reader(io.StringIO(text[:SAMPLE_CHARACTERS], newline=""), delimiter=separator)
+            widths = [len(row) for row in itertools.islice((row for row in rows if row), SAMPLE_ROWS)]
+        except csv.Error:
+            continue
+        if len(text) > SAMPLE_CHARACTERS and len(widths) > 1:
+            widths.pop()  # the sample may end within a row
+        if widths and widths[0] > 1:
+            cells[separator] = widths[0]
+            if set(widths) == {widths[0]}:
+                agreeing[separator] = widths[0]
+    among = agreeing or ({usual: 1} if usual in cells else cells)
+    return max(among, key=lambda separator: among[separator], default=usual)  # of equals the first, the usual one
+
+
+def _check_header(text: str, separator: str, name: str) -> None:
+    try:
+        rows = csv.reader(io.StringIO(text[:HEADER_CHARACTERS], newline=""), delimiter=separator)
+        header = next((row for row in rows if row), [])
+    except csv.Error as error:
+        raise InputError(f"{name}: the header cannot be read: {error}") from None
+    named_columns(header, where=name)
+
+
+def _parsed(text: str, separator: str, name: str) -> pl.DataFrame:
+    try:
+        frame = pl.read_csv(text.encode(), separator=separator, infer_schema=False)
+        frame = frame.rename(str.strip)
+    except (Exception, pl.exceptions.PanicException):
+        fault = (
+            _ragged_row(text, separator, longer=True)
+            or "the table cannot be read: a quote is not closed, or stands inside a cell"
+        )
+        raise InputError(f"{name}: {fault}; quote a cell that holds {separator!r}, and double quotes in it") from None
+    if frame.width and frame[:, -1].null_count():
+        fault = _ragged_row(text, separator, longer=False)
+        if fault:
+            raise InputError(f"{name}: {fault}; is the file cut off?")
+    return frame.filter(~pl.all_horizontal(pl.all().is_null()))
+
+
+def _ragged_row(text: str, separator: str, *, longer: bool) -> str:
+    """The first row with more (or with fewer) cells than the header, in words; '' if there is none."""
+    try:
+        rows = (row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator) if row)
+        width = len(next(rows, []))
+        for number, row in enumerate(rows, start=1):
+            if len(row) > width if longer else len(row) < width:
+                return f"row {number} has {len(row)} cells, the header {width}"
+    except csv.Error:
+        pass
+    return ""
+
+
+def _with_points(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """Decimal commas as points, in columns where every cell is such a number and none can be thousands."""
+    changed = [column for column in frame.columns if column not in LABELS and _has_decimal_commas(frame[column])]
+    return frame.with_columns(pl.col(changed).str.replace(",", ".", literal=True)), changed
+
+
+def _has_decimal_commas(column: pl.Series) -> bool:
+    cells = column.str.strip_chars()
+    cells = cells.filter(~cells.str.to_lowercase().is_in(MISSING_TOKENS)).drop_nulls()
+    commas = cells.filter(cells.str.contains(",", literal=True))
+    return bool(commas.len() and cells.str.contains(COMMA_NUMBER).all() and not commas.str.contains(THOUSANDS).all())

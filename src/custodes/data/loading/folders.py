@@ -1,0 +1,164 @@
+"""Folders that are one table in several files: shards of Parquet, and what `save_to_disk` of HF datasets writes.
+
+Layouts: Hugging Face Datasets, 'Process: Save' (`dataset_dict.json` lists splits; in each, `state.json` lists the
+files of Arrow streams and `dataset_info.json` the features), and Hugging Face Hub, 'Data files configuration' (shards
+are named `SPLIT-00000-of-00003.parquet`, beside the README or in `data`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from custodes.data.loading.arrow import from_arrow_file, from_parquet
+from custodes.data.loading.records import parse_json
+from custodes.data.loading.source import exists, file_bytes
+from custodes.data.loading.table import chosen
+from custodes.data.loading.text import utf8_text
+from custodes.errors import InputError, listed
+
+SPLITS = "dataset_dict.json"
+STATE = "state.json"
+INFO = "dataset_info.json"
+SHARD = re.compile(r"(.+)-(\d{5})-of-(\d{5})")
+
+
+def holds_table(folder: Path) -> bool:
+    """Whether a folder is a data set of these layouts."""
+    try:
+        saved = (folder / SPLITS).is_file() or all((folder / name).is_file() for name in (STATE, INFO))
+        return saved or bool(_parquet_files(folder))
+    except OSError:
+        return False
+
+
+def load_folder(folder: Path, part: str | None) -> tuple[pl.DataFrame, str]:
+    """The table of a folder, and the digest of its files."""
+    name = folder.resolve().name
+    try:
+        if (folder / SPLITS).is_file():
+            splits = _json(folder / SPLITS).get("splits")
+            if not isinstance(splits, list) or not all(isinstance(split, str) for split in splits):
+                raise InputError(f"{name}: {SPLITS} lists no splits")
+            return _saved(folder / _plain(chosen(part, splits, name=name, what="split"), name), name)
+        if (folder / STATE).is_file():
+            if part is not None:
+                raise InputError(f"{name}: one split only; take '::{part}' off")
+            return _saved(folder, name)
+        return _shards(_parquet_files(folder), part, name)
+    except OSError as error:
+        raise InputError(f"{name}: cannot be read: {error.strerror}") from None
+
+
+def stacked(frames: Sequence[pl.DataFrame], names: Sequence[str], *, where: str) -> pl.DataFrame:
+    """Tables of the same columns below each other."""
+    for frame, name in zip(frames, names, strict=True):
+        if set(frame.columns) != set(frames[0].columns):
+            own = sorted(set(frame.columns) ^ set(frames[0].columns))
+            raise InputError(f"{where}: {names[0]} and {name} differ in columns {listed(own)}; give one by its path")
+    try:
+        columns = frames[0].columns
+        return pl.concat([frame.select(columns) for frame in frames], how="vertical_relaxed")
+    except pl.exceptions.PolarsError:
+        raise InputError(f"{where}: columns of its files differ in type; write them again, or give one file") from None
+
+
+def digest_of(contents: Iterable[tuple[str, bytes]]) -> str:
+    """The digest of several files."""
+    sha = hashlib.sha256()
+    for name, data in contents:
+        sha.update(f"{name}\0{hashlib.sha256(data).hexdigest()}\0".encode())
+    return sha.hexdigest()[:16]
+
+
+def _parquet_files(folder: Path) -> list[Path]:
+    found = [own for place in (folder, folder / "data") if exists(place) for own in place.glob("*.parquet")]
+    return sorted(own for own in found if own.is_file())
+
+
+def _shards(files: Sequence[Path], part: str | None, name: str) -> tuple[pl.DataFrame, str]:
+    """The files of one split; those that are not named as shards are one table."""
+    splits: dict[str, list[Path]] = {}
+    for file in files:
+        match = SHARD.fullmatch(file.stem)
+        splits.setdefault(match[1] if match else "", []).append(file)
+    if set(splits) == {""} and part is None:
+        own = splits[""]
+    else:
+        singles = {file.stem: [file] for file in splits.pop("", [])}
+        parts = singles | splits
+        split = chosen(part, parts, name=name, what="split")
+        own = parts[split]
+        _check_complete(own, split, name)
+    contents = [(file.name, file_bytes(file)) for file in own]
+    frames = [from_parquet(data, f"{name}/{file}") for file, data in contents]
+    return stacked(frames, [file for file, _ in contents], where=name), digest_of(contents)
+
+
+def _check_complete(files: Sequence[Path], split: str, name: str) -> None:
+    matches = [match for match in (SHARD.fullmatch(file.stem) for file in files) if match]
+    totals = {int(match[3]) for match in matches}
+    if len(totals) > 1:
+        raise InputError(
+            f"{name}: shards of {split} are of {listed(sorted(totals))} in all; remove those of one version"
+        )
+    missing = sorted(set(range(*totals)) - {int(match[2]) for match in matches}) if totals else []
+    if missing:
+        first = f"{split}-{missing[0]:05}-of-{min(totals):05}"
+        raise InputError(
+            f"{name}: {len(missing)} of {min(totals)} shards of {split} are missing ({first}, ...); copy or download"
+            " them"
+        )
+
+
+def _saved(folder: Path, name: str) -> tuple[pl.DataFrame, str]:
+    """A split that `save_to_disk` wrote."""
+    state = _json(folder / STATE)
+    listing = state.get("_data_files")
+    if not isinstance(listing, list) or not all(isinstance(own, dict) and "filename" in own for own in listing):
+        raise InputError(f"{name}: {STATE} lists no data files; save it again with save_to_disk")
+    if state.get("_indices_data_files") or state.get("_indices_files"):
+        raise InputError(
+            f"{name}: saved with a selection of rows beside it; call flatten_indices() before save_to_disk"
+        )
+    files = [folder / _plain(str(own["filename"]), name) for own in listing]
+    missing = [file.name for file in files if not file.is_file()]
+    if missing or not files:
+        raise InputError(
+            f"{name}: data files are missing: {listed(missing) or 'all'}; copy or download the folder again"
+        )
+    contents = [(file.name, file_bytes(file)) for file in files]
+    frames = [from_arrow_file(data, f"{name}/{file}") for file, data in contents]
+    features = _json(folder / INFO).get("features")
+    frame = _with_class_names(stacked(frames, [file for file, _ in contents], where=name), features)
+    return frame, digest_of(contents)
+
+
+def _with_class_names(frame: pl.DataFrame, features: Any) -> pl.DataFrame:
+    """Labels that are stored as numbers, by their names; -1 is a missing one."""
+    for column, feature in (features if isinstance(features, dict) else {}).items():
+        names = feature.get("names") if isinstance(feature, dict) and feature.get("_type") == "ClassLabel" else None
+        if isinstance(names, list) and column in frame.columns and frame[column].dtype.is_integer():
+            labels = {number: str(label) for number, label in enumerate(names)}
+            named = frame[column].replace_strict(labels, default=None, return_dtype=pl.String)
+            frame = frame.with_columns(named.alias(column))
+    return frame
+
+
+def _json(path: Path) -> dict[str, Any]:
+    made = parse_json(utf8_text(file_bytes(path), path.name), where=path.name)
+    if not isinstance(made, dict):
+        raise InputError(f"{path.name}: no JSON object; save the data set again with save_to_disk")
+    return made
+
+
+def _plain(name: str, where: str) -> str:
+    """A name within the folder; one that leads out of it is refused."""
+    if not name or Path(name).name != name or name == "..":
+        raise InputError(f"{where}: lists {name!r}, which is no name of a file in it")
+    return name

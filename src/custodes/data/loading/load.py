@@ -1,0 +1,187 @@
+"""What a source is, and the one table in it.
+
+The suffix says the format of text; what is binary must begin as its suffix says. SQLite and DuckDB files may have any
+name, and where there is no name (standard input, a pipe), the first bytes decide.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+
+from custodes.data.loading import arrow, compression, database, spreadsheet
+from custodes.data.loading.delimited import from_delimited
+from custodes.data.loading.folders import digest_of, holds_table, load_folder, stacked
+from custodes.data.loading.records import from_json, from_lines
+from custodes.data.loading.source import check_exists, file_bytes, is_standard_input, is_stream, matches, path_and_part
+from custodes.data.loading.sql import is_uri, load_query
+from custodes.data.loading.table import Table, chosen, short
+from custodes.data.loading.text import table_text
+from custodes.data.notes import Note, noted
+from custodes.errors import InputError, suggestion
+
+__all__ = ["holds_table", "load_table"]
+
+TEXTS = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json")
+ARROWS = (".arrow", ".feather", ".ipc")
+SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
+SUFFIXES = (*TEXTS, ".parquet", *ARROWS, *SPREADSHEETS, ".zip")
+PACKED = tuple(own.suffix for own in compression.PACKINGS)
+
+MOST_COLUMNS = 10_000
+"""Columns of a table at most: a rater each takes time, and no study has so many."""
+
+BINARY = {"Parquet": ".parquet", "Arrow": ".arrow", "spreadsheet": ".xlsx", "zip": ".zip"}
+"""What first bytes tell, and the suffix that a file of it may have."""
+
+KINDS = {
+    ".parquet": "Parquet",
+    **dict.fromkeys(ARROWS, "Arrow"),
+    **dict.fromkeys(SPREADSHEETS, "spreadsheet"),
+    ".zip": "zip",
+}
+
+
+def load_table(source: str | Path) -> Table:
+    """The table in a file, a folder, a database or standard input; what is text in it, as strings.
+
+    `PATH::PART` names a sheet, a table or query, a split, or a file of a zip archive; `URI::SELECT ...` asks a server.
+    Raises `InputError` for what is no table, and `MissingExtraError` where a library for it is not installed.
+    """
+    if is_uri(source):
+        frame, name = load_query(source)
+        return Table(frame=_checked(frame, name), name=name)
+    path, part = path_and_part(source)
+    check_exists(path)
+    found = matches(path)
+    if found and not path.exists():
+        return _several(found, path.name)
+    name = "standard input" if is_standard_input(path) else path.resolve().name if path.is_dir() else path.name
+    named = name if part is None else f"{name}::{short(part)}"
+    if path.is_dir():
+        if not holds_table(path):
+            raise InputError(f"{name}: a folder, not a table file")
+        frame, digest = load_folder(path, part)
+        return Table(frame=_checked(frame, named), name=named, digest=digest)
+    data = file_bytes(path)
+    frame, notes = _of_bytes(data, path, part, name)
+    digest = hashlib.sha256(data).hexdigest()[:16]
+    return Table(frame=_checked(frame, named), name=named, digest=digest, notes=tuple(notes))
+
+
+def _several(files: Sequence[Path], name: str) -> Table:
+    """Files that a pattern names, as one table."""
+    tables = [load_table(file) for file in files]
+    return Table(
+        frame=stacked([table.frame for table in tables], [table.name for table in tables], where=name),
+        name=name,
+        digest=digest_of((table.name, table.digest.encode()) for table in tables),
+        notes=tuple(note for table in tables for note in table.notes),
+    )
+
+
+def _of_bytes(data: bytes, path: Path, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    unnamed = is_stream(path)
+    packing = next((own for own in compression.PACKINGS if suffixes[-1:] == [own.suffix]), None)
+    if unnamed:
+        packing = next((own for own in compression.PACKINGS if data.startswith(own.magic)), None)
+    if packing:
+        data = compression.unpacked(data, packing, name)
+    suffix = (suffixes[:-1] if packing else suffixes)[-1:] or [""]
+    return _unpacked(data, path, "" if unnamed else suffix[0], part, name)
+
+
+def _unpacked(data: bytes, path: Path, suffix: str, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
+    """The table in bytes that are not compressed any more."""
+    if data.startswith(database.SQLITE):
+        return database.from_sqlite(data, path, part, name), []
+    if data[database.DUCKDB_AT :].startswith(database.DUCKDB) and path.is_file():
+        return database.from_duckdb(path, part, name), []
+    found = _first_bytes(data, name)
+    if suffix not in SUFFIXES and found is None and not is_stream(path):
+        raise InputError(
+            f"{name}: suffix {suffix!r} is unknown{suggestion(suffix, SUFFIXES)}; known: {', '.join(SUFFIXES)}"
+            f" (text also {', '.join(PACKED)}), SQLite and DuckDB files, and .tar, .tar.gz, .tgz or a folder for"
+            " mt-metrics-eval"
+        )
+    if not data.strip():
+        raise InputError(f"{name}: the file is empty; give a table with a header and at least one row")
+    kind = KINDS.get(suffix, "text" if suffix in TEXTS else found)
+    if found not in (None, kind) and not (found == "zip" and kind == "spreadsheet"):
+        raise InputError(f"{name}: it is {_article(found)}, not what its name says; let it end in {BINARY[found]}")
+    if kind == "zip":
+        return _from_zip(data, part, name)
+    if kind == "spreadsheet":
+        return spreadsheet.from_workbook(data, part, name)
+    if part is not None:
+        raise InputError(f"{name}: one table, without parts; take '::{short(part)}' off")
+    if kind == "Parquet":
+        return arrow.from_parquet(data, name), []
+    if kind == "Arrow":
+        return arrow.from_arrow_file(data, name), []
+    return _from_text(data, suffix, name)
+
+
+def _from_text(data: bytes, suffix: str, name: str) -> tuple[pl.DataFrame, list[Note]]:
+    text, encoding = table_text(data, name)
+    notes = noted(("encoding", bool(encoding), f"{name}: read as {encoding}"))
+    if not suffix:
+        start = text.lstrip()[:1]
+        suffix = ".json" if start == "[" else ".jsonl" if start == "{" else ""
+    if suffix == ".json":
+        return from_json(text, name), notes
+    if suffix in (".jsonl", ".ndjson"):
+        return from_lines(text, name), notes
+    frame, assumed = from_delimited(text, suffix, name)
+    return frame, [*notes, *assumed]
+
+
+def _from_zip(data: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
+    """The table in an archive; what systems put beside it (`__MACOSX`, hidden files) is passed over."""
+    members = {own.filename: own for own in compression.zip_members(data, name)}
+    tables = [own for own in members if _suffix(own) in TEXTS + tuple(KINDS) and not _hidden(own)]
+    if not tables:
+        raise InputError(f"{name}: no table file in it; give one of {', '.join(SUFFIXES)}")
+    member = chosen(part, tables, name=name, what="file")
+    if _suffix(member) == ".zip":
+        raise InputError(f"{name}: an archive in an archive; unzip it")
+    where = f"{name}::{member}"
+    return _unpacked(compression.zip_member(data, members[member], where), Path(member), _suffix(member), None, where)
+
+
+def _suffix(name: str) -> str:
+    return Path(name).suffix.lower()
+
+
+def _hidden(name: str) -> bool:
+    return any(step.startswith((".", "__")) for step in Path(name).parts)
+
+
+def _first_bytes(data: bytes, name: str) -> str | None:
+    """What the first bytes say that a file is, or None for text."""
+    if data.startswith((arrow.PARQUET, arrow.ENCRYPTED)):
+        return "Parquet"
+    if data.startswith((arrow.ARROW_FILE, arrow.ARROW_STREAM)):
+        return "Arrow"
+    if data.startswith((spreadsheet.ZIP, spreadsheet.OLE)):
+        return "spreadsheet" if spreadsheet.is_workbook(data, name) else "zip"
+    return None
+
+
+def _article(kind: str) -> str:
+    return {"Arrow": "an Arrow file", "Parquet": "a Parquet file", "zip": "a zip archive"}.get(kind, f"a {kind}")
+
+
+def _checked(frame: pl.DataFrame, name: str) -> pl.DataFrame:
+    if frame.width > MOST_COLUMNS:
+        raise InputError(
+            f"{name}: {frame.width} columns, at most {MOST_COLUMNS} are read; write a row a rating:"
+            " item, system, rater, score"
+        )
+    if not frame.height:
+        raise InputError(f"{name}: a header but no rows; give at least one row")
+    return frame

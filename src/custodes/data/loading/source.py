@@ -1,0 +1,97 @@
+"""Where bytes come from: a file, standard input, or a pipe of the shell; and how a source is written, `PATH::PART`."""
+
+from __future__ import annotations
+
+import stat
+import sys
+from pathlib import Path
+
+from custodes.data.loading.compression import LARGEST, mebibytes
+from custodes.errors import InputError, suggestion
+
+STANDARD_INPUT = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
+PIPES = ("/dev/fd/", "/proc/self/fd/")
+"""Where a shell puts the output of a command that stands in place of a file."""
+
+
+def path_and_part(source: str | Path) -> tuple[Path, str | None]:
+    """`PATH::PART` as both; a path that exists as written is taken as such."""
+    path, sign, part = str(source).partition("::")
+    if not sign or exists(Path(source)):
+        return Path(source), None
+    return Path(path), part
+
+
+def is_standard_input(source: object) -> bool:
+    """Whether a source is standard input, which can be read once."""
+    return isinstance(source, str | Path) and str(source).partition("::")[0] in STANDARD_INPUT
+
+
+def is_stream(path: Path) -> bool:
+    """Whether a path is standard input, a pipe or a device: what cannot be looked at before it is read."""
+    return is_standard_input(path) or (exists(path) and not path.is_file() and not path.is_dir())
+
+
+def exists(path: Path) -> bool:
+    """Whether something is there; a name that no file can have is not there."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def check_exists(path: Path) -> None:
+    """Raise if nothing is there, naming files with a similar name."""
+    if is_standard_input(path) or exists(path) or matches(path):
+        return
+    try:
+        near = [entry.name for entry in path.parent.iterdir()]
+    except (OSError, ValueError):
+        near = []
+    raise InputError(f"{path}: no such file{suggestion(path.name, near)}")
+
+
+def matches(path: Path) -> list[Path]:
+    """The files that a pattern such as `scores/*.parquet` names, sorted."""
+    if not set(path.name) & set("*?["):
+        return []
+    try:
+        return sorted(found for found in path.parent.glob(path.name) if found.is_file())
+    except (OSError, ValueError):
+        return []
+
+
+def file_bytes(path: Path) -> bytes:
+    """The bytes of a file, or of standard input."""
+    check_exists(path)
+    try:
+        if is_standard_input(path):
+            return _standard_input()
+        if is_stream(path):
+            return _piped(path)
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _standard_input() -> bytes:
+    stream = getattr(sys.stdin, "buffer", None)
+    if stream is None or sys.stdin.closed:
+        raise InputError("standard input: there is none; give the path of a file")
+    if sys.stdin.isatty():
+        raise InputError("standard input: a terminal, not a table; pipe one into it, or give the path of a file")
+    return _limited(stream.read(LARGEST + 1), "standard input")
+
+
+def _piped(path: Path) -> bytes:
+    """A pipe is read where the shell holds its other end; another could wait for ever, and a device never ends."""
+    if not stat.S_ISFIFO(path.stat().st_mode) or not str(path).startswith(PIPES):
+        raise InputError(f"{path}: a pipe or device, not a file; give its content on standard input: - < {path}")
+    with path.open("rb") as stream:
+        return _limited(stream.read(LARGEST + 1), str(path))
+
+
+def _limited(data: bytes, name: str) -> bytes:
+    if len(data) > LARGEST:
+        raise InputError(f"{name}: more than {mebibytes(LARGEST)}; save it as a file and give its path")
+    return data

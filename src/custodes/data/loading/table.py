@@ -1,0 +1,61 @@
+"""What a container gives: a frame, how messages call it, the digest of its bytes, and what was assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import polars as pl
+
+from custodes.data.notes import Note
+from custodes.errors import InputError, listed, suggestion
+
+SHOWN = 60
+"""Letters of a part in the name of its table: a query may be long."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table as it came: its frame, the name messages call it by, and the digest of its bytes ('' for a dataframe)."""
+
+    frame: pl.DataFrame
+    name: str
+    digest: str = ""
+    notes: tuple[Note, ...] = ()
+
+
+def chosen(part: str | None, parts: Iterable[str], *, name: str, what: str) -> str:
+    """The part of a container that is asked for with `NAME::PART`, or the only one there is."""
+    known = list(parts)
+    if part is None and len(known) == 1:
+        return known[0]
+    if part in known:
+        return str(part)
+    if part is None:
+        raise InputError(f"{name}: holds {len(known)} {what}s; say which by {name}::{what.upper()}: {listed(known)}")
+    raise InputError(f"{name}: no {what} {part!r} in it{suggestion(part, known)}; it holds {listed(known)}")
+
+
+def named_columns(names: Iterable[str], *, where: str) -> list[str]:
+    """Names of columns without blanks around them; one that stands twice is an error."""
+    made = [name.strip() for name in names]
+    doubled = first_doubled(made)
+    if doubled is not None:
+        raise InputError(f"{where}: column {doubled!r} stands twice; rename one, or take it out")
+    return made
+
+
+def first_doubled(names: Iterable[str]) -> str | None:
+    """The first name that stands twice, or None."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def short(part: str) -> str:
+    """A part in one line of few letters, for names."""
+    line = " ".join(part.split())
+    return line if len(line) <= SHOWN else line[: SHOWN - 3] + "..."

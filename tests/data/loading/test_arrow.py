@@ -1,0 +1,112 @@
+"""Parquet and Arrow: the same table with PyArrow and without it; damaged bytes are one line and nothing else."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import polars as pl
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from custodes.data.loading import arrow, load_table
+from custodes.errors import InputError, MissingExtraError
+
+FRAME = pl.DataFrame(
+    {
+        "item": [1, 2, 3],
+        "system": ["Aster", "a name of more than twelve letters", None],
+        "rater": pl.Series(["ann", "bob", "ann"], dtype=pl.Categorical),
+        "score": [1.5, None, float("nan")],
+        "tags": [["x"], [], None],
+        "told": [{"a": "b"}, {"a": None}, None],
+        "day": pl.Series([0, 1, 2]).cast(pl.Date),
+    }
+)
+SUFFIXES = {".parquet": "write_parquet", ".arrow": "write_ipc", ".feather": "write_ipc", ".ipc": "write_ipc_stream"}
+
+
+def written(suffix: str, frame: pl.DataFrame = FRAME) -> bytes:
+    made = io.BytesIO()
+    getattr(frame, SUFFIXES[suffix])(made)
+    return made.getvalue()
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_table_comes_as_it_was_written(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"s{suffix}"
+    path.write_bytes(written(suffix))
+    frame = load_table(path).frame
+    assert frame.with_columns(pl.col("rater").cast(pl.String)).equals(
+        FRAME.with_columns(pl.col("rater").cast(pl.String))
+    )
+
+
+def test_pandas_and_pyarrow_write_the_same(tmp_path: Path) -> None:
+    pyarrow.parquet.write_table(FRAME.to_arrow(), tmp_path / "s.parquet", compression="gzip")
+    assert load_table(tmp_path / "s.parquet").frame["system"].to_list() == FRAME["system"].to_list()
+
+
+def test_without_pyarrow_polars_reads_parquet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert arrow.from_parquet(written(".parquet"), "s.parquet").equals(FRAME)
+    with pytest.raises(
+        MissingExtraError, match=r"^s\.arrow: Arrow files need PyArrow: pip install 'custodes\[arrow\]'$"
+    ):
+        arrow.from_arrow_file(written(".arrow"), "s.arrow")
+
+
+def test_damaged_parquet_is_refused_and_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    data = written(".parquet")
+    faults = []
+    for at in range(len(data) - 600, len(data) - 8, 3):
+        try:
+            arrow.from_parquet(data[:at] + b"\xff\xff" + data[at + 2 :], "s.parquet")
+        except InputError as error:
+            faults.append(str(error))
+    assert len(faults) > 50
+    assert set(faults) == {"s.parquet: not a Parquet file, or a damaged one; write it again"}
+    assert capfd.readouterr().err == ""
+
+
+def test_where_polars_would_end_the_process_it_ends_another(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setattr(arrow, "TRIAL", "import os, sys; os.write(2, b'thread panicked'); os.abort()")
+    with pytest.raises(InputError, match=r"^s\.parquet: not a Parquet file, or a damaged one; write it again$"):
+        arrow.from_parquet(written(".parquet"), "s.parquet")
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"PARE" + b"x" * 20 + b"PARE", "an encrypted Parquet file; write it without encryption"),
+        (written(".parquet")[:-5], "not a Parquet file, or a damaged one; write it again"),
+    ],
+)
+def test_parquet_that_is_refused(data: bytes, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        arrow.from_parquet(data, "s.parquet")
+    assert str(error.value) == f"s.parquet: {message}"
+
+
+def test_a_small_parquet_of_a_large_table_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrow, "UNSUSPICIOUS", 1000)
+    monkeypatch.setattr(arrow, "RATIO", 2)
+    data = written(".parquet", pl.DataFrame({"a": [f"{number:0100}" for number in range(2000)]}))
+    with pytest.raises(
+        InputError, match=r"^s\.parquet: holds 0 MiB of data in 0 MiB; the limit is 2,048 MiB, and 2 times"
+    ):
+        arrow.from_parquet(data, "s.parquet")
+
+
+def test_columns_that_are_not_read_are_named() -> None:
+    made = io.BytesIO()
+    pairs = pyarrow.array([[("a", 1)]], pyarrow.map_(pyarrow.string(), pyarrow.int64()))
+    pyarrow.parquet.write_table(pyarrow.table({"item": ["1"], "told": pairs}), made)
+    with pytest.raises(InputError, match=r"^s\.parquet: column 'told' holds map<string, int64.*, which is not read"):
+        arrow.from_parquet(made.getvalue(), "s.parquet")

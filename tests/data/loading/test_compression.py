@@ -1,0 +1,109 @@
+"""Compressed files are read up to a declared size, and no further."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import zipfile
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from custodes.data.loading import compression, load_table
+from custodes.errors import InputError
+
+TEXT = b"item,score\n1,2\n"
+ROWS = [("1", "2")]
+PACK = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+
+
+def zipped(files: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", method) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return made.getvalue()
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_every_kind_is_read(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"s.csv{suffix}"
+    path.write_bytes(PACK[suffix](TEXT))
+    assert load_table(path).frame.rows() == ROWS
+    for damaged in (path.read_bytes()[:-3], TEXT, b"x" + path.read_bytes()):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match=r"^s\.csv\.\w+: (the \w+ file is truncated|not \w+, or damaged)"):
+            load_table(path)
+
+
+@pytest.mark.parametrize("suffix", [*PACK, ".zip"])
+def test_a_bomb_is_refused_while_it_unpacks(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compression, "UNSUSPICIOUS", 2**18)
+    monkeypatch.setattr(compression, "CHUNK", 2**16)
+    taken: list[int] = []
+    read_up_to = compression.read_up_to
+
+    def watched(stream: IO[bytes], limit: int) -> bytes | None:
+        made = read_up_to(stream, limit)
+        taken.append(stream.tell())
+        return made
+
+    monkeypatch.setattr(compression, "read_up_to", watched)
+    bomb = TEXT + b"1,2\n" * 500_000
+    path = tmp_path / f"s.csv{suffix}"
+    path.write_bytes(zipped({"s.csv": bomb}) if suffix == ".zip" else PACK[suffix](bomb))
+    with pytest.raises(InputError, match="unpacks to more than"):
+        load_table(path)
+    assert all(size < len(bomb) / 2 for size in taken)
+    assert bool(taken) == (suffix != ".zip")  # an archive says its size
+
+
+def test_the_limit_holds_for_any_ratio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compression, "LARGEST", 10)
+    path = tmp_path / "s.csv.gz"
+    path.write_bytes(gzip.compress(TEXT))
+    with pytest.raises(
+        InputError, match=r"^s\.csv\.gz: unpacks to more than 0 MiB; if it is what it should be, gunzip it$"
+    ):
+        load_table(path)
+
+
+def test_a_zip_of_one_table(tmp_path: Path) -> None:
+    path = tmp_path / "s.zip"
+    path.write_bytes(
+        zipped({"__MACOSX/s.csv": b"x", "in/": b"", "in/s.csv": TEXT, "in/.s.csv": b"x", "readme.md": b""})
+    )
+    table = load_table(path)
+    assert (table.frame.rows(), table.name) == (ROWS, "s.zip")
+    assert load_table(f"{path}::in/s.csv").frame.rows() == ROWS
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (zipped({"a.csv": TEXT, "b.csv": TEXT}), "s.zip: holds 2 files; say which by s.zip::FILE: a.csv, b.csv"),
+        (zipped({"readme.md": TEXT}), "s.zip: no table file in it; give one of .csv"),
+        (zipped({"a.csv": TEXT})[:-30], "s.zip: a damaged or truncated zip file; copy or download it again"),
+        (zipped({"a.csv": TEXT}, 0).replace(b"1,2", b"1,3"), "s.zip::a.csv: damaged, or packed in a way"),
+        (zipped({"a.zip": zipped({"a.csv": TEXT})}), "s.zip: an archive in an archive; unzip it"),
+        (TEXT, "s.zip: a damaged or truncated zip file"),
+    ],
+)
+def test_zips_that_are_refused(tmp_path: Path, data: bytes, message: str) -> None:
+    path = tmp_path / "s.zip"
+    path.write_bytes(data)
+    with pytest.raises(InputError) as error:
+        load_table(path)
+    assert str(error.value).startswith(message)
+
+
+def test_of_several_files_one_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "s.zip"
+    path.write_bytes(zipped({"a.csv": b"item,score\n3,4\n", "b.csv": TEXT}))
+    table = load_table(f"{path}::b.csv")
+    assert (table.frame.rows(), table.name) == (ROWS, "s.zip::b.csv")
+    with pytest.raises(InputError, match=r"no file 'c\.csv' in it \(did you mean"):
+        load_table(f"{path}::c.csv")

@@ -1,0 +1,155 @@
+"""SQLite and DuckDB: known by their first bytes, opened for reading only, nothing written beside them."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from custodes.data.loading import load_table
+from custodes.data.loading.database import ANNOTATION_STUDY
+from custodes.data.readers import read
+from custodes.errors import InputError, MissingExtraError
+
+RATINGS = "CREATE TABLE ratings AS SELECT 1 AS item, 'A' AS system, 3.5 AS ann UNION ALL SELECT 2, 'B', 4"
+KINDS = ["sqlite", "duckdb"]
+
+
+def database(path: Path, kind: str, *statements: str) -> Path:
+    if kind == "sqlite":
+        with sqlite3.connect(path, autocommit=True) if sys.version_info >= (3, 12) else sqlite3.connect(path) as made:
+            for statement in statements:
+                made.execute(statement)
+            made.commit()
+        made.close()
+    else:
+        with duckdb.connect(str(path)) as opened:
+            for statement in statements:
+                opened.execute(statement)
+    return path
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["study.db", "study", "study.csv", "it's.sqlite"])
+def test_a_database_is_known_by_its_content(tmp_path: Path, kind: str, name: str) -> None:
+    path = database(tmp_path / name, kind, RATINGS)
+    before = path.read_bytes()
+    study = read(path)
+    assert study.name == name
+    assert study.ratings.frame.select("item", "system", "rater", "score").rows() == [
+        ("1", "A", "ann", 3.5),
+        ("2", "B", "ann", 4.0),
+    ]
+    assert [own.name for own in tmp_path.iterdir()] == [name]
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_a_view_or_a_query(tmp_path: Path, kind: str) -> None:
+    view = 'CREATE VIEW "the ""best"" ones" AS SELECT * FROM ratings WHERE ann > 3.7'
+    path = database(tmp_path / "s.db", kind, RATINGS, view)
+    assert load_table(f"{path}::ratings").frame.height == 2
+    assert load_table(f'{path}::the "best" ones').frame["system"].to_list() == ["B"]
+    query = "SELECT item, system, ann FROM ratings WHERE item = 1"
+    table = load_table(f"{path}::{query}")
+    assert (table.frame.rows(), table.name) == ([(1, "A", 3.5)], f"s.db::{query}")
+    assert load_table(f"{path}::\nwith a as (select 1 as b) select * from a").frame.rows() == [(1,)]
+    assert len(load_table(f"{path}::SELECT 1 AS a{' ' * 100}, '{'x' * 100}' AS b").name) < 70
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ("", "s.db: holds 2 tables; say which by s.db::TABLE: ratings, seconds"),
+        ("::rating", "s.db: no table 'rating' in it (did you mean 'ratings'?); it holds ratings, seconds"),
+        ("::drop table ratings", "s.db: no table 'drop table ratings' in it"),
+        ("::select nothing from ratings", "s.db: "),
+        ("::with a as (select 1) insert into ratings select 1, 'C', 1", "s.db: "),
+        ("::select * from ratings; drop table ratings", "s.db: "),
+        ("::select * from ratings where item > 9", "s.db::select * from ratings where item > 9: a header but no rows"),
+        ("::select 1 as a, 2 as a", "s.db: "),
+    ],
+)
+def test_parts_that_are_refused(tmp_path: Path, kind: str, part: str, message: str) -> None:
+    path = database(tmp_path / "s.db", kind, RATINGS, "CREATE TABLE seconds AS SELECT 1 AS a")
+    before = path.read_bytes()
+    if part == "::select 1 as a, 2 as a" and kind == "duckdb":
+        pytest.skip("DuckDB renames the second column")
+    with pytest.raises(InputError) as error:
+        load_table(f"{path}{part}")
+    assert str(error.value).startswith(message)
+    assert path.read_bytes() == before
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_database_reaches_no_other_file(tmp_path: Path) -> None:
+    (tmp_path / "secret.csv").write_text("a\n1\n")
+    view = f"CREATE VIEW v AS SELECT * FROM read_csv('{tmp_path}/secret.csv')"
+    path = database(tmp_path / "s.duckdb", "duckdb", view)
+    for part in ("v", f"SELECT * FROM '{tmp_path}/secret.csv'", f"FROM read_csv('{tmp_path}/secret.csv')"):
+        with pytest.raises(InputError):
+            load_table(f"{path}::{part}")
+    lite = database(tmp_path / "s.db", "sqlite", RATINGS)
+    with pytest.raises(InputError, match="not authorized"):
+        load_table(f"{lite}::SELECT load_extension('x')")
+
+
+def test_cells_of_several_types_are_text_and_bytes_stay(tmp_path: Path) -> None:
+    statement = (
+        "CREATE TABLE t AS SELECT 1 AS a, 'x' AS b, NULL AS c, x'00ff' AS d UNION ALL SELECT 'y', 2.5, NULL, NULL"
+    )
+    frame = load_table(database(tmp_path / "s.db", "sqlite", statement)).frame
+    assert frame.rows() == [("1", "x", None, b"\x00\xff"), ("y", "2.5", None, None)]
+
+
+def test_changes_that_are_not_in_the_file_yet(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute(RATINGS)
+    connection.commit()
+    before = {own.name: own.read_bytes() for own in tmp_path.iterdir()}
+    with pytest.raises(
+        InputError, match=r"^s\.db: s\.db-wal beside it holds changes that are not in the file yet; end"
+    ):
+        load_table(path)
+    assert {own.name: own.read_bytes() for own in tmp_path.iterdir()} == before
+    connection.close()  # which writes them into the file, whose header still says WAL
+    assert load_table(path).frame.height == 2
+    assert [own.name for own in tmp_path.iterdir()] == ["s.db"]
+
+
+def test_a_study_of_our_annotation_site_is_recognised(tmp_path: Path) -> None:
+    path = database(tmp_path / "study", "sqlite", RATINGS, f"PRAGMA application_id = {ANNOTATION_STUDY}")
+    with pytest.raises(InputError) as error:
+        read(path)
+    assert str(error.value) == (
+        "study: a study of people's answers; export its ratings or battles, or name one of its tables with study::TABLE"
+    )
+    assert load_table(f"{path}::ratings").frame.height == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_damaged_and_empty_databases(tmp_path: Path, kind: str) -> None:
+    path = database(tmp_path / "s.db", kind, RATINGS)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4500])
+    with pytest.raises(InputError, match=r"^s\.db: a damaged database, or one of another version \("):
+        load_table(path)
+    path.unlink()
+    database(path, kind, RATINGS, "DROP TABLE ratings")
+    with pytest.raises(InputError, match=r"^s\.db: a database without a table$"):
+        load_table(path)
+
+
+def test_duckdb_is_an_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = database(tmp_path / "s.db", "duckdb", RATINGS)
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(
+        MissingExtraError, match=r"^s\.db: a DuckDB file needs DuckDB: pip install 'custodes\[duckdb\]'$"
+    ):
+        load_table(path)

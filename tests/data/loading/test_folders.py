@@ -1,0 +1,141 @@
+"""Data sets in several files: those of `save_to_disk` and shards of Parquet. What is missing is never left out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow
+import pytest
+
+from custodes.data.loading import holds_table, load_table
+from custodes.data.readers import read
+from custodes.errors import InputError
+
+ONE = pl.DataFrame({"item": [1, 1], "system": ["A", "B"], "ann": [3, 4]})
+TWO = pl.DataFrame({"item": [2, 2], "system": ["A", "B"], "ann": [2, 5]})
+
+
+def saved(folder: Path, frames: list[pl.DataFrame], features: dict[str, Any] | None = None) -> Path:
+    """A split as `save_to_disk` writes it: Arrow streams, their names, and the features."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = [f"data-{number:05}-of-{len(frames):05}.arrow" for number in range(len(frames))]
+    for name, frame in zip(names, frames, strict=True):
+        table = frame.to_arrow()
+        with pyarrow.ipc.new_stream(folder / name, table.schema) as stream:
+            stream.write_table(table)
+    state = {"_data_files": [{"filename": name} for name in names], "_fingerprint": "x", "_split": None}
+    (folder / "state.json").write_text(json.dumps(state))
+    (folder / "dataset_info.json").write_text(json.dumps({"features": features or {}}))
+    return folder
+
+
+def sharded(folder: Path, names: list[str]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, name in enumerate(names):
+        (ONE, TWO)[number % 2].with_columns(item=pl.lit(number)).write_parquet(folder / f"{name}.parquet")
+    return folder
+
+
+def test_a_saved_data_set(tmp_path: Path) -> None:
+    path = saved(tmp_path / "mine", [ONE, TWO])
+    study = read(path)
+    assert (study.name, study.ratings.frame.height, len(study.digest)) == ("mine", 4, 16)
+    saved(path, [ONE, ONE.with_columns(item=3)])
+    assert read(path).digest != study.digest
+
+
+def test_splits_of_a_saved_data_set(tmp_path: Path) -> None:
+    path = tmp_path / "mine"
+    saved(path / "train", [ONE])
+    (path / "dataset_dict.json").write_text('{"splits": ["train"]}')
+    assert read(path).ratings.frame.height == 2
+    saved(path / "test", [TWO])
+    (path / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    assert read(f"{path}::test").name == "mine::test"
+    with pytest.raises(InputError, match="^mine: holds 2 splits; say which by mine::SPLIT: train, test$"):
+        read(path)
+
+
+def test_labels_stored_as_numbers_come_by_their_names(tmp_path: Path) -> None:
+    frame = ONE.select("item", "system", winner=pl.Series([1, -1]))
+    features = {"winner": {"names": ["model_a", "tie"], "_type": "ClassLabel"}, "item": {"dtype": "int64"}}
+    assert load_table(saved(tmp_path / "mine", [frame], features)).frame["winner"].to_list() == ["tie", None]
+
+
+def write(path: Path, **keys: object) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | keys))
+
+
+def test_saved_data_sets_that_are_refused(tmp_path: Path) -> None:
+    def refused(message: str) -> None:
+        with pytest.raises(InputError) as error:
+            read(path)
+        assert str(error.value).startswith(message)
+        saved(path, [ONE, TWO])
+
+    path = saved(tmp_path / "mine", [ONE, TWO])
+    (path / "data-00001-of-00002.arrow").unlink()
+    refused("mine: data files are missing: data-00001-of-00002.arrow; copy or download")
+    write(path / "state.json", _data_files=[{"filename": "../mine/data-00000-of-00002.arrow"}])
+    refused("mine: lists '../mine/data-00000-of-00002.arrow', which is no name of a file in it")
+    write(path / "state.json", _data_files=[])
+    refused("mine: data files are missing: all")
+    write(path / "state.json", _data_files=7)
+    refused("mine: state.json lists no data files")
+    write(path / "state.json", _indices_data_files=[{"filename": "x"}])
+    refused("mine: saved with a selection of rows beside it; call flatten_indices() before save_to_disk")
+    (path / "state.json").write_text("[]")
+    refused("state.json: no JSON object")
+    (path / "data-00000-of-00002.arrow").write_bytes(b"\xff\xff\xff\xff junk")
+    refused("mine/data-00000-of-00002.arrow: not an Arrow file or stream, or a damaged one")
+    saved(path, [ONE, TWO.rename({"ann": "bob"})])
+    refused("mine: data-00000-of-00002.arrow and data-00001-of-00002.arrow differ in columns ann, bob")
+    with pytest.raises(InputError, match="^mine: one split only; take '::train' off$"):
+        read(f"{path}::train")
+    (path / "dataset_dict.json").write_text('{"splits": [".."]}')
+    refused("mine: lists '..', which is no name of a file in it")
+
+
+SHARDS = [f"train-{number:05}-of-00003" for number in range(3)]
+
+
+@pytest.mark.parametrize("below", ["", "data"])
+def test_shards_of_parquet(tmp_path: Path, below: str) -> None:
+    path = sharded(tmp_path / "hub" / below, SHARDS).parent if below else sharded(tmp_path / "hub", SHARDS)
+    (path / "README.md").write_text("a card")
+    assert read(path).ratings.frame.height == 6
+    assert read(f"{path}::train").name == "hub::train"
+    files = path / below if below else path
+    assert read(files / "train-*.parquet").ratings.frame.height == 6
+
+
+def test_shards_that_are_missing_or_of_several_splits(tmp_path: Path) -> None:
+    path = sharded(tmp_path / "hub", SHARDS)
+    (path / "train-00001-of-00003.parquet").unlink()
+    with pytest.raises(InputError) as error:
+        read(path)
+    assert str(error.value) == (
+        "hub: 1 of 3 shards of train are missing (train-00001-of-00003, ...); copy or download them"
+    )
+    sharded(path, [*SHARDS, "test-00000-of-00001"])
+    with pytest.raises(InputError, match="^hub: holds 2 splits; say which by hub::SPLIT: test, train$"):
+        read(path)
+    assert read(f"{path}::test").ratings.frame.height == 2
+    sharded(path, ["train-00000-of-00004"])
+    with pytest.raises(InputError, match="^hub: shards of train are of 3, 4 in all; remove those of one version$"):
+        read(f"{path}::train")
+
+
+def test_files_of_any_name_are_one_table(tmp_path: Path) -> None:
+    assert read(sharded(tmp_path / "out", ["part-0", "part-1"])).ratings.frame.height == 4
+    other = sharded(tmp_path / "both", ["notes", "train-00000-of-00001"])
+    assert read(f"{other}::notes").ratings.frame.height == 2
+
+
+def test_other_folders_are_no_table(tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text("{}")  # of something else
+    assert not holds_table(tmp_path)
+    assert not holds_table(tmp_path / "nothing")

@@ -1,0 +1,179 @@
+"""Damaged files of every container make a table or raise one line: nothing else is raised, printed or changed."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import sqlite3
+import zipfile
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import duckdb
+import polars as pl
+import pytest
+import xlsxwriter
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from custodes.data.loading import load_table
+from custodes.errors import CustodesError
+
+FRAME = pl.DataFrame(
+    {
+        "item": ["1", "2", "3"],
+        "system": ["Aster", "a long name of a system", None],
+        "score": [1.5, 2.0, None],
+        "tags": [["a"], [], None],
+    }
+)
+TEXT = FRAME.drop("tags")
+
+
+def workbook() -> bytes:
+    made = io.BytesIO()
+    book = xlsxwriter.Workbook(made, {"in_memory": True})
+    sheet = book.add_worksheet()
+    for row, cells in enumerate([TEXT.columns, *TEXT.rows()]):
+        for column, cell in enumerate(cells):
+            sheet.write(row, column, "" if cell is None else cell)
+    book.close()
+    return made.getvalue()
+
+
+def stored(archive: bytes) -> bytes:
+    """The same archive without compression, so that a changed byte is one of its files'."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(made, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    return made.getvalue()
+
+
+def database(kind: str) -> bytes:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "s.db"
+        if kind == "sqlite":
+            connection = sqlite3.connect(path)
+            connection.execute("CREATE TABLE t (item TEXT, system TEXT, score REAL)")
+            connection.executemany("INSERT INTO t VALUES (?, ?, ?)", TEXT.rows())
+            connection.commit()
+            connection.close()
+        else:
+            with duckdb.connect(str(path)) as opened:
+                opened.execute("CREATE TABLE t AS SELECT 1 AS item, 'Aster' AS system, 1.5 AS score")
+        return path.read_bytes()
+
+
+def packed(name: str, data: bytes) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, data)
+    return made.getvalue()
+
+
+def written(method: str, frame: pl.DataFrame = FRAME) -> bytes:
+    made = io.BytesIO()
+    getattr(frame, method)(made)
+    return made.getvalue()
+
+
+@cache
+def seeds() -> dict[str, tuple[bytes, ...]]:
+    """Good files by suffix, to be damaged."""
+    csv = TEXT.write_csv().encode()
+    german = TEXT.write_csv(separator=";").replace(".", ",")
+    lines = written("write_ndjson")
+    return {
+        ".csv": (csv, german.encode(), german.encode("utf-16"), b"\xef\xbb\xbf" + csv),
+        ".tsv": (TEXT.write_csv(separator="\t").encode(),),
+        ".txt": (german.encode("utf-16"),),
+        ".jsonl": (lines,),
+        ".json": (b"[" + lines.replace(b"\n", b",").rstrip(b",") + b"]",),
+        ".parquet": (written("write_parquet"),),
+        ".arrow": (written("write_ipc"), written("write_ipc_stream")),
+        ".xlsx": (workbook(), stored(workbook())),
+        ".zip": (packed("s.csv", csv), stored(packed("s.parquet", written("write_parquet")))),
+        ".db": (database("sqlite"),),
+        ".csv.gz": (gzip.compress(csv),),
+        ".jsonl.bz2": (bz2.compress(lines),),
+        ".csv.xz": (lzma.compress(csv),),
+    }
+
+
+CASES = st.sampled_from([(suffix, number) for suffix, own in seeds().items() for number in range(len(own))])
+EDITS = st.lists(st.tuples(st.floats(0, 1), st.binary(max_size=3), st.integers(0, 3)), min_size=1, max_size=4)
+OTHER = st.sampled_from(["", "", "", "", ".csv", ".parquet", ".xlsx", ".zip", ".gz", ".arrow", ".dat"])
+
+
+def check(case: tuple[str, int], edits: list[tuple[float, bytes, int]], cut: float | None, other: str) -> None:
+    suffix, number = case
+    data = seeds()[suffix][number]
+    for place, new, old in edits:
+        at = int(place * len(data))
+        data = data[:at] + new + data[at + old :]
+    if cut is not None:
+        data = data[: int(cut * len(data))]
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / f"s{suffix}{other}"
+        path.write_bytes(data)
+        try:
+            table = load_table(path)
+        except CustodesError as problem:
+            error = str(problem)
+        else:
+            error = ""
+            assert table.frame.height
+            assert table.frame.write_ipc(None).getvalue()  # whatever it holds is valid
+        assert len(error.splitlines()) < 2
+        assert path.read_bytes() == data
+        assert [own.name for own in Path(folder).iterdir()] == [path.name]
+
+
+def test_the_files_are_good(tmp_path: Path) -> None:
+    for suffix, own in seeds().items():
+        for data in own:
+            (tmp_path / f"s{suffix}").write_bytes(data)
+            assert load_table(tmp_path / f"s{suffix}").frame.height == 3
+
+
+@given(case=CASES, edits=EDITS, cut=st.none() | st.none() | st.floats(0, 1), other=OTHER)
+@settings(max_examples=150)
+def test_damaged_files(
+    case: tuple[str, int], edits: list[tuple[float, bytes, int]], cut: float | None, other: str
+) -> None:
+    check(case, edits, cut, other)
+
+
+@pytest.mark.slow
+def test_ten_thousand_damaged_files(capfd: pytest.CaptureFixture[str]) -> None:
+    settings(max_examples=10_000)(
+        given(case=CASES, edits=EDITS, cut=st.none() | st.none() | st.floats(0, 1), other=OTHER)(check)
+    )()
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.slow
+def test_damaged_duckdb_files(capfd: pytest.CaptureFixture[str]) -> None:
+    whole = database("duckdb")
+
+    def try_one(edits: list[tuple[float, bytes, int]], cut: float | None) -> None:
+        data = whole
+        for place, new, _ in edits:
+            at = int(place * len(data))
+            data = data[:at] + new + data[at + len(new) :]
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "s.duckdb"
+            path.write_bytes(data if cut is None else data[: int(cut * len(data))])
+            before = path.read_bytes()
+            with suppress(CustodesError):
+                load_table(path)
+            assert path.read_bytes() == before
+            assert [own.name for own in Path(folder).iterdir()] == [path.name]
+
+    settings(max_examples=500)(given(edits=EDITS, cut=st.none() | st.floats(0, 1))(try_one))()
+    assert capfd.readouterr().err == ""

@@ -1,0 +1,122 @@
+"""Where bytes come from: standard input, pipes, patterns; and what cannot be read says so."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from custodes.data.loading import load_table
+from custodes.data.readers import read
+from custodes.errors import InputError, OptionError
+
+CSV = b"item,system,ann\n1,A,3\n1,B,4\n"
+JSON = b'[{"item": 1, "system": "A", "ann": 3}, {"item": 1, "system": "B", "ann": 4}]'
+LINES = b'{"item": 1, "system": "A", "ann": 3}\n{"item": 1, "system": "B", "ann": 4}\n'
+
+
+def piped(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
+@pytest.mark.parametrize("data", [CSV, CSV.replace(b",", b";"), JSON, LINES, gzip.compress(CSV), b"\n " + JSON])
+@pytest.mark.parametrize("name", ["-", "/dev/stdin"])
+def test_standard_input_is_known_by_its_first_bytes(monkeypatch: pytest.MonkeyPatch, data: bytes, name: str) -> None:
+    piped(monkeypatch, data)
+    study = read(name)
+    assert study.name == "standard input"
+    assert set(study.ratings.frame.select("system", "score").rows()) == {("A", 3.0), ("B", 4.0)}
+
+
+def test_standard_input_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    piped(monkeypatch, CSV)
+    with pytest.raises(OptionError, match="standard input can be read once; give the other inputs as files"):
+        read("-", "/dev/stdin")
+    with pytest.raises(OptionError, match="standard input can be read once"):
+        read("-", raters=Path("-"))
+    read("-")
+    with pytest.raises(InputError, match="standard input: the file is empty"):
+        read("-")
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(InputError, match="standard input: there is none; give the path of a file"):
+        read("-")
+
+
+def test_what_comes_through_a_pipe_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("custodes.data.loading.source.LARGEST", 10)
+    piped(monkeypatch, CSV)
+    with pytest.raises(InputError, match="^standard input: more than 0 MiB; save it as a file and give its path$"):
+        read("-")
+
+
+def test_a_pipe_of_the_shell_is_read(tmp_path: Path) -> None:
+    out, into = os.pipe()
+    thread = threading.Thread(target=lambda: (os.write(into, CSV), os.close(into)))
+    thread.start()
+    assert read(f"/dev/fd/{out}").ratings.frame.height == 2
+    thread.join()
+    os.close(out)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)])
+def test_a_pipe_that_may_wait_and_a_device_without_end_are_not_opened(tmp_path: Path, make: object) -> None:
+    path = tmp_path / "s.csv"
+    make(path)  # type: ignore[operator]
+    with pytest.raises(InputError) as error:
+        read(path)
+    assert str(error.value) == f"{path}: a pipe or device, not a file; give its content on standard input: - < {path}"
+
+
+def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "s.csv"
+    path.write_bytes(CSV)
+
+    def refuse(self: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(InputError, match=r"s\.csv: cannot be read: Permission denied$"):
+        read(path)
+
+
+def test_a_folder_named_as_a_table_and_a_part_of_a_file_without_parts(tmp_path: Path) -> None:
+    (tmp_path / "s.csv").mkdir()
+    with pytest.raises(InputError, match=r"^s\.csv: no mt-metrics-eval data"):
+        read(tmp_path / "s.csv")
+    (tmp_path / "t.csv").write_bytes(CSV)
+    with pytest.raises(InputError, match=r"^t\.csv: one table, without parts; take '::wmt/en-de' off$"):
+        read(f"{tmp_path}/t.csv::wmt/en-de")
+
+
+def test_files_that_a_pattern_names_are_one_table(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(CSV)
+    (tmp_path / "b.jsonl").write_bytes(LINES.replace(b'"item": 1', b'"item": 2'))
+    table = load_table(tmp_path / "?.*")
+    assert (table.frame.height, table.name) == (4, "?.*")
+    assert read(tmp_path / "?.*").ratings.frame.height == 4
+    (tmp_path / "b.jsonl").write_bytes(b'{"item": 2}')
+    with pytest.raises(InputError, match=r"a\.csv and b\.jsonl differ in columns ann, system"):
+        load_table(tmp_path / "?.*")
+    with pytest.raises(InputError, match="no such file"):
+        load_table(tmp_path / "*.parquet")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"PK\x03\x04", "a damaged or truncated zip file"),
+        (b"PAR1" + b"x" * 9, "it is a Parquet file, not what its name says; let it end in .parquet"),
+        (b"ARROW1\0\0", "it is an Arrow file, not what its name says; let it end in .arrow"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "it is a spreadsheet, not what its name says; let it end in .xlsx"),
+    ],
+)
+def test_binary_files_named_as_text(tmp_path: Path, data: bytes, message: str) -> None:
+    (tmp_path / "s.csv").write_bytes(data)
+    with pytest.raises(InputError) as error:
+        read(tmp_path / "s.csv")
+    assert str(error.value).startswith(f"s.csv: {message}")

@@ -1,0 +1,125 @@
+"""Workbooks: the sheet that has cells, or the one that is named; numbers, dates and formulas as they are shown."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xlsxwriter
+
+from custodes.data.loading import load_table
+from custodes.data.readers import read
+from custodes.errors import InputError, MissingExtraError
+
+HEADER = ["item", "system", "rater", "kind", "score"]
+ROWS = [["001", "A", "ann", "human", 3.5], [7, "A", "bleu", "metric", 0.1], ["001", "B", "ann", "human", 4]]
+
+
+def workbook(path: Path, sheets: dict[str, list[list[Any]]], at: tuple[int, int] = (0, 0)) -> Path:
+    """A workbook; a cell that is a tuple is a formula and its value."""
+    made = io.BytesIO()
+    book = xlsxwriter.Workbook(made, {"in_memory": True, "default_date_format": "yyyy-mm-dd"})
+    for name, rows in sheets.items():
+        sheet = book.add_worksheet(name)
+        for row, cells in enumerate(rows, start=at[0]):
+            for column, cell in enumerate(cells, start=at[1]):
+                if isinstance(cell, tuple):
+                    sheet.write_formula(row, column, cell[0], None, cell[1])
+                elif cell is not None:
+                    sheet.write(row, column, cell)
+    book.close()
+    path.write_bytes(made.getvalue())
+    return path
+
+
+@pytest.mark.parametrize("at", [(0, 0), (3, 2)])
+def test_the_sheet_with_cells_is_read(tmp_path: Path, at: tuple[int, int]) -> None:
+    path = workbook(tmp_path / "s.xlsx", {"empty": [], "ratings": [HEADER, *ROWS]}, at)
+    study = read(path)
+    assert study.name == "s.xlsx"
+    assert study.ratings.frame.select("item", "system", "rater", "score").rows() == [
+        ("001", "A", "ann", 3.5),
+        ("7", "A", "bleu", 0.1),
+        ("001", "B", "ann", 4.0),
+    ]
+    assert study.notes == ()
+
+
+def test_of_several_sheets_one_is_named(tmp_path: Path) -> None:
+    path = workbook(tmp_path / "s.xlsx", {"ratings": [HEADER, *ROWS], "people": [["rater"], ["ann"]], "empty": []})
+    study = read(f"{path}::ratings", raters=f"{path}::people")
+    assert (study.name, study.ratings.frame.height) == ("s.xlsx::ratings", 3)
+    for part, message in (
+        ("", "s.xlsx: holds 2 sheets; say which by s.xlsx::SHEET: ratings, people"),
+        ("::rating", "s.xlsx: no sheet 'rating' in it (did you mean 'ratings'?); it holds ratings, people, empty"),
+        ("::empty", "s.xlsx: no cell is filled; give a table with a header and at least one row"),
+    ):
+        with pytest.raises(InputError) as error:
+            read(f"{path}{part}")
+        assert str(error.value) == message
+
+
+def test_dates_formulas_errors_and_empty_rows(tmp_path: Path) -> None:
+    day = datetime.datetime(2024, 1, 2)
+    rows = [
+        ["item", None, "day", "double", "ok"],
+        ["a", None, day, ("=1+1", 2), True],
+        [None] * 5,
+        ["b", None, day, ("=NA()", "#N/A"), False],
+        ["c", None, day, ("=1/0", "#DIV/0!"), False],
+    ]
+    table = load_table(workbook(tmp_path / "s.xlsx", {"ratings": rows}))
+    assert table.frame.rows() == [
+        ("a", "2024-01-02 00:00:00", "2", "true"),
+        ("b", "2024-01-02 00:00:00", None, "false"),
+        ("c", "2024-01-02 00:00:00", None, "false"),
+    ]
+    assert [(note.rule, note.count, note.message) for note in table.notes] == [
+        (
+            "cell-error",
+            2,
+            "s.xlsx: 2 cells hold an error and count as empty (Error(NA) in row 3 of 'double', Error(Div0) in row 4 of"
+            " 'double')",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([["My study"], HEADER, *ROWS], "column 2, 3, 4 and 1 more has no name in the first filled row (My study)"),
+        ([["a", "a"], [1, 2]], "column 'a' stands twice; rename one, or take it out"),
+        ([HEADER], "a header but no rows; give at least one row"),
+        ([], "no cell is filled"),
+    ],
+)
+def test_sheets_that_are_refused(tmp_path: Path, rows: list[list[Any]], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        read(workbook(tmp_path / "s.xlsx", {"ratings": rows}))
+    assert str(error.value).startswith(f"s.xlsx: {message}")
+
+
+def test_damaged_workbooks_and_a_missing_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = workbook(tmp_path / "s.xlsx", {"ratings": [HEADER, *ROWS]})
+    whole = path.read_bytes()
+    for name, data, message in (
+        ("s.xlsx", whole[:-40], "a damaged or truncated zip file"),
+        ("s.xlsx", whole.replace(b"xl/workbook.xml", b"xl/workbook.xmm"), "not a spreadsheet, or a damaged one"),
+        ("s.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "a damaged spreadsheet, or one with a password"),
+        ("s.csv", whole, "it is a spreadsheet, not what its name says; let it end in .xlsx"),
+    ):
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(InputError) as error:
+            read(tmp_path / name)
+        assert str(error.value).startswith(f"{name}: {message}")
+    path.write_bytes(whole)
+    monkeypatch.setitem(sys.modules, "fastexcel", None)
+    with pytest.raises(MissingExtraError) as missing:
+        read(path)
+    assert str(missing.value) == (
+        "s.xlsx: spreadsheets need fastexcel: pip install 'custodes[excel]', or save it as CSV"
+    )
