@@ -18,8 +18,9 @@ import polars as pl
 from custodes.answers.result import Provenance, Result
 from custodes.answers.setting import DEFAULTS, HELP
 from custodes.answers.tables import with_lines
+from custodes.data.readers import read
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError, suggestion
+from custodes.errors import CustodesError, InputError, OptionError, suggestion
 
 Rng = int | np.random.Generator | None
 """A seed, a generator, or None for a fresh seed that is recorded; 0 is a seed like any other."""
@@ -59,7 +60,8 @@ def documented(example: str, /, **helps: str) -> Callable[[Callable[P, T]], Call
                     raise TypeError(f"{function.__name__}: {_unknown(name, signature)}")
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
-            _check_asked_about(function, bound.args[0])
+            name, *_ = bound.arguments
+            bound.arguments[name] = _asked_about(function, bound.args[0])
             return function(*bound.args, **bound.kwargs)
 
         own = [f"`{name}`: {text}" for name, text in helps.items()]
@@ -81,15 +83,18 @@ def _unknown(name: str, signature: inspect.Signature) -> str:
     return f"unknown argument {name!r}{suggestion(name, known)}; arguments: {', '.join(known)}"
 
 
-def _check_asked_about(function: Callable[..., Any], about: Any) -> None:
-    """Refuse a path or a table where a study belongs."""
+def _asked_about(function: Callable[..., Any], about: Any) -> Any:
+    """What is asked about as its function takes it; what `read` takes, or a list of that, becomes a study."""
     name, *_ = inspect.signature(function).parameters
     kinds = get_type_hints(function)[name]
-    if not isinstance(about, kinds):
-        raise InputError(
-            f"{function.__name__}: needs a study, not {type(about).__name__}; make one of a file, a dataframe or 'demo'"
-            f" with cu.read(...)"
-        )
+    if isinstance(about, kinds):
+        return about
+    sources = about if isinstance(about, list | tuple) else [about]
+    try:
+        return read(*sources)
+    except CustodesError as problem:
+        kind = InputError if isinstance(problem, InputError) else OptionError
+        raise kind(f"{function.__name__}: {problem}") from None
 
 
 def question(example: str, /, **helps: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -104,9 +109,12 @@ def question(example: str, /, **helps: str) -> Callable[[Callable[P, R]], Callab
         def answered(*args: P.args, **kwargs: P.kwargs) -> R:
             given: dict[str, Any] = dict(kwargs)
             given["rng"], seed = recorded(given["rng"])
-            answer = ask(*args, **given)
             (about,) = args
             study = about if isinstance(about, Study) else None
+            if study:
+                chosen = {name: own for name, own in study.selection.items() if given.get(name, own) is None}
+                given |= chosen
+            answer = ask(*args, **given)
             origin = Provenance(
                 question=ask.__name__,
                 study=study.name if study else "assumptions" if about is None else "counts",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence, Sized
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,13 +19,16 @@ from custodes.data.ratings import Ratings
 from custodes.errors import InputError, OptionError, listed, suggestion
 
 JOIN_KEY = ["item", "system"]
+SELECTION = ("human", "metrics", "systems", "aspect", "group")
+"""What of a study can be asked about."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Study:
     """What was judged, by whom, and what was left out on the way in.
 
-    Every row names its rater; `raters` says which are people. `name` and `digest` say where it came from.
+    Every row names its rater; `raters` says which are people. `name` and `digest` say where it came from. `selection`
+    is what questions ask about unless they are told otherwise (see `select`).
     """
 
     ratings: Ratings = field(default_factory=Ratings.empty)
@@ -36,6 +39,7 @@ class Study:
     notes: tuple[Note, ...] = ()
     name: str = "study"
     digest: str = ""
+    selection: Mapping[str, Patterns] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         parts: dict[str, Sized] = {
@@ -102,7 +106,7 @@ class Study:
         if not study.digest:
             return study
         said = [frame.write_csv() for frame in (study.raters.frame, study.items.frame)]
-        return replace(study, digest=_digest(study.digest, *said))
+        return replace(study, digest=digest_of(study.digest, *said))
 
     def select(
         self,
@@ -213,7 +217,7 @@ class Study:
         if self.digest:
             return self.digest
         frames = (self.ratings.frame, self.preferences.frame, self.raters.frame, self.items.frame)
-        return _digest(*(frame.write_csv() for frame in frames))
+        return digest_of(*(frame.write_csv() for frame in frames))
 
 
 def of_aspect(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
@@ -252,12 +256,12 @@ def join(studies: Sequence[Study]) -> Study:
             outputs=_joined_outputs(joined.outputs, other.outputs),
             notes=tuple(notes),
             name=f"{joined.name} + {other.name}",
-            digest=_digest(joined.fingerprint(), other.fingerprint()),
+            digest=digest_of(joined.fingerprint(), other.fingerprint()),
         )
     return joined
 
 
-def _digest(*texts: str) -> str:
+def digest_of(*texts: str) -> str:
     return hashlib.sha256("".join(texts).encode()).hexdigest()[:16]
 
 

@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
+from custodes.data.mapping.columns import FACTS, Columns, Unfit
+from custodes.data.mapping.guess import suggested
+from custodes.data.mapping.schema import Schema
 from custodes.data.readers.plugins import plugged
 from custodes.data.readers.reader import Invalid, PathReader, TableReader
 from custodes.data.readers.tables import Table, check_exists, exists, load_table
-from custodes.data.study import Study, join
+from custodes.data.study import Study, digest_of, join
 from custodes.data.table import to_polars
-from custodes.errors import InputError, OptionError, listed, suggestion
+from custodes.errors import CustodesError, InputError, OptionError, listed, suggestion
 from custodes.registry import members
 
 from custodes.data.readers.ratings import READER as RATINGS
@@ -52,28 +55,49 @@ def read(
     reader: str | None = None,
     raters: Any = None,
     items: Any = None,
-    invalid: Invalid = "error",
+    columns: Mapping[str, str | Sequence[str]] | None = None,
+    schema: str | Path | None = None,
+    invalid: Invalid | None = None,
 ) -> Study:
     """One study from files and dataframes, joined on item and system.
 
     A source is a path (`PATH::wmt23/en-de` for mt-metrics-eval data), a dataframe (pandas, Polars, PyArrow, DuckDB) or
     the word 'demo'. The format is found by suffix and columns, or named by `reader` (one of `READERS`). `raters` and
-    `items` are side tables (paths or dataframes, see `Study.describe`). `invalid='drop'` drops and counts verdicts that
-    cannot be read. Raises `InputError`, which says what is wrong, where, and the way out.
+    `items` are side tables (paths or dataframes, see `Study.describe`). `columns` says what your own columns are: role
+    to column, and for `score` also patterns such as 'human_{aspect}_{rater}' (see the page of data). `schema` is a TOML
+    file that keeps all of this and what is asked about; what is said here counts more. `invalid='drop'` drops and
+    counts verdicts that cannot be read (default: 'error'). Raises `InputError`, which says what is wrong, where, and
+    the way out.
 
     >>> import polars as pl
-    >>> scores = pl.DataFrame({"item": [1, 1], "system": ["A", "B"], "ann": [4, 2], "bleu": [31.0, 28.5]})
-    >>> read(scores).ratings.frame.height
+    >>> scores = pl.DataFrame({"doc": [1, 1], "model": ["A", "B"], "ann": [4, 2], "bleu": [31.0, 28.5]})
+    >>> read(scores, columns={"item": "doc", "system": "model"}).ratings.frame.height
     4
     """
     if not sources:
         raise OptionError("read: no input; give a path, a dataframe, or 'demo'")
+    said = Schema() if schema is None else Schema.load(schema)
+    said = said.under(
+        Columns.make({} if columns is None else columns),
+        {"reader": reader, "invalid": invalid, "raters": raters, "items": items},
+    )
+    reader, raters, items = (said.reading.get(name) for name in ("reader", "raters", "items"))
+    invalid = said.reading.get("invalid", "error")
     if reader is not None and reader not in OURS and reader not in plugged(OURS):
         known = (*OURS, *plugged(OURS))
         raise OptionError(f"reader={reader!r} is unknown{suggestion(reader, known)}; readers: {', '.join(known)}")
     if invalid not in get_args(Invalid):
         raise OptionError(f"invalid={invalid!r} is unknown; allowed: {', '.join(get_args(Invalid))}")
-    study = join([_read_one(source, reader=reader, invalid=invalid) for source in sources])
+    if items is not None and set(FACTS) & set(said.columns.roles):
+        raise OptionError(f"items: columns say {listed(set(FACTS) & set(said.columns.roles))} already; say it once")
+    opened = [_opened(source, reader=reader, invalid=invalid) for source in sources]
+    if said.columns:
+        said.columns.check([own.frame.columns for own in opened if isinstance(own, Table)])
+    made = [
+        own if isinstance(own, Study) else _made(own, reader=reader, invalid=invalid, columns=said.columns)
+        for own in opened
+    ]
+    study = replace(join(made), selection=said.selection)
     if raters is not None:
         table = _table(raters, "raters")
         study = study.describe(raters=table.frame, raters_name=table.name)
@@ -83,7 +107,8 @@ def read(
     return study
 
 
-def _read_one(source: Any, *, reader: str | None, invalid: Invalid) -> Study:
+def _opened(source: Any, *, reader: str | None, invalid: Invalid) -> Study | Table:
+    """A study, or a table whose reader is still to be found."""
     if isinstance(source, str) and source == DEMO:
         from custodes.data.simulate import demo_study
 
@@ -97,12 +122,47 @@ def _read_one(source: Any, *, reader: str | None, invalid: Invalid) -> Study:
             return whole.make(path, part=part, invalid=invalid)
     elif named:
         raise OptionError(f"reader={reader!r} takes the path of a file or folder, not a dataframe")
-    table = _table(source, "table")
-    made = _table_reader(table, reader).make(table.frame, where=table.name, invalid=invalid)
-    study: Study = replace(made, digest=table.digest)
+    return _table(source, "table")
+
+
+def _made(table: Table, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:
+    """The study in a table; where its columns are not what a reader expects, the error says which mapping reads it."""
+    try:
+        return _mapped(table, reader=reader, invalid=invalid, columns=columns)
+    except Unfit as error:
+        way = suggested(table.frame, columns, lambda other: _reads(table, reader, invalid, other))
+        raise InputError(f"{error.wrong}{way}" if way else str(error)) from None
+
+
+def _reads(table: Table, reader: str | None, invalid: Invalid, columns: Columns) -> bool:
+    """Whether a mapping reads a table."""
+    try:
+        return _mapped(table, reader=reader, invalid=invalid, columns=columns) is not None
+    except CustodesError:
+        return False
+
+
+def _mapped(table: Table, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:
+    mapped = columns.apply(table.frame, where=table.name)
+    table = replace(table, frame=mapped.frame)
+    if mapped.wide and reader not in (None, "wide", "ratings"):
+        raise OptionError(f"reader={reader!r} takes no patterns of columns; leave it out, or map single columns")
+    found = RATINGS if mapped.wide else _table_reader(table, reader)
+    unfit = not found.fits(table.frame.columns)
+    try:
+        study: Study = found.make(table.frame, where=table.name, invalid=invalid)
+    except InputError as error:
+        if unfit or found is WIDE:
+            raise Unfit(str(error)) from None
+        raise
+    study = replace(study, digest=table.digest, notes=(*mapped.notes, *study.notes))
     if not study.ratings.frame.height and not study.preferences.frame.height and study.outputs is None:
         raise InputError(f"{table.name}: no row holds a score or a verdict; there is nothing to judge")
-    return study
+    if columns and table.digest:
+        study = replace(study, digest=digest_of(table.digest, repr(columns)))
+    if mapped.items is not None and study.items.frame.height:
+        raise OptionError(f"{table.name}: the reader {found.name} says {listed(mapped.items.columns[1:])} of items itself")
+    return study if mapped.items is None else study.describe(items=mapped.items, items_name=table.name)
 
 
 def _path_reader(path: Path, part: str | None) -> PathReader | None:
@@ -140,9 +200,9 @@ def _table_reader(table: Table, reader: str | None) -> TableReader:
     nearest, needed = max(lacking, key=lambda need: len(set(need[1]) & set(columns)) / len(need[1]))
     lacks = " and ".join(_lack(name, columns, needed) for name in needed if name not in columns)
     known = "; ".join(f"{name} ({', '.join(needed)})" for name, needed in needs)
-    raise InputError(
-        f"{table.name}: columns {listed(columns)} fit no reader; nearest is {nearest}, which lacks {lacks};"
-        f" readers: {known}"
+    raise Unfit(
+        f"{table.name}: columns {listed(columns)} fit no reader",
+        f"; nearest is {nearest}, which lacks {lacks}; readers: {known}",
     )
 
 

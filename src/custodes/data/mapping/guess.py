@@ -1,0 +1,2 @@
+def suggested(frame, columns, reads):
+    return ""
