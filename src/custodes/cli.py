@@ -175,7 +175,9 @@ def write_schema(inputs: Sequence[str], reading: Reading, selection: dict[str, l
     before = Schema() if reading.schema is None else Schema.load(reading.schema)
     made = before.under(Columns.make(reading.mapping), reading.own, selection)
     if not (made.columns or made.reading or made.selection):
-        raise OptionError(f"convert: nothing to keep in {output}; say --column, --columns, --reader, --human or the like")
+        raise OptionError(
+            f"convert: nothing to keep in {output}; say --column, --columns, --reader, --human or the like"
+        )
     return write_atomically(output, made.to_toml(Path(output).parent))
 
 

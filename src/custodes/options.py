@@ -63,7 +63,9 @@ class Reading:
     ] = None
     columns: Annotated[
         list[str] | None,
-        Parameter(help="Which columns hold scores: 'human_{aspect}_{rater}', 'metric:{rater}'; repeatable.", negative=""),
+        Parameter(
+            help="Which columns hold scores: 'human_{aspect}_{rater}', 'metric:{rater}'; repeatable.", negative=""
+        ),
     ] = None
     schema: Annotated[Path | None, Parameter(help="TOML that keeps these options; convert writes it.")] = None
     invalid: Annotated[

@@ -20,7 +20,7 @@ from custodes.answers.setting import DEFAULTS, HELP
 from custodes.answers.tables import with_lines
 from custodes.data.readers import read
 from custodes.data.study import Study
-from custodes.errors import CustodesError, InputError, OptionError, suggestion
+from custodes.errors import InputError, OptionError, suggestion
 
 Rng = int | np.random.Generator | None
 """A seed, a generator, or None for a fresh seed that is recorded; 0 is a seed like any other."""
@@ -92,7 +92,7 @@ def _asked_about(function: Callable[..., Any], about: Any) -> Any:
     sources = about if isinstance(about, list | tuple) else [about]
     try:
         return read(*sources)
-    except CustodesError as problem:
+    except (InputError, OptionError) as problem:
         kind = InputError if isinstance(problem, InputError) else OptionError
         raise kind(f"{function.__name__}: {problem}") from None
 

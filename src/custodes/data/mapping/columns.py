@@ -12,7 +12,7 @@ from custodes.data.items import SCHEMA as ITEM_SCHEMA
 from custodes.data.mapping.melt import melted
 from custodes.data.mapping.pattern import ColumnPattern, split_columns
 from custodes.data.notes import Note, noted
-from custodes.data.table import MISSING_TOKENS, label_column, number_column
+from custodes.data.table import counted_cells, label_column, number_column
 from custodes.errors import InputError, OptionError, listed, suggestion
 
 FACTS = tuple(name for name in ITEM_SCHEMA if name != "item")
@@ -28,9 +28,6 @@ ALSO = {"system_a": ("model_a",), "system_b": ("model_b",), "winner": ("preferen
 
 ROW_KEYS = ("item", "system", "rater", "aspect", "kind", "repeat")
 """What rows of a wide table may be labelled by."""
-
-VALUES = ("score", "winner", "preference")
-"""A table with one of these holds its values in that column, so no pattern is asked of it."""
 
 LISTED = 20
 """Columns that an error shows."""
@@ -75,7 +72,9 @@ class Columns:
         if isinstance(given, Columns):
             return given
         if not isinstance(given, Mapping):
-            raise OptionError(f"columns={given!r}: give role to column, such as {{'item': 'doc_id', 'system': 'model'}}")
+            raise OptionError(
+                f"columns={given!r}: give role to column, such as {{'item': 'doc_id', 'system': 'model'}}"
+            )
         roles, patterns = dict(given), ()
         for role in roles:
             if role not in ROLES:
@@ -105,9 +104,8 @@ class Columns:
 
     def over(self, other: Columns) -> Columns:
         """These before those of another: a role that both name is as it is here, and so are patterns."""
-        roles = {**other.roles, **self.roles}
-        if self.patterns:
-            roles.pop("score", None)
+        both = {**other.roles, **self.roles}
+        roles = {role: both[role] for role in ROLES if role in both and not (role == "score" and self.patterns)}
         patterns = self.patterns or (() if "score" in self.roles else other.patterns)
         return Columns(roles=roles, patterns=patterns)
 
@@ -188,10 +186,11 @@ def _giving_way(here: Mapping[str, str], columns: Sequence[str]) -> dict[str, st
 
 
 def _free(columns: Iterable[str]) -> list[str]:
-    """The columns that patterns may name: none in a table that holds its values in one column, else those without a
-    role."""
+    """The columns that patterns may name: those without a role, and none in a table of verdicts or of long ratings."""
     names = list(columns)
-    return [] if set(VALUES) & set(names) else [name for name in names if name not in ROLES]
+    if {"winner", "preference"} & set(names) or {"rater", "score"} <= set(names):
+        return []
+    return [name for name in names if name == "score" or name not in ROLES]
 
 
 def _facts(mapped: pl.DataFrame, facts: pl.DataFrame, *, where: str) -> pl.DataFrame:
@@ -265,11 +264,8 @@ def _labels(pattern: ColumnPattern, split: Mapping[str, str], column: str, keys:
 
 def _is_text(column: pl.Series) -> bool:
     """Whether a column holds cells, and none of them a number; what is empty may be scores to come."""
-    if column.dtype not in (pl.String, pl.Categorical, pl.Enum):
-        return False
-    text = column.cast(pl.String).str.strip_chars()
-    cells = text.filter(~text.str.to_lowercase().is_in(MISSING_TOKENS)).drop_nulls()
-    return bool(cells.len()) and cells.cast(pl.Float64, strict=False).null_count() == cells.len()
+    cells, numbers = counted_cells(column)
+    return cells > 0 and not numbers
 
 
 def _check_apart(labels: Mapping[str, Mapping[str, str]], *, where: str) -> None:

@@ -20,7 +20,9 @@ def melted(
     known = [label_column(frame, name, where=where, empty=name not in ("system", "rater")) for name in keys]
     rows = pl.DataFrame(known)
     named = [name for name in keys if name != "kind"]
-    check_unique(rows, named, where=where, what="output", hint="one row an output; number the runs in a column 'repeat'")
+    check_unique(
+        rows, named, where=where, what="output", hint="one row an output; number the runs in a column 'repeat'"
+    )
     scores = [number_column(frame, name, where=where) for name in columns]
     said = dict.fromkeys(name for labels in columns.values() for name in labels)
     return pl.concat(

@@ -68,7 +68,9 @@ class ColumnPattern:
         if doubled:
             raise OptionError(f"columns: pattern {written!r} holds {{{doubled}}} twice; give each placeholder once")
         if any(not between for between in texts[1:-1]):
-            raise OptionError(f"columns: pattern {written!r} has no text between two placeholders; write what parts them")
+            raise OptionError(
+                f"columns: pattern {written!r} has no text between two placeholders; write what parts them"
+            )
         words = [word for word in re.split(r"[^a-z]+", " ".join(texts).lower()) if word in KINDS]
         if kind and "kind" in fields:
             raise OptionError(f"columns: pattern {written!r} says the kind twice; leave out {kind}: or {{kind}}")
@@ -140,5 +142,3 @@ def _ambiguous(pattern: ColumnPattern, column: str, ways: Sequence[Mapping[str, 
         f"columns: {column!r} is of {pattern.written!r} in two ways ({shown[0]}; {shown[1]}); say which labels there"
         f" are, as in {limited!r} (a comma list of globs)"
     )
-
-

@@ -40,22 +40,22 @@ class Schema:
         except UnicodeDecodeError as error:
             raise InputError(f"{place.name}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{place.name}: not TOML: {error}; an example: reader = \"ratings\"") from None
+            raise InputError(f'{place.name}: not TOML: {error}; an example: reader = "ratings"') from None
         for key, value in said.items():
             if key not in KEYS:
-                raise InputError(f"{place.name}: key {key!r} is unknown{suggestion(key, KEYS)}; keys: {', '.join(KEYS)}")
+                raise InputError(
+                    f"{place.name}: key {key!r} is unknown{suggestion(key, KEYS)}; keys: {', '.join(KEYS)}"
+                )
             listed = isinstance(value, list) and key in SELECTION and all(isinstance(own, str) for own in value)
             if key != TABLE and not (isinstance(value, str) or listed):
-                raise InputError(f"{place.name}: {key} = {value!r}; it is text in quotes, such as {key} = \"...\"")
+                raise InputError(f'{place.name}: {key} = {value!r}; it is text in quotes, such as {key} = "..."')
         try:
             columns = Columns.make(said.get(TABLE, {}))
         except OptionError as error:
             raise InputError(f"{place.name}: {error}") from None
         reading = {key: said[key] for key in WORDS if key in said}
         reading |= {key: place.parent / said[key] for key in PATHS if key in said}
-        return cls(
-            columns=columns, reading=reading, selection={key: said[key] for key in SELECTION if key in said}
-        )
+        return cls(columns=columns, reading=reading, selection={key: said[key] for key in SELECTION if key in said})
 
     def under(
         self, columns: Columns, reading: Mapping[str, Any], selection: Mapping[str, Patterns] | None = None

@@ -130,14 +130,16 @@ def _made(table: Table, *, reader: str | None, invalid: Invalid, columns: Column
     try:
         return _mapped(table, reader=reader, invalid=invalid, columns=columns)
     except Unfit as error:
-        way = suggested(table.frame, columns, lambda other: _reads(table, reader, invalid, other))
+        way = suggested(
+            table.frame, columns, lambda frame, other: _reads(replace(table, frame=frame), reader, invalid, other)
+        )
         raise InputError(f"{error.wrong}{way}" if way else str(error)) from None
 
 
 def _reads(table: Table, reader: str | None, invalid: Invalid, columns: Columns) -> bool:
-    """Whether a mapping reads a table."""
+    """Whether a mapping reads a table, and finds systems to compare."""
     try:
-        return _mapped(table, reader=reader, invalid=invalid, columns=columns) is not None
+        return len(_mapped(table, reader=reader, invalid=invalid, columns=columns).systems) > 1
     except CustodesError:
         return False
 
@@ -161,7 +163,9 @@ def _mapped(table: Table, *, reader: str | None, invalid: Invalid, columns: Colu
     if columns and table.digest:
         study = replace(study, digest=digest_of(table.digest, repr(columns)))
     if mapped.items is not None and study.items.frame.height:
-        raise OptionError(f"{table.name}: the reader {found.name} says {listed(mapped.items.columns[1:])} of items itself")
+        raise OptionError(
+            f"{table.name}: the reader {found.name} says {listed(mapped.items.columns[1:])} of items itself"
+        )
     return study if mapped.items is None else study.describe(items=mapped.items, items_name=table.name)
 
 
