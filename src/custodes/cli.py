@@ -129,7 +129,7 @@ def convert(
         str,
         Parameter(
             name=["--output", "-o"],
-            help="FILE (.csv .tsv .jsonl .parquet, .gz) or DIR/; .toml keeps how it is read and selected, for --schema.",
+            help="FILE (.csv .tsv .jsonl .parquet, .gz) or DIR/; .toml: how it is read, for --schema.",
         ),
     ],
     table: Annotated[
@@ -175,9 +175,7 @@ def write_schema(inputs: Sequence[str], reading: Reading, selection: dict[str, l
     before = Schema() if reading.schema is None else Schema.load(reading.schema)
     made = before.under(Columns.make(reading.mapping), reading.own, selection)
     if not (made.columns or made.reading or made.selection):
-        raise OptionError(
-            f"convert: nothing to keep in {output}; say --column, --columns, --reader, --human or the like"
-        )
+        raise OptionError(f"convert: nothing to keep in {output}; say --column, --columns, --reader or --human")
     return write_atomically(output, made.to_toml(Path(output).parent))
 
 

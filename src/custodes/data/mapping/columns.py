@@ -33,7 +33,7 @@ LISTED = 20
 """Columns that an error shows."""
 
 
-class Unfit(InputError):
+class UnfitError(InputError):
     """A table whose columns are not what its reader needs, so that a mapping may help: what is wrong, and what else to
     say where no mapping does."""
 
@@ -75,7 +75,7 @@ class Columns:
             raise OptionError(
                 f"columns={given!r}: give role to column, such as {{'item': 'doc_id', 'system': 'model'}}"
             )
-        roles, patterns = dict(given), ()
+        roles, patterns = dict(given), tuple[str, ...]()
         for role in roles:
             if role not in ROLES:
                 raise OptionError(
@@ -162,7 +162,7 @@ class Columns:
 
     def _split(self, columns: Sequence[str]) -> dict[str, tuple[ColumnPattern, dict[str, str]]]:
         """The columns of scores: each with its pattern and the labels in its name; the first pattern takes it."""
-        free, made = _free(self._renamed(columns)), {}
+        free, made = _free(self._renamed(columns)), dict[str, tuple[ColumnPattern, dict[str, str]]]()
         for pattern in self.patterns:
             for reading in ColumnPattern.readings(pattern):
                 own = split_columns(reading, free)
@@ -227,7 +227,7 @@ def _long(
     keys = [name for name in ROW_KEYS if name in mapped.columns]
     for name in ("item", "system"):
         if name not in keys:
-            raise Unfit(
+            raise UnfitError(
                 f"{where}: patterns name the columns of scores, but no column is the {name}; say which, as in"
                 f" {name}=NAME; columns: {listed(mapped.columns, limit=LISTED)}"
             )

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 
 
-
 def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
@@ -46,10 +45,10 @@ SIDES = (("a", "b"), ("1", "2"), ("left", "right"), ("first", "second"), ("x", "
 
 HUMAN = frozenset(
     _words(
-    "human humans expert experts annotator annotators annot anno ann turker turkers mturk amt crowd crowdworker worker"
-    " workers rater raters person people participant participants assessor assessors labeler labeller coder reviewer"
-    " volunteer student"
-)
+        "human humans expert experts annotator annotators annot anno ann turker turkers mturk amt crowd crowdworker"
+        " worker workers rater raters person people participant participants assessor assessors labeler labeller coder"
+        " reviewer volunteer student"
+    )
 )
 HUMAN_FIRST = frozenset(_words("gold mqm da esa sqm"))
 """Protocols of people's ratings, which name metrics too where they do not stand first ('comet-da')."""
@@ -57,22 +56,19 @@ HUMAN_FIRST = frozenset(_words("gold mqm da esa sqm"))
 PEOPLE_ROLES = frozenset(
     _words("annotator worker assessor labeler labeller coder reviewer user expert turker participant person")
 )
-    ("annotator", "worker", "assessor", "labeler", "labeller", "coder", "user", "expert", "turker")
-)
 """Names of a column of raters that are people."""
 
 ASPECTS = frozenset(
     _words(
-    "accuracy acceptability adequacy appropriateness brevity clarity coherence cohesion complexity completeness"
-    " conciseness consistency coverage creativity depth diversity empathy engagement engagingness factuality"
-    " faithfulness fluency focus grammar grammaticality groundedness harmlessness helpfulness honesty humor"
-    " informativeness interestingness likability meaning naturalness nonredundancy originality overall quality"
-    " readability relevance relevancy safety sensibleness simplicity specificity structure style surprise toxicity"
-    " truthfulness understandability usefulness verbosity"
-))
-GENERIC = frozenset(
-    _words("score scores rating ratings value avg average mean median label grade annotation judgment")
+        "accuracy acceptability adequacy appropriateness brevity clarity coherence cohesion complexity completeness"
+        " conciseness consistency coverage creativity depth diversity empathy engagement engagingness factuality"
+        " faithfulness fluency focus grammar grammaticality groundedness harmlessness helpfulness honesty humor"
+        " informativeness interestingness likability meaning naturalness nonredundancy originality overall quality"
+        " readability relevance relevancy safety sensibleness simplicity specificity structure style surprise toxicity"
+        " truthfulness understandability usefulness verbosity"
+    )
 )
+GENERIC = frozenset(_words("score scores rating ratings value avg average mean median label grade annotation judgment"))
 """What ratings are called that are of no aspect."""
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
-from custodes.data.mapping.columns import FACTS, Columns, Unfit
+from custodes.data.mapping.columns import FACTS, Columns, UnfitError
 from custodes.data.mapping.guess import suggested
 from custodes.data.mapping.schema import Schema
 from custodes.data.readers.plugins import plugged
@@ -129,7 +129,7 @@ def _made(table: Table, *, reader: str | None, invalid: Invalid, columns: Column
     """The study in a table; where its columns are not what a reader expects, the error says which mapping reads it."""
     try:
         return _mapped(table, reader=reader, invalid=invalid, columns=columns)
-    except Unfit as error:
+    except UnfitError as error:
         way = suggested(
             table.frame, columns, lambda frame, other: _reads(replace(table, frame=frame), reader, invalid, other)
         )
@@ -155,7 +155,7 @@ def _mapped(table: Table, *, reader: str | None, invalid: Invalid, columns: Colu
         study: Study = found.make(table.frame, where=table.name, invalid=invalid)
     except InputError as error:
         if unfit or found is WIDE:
-            raise Unfit(str(error)) from None
+            raise UnfitError(str(error)) from None
         raise
     study = replace(study, digest=table.digest, notes=(*mapped.notes, *study.notes))
     if not study.ratings.frame.height and not study.preferences.frame.height and study.outputs is None:
@@ -204,7 +204,7 @@ def _table_reader(table: Table, reader: str | None) -> TableReader:
     nearest, needed = max(lacking, key=lambda need: len(set(need[1]) & set(columns)) / len(need[1]))
     lacks = " and ".join(_lack(name, columns, needed) for name in needed if name not in columns)
     known = "; ".join(f"{name} ({', '.join(needed)})" for name, needed in needs)
-    raise Unfit(
+    raise UnfitError(
         f"{table.name}: columns {listed(columns)} fit no reader",
         f"; nearest is {nearest}, which lacks {lacks}; readers: {known}",
     )
