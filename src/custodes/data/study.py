@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from custodes.data.items import Items
+from custodes.data.mapping.words import looks_human
 from custodes.data.notes import Note, noted
 from custodes.data.outputs import Outputs
 from custodes.data.patterns import Patterns, select_labels, split_patterns
@@ -131,7 +132,7 @@ class Study:
         aspects = select_labels(aspect, known, option="aspect", what="aspect")
         judges = study._chosen_metrics(metrics, candidates) if candidates or metrics or not one_side else ()
         chosen_systems = select_labels(systems, self.systems, option="systems", what="system")
-        notes = [*self.notes, *people_notes, *study._aspect_notes(judges, aspects)]
+        notes = [*self.notes, *people_notes, *study._people_among(judges), *study._aspect_notes(judges, aspects)]
         keep = pl.col("rater").is_in(list(people)) & pl.col("aspect").is_in(list(aspects)) | pl.col("rater").is_in(
             list(judges)
         ) & pl.col("aspect").is_in([*aspects, ""])
@@ -190,6 +191,16 @@ class Study:
                 raise OptionError(f"metrics={metrics!r} leaves no metric; {listed(tokens)} selects by having an aspect")
             words = [word for word in words or [] if word not in tokens] or None
         return select_labels(words, candidates, option="metrics", what="metric")
+
+    def _people_among(self, judges: tuple[str, ...]) -> list[Note]:
+        """A note on metrics that look like people, where no kind was declared."""
+        kinds = self.raters.kind
+        people = [name for name in judges if not kinds[name] and looks_human(name)]
+        message = (
+            f"raters that look like people count as metrics: {listed(people)}; if they are people, name them too in"
+            " human, or leave them out of metrics"
+        )
+        return noted(("people-as-metrics", len(people), message))
 
     def _aspect_notes(self, judges: tuple[str, ...], aspects: tuple[str, ...]) -> list[Note]:
         rows = self._rows_of(judges).select("rater", "aspect").unique(maintain_order=True)

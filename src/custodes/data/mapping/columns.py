@@ -11,6 +11,7 @@ import polars as pl
 from custodes.data.items import SCHEMA as ITEM_SCHEMA
 from custodes.data.mapping.melt import melted
 from custodes.data.mapping.pattern import ColumnPattern, split_columns
+from custodes.data.mapping.words import looks_human
 from custodes.data.notes import Note, noted
 from custodes.data.table import counted_cells, label_column, number_column
 from custodes.errors import InputError, OptionError, listed, suggestion
@@ -240,9 +241,17 @@ def _long(
     idle = [name for name in mapped.columns if name not in keys and name not in split]
     notes = noted(
         ("unused-columns", len(idle), f"{where}: columns not used: {listed(idle)}"),
+        *unused_people(mapped, idle, where=where),
         ("text-columns", len(texts), f"{where}: columns of a pattern that hold text, no scores: {listed(texts)}"),
     )
     return melted(mapped, labels, keys=keys, where=where), notes
+
+
+def unused_people(frame: pl.DataFrame, idle: Iterable[str], *, where: str) -> list[tuple[str, int, str]]:
+    """What to note of columns of numbers that nothing names and that look like people's."""
+    people = [name for name in idle if looks_human(name) and counted_cells(frame[name])[1]]
+    told = f"{where}: columns that look like people's ratings are not used: {listed(people)}; name them in columns"
+    return [("unused-people", len(people), told)]
 
 
 def _labels(pattern: ColumnPattern, split: Mapping[str, str], column: str, keys: Sequence[str]) -> dict[str, str]:

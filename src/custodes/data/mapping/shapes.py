@@ -27,6 +27,27 @@ def people_pattern(people: Sequence[str], columns: Sequence[str]) -> str:
     return f"human:{{rater:{','.join(people)}}}"
 
 
+def pooled_aspects(people: Sequence[str]) -> list[str]:
+    """The aspects that names of people hold, where these are several: `human_coherence` beside `human_fluency`.
+
+    A part of the names is an aspect if it is a known one, or if it is crossed with a part that numbers people.
+
+    >>> pooled_aspects(["human_coherence", "human_fluency"]), pooled_aspects(["expert_1", "turker_1"])
+    (['coherence', 'fluency'], [])
+    """
+    named = [parts(name) for name in people]
+    known = [part for own in named for part in own if part in ASPECTS]
+    if len(set(known)) > 1:
+        return list(dict.fromkeys(known))
+    if len({len(own) for own in named}) != 1:
+        return []
+    varying = [labels for labels in map(dict.fromkeys, zip(*named, strict=True)) if len(labels) > 1]
+    if len(varying) != 2 or len(varying[0]) * len(varying[1]) != len(named):
+        return []
+    aspects = [labels for labels in varying if not any(map(looks_like_rater, labels))]
+    return list(aspects[0]) if len(aspects) == 1 and any(all(map(looks_like_rater, own)) for own in varying) else []
+
+
 def _templates(people: Sequence[str]) -> Iterator[str]:
     """Shapes that names may have, those that say most first."""
     everywhere = set.intersection(*(set(re.split(r"[\W_]", name)) for name in people))
