@@ -56,9 +56,10 @@ class ColumnPattern:
             texts[-1] += literal
             if field is None:
                 continue
-            if field not in FIELDS or conversion:
+            said = f"{field}!{conversion}" if conversion else field
+            if said not in FIELDS:
                 raise OptionError(
-                    f"columns: pattern {written!r} has the placeholder {{{field}}}{suggestion(field, FIELDS)};"
+                    f"columns: pattern {written!r} has the placeholder {{{said}}}{suggestion(said, FIELDS)};"
                     f" placeholders: {', '.join(f'{{{own}}}' for own in FIELDS)}"
                 )
             fields.append(field)
