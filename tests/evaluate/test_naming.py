@@ -92,3 +92,29 @@ def test_raters_and_aspects_that_look_alike_are_named() -> None:
     study = Study(ratings=Ratings.make(pl.DataFrame(rows))[0], raters=Raters.infer(kinds))
     found = cu.check(study).problems.filter(rule="look-alikes")
     assert [sorted(own) for own in found["examples"]] == [["BLEU", "bleu"], ["Style", "style"]]
+
+
+def test_a_wide_table_with_aspects_in_its_names_tells_the_patterns_that_keep_them() -> None:
+    study = pooled()
+    with pytest.raises(cu.OptionError) as error:
+        cu.agreement(study)
+    told = str(error.value)
+    assert told.startswith("which raters are people? say human='PATTERN'")
+    assert "these look like people: human_coherence_ann1, human_coherence_ann2, human_fluency_ann1" in told
+    columns = {"score": ["human_{aspect}_{rater}", "metric:{rater}"]}
+    assert told.endswith(
+        "to have aspects: --columns 'human_{aspect}_{rater}' --columns 'metric:{rater}'"
+        f" (in Python columns={columns})"
+    )
+    frame = wide(*TWO_ASPECTS, text=False).rename({"doc_id": "item", "model": "system"})
+    assert cu.read(frame, columns=columns).aspects == ("coherence", "fluency")  # type: ignore[arg-type]
+    # the note stands in every answer too
+    assert "aspects-in-names" in {note.rule for note in cu.ranking(study, human="human_*").notes}
+
+
+@pytest.mark.parametrize("extra", [{"aspect": "x"}, {}])
+def test_people_without_aspects_in_their_names_are_told_nothing(extra: dict[str, str]) -> None:
+    names = TWO_ASPECTS if extra else ("expert_1", "expert_2", "turker_1", "turker_2", "bleu")
+    frame = wide(*names, text=False).rename({"doc_id": "item", "model": "system"})
+    study = cu.read(frame.with_columns(**{name: pl.lit(value) for name, value in extra.items()}))
+    assert study.notes == ()

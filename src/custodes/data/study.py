@@ -160,9 +160,12 @@ class Study:
         if human is None:
             people = self.humans
             if not people and needed:
+                alike = [rater for rater, kind in kinds.items() if not kind and looks_human(rater)]
+                hint = f"; these look like people: {listed(alike)}" if alike else ""
+                more = next((f"; {note.message}" for note in self.notes if note.rule == "aspects-in-names"), "")
                 raise OptionError(
                     f"which raters are people? say human='PATTERN' (or give a column or raters file with 'kind');"
-                    f" raters: {listed(kinds)} (leaderboard and consistency need no people)"
+                    f" raters: {listed(kinds)} (leaderboard and consistency need no people){hint}{more}"
                 )
             return people, []
         candidates = [rater for rater, kind in kinds.items() if kind != "metric"]

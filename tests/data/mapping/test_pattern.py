@@ -95,3 +95,11 @@ def test_a_pattern_is_checked(written: str, message: str) -> None:
     with pytest.raises(OptionError) as error:
         ColumnPattern.readings(written)
     assert message in str(error.value)
+
+
+def test_a_name_of_very_many_parts_takes_no_time() -> None:
+    name = "_".join("abcdefghij" * 100)
+    assert splits("{aspect}_{rater}_{repeat}_{kind}", name) == {}
+    assert splits("{rater}", name) == {name: {"rater": name}}
+    with pytest.raises(OptionError, match="in two ways"):
+        splits("{aspect}_{rater}", name)

@@ -9,9 +9,11 @@ from itertools import product
 import polars as pl
 
 from custodes.data.mapping.columns import ROLES, Columns
-from custodes.data.mapping.shapes import people_pattern
+from custodes.data.mapping.shapes import people_pattern, pooled_aspects
 from custodes.data.mapping.words import ASPECTS, GENERIC, PEOPLE_ROLES, looks_human, named, parts, sides
+from custodes.data.notes import Note, noted
 from custodes.data.table import counted_cells
+from custodes.errors import CustodesError, listed
 
 LOOKED_AT = 5000
 """Rows that guesses are made of."""
@@ -38,6 +40,25 @@ def flags(columns: Columns) -> str:
     """A mapping as options of the command line."""
     options = [f"--column {shlex.quote(f'{role}={name}')}" for role, name in columns.roles.items()]
     return " ".join([*options, *(f"--columns {shlex.quote(pattern)}" for pattern in columns.patterns)])
+
+
+def apart(frame: pl.DataFrame, raters: Sequence[str], *, where: str) -> list[Note]:
+    """A note on columns of people that are told apart by aspects, with the patterns that keep aspects apart."""
+    people = [name for name in raters if looks_human(name)]
+    aspects = pooled_aspects(people)
+    if not aspects or "aspect" in frame.columns:
+        return []
+    rest = ("metric:{rater}",) if len(people) < len(raters) else ()
+    columns = Columns(patterns=(people_pattern(people, raters), *rest))
+    try:
+        columns.apply(frame, where=where)
+    except CustodesError:
+        return []
+    message = (
+        f"{where}: columns of people are told apart by aspects ({listed(aspects)}), and each is a rater of its own;"
+        f" to have aspects: {flags(columns)} (in Python columns={columns.given})"
+    )
+    return noted(("aspects-in-names", True, message))
 
 
 def guesses(frame: pl.DataFrame, given: Columns) -> Iterator[Columns]:

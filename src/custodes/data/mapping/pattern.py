@@ -14,6 +14,8 @@ FIELDS = ("aspect", "rater", "kind", "repeat")
 """What a part of a column's name can say of its scores."""
 
 KINDS = ("human", "metric")
+MOST_GAPS = 50
+"""Places between labels in a name, beyond which three placeholders would have too many ways."""
 EXAMPLE = "'human_{aspect}_{rater}'"
 
 
@@ -79,7 +81,9 @@ class ColumnPattern:
         return cls(written=written, kind=said, texts=tuple(texts), fields=tuple(fields), globs=tuple(globs))
 
     def splits(self, column: str) -> list[dict[str, str]]:
-        """Every way in which a name is of this pattern: placeholder to label."""
+        """Every way in which a name is of this pattern: placeholder to label; none where there are too many to try."""
+        if len(self.fields) > 2 and sum(column.count(text) for text in set(self.texts[1:-1])) > MOST_GAPS:
+            return []
         return [dict(zip(self.fields, labels, strict=True)) for labels in self._labels(column)]
 
     def _labels(self, column: str) -> Iterator[tuple[str, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from custodes.data.mapping.guess import apart
 from custodes.data.mapping.melt import melted
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
@@ -25,6 +26,7 @@ def read_wide(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         raise InputError(f"{where}: a column has no name (a saved index?); name it after its rater, or take it out")
     long = melted(frame, {name: {"rater": name} for name in raters}, keys=KEY, where=where)
     ratings, notes = Ratings.make(long, where=where)
+    notes += apart(frame, raters, where=where)
     return Study(ratings=ratings, raters=Raters.infer(dict.fromkeys(raters, "")), notes=tuple(notes), name=where)
 
 
