@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from custodes.data.counting import count_pairs as count_pairs
     from custodes.data.pairs import PairCounts as PairCounts
     from custodes.data.readers import READERS as READERS
-    from custodes.data.readers import read as read
+    from custodes.data.reading import read as read
     from custodes.data.simulate import SimulatedMetric as SimulatedMetric
     from custodes.data.simulate import demo_study as demo_study
     from custodes.data.simulate import simulate as simulate
@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     from custodes.reporting import report as report
 
 _HOMES = {
-    "custodes.data.readers": ("read", "READERS"),
+    "custodes.data.readers": ("READERS",),
+    "custodes.data.reading": ("read",),
     "custodes.data.study": ("Study",),
     "custodes.data.simulate": ("simulate", "SimulatedMetric", "demo_study"),
     "custodes.questions": (),

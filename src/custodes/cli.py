@@ -14,9 +14,11 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, CycloptsError, Parameter
 
 import custodes as cu
+from custodes.data.mapping.columns import Columns
+from custodes.data.mapping.schema import Schema
 from custodes.data.writing import check_suffix, long_tables, write_table
 from custodes.errors import CustodesError, CustodesWarning, OptionError, suggestion
-from custodes.files import check_writable, folder, is_folder
+from custodes.files import check_writable, folder, is_folder, write_atomically
 from custodes.options import Inputs, Model, Output, Reading, Tested
 from custodes.questions import QUESTIONS, RESULTS
 from custodes.verbs import OUTPUT, READING, answered, arguments_of, verb, with_options
@@ -36,6 +38,9 @@ app.register_install_completion_command()
 ALIASES = {"ranking": "rank", "correction": "correct"}
 """What verbs were called before."""
 
+
+Selected = Annotated[list[str] | None, Parameter(help="Only these, as in every verb.", negative="")]
+"""A part of a study, for `convert`."""
 
 combine = App(
     name="combine",
@@ -120,20 +125,38 @@ app.command(with_options(report, cu.report), name="report")
 @app.command
 def convert(
     *inputs: Inputs,
-    output: Annotated[str, Parameter(name=["--output", "-o"], help="FILE (.csv .tsv .jsonl .parquet, .gz) or DIR/.")],
+    output: Annotated[
+        str,
+        Parameter(
+            name=["--output", "-o"],
+            help="FILE (.csv .tsv .jsonl .parquet, .gz) or DIR/; .toml: how it is read, for --schema.",
+        ),
+    ],
     table: Annotated[
         str | None, Parameter(help="ratings, battles, raters, items or outputs (default: the first that has rows).")
     ] = None,
+    human: Selected = None,
+    metrics: Selected = None,
+    systems: Selected = None,
+    aspect: Selected = None,
+    group: Selected = None,
     reading: Reading = READING,
 ) -> None:
-    """Any reader in, any long table out, in a form that custodes reads back.
+    """Any reader in, any long table out, in a form that custodes reads back; or a schema file that says how to read it.
 
     Example: `custodes convert scores.tsv --reader rewardbench -o study/`
     """
+    chosen = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
+    selection = {name: patterns for name, patterns in chosen.items() if patterns is not None}
+    if output.endswith(".toml"):
+        if table is not None:
+            raise OptionError(f"convert: -o {output} keeps how tables are read, so --table says nothing here")
+        print(write_schema(inputs, reading, selection, output))
+        return
     if not is_folder(output):
         check_writable(output)
         check_suffix(output)
-    tables = long_tables(reading.study(inputs))
+    tables = long_tables(reading.selected(inputs, selection))
     if table is not None and table not in tables:
         raise OptionError(f"convert: no table {table!r} here; tables: {', '.join(tables)}{suggestion(table, tables)}")
     if is_folder(output):
@@ -143,6 +166,17 @@ def convert(
             print(write_table(frame, target / f"{name}{'.jsonl' if name == 'outputs' else '.csv'}"))
         return
     print(write_table(tables[table or next(iter(tables))], output))
+
+
+def write_schema(inputs: Sequence[str], reading: Reading, selection: dict[str, list[str]], output: str) -> Path:
+    """How these inputs are read and what of them is asked about, as a file for `--schema`; tried before it is kept."""
+    check_writable(output)
+    reading.selected(inputs, selection)
+    before = Schema() if reading.schema is None else Schema.load(reading.schema)
+    made = before.under(Columns.make(reading.mapping), reading.own, selection)
+    if not (made.columns or made.reading or made.selection):
+        raise OptionError(f"convert: nothing to keep in {output}; say --column, --columns, --reader or --human")
+    return write_atomically(output, made.to_toml(Path(output).parent))
 
 
 def run(argv: Sequence[str]) -> int:

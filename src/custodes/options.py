@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
 from io import StringIO
@@ -17,7 +17,10 @@ from rich.console import Console
 
 from custodes.answers.result import Result
 from custodes.console import print_result
-from custodes.data.readers import read
+from custodes.data.mapping.columns import ROLES
+from custodes.data.patterns import Patterns
+from custodes.data.readers.reader import Invalid
+from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.data.writing import check_suffix, write_table
 from custodes.errors import OptionError, suggestion
@@ -55,9 +58,20 @@ class Reading:
         Path | None, Parameter(help="Table: rater, kind, higher_is_better, low, high, person, own_system, date, cost.")
     ] = None
     items: Annotated[Path | None, Parameter(help="Table: item, cluster, group, dataset, weight, probability.")] = None
-    invalid: Annotated[Literal["error", "drop"], Parameter(help="Unreadable verdicts: refuse, or drop and count.")] = (
-        "error"
-    )
+    column: Annotated[
+        list[str] | None,
+        Parameter(help=f"ROLE=NAME: what a column of yours is; repeatable. Roles: {', '.join(ROLES)}.", negative=""),
+    ] = None
+    columns: Annotated[
+        list[str] | None,
+        Parameter(
+            help="Which columns hold scores: 'human_{aspect}_{rater}', 'metric:{rater}'; repeatable.", negative=""
+        ),
+    ] = None
+    schema: Annotated[Path | None, Parameter(help="TOML that keeps these options; convert writes it.")] = None
+    invalid: Annotated[
+        Invalid | None, Parameter(help="Unreadable verdicts: refuse (error, the default), or drop and count.")
+    ] = None
 
     def refuse(self, about: str) -> None:
         """Refuse what says how to read where nothing is read; `about` is the option that names what would be."""
@@ -69,7 +83,33 @@ class Reading:
         """Read and join the inputs."""
         if not inputs:
             raise OptionError("no input: give a file, a folder, or the word demo")
-        return read(*inputs, **vars(self))
+        return read(*inputs, **self.own, columns=self.mapping, schema=self.schema)
+
+    def selected(self, inputs: Sequence[str], selection: Mapping[str, Patterns]) -> Study:
+        """The part of the inputs that is chosen, here or in the schema; everything where nothing is."""
+        study = self.study(inputs)
+        chosen = {**study.selection, **selection}
+        return study.select(**chosen, one_side=True) if chosen else study
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """What is read, beside columns and schema."""
+        return {"reader": self.reader, "raters": self.raters, "items": self.items, "invalid": self.invalid}
+
+    @property
+    def mapping(self) -> dict[str, str | list[str]]:
+        """Role to column, as `read` takes it."""
+        made: dict[str, str | list[str]] = {}
+        for text in self.column or []:
+            role, sign, name = text.partition("=")
+            if not sign or not name:
+                raise OptionError(f"--column {text!r}: say ROLE=NAME, as in --column item=doc_id")
+            if role in made:
+                raise OptionError(f"--column {text!r}: {role} is {made[role]!r} already; a role is one column")
+            made[role] = name
+        if self.columns and "score" in made:
+            raise OptionError("--column score=… and --columns both say where scores are; say one")
+        return made | ({"score": self.columns} if self.columns else {})
 
 
 @Parameter(name="*")

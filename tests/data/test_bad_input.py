@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from custodes.data.readers import read
+from custodes.data.reading import read
 from custodes.errors import CustodesError, InputError
 
 HEADER = "item,system,rater,score\n"

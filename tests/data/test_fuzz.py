@@ -12,7 +12,8 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custodes.data.readers import READERS, read
+from custodes.data.readers import READERS
+from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.errors import CustodesError
 

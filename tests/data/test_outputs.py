@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from custodes.data.outputs import SCHEMA, SOURCES
-from custodes.data.readers import read
+from custodes.data.reading import read
 
 
 def test_texts_and_sources_have_the_declared_columns(tmp_path: Path) -> None:

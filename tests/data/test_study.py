@@ -5,7 +5,7 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from custodes.data.readers import read
+from custodes.data.reading import read
 from custodes.data.study import Study, join
 from custodes.errors import InputError, OptionError
 

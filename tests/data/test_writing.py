@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from custodes.data.readers import read
+from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.data.writing import SUFFIXES, check_suffix, long_tables, write_table
 from custodes.errors import OptionError

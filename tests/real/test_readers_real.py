@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from custodes.data.readers import read
+from custodes.data.reading import read
 from custodes.errors import InputError
 
 WMT = "wmt23-en-de/mt-metrics-eval-v2.wmt23.en-de.tar.gz"

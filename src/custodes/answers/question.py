@@ -19,6 +19,7 @@ from custodes.answers.arguments import argument, declared
 from custodes.answers.result import Provenance, Result
 from custodes.answers.setting import DEFAULTS, HELP
 from custodes.answers.tables import with_lines
+from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, shown, suggestion
 
@@ -63,8 +64,8 @@ def documented(example: str, /, **helps: str) -> Callable[[Callable[P, T]], Call
                     raise TypeError(f"{function.__name__}: {_unknown(name, signature)}")
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
-            _check_asked_about(function, bound.args[0])
-            kinds, (_, *own) = declared(function), bound.arguments
+            kinds, (about, *own) = declared(function), bound.arguments
+            bound.arguments[about] = _asked_about(function, bound.args[0])
             for name in own:
                 bound.arguments[name] = argument(name, bound.arguments[name], kinds[name])
             return function(*bound.args, **bound.kwargs)
@@ -88,15 +89,18 @@ def _unknown(name: str, signature: inspect.Signature) -> str:
     return f"unknown argument {name!r}{suggestion(name, known)}; arguments: {', '.join(known)}"
 
 
-def _check_asked_about(function: Callable[..., Any], about: Any) -> None:
-    """Refuse a path or a table where a study belongs."""
+def _asked_about(function: Callable[..., Any], about: Any) -> Any:
+    """What is asked about as its function takes it; what `read` takes, or a list of that, becomes a study."""
     name, *_ = inspect.signature(function).parameters
     kinds = get_type_hints(function)[name]
-    if not isinstance(about, kinds):
-        raise InputError(
-            f"{function.__name__}: needs a study, not {type(about).__name__}; make one of a file, a dataframe or 'demo'"
-            f" with cu.read(...)"
-        )
+    if isinstance(about, kinds):
+        return about
+    sources = about if isinstance(about, list | tuple) else [about]
+    try:
+        return read(*sources)
+    except (InputError, OptionError) as problem:
+        kind = InputError if isinstance(problem, InputError) else OptionError
+        raise kind(f"{function.__name__}: {problem}") from None
 
 
 def question(example: str, /, **helps: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -111,9 +115,12 @@ def question(example: str, /, **helps: str) -> Callable[[Callable[P, R]], Callab
         def answered(*args: P.args, **kwargs: P.kwargs) -> R:
             given: dict[str, Any] = dict(kwargs)
             given["rng"], seed = recorded(given["rng"])
-            answer = ask(*args, **given)
             (about,) = args
             study = about if isinstance(about, Study) else None
+            if study:
+                chosen = {name: own for name, own in study.selection.items() if given.get(name, own) is None}
+                given |= chosen
+            answer = ask(*args, **given)
             origin = Provenance(
                 question=ask.__name__,
                 study=study.name if study else "assumptions" if about is None else "counts",

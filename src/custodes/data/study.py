@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence, Sized
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
 
 from custodes.data.items import Items
+from custodes.data.mapping.words import looks_human
 from custodes.data.notes import Note, noted
 from custodes.data.outputs import Outputs
 from custodes.data.patterns import Patterns, select_labels, split_patterns
@@ -19,13 +20,16 @@ from custodes.data.ratings import Ratings
 from custodes.errors import InputError, OptionError, listed, suggestion
 
 JOIN_KEY = ["item", "system"]
+SELECTION = ("human", "metrics", "systems", "aspect", "group")
+"""What of a study can be asked about."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Study:
     """What was judged, by whom, and what was left out on the way in.
 
-    Every row names its rater; `raters` says which are people. `name` and `digest` say where it came from.
+    Every row names its rater; `raters` says which are people. `name` and `digest` say where it came from. `selection`
+    is what questions ask about unless they are told otherwise (see `select`).
     """
 
     ratings: Ratings = field(default_factory=Ratings.empty)
@@ -36,6 +40,7 @@ class Study:
     notes: tuple[Note, ...] = ()
     name: str = "study"
     digest: str = ""
+    selection: Mapping[str, Patterns] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         parts: dict[str, Sized] = {
@@ -102,7 +107,7 @@ class Study:
         if not study.digest:
             return study
         said = [frame.write_csv() for frame in (study.raters.frame, study.items.frame)]
-        return replace(study, digest=_digest(study.digest, *said))
+        return replace(study, digest=digest_of(study.digest, *said))
 
     def select(
         self,
@@ -134,7 +139,7 @@ class Study:
         aspects = select_labels(aspect, known, option="aspect", what="aspect")
         judges = study._chosen_metrics(metrics, candidates) if candidates or metrics or not one_side else ()
         chosen_systems = select_labels(systems, self.systems, option="systems", what="system")
-        notes = [*self.notes, *people_notes, *study._aspect_notes(judges, aspects)]
+        notes = [*self.notes, *people_notes, *study._people_among(judges), *study._aspect_notes(judges, aspects)]
         keep = pl.col("rater").is_in(list(people)) & pl.col("aspect").is_in(list(aspects)) | pl.col("rater").is_in(
             list(judges)
         ) & pl.col("aspect").is_in([*aspects, ""])
@@ -162,9 +167,12 @@ class Study:
         if human is None:
             people = self.humans
             if not people and needed:
+                alike = [rater for rater, kind in kinds.items() if not kind and looks_human(rater)]
+                hint = f"; these look like people: {listed(alike)}" if alike else ""
+                more = next((f"; {note.message}" for note in self.notes if note.rule == "aspects-in-names"), "")
                 raise OptionError(
                     f"which raters are people? say human='PATTERN' (or give a column or raters file with 'kind');"
-                    f" raters: {listed(kinds)} (leaderboard and consistency need no people)"
+                    f" raters: {listed(kinds)} (leaderboard and consistency need no people){hint}{more}"
                 )
             return people, []
         candidates = [rater for rater, kind in kinds.items() if kind != "metric"]
@@ -194,6 +202,16 @@ class Study:
             words = [word for word in words or [] if word not in tokens] or None
         return select_labels(words, candidates, option="metrics", what="metric")
 
+    def _people_among(self, judges: tuple[str, ...]) -> list[Note]:
+        """A note on metrics that look like people, where no kind was declared."""
+        kinds = self.raters.kind
+        people = [name for name in judges if not kinds[name] and looks_human(name)]
+        message = (
+            f"raters that look like people count as metrics: {listed(people)}; if they are people, name them too in"
+            " human, or leave them out of metrics"
+        )
+        return noted(("people-as-metrics", len(people), message))
+
     def _aspect_notes(self, judges: tuple[str, ...], aspects: tuple[str, ...]) -> list[Note]:
         rows = self._rows_of(judges).select("rater", "aspect").unique(maintain_order=True)
         usable = set(rows.filter(pl.col("aspect").is_in([*aspects, ""]))["rater"])
@@ -220,7 +238,7 @@ class Study:
         if self.digest:
             return self.digest
         frames = (self.ratings.frame, self.preferences.frame, self.raters.frame, self.items.frame)
-        return _digest(*(frame.write_csv() for frame in frames))
+        return digest_of(*(frame.write_csv() for frame in frames))
 
 
 def of_aspect(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
@@ -259,12 +277,12 @@ def join(studies: Sequence[Study]) -> Study:
             outputs=_joined_outputs(joined.outputs, other.outputs),
             notes=tuple(notes),
             name=f"{joined.name} + {other.name}",
-            digest=_digest(joined.fingerprint(), other.fingerprint()),
+            digest=digest_of(joined.fingerprint(), other.fingerprint()),
         )
     return joined
 
 
-def _digest(*texts: str) -> str:
+def digest_of(*texts: str) -> str:
     return hashlib.sha256("".join(texts).encode()).hexdigest()[:16]
 
 

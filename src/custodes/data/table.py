@@ -157,6 +157,18 @@ def _way_out(text: str) -> str:
     return "leave the cell empty where nothing was rated"
 
 
+def counted_cells(column: pl.Series) -> tuple[int, int]:
+    """How many cells hold something, and how many of these a number."""
+    if column.dtype in (pl.Categorical, pl.Enum):
+        column = column.cast(pl.String)
+    if column.dtype == pl.String:
+        text = column.str.strip_chars()
+        held = text.filter(~text.str.to_lowercase().is_in(MISSING_TOKENS)).drop_nulls()
+        return held.len(), held.len() - held.cast(pl.Float64, strict=False).null_count()
+    held = column.drop_nulls()
+    return held.len(), held.len() if held.dtype.is_numeric() or held.dtype == pl.Boolean else 0
+
+
 def check_unique(frame: pl.DataFrame, key: Sequence[str], *, where: str, what: str, hint: str) -> None:
     """Raise, showing the rows, if a key stands twice."""
     doubled = frame.filter(pl.struct(key).is_duplicated())

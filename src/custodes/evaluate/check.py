@@ -18,6 +18,7 @@ from custodes.errors import listed
 from custodes.evaluate.agreement.differences import Tester, chance_tests
 from custodes.evaluate.agreement.statistic import Sample
 from custodes.evaluate.comparison import Comparison, compare
+from custodes.evaluate.naming import aspects_as_people, named_alike, people_as_metrics
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
@@ -35,6 +36,8 @@ COVERAGE_GAP = 0.1
 ROUNDING = 1e-9
 
 SERIOUS_NOTES = ("constant-metric", "no-overlap", "all-ties", "one-item")
+TOLD = (*SERIOUS_NOTES, "people-as-metrics")
+"""Notes that are told as problems of their own."""
 
 
 @result
@@ -96,21 +99,24 @@ def check(study: Study, *, rng: Rng = 0, progress: Progress = silent, **setting:
     cells and the share of ties among people's comparisons. `raters`: the same for each rater, with its range.
     `problems`: severity (error, warning, info), rule, message and examples; a metric that runs against people
     (its direction may be wrong), near-duplicates, constant raters, few items, one-sided people, metrics or systems
-    rated on other items than others, systems without a common item, left-out rows.
+    rated on other items than others, systems without a common item, names that look alike, people who count as metrics
+    or are told apart by aspects, left-out rows.
 
     >>> import custodes as cu
     >>> cu.check(cu.read("demo")).summary["systems"].to_list()[0] > 1
     True
     """
     comparisons = compare(study, **setting)
-    chosen = {name for comparison in comparisons for name in (*comparison.people, *comparison.metrics)}
+    metrics = {name for comparison in comparisons for name in comparison.metrics}
+    chosen = metrics | {name for comparison in comparisons for name in comparison.people}
     notes = dict.fromkeys(note for comparison in comparisons for note in comparison.notes)
     generator = np.random.default_rng(rng)
     found = list(each(_problems, comparisons, rng=generator, progress=progress, desc="check"))
     everywhere = (
-        _beyond_declared(study, chosen)
+        [_Problem("warning", *found) for found in (*named_alike(study), *people_as_metrics(study, metrics))]
+        + _beyond_declared(study, chosen)
         + _orders(study, chosen)
-        + [_Problem("info", note.rule, note.message) for note in notes if note.rule not in SERIOUS_NOTES]
+        + [_Problem(_severity(note.rule), note.rule, note.message) for note in notes if note.rule not in TOLD]
     )
     parts = [
         Check.part(comparison.aspect, summary=_summary(comparison, raters), raters=raters, problems=_columns(own))
@@ -118,6 +124,10 @@ def check(study: Study, *, rng: Rng = 0, progress: Progress = silent, **setting:
         for raters in [_raters(study, comparison)]
     ]
     return Check.of([*parts, Check.part(problems=_columns(everywhere))], notes)
+
+
+def _severity(rule: str) -> Literal["warning", "info"]:
+    return "warning" if rule == "unused-people" else "info"
 
 
 class _Problem(NamedTuple):
@@ -215,7 +225,8 @@ def _problems(comparison: Comparison, rng: np.random.Generator) -> list[_Problem
         *((True, _Problem("warning", n.rule, n.message)) for n in comparison.notes if n.rule in SERIOUS_NOTES),
         (twins, _Problem("info", "near-duplicates", alike, twins)),
     )
-    return [problem for holds, problem in found if holds] + _coverage(comparison)
+    pooled = [_Problem("warning", *own) for own in aspects_as_people(comparison)]
+    return [problem for holds, problem in found if holds] + pooled + _coverage(comparison)
 
 
 def _beyond_declared(study: Study, chosen: set[str]) -> list[_Problem]:

@@ -11,7 +11,7 @@ import pytest
 
 from custodes.data.loading import load_table
 from custodes.data.loading.database import ANNOTATION_STUDY
-from custodes.data.readers import read
+from custodes.data.reading import read
 from custodes.errors import InputError, MissingExtraError
 
 RATINGS = "CREATE TABLE ratings AS SELECT 1 AS item, 'A' AS system, 3.5 AS ann UNION ALL SELECT 2, 'B', 4"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from custodes.data.loading import load_table
-from custodes.data.readers import read
+from custodes.data.reading import read
 from custodes.errors import InputError
 
 GERMAN = "item;system;ann;bleu\n1;A;3,5;0,125\n1;B;4;NA\n2;A;;0,25\n"

@@ -11,7 +11,7 @@ import pyarrow
 import pytest
 
 from custodes.data.loading import holds_table, load_table
-from custodes.data.readers import read
+from custodes.data.reading import read
 from custodes.errors import InputError
 
 ONE = pl.DataFrame({"item": [1, 1], "system": ["A", "B"], "ann": [3, 4]})

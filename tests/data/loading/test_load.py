@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 from custodes.data.loading import Table, load_table, parse_json, utf8_text
-from custodes.data.readers import read
 from custodes.data.readers.reader import TableReader
+from custodes.data.reading import read
 from custodes.errors import InputError
 
 ROWS = [

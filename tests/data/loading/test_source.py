@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from custodes.data.loading import load_table
-from custodes.data.readers import read
+from custodes.data.reading import read
 from custodes.errors import InputError, OptionError
 
 CSV = b"item,system,ann\n1,A,3\n1,B,4\n"

@@ -12,7 +12,7 @@ import pytest
 import xlsxwriter
 
 from custodes.data.loading import load_table
-from custodes.data.readers import read
+from custodes.data.reading import read
 from custodes.errors import InputError, MissingExtraError
 
 HEADER = ["item", "system", "rater", "kind", "score"]

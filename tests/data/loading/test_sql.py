@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from custodes.data.loading import sql
-from custodes.data.readers import read
+from custodes.data.reading import read
 from custodes.errors import CustodesError, InputError, MissingExtraError
 
 SECRETS = ("sesame", "se/sa@me", "ses?ame", "s%40same", "s@same", "me:sesame")

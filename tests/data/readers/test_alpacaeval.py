@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from custodes.data.readers import read
+from custodes.data.reading import read
 from custodes.errors import InputError
 
 

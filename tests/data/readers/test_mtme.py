@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from custodes.data.readers import read
+from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.errors import InputError
 

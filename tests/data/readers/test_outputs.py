@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from custodes.data.readers import read
+from custodes.data.reading import read
 
 
 def test_outputs(tmp_path: Path) -> None:

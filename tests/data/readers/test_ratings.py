@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from custodes.data.readers import read
+from custodes.data.reading import read
 from custodes.errors import InputError
 
 ROWS = pl.DataFrame({"item": [1, 1], "system": ["A", "B"], "rater": ["ann", "bleu"], "score": [4.0, 0.5]})

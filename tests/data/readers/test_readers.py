@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from custodes.data.ratings import Ratings
-from custodes.data.readers import DEMO, READERS, read
+from custodes.data.readers import READERS
+from custodes.data.reading import DEMO, read
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from custodes.data.readers import read
+from custodes.data.reading import read
 from custodes.errors import InputError
 
 REWARDS = {"ref": [1, 0, 0, 1], "subset": ["x", "x", "y", "y"], "model": [0.9, 0.1, 0.5, 0.4]}

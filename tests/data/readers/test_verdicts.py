@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from custodes.data.readers import read
 from custodes.data.readers.verdicts import read_verdicts
+from custodes.data.reading import read
 from custodes.errors import InputError
 
 

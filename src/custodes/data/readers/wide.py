@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import polars as pl
 
+from custodes.data.mapping.guess import apart
+from custodes.data.mapping.melt import melted
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.study import Study
-from custodes.data.table import check_columns, check_unique, label_column, number_column
+from custodes.data.table import check_columns
 from custodes.errors import InputError
 
 KEY = ("item", "system", "aspect", "repeat")
@@ -22,11 +24,9 @@ def read_wide(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         raise InputError(f"{where}: no column of scores beside {', '.join(frame.columns)}; give one column per rater")
     if "" in raters:
         raise InputError(f"{where}: a column has no name (a saved index?); name it after its rater, or take it out")
-    keys = pl.DataFrame([label_column(frame, name, where=where, empty=name != "system") for name in KEY])
-    check_unique(keys, KEY, where=where, what="output", hint="one row an output; number the runs in a column 'repeat'")
-    scores = [number_column(frame, name, where=where) for name in raters]
-    long = pl.concat([keys.with_columns(rater=pl.lit(score.name), score=score) for score in scores])
+    long = melted(frame, {name: {"rater": name} for name in raters}, keys=KEY, where=where)
     ratings, notes = Ratings.make(long, where=where)
+    notes += apart(frame, raters, where=where)
     return Study(ratings=ratings, raters=Raters.infer(dict.fromkeys(raters, "")), notes=tuple(notes), name=where)
 
 

@@ -1,0 +1,298 @@
+"""Column mapping: which column plays which role, and which patterns name the columns of scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from custodes.data.items import SCHEMA as ITEM_SCHEMA
+from custodes.data.mapping.melt import melted
+from custodes.data.mapping.pattern import ColumnPattern, split_columns
+from custodes.data.mapping.words import looks_human
+from custodes.data.notes import Note, noted
+from custodes.data.table import counted_cells, label_column, number_column
+from custodes.errors import InputError, OptionError, listed, suggestion
+
+FACTS = tuple(name for name in ITEM_SCHEMA if name != "item")
+"""Roles that say something of the item."""
+
+SCORED = ("item", "system", "rater", "score", "aspect", "kind", "repeat")
+JUDGED = ("system_a", "system_b", "winner", "preference", "order")
+ROLES = (*SCORED, *JUDGED, *FACTS)
+"""What a column can be; each is the name that readers know it by."""
+
+ALSO = {"system_a": ("model_a",), "system_b": ("model_b",), "winner": ("preference",), "preference": ("winner",)}
+"""Other names of a role, which give way when a column is mapped to it."""
+
+ROW_KEYS = ("item", "system", "rater", "aspect", "kind", "repeat")
+"""What rows of a wide table may be labelled by."""
+
+LISTED = 20
+"""Columns that an error shows."""
+
+
+class UnfitError(InputError):
+    """A table whose columns are not what its reader needs, so that a mapping may help: what is wrong, and what else to
+    say where no mapping does."""
+
+    def __init__(self, wrong: str, more: str = "") -> None:
+        super().__init__(f"{wrong}{more}")
+        self.wrong = wrong
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mapped:
+    """A table after mapping: its frame, what it says of items (None: nothing), and notes.
+
+    `wide`: patterns made a long table of it.
+    """
+
+    frame: pl.DataFrame
+    items: pl.DataFrame | None
+    notes: tuple[Note, ...]
+    wide: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Role to column, and the patterns of columns of scores, the first that matches a column first."""
+
+    roles: Mapping[str, str] = field(default_factory=dict)
+    patterns: tuple[str, ...] = ()
+
+    @classmethod
+    def make(cls, given: Any) -> Columns:
+        """From what a caller wrote: role to column; `score` may be a pattern or several.
+
+        >>> Columns.make({"item": "doc", "score": ["human_{aspect}", "metric:{rater}"]}).patterns
+        ('human_{aspect}', 'metric:{rater}')
+        """
+        if isinstance(given, Columns):
+            return given
+        if not isinstance(given, Mapping):
+            raise OptionError(
+                f"columns={given!r}: give role to column, such as {{'item': 'doc_id', 'system': 'model'}}"
+            )
+        roles, patterns = dict(given), tuple[str, ...]()
+        for role in roles:
+            if role not in ROLES:
+                raise OptionError(
+                    f"columns: {role!r} is no role{suggestion(str(role), ROLES)}; roles: {', '.join(ROLES)}"
+                )
+        score = roles.get("score")
+        if isinstance(score, Sequence) and (not isinstance(score, str) or _is_pattern(score)):
+            patterns = (score,) if isinstance(score, str) else tuple(roles["score"])
+            del roles["score"]
+            if not patterns:
+                raise OptionError("columns: score names no pattern; leave it out, or give one or more")
+        for role, name in (*roles.items(), *(("score", pattern) for pattern in patterns)):
+            if not isinstance(name, str) or not name.strip():
+                raise OptionError(f"columns: {role}={name!r}; a column is named by its text")
+        for pattern in patterns:
+            ColumnPattern.readings(pattern)
+        return cls(roles=roles, patterns=patterns)
+
+    def __bool__(self) -> bool:
+        return bool(self.roles or self.patterns)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The same as `make` takes it."""
+        return {**self.roles, **({"score": list(self.patterns)} if self.patterns else {})}
+
+    def over(self, other: Columns) -> Columns:
+        """These before those of another: a role that both name is as it is here, and so are patterns."""
+        both = {**other.roles, **self.roles}
+        roles = {role: both[role] for role in ROLES if role in both and not (role == "score" and self.patterns)}
+        patterns = self.patterns or (() if "score" in self.roles else other.patterns)
+        return Columns(roles=roles, patterns=patterns)
+
+    def check(self, tables: Sequence[Sequence[str]]) -> None:
+        """Refuse a column that no table has, and a pattern that matches none; `tables`: the columns of each."""
+        if not tables:
+            raise OptionError("columns: nothing to map, as no input is a table; leave the mapping out")
+        known = list(dict.fromkeys(name for columns in tables for name in columns))
+        for role, name in self.roles.items():
+            if name not in known:
+                raise OptionError(
+                    f"columns: {role}={name!r} is no column here{suggestion(name, known)};"
+                    f" columns: {listed(known, limit=LISTED)}"
+                )
+        free = {name: None for columns in tables for name in _free(self._renamed(columns))}
+        matched = {own.written for columns in tables for own, _ in self._split(columns).values()}
+        for pattern in self.patterns:
+            if pattern not in matched:
+                raise OptionError(
+                    f"columns: pattern {pattern!r} matches none of the columns without a role, or only what a pattern"
+                    f" before it took{suggestion(pattern, free, cutoff=0.5)}; columns: {listed(free, limit=LISTED)}"
+                )
+
+    def apply(self, frame: pl.DataFrame, *, where: str) -> Mapped:
+        """A table with its columns named by their roles; the frame that came is not changed.
+
+        Where a pattern matches, it becomes a long table of item, system, rater and score. A mapped column wins over one
+        that has the name of the role.
+        """
+        renamed = self._renamed(frame.columns)
+        mapped = frame.select(pl.col(name).alias(new) for new, name in renamed.items())
+        lost = _giving_way(self._here(frame.columns), frame.columns)
+        shown = [f"{name!r} ({role}={self.roles[role]!r} is)" for name, role in lost.items()]
+        notes = noted(("column-gave-way", len(shown), f"{where}: columns not used: {listed(shown)}"))
+        facts = {role: name for role, name in self._here(frame.columns).items() if role in FACTS}
+        items = None
+        if facts:
+            items = _facts(mapped, frame.select(pl.col(name).alias(role) for role, name in facts.items()), where=where)
+        split = self._split(frame.columns)
+        if not split:
+            return Mapped(frame=mapped, items=items, notes=tuple(notes), wide=False)
+        long, found = _long(mapped, split, where=where)
+        return Mapped(frame=long, items=items, notes=(*notes, *found), wide=True)
+
+    def _here(self, columns: Sequence[str]) -> dict[str, str]:
+        return {role: name for role, name in self.roles.items() if name in columns}
+
+    def _renamed(self, columns: Sequence[str]) -> dict[str, str]:
+        """The columns after mapping: new name to old; without facts of items, and without those that give way."""
+        here = self._here(columns)
+        gone = {*here.values(), *_giving_way(here, columns)}
+        own = {role: name for role, name in here.items() if role not in FACTS}
+        return {**own, **{name: name for name in columns if name not in gone}}
+
+    def _split(self, columns: Sequence[str]) -> dict[str, tuple[ColumnPattern, dict[str, str]]]:
+        """The columns of scores: each with its pattern and the labels in its name; the first pattern takes it."""
+        free, made = _free(self._renamed(columns)), dict[str, tuple[ColumnPattern, dict[str, str]]]()
+        for pattern in self.patterns:
+            for reading in ColumnPattern.readings(pattern):
+                own = split_columns(reading, free)
+                if own:
+                    made |= {name: (reading, labels) for name, labels in own.items()}
+                    break
+            free = [name for name in free if name not in made]
+        return {name: made[name] for name in columns if name in made}
+
+
+def _is_pattern(text: str) -> bool:
+    """Whether a text for `score` is a pattern, and not the name of one column."""
+    return "{" in text or text.startswith(("human:", "metric:"))
+
+
+def _giving_way(here: Mapping[str, str], columns: Sequence[str]) -> dict[str, str]:
+    """Columns that have the name of a role which another column plays: name to role."""
+    names = {name: role for role in here for name in (role, *ALSO.get(role, ()))}
+    taken = set(here.values())
+    return {name: names[name] for name in columns if name in names and name not in taken}
+
+
+def _free(columns: Iterable[str]) -> list[str]:
+    """The columns that patterns may name: those without a role, and none in a table of verdicts or of long ratings."""
+    names = list(columns)
+    if {"winner", "preference"} & set(names) or {"rater", "score"} <= set(names):
+        return []
+    return [name for name in names if name == "score" or name not in ROLES]
+
+
+def _facts(mapped: pl.DataFrame, facts: pl.DataFrame, *, where: str) -> pl.DataFrame:
+    """One row an item of what a table says of items; two values for one item raise."""
+    if "item" not in mapped.columns:
+        raise OptionError(f"columns: {facts.columns[0]} is said of items, and {where} has no column of items; map item")
+    numbers = [name for name in facts.columns if ITEM_SCHEMA[name] == pl.Float64]
+    made = pl.DataFrame(
+        [
+            label_column(mapped, "item", where=where, empty=True),
+            *(
+                number_column(facts, name, where=where)
+                if name in numbers
+                else label_column(facts, name, where=where, empty=True).replace("", None)
+                for name in facts.columns
+            ),
+        ]
+    ).filter(pl.col("item") != "")
+    grouped = made.group_by("item", maintain_order=True)
+    for name in facts.columns:
+        several = grouped.agg(pl.col(name).drop_nulls().unique(maintain_order=True)).filter(pl.col(name).list.len() > 1)
+        if several.height:
+            item, values = several.row(0)
+            raise InputError(
+                f"{where}: item {item!r} has {name} {listed(map(repr, values), limit=3)}; an item has one {name}"
+            )
+    return grouped.agg(pl.col(name).drop_nulls().first() for name in facts.columns)
+
+
+def _long(
+    mapped: pl.DataFrame, split: Mapping[str, tuple[ColumnPattern, dict[str, str]]], *, where: str
+) -> tuple[pl.DataFrame, list[Note]]:
+    """The long table of the columns of scores, and notes on the others."""
+    keys = [name for name in ROW_KEYS if name in mapped.columns]
+    for name in ("item", "system"):
+        if name not in keys:
+            raise UnfitError(
+                f"{where}: patterns name the columns of scores, but no column is the {name}; say which, as in"
+                f" {name}=NAME; columns: {listed(mapped.columns, limit=LISTED)}"
+            )
+    labels = {name: _labels(pattern, own, name, keys) for name, (pattern, own) in split.items()}
+    texts = [name for name in labels if _is_text(mapped[name])]
+    labels = {name: own for name, own in labels.items() if name not in texts}
+    if not labels:
+        raise InputError(f"{where}: no column of the patterns holds a number ({listed(texts)}); name those of scores")
+    _check_apart(labels, where=where)
+    idle = [name for name in mapped.columns if name not in keys and name not in split]
+    notes = noted(
+        ("unused-columns", len(idle), f"{where}: columns not used: {listed(idle)}"),
+        *unused_people(mapped, idle, where=where),
+        ("text-columns", len(texts), f"{where}: columns of a pattern that hold text, no scores: {listed(texts)}"),
+    )
+    return melted(mapped, labels, keys=keys, where=where), notes
+
+
+def unused_people(frame: pl.DataFrame, idle: Iterable[str], *, where: str) -> list[tuple[str, int, str]]:
+    """What to note of columns of numbers that nothing names and that look like people's."""
+    people = [name for name in idle if looks_human(name) and counted_cells(frame[name])[1]]
+    told = f"{where}: columns that look like people's ratings are not used: {listed(people)}; name them in columns"
+    return [("unused-people", len(people), told)]
+
+
+def _labels(pattern: ColumnPattern, split: Mapping[str, str], column: str, keys: Sequence[str]) -> dict[str, str]:
+    """What the rows of a column are labelled by, beside what their row says; a pattern's kind wins over the row's."""
+    doubled = next((name for name in split if name in keys and name != "kind"), None)
+    if doubled:
+        raise OptionError(
+            f"columns: {pattern.written!r} and a column both say the {doubled}; leave {{{doubled}}} out, or map"
+            f" {doubled} to no column"
+        )
+    made = {name: label.strip() for name, label in split.items()}
+    kind = made.get("kind", "").lower() or pattern.kind
+    if "rater" not in made and "rater" not in keys:
+        made["rater"] = (pattern.fixed if pattern.fields else column) or kind
+        if not made["rater"]:
+            raise OptionError(f"columns: {pattern.written!r} names no rater; add {{rater}}, or map rater to a column")
+    return made | ({"kind": kind} if kind or "kind" not in keys else {})
+
+
+def _is_text(column: pl.Series) -> bool:
+    """Whether a column holds cells, and none of them a number; what is empty may be scores to come."""
+    cells, numbers = counted_cells(column)
+    return cells > 0 and not numbers
+
+
+def _check_apart(labels: Mapping[str, Mapping[str, str]], *, where: str) -> None:
+    """Refuse two columns of one rater, aspect and repeat, and a rater of both kinds."""
+    seen: dict[tuple[str, ...], str] = {}
+    kinds: dict[str, tuple[str, str]] = {}
+    for name, own in labels.items():
+        key = tuple(own.get(part, "") for part in ("rater", "aspect", "repeat"))
+        if key in seen:
+            shown = ", ".join(f"{part} {label!r}" for part, label in own.items() if label and part != "kind")
+            raise InputError(
+                f"{where}: columns {seen[key]!r} and {name!r} are of the same {shown or 'rater'}; tell them apart by"
+                " {rater}, {aspect} or {repeat}"
+            )
+        seen[key] = name
+        other, kind = kinds.setdefault(own.get("rater", name), (name, own.get("kind", "")))
+        if own.get("kind", "") != kind:
+            raise InputError(
+                f"{where}: rater {own['rater']!r} is {kind or 'of no kind'} by column {other!r} and"
+                f" {own.get('kind') or 'of no kind'} by {name!r}; a rater has one kind"
+            )

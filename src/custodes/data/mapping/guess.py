@@ -1,0 +1,204 @@
+"""The mapping that would read a refused table: guessed from names and content, and told only where it reads."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
+
+import polars as pl
+
+from custodes.data.mapping.columns import ROLES, Columns
+from custodes.data.mapping.shapes import people_pattern, pooled_aspects
+from custodes.data.mapping.words import ASPECTS, GENERIC, PEOPLE_ROLES, looks_human, named, parts, sides
+from custodes.data.notes import Note, noted
+from custodes.data.table import counted_cells
+from custodes.errors import CustodesError, listed
+
+LOOKED_AT = 5000
+"""Rows that guesses are made of."""
+
+CHOICES = 4
+"""Columns tried for an item and for a system."""
+
+MOST_SYSTEMS = 200
+
+
+def suggested(frame: pl.DataFrame, given: Columns, reads: Callable[[pl.DataFrame, Columns], bool]) -> str:
+    """`; try --column item=doc_id ...` for the first guess that reads the table, else nothing.
+
+    `given` is what the caller said himself, which every guess keeps.
+    """
+    head = frame.head(LOOKED_AT)
+    for guess in guesses(head, given):
+        if guess != given and reads(head, guess) and (frame.height <= LOOKED_AT or reads(frame, guess)):
+            return f"; try {flags(guess)} (in Python columns={guess.given})"
+    return ""
+
+
+def flags(columns: Columns) -> str:
+    """A mapping as options of the command line."""
+    options = [f"--column {shlex.quote(f'{role}={name}')}" for role, name in columns.roles.items()]
+    return " ".join([*options, *(f"--columns {shlex.quote(pattern)}" for pattern in columns.patterns)])
+
+
+def apart(frame: pl.DataFrame, raters: Sequence[str], *, where: str) -> list[Note]:
+    """A note on columns of people that are told apart by aspects, with the patterns that keep aspects apart."""
+    people = [name for name in raters if looks_human(name)]
+    aspects = pooled_aspects(people)
+    if not aspects or "aspect" in frame.columns:
+        return []
+    rest = ("metric:{rater}",) if len(people) < len(raters) else ()
+    columns = Columns(patterns=(people_pattern(people, raters), *rest))
+    try:
+        columns.apply(frame, where=where)
+    except CustodesError:
+        return []
+    message = (
+        f"{where}: columns of people are told apart by aspects ({listed(aspects)}), and each is a rater of its own;"
+        f" to have aspects: {flags(columns)} (in Python columns={columns.given})"
+    )
+    return noted(("aspects-in-names", True, message))
+
+
+def guesses(frame: pl.DataFrame, given: Columns) -> Iterator[Columns]:
+    """Mappings that may read a table, the likeliest first: of verdicts, of long, of wide tables."""
+    taken = set(given.roles.values())
+    free = [name for name in frame.columns if name and name not in taken]
+    known = {role: [given.roles[role]] if role in given.roles else named(role, free) for role in ROLES_GUESSED}
+    numbers = [name for name in free if _is_number(frame[name])]
+    if "rater" not in given.roles:
+        known["rater"] = [name for name in known["rater"] if _may_name(frame[name])]
+    items, systems = _places(frame, free, known)
+    yield from _of(given, _verdicts(free, known, items))
+    pairs = [(item, system) for item, system in product(items, systems) if item != system][: CHOICES * CHOICES]
+    for shape in (_long, _half_long, _wide):
+        for item, system in pairs:
+            others = [name for name in numbers if name not in (item, system)]
+            base = {"item": item, "system": system}
+            yield from _of(given, shape(frame, base, others, known, given))
+
+
+ROLES_GUESSED = ("item", "system", "rater", "score", "aspect", "kind", "repeat", "winner", "order")
+
+
+def _of(given: Columns, made: Iterator[tuple[dict[str, str], tuple[str, ...]]]) -> Iterator[Columns]:
+    """Guesses under what the caller said; a column that has the name of its role needs no word."""
+    for roles, patterns in made:
+        if len(set(roles.values())) == len(roles):
+            own = {role: name for role, name in roles.items() if role != name and role not in given.roles}
+            yield given.over(Columns(roles=own, patterns=() if given.patterns else patterns))
+
+
+def _places(
+    frame: pl.DataFrame, free: Sequence[str], known: Mapping[str, Sequence[str]]
+) -> tuple[list[str], list[str]]:
+    """Columns that may be the item and the system: by name, then by how many labels they hold."""
+    counts = {name: frame[name].n_unique() for name in free if not frame[name].dtype.is_nested()}
+    labels = [name for name in counts if not frame[name].dtype.is_float() and not looks_human(name)]
+    words = [name for name in labels if not _is_number(frame[name])]
+    few = sorted((n for n in words if 2 <= counts[n] <= min(MOST_SYSTEMS, frame.height / 2)), key=counts.__getitem__)
+    many = sorted((n for n in labels if counts[n] > 1 and _may_name(frame[n])), key=counts.__getitem__, reverse=True)
+    items = list(dict.fromkeys([*known["item"], *many]))
+    return items[:CHOICES], list(dict.fromkeys([*known["system"], *few]))[:CHOICES]
+
+
+Guess = Iterator[tuple[dict[str, str], tuple[str, ...]]]
+
+
+def _verdicts(free: Sequence[str], known: Mapping[str, Sequence[str]], items: Sequence[str]) -> Guess:
+    """Two systems and who is better."""
+    for (a, b), item in product(sides(free)[:CHOICES], items):
+        for winner in known["winner"][:2]:
+            base = {"item": item, "system_a": a, "system_b": b, "winner": winner}
+            more = _others(base, known, ("rater", "aspect", "kind", "repeat"))
+            order = _others({**base, **more}, known, ("order",))
+            yield {**base, **more, **order}, ()
+            yield {**base, **more}, ()
+            base["preference"] = base.pop("winner")
+            yield {**base, **more}, ()
+
+
+def _others(base: Mapping[str, str], known: Mapping[str, Sequence[str]], roles: Sequence[str]) -> dict[str, str]:
+    """Further roles that columns have the names of."""
+    made: dict[str, str] = {}
+    for role in roles:
+        free = [name for name in known[role] if name not in base.values() and name not in made.values()]
+        made |= {role: free[0]} if free else {}
+    return made
+
+
+def _long(
+    frame: pl.DataFrame,
+    base: dict[str, str],
+    numbers: Sequence[str],
+    known: Mapping[str, Sequence[str]],
+    given: Columns,
+) -> Guess:
+    """A row a rating."""
+    scores = [name for name in known["score"] if name in numbers or name in given.roles.values()]
+    more = _others(base, known, ("rater", "aspect", "kind", "repeat"))
+    for score in scores[:2]:
+        if "rater" in more and score not in more.values():
+            yield {**base, **more, "score": score}, ()
+            yield {**base, "rater": more["rater"], "score": score}, ()
+
+
+def _half_long(
+    frame: pl.DataFrame,
+    base: dict[str, str],
+    numbers: Sequence[str],
+    known: Mapping[str, Sequence[str]],
+    given: Columns,
+) -> Guess:
+    """A row a rater and output, with a column for each aspect."""
+    more = _others(base, known, ("rater", "repeat"))
+    aspects = [name for name in numbers if name not in more.values()]
+    if "rater" not in more or not aspects or any(map(looks_human, aspects)):
+        return
+    kind = "human:" if PEOPLE_ROLES & set(parts(more["rater"])) else ""
+    firsts = {parts(name)[0] for name in aspects}
+    rated = [name for name in aspects if set(parts(name)) & (ASPECTS | GENERIC)]
+    if len(rated) < len(aspects) and rated:
+        yield {**base, **more}, (f"{kind}{{aspect:{','.join(rated)}}}",)
+    if len(aspects) > 1 and len(firsts) == 1 and (first := next(iter(firsts))) in GENERIC:
+        lead = aspects[0][: len(first) + 1]
+        yield {**base, **more}, (f"{kind}{_literal(lead)}{{aspect}}",)
+    yield {**base, **more}, (f"{kind}{{aspect}}",)
+
+
+def _wide(
+    frame: pl.DataFrame,
+    base: dict[str, str],
+    numbers: Sequence[str],
+    known: Mapping[str, Sequence[str]],
+    given: Columns,
+) -> Guess:
+    """A row an output, with a column for each rater."""
+    more = _others(base, known, ("aspect", "repeat"))
+    more = {role: name for role, name in more.items() if name == role}
+    scores = [name for name in numbers if name not in more.values() and (name == "score" or name not in ROLES)]
+    people = [name for name in scores if looks_human(name)]
+    if people:
+        rest = ("metric:{rater}",) if len(scores) > len(people) else ()
+        yield {**base, **more}, (people_pattern(people, scores), *rest)
+    yield {**base, **more}, ()
+    yield {**base, **more}, ("{rater}",)
+
+
+def _may_name(column: pl.Series) -> bool:
+    """Whether cells may be labels of raters, and are no scores: each is there for several rows, and none is broken."""
+    if column.dtype.is_nested() or column.dtype.is_float() or column.n_unique() > column.len() / 2:
+        return False
+    return not (_is_number(column) and column.cast(pl.String).str.contains(".", literal=True).any())
+
+
+def _literal(text: str) -> str:
+    """Text as a pattern holds it."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _is_number(column: pl.Series) -> bool:
+    """Whether every cell is a number or empty, and one is a number."""
+    cells, numbers = counted_cells(column)
+    return 0 < cells == numbers

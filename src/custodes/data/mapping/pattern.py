@@ -1,0 +1,149 @@
+"""Patterns of column names: `human_{aspect}_{rater}` says what the columns of a wide table hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from string import Formatter
+
+from custodes.errors import OptionError, suggestion
+
+FIELDS = ("aspect", "rater", "kind", "repeat")
+"""What a part of a column's name can say of its scores."""
+
+KINDS = ("human", "metric")
+MOST_GAPS = 50
+"""Places between labels in a name, beyond which three placeholders would have too many ways."""
+EXAMPLE = "'human_{aspect}_{rater}'"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnPattern:
+    """Fixed text and placeholders, in turn: `texts` has one part more than `fields`.
+
+    `kind` is that of all its raters ('' where a placeholder or nobody says); `globs` limits the labels of placeholders.
+    """
+
+    written: str
+    kind: str
+    texts: tuple[str, ...]
+    fields: tuple[str, ...]
+    globs: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def readings(cls, written: str) -> list[ColumnPattern]:
+        """What a pattern may mean: as it stands, and where it begins with `human:` or `metric:` without that.
+
+        Which of them counts depends on the columns: the first that matches one.
+
+        >>> [made.kind for made in ColumnPattern.readings("metric:{rater}")]
+        ['metric', 'metric']
+        """
+        if not written.strip():
+            raise OptionError(f"columns: a pattern is empty; give one such as {EXAMPLE}")
+        kind, sign, rest = written.partition(":")
+        whole = [cls._parsed(written, written)]
+        return [*whole, cls._parsed(written, rest, kind=kind)] if sign and rest and kind in KINDS else whole
+
+    @classmethod
+    def _parsed(cls, written: str, text: str, kind: str = "") -> ColumnPattern:
+        texts, fields, globs = [""], list[str](), list[tuple[str, ...]]()
+        try:
+            parts = list(Formatter().parse(text))
+        except ValueError as error:
+            raise OptionError(f"columns: pattern {written!r} cannot be read: {error}; an example: {EXAMPLE}") from None
+        for literal, field, spec, conversion in parts:
+            texts[-1] += literal
+            if field is None:
+                continue
+            said = f"{field}!{conversion}" if conversion else field
+            if said not in FIELDS:
+                raise OptionError(
+                    f"columns: pattern {written!r} has the placeholder {{{said}}}{suggestion(said, FIELDS)};"
+                    f" placeholders: {', '.join(f'{{{own}}}' for own in FIELDS)}"
+                )
+            fields.append(field)
+            globs.append(tuple(part.strip() for part in (spec or "").split(",") if part.strip()))
+            texts.append("")
+        doubled = next((name for name in fields if fields.count(name) > 1), None)
+        if doubled:
+            raise OptionError(f"columns: pattern {written!r} holds {{{doubled}}} twice; give each placeholder once")
+        if any(not between for between in texts[1:-1]):
+            raise OptionError(
+                f"columns: pattern {written!r} has no text between two placeholders; write what parts them"
+            )
+        words = [word for word in re.split(r"[^a-z]+", " ".join(texts).lower()) if word in KINDS]
+        if kind and "kind" in fields:
+            raise OptionError(f"columns: pattern {written!r} says the kind twice; leave out {kind}: or {{kind}}")
+        said = kind or (words[0] if len(set(words)) == 1 and "kind" not in fields else "")
+        return cls(written=written, kind=said, texts=tuple(texts), fields=tuple(fields), globs=tuple(globs))
+
+    def splits(self, column: str) -> list[dict[str, str]]:
+        """Every way in which a name is of this pattern: placeholder to label; none where there are too many to try."""
+        if len(self.fields) > 2 and sum(column.count(text) for text in set(self.texts[1:-1])) > MOST_GAPS:
+            return []
+        return [dict(zip(self.fields, labels, strict=True)) for labels in self._labels(column)]
+
+    def _labels(self, column: str) -> Iterator[tuple[str, ...]]:
+        first, *rest = self.texts
+        if not rest:
+            yield from [()] if column == first else []
+        elif column.startswith(first):
+            yield from self._after(column[len(first) :], 0)
+
+    def _after(self, text: str, place: int) -> Iterator[tuple[str, ...]]:
+        """The labels of this placeholder and of those behind it, in a text that begins with its label."""
+        fixed, last = self.texts[place + 1], place + 1 == len(self.fields)
+        if last:
+            label = text.removesuffix(fixed)
+            if text.endswith(fixed) and self._allows(place, label):
+                yield (label,)
+            return
+        for found in re.finditer(f"(?={re.escape(fixed)})", text):
+            label = text[: found.start()]
+            if self._allows(place, label):
+                for others in self._after(text[found.start() + len(fixed) :], place + 1):
+                    yield (label, *others)
+
+    def _allows(self, place: int, label: str) -> bool:
+        if not label.strip() or (self.fields[place] == "kind" and label.lower() not in KINDS):
+            return False
+        return not self.globs[place] or any(fnmatchcase(label, glob) for glob in self.globs[place])
+
+    @property
+    def fixed(self) -> str:
+        """Its fixed text, without what parts labels at either end: the rater where no placeholder names one."""
+        return re.sub(r"[\W_]+", "_", " ".join(self.texts)).strip("_")
+
+
+def split_columns(pattern: ColumnPattern, columns: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Column to the labels that its name holds, for the columns of a pattern.
+
+    A name that splits in several ways takes the one whose labels other columns show without doubt (`ann1` of
+    `human_coherence_ann1` splits `human_factual_consistency_ann1`). Where that does not decide, `OptionError` names two
+    ways and how to say which is meant.
+    """
+    ways = {column: pattern.splits(column) for column in columns}
+    sure = {(name, label) for own in ways.values() if len(own) == 1 for name, label in own[0].items()}
+    made = {}
+    for column, own in ways.items():
+        if own:
+            known = [sum(part in sure for part in way.items()) for way in own]
+            best = [way for way, count in zip(own, known, strict=True) if count == max(known)]
+            if len(best) > 1:
+                raise OptionError(_ambiguous(pattern, column, best))
+            made[column] = best[0]
+    return made
+
+
+def _ambiguous(pattern: ColumnPattern, column: str, ways: Sequence[Mapping[str, str]]) -> str:
+    first, second, *_ = ways
+    name = pattern.fields[0]
+    shown = [", ".join(f"{field} {label!r}" for field, label in way.items()) for way in (first, second)]
+    limited = pattern.written.replace(f"{{{name}}}", f"{{{name}:{second[name]}}}")
+    return (
+        f"columns: {column!r} is of {pattern.written!r} in two ways ({shown[0]}; {shown[1]}); say which labels there"
+        f" are, as in {limited!r} (a comma list of globs)"
+    )

@@ -1,0 +1,86 @@
+"""A schema file: how a study's tables are read and what of them is asked about, kept as TOML."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from custodes.data.mapping.columns import Columns
+from custodes.data.patterns import Patterns
+from custodes.data.study import SELECTION
+from custodes.errors import InputError, OptionError, suggestion
+
+TABLE = "columns"
+PATHS = ("raters", "items")
+WORDS = ("reader", "invalid")
+KEYS = (TABLE, *WORDS, *PATHS, *SELECTION)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schema:
+    """Columns by role; `reading`: what else `read` takes; `selection`: the options of every question that select."""
+
+    columns: Columns = field(default_factory=Columns)
+    reading: Mapping[str, Any] = field(default_factory=dict)
+    selection: Mapping[str, Patterns] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schema:
+        """The schema in a TOML file; an unknown key is an error with a suggestion. Paths in it are beside the file."""
+        place = Path(path)
+        try:
+            said = tomllib.loads(place.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InputError(f"schema {place}: cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError as error:
+            raise InputError(f"{place.name}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
+        except (ValueError, RecursionError) as error:
+            raise InputError(f'{place.name}: not TOML: {error}; an example: reader = "ratings"') from None
+        for key, value in said.items():
+            if key not in KEYS:
+                raise InputError(
+                    f"{place.name}: key {key!r} is unknown{suggestion(key, KEYS)}; keys: {', '.join(KEYS)}"
+                )
+            listed = isinstance(value, list) and key in SELECTION and all(isinstance(own, str) for own in value)
+            if key != TABLE and not (isinstance(value, str) or listed):
+                raise InputError(f'{place.name}: {key} = {value!r}; it is text in quotes, such as {key} = "..."')
+        try:
+            columns = Columns.make(said.get(TABLE, {}))
+        except OptionError as error:
+            raise InputError(f"{place.name}: {error}") from None
+        reading = {key: said[key] for key in WORDS if key in said}
+        reading |= {key: place.parent / said[key] for key in PATHS if key in said}
+        return cls(columns=columns, reading=reading, selection={key: said[key] for key in SELECTION if key in said})
+
+    def under(
+        self, columns: Columns, reading: Mapping[str, Any], selection: Mapping[str, Patterns] | None = None
+    ) -> Schema:
+        """The same with what a caller says himself, which counts more; None says nothing."""
+        own = {name: value for name, value in reading.items() if value is not None}
+        return replace(
+            self,
+            columns=columns.over(self.columns),
+            reading={**self.reading, **own},
+            selection={**self.selection, **(selection or {})},
+        )
+
+    def to_toml(self, folder: Path) -> str:
+        """As `load` reads it from a file in some folder, which paths are beside."""
+        beside = {key: os.path.relpath(self.reading[key], folder) for key in PATHS if key in self.reading}
+        said = {**self.reading, **beside, **self.selection}
+        lines = [f"{key} = {_toml(said[key])}" for key in KEYS if key in said]
+        if self.columns:
+            lines += ["", f"[{TABLE}]", *(f"{role} = {_toml(name)}" for role, name in self.columns.given.items())]
+        return "\n".join(lines).strip() + "\n"
+
+
+def _toml(value: Any) -> str:
+    """Text, or a list of it: a JSON string is a basic string of TOML, but for DEL, which TOML wants escaped."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,123 @@
+"""Words by which the field names its columns: roles, people, aspects. They only serve guesses, warnings and notes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+NAMES: Mapping[str, Sequence[str]] = {
+    "item": _words(
+        "item item_id doc_id docid doc document document_id segment segment_id seg_id seg sample sample_id example"
+        " example_id instance instance_id question_id question qid prompt_id task_id input_id query_id conversation_id"
+        " dialogue_id dialog_id topic topic_id story_id article_id article text_id source_id src_id sentence_id id uid"
+        " idx index key hash prompt instruction query story dialogue source src input"
+    ),
+    "system": _words(
+        "system system_id system_name sys sys_id model model_id model_name generator llm engine method candidate"
+        " submission team participant agent bot policy variant approach summarizer mt_system condition"
+    ),
+    "rater": _words(
+        "rater rater_id annotator annotator_id judge judge_id worker worker_id evaluator evaluator_id assessor"
+        " assessor_id labeler labeller coder reviewer reviewer_id user user_id expert expert_id turker turker_id"
+        " crowd_worker participant_id person metric metric_name scorer who"
+    ),
+    "score": _words(
+        "score rating value grade mark points likert stars judgement judgment z_score raw_score z answer label overall"
+    ),
+    "aspect": _words("aspect dimension criterion criteria attribute quality property facet measure"),
+    "kind": _words("kind rater_type rater_kind type"),
+    "repeat": _words("repeat run trial attempt repetition rep replicate iteration"),
+    "winner": _words(
+        "winner preference verdict choice preferred preferred_system outcome vote better judgment judgement decision"
+        " label answer result"
+    ),
+    "order": _words("order presentation_order swapped is_swapped position presented"),
+}
+"""What the columns of each role are often called, in lower case, the surest first."""
+
+SIDES = (("a", "b"), ("1", "2"), ("left", "right"), ("first", "second"), ("x", "y"))
+"""How the two systems of a verdict are told apart."""
+
+HUMAN = frozenset(
+    _words(
+        "human humans expert experts annotator annotators annot anno ann turker turkers mturk amt crowd crowdworker"
+        " worker workers rater raters person people participant participants assessor assessors labeler labeller coder"
+        " reviewer volunteer student"
+    )
+)
+HUMAN_FIRST = frozenset(_words("gold mqm da esa sqm"))
+"""Protocols of people's ratings, which name metrics too where they do not stand first ('comet-da')."""
+
+PEOPLE_ROLES = frozenset(
+    _words("annotator worker assessor labeler labeller coder reviewer user expert turker participant person")
+)
+"""Names of a column of raters that are people."""
+
+ASPECTS = frozenset(
+    _words(
+        "accuracy acceptability adequacy appropriateness brevity clarity coherence cohesion complexity completeness"
+        " conciseness consistency coverage creativity depth diversity empathy engagement engagingness factuality"
+        " faithfulness fluency focus grammar grammaticality groundedness harmlessness helpfulness honesty humor"
+        " informativeness interestingness likability meaning naturalness nonredundancy originality overall quality"
+        " readability relevance relevancy safety sensibleness simplicity specificity structure style surprise toxicity"
+        " truthfulness understandability usefulness verbosity"
+    )
+)
+GENERIC = frozenset(_words("score scores rating ratings value avg average mean median label grade annotation judgment"))
+"""What ratings are called that are of no aspect."""
+
+
+def normalised(name: str) -> str:
+    """A name in lower case with underscores between its parts: `DocID`, `doc-id` and `doc id` are `doc_id`."""
+    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return re.sub(r"[\W_]+", "_", parted.lower()).strip("_")
+
+
+def parts(name: str) -> list[str]:
+    """The parts of a name."""
+    return normalised(name).split("_")
+
+
+def stem(part: str) -> str:
+    """A part without the number behind it: `ann1` is `ann`."""
+    return part.rstrip("0123456789")
+
+
+def looks_human(name: str, *, declared: bool = False) -> bool:
+    """Whether a rater's name is one that people's ratings have; of a `declared` metric only the plainest words say so.
+
+    >>> looks_human("expert_2"), looks_human("human_coherence_ann1"), looks_human("comet-da"), looks_human("mqm")
+    (True, True, False, True)
+    """
+    stems = [stem(part) for part in parts(name)]
+    return not HUMAN.isdisjoint(stems) or (not declared and stems[0] in HUMAN_FIRST)
+
+
+def looks_like_rater(label: str) -> bool:
+    """Whether a part of a column's name numbers or names somebody: `ann1`, `expert_2`, `3`, `r1`."""
+    return label.isdigit() or looks_human(label) or bool(re.fullmatch(r"[a-zA-Z]\d+", label))
+
+
+def named(role: str, columns: Sequence[str]) -> list[str]:
+    """The columns that a role may be by their names, the surest first."""
+    known = list(NAMES[role])
+    exact = [name for name in columns if normalised(name) in known]
+    return sorted(exact, key=lambda name: known.index(normalised(name)))
+
+
+def sides(columns: Sequence[str]) -> list[tuple[str, str]]:
+    """Pairs of columns whose names differ in one part that tells sides apart: `model_a` and `model_b`."""
+    by_parts = {tuple(re.findall(r"[a-z]+|\d+", normalised(name))): name for name in columns}
+    found = []
+    for one, name in by_parts.items():
+        for place, part in enumerate(one):
+            for a, b in SIDES:
+                other = by_parts.get((*one[:place], b, *one[place + 1 :])) if part == a else None
+                if other is not None:
+                    found.append((name, other))
+    return found

@@ -1,0 +1,188 @@
+"""Reading: sources to one study. What a source is, what its columns mean, which reader takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+from custodes.data.loading import Table, check_exists, is_standard_input, is_stream, is_uri, load_table, path_and_part
+from custodes.data.mapping.columns import FACTS, Columns, UnfitError
+from custodes.data.mapping.guess import suggested
+from custodes.data.mapping.schema import Schema
+from custodes.data.readers import OURS, PATH_READERS, TABLE_READERS
+from custodes.data.readers.plugins import plugged
+from custodes.data.readers.reader import Invalid, PathReader, TableReader
+from custodes.data.study import Study, digest_of, join
+from custodes.data.table import to_polars
+from custodes.errors import CustodesError, InputError, OptionError, listed, suggestion
+
+DEMO = "demo"
+
+
+def read(
+    *sources: Any,
+    reader: str | None = None,
+    raters: Any = None,
+    items: Any = None,
+    columns: Mapping[str, str | Sequence[str]] | None = None,
+    schema: str | Path | None = None,
+    invalid: Invalid | None = None,
+) -> Study:
+    """One study from files and dataframes, joined on item and system.
+
+    A source is a path, a dataframe (pandas, Polars, PyArrow, DuckDB), '-' for standard input, the address of a database
+    server (`URI::SELECT ...`) or the word 'demo'. `PATH::PART` names a sheet, a table, a split, or a test set of
+    mt-metrics-eval (`PATH::wmt23/en-de`). The format is found by suffix and columns, or named by `reader` (one of
+    `READERS`). `raters` and `items` are side tables (paths or dataframes, see `Study.describe`). `columns` says what
+    your own columns are: role to column, and for `score` also patterns such as 'human_{aspect}_{rater}' (see the page
+    of data). `schema` is a TOML file that keeps all of this and what is asked about; what is said here counts more.
+    `invalid='drop'` drops and counts verdicts that cannot be read, up to 5 % of a source and of each rater; 'force'
+    however many (default: 'error'). Raises `InputError`, which says what is wrong, where, and the way out.
+
+    >>> import polars as pl
+    >>> scores = pl.DataFrame({"doc": [1, 1], "model": ["A", "B"], "ann": [4, 2], "bleu": [31.0, 28.5]})
+    >>> read(scores, columns={"item": "doc", "system": "model"}).ratings.frame.height
+    4
+    """
+    if not sources:
+        raise OptionError("read: no input; give a path, a dataframe, or 'demo'")
+    said = Schema() if schema is None else Schema.load(schema)
+    said = said.under(
+        Columns.make({} if columns is None else columns),
+        {"reader": reader, "invalid": invalid, "raters": raters, "items": items},
+    )
+    reader, raters, items = (said.reading.get(name) for name in ("reader", "raters", "items"))
+    invalid = said.reading.get("invalid", "error")
+    if reader is not None and reader not in OURS and reader not in plugged(OURS):
+        known = (*OURS, *plugged(OURS))
+        raise OptionError(f"reader={reader!r} is unknown{suggestion(reader, known)}; readers: {', '.join(known)}")
+    if invalid not in get_args(Invalid):
+        raise OptionError(f"invalid={invalid!r} is unknown; allowed: {', '.join(get_args(Invalid))}")
+    if items is not None and set(FACTS) & set(said.columns.roles):
+        raise OptionError(f"items: columns say {listed(set(FACTS) & set(said.columns.roles))} already; say it once")
+    if sum(is_standard_input(own) for own in (*sources, raters, items)) > 1:
+        raise OptionError("standard input can be read once; give the other inputs as files")
+    opened = [_opened(source, reader=reader, invalid=invalid) for source in sources]
+    if said.columns:
+        said.columns.check([own.frame.columns for own in opened if isinstance(own, Table)])
+    made = [
+        own if isinstance(own, Study) else _made(own, reader=reader, invalid=invalid, columns=said.columns)
+        for own in opened
+    ]
+    study = replace(join(made), selection=said.selection)
+    if raters is not None:
+        table = _table(raters, "raters")
+        study = replace(study, notes=(*study.notes, *table.notes))
+        study = study.describe(raters=table.frame, raters_name=table.name)
+    if items is not None:
+        table = _table(items, "items")
+        study = replace(study, notes=(*study.notes, *table.notes))
+        study = study.describe(items=table.frame, items_name=table.name)
+    return study
+
+
+def _opened(source: Any, *, reader: str | None, invalid: Invalid) -> Study | Table:
+    """A study, or a table whose reader is still to be found."""
+    if isinstance(source, str) and source == DEMO:
+        from custodes.data.simulate import demo_study
+
+        return demo_study()
+    named = PATH_READERS.get(reader or "")
+    if isinstance(source, str | Path) and not is_uri(source):
+        path, part = path_and_part(source)
+        check_exists(path)
+        whole = named or (_path_reader(path) if reader is None else None)
+        if whole:
+            return whole.make(path, part=part, invalid=invalid)
+    elif named:
+        raise OptionError(f"reader={reader!r} takes the path of a file or folder, not a dataframe")
+    return _table(source, "table")
+
+
+def _made(table: Table, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:
+    """The study in a table; where its columns are not what a reader expects, the error says which mapping reads it."""
+    try:
+        return _mapped(table, reader=reader, invalid=invalid, columns=columns)
+    except UnfitError as error:
+        way = suggested(
+            table.frame, columns, lambda frame, other: _reads(replace(table, frame=frame), reader, invalid, other)
+        )
+        raise InputError(f"{error.wrong}{way}" if way else str(error)) from None
+
+
+def _reads(table: Table, reader: str | None, invalid: Invalid, columns: Columns) -> bool:
+    """Whether a mapping reads a table, and finds systems to compare."""
+    try:
+        return len(_mapped(table, reader=reader, invalid=invalid, columns=columns).systems) > 1
+    except CustodesError:
+        return False
+
+
+def _mapped(table: Table, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:
+    mapped = columns.apply(table.frame, where=table.name)
+    table = replace(table, frame=mapped.frame)
+    if mapped.wide and reader not in (None, "wide", "ratings"):
+        raise OptionError(f"reader={reader!r} takes no patterns of columns; leave it out, or map single columns")
+    found = TABLE_READERS["ratings"] if mapped.wide else _table_reader(table, reader)
+    unfit = not found.fits(table.frame.columns)
+    try:
+        study: Study = found.make(table.frame, where=table.name, invalid=invalid)
+    except InputError as error:
+        if unfit or found is TABLE_READERS["wide"]:
+            raise UnfitError(str(error)) from None
+        raise
+    study = replace(study, digest=table.digest, notes=(*table.notes, *mapped.notes, *study.notes))
+    if not study.ratings.frame.height and not study.preferences.frame.height and study.outputs is None:
+        raise InputError(f"{table.name}: no row holds a score or a verdict; there is nothing to judge")
+    if columns and table.digest:
+        study = replace(study, digest=digest_of(table.digest, repr(columns)))
+    if mapped.items is not None and study.items.frame.height:
+        raise OptionError(
+            f"{table.name}: the reader {found.name} says {listed(mapped.items.columns[1:])} of items itself"
+        )
+    return study if mapped.items is None else study.describe(items=mapped.items, items_name=table.name)
+
+
+def _path_reader(path: Path) -> PathReader | None:
+    """The format of a path that is more than a table; a stream cannot be looked at before it is read."""
+    return None if is_stream(path) else next((own for own in PATH_READERS.values() if own.fits(path)), None)
+
+
+def _table(source: Any, name: str) -> Table:
+    if isinstance(source, str | Path):
+        return load_table(source)
+    frame = to_polars(source, where=name)
+    if not frame.height:
+        raise InputError(f"{name}: no rows; give at least one")
+    return Table(frame=frame, name=name)
+
+
+def _table_reader(table: Table, reader: str | None) -> TableReader:
+    if reader is not None:
+        return TABLE_READERS.get(reader) or plugged(OURS)[reader]
+    columns = table.frame.columns
+    fitting = next((known for known in _table_readers() if known.fits(columns)), None)
+    if fitting:
+        return fitting
+    needs = [(known.name, needed) for known in _table_readers() for needed in known.columns]
+    lacking = [(name, needed) for name, needed in needs if not set(needed) <= set(columns)]
+    nearest, needed = max(lacking, key=lambda need: len(set(need[1]) & set(columns)) / len(need[1]))
+    lacks = " and ".join(_lack(name, columns, needed) for name in needed if name not in columns)
+    known = "; ".join(f"{name} ({', '.join(needed)})" for name, needed in needs)
+    raise UnfitError(
+        f"{table.name}: columns {listed(columns)} fit no reader",
+        f"; nearest is {nearest}, which lacks {lacks}; readers: {known}",
+    )
+
+
+def _table_readers() -> Iterator[TableReader]:
+    """Ours, then those of other packages, which are not even loaded where ours will do."""
+    yield from TABLE_READERS.values()
+    yield from plugged(OURS).values()
+
+
+def _lack(name: str, columns: Sequence[str], needed: Sequence[str]) -> str:
+    near = suggestion(name, [column for column in columns if column not in needed])
+    return repr(name) + near.replace("did you mean", "is it")

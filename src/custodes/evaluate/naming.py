@@ -1,0 +1,49 @@
+"""What names give away: labels that look alike, people who count as metrics, aspects that became people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from custodes.data.likeness import alike, visible
+from custodes.data.mapping.shapes import pooled_aspects
+from custodes.data.mapping.words import looks_human
+from custodes.data.study import Study
+from custodes.errors import listed
+from custodes.evaluate.comparison import Comparison
+
+Finding = tuple[str, str, Sequence[str]]
+"""A rule, what was found, and names."""
+
+
+def named_alike(study: Study) -> Iterator[Finding]:
+    """Systems, raters and aspects that a reader would take for one, and that are counted as two."""
+    labels = {"systems": study.systems, "raters": tuple(study.raters.kind), "aspects": study.aspects}
+    for what, own in labels.items():
+        sets = alike(own)
+        if sets:
+            shown = listed((" = ".join(map(visible, one)) for one in sets), limit=4)
+            message = f"{what} that look alike and count as different ones: {shown}; give each one name"
+            yield "look-alikes", message, [label for one in sets for label in one]
+
+
+def people_as_metrics(study: Study, metrics: set[str]) -> Iterator[Finding]:
+    """Metrics that are named as people are."""
+    kinds = study.raters.kind
+    people = [name for name in kinds if name in metrics and looks_human(name, declared=kinds[name] == "metric")]
+    if people:
+        message = (
+            f"raters that look like people are judged as metrics: {listed(people)}; if they are people, select them"
+            " with human or give them the kind human, else leave them out of metrics"
+        )
+        yield "people-as-metrics", message, people
+
+
+def aspects_as_people(comparison: Comparison) -> Iterator[Finding]:
+    """People who are told apart by aspects, and so are averaged over aspects."""
+    aspects = [] if comparison.aspect else pooled_aspects(comparison.people)
+    if aspects:
+        message = (
+            f"people of several aspects ({listed(aspects)}) are taken together: {listed(comparison.people)}; say that"
+            " the aspect is in the name, as in --columns 'human_{aspect}_{rater}', or ask about one with human"
+        )
+        yield "pooled-aspects", message, comparison.people

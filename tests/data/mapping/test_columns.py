@@ -1,0 +1,240 @@
+"""Mapping of columns: roles, patterns, facts of items, several inputs, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.data.reading import read
+from custodes.errors import CustodesError
+from tests.data.mapping.tables import as_text, half, wide
+
+OUTPUT = {"item": "doc_id", "system": "model"}
+BOTH = ["human_{aspect}_{rater}", "metric:{rater}"]
+TWO_ASPECTS = ("human_coherence_ann1", "human_coherence_ann2", "human_fluency_ann1", "human_fluency_ann2", "bleu")
+
+
+def test_a_wide_table_of_two_aspects() -> None:
+    frame = wide(*TWO_ASPECTS)
+    before = frame.clone()
+    study = read(frame, columns={**OUTPUT, "score": BOTH})
+    assert frame.equals(before)
+    assert (study.humans, study.metrics, study.aspects) == (("ann1", "ann2"), ("bleu",), ("coherence", "fluency"))
+    # by hand: the same scores melted one column at a time
+    scores = study.ratings.frame
+    for name, rater, aspect in (("human_fluency_ann2", "ann2", "fluency"), ("bleu", "bleu", "")):
+        assert scores.filter(rater=rater, aspect=aspect)["score"].to_list() == frame[name].cast(pl.Float64).to_list()
+    assert scores.height == 5 * frame.height
+    assert [(note.rule, note.message) for note in study.notes] == [
+        ("text-columns", "table: columns of a pattern that hold text, no scores: output")
+    ]
+
+
+def test_it_is_the_same_study_as_the_long_table_melted_by_hand() -> None:
+    frame = wide(*TWO_ASPECTS)
+    long = pl.concat(
+        [
+            frame.select(
+                item="doc_id",
+                system="model",
+                rater=pl.lit(name.split("_")[-1]),
+                kind=pl.lit("human" if "_" in name else "metric"),
+                aspect=pl.lit(name.split("_")[1] if "_" in name else ""),
+                score=pl.col(name).cast(pl.Float64),
+            )
+            for name in TWO_ASPECTS
+        ]
+    )
+    mapped = read(frame, columns={**OUTPUT, "score": BOTH})
+    by_hand = read(long)
+    assert mapped.ratings.frame.equals(by_hand.ratings.frame)
+    assert mapped.raters.frame.equals(by_hand.raters.frame)
+
+
+def test_names_of_a_long_table() -> None:
+    frame = half("rating", rater="worker").with_columns(question=pl.lit("style"), type=pl.lit("human"))
+    study = read(frame, columns={**OUTPUT, "rater": "worker", "score": "rating", "aspect": "question", "kind": "type"})
+    assert (study.humans, study.aspects) == (("w0", "w1"), ("style",))
+    assert study.ratings.frame["score"].to_list() == frame["rating"].cast(pl.Float64).to_list()
+
+
+def test_a_column_of_raters_and_one_for_each_aspect() -> None:
+    study = read(half("coherence", "fluency"), columns={**OUTPUT, "rater": "annotator", "score": "human:{aspect}"})
+    assert (study.humans, study.aspects) == (("w0", "w1"), ("coherence", "fluency"))
+
+
+def test_names_of_a_table_of_verdicts() -> None:
+    frame = pl.DataFrame({"q": [1, 2], "left": ["A", "B"], "right": ["B", "A"], "better": ["1", "-1"], "who": "ann"})
+    columns = {"item": "q", "system_a": "left", "system_b": "right", "preference": "better", "rater": "who"}
+    assert read(frame, columns=columns).preferences.frame["preference"].to_list() == [1, 1]
+
+
+def test_without_a_rater_in_it_a_pattern_names_one() -> None:
+    study = read(
+        wide("human_style", "human_depth", "bleu"), columns={**OUTPUT, "score": ["human_{aspect}", "metric:bleu"]}
+    )
+    assert study.raters.kind == {"human": "human", "bleu": "metric"}
+
+
+def test_a_prefix_that_stands_in_the_names_is_no_prefix() -> None:
+    study = read(wide("human:ann", "bleu"), columns={**OUTPUT, "score": ["human:{rater}", "metric:{rater}"]})
+    assert study.raters.kind == {"ann": "human", "bleu": "metric"}
+
+
+def test_the_first_pattern_that_matches_takes_a_column() -> None:
+    study = read(wide("human_ann", "bleu"), columns={**OUTPUT, "score": ["human_{rater}", "metric:{rater}"]})
+    assert study.raters.kind == {"ann": "human", "bleu": "metric"}
+
+
+def test_the_mapped_column_wins_and_the_other_is_noted() -> None:
+    frame = wide("ann", "bleu", text=False).with_columns(item=pl.lit("line"), system=pl.lit("run"))
+    study = read(frame, columns=OUTPUT)
+    assert study.systems == ("Aster", "Birch", "Cedar")
+    assert study.notes[0].message == "table: columns not used: 'item' (item='doc_id' is), 'system' (system='model' is)"
+
+
+def test_columns_can_be_swapped() -> None:
+    frame = wide("ann", "bleu", item="system", system="item", text=False)
+    assert read(frame, columns={"item": "system", "system": "item"}).systems == ("Aster", "Birch", "Cedar")
+
+
+def test_facts_of_items() -> None:
+    frame = wide("ann", "bleu", text=False).with_columns(
+        domain=pl.when(pl.col("doc_id") < "d4").then(pl.lit("news")).otherwise(None), document=pl.col("doc_id"), w=2
+    )
+    study = read(frame, columns={**OUTPUT, "group": "domain", "cluster": "document", "weight": "w"})
+    assert study.items.frame.select("item", "cluster", "group", "weight").rows()[3:5] == [
+        ("d3", "d3", "news", 2.0),
+        ("d4", "d4", "", 2.0),
+    ]
+    assert study.metrics == ()
+    assert list(study.raters.kind) == ["ann", "bleu"]
+
+
+def test_a_mapping_is_of_each_input_that_has_the_columns(tmp_path: Path) -> None:
+    wide("human_style_ann1").write_csv(tmp_path / "people.csv")
+    wide("bleu", item="item", system="system", text=False).write_csv(tmp_path / "metrics.csv")
+    study = read(
+        tmp_path / "people.csv",
+        tmp_path / "metrics.csv",
+        columns={**OUTPUT, "score": ["human_{aspect}_{rater}", "metric:{rater}"]},
+    )
+    assert study.raters.kind == {"ann1": "human", "bleu": "metric"}
+
+
+def test_a_long_table_beside_a_wide_one_is_left_as_it_is() -> None:
+    long = wide("bleu", item="item", system="system", text=False)
+    long = long.select("item", "system", rater=pl.lit("bleu"), kind=pl.lit("metric"), score="bleu")
+    study = read(wide("human_style_ann1"), long, columns={**OUTPUT, "score": "human_{aspect}_{rater}"})
+    assert study.raters.kind == {"ann1": "human", "bleu": "metric"}
+
+
+def test_the_digest_tells_mappings_apart(tmp_path: Path) -> None:
+    wide("human_style_ann1", "bleu", text=False).write_csv(tmp_path / "a.csv")
+    one, other = (
+        read(tmp_path / "a.csv", columns={**OUTPUT, "score": score}) for score in (BOTH, ["human_{rater}", BOTH[1]])
+    )
+    assert one.digest != other.digest
+
+
+def test_empty_columns_are_people_to_come() -> None:
+    frame = wide("bleu", text=False).with_columns(human_style_ann=pl.lit(""), human_style_bob=pl.lit("3"))
+    study = read(frame, columns={**OUTPUT, "score": BOTH})
+    assert set(study.raters.kind) == {"bleu", "ann", "bob"}
+
+
+def test_people_in_no_pattern_are_told() -> None:
+    frame = wide("human_style_ann1", "expert_2", "bleu", text=False)
+    study = read(frame, columns={**OUTPUT, "score": ["human_{aspect}_{rater}", "metric:bleu"]})
+    assert {note.rule: note.message for note in study.notes}["unused-people"] == (
+        "table: columns that look like people's ratings are not used: expert_2; name them in columns"
+    )
+
+
+def test_so_are_those_beside_a_long_table() -> None:
+    frame = half("rating", rater="worker").rename({"doc_id": "item", "model": "system", "worker": "rater"})
+    study = read(frame.with_columns(expert=pl.lit(3)), columns={"score": "rating"})
+    assert [note.rule for note in study.notes] == ["unused-columns", "unused-people"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"itm": "doc_id"}, "columns: 'itm' is no role (did you mean 'item'?); roles: item, system, rater, score,"),
+        (
+            {"item": "docid"},
+            "columns: item='docid' is no column here (did you mean 'doc_id'?); columns: doc_id, model,",
+        ),
+        ({"item": ""}, "columns: item=''; a column is named by its text"),
+        ({"item": 3}, "columns: item=3; a column is named by its text"),
+        ({"score": []}, "columns: score names no pattern"),
+        ({"score": [3]}, "columns: score=3; a column is named by its text"),
+        ({**OUTPUT, "score": "person_{aspect}_{rater}"}, "columns: pattern 'person_{aspect}_{rater}' matches none of"),
+        ({**OUTPUT, "score": [*BOTH, "metric:bleu"]}, "columns: pattern 'metric:bleu' matches none of the columns"),
+        ({**OUTPUT, "score": "{aspect:bleu}"}, "columns: '{aspect:bleu}' names no rater; add {rater}, or map rater"),
+        (
+            {**OUTPUT, "score": "human_{aspect}_ann{repeat}", "aspect": "output"},
+            "both say the aspect; leave {aspect} out",
+        ),
+        ({**OUTPUT, "score": "human_{rater}_ann{aspect:1}"}, ""),
+        ({"item": "doc_id", "score": BOTH}, "table: patterns name the columns of scores, but no column is the system"),
+        ({**OUTPUT, "score": "metric:output"}, "table: no column of the patterns holds a number (output); name those"),
+        ({**OUTPUT, "group": "bleu"}, "table: item 'd0' has group "),
+        ({"system": "model", "group": "model"}, "columns: group is said of items, and table has no column of items"),
+        (
+            {**OUTPUT, "score": ["human:{rater}_coherence_{aspect:ann1}", "metric:{rater}_coherence_{aspect}"]},
+            "table: rater 'human' is human by column 'human_coherence_ann1' and metric by 'human_coherence_ann2'",
+        ),
+        (
+            {**OUTPUT, "score": ["human_{aspect}_ann1", "human_{aspect}_ann2"]},
+            "",
+        ),
+        (
+            {**OUTPUT, "score": ["human_coherence_{rater}", "human_fluency_{rater}"]},
+            "table: columns 'human_coherence_ann1' and 'human_fluency_ann1' are of the same rater 'ann1'; tell them",
+        ),
+        ("doc_id", "columns='doc_id': give role to column"),
+    ],
+    ids=str,
+)
+def test_a_mapping_is_checked(columns: Any, message: str) -> None:
+    frame = wide(*TWO_ASPECTS)
+    for table in (frame, as_text(frame)):
+        if not message:
+            assert read(table, columns=columns).ratings.frame.height
+            continue
+        with pytest.raises(CustodesError) as error:
+            read(table, columns=columns)
+        assert message in str(error.value)
+        assert len(str(error.value).splitlines()) == 1
+
+
+def test_a_row_of_the_wide_table_is_named() -> None:
+    frame = as_text(wide(*TWO_ASPECTS))
+    broken = frame.with_columns(bleu=pl.when(pl.int_range(frame.height) == 4).then(pl.lit("high")).otherwise("bleu"))
+    with pytest.raises(cu.InputError, match="table: bleu 'high' in row 5 is not a number"):
+        read(broken, columns={**OUTPUT, "score": BOTH})
+    twice = pl.concat([frame, frame[:1]])
+    with pytest.raises(
+        cu.InputError, match=r"the same output stands twice, in rows 1, 25 \(item 'd0', system 'Aster'\)"
+    ):
+        read(twice, columns={**OUTPUT, "score": BOTH})
+
+
+def test_what_is_no_table_has_no_columns() -> None:
+    with pytest.raises(cu.OptionError, match="nothing to map, as no input is a table"):
+        read("demo", columns=OUTPUT)
+
+
+def test_facts_of_items_are_said_once() -> None:
+    with pytest.raises(cu.OptionError, match="items: columns say group already; say it once"):
+        read(wide("ann"), columns={**OUTPUT, "group": "doc_id"}, items=pl.DataFrame({"item": ["d0"], "group": ["x"]}))
+
+
+def test_patterns_are_of_scores() -> None:
+    with pytest.raises(cu.OptionError, match="reader='battles' takes no patterns"):
+        read(wide(*TWO_ASPECTS), columns={**OUTPUT, "score": BOTH}, reader="battles")

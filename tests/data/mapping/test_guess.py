@@ -1,0 +1,253 @@
+"""What a refused table answers: a mapping that reads it, with the people, aspects and kinds that its names say."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.data.mapping.shapes import people_pattern, pooled_aspects
+from custodes.data.mapping.words import looks_human
+from tests.data.mapping.tables import as_text, half, wide
+
+PLACES = "--column item=doc_id --column system=model "
+REST = " --columns 'metric:{rater}'"
+
+
+def verdicts(**columns: object) -> pl.DataFrame:
+    base = {"prompt": [f"p{k}" for k in range(6)], "assistant_a": "X", "assistant_b": ["Y", "Z"] * 3}
+    return pl.DataFrame({**base, "preference": ["1", "0", "-1"] * 2, **columns})
+
+
+REFUSED: dict[str, tuple[pl.DataFrame, str, tuple[str, ...], tuple[str, ...]]] = {
+    "roles alone": (wide("alice", "bleu", text=False), PLACES.strip(), (), ("",)),
+    "two aspects": (
+        wide("human_coherence_ann1", "human_coherence_ann2", "human_fluency_ann1", "bleu"),
+        f"{PLACES}--columns 'human_{{aspect}}_{{rater}}'{REST}",
+        ("ann1", "ann2"),
+        ("coherence", "fluency"),
+    ),
+    "an aspect of two words": (
+        wide("human_factual_consistency_ann1", "human_coherence_ann1", "bleu"),
+        f"{PLACES}--columns 'human_{{aspect}}_{{rater}}'{REST}",
+        ("ann1",),
+        ("factual_consistency", "coherence"),
+    ),
+    "people with a number": (
+        wide("human_style_expert_1", "human_style_expert_2", "human_fluency_expert_1", "rouge_1"),
+        f"{PLACES}--columns 'human_{{aspect}}_{{rater:expert_*}}'{REST}",
+        ("expert_1", "expert_2"),
+        ("style", "fluency"),
+    ),
+    "two sorts of people": (
+        wide("style_expert_1", "style_turker_1", "fluency_expert_1", "fluency_turker_1", "rouge_1"),
+        f"{PLACES}--columns 'human:{{aspect}}_{{rater:expert_*,turker_*}}'{REST}",
+        ("expert_1", "turker_1"),
+        ("style", "fluency"),
+    ),
+    "no annotators": (
+        wide("human_coherence", "human_fluency", "bleu"),
+        f"{PLACES}--columns 'human_{{aspect}}'{REST}",
+        ("human",),
+        ("coherence", "fluency"),
+    ),
+    "people first": (
+        wide("expert1_style", "expert1_fluency", "expert2_style", "expert2_fluency", "bleu"),
+        f"{PLACES}--columns 'human:{{rater:expert*}}_{{aspect}}'{REST}",
+        ("expert1", "expert2"),
+        ("style", "fluency"),
+    ),
+    "human last": (
+        wide("style_human", "fluency_human", "bleu"),
+        f"{PLACES}--columns '{{aspect}}_human'{REST}",
+        ("human",),
+        ("style", "fluency"),
+    ),
+    "one score of people": (
+        wide("human_score", "bleu", "rouge"),
+        f"{PLACES}--columns 'human:{{rater:human_score}}'{REST}",
+        ("human_score",),
+        ("",),
+    ),
+    "people without aspects": (
+        wide("annotator-1", "annotator-2", "bleu"),
+        f"{PLACES}--columns 'human:{{rater:annotator-*}}'{REST}",
+        ("annotator-1", "annotator-2"),
+        ("",),
+    ),
+    "points between": (
+        wide("Human.Style.A1", "Human.Style.A2", "Human.Fluency.A1", "bleu"),
+        f"{PLACES}--columns 'Human.{{aspect}}.{{rater}}'{REST}",
+        ("A1", "A2"),
+        ("Style", "Fluency"),
+    ),
+    "names of people": (
+        wide("human_style_alice", "human_style_bob", "human_fluency_alice", "human_fluency_bob", "bleu"),
+        f"{PLACES}--columns 'human_{{aspect}}_{{rater}}'{REST}",
+        ("alice", "bob"),
+        ("style", "fluency"),
+    ),
+    "nobody known": (wide("alice", "bleu"), f"{PLACES}--columns '{{rater}}'", (), ("",)),
+    "one column of scores": (wide("score"), f"{PLACES}--columns '{{rater}}'", (), ("",)),
+    "a column for each aspect": (
+        half("coherence", "fluency"),
+        f"{PLACES}--column rater=annotator --columns 'human:{{aspect}}'",
+        ("w0", "w1"),
+        ("coherence", "fluency"),
+    ),
+    "people who are numbers": (
+        half("coherence", "fluency", rater="worker_id", label=lambda person: 100 + person),
+        f"{PLACES}--column rater=worker_id --columns 'human:{{aspect}}'",
+        ("100", "101"),
+        ("coherence", "fluency"),
+    ),
+    "ratings of aspects": (
+        half("rating_coherence", "rating_fluency"),
+        f"{PLACES}--column rater=annotator --columns 'human:rating_{{aspect}}'",
+        ("w0", "w1"),
+        ("coherence", "fluency"),
+    ),
+    "a metric beside aspects": (
+        half("coherence", "fluency", "bleu"),
+        f"{PLACES}--column rater=annotator --columns 'human:{{aspect:coherence,fluency}}'",
+        ("w0", "w1"),
+        ("coherence", "fluency"),
+    ),
+    "long": (half("rating", rater="worker"), f"{PLACES}--column rater=worker --column score=rating", (), ("",)),
+    "long with aspects": (
+        pl.concat([half("rating").with_columns(dimension=pl.lit(own)) for own in ("style", "depth")]),
+        f"{PLACES}--column rater=annotator --column score=rating --column aspect=dimension",
+        (),
+        ("style", "depth"),
+    ),
+    "taken for wide": (
+        half("rating", item="item", system="system"),
+        "--column rater=annotator --column score=rating",
+        (),
+        ("",),
+    ),
+    "found by content": (
+        wide("alice", "bleu", item="what", system="thing", text=False),
+        "--column item=what --column system=thing",
+        (),
+        ("",),
+    ),
+    "verdicts": (
+        verdicts(annotator="ann"),
+        "--column item=prompt --column rater=annotator --column system_a=assistant_a --column system_b=assistant_b",
+        (),
+        ("",),
+    ),
+    "names to quote": (
+        wide("human a's", "metric").rename({"doc_id": "doc id"}),
+        "--column 'item=doc id' --column system=model --columns 'human {aspect}'" + REST,
+        ("human",),
+        ("a's",),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("made", [lambda frame: frame, as_text], ids=["typed", "text"])
+def test_a_refused_table_answers_with_a_mapping_that_reads_it(name: str, made: object) -> None:
+    frame, way, humans, aspects = REFUSED[name]
+    table = made(frame)  # type: ignore[operator]
+    with pytest.raises(cu.InputError) as error:
+        cu.read(table)
+    found = re.search(r"; try (.*) \(in Python columns=(.*)\)$", str(error.value))
+    assert found
+    assert found[1] == way
+    study = cu.read(table, columns=ast.literal_eval(found[2]))
+    rated = pl.concat([study.ratings.frame["aspect"], study.preferences.frame["aspect"]])
+    assert study.humans == humans
+    assert tuple(filter(None, rated.unique(maintain_order=True))) == tuple(filter(None, aspects))
+    # the options of the command line say the same
+    words = shlex.split(found[1])
+    assert len(words) == 2 * way.count("--column")
+
+
+def test_what_was_said_is_kept_in_the_suggestion() -> None:
+    with pytest.raises(cu.InputError, match=r"; try --column item=output --column system=model --columns '\{rater\}'"):
+        cu.read(wide("alice", "bleu"), columns={"item": "output"})
+    with pytest.raises(cu.InputError, match=r"try --column item=doc_id --column system=model --columns metric:bleu "):
+        cu.read(wide("alice", "bleu"), columns={"score": "metric:bleu"})
+
+
+def test_a_forced_reader_is_kept_too() -> None:
+    with pytest.raises(cu.InputError, match=r"'item' is missing.*; try --column item=doc_id .* --column score=rating "):
+        cu.read(half("rating"), reader="ratings")
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pl.DataFrame({"a": [1.5, 2.5], "b": [1.5, 2.5]}),
+        pl.DataFrame({"question": ["x", "y"], "answer": ["u", "v"]}),
+        pl.DataFrame({"item": [1], "x": [[1]]}),
+    ],
+)
+def test_nothing_is_suggested_where_nothing_reads(frame: pl.DataFrame) -> None:
+    with pytest.raises(cu.InputError, match="fit no reader; nearest is .* readers: ratings") as error:
+        cu.read(frame)
+    assert "try" not in str(error.value)
+
+
+def test_a_fault_of_a_cell_is_no_question_of_columns() -> None:
+    long = half("rating").rename({"doc_id": "item", "model": "system", "annotator": "rater", "rating": "score"})
+    broken = as_text(long).with_columns(score=pl.lit("good"))
+    with pytest.raises(cu.InputError, match="score 'good' in row 1") as error:
+        cu.read(broken)
+    assert "try" not in str(error.value)
+
+
+def test_rows_beyond_those_that_are_looked_at_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    from custodes.data.mapping import guess
+
+    monkeypatch.setattr(guess, "LOOKED_AT", 9)
+    frame = as_text(wide("alice", "bleu", text=False))
+    broken = frame.with_columns(bleu=pl.when(pl.int_range(frame.height) == 20).then(pl.lit("?")).otherwise("bleu"))
+    with pytest.raises(cu.InputError) as error:
+        cu.read(broken)
+    assert "try" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "human"),
+    [
+        *((name, True) for name in ("expert_2", "Human Score", "turker1", "mqm", "da-sqm", "goldLabel", "annotatorA")),
+        *((name, False) for name in ("bleu", "comet-da", "judge", "humane", "gpt4", "x-mqm", "standard", "")),
+    ],
+)
+def test_what_looks_human(name: str, human: bool) -> None:
+    assert looks_human(name) is human
+
+
+def test_a_declared_metric_is_one_unless_its_name_is_plain() -> None:
+    assert not looks_human("mqm", declared=True)
+    assert looks_human("human_mqm", declared=True)
+
+
+@pytest.mark.parametrize(
+    ("people", "aspects"),
+    [
+        (["human_coherence_ann1", "human_fluency_ann1"], ["coherence", "fluency"]),
+        (["expert_1", "expert_2", "turker_1", "turker_2"], []),
+        (["ann1", "ann2"], []),
+        (["human_kindness_ann1", "human_kindness_ann2", "human_wit_ann1", "human_wit_ann2"], ["kindness", "wit"]),
+        (["human_kindness_ann1", "human_kindness_ann2", "human_wit_ann1"], []),
+        (["alice_north", "alice_south", "bob_north", "bob_south"], []),
+        (["coherence_ann1", "coherence_ann2"], []),
+        ([], []),
+    ],
+)
+def test_aspects_in_the_names_of_people(people: list[str], aspects: list[str]) -> None:
+    assert pooled_aspects(people) == aspects
+
+
+def test_names_without_a_shape_are_listed() -> None:
+    people = ["human", "my_expert", "x.annotator"]
+    assert people_pattern(people, [*people, "bleu"]) == "human:{rater:human,my_expert,x.annotator}"

@@ -1,0 +1,105 @@
+"""Patterns of column names: what they match, what they take apart, and where they cannot tell."""
+
+from __future__ import annotations
+
+import pytest
+
+from custodes.data.mapping.pattern import ColumnPattern, split_columns
+from custodes.errors import OptionError
+
+
+def splits(written: str, *columns: str) -> dict[str, dict[str, str]]:
+    return split_columns(ColumnPattern.readings(written)[-1], columns)
+
+
+@pytest.mark.parametrize(
+    ("written", "column", "labels"),
+    [
+        ("human_{aspect}_{rater}", "human_style_ann", {"aspect": "style", "rater": "ann"}),
+        ("human_{aspect}_{rater}", "human_style", None),
+        ("human_{aspect}_{rater}", "human__ann", None),
+        ("{rater}", "anything at all", {"rater": "anything at all"}),
+        ("metric:{rater}", "bleu", {"rater": "bleu"}),
+        ("metric:bleu", "bleu", {}),
+        ("metric:bleu", "bleu-2", None),
+        ("{kind}.{rater}#{repeat}", "Metric.judge#2", {"kind": "Metric", "rater": "judge", "repeat": "2"}),
+        ("{kind}.{rater}", "other.judge", None),
+        ("{aspect}_{rater:expert*,turker*}", "style_turker1", {"aspect": "style", "rater": "turker1"}),
+        ("{aspect}_{rater:expert*,turker*}", "style_bleu", None),
+        ("{{{aspect}}}", "{style}", {"aspect": "style"}),
+        ("[{aspect}](*)", "[style](*)", {"aspect": "style"}),
+        ("é {aspect}", "é ß", {"aspect": "ß"}),
+    ],
+)
+def test_a_name_is_taken_apart(written: str, column: str, labels: dict[str, str] | None) -> None:
+    assert splits(written, column) == ({} if labels is None else {column: labels})
+
+
+@pytest.mark.parametrize(
+    ("written", "kind"),
+    [
+        ("human_{aspect}", "human"),
+        ("Human {aspect}", "human"),
+        ("metric-{rater}", "metric"),
+        ("expert_{aspect}", ""),
+        ("inhuman_{aspect}", ""),
+        ("human_metric_{aspect}", ""),
+        ("human:metric_{aspect}", "human"),
+        ("human:{rater}", "human"),
+        ("{kind}_{rater}", ""),
+    ],
+)
+def test_the_kind_is_said_by_a_prefix_or_a_word(written: str, kind: str) -> None:
+    assert ColumnPattern.readings(written)[-1].kind == kind
+
+
+def test_labels_that_are_sure_split_those_that_are_not() -> None:
+    made = splits("human_{aspect}_{rater}", "human_factual_consistency_ann1", "human_style_ann1")
+    assert made["human_factual_consistency_ann1"] == {"aspect": "factual_consistency", "rater": "ann1"}
+
+
+@pytest.mark.parametrize(
+    "columns", [["human_factual_consistency_ann1"], ["human_style_expert_1", "human_fluency_expert_1"]]
+)
+def test_what_splits_in_two_ways_is_an_error_with_both(columns: list[str]) -> None:
+    with pytest.raises(OptionError) as error:
+        splits("human_{aspect}_{rater}", *columns)
+    assert (
+        "in two ways (aspect 'factual', rater 'consistency_ann1'; aspect 'factual_consistency', rater 'ann1')"
+        in str(error.value)
+        or "aspect 'style', rater 'expert_1'; aspect 'style_expert', rater '1'" in str(error.value)
+    )
+    assert "a comma list of globs" in str(error.value)
+
+
+def test_globs_say_which_way() -> None:
+    made = splits("human_{aspect}_{rater:expert_*}", "human_style_expert_1", "human_fluency_expert_2")
+    assert [own["rater"] for own in made.values()] == ["expert_1", "expert_2"]
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("", "a pattern is empty"),
+        ("human_{rter}", "has the placeholder {rter} (did you mean 'rater'?); placeholders: {aspect}, {rater},"),
+        ("human_{}", "has the placeholder {}; placeholders"),
+        ("human_{rater!r}", "has the placeholder {rater!r} (did you mean 'rater'?); placeholders"),
+        ("human_{rater", "cannot be read: expected '}' before end of string"),
+        ("human_}", "cannot be read: Single '}'"),
+        ("{aspect}{rater}", "has no text between two placeholders"),
+        ("{rater}_{rater}", "holds {rater} twice"),
+        ("human:{kind}_{rater}", "says the kind twice"),
+    ],
+)
+def test_a_pattern_is_checked(written: str, message: str) -> None:
+    with pytest.raises(OptionError) as error:
+        ColumnPattern.readings(written)
+    assert message in str(error.value)
+
+
+def test_a_name_of_very_many_parts_takes_no_time() -> None:
+    name = "_".join("abcdefghij" * 100)
+    assert splits("{aspect}_{rater}_{repeat}_{kind}", name) == {}
+    assert splits("{rater}", name) == {name: {"rater": name}}
+    with pytest.raises(OptionError, match="in two ways"):
+        splits("{aspect}_{rater}", name)

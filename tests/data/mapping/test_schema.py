@@ -1,0 +1,127 @@
+"""The schema file: what is read from it, what counts more, what is refused, and that it comes back as written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import custodes as cu
+from custodes.data.mapping.columns import ROLES, Columns
+from custodes.data.mapping.schema import Schema
+from custodes.data.study import SELECTION
+from custodes.errors import CustodesError
+from tests.data.mapping.tables import wide
+
+SCHEMA = """
+human = "ann*"
+aspect = ["coherence"]
+
+[columns]
+item = "doc_id"
+system = "model"
+score = ["human_{aspect}_{rater}", "metric:{rater}"]
+"""
+
+
+@pytest.fixture
+def schema(tmp_path: Path) -> Path:
+    path = tmp_path / "study.toml"
+    path.write_text(SCHEMA, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def frame() -> pl.DataFrame:
+    return wide("human_coherence_ann1", "human_coherence_bob", "human_fluency_ann1", "bleu", "chrf", text=False)
+
+
+def test_a_schema_reads_and_selects(schema: Path, frame: pl.DataFrame) -> None:
+    study = cu.read(frame, schema=schema)
+    assert study.aspects == ("coherence", "fluency")
+    answer = cu.check(study)
+    assert answer.summary.select("aspect", "people").rows() == [("coherence", 1)]
+    # a provenance tells what was asked, wherever it was said, and replays it
+    assert answer.provenance.options["human"] == "ann*"
+    assert answer.provenance.replay(study).summary.equals(answer.summary)
+
+
+def test_what_is_said_beside_it_counts_more(schema: Path, frame: pl.DataFrame) -> None:
+    study = cu.read(frame, schema=schema, columns={"score": ["human_{aspect}_{rater}", "metric:bleu"]})
+    assert study.metrics == ("bleu",)
+    assert cu.check(study, aspect="fluency", human="*").summary["aspect"].to_list() == ["fluency"]
+
+
+def test_every_question_has_the_selection_of_a_schema() -> None:
+    from custodes.answers.setting import Selection
+
+    assert tuple(Selection.__annotations__) == SELECTION
+
+
+def test_paths_are_beside_the_file(tmp_path: Path, frame: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "sides.csv").write_text("rater,higher_is_better\nbleu,false\n")
+    path = tmp_path / "sub" / "study.toml"
+    path.write_text('raters = "sides.csv"\n' + SCHEMA, encoding="utf-8")
+    assert cu.read(frame, schema=path).raters.direction["bleu"] == -1
+    (tmp_path / "copy.toml").write_text(Schema.load(path).to_toml(tmp_path), encoding="utf-8")
+    monkeypatch.chdir("/")
+    assert cu.read(frame, schema=tmp_path / "copy.toml").raters.direction["bleu"] == -1
+
+
+def test_invalid_and_reader_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text('invalid = "drop"\nreader = "battles"\n')
+    words = ["model_a"] * 30 + ["garbage"]
+    battles = pl.DataFrame({"item": range(31), "model_a": "A", "model_b": "B", "winner": words})
+    assert cu.read(battles, schema=path).preferences.frame.height == 30
+    with pytest.raises(cu.InputError, match="1 verdicts cannot be read"):
+        cu.read(battles, schema=path, invalid="error")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("humans = 'ann*'", "study.toml: key 'humans' is unknown (did you mean 'human'?); keys: columns, reader,"),
+        ("human = 3", "study.toml: human = 3; it is text in quotes"),
+        ("reader = ['ratings']", "study.toml: reader = ['ratings']; it is text in quotes"),
+        ("human = 'ann*", "study.toml: not TOML: "),
+        ("x = " + "[" * 5000, "study.toml: not TOML: "),
+        ("columns = 'doc'", "study.toml: columns='doc': give role to column"),
+        ("[columns]\nitme = 'doc'", "study.toml: columns: 'itme' is no role (did you mean 'item'?)"),
+        ("[columns]\nscore = ['{rter}']", "study.toml: columns: pattern '{rter}' has the placeholder {rter}"),
+        ("reader = 'rating'", "reader='rating' is unknown (did you mean 'ratings'?)"),
+        ("invalid = 'skip'", "invalid='skip' is unknown"),
+        ("\udcff", "study.toml: not UTF-8 at byte 0"),
+        (None, "cannot be read: No such file"),
+    ],
+)
+def test_a_schema_is_checked(tmp_path: Path, text: str | None, message: str) -> None:
+    path = tmp_path / "study.toml"
+    if text is not None:
+        path.write_text(text, encoding="utf-8", errors="surrogateescape")
+    with pytest.raises(CustodesError) as error:
+        cu.read(wide("ann"), schema=path)
+    assert message in str(error.value)
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5).filter(str.strip)
+
+
+@given(
+    roles=st.dictionaries(st.sampled_from([role for role in ROLES if role != "score"]), TEXTS, max_size=4),
+    patterns=st.lists(TEXTS.map(lambda text: text.replace("{", "{{").replace("}", "}}") + "{rater}"), max_size=2),
+    selection=st.dictionaries(st.sampled_from(SELECTION), TEXTS | st.lists(TEXTS, max_size=2), max_size=3),
+    reader=st.none() | TEXTS,
+)
+@settings(max_examples=100, deadline=None)
+def test_what_is_written_is_read_back(tmp_path_factory: Any, **drawn: Any) -> None:
+    columns = Columns(roles=drawn["roles"], patterns=tuple(drawn["patterns"]))
+    made = Schema().under(columns, {"reader": drawn["reader"]}, drawn["selection"])
+    path = tmp_path_factory.getbasetemp() / "written.toml"
+    path.write_text(made.to_toml(path.parent), encoding="utf-8", newline="")
+    assert Schema.load(path) == made

@@ -1,0 +1,120 @@
+"""What names give away: in `check`, and in the notes of every question."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.data.raters import Raters
+from custodes.data.ratings import Ratings
+from custodes.data.study import Study
+from tests.data.mapping.tables import wide
+from tests.evaluate.agreement.test_agreement import scores_of
+from tests.evaluate.test_favoritism import study_of
+
+TWO_ASPECTS = ("human_coherence_ann1", "human_coherence_ann2", "human_fluency_ann1", "human_fluency_ann2", "bleu")
+
+
+def asked(study: Study, **options: object) -> dict[str, dict[str, object]]:
+    """Rule to problem."""
+    return {row["rule"]: row for row in cu.check(study, **options).problems.iter_rows(named=True)}  # type: ignore[arg-type]
+
+
+def pooled() -> Study:
+    return cu.read(wide(*TWO_ASPECTS, text=False).rename({"doc_id": "item", "model": "system"}))
+
+
+def test_people_who_become_metrics_are_told_in_every_question() -> None:
+    study = pooled()
+    told = "raters that look like people count as metrics: human_fluency_ann1, human_fluency_ann2; if they are people,"
+    for question in (cu.agreement, cu.favoritism, cu.ranking, cu.leaderboard):
+        notes = question(study, human="human_coherence*", resamples=5).notes  # type: ignore[operator]
+        assert [note.message[: len(told)] for note in notes if note.rule == "people-as-metrics"] == [told]
+    problem = asked(study, human="human_coherence*")["people-as-metrics"]
+    assert (problem["severity"], problem["examples"]) == ("warning", ["human_fluency_ann1", "human_fluency_ann2"])
+
+
+def test_who_is_selected_or_left_out_is_told_no_more() -> None:
+    study = pooled()
+    assert "people-as-metrics" not in asked(study, human="human_*")
+    assert "people-as-metrics" not in asked(study, human="human_coherence*", metrics="bleu")
+
+
+def test_a_declared_metric_with_a_name_of_people_is_only_in_check() -> None:
+    frame = wide("human_style", "human_judge", "bleu", text=False)
+    columns = {"item": "doc_id", "system": "model", "score": ["{rater:human_style}", "metric:{rater}"]}
+    study = cu.read(frame, columns=columns)
+    assert study.raters.kind["human_judge"] == "metric"
+    assert asked(study, human="human_style")["people-as-metrics"]["examples"] == ["human_judge"]
+    assert "people-as-metrics" not in {note.rule for note in cu.ranking(study, human="human_style").notes}
+
+
+def test_people_of_several_aspects_are_told() -> None:
+    problem = asked(pooled(), human="human_*")["pooled-aspects"]
+    assert problem["severity"] == "warning"
+    assert str(problem["message"]).startswith(
+        "people of several aspects (coherence, fluency) are taken together: human_"
+    )
+    apart = cu.read(
+        wide(*TWO_ASPECTS, text=False),
+        columns={"item": "doc_id", "system": "model", "score": ["human_{aspect}_{rater}", "metric:{rater}"]},
+    )
+    assert "pooled-aspects" not in asked(apart)
+
+
+def test_columns_of_people_that_nothing_names_are_a_warning() -> None:
+    columns = {"item": "doc_id", "system": "model", "score": ["human_{aspect}_{rater:ann1}", "metric:bleu"]}
+    problem = asked(cu.read(wide(*TWO_ASPECTS, text=False), columns=columns))["unused-people"]
+    assert problem["severity"] == "warning"
+    assert "human_coherence_ann2, human_fluency_ann2" in str(problem["message"])
+
+
+@pytest.mark.parametrize("twin", ["ASTER", "\u0410ster", "As\u200bter"])
+def test_systems_that_look_alike_are_named(twin: str) -> None:
+    problem = asked(study_of(scores_of(0, items=40), systems=["Aster", twin, "Birch", "Cedar"]))["look-alikes"]
+    assert problem["severity"] == "warning"
+    assert set(problem["examples"]) == {"Aster", twin}  # type: ignore[arg-type]
+    assert str(problem["message"]).startswith("systems that look alike and count as different ones: ")
+    assert str(problem["message"]).isascii()  # what cannot be seen is written out
+
+
+def test_raters_and_aspects_that_look_alike_are_named() -> None:
+    rng = np.random.default_rng(0)
+    rows = [
+        {"item": item, "system": system, "rater": rater, "aspect": aspect, "score": float(rng.integers(5))}
+        for item in range(40)
+        for system in "AB"
+        for rater, aspect in (("ann", "style"), ("ann", "Style"), ("bleu", ""), ("BLEU", ""))
+    ]
+    kinds = {"ann": "human", "bleu": "metric", "BLEU": "metric"}
+    study = Study(ratings=Ratings.make(pl.DataFrame(rows))[0], raters=Raters.infer(kinds))
+    found = cu.check(study).problems.filter(rule="look-alikes")
+    assert [sorted(own) for own in found["examples"]] == [["BLEU", "bleu"], ["Style", "style"]]
+
+
+def test_a_wide_table_with_aspects_in_its_names_tells_the_patterns_that_keep_them() -> None:
+    study = pooled()
+    with pytest.raises(cu.OptionError) as error:
+        cu.agreement(study)
+    told = str(error.value)
+    assert told.startswith("which raters are people? say human='PATTERN'")
+    assert "these look like people: human_coherence_ann1, human_coherence_ann2, human_fluency_ann1" in told
+    columns = {"score": ["human_{aspect}_{rater}", "metric:{rater}"]}
+    assert told.endswith(
+        "to have aspects: --columns 'human_{aspect}_{rater}' --columns 'metric:{rater}'"
+        f" (in Python columns={columns})"
+    )
+    frame = wide(*TWO_ASPECTS, text=False).rename({"doc_id": "item", "model": "system"})
+    assert cu.read(frame, columns=columns).aspects == ("coherence", "fluency")  # type: ignore[arg-type]
+    # the note stands in every answer too
+    assert "aspects-in-names" in {note.rule for note in cu.ranking(study, human="human_*").notes}
+
+
+@pytest.mark.parametrize("extra", [{"aspect": "x"}, {}])
+def test_people_without_aspects_in_their_names_are_told_nothing(extra: dict[str, str]) -> None:
+    names = TWO_ASPECTS if extra else ("expert_1", "expert_2", "turker_1", "turker_2", "bleu")
+    frame = wide(*names, text=False).rename({"doc_id": "item", "model": "system"})
+    study = cu.read(frame.with_columns(**{name: pl.lit(value) for name, value in extra.items()}))
+    assert study.notes == ()

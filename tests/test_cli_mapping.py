@@ -1,0 +1,124 @@
+"""Mapping on the command line: from a table of one's own to an answer, and a schema file that keeps the way."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.data.mapping.tables import half, wide
+from tests.test_cli import Run, custodes, refused
+
+__all__ = ["custodes"]
+
+OPTIONS = ("--column", "item=doc_id", "--column", "system=model")
+PATTERNS = ("--columns", "human_{aspect}_{rater}", "--columns", "metric:{rater}")
+COLUMNS = ("human_coherence_ann1", "human_coherence_ann2", "human_fluency_ann1", "human_fluency_ann2", "bleu")
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    wide(*COLUMNS).write_csv(tmp_path / "mine.csv")
+    return tmp_path / "mine.csv"
+
+
+def test_what_a_refused_file_answers_can_be_typed(custodes: Run, mine: Path) -> None:
+    first = custodes("agreement", "mine.csv")
+    refused(first, "mine.csv: columns doc_id, model, output,", "fit no reader; try --column item=doc_id ")
+    words = shlex.split(first.err.split("; try ")[1].split(" (in Python")[0])
+    second = custodes("agreement", "mine.csv", *words, "--resamples", "5", "--format", "json")
+    assert second.status == 0
+    metrics = json.loads(second.out)["metrics"]
+    assert [(row["aspect"], row["metric"]) for row in metrics] == [("coherence", "bleu"), ("fluency", "bleu")]
+
+
+def test_a_schema_that_convert_wrote_gives_the_same_answer(custodes: Run, mine: Path) -> None:
+    kept = custodes("convert", "mine.csv", *OPTIONS, *PATTERNS, "--aspect", "fluency", "-o", "study.toml")
+    assert (kept.status, kept.out) == (0, "study.toml\n")
+    assert Path("study.toml").read_text() == (
+        'aspect = ["fluency"]\n\n[columns]\nitem = "doc_id"\nsystem = "model"\n'
+        'score = ["human_{aspect}_{rater}", "metric:{rater}"]\n'
+    )
+    said = custodes(
+        "ranking", "mine.csv", *OPTIONS, *PATTERNS, "--aspect", "fluency", "--format", "json", "--no-timing"
+    )
+    read = custodes("ranking", "mine.csv", "--schema", "study.toml", "--format", "json", "--no-timing")
+    one, other = json.loads(said.out), json.loads(read.out)
+    assert one.pop("provenance")["options"]["aspect"] == "fluency"
+    assert other.pop("provenance")["options"]["aspect"] == ["fluency"]
+    assert one == other
+    # what is said beside it counts more
+    beside = custodes("check", "mine.csv", "--schema", "study.toml", "--aspect", "coherence", "--format", "json")
+    assert [row["aspect"] for row in json.loads(beside.out)["summary"]] == ["coherence"]
+
+
+def test_a_schema_can_be_kept_from_another(custodes: Run, mine: Path) -> None:
+    custodes("convert", "mine.csv", *OPTIONS, *PATTERNS, "-o", "a.toml")
+    custodes("convert", "mine.csv", "--schema", "a.toml", "--columns", "human_{aspect}_{rater}", "-o", "b.toml")
+    assert 'score = ["human_{aspect}_{rater}"]' in Path("b.toml").read_text()
+
+
+def test_convert_writes_the_part_that_is_selected(custodes: Run, mine: Path) -> None:
+    ran = custodes("convert", "mine.csv", *OPTIONS, *PATTERNS, "--aspect", "fluency", "--human", "ann1", "-o", "a.csv")
+    assert ran.status == 0
+    made = pl.read_csv("a.csv")
+    assert set(made["rater"]) == {"ann1", "bleu"}
+    assert set(made["aspect"].fill_null("")) == {"fluency", ""}
+
+
+@pytest.mark.parametrize("verb", ["verdict", pytest.param("report", marks=pytest.mark.slow)])
+def test_what_is_made_of_several_questions_has_the_selection_of_a_schema(custodes: Run, mine: Path, verb: str) -> None:
+    custodes("convert", "mine.csv", *OPTIONS, *PATTERNS, "--aspect", "fluency", "-o", "study.toml")
+    ran = custodes(verb, "mine.csv", "--schema", "study.toml", "--resamples", "5", "--format", "json")
+    assert ran.status == 0
+    aspects = {
+        row["aspect"]
+        for tables in (json.loads(ran.out), *json.loads(ran.out).values())
+        if isinstance(tables, dict)
+        for rows in tables.values()
+        if isinstance(rows, list)
+        for row in rows
+        if isinstance(row, dict) and row.get("aspect")
+    }
+    assert aspects == {"fluency"}
+
+
+def test_raters_in_a_column_and_items_facts(custodes: Run, tmp_path: Path) -> None:
+    half("coherence").with_columns(domain=pl.lit("news")).write_csv(tmp_path / "half.csv")
+    columns = ("--column", "rater=annotator", "--column", "group=domain", "--columns", "human:{aspect}")
+    ran = custodes("convert", "half.csv", *OPTIONS, *columns, "-o", "out/")
+    assert ran.status == 0
+    assert pl.read_csv("out/items.csv")["group"].unique().to_list() == ["news"]
+    assert pl.read_csv("out/ratings.csv")["kind"].unique().to_list() == ["human"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--column", "item"), "--column 'item': say ROLE=NAME, as in --column item=doc_id"),
+        (("--column", "item="), "--column 'item=': say ROLE=NAME"),
+        (("--column", "item=a", "--column", "item=b"), "item is 'a' already; a role is one column"),
+        (("--column", "itm=doc_id"), "'itm' is no role (did you mean 'item'?)"),
+        (("--column", "item=docid"), "item='docid' is no column here (did you mean 'doc_id'?)"),
+        (("--column", "score=bleu", "--columns", "{rater}"), "both say where scores are; say one"),
+        (("--columns", "human_{aspect}_{rter}"), "has the placeholder {rter} (did you mean 'rater'?)"),
+        ((*OPTIONS, "--columns", "humn_{aspect}_{rater}"), "matches none of the columns without a role"),
+        (("--schema", "nothing.toml"), "schema nothing.toml: cannot be read: No such file"),
+        (("--schema", "mine.csv"), "mine.csv: not TOML: "),
+    ],
+)
+def test_one_line_of_error(custodes: Run, mine: Path, words: tuple[str, ...], message: str) -> None:
+    refused(custodes("check", "mine.csv", *words), message)
+    ran = custodes("convert", "mine.csv", *words, "-o", "new.toml")
+    refused(ran, message)
+    assert not Path("new.toml").exists()
+
+
+def test_a_schema_of_nothing_or_of_a_table_is_refused(custodes: Run, mine: Path) -> None:
+    refused(custodes("convert", "demo", "-o", "new.toml"), "nothing to keep in new.toml; say --column")
+    refused(custodes("convert", "demo", "--table", "raters", "-o", "new.toml"), "--table says nothing here")
+    refused(custodes("convert", "demo", "--human", "nobody", "-o", "new.toml"), "human='nobody' is no rater here")
+    assert not Path("new.toml").exists()
