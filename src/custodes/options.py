@@ -55,9 +55,10 @@ class Reading:
         Path | None, Parameter(help="Table: rater, kind, higher_is_better, low, high, person, date, cost.")
     ] = None
     items: Annotated[Path | None, Parameter(help="Table: item, cluster, group, dataset, weight, probability.")] = None
-    invalid: Annotated[Literal["error", "drop"], Parameter(help="Unreadable verdicts: refuse, or drop and count.")] = (
-        "error"
-    )
+    invalid: Annotated[
+        Literal["error", "drop", "force"],
+        Parameter(help="Unreadable verdicts: refuse, drop and count up to 5 %, or drop however many."),
+    ] = "error"
 
     def study(self, inputs: Sequence[str]) -> Study:
         """Read and join the inputs."""

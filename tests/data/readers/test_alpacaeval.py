@@ -20,12 +20,12 @@ def test_alpacaeval(tmp_path: Path) -> None:
     ]
     path.write_text(json.dumps(rows))
     with pytest.raises(
-        InputError, match=r"3 verdicts cannot be read \('NaN' in row 6, 'no preference' in row 7, '3' in row 8\)"
+        InputError, match=r"3 of 8 verdicts cannot be read \('NaN' in row 6, 'no preference' in row 7, '3' in row 8\)"
     ):
         read(path)
-    study = read(path, invalid="drop")
+    study = read(path, invalid="force")
     # alpaca < gpt, so that generator_1 = gpt is system_b
     assert study.preferences.frame["preference"].to_list() == [-1, 1, 0, -1, 1]
     assert study.preferences.frame["item"].to_list() == [f"do {k}" for k in range(5)]
     assert study.raters.kind == {"judge": ""}
-    assert read(path, reader="alpacaeval", invalid="drop").preferences.frame.equals(study.preferences.frame)
+    assert read(path, reader="alpacaeval", invalid="force").preferences.frame.equals(study.preferences.frame)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import polars as pl
 
 from custodes.data.notes import Note, noted
@@ -9,20 +11,38 @@ from custodes.data.preferences import Preferences
 from custodes.data.readers.reader import Invalid
 from custodes.errors import InputError, listed
 
+DROPPED = 0.05
+"""The share of unreadable verdicts that `drop` takes, of a file and of each rater (who may always lose one)."""
 
-def read_verdicts(table: pl.DataFrame, *, where: str, allowed: str, invalid: Invalid) -> tuple[Preferences, list[Note]]:
+
+def read_verdicts(
+    table: pl.DataFrame,
+    *,
+    where: str,
+    allowed: str,
+    invalid: Invalid,
+    likely: Callable[[str], str] = lambda word: "",
+    unused: Sequence[str] = (),
+) -> tuple[Preferences, list[Note]]:
     """Preferences from a table with their columns and `verdict`, the text that `preference` was read from.
 
     `preference` is null where the verdict is empty (an absent row) or unreadable; `row` is where the verdict stands in
-    the file, where that is not its place in the table.
+    the file, where that is not its place in the table. `likely` says what a word may have been meant for ('' nothing);
+    `unused` are columns of the file that may tell doubled rows apart.
     """
     if "row" not in table.columns:
         table = table.with_row_index("row", offset=1)
-    unreadable = table.filter(pl.col("preference").is_null() & (pl.col("verdict") != ""))
-    if unreadable.height and invalid == "error":
-        raise InputError(_refusal(unreadable, where=where, allowed=allowed))
+    given = table.filter(pl.col("verdict") != "")
+    unreadable = given.filter(pl.col("preference").is_null())
+    too_many = _too_many(given, unreadable) if invalid == "drop" else ""
+    if unreadable.height and (invalid == "error" or too_many):
+        told = _told(unreadable, total=given.height, likely=likely)
+        mend = (
+            f"; {too_many}" if too_many else "; mend them, or drop and count them with invalid='drop' (--invalid drop)"
+        )
+        raise InputError(f"{where}: {told}; allowed: {allowed}, or nothing{mend}")
     made = table.drop("verdict", "row")
-    preferences, notes = Preferences.make(made, where=where, unreadable=table["verdict"] != "")
+    preferences, notes = Preferences.make(made, where=where, unreadable=table["verdict"] != "", unused=unused)
     notes = [note for note in notes if note.rule != "missing-verdict"]
     empty, lost = table.filter(pl.col("verdict") == "").height, unreadable.height
     counts = unreadable.group_by("rater", maintain_order=True).len()
@@ -36,10 +56,46 @@ def read_verdicts(table: pl.DataFrame, *, where: str, allowed: str, invalid: Inv
     ]
 
 
-def _refusal(unreadable: pl.DataFrame, *, where: str, allowed: str) -> str:
-    kinds = unreadable.group_by("verdict", maintain_order=True).agg(pl.col("row").min())
-    examples = listed((f"{verdict[:40]!r} in row {row}" for verdict, row in kinds.iter_rows()), limit=3)
-    return (
-        f"{where}: {unreadable.height} verdicts cannot be read ({examples}); allowed: {allowed}, or nothing;"
-        " mend them, or drop and count them with invalid='drop' (--invalid drop)"
+def _too_many(given: pl.DataFrame, unreadable: pl.DataFrame) -> str:
+    """Why these are too many to drop, '' where they are not."""
+    asked = given.group_by("rater", maintain_order=True).len("asked")
+    rates = asked.join(unreadable.group_by("rater").len("lost"), on="rater", maintain_order="left").select(
+        "rater", "lost", share=pl.col("lost") / pl.col("asked")
     )
+    worst = rates.filter((pl.col("share") > DROPPED) & (pl.col("lost") > 1)).sort("share", descending=True)
+    share = unreadable.height / max(given.height, 1)
+    if share <= DROPPED and worst.is_empty():
+        return ""
+    of_raters = listed((f"{own:.1%} of {rater}" for rater, _, own in worst.iter_rows()), limit=3)
+    return (
+        f"that is {share:.1%} of the file{f', {of_raters}' if of_raters else ''}, and invalid='drop' takes"
+        f" {DROPPED:.0%}: mend them, or drop them all the same with invalid='force' (--invalid force)"
+    )
+
+
+def _told(unreadable: pl.DataFrame, *, total: int, likely: Callable[[str], str]) -> str:
+    """How many cannot be read, and the words that stand there most often."""
+    words = (
+        unreadable.group_by("verdict", maintain_order=True)
+        .agg(pl.col("row").min(), pl.len())
+        .sort("len", descending=True, maintain_order=True)
+    )
+    lost = unreadable.height
+    if words.height == 1 and lost > 1:
+        verdict, row, _ = words.row(0)
+        return (
+            f"{lost:,} of {total:,} verdicts cannot be read (all {lost:,} are {_word(verdict, likely)}, from row {row})"
+        )
+    examples = listed(
+        (
+            f"{_word(verdict, likely)} {f'{count:,} times from' if count > 1 else 'in'} row {row}"
+            for verdict, row, count in words.iter_rows()
+        ),
+        limit=3,
+    )
+    return f"{lost:,} of {total:,} verdicts cannot be read ({examples})"
+
+
+def _word(verdict: str, likely: Callable[[str], str]) -> str:
+    near = likely(verdict)
+    return f"{verdict[:40]!r}{f', did you mean {near!r}?' if near else ''}"
