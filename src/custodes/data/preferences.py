@@ -99,8 +99,8 @@ class Preferences:
         )
         beside = f"; columns not used: {listed(unused)}" if unused else ""
         hint = (
-            "if it was asked in both presentation orders, say which in 'order' (ab, ba; or --column order=NAME), or name"
-            f" the systems in the order shown; if it was asked again, number the runs in 'repeat'{beside}"
+            "if it was asked in both presentation orders, say which in 'order' (ab, ba; or --column order=NAME), or"
+            f" name the systems in the order shown; if it was asked again, number the runs in 'repeat'{beside}"
         )
         check_unique(made, KEY, where=where, what="verdict", hint=hint)
         missing = made["preference"].null_count()
