@@ -99,3 +99,25 @@ def _told(unreadable: pl.DataFrame, *, total: int, likely: Callable[[str], str])
 def _word(verdict: str, likely: Callable[[str], str]) -> str:
     near = likely(verdict)
     return f"{verdict[:40]!r}{f', did you mean {near!r}?' if near else ''}"
+
+
+def between_two(table: pl.DataFrame, *, where: str) -> tuple[pl.DataFrame, list[Note]]:
+    """The rows that compare two systems; published logs hold some of a system with itself, which say nothing."""
+    with_itself = table["system_a"] == table["system_b"]
+    count = int(with_itself.sum())
+    if count == table.height:
+        raise InputError(f"{where}: every verdict compares a system with itself; a verdict needs two systems")
+    message = f"{where}: {count} verdicts compare a system with itself and are left out"
+    return table.filter(~with_itself), noted(("system-with-itself", count, message))
+
+
+def as_repeats(table: pl.DataFrame, *, where: str) -> tuple[pl.DataFrame, list[Note]]:
+    """A log in which the same question of a rater stands again holds runs of that rater: they are numbered."""
+    low, high = pl.min_horizontal("system_a", "system_b"), pl.max_horizontal("system_a", "system_b")
+    keys = [name for name in ("item", "rater", "aspect") if name in table.columns]
+    order = [pl.col("order")] if "order" in table.columns else []
+    run = pl.int_range(pl.len()).over([*keys, low, high, *order])
+    made = table.with_columns(repeat=run)
+    again = made.filter(pl.col("repeat") > 0).height
+    message = f"{where}: {again} verdicts stand again for the same rater, item and order: taken for repeats"
+    return made.with_columns(pl.col("repeat").cast(pl.String)), noted(("repeats", again, message))
