@@ -10,17 +10,12 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from custodes.data.readers import read
+from custodes.data.readers import TABLE_READERS, read
 from custodes.errors import CustodesError, InputError
 
 HEADER = "item,system,rater,score\n"
-READERS = (
-    "readers: ratings (item, system, rater, score); battles (item, model_a, model_b, winner);"
-    " battles (item, system_a, system_b, preference);"
-    " battles (item, system_a, system_b, winner); battles (item, model_a, model_b, preference); wide (item, system);"
-    " alpacaeval (instruction, generator_1, generator_2, preference); rewardbench (ref, subset);"
-    " llmbar (dataset, item, judge, prompt, gold, winner_original_order, winner_swapped_order);"
-    " outputs (item, outputs)"
+READERS = "readers: " + "; ".join(
+    f"{known.name} ({', '.join(needed)})" for known in TABLE_READERS.values() for needed in known.columns
 )
 
 

@@ -20,6 +20,9 @@ from custodes.data.readers.ratings import READER as RATINGS
 from custodes.data.readers.battles import READER as BATTLES
 from custodes.data.readers.wide import READER as WIDE
 from custodes.data.readers.alpacaeval import READER as ALPACAEVAL
+from custodes.data.readers.arena import READER as ARENA
+from custodes.data.readers.arenahard import READER as ARENAHARD
+from custodes.data.readers.mtbench import READER as MTBENCH
 from custodes.data.readers.rewardbench import READER as REWARDBENCH
 from custodes.data.readers.llmbar import READER as LLMBAR
 from custodes.data.readers.outputs import READER as OUTPUTS
@@ -59,7 +62,8 @@ def read(
     A source is a path (`PATH::wmt23/en-de` for mt-metrics-eval data), a dataframe (pandas, Polars, PyArrow, DuckDB) or
     the word 'demo'. The format is found by suffix and columns, or named by `reader` (one of `READERS`). `raters` and
     `items` are side tables (paths or dataframes, see `Study.describe`). `invalid='drop'` drops and counts verdicts that
-    cannot be read. Raises `InputError`, which says what is wrong, where, and the way out.
+    cannot be read, up to 5 % of a source and of each rater; 'force' however many. Raises `InputError`, which says what
+    is wrong, where, and the way out.
 
     >>> import polars as pl
     >>> scores = pl.DataFrame({"item": [1, 1], "system": ["A", "B"], "ann": [4, 2], "bleu": [31.0, 28.5]})

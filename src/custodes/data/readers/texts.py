@@ -29,19 +29,20 @@ def outputs_of(
 
 
 def messages(cell: Any, *, where: str) -> list[tuple[str, str]]:
-    """A conversation, `[{role, content}]` as a value or as JSON, as (role, text); a mere text is one answer.
+    """A conversation, `[{role, content}]` as a value or as JSON, as (role, text); a mere text is an answer.
 
     `content` is a text or a list of parts, of which those with `text` count (as in Arena's files).
     """
     if isinstance(cell, str) and cell.lstrip().startswith("["):
         cell = parse_json(cell, where=where)
-    if cell is None or cell == "":
+    if cell is None:
         return []
     if isinstance(cell, str):
-        return [("assistant", cell)]
+        return [("assistant", cell)] if cell else []
     turns = list(cell) if isinstance(cell, Sequence | pl.Series) else None
-    if turns is None or not all(isinstance(turn, dict) for turn in turns):
+    if turns is None or not all(isinstance(turn, dict | str | None) for turn in turns):
         raise InputError(f"{where}: a conversation must be a list of {{role, content}}, or a text")
+    turns = [turn if isinstance(turn, dict) else {"role": "assistant", "content": turn} for turn in turns]
     return [(str(turn.get("role") or ""), _text(turn.get("content"), where=where)) for turn in turns]
 
 
