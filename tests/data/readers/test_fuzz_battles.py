@@ -1,4 +1,4 @@
-"""Any table in the layouts of battles and judge logs makes a valid study or one clear line; the table is not changed."""
+"""Any table in the layouts of battles and judge logs makes a valid study or one clear line; it is never changed."""
 
 from __future__ import annotations
 
