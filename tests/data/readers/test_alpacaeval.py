@@ -40,15 +40,21 @@ def test_preferences_between_1_and_2(tmp_path: Path) -> None:
     with pytest.raises(InputError) as error:
         read(path)
     assert str(error.value).startswith(
-        "annotations.json: 3 of 11 verdicts cannot be read ('no preference' 2 times from row 8, '3' in row 10);"
+        "annotations.json: 1 of 11 verdicts cannot be read ('3' in row 10);"
         " allowed: numbers from 1 (output_1 better) to 2 (output_2 better), 0 (a draw), or nothing;"
     )
     study = read(path, invalid="force")
     # model < reference, so that generator_1 = reference is system_b
     assert study.preferences.frame["preference"].to_list() == [-1, 1, 0, -1, 1, 0, 0, -1]
     assert study.raters.kind == {"weighted_alpaca_eval_gpt4_turbo": ""}
-    assert {note.rule: note.count for note in study.notes} == {"old-draw": 2, "unreadable-verdict": 3}
+    assert {note.rule: note.count for note in study.notes} == {
+        "old-draw": 2,
+        "judge-failed": 2,
+        "unreadable-verdict": 1,
+    }
+    assert study.preferences.missing["why"].to_list() == ["unreadable"] * 3
     assert read(path, reader="alpacaeval", invalid="force").preferences.frame.equals(study.preferences.frame)
+    assert read(write(tmp_path, [annotation("do", None), annotation("sing", 1)])).preferences.frame.height == 1
 
 
 def test_texts_and_data_sets_come_along(tmp_path: Path) -> None:

@@ -58,13 +58,16 @@ def test_mt_bench_pairs_have_both_orders(tmp_path: Path) -> None:
     assert (orders["both"], orders["same"], orders["flip"]) == (3, pytest.approx(1 / 3), pytest.approx(1 / 3))
 
 
-def test_a_judge_that_failed_is_unreadable(tmp_path: Path) -> None:
-    path = jsonl(
-        tmp_path / "gpt-4_pair.jsonl", [pair(k, "model_1", "error" if k == 7 else "tie") for k in range(1, 21)]
-    )
-    with pytest.raises(InputError, match=r"1 of 40 verdicts cannot be read \('error' in row 7\); allowed: model_1,"):
-        read(path)
-    assert read(path, invalid="drop").preferences.missing.select("item", "why").rows() == [("7/turn 1", "unreadable")]
+def test_a_judge_that_failed_is_told_of_and_an_unknown_word_refused(tmp_path: Path) -> None:
+    study = read(jsonl(tmp_path / "gpt-4_pair.jsonl", [pair(7, "model_1", "error"), pair(8, "tie", "tie")]))
+    assert study.preferences.missing.select("item", "why").rows() == [("7/turn 1", "unreadable")]
+    assert [note.message for note in study.notes] == [
+        "gpt-4_pair.jsonl: 1 answers of judges could not be parsed: not rated (gpt-4 1)"
+    ]
+    with pytest.raises(
+        InputError, match=r"1 of 2 verdicts cannot be read \('Birch' in row 1\); allowed: model_1, model_2,"
+    ):
+        read(jsonl(tmp_path / "x.jsonl", [pair(7, "model_1", "Birch")]))
 
 
 def test_scores_that_were_compared_have_no_order(tmp_path: Path) -> None:
@@ -129,9 +132,8 @@ def test_arena_hard_2_names_its_baseline_and_category(tmp_path: Path) -> None:
     lines = [line, *(line | {"uid": f"u{k}", "games": [{"score": "A>B"}, {"score": "B>A"}]} for k in range(2, 22))]
     lines.append(line | {"uid": "u22", "games": [None, {"score": "[[B>>A]]"}]})
     path = jsonl(tmp_path / "Aster.jsonl", lines)
-    with pytest.raises(InputError, match=r"1 of 43 verdicts cannot be read \('no score' in row 1\)"):
-        read(path)
-    study = read(path, invalid="drop")
+    study = read(path)
+    assert {note.rule: note.count for note in study.notes} == {"missing-verdict": 1, "judge-failed": 1}
     assert study.systems == ("Aster", "o3-mini")
     assert set(study.items.frame["group"]) == {"hard_prompt"}
     assert study.preferences.frame.filter(item="u22")["preference"].to_list() == [-1]

@@ -33,9 +33,10 @@ UNPARSED = "no preference"
 def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of verdicts: item = the instruction, rater = the annotator; below 1.5 output_1 wins, 1.5 and 0 are ties.
 
-    An annotation without a preference is one that could not be parsed. Outputs are shown to annotators in an order that
-    AlpacaEval draws and does not keep, so the presentation order is unknown. Files of people have no generators:
-    systems are output_1 and output_2, and an instruction with several pairs of texts is several items of one cluster.
+    An annotation without a preference is an answer that AlpacaEval could not parse. Outputs are shown to annotators in
+    an order that AlpacaEval draws and does not keep, so the presentation order is unknown. Files of people have no
+    generators: systems are output_1 and output_2, and an instruction with several pairs of texts is several items of
+    one cluster.
     """
     needed = next((own for own in COLUMNS if set(own) <= set(frame.columns)), None)
     if needed is None:
@@ -69,7 +70,7 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
     )
     kept, told = between_two(table, where=where)
     kept, again = as_repeats(kept, where=where)
-    preferences, notes = read_verdicts(kept, where=where, allowed=ALLOWED, invalid=invalid)
+    preferences, notes = read_verdicts(kept, where=where, allowed=ALLOWED, invalid=invalid, failure=UNPARSED)
     old = int(draw.sum())
     notes = [
         *noted(

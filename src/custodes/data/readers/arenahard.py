@@ -31,8 +31,8 @@ NO_SCORE = "no score"
 def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of a judge's verdicts in both orders; the baseline is A in the first game, B in the second.
 
-    A strong verdict (A>>B) is one win. A game without a score is a verdict that could not be read, one
-    that is null was not judged.
+    A strong verdict (A>>B) is one win. A game without a score is an answer that could not be parsed,
+    a game that is null was not judged.
     """
     needed = next((own for own in COLUMNS if set(own) <= set(frame.columns)), None)
     if needed is None:
@@ -65,7 +65,7 @@ def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stud
     )
     table, told = between_two(table, where=where)
     table, again = as_repeats(table, where=where)
-    preferences, notes = read_verdicts(table, where=where, allowed=ALLOWED, invalid=invalid)
+    preferences, notes = read_verdicts(table, where=where, allowed=ALLOWED, invalid=invalid, failure=NO_SCORE)
     unnamed = f"{where}: the log does not name its baseline (gpt-4-0314, if nothing else was configured): {BASELINE!r}"
     about = rows.select("item").with_columns(label_column(frame, "category", where=where, empty=True).alias("group"))
     items, _ = Items.make(about.unique("item", keep="first", maintain_order=True), where=where)

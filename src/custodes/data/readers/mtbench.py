@@ -24,7 +24,8 @@ PAIR = ("question_id", "model_1", "model_2", "g1_winner", "g2_winner")
 SINGLE = ("question_id", "model", "judge", "score")
 GAMES = {"g1_winner": "ab", "g2_winner": "ba"}
 WINNERS = {"model_1": 1.0, "model_2": -1.0, "tie": 0.0}
-FAILED = -1
+ERROR, FAILED = "error", -1
+"""What the log writes where it found no verdict, or no score, in the judge's answer."""
 
 
 def read_mtbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
@@ -78,7 +79,8 @@ def _pairs(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str, invalid: Inva
     )
     table, told = between_two(table, where=where)
     table, again = as_repeats(table, where=where)
-    preferences, notes = read_verdicts(table, where=where, allowed="model_1, model_2, tie", invalid=invalid)
+    allowed = "model_1, model_2, tie, error"
+    preferences, notes = read_verdicts(table, where=where, allowed=allowed, invalid=invalid, failure=ERROR)
     return preferences, [*told, *again, *notes]
 
 
@@ -96,7 +98,11 @@ def _scores(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> tuple[Rat
     return ratings, [
         *notes,
         *noted(
-            ("judge-failed", count, f"{where}: {count} scores are -1 (none was found in the judge's words): not rated"),
+            (
+                "judge-failed",
+                count,
+                f"{where}: {count} scores are -1 (none was found in the judge's answer): not rated",
+            ),
             ("repeats", again, f"{where}: {again} scores stand again for the same rater and output: taken for repeats"),
         ),
     ]

@@ -23,17 +23,20 @@ def read_verdicts(
     invalid: Invalid,
     likely: Callable[[str], str] = lambda word: "",
     unused: Sequence[str] = (),
+    failure: str = "",
 ) -> tuple[Preferences, list[Note]]:
     """Preferences from a table with their columns and `verdict`, the text that `preference` was read from.
 
     `preference` is null where the verdict is empty (an absent row) or unreadable; `row` is where the verdict stands in
     the file, where that is not its place in the table. `likely` says what a word may have been meant for ('' nothing);
-    `unused` are columns of the file that may tell doubled rows apart.
+    `unused` are columns of the file that may tell doubled rows apart. `failure` is what the format itself writes where
+    a judge's answer could not be parsed: such verdicts are unreadable, told of and never refused.
     """
     if "row" not in table.columns:
         table = table.with_row_index("row", offset=1)
     given = table.filter(pl.col("verdict") != "")
-    unreadable = given.filter(pl.col("preference").is_null())
+    failed = given.filter((pl.col("verdict") == failure) & pl.col("preference").is_null())
+    unreadable = given.filter((pl.col("verdict") != failure) & pl.col("preference").is_null())
     too_many = _too_many(given, unreadable) if invalid == "drop" else ""
     if unreadable.height and (invalid == "error" or too_many):
         told = _told(unreadable, total=given.height, likely=likely)
@@ -45,15 +48,21 @@ def read_verdicts(
     preferences, notes = Preferences.make(made, where=where, unreadable=table["verdict"] != "", unused=unused)
     notes = [note for note in notes if note.rule != "missing-verdict"]
     empty, lost = table.filter(pl.col("verdict") == "").height, unreadable.height
-    counts = unreadable.group_by("rater", maintain_order=True).len()
-    by_rater = listed((f"{rater} {count}" for rater, count in counts.iter_rows()), limit=20)
+    dropped = f"{where}: {lost} verdicts could not be read and were dropped ({_by_rater(unreadable)})"
+    unparsed = f"{where}: {failed.height} answers of judges could not be parsed: not rated ({_by_rater(failed)})"
     return preferences, [
         *notes,
         *noted(
             ("missing-verdict", empty, f"{where}: {empty} verdicts are empty and count as not rated"),
-            ("unreadable-verdict", lost, f"{where}: {lost} verdicts could not be read and were dropped ({by_rater})"),
+            ("judge-failed", failed.height, unparsed),
+            ("unreadable-verdict", lost, dropped),
         ),
     ]
+
+
+def _by_rater(rows: pl.DataFrame) -> str:
+    counts = rows.group_by("rater", maintain_order=True).len()
+    return listed((f"{rater} {count}" for rater, count in counts.iter_rows()), limit=20)
 
 
 def _too_many(given: pl.DataFrame, unreadable: pl.DataFrame) -> str:
