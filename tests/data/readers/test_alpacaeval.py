@@ -148,3 +148,41 @@ def test_an_input_is_part_of_the_instruction(tmp_path: Path) -> None:
         "translate\n\none",
         "translate\n\ntwo",
     ]
+
+
+def results(folder: Path, models: dict[str, list[object]]) -> Path:
+    """`results/MODEL/ANNOTATOR/annotations.json`, as the leaderboard keeps them."""
+    for name, preferences in models.items():
+        for annotator in ("gpt4", "claude"):
+            place = folder / "results" / name / annotator
+            place.mkdir(parents=True)
+            records = [
+                annotation(f"do {k}", own, generator_2=name, annotator=annotator) for k, own in enumerate(preferences)
+            ]
+            write(place, records)
+    return folder / "results"
+
+
+def test_a_folder_of_results_is_one_study(tmp_path: Path) -> None:
+    folder = results(tmp_path, {"Aster": [1, 2, 2, 1.5], "Birch": [2, 1, 1]})
+    study = read(folder)
+    assert study.systems == ("Aster", "Birch", "reference")
+    assert study.preferences.frame.height == 14
+    assert study.metrics == () == study.humans
+    assert set(study.raters.kind) == {"gpt4", "claude"}
+    assert study.notes == ()
+    assert study.outputs is not None
+    assert study.outputs.texts.height == 4 + 4 + 3
+    one = read(f"{folder}::claude")
+    assert set(one.raters.kind) == {"claude"}
+    assert one.fingerprint() != study.fingerprint()
+    assert read(folder, reader="alpacaeval_results").fingerprint() == study.fingerprint()
+
+
+def test_a_folder_names_the_file_that_is_wrong(tmp_path: Path) -> None:
+    folder = results(tmp_path, {"Aster": [1, 2], "Birch": [2, 7]})
+    with pytest.raises(InputError) as error:
+        read(folder)
+    assert str(error.value).startswith("Birch/claude/annotations.json: 1 of 2 verdicts cannot be read ('7' in row 2)")
+    with pytest.raises(InputError, match=r"results: no annotator 'claud' \(did you mean 'claude'\?\); claude, gpt4"):
+        read(f"{folder}::claud")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from itertools import takewhile
+from pathlib import Path
+
 import polars as pl
 import pytest
 
@@ -151,3 +155,34 @@ def test_two_columns_that_say_the_same_are_one_line() -> None:
 def test_columns_that_are_not_used_are_told_of() -> None:
     study = read(pl.DataFrame([ROW | {"winner": "A", "seconds": 3}]))
     assert [note.message for note in study.notes] == ["table: columns not used: seconds"]
+
+
+def documented(heading: str) -> list[list[str]]:
+    """The cells of the first table below a heading of the page on data."""
+    page = (Path(__file__).parents[3] / "docs" / "data.md").read_text(encoding="utf-8").split(heading, 1)[1]
+    rows = [line.strip().strip("|").split("|") for line in page.splitlines() if line.strip().startswith("|")]
+    return list(takewhile(lambda row: len(row) == len(rows[0]), rows))[2:]
+
+
+def test_every_documented_word_is_read() -> None:
+    meant = [1, -1, None, 0]
+    checked = 0
+    for (_, cells), preference in zip(documented("## Words of verdicts"), meant, strict=False):
+        for word in re.findall(r"`([^`]+)`", cells):
+            sign = {"left": 1, "first": 1, "1st": 1}.get(word, -1) if preference is None else preference
+            if word not in ("response", "output", "answer"):
+                study = read(pl.DataFrame([{"item": 1, "model_a": "Aster", "model_b": "Birch", "winner": word}]))
+                assert study.preferences.frame["preference"].to_list() == [sign], word
+                checked += 1
+    assert checked == 37
+
+
+def test_every_documented_order_is_read() -> None:
+    checked = 0
+    for first, second, unknown in documented("### Both presentation orders")[:2]:
+        for cells, order in ((first, "ab"), (second, "ba"), (unknown, "")):
+            for word in re.findall(r"`([^`]+)`", cells):
+                row = {"item": 1, "model_a": "Aster", "model_b": "Birch", "winner": "tie", "order": word}
+                assert read(pl.DataFrame([row])).preferences.frame["order"].to_list() == [order], word
+                checked += 1
+    assert checked == 22

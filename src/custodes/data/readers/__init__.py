@@ -27,6 +27,7 @@ from custodes.data.readers.rewardbench import READER as REWARDBENCH
 from custodes.data.readers.llmbar import READER as LLMBAR
 from custodes.data.readers.outputs import READER as OUTPUTS
 
+from custodes.data.readers.alpacaeval_results import READER as ALPACAEVAL_RESULTS
 from custodes.data.readers.mtme import READER as MTME
 
 __all__ = ["DEMO", "READERS", "Invalid", "read"]

@@ -26,6 +26,9 @@ COLUMNS = (
     ("instruction", "generator", "generator_2", "preference"),
     ("instruction", "output_1", "output_2", "preference"),
 )
+MORE = ("annotator", "annotator_index", "dataset", "input", "output_1", "output_2")
+"""Columns that are used where they are there."""
+
 ALLOWED = "numbers from 1 (output_1 better) to 2 (output_2 better), 0 (a draw)"
 UNPARSED = "no preference"
 
