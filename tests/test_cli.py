@@ -639,7 +639,7 @@ def test_unreadable_verdicts_are_counted_and_dropped_only_on_demand(custodes: Ru
     )
     refused(
         custodes("agreement", "battles.csv", "--invalid", "drop"),
-        *("that is 25.0% of the file, 50.0% of judge", "'drop' takes 5%", "--invalid force"),
+        *("that is 25.0 % of the file, 50.0 % of judge", "'drop' takes 5 %", "--invalid force"),
     )
     answer = json.loads(custodes("agreement", "battles.csv", "--invalid", "force", *QUICK, "--format", "json").out)
     dropped = {note["rule"]: note["count"] for note in answer["provenance"]["dropped"]}

@@ -88,8 +88,8 @@ def test_drop_takes_one_in_twenty_and_no_more() -> None:
         read(frame, invalid="drop")
     assert str(error.value) == (
         "table: 2 of 39 verdicts cannot be read ('garbage' in row 1, 'oh' in row 2); allowed: model_a, model_b, tie,"
-        " both_bad, A, B, C, 1, 2, left, right, a system's name (the page on data lists all), or nothing; that is 5.1%"
-        " of the file, 5.1% of j, and invalid='drop' takes 5%: mend them, or drop them all the same with"
+        " both_bad, A, B, C, 1, 2, left, right, a system's name (the page on data lists all), or nothing; that is 5.1 %"
+        " of the file, 5.1 % of j, and invalid='drop' takes 5 %: mend them, or drop them all the same with"
         " invalid='force' (--invalid force)"
     )
     assert read(frame, invalid="force").preferences.frame.height == 37
@@ -97,7 +97,7 @@ def test_drop_takes_one_in_twenty_and_no_more() -> None:
 
 def test_drop_does_not_take_all_of_a_person_among_many_verdicts() -> None:
     frame = judged({"judge": ["A"] * 400, "ann": ["besser"] * 20})
-    with pytest.raises(InputError, match=r"all 20 are 'besser', from row 401.*4\.8% of the file, 100\.0% of ann,"):
+    with pytest.raises(InputError, match=r"all 20 are 'besser', from row 401.*4\.8 % of the file, 100\.0 % of ann,"):
         read(frame, invalid="drop")
 
 

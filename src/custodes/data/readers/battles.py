@@ -124,11 +124,10 @@ def _unsure_note(made: pl.DataFrame, unsure: pl.Series, *, where: str, column: s
     twice = asked.group_by(keys).agg(pl.len(), pl.col("taken", "place").n_unique() > 1)
     shares = twice.filter(pl.col("len") > 1).select(pl.col("taken", "place").mean()).row(0)
     words_seen = made.filter(unsure)["verdict"].unique(maintain_order=True).head(2)
-    either = (
-        f" ({shares[0]:.0%} of comparisons contradict each other so, {shares[1]:.0%} if it meant the place)"
-        if shares[0] is not None
-        else ""
-    )
+    either = ""
+    if shares[0] is not None:
+        so, otherwise = (f"{100 * share:.0f} %" for share in shares)
+        either = f" ({so} of comparisons contradict each other so, {otherwise} if it meant the place)"
     message = (
         f"{where}: {column} {', '.join(words_seen)} is taken for the column, whatever was shown first{either};"
         " write left, right where it means the place shown"

@@ -75,10 +75,10 @@ def _too_many(given: pl.DataFrame, unreadable: pl.DataFrame) -> str:
     share = unreadable.height / max(given.height, 1)
     if share <= DROPPED and worst.is_empty():
         return ""
-    of_raters = listed((f"{own:.1%} of {rater}" for rater, _, own in worst.iter_rows()), limit=3)
+    of_raters = listed((f"{100 * own:.1f} % of {rater}" for rater, _, own in worst.iter_rows()), limit=3)
     return (
-        f"that is {share:.1%} of the file{f', {of_raters}' if of_raters else ''}, and invalid='drop' takes"
-        f" {DROPPED:.0%}: mend them, or drop them all the same with invalid='force' (--invalid force)"
+        f"that is {100 * share:.1f} % of the file{f', {of_raters}' if of_raters else ''}, and invalid='drop' takes"
+        f" {100 * DROPPED:.0f} %: mend them, or drop them all the same with invalid='force' (--invalid force)"
     )
 
 
