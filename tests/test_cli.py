@@ -659,9 +659,13 @@ def test_unreadable_verdicts_are_counted_and_dropped_only_on_demand(custodes: Ru
     write_csv(Path("battles.csv"), "item,model_a,model_b,rater,kind,winner", rows)
     refused(
         custodes("agreement", "battles.csv"),
-        *("2 verdicts cannot be read", "'garbage' in row 6", "model_a, model_b, tie, both_bad", "--invalid drop"),
+        *("2 of 8 verdicts cannot be read", "'garbage' in row 6", "model_a, model_b, tie, both_bad", "--invalid drop"),
     )
-    answer = json.loads(custodes("agreement", "battles.csv", "--invalid", "drop", *QUICK, "--format", "json").out)
+    refused(
+        custodes("agreement", "battles.csv", "--invalid", "drop"),
+        *("that is 25.0 % of the file, 50.0 % of judge", "'drop' takes 5 %", "--invalid force"),
+    )
+    answer = json.loads(custodes("agreement", "battles.csv", "--invalid", "force", *QUICK, "--format", "json").out)
     dropped = {note["rule"]: note["count"] for note in answer["provenance"]["dropped"]}
     assert dropped["unreadable-verdict"] == 2
     assert answer["metrics"][0]["n"] == 2

@@ -70,7 +70,8 @@ class Reading:
     ] = None
     schema: Annotated[Path | None, Parameter(help="TOML that keeps these options; convert writes it.")] = None
     invalid: Annotated[
-        Invalid | None, Parameter(help="Unreadable verdicts: refuse (error, the default), or drop and count.")
+        Invalid | None,
+        Parameter(help="Unreadable verdicts: refuse (the default), drop and count up to 5 %, or drop however many."),
     ] = None
 
     def refuse(self, about: str) -> None:

@@ -10,16 +10,13 @@ import pandas as pd
 import polars as pl
 import pytest
 
+from custodes.data.readers import TABLE_READERS
 from custodes.data.reading import read
 from custodes.errors import CustodesError, InputError
 
 HEADER = "item,system,rater,score\n"
-READERS = (
-    "readers: ratings (item, system, rater, score); battles (item, model_a, model_b, winner);"
-    " battles (item, system_a, system_b, preference); wide (item, system);"
-    " alpacaeval (instruction, generator_1, generator_2, preference); rewardbench (ref, subset);"
-    " llmbar (dataset, item, judge, prompt, gold, winner_original_order, winner_swapped_order);"
-    " outputs (item, outputs)"
+READERS = "readers: " + "; ".join(
+    f"{known.name} ({', '.join(needed)})" for known in TABLE_READERS.values() for needed in known.columns
 )
 
 
@@ -183,8 +180,9 @@ def message(path: object, **options: object) -> str:
         (
             "s.csv",
             b"item,model_a,model_b,winner\n1,A,B,garbage\n2,A,B,tie\n",
-            "s.csv: 1 verdicts cannot be read ('garbage' in row 1); allowed: model_a, model_b, tie, both_bad,"
-            " or nothing; mend them, or drop and count them with invalid='drop' (--invalid drop)",
+            "s.csv: 1 of 2 verdicts cannot be read ('garbage' in row 1); allowed: model_a, model_b, tie, both_bad,"
+            " A, B, C, 1, 2, left, right, a system's name (the page on data lists all), or nothing;"
+            " mend them, or drop and count them with invalid='drop' (--invalid drop)",
         ),
         (
             "s.csv",

@@ -141,7 +141,7 @@ def try_bytes(data: bytes, suffix: str, reader: str | None) -> None:
         path = Path(folder) / f"data{suffix}"
         path.write_bytes(data)
         try_reading(path, reader=reader)
-        try_reading(path, reader=reader, invalid="drop")
+        try_reading(path, reader=reader, invalid="force")
 
 
 def seeds() -> list[bytes]:
@@ -198,7 +198,9 @@ def tables(draw: st.DrawFn, families: list[list[str]] = FAMILIES) -> pl.DataFram
 
 
 @given(
-    frame=tables(), reader=st.none() | st.none() | st.sampled_from(READERS), invalid=st.sampled_from(["error", "drop"])
+    frame=tables(),
+    reader=st.none() | st.none() | st.sampled_from(READERS),
+    invalid=st.sampled_from(["error", "drop", "force"]),
 )
 @settings(max_examples=300, deadline=None)
 def test_any_table(frame: pl.DataFrame, reader: str | None, invalid: str) -> None:

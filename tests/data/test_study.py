@@ -221,8 +221,8 @@ def test_the_fingerprint_depends_on_every_part() -> None:
 
 def test_verdicts_that_nobody_could_read_are_selected_and_joined_along() -> None:
     rows = pl.DataFrame({"item": "1", "model_a": "A", "model_b": ["B", "C", "D"], "rater": "j", "kind": "metric"})
-    judged = read(rows.with_columns(winner=pl.Series(["garbage", "model_a", "tie"])), invalid="drop")
-    other = read(rows.with_columns(winner=pl.Series(["garbage", "", "tie"]), rater=pl.lit("k")), invalid="drop")
+    judged = read(rows.with_columns(winner=pl.Series(["garbage", "model_a", "tie"])), invalid="force")
+    other = read(rows.with_columns(winner=pl.Series(["garbage", "", "tie"]), rater=pl.lit("k")), invalid="force")
     both = join([judged, other])
     assert both.preferences.missing.select("rater", "system_b", "why").rows() == [
         ("j", "B", "unreadable"),

@@ -72,7 +72,7 @@ def test_mean_and_vote_differ_on_few_comparisons(shared_data: Path) -> None:
 
 def test_pandalm_garbage_is_refused_then_counted(shared_data: Path) -> None:
     path = shared_data / "pandalm" / "battles.csv.gz"
-    with pytest.raises(cu.InputError, match="25 verdicts cannot be read.*garbage"):
+    with pytest.raises(cu.InputError, match="25 of 4,995 verdicts cannot be read.*garbage"):
         cu.read(path)
     study = cu.read(path, invalid="drop")
     assert sum(note.count for note in study.notes if "verdict" in note.rule) == 25

@@ -118,7 +118,8 @@ def test_pandalm(shared_data: Path) -> None:
     path = shared_data / "pandalm/battles.csv.gz"
     # cut -d, -f6 | grep -nm1 garbage gives line 575
     with pytest.raises(
-        InputError, match=r"^battles.csv.gz: 25 verdicts cannot be read \('garbage' in row 574\); allowed"
+        InputError,
+        match=r"^battles.csv.gz: 25 of 4,995 verdicts cannot be read \(all 25 are 'garbage', from row 574\); allowed",
     ):
         read(path)
     study = read(path, shared_data / "pandalm/outputs.jsonl.gz", invalid="drop")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -17,7 +18,7 @@ from custodes.data.table import (
     refuse_values,
     to_polars,
 )
-from custodes.errors import InputError
+from custodes.errors import InputError, listed
 
 KEY = ("item", "system_a", "system_b", "rater", "aspect", "repeat", "order")
 SCHEMA = {**dict.fromkeys(KEY, pl.String), "preference": pl.Int8}
@@ -58,11 +59,13 @@ class Preferences:
         where: str = "preferences",
         ignore: tuple[str, ...] = (),
         unreadable: pl.Series | None = None,
+        unused: Sequence[str] = (),
     ) -> tuple[Preferences, list[Note]]:
         """Check a table `item, system_a, system_b, rater, preference` (optional `aspect`, `repeat`, `order`).
 
         Rows are turned so that system_a < system_b. An empty preference is an absent verdict: kept in `missing`, and
-        counted; `unreadable` marks rows where there was a verdict that nobody could read.
+        counted; `unreadable` marks rows where there was a verdict that nobody could read. `unused` are columns of the
+        file that may tell rows apart that look the same.
 
         >>> verdicts = pl.DataFrame(
         ...     {"item": [1], "system_a": ["B"], "system_b": ["A"], "rater": ["judge"], "preference": [1]}
@@ -94,7 +97,11 @@ class Preferences:
             .otherwise(pl.col("order")),
             preference=pl.when(turned).then(-pl.col("preference")).otherwise(pl.col("preference")).cast(pl.Int8),
         )
-        hint = "number the runs of a rater in a column 'repeat', or say the presentation order in 'order' (ab / ba)"
+        beside = f"; columns not used: {listed(unused)}" if unused else ""
+        hint = (
+            "if it was asked in both presentation orders, say which in 'order' (ab, ba; or --column order=NAME), or"
+            f" name the systems in the order shown; if it was asked again, number the runs in 'repeat'{beside}"
+        )
         check_unique(made, KEY, where=where, what="verdict", hint=hint)
         missing = made["preference"].null_count()
         notes += noted(("missing-verdict", missing, f"{where}: {missing} rows have no verdict and count as not rated"))

@@ -1,4 +1,4 @@
-"""AlpacaEval annotations: preferences between 1 and 2."""
+"""AlpacaEval annotations, in the layouts of its leaderboards and of its files of people."""
 
 from __future__ import annotations
 
@@ -7,25 +7,182 @@ from pathlib import Path
 
 import pytest
 
+import custodes as cu
 from custodes.data.reading import read
 from custodes.errors import InputError
 
 
-def test_alpacaeval(tmp_path: Path) -> None:
-    path = tmp_path / "annotations.json"
-    told = [1, 2, 1.5, 1.2, 1.8, float("nan"), None, 3]
-    rows = [
-        {"instruction": f"do {k}", "generator_1": "gpt", "generator_2": "alpaca", "preference": p, "annotator": "judge"}
-        for k, p in enumerate(told)
-    ]
-    path.write_text(json.dumps(rows))
-    with pytest.raises(
-        InputError, match=r"3 verdicts cannot be read \('NaN' in row 6, 'no preference' in row 7, '3' in row 8\)"
-    ):
+def annotation(instruction: str, preference: object, **more: object) -> dict[str, object]:
+    """One record of a leaderboard's annotations.json (github.com/tatsu-lab/alpaca_eval)."""
+    return {
+        "instruction": instruction,
+        "output_1": f"Reference text on {instruction}.",
+        "generator_1": "reference",
+        "dataset": "own_set",
+        "output_2": f"Text on {instruction}.",
+        "generator_2": "model",
+        "annotator": "weighted_alpaca_eval_gpt4_turbo",
+        "preference": preference,
+        "raw_completion": {"choices": [{"logprobs": [-0.5, -0.9]}]},
+        **more,
+    }
+
+
+def write(folder: Path, records: list[dict[str, object]]) -> Path:
+    path = folder / "annotations.json"
+    path.write_text(json.dumps(records))
+    return path
+
+
+def test_preferences_between_1_and_2(tmp_path: Path) -> None:
+    told = [1, 2, 1.5, 1.2, 1.8, 0, 0.0, float("nan"), None, 3, 1.0000048889]
+    path = write(tmp_path, [annotation(f"do {k}", preference) for k, preference in enumerate(told)])
+    with pytest.raises(InputError) as error:
         read(path)
-    study = read(path, invalid="drop")
-    # alpaca < gpt, so that generator_1 = gpt is system_b
-    assert study.preferences.frame["preference"].to_list() == [-1, 1, 0, -1, 1]
-    assert study.preferences.frame["item"].to_list() == [f"do {k}" for k in range(5)]
-    assert study.raters.kind == {"judge": ""}
-    assert read(path, reader="alpacaeval", invalid="drop").preferences.frame.equals(study.preferences.frame)
+    assert str(error.value).startswith(
+        "annotations.json: 1 of 11 verdicts cannot be read ('3' in row 10);"
+        " allowed: numbers from 1 (output_1 better) to 2 (output_2 better), 0 (a draw), or nothing;"
+    )
+    study = read(path, invalid="force")
+    # model < reference, so that generator_1 = reference is system_b
+    assert study.preferences.frame["preference"].to_list() == [-1, 1, 0, -1, 1, 0, 0, -1]
+    assert study.raters.kind == {"weighted_alpaca_eval_gpt4_turbo": ""}
+    assert {note.rule: note.count for note in study.notes} == {
+        "old-draw": 2,
+        "judge-failed": 2,
+        "unreadable-verdict": 1,
+    }
+    assert study.preferences.missing["why"].to_list() == ["unreadable"] * 3
+    assert read(path, reader="alpacaeval", invalid="force").preferences.frame.equals(study.preferences.frame)
+    assert read(write(tmp_path, [annotation("do", None), annotation("sing", 1)])).preferences.frame.height == 1
+
+
+def test_texts_and_data_sets_come_along(tmp_path: Path) -> None:
+    study = read(write(tmp_path, [annotation("sing", 1), annotation("dance", 2, dataset="other")]))
+    assert study.outputs is not None
+    assert study.outputs.texts.filter(item="sing", system="model")["text"].to_list() == ["Text on sing."]
+    assert study.outputs.sources["source"].to_list() == ["sing", "dance"]
+    assert study.items.frame.select("item", "group", "cluster").rows() == [
+        ("sing", "own_set", ""),
+        ("dance", "other", ""),
+    ]
+
+
+def test_models_of_a_leaderboard_are_joined_by_their_reference(tmp_path: Path) -> None:
+    paths = []
+    for k, name in enumerate(("Aster", "Birch")):
+        (tmp_path / name).mkdir()
+        records = [annotation(f"do {i}", 1 + ((i + k) % 3) / 2, generator_2=name) for i in range(30)]
+        paths.append(write(tmp_path / name, records))
+    study = read(*paths)
+    assert study.systems == ("Aster", "Birch", "reference")
+    assert cu.leaderboard(study, resamples=0).systems.height == 3
+
+
+def test_people_number_themselves_and_have_no_generators(tmp_path: Path) -> None:
+    records: list[dict[str, object]] = [
+        {
+            "instruction": "sing",
+            "output_1": f"la {pair}",
+            "output_2": f"do {pair}",
+            "preference": 1 + (k + pair) % 2,
+            "annotator_index": k,
+            "dataset": "own_set",
+            "datasplit": "eval",
+        }
+        for pair in range(2)
+        for k in range(4)
+    ]
+    study = read(write(tmp_path, [*records, {**records[0], "instruction": "dance"}]))
+    assert study.raters.kind == {f"human_{k}": "human" for k in range(4)}
+    assert study.systems == ("output_1", "output_2")
+    assert study.preferences.frame.height == 9
+    marked, other, plain = study.items.frame["item"]
+    assert marked.startswith("sing #")
+    assert marked != other
+    assert plain == "dance"
+    assert study.items.frame["cluster"].to_list() == ["sing", "sing", ""]
+    assert "no-generators" in {note.rule for note in study.notes}
+    alone = read(write(tmp_path, records[4:6] + records[:1]))
+    assert set(alone.preferences.frame["item"]) == {marked, other}  # whatever stands before them in the file
+
+
+def test_people_and_an_annotator_meet(tmp_path: Path) -> None:
+    records = [annotation(f"do {k}", 1 + k % 2) for k in range(6)]
+    for record in records:
+        del record["generator_1"], record["generator_2"]
+    people = [
+        {name: value for name, value in record.items() if name != "annotator"} | {"annotator_index": k}
+        for record in records
+        for k in range(2)
+    ]
+    (tmp_path / "people").mkdir()
+    study = read(write(tmp_path / "people", people), write(tmp_path, records))
+    metrics = cu.agreement(study, resamples=0).metrics
+    assert metrics.select("metric", "n", "sample_accuracy").rows() == [("weighted_alpaca_eval_gpt4_turbo", 6, 1.0)]
+
+
+def test_the_same_annotation_again_is_a_repeat(tmp_path: Path) -> None:
+    study = read(write(tmp_path, [annotation("sing", 1), annotation("sing", 2)]))
+    assert study.preferences.frame["repeat"].to_list() == ["0", "1"]
+    assert {note.rule: note.count for note in study.notes} == {"repeats": 1}
+
+
+def test_the_reference_against_itself_is_left_out(tmp_path: Path) -> None:
+    own = annotation("sing", 1.5, generator_2="reference")
+    study = read(write(tmp_path, [annotation("sing", 1), own]))
+    assert {note.rule: note.count for note in study.notes} == {"system-with-itself": 1}
+    with pytest.raises(InputError, match="every verdict compares a system with itself"):
+        read(write(tmp_path, [own]))
+
+
+def test_the_first_generator_may_be_called_generator(tmp_path: Path) -> None:
+    record = annotation("sing", 1)
+    record["generator"] = record.pop("generator_1")
+    assert read(write(tmp_path, [record])).systems == ("model", "reference")
+
+
+def test_an_input_is_part_of_the_instruction(tmp_path: Path) -> None:
+    records = [annotation("translate", 1, input="one"), annotation("translate", 2, input="two")]
+    assert read(write(tmp_path, records)).preferences.frame["item"].to_list() == [
+        "translate\n\none",
+        "translate\n\ntwo",
+    ]
+
+
+def results(folder: Path, models: dict[str, list[object]]) -> Path:
+    """`results/MODEL/ANNOTATOR/annotations.json`, as the leaderboard keeps them."""
+    for name, preferences in models.items():
+        for annotator in ("gpt4", "claude"):
+            place = folder / "results" / name / annotator
+            place.mkdir(parents=True)
+            records = [
+                annotation(f"do {k}", own, generator_2=name, annotator=annotator) for k, own in enumerate(preferences)
+            ]
+            write(place, records)
+    return folder / "results"
+
+
+def test_a_folder_of_results_is_one_study(tmp_path: Path) -> None:
+    folder = results(tmp_path, {"Aster": [1, 2, 2, 1.5], "Birch": [2, 1, 1]})
+    study = read(folder)
+    assert study.systems == ("Aster", "Birch", "reference")
+    assert study.preferences.frame.height == 14
+    assert study.metrics == () == study.humans
+    assert set(study.raters.kind) == {"gpt4", "claude"}
+    assert study.notes == ()
+    assert study.outputs is not None
+    assert study.outputs.texts.height == 4 + 4 + 3
+    one = read(f"{folder}::claude")
+    assert set(one.raters.kind) == {"claude"}
+    assert one.fingerprint() != study.fingerprint()
+    assert read(folder, reader="alpacaeval_results").fingerprint() == study.fingerprint()
+
+
+def test_a_folder_names_the_file_that_is_wrong(tmp_path: Path) -> None:
+    folder = results(tmp_path, {"Aster": [1, 2], "Birch": [2, 7]})
+    with pytest.raises(InputError) as error:
+        read(folder)
+    assert str(error.value).startswith("Birch/claude/annotations.json: 1 of 2 verdicts cannot be read ('7' in row 2)")
+    with pytest.raises(InputError, match=r"results: no annotator 'claud' \(did you mean 'claude'\?\); claude, gpt4"):
+        read(f"{folder}::claud")

@@ -37,11 +37,11 @@ def test_llmbar() -> None:
 def test_llmbar_unreadable_verdicts_name_the_row_of_the_file() -> None:
     frame = pl.DataFrame(JUDGMENTS | {"winner_swapped_order": ["2", "tie"]})
     with pytest.raises(
-        InputError, match=r"^table: 1 verdicts cannot be read \('tie' in row 2\); allowed: 1 \(output_1\)"
+        InputError, match=r"^table: 1 of 5 verdicts cannot be read \('tie' in row 2\); allowed: 1 \(output_1\)"
     ):
         read(frame)
     assert (
-        read(frame, invalid="drop").notes[-1].message
+        read(frame, invalid="force").notes[-1].message
         == "table: 1 verdicts could not be read and were dropped (gpt/CoT 1)"
     )
 

@@ -14,11 +14,10 @@ import pytest
 import custodes as cu
 from custodes import cli
 from custodes.data import readers
-from custodes.data.readers import plugins
+from custodes.data.readers import OURS, plugins
 from custodes.data.reading import read
 from custodes.errors import CustodesWarning, InputError, OptionError
 
-OURS = ("ratings", "battles", "wide", "alpacaeval", "rewardbench", "llmbar", "outputs", "mtme")
 MARKS = """
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings

@@ -25,7 +25,8 @@ def test_the_demo_is_a_study() -> None:
 
 
 def test_the_registry_names_every_format() -> None:
-    assert set(READERS) == {"ratings", "wide", "battles", "alpacaeval", "mtme", "rewardbench", "llmbar", "outputs"}
+    assert set(READERS) >= {"ratings", "wide", "battles", "alpacaeval", "mtme", "rewardbench", "llmbar", "outputs"}
+    assert set(READERS) >= {"alpacaeval_results", "arena", "arenahard", "mtbench"}
 
 
 def test_a_forced_reader_says_what_it_needs() -> None:

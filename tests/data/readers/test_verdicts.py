@@ -17,10 +17,11 @@ def test_unreadable_verdicts_are_refused_or_dropped_and_counted() -> None:
     with pytest.raises(InputError) as error:
         read(frame)
     assert str(error.value) == (
-        "table: 2 verdicts cannot be read ('garbage' in row 2, '???' in row 4); allowed: model_a, model_b, tie,"
-        " both_bad, or nothing; mend them, or drop and count them with invalid='drop' (--invalid drop)"
+        "table: 2 of 3 verdicts cannot be read ('garbage' in row 2, '???' in row 4); allowed: model_a, model_b, tie,"
+        " both_bad, A, B, C, 1, 2, left, right, a system's name (the page on data lists all), or nothing; mend"
+        " them, or drop and count them with invalid='drop' (--invalid drop)"
     )
-    study = read(frame, invalid="drop")
+    study = read(frame, invalid="force")
     assert study.preferences.frame["item"].to_list() == ["1"]
     assert study.preferences.missing.select("item", "rater", "why").rows() == [
         ("2", "j", "unreadable"),
@@ -50,7 +51,8 @@ def told(*verdicts: str, **more: object) -> pl.DataFrame:
 
 def test_three_examples_are_named_each_with_its_first_row() -> None:
     with pytest.raises(
-        InputError, match=r"5 verdicts cannot be read \('b' in row 1, 'a' in row 3, 'c' in row 4 and 1 more\)"
+        InputError,
+        match=r"5 of 6 verdicts cannot be read \('a' 2 times from row 3, 'b' in row 1, 'c' in row 4 and 1 more\)",
     ):
         read_verdicts(told("b", "+", "a", "c", "a", "d"), where="x", allowed="+", invalid="error")
 
@@ -66,3 +68,59 @@ def test_empty_verdicts_are_counted_and_not_refused() -> None:
     assert [(note.rule, note.count) for note in notes] == [("missing-verdict", 2)]
     _, nothing = read_verdicts(told("+"), where="x", allowed="+", invalid="error")
     assert nothing == []
+
+
+def judged(said: dict[str, list[str]]) -> pl.DataFrame:
+    """Verdicts of each rater on items of their own."""
+    rows = [
+        {"item": f"{rater}{k}", "model_a": "Aster", "model_b": "Birch", "rater": rater, "winner": word}
+        for rater, words in said.items()
+        for k, word in enumerate(words)
+    ]
+    return pl.DataFrame(rows)
+
+
+def test_drop_takes_one_in_twenty_and_no_more() -> None:
+    study = read(judged({"j": ["garbage", *["A"] * 19]}), invalid="drop")
+    assert study.preferences.frame.height == 19
+    frame = judged({"j": ["garbage", "oh", *["A"] * 37]})
+    with pytest.raises(InputError) as error:
+        read(frame, invalid="drop")
+    assert str(error.value) == (
+        "table: 2 of 39 verdicts cannot be read ('garbage' in row 1, 'oh' in row 2); allowed: model_a, model_b, tie,"
+        " both_bad, A, B, C, 1, 2, left, right, a system's name (the page on data lists all), or nothing; that is 5.1 %"
+        " of the file, 5.1 % of j, and invalid='drop' takes 5 %: mend them, or drop them all the same with"
+        " invalid='force' (--invalid force)"
+    )
+    assert read(frame, invalid="force").preferences.frame.height == 37
+
+
+def test_drop_does_not_take_all_of_a_person_among_many_verdicts() -> None:
+    frame = judged({"judge": ["A"] * 400, "ann": ["besser"] * 20})
+    with pytest.raises(InputError, match=r"all 20 are 'besser', from row 401.*4\.8 % of the file, 100\.0 % of ann,"):
+        read(frame, invalid="drop")
+
+
+def test_a_rater_may_lose_one() -> None:
+    frame = judged({"judge": ["A"] * 40, "ann": ["besser", "A"]})
+    assert read(frame, invalid="drop").preferences.frame.height == 41
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("equally", "tie"),
+        ("neither", "tie"),
+        ("Astre", "Aster"),
+        ("modle_a", "model_a"),
+        ("rigth", "right"),
+        ("42", ""),
+    ],
+)
+def test_a_word_that_stands_often_is_told_with_what_it_may_mean(word: str, meant: str) -> None:
+    near = f", did you mean '{meant}'?" if meant else ""
+    with pytest.raises(InputError) as error:
+        read(judged({"j": ["A"] * 16 + [word] * 4}), invalid="drop")
+    assert str(error.value).startswith(
+        f"table: 4 of 20 verdicts cannot be read (all 4 are '{word}'{near}, from row 17)"
+    )

@@ -158,7 +158,7 @@ def test_scores_given_twice_have_repeats() -> None:
 def test_failures_are_counted_by_system_order_and_reason() -> None:
     rows = pl.DataFrame({"item": range(40), "model_a": "A", "model_b": ["B", "C"] * 20, "rater": "j", "kind": "metric"})
     winner = ["garbage" if k % 2 else "" if k == 0 else "tie" if k < 8 else "model_a" for k in range(40)]
-    study = cu.read(rows.with_columns(winner=pl.Series(winner), order=pl.lit("ab")), invalid="drop")
+    study = cu.read(rows.with_columns(winner=pl.Series(winner), order=pl.lit("ab")), invalid="force")
     # The 20 verdicts on C are unreadable, one on B is empty; so nothing says that there is a system C.
     made = asked(study).missing
     whole = made.filter(by="all").row(0, named=True)

@@ -1,47 +1,159 @@
-"""AlpacaEval annotations: `instruction, generator_1, generator_2, preference` (1, 1.5, 2 or between), `annotator`."""
+"""AlpacaEval annotations: `instruction`, two outputs or their generators, `preference`, who annotated.
+
+Layout: github.com/tatsu-lab/alpaca_eval, `annotations.json` of a leaderboard and the data set's
+`alpaca_farm_human_annotations` and `_crossannotations` (huggingface.co/datasets/tatsu-lab/alpaca_eval).
+"""
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 import polars as pl
 
+from custodes.data.items import Items
+from custodes.data.notes import noted
 from custodes.data.raters import Raters
 from custodes.data.readers.reader import Invalid, TableReader
-from custodes.data.readers.verdicts import read_verdicts
+from custodes.data.readers.texts import outputs_of
+from custodes.data.readers.verdicts import as_repeats, between_two, read_verdicts
+from custodes.data.readers.words import without_empty
 from custodes.data.study import Study
 from custodes.data.table import label_column
 from custodes.errors import InputError, listed
 
-COLUMNS = ("instruction", "generator_1", "generator_2", "preference")
+COLUMNS = (
+    ("instruction", "generator_1", "generator_2", "preference"),
+    ("instruction", "generator", "generator_2", "preference"),
+    ("instruction", "output_1", "output_2", "preference"),
+)
+MORE = ("annotator", "annotator_index", "dataset", "input", "output_1", "output_2")
+"""Columns that are used where they are there."""
+
+ALLOWED = "numbers from 1 (output_1 better) to 2 (output_2 better), 0 (a draw)"
+UNPARSED = "no preference"
 
 
 def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
-    """A study of verdicts: item = the instruction, rater = the annotator; 1.5 is a tie, below it generator_1 wins.
+    """A study of verdicts: item = the instruction, rater = the annotator; below 1.5 output_1 wins, 1.5 and 0 are ties.
 
-    An annotation without a preference is one that could not be read.
+    An annotation without a preference is an answer that AlpacaEval could not parse. Outputs are shown to annotators in
+    an order that AlpacaEval draws and does not keep, so the presentation order is unknown. Files of people have no
+    generators: systems are output_1 and output_2, and an instruction with several pairs of texts is several items of
+    one cluster.
     """
-    missing = [name for name in COLUMNS if name not in frame.columns]
-    if missing:
+    needed = next((own for own in COLUMNS if set(own) <= set(frame.columns)), None)
+    if needed is None:
+        missing = next(name for name in COLUMNS[0] if name not in frame.columns)
         raise InputError(
-            f"{where}: column {missing[0]!r} is missing; columns: {listed(frame.columns)}; needed: {', '.join(COLUMNS)}"
+            f"{where}: column {missing!r} is missing; columns: {listed(frame.columns)}; needed: {', '.join(COLUMNS[0])}"
         )
-    named = "annotator" in frame.columns
-    verdict = label_column(frame, "preference", where=where, empty=True).replace("", "no preference")
+    anonymous = needed == COLUMNS[2]
+    instruction = _instructions(frame, where=where)
+    systems = [
+        pl.Series([name] * frame.height) if anonymous else label_column(frame, name, where=where)
+        for name in needed[1:3]
+    ]
+    texts = [_texts(frame, name) for name in ("output_1", "output_2")]
+    rater, people = _annotators(frame, anonymous=anonymous, where=where)
+    verdict = without_empty(label_column(frame, "preference", where=where, empty=True)).replace("", UNPARSED)
     value = verdict.cast(pl.Float64, strict=False)
-    value = value.set(~value.is_between(1, 2).fill_null(False), None)
+    draw = value == 0
+    value = value.set(~value.is_between(1, 2).fill_null(False), None).set(draw.fill_null(False), 1.5)
+    item = _items(instruction, systems, texts)
     table = pl.DataFrame(
         {
-            "item": frame["instruction"],
-            "system_a": frame["generator_1"],
-            "system_b": frame["generator_2"],
-            "rater": label_column(frame, "annotator", where=where) if named else ["annotator"] * frame.height,
+            "row": range(1, frame.height + 1),
+            "item": item,
+            "system_a": systems[0],
+            "system_b": systems[1],
+            "rater": rater,
             "verdict": verdict,
             "preference": (1.5 - value).sign(),
         }
     )
-    allowed = "numbers from 1 (generator_1 better) to 2 (generator_2 better)"
-    preferences, notes = read_verdicts(table, where=where, allowed=allowed, invalid=invalid)
-    kinds = dict.fromkeys(table["rater"].unique(maintain_order=True), "")
-    return Study(preferences=preferences, raters=Raters.infer(kinds), notes=tuple(notes), name=where)
+    kept, told = between_two(table, where=where)
+    kept, again = as_repeats(kept, where=where)
+    preferences, notes = read_verdicts(kept, where=where, allowed=ALLOWED, invalid=invalid, failure=UNPARSED)
+    old = int(draw.sum())
+    notes = [
+        *noted(
+            ("no-generators", anonymous, f"{where}: no generators are named; the systems are output_1 and output_2"),
+            ("old-draw", old, f"{where}: {old} preferences are 0, AlpacaEval's old draw, and count as ties"),
+        ),
+        *told,
+        *again,
+        *notes,
+    ]
+    groups = label_column(frame, "dataset", where=where, empty=True)
+    about = pl.DataFrame({"item": item, "group": groups, "dataset": groups, "cluster": instruction}).with_columns(
+        cluster=pl.when(pl.col("cluster") == pl.col("item")).then(pl.lit("")).otherwise("cluster")
+    )
+    items, _ = Items.make(about.unique("item", keep="first", maintain_order=True), where=where)
+    kinds = dict.fromkeys(rater.unique(maintain_order=True), "human" if people else "")
+    return Study(
+        preferences=preferences,
+        raters=Raters.infer(kinds),
+        items=items,
+        outputs=outputs_of(
+            (
+                (i, s, t)
+                for own, said in zip(systems, texts, strict=True)
+                for i, s, t in zip(item, own, said, strict=True)
+            ),
+            zip(item, instruction, strict=True),
+        ),
+        notes=tuple(notes),
+        name=where,
+    )
 
 
-READER = TableReader(name="alpacaeval", columns=(COLUMNS,), make=read_alpacaeval)
+def _instructions(frame: pl.DataFrame, *, where: str) -> pl.Series:
+    """The instruction, with its `input` where there is one, as AlpacaEval itself puts them together."""
+    instruction = label_column(frame, "instruction", where=where)
+    more = label_column(frame, "input", where=where, empty=True)
+    both = pl.DataFrame({"instruction": instruction, "input": more})
+    whole = (
+        pl.when(pl.col("input") == "").then("instruction").otherwise(pl.col("instruction") + "\n\n" + pl.col("input"))
+    )
+    return both.select(whole.alias("instruction")).to_series()
+
+
+def _texts(frame: pl.DataFrame, name: str) -> pl.Series:
+    if name not in frame.columns or frame[name].dtype.is_nested():
+        return pl.Series(name, [None] * frame.height, dtype=pl.String)
+    return frame[name].cast(pl.String, strict=False)
+
+
+def _annotators(frame: pl.DataFrame, *, anonymous: bool, where: str) -> tuple[pl.Series, bool]:
+    """Who annotated, and whether these are people: only files of people number their annotators."""
+    named = "annotator" in frame.columns
+    column = "annotator" if named else "annotator_index" if "annotator_index" in frame.columns else ""
+    if not column:
+        name = "human" if anonymous else "annotator"
+        return pl.Series("rater", [name] * frame.height), anonymous
+    labels = label_column(frame, column, where=where).alias("rater")
+    if labels.str.contains(r"^[0-9]+$").all():
+        return "human_" + labels, True
+    return labels, False
+
+
+def _items(instruction: pl.Series, systems: list[pl.Series], texts: list[pl.Series]) -> pl.Series:
+    """The instruction; where a system has several texts on it, with a mark of the two texts, the same in every file."""
+    long = pl.concat(
+        [
+            pl.DataFrame({"instruction": instruction, "system": own, "text": said})
+            for own, said in zip(systems, texts, strict=True)
+        ]
+    )
+    several = long.drop_nulls("text").group_by("instruction", "system").agg(pl.col("text").n_unique())
+    clashing = several.filter(pl.col("text") > 1)["instruction"].unique()
+    marks = [
+        f"{own} #{sha256(repr(pair).encode()).hexdigest()[:6]}" if clash else own
+        for own, pair, clash in zip(
+            instruction, zip(*texts, strict=True), instruction.is_in(clashing.implode()), strict=True
+        )
+    ]
+    return pl.Series("item", marks, dtype=pl.String)
+
+
+READER = TableReader(name="alpacaeval", columns=COLUMNS, make=read_alpacaeval)

@@ -9,8 +9,8 @@ from typing import Literal
 
 from custodes.data.study import Study
 
-Invalid = Literal["error", "drop"]
-"""What to do with verdicts that cannot be read: refuse the file, or drop and count them."""
+Invalid = Literal["error", "drop", "force"]
+"""What to do with verdicts that cannot be read: refuse the file, drop and count a few, or drop however many."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import polars as pl
 
 from custodes.data.notes import Note, noted
@@ -9,37 +11,122 @@ from custodes.data.preferences import Preferences
 from custodes.data.readers.reader import Invalid
 from custodes.errors import InputError, listed
 
+DROPPED = 0.05
+"""The share of unreadable verdicts that `drop` takes, of a file and of each rater (who may always lose one)."""
 
-def read_verdicts(table: pl.DataFrame, *, where: str, allowed: str, invalid: Invalid) -> tuple[Preferences, list[Note]]:
+
+def read_verdicts(
+    table: pl.DataFrame,
+    *,
+    where: str,
+    allowed: str,
+    invalid: Invalid,
+    likely: Callable[[str], str] = lambda word: "",
+    unused: Sequence[str] = (),
+    failure: str = "",
+) -> tuple[Preferences, list[Note]]:
     """Preferences from a table with their columns and `verdict`, the text that `preference` was read from.
 
     `preference` is null where the verdict is empty (an absent row) or unreadable; `row` is where the verdict stands in
-    the file, where that is not its place in the table.
+    the file, where that is not its place in the table. `likely` says what a word may have been meant for ('' nothing);
+    `unused` are columns of the file that may tell doubled rows apart. `failure` is what the format itself writes where
+    a judge's answer could not be parsed: such verdicts are unreadable, told of and never refused.
     """
     if "row" not in table.columns:
         table = table.with_row_index("row", offset=1)
-    unreadable = table.filter(pl.col("preference").is_null() & (pl.col("verdict") != ""))
-    if unreadable.height and invalid == "error":
-        raise InputError(_refusal(unreadable, where=where, allowed=allowed))
+    given = table.filter(pl.col("verdict") != "")
+    failed = given.filter((pl.col("verdict") == failure) & pl.col("preference").is_null())
+    unreadable = given.filter((pl.col("verdict") != failure) & pl.col("preference").is_null())
+    too_many = _too_many(given, unreadable) if invalid == "drop" else ""
+    if unreadable.height and (invalid == "error" or too_many):
+        told = _told(unreadable, total=given.height, likely=likely)
+        mend = (
+            f"; {too_many}" if too_many else "; mend them, or drop and count them with invalid='drop' (--invalid drop)"
+        )
+        raise InputError(f"{where}: {told}; allowed: {allowed}, or nothing{mend}")
     made = table.drop("verdict", "row")
-    preferences, notes = Preferences.make(made, where=where, unreadable=table["verdict"] != "")
+    preferences, notes = Preferences.make(made, where=where, unreadable=table["verdict"] != "", unused=unused)
     notes = [note for note in notes if note.rule != "missing-verdict"]
     empty, lost = table.filter(pl.col("verdict") == "").height, unreadable.height
-    counts = unreadable.group_by("rater", maintain_order=True).len()
-    by_rater = listed((f"{rater} {count}" for rater, count in counts.iter_rows()), limit=20)
+    dropped = f"{where}: {lost} verdicts could not be read and were dropped ({_by_rater(unreadable)})"
+    unparsed = f"{where}: {failed.height} answers of judges could not be parsed: not rated ({_by_rater(failed)})"
     return preferences, [
         *notes,
         *noted(
             ("missing-verdict", empty, f"{where}: {empty} verdicts are empty and count as not rated"),
-            ("unreadable-verdict", lost, f"{where}: {lost} verdicts could not be read and were dropped ({by_rater})"),
+            ("judge-failed", failed.height, unparsed),
+            ("unreadable-verdict", lost, dropped),
         ),
     ]
 
 
-def _refusal(unreadable: pl.DataFrame, *, where: str, allowed: str) -> str:
-    kinds = unreadable.group_by("verdict", maintain_order=True).agg(pl.col("row").min())
-    examples = listed((f"{verdict[:40]!r} in row {row}" for verdict, row in kinds.iter_rows()), limit=3)
-    return (
-        f"{where}: {unreadable.height} verdicts cannot be read ({examples}); allowed: {allowed}, or nothing;"
-        " mend them, or drop and count them with invalid='drop' (--invalid drop)"
+def _by_rater(rows: pl.DataFrame) -> str:
+    counts = rows.group_by("rater", maintain_order=True).len()
+    return listed((f"{rater} {count}" for rater, count in counts.iter_rows()), limit=20)
+
+
+def _too_many(given: pl.DataFrame, unreadable: pl.DataFrame) -> str:
+    """Why these are too many to drop, '' where they are not."""
+    asked = given.group_by("rater", maintain_order=True).len("asked")
+    rates = asked.join(unreadable.group_by("rater").len("lost"), on="rater", maintain_order="left").select(
+        "rater", "lost", share=pl.col("lost") / pl.col("asked")
     )
+    worst = rates.filter((pl.col("share") > DROPPED) & (pl.col("lost") > 1)).sort("share", descending=True)
+    share = unreadable.height / max(given.height, 1)
+    if share <= DROPPED and worst.is_empty():
+        return ""
+    of_raters = listed((f"{100 * own:.1f} % of {rater}" for rater, _, own in worst.iter_rows()), limit=3)
+    return (
+        f"that is {100 * share:.1f} % of the file{f', {of_raters}' if of_raters else ''}, and invalid='drop' takes"
+        f" {100 * DROPPED:.0f} %: mend them, or drop them all the same with invalid='force' (--invalid force)"
+    )
+
+
+def _told(unreadable: pl.DataFrame, *, total: int, likely: Callable[[str], str]) -> str:
+    """How many cannot be read, and the words that stand there most often."""
+    words = (
+        unreadable.group_by("verdict", maintain_order=True)
+        .agg(pl.col("row").min(), pl.len())
+        .sort("len", descending=True, maintain_order=True)
+    )
+    lost = unreadable.height
+    if words.height == 1 and lost > 1:
+        verdict, row, _ = words.row(0)
+        return (
+            f"{lost:,} of {total:,} verdicts cannot be read (all {lost:,} are {_word(verdict, likely)}, from row {row})"
+        )
+    examples = listed(
+        (
+            f"{_word(verdict, likely)} {f'{count:,} times from' if count > 1 else 'in'} row {row}"
+            for verdict, row, count in words.iter_rows()
+        ),
+        limit=3,
+    )
+    return f"{lost:,} of {total:,} verdicts cannot be read ({examples})"
+
+
+def _word(verdict: str, likely: Callable[[str], str]) -> str:
+    near = likely(verdict)
+    return f"{verdict[:40]!r}{f', did you mean {near!r}?' if near else ''}"
+
+
+def between_two(table: pl.DataFrame, *, where: str) -> tuple[pl.DataFrame, list[Note]]:
+    """The rows that compare two systems; published logs hold some of a system with itself, which say nothing."""
+    with_itself = table["system_a"] == table["system_b"]
+    count = int(with_itself.sum())
+    if count == table.height:
+        raise InputError(f"{where}: every verdict compares a system with itself; a verdict needs two systems")
+    message = f"{where}: {count} verdicts compare a system with itself and are left out"
+    return table.filter(~with_itself), noted(("system-with-itself", count, message))
+
+
+def as_repeats(table: pl.DataFrame, *, where: str) -> tuple[pl.DataFrame, list[Note]]:
+    """A log in which the same question of a rater stands again holds runs of that rater: they are numbered."""
+    low, high = pl.min_horizontal("system_a", "system_b"), pl.max_horizontal("system_a", "system_b")
+    keys = [name for name in ("item", "rater", "aspect") if name in table.columns]
+    order = [pl.col("order")] if "order" in table.columns else []
+    run = pl.int_range(pl.len()).over([*keys, low, high, *order])
+    made = table.with_columns(repeat=run)
+    again = made.filter(pl.col("repeat") > 0).height
+    message = f"{where}: {again} verdicts stand again for the same rater, item and order: taken for repeats"
+    return made.with_columns(pl.col("repeat").cast(pl.String)), noted(("repeats", again, message))

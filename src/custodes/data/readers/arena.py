@@ -1,0 +1,141 @@
+"""Battles of Chatbot Arena and MT-bench as they are published: people (or judges) on two conversations.
+
+Layouts, by their data cards on huggingface.co: lmsys/chatbot_arena_conversations, lmsys/mt_bench_human_judgments
+(splits human and gpt4_pair), lmarena-ai/arena-human-preference-100k and -140k, and lmsys/
+lmsys-arena-human-preference-55k (winner in three columns).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import chain
+
+import polars as pl
+
+from custodes.data.items import Items
+from custodes.data.notes import Note, noted
+from custodes.data.raters import Raters
+from custodes.data.readers import words
+from custodes.data.readers.battles import judged
+from custodes.data.readers.mtbench import items_of, judges
+from custodes.data.readers.reader import Invalid, TableReader
+from custodes.data.readers.texts import messages, outputs_of, spoken
+from custodes.data.readers.verdicts import as_repeats, between_two, read_verdicts
+from custodes.data.readers.words import likely, without_empty
+from custodes.data.study import Study
+from custodes.data.table import label_column
+from custodes.errors import InputError, listed
+
+PAIR = ("model_a", "model_b")
+ONE_HOT = {"winner_model_a": "model_a", "winner_model_b": "model_b", "winner_tie": "tie"}
+COLUMNS = (
+    ("question_id", *PAIR, "winner"),
+    ("id", *PAIR, "winner"),
+    ("id", *PAIR, *ONE_HOT),
+)
+COUNTS_TURNS = ("anony", "language", "conv_metadata")
+"""Columns of Arena's files, whose `turn` is how long the conversation is; in MT-bench it is what was judged."""
+
+CONVERSATIONS = ("conversation_a", "conversation_b"), ("response_a", "response_b")
+USERS = "arena_user"
+PEOPLE = ("expert", "author", "human", USERS)
+JUDGES = ("gpt", "claude", "gemini", "llama")
+
+
+def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
+    """A study of verdicts: item = the question (MT-bench: question and turn, cluster = question), group = language.
+
+    Judges called expert, author, human and arena_user are people, gpt and the like metrics. Arena's users judge one
+    battle or two each and are one rater, `arena_user`; without a column `judge` all verdicts are one person's. Texts
+    are what the models answered. Which conversation was shown first is not said by these files.
+    """
+    needed = next((own for own in COLUMNS if set(own) <= set(frame.columns)), None)
+    if needed is None:
+        missing = next(name for name in COLUMNS[0] if name not in frame.columns)
+        raise InputError(
+            f"{where}: column {missing!r} is missing; columns: {listed(frame.columns)}; needed: {', '.join(COLUMNS[0])}"
+        )
+    turn = not set(COUNTS_TURNS) & set(frame.columns)
+    about = items_of(frame, where=where, question=needed[0], turn=turn)
+    rater, notes = _raters(frame, where=where)
+    verdict = _one_hot(frame, where=where) if "winner" not in frame.columns else frame["winner"]
+    verdict = label_column(frame.with_columns(winner=verdict), "winner", where=where, empty=True)
+    table = pl.DataFrame(
+        [
+            pl.Series("row", range(1, frame.height + 1)),
+            about["item"],
+            *(label_column(frame, name, where=where).alias(f"system_{name[-1]}") for name in PAIR),
+            rater,
+            without_empty(verdict).alias("verdict"),
+        ]
+    )
+    made, told = judged(table, frame, where=where, column="winner")
+    made, alone = between_two(made, where=where)
+    made, again = as_repeats(made, where=where)
+    guess = partial(likely, systems=set(table["system_a"]) | set(table["system_b"]))
+    preferences, counted = read_verdicts(made, where=where, allowed=words.ALLOWED, invalid=invalid, likely=guess)
+    group = label_column(frame, "language", where=where, empty=True).alias("group")
+    items, _ = Items.make(pl.DataFrame([*about, group]).unique("item", keep="first", maintain_order=True), where=where)
+    turns = label_column(frame if turn else frame.select(PAIR), "turn", where=where, empty=True)
+    texts, sources = _texts(frame, table, turns.cast(pl.Int64, strict=False).fill_null(0), where=where)
+    return Study(
+        preferences=preferences,
+        raters=Raters.infer({name: _kind(name) for name in rater.unique(maintain_order=True)}),
+        items=items,
+        outputs=outputs_of(texts, sources),
+        notes=(*notes, *told, *alone, *again, *counted),
+        name=where,
+    )
+
+
+def _raters(frame: pl.DataFrame, *, where: str) -> tuple[pl.Series, list[Note]]:
+    """Who judged, and what is to be told of that."""
+    if "judge" not in frame.columns:
+        assumed = f"{where}: no column 'judge'; all verdicts are taken for those of one person, 'human'"
+        return pl.Series("rater", ["human"] * frame.height), noted(("rater-assumed", True, assumed))
+    named = judges(frame, where=where)
+    users = named.str.starts_with(f"{USERS}_")
+    count = named.filter(users).n_unique()
+    together = f"{where}: {count} users of the arena are taken for one rater, {USERS!r}"
+    return named.set(users, USERS), noted(("users-together", count, together))
+
+
+def _kind(name: str) -> str:
+    lower = name.lower()
+    return "human" if lower.startswith(PEOPLE) else "metric" if lower.startswith(JUDGES) else ""
+
+
+def _one_hot(frame: pl.DataFrame, *, where: str) -> pl.Series:
+    """The winner's word from three columns of 0 and 1; '?' and what stands there where not one of them is 1."""
+    flags = [label_column(frame, name, where=where, empty=True) for name in ONE_HOT]
+    words_of = [
+        next(iter(ONE_HOT[name] for name, flag in zip(ONE_HOT, row, strict=True) if flag == "1"), "")
+        if sorted(row) == ["0", "0", "1"]
+        else f"{'/'.join(row)}"
+        for row in zip(*flags, strict=True)
+    ]
+    return pl.Series("winner", words_of)
+
+
+def _texts(
+    frame: pl.DataFrame, table: pl.DataFrame, turns: pl.Series, *, where: str
+) -> tuple[list[tuple[str, str, str | None]], list[tuple[str, str | None]]]:
+    """(item, system, text) and (item, source) of the rows whose conversations the file holds."""
+    names = next((own for own in CONVERSATIONS if set(own) <= set(frame.columns)), None)
+    if names is None:
+        return [], []
+    texts: list[tuple[str, str, str | None]] = []
+    sources: list[tuple[str, str | None]] = []
+    asked = frame["prompt"] if "prompt" in frame.columns else [None] * frame.height
+    rows = zip(
+        table["item"], table["system_a"], table["system_b"], turns, *(frame[name] for name in names), asked, strict=True
+    )
+    for row, (item, a, b, turn, *cells, prompt) in enumerate(rows, start=1):
+        said = [messages(cell, where=f"{where}, row {row}") for cell in cells]
+        texts += [(item, system, spoken(own, "assistant", turn)) for system, own in zip((a, b), said, strict=True)]
+        question = [("user", text) for _, text in messages(prompt, where=f"{where}, row {row}")]
+        sources.append((item, spoken(list(chain(question, said[0])), "user", turn)))
+    return texts, sources
+
+
+READER = TableReader(name="arena", columns=COLUMNS, make=read_arena, absent=("item",))

@@ -1,0 +1,96 @@
+"""Arena-Hard judgments: a line a question and model, with `games` against the baseline, `A>>B` to `B>>A`.
+
+Layout: github.com/lmarena/arena-hard-auto, gen_judgment.py (`question_id`; since 2.0 `uid`, `category`, `baseline`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import polars as pl
+
+from custodes.data.items import Items
+from custodes.data.notes import noted
+from custodes.data.raters import Raters
+from custodes.data.readers.mtbench import judges
+from custodes.data.readers.reader import Invalid, TableReader
+from custodes.data.readers.tables import parse_json
+from custodes.data.readers.verdicts import as_repeats, between_two, read_verdicts
+from custodes.data.readers.words import TIES, UNSURE, plain
+from custodes.data.study import Study
+from custodes.data.table import label_column
+from custodes.errors import InputError, listed
+
+COLUMNS = (("uid", "model", "judge", "games"), ("question_id", "model", "judge", "games"))
+ALLOWED = "A>>B, A>B, A=B, B>A, B>>A, null"
+BASELINE = "baseline"
+NO_SCORE = "no score"
+
+
+def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
+    """A study of a judge's verdicts in both orders; the baseline is A in the first game, B in the second.
+
+    A strong verdict (A>>B) is one win. A game without a score is an answer that could not be parsed,
+    a game that is null was not judged.
+    """
+    needed = next((own for own in COLUMNS if set(own) <= set(frame.columns)), None)
+    if needed is None:
+        missing = next(name for name in COLUMNS[1] if name not in frame.columns)
+        raise InputError(f"{where}: column {missing!r} is missing; columns: {listed(frame.columns)}")
+    named = BASELINE in frame.columns
+    rows = pl.DataFrame(
+        [
+            pl.Series("row", range(1, frame.height + 1)),
+            label_column(frame, needed[0], where=where).alias("item"),
+            label_column(frame, "model", where=where).alias("system_a"),
+            label_column(frame, BASELINE, where=where).alias("system_b")
+            if named
+            else pl.Series("system_b", [BASELINE] * frame.height),
+            judges(frame, where=where),
+        ]
+    )
+    games = pl.DataFrame(
+        list(_games(frame["games"], where=where)),
+        schema={"row": pl.Int64, "order": pl.String, "verdict": pl.String},
+        orient="row",
+    )
+    table = rows.join(games, on="row", maintain_order="left")
+    if table.is_empty():
+        raise InputError(f"{where}: no line has a game; give judgments with 'games'")
+    signs = {word: sign for word, sign in UNSURE.items() if ">" in word or "<" in word} | dict.fromkeys(TIES, 0.0)
+    said = plain(table["verdict"]).replace_strict(signs, default=None, return_dtype=pl.Float64)
+    table = table.with_columns(preference=said).with_columns(
+        preference=pl.when(pl.col("order") == "ba").then(-pl.col("preference")).otherwise("preference")
+    )
+    table, told = between_two(table, where=where)
+    table, again = as_repeats(table, where=where)
+    preferences, notes = read_verdicts(table, where=where, allowed=ALLOWED, invalid=invalid, failure=NO_SCORE)
+    unnamed = f"{where}: the log does not name its baseline (gpt-4-0314, if nothing else was configured): {BASELINE!r}"
+    about = rows.select("item").with_columns(label_column(frame, "category", where=where, empty=True).alias("group"))
+    items, _ = Items.make(about.unique("item", keep="first", maintain_order=True), where=where)
+    return Study(
+        preferences=preferences,
+        raters=Raters.infer(dict.fromkeys(table["rater"].unique(maintain_order=True), "metric")),
+        items=items,
+        notes=(*noted(("baseline-unnamed", not named, unnamed)), *told, *again, *notes),
+        name=where,
+    )
+
+
+def _games(column: pl.Series, *, where: str) -> Iterator[tuple[int, str, str]]:
+    """Row, order and score of each game: the baseline (system_b) is shown first in games 1, 3 and so on."""
+    for row, cell in enumerate(column, start=1):
+        games: Any = parse_json(cell, where=f"{where}, row {row}") if isinstance(cell, str) else cell
+        if games is None:
+            continue
+        if not isinstance(games, Sequence | pl.Series) or not all(isinstance(game, dict | None) for game in games):
+            raise InputError(f"{where}: games of row {row} are no list of objects with 'score'")
+        for number, game in enumerate(games):
+            if game is not None and "score" not in game:
+                raise InputError(f"{where}: game {number + 1} of row {row} has no 'score'; keys: {listed(game)}")
+            score = "" if game is None else NO_SCORE if game["score"] is None else str(game["score"])
+            yield row, "ab" if number % 2 else "ba", score
+
+
+READER = TableReader(name="arenahard", columns=COLUMNS, make=read_arenahard)

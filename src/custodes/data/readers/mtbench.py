@@ -1,0 +1,143 @@
+"""MT-bench judge logs: `gpt-4_pair.jsonl` (both orders of two models) and `gpt-4_single.jsonl` (scores 1 to 10).
+
+Layout: github.com/lm-sys/FastChat, fastchat/llm_judge (common.py writes both).
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from custodes.data.items import Items
+from custodes.data.notes import Note, noted
+from custodes.data.preferences import Preferences
+from custodes.data.raters import Raters
+from custodes.data.ratings import Ratings
+from custodes.data.readers.reader import Invalid, TableReader
+from custodes.data.readers.tables import parse_json
+from custodes.data.readers.verdicts import as_repeats, between_two, read_verdicts
+from custodes.data.readers.words import without_empty
+from custodes.data.study import Study
+from custodes.data.table import label_column, number_column
+from custodes.errors import InputError, listed
+
+PAIR = ("question_id", "model_1", "model_2", "g1_winner", "g2_winner")
+SINGLE = ("question_id", "model", "judge", "score")
+GAMES = {"g1_winner": "ab", "g2_winner": "ba"}
+WINNERS = {"model_1": 1.0, "model_2": -1.0, "tie": 0.0}
+ERROR, FAILED = "error", -1
+"""What the log writes where it found no verdict, or no score, in the judge's answer."""
+
+
+def read_mtbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
+    """A study of a judge's verdicts in both orders, or of its scores; item = question and turn, cluster = question.
+
+    The rater is the model that judged: the name of its prompt, which differs by category and turn, is left off.
+    """
+    pairs = set(PAIR) <= set(frame.columns)
+    missing = [name for name in (PAIR if pairs or "model_1" in frame.columns else SINGLE) if name not in frame.columns]
+    if missing:
+        raise InputError(f"{where}: column {missing[0]!r} is missing; columns: {listed(frame.columns)}")
+    items = items_of(frame, where=where)
+    rater = judges(frame, where=where) if "judge" in frame.columns else pl.Series("rater", ["judge"] * frame.height)
+    keys = pl.DataFrame([items["item"], rater])
+    ratings, preferences = Ratings.empty(), Preferences.empty()
+    if pairs:
+        preferences, notes = _pairs(frame, keys, where=where, invalid=invalid)
+    else:
+        ratings, notes = _scores(frame, keys, where=where)
+    made, _ = Items.make(items.unique("item", keep="first", maintain_order=True), where=where)
+    kinds = dict.fromkeys(rater.unique(maintain_order=True), "metric")
+    return Study(
+        ratings=ratings,
+        preferences=preferences,
+        raters=Raters.infer(kinds),
+        items=made,
+        notes=tuple(notes),
+        name=where,
+    )
+
+
+def _pairs(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str, invalid: Invalid) -> tuple[Preferences, list[Note]]:
+    """Winners of both games are written by the log as models: model_1 was shown first in the first game."""
+    systems = [
+        label_column(frame, name, where=where).alias(f"system_{x}") for name, x in (("model_1", "a"), ("model_2", "b"))
+    ]
+    # Where scores were compared, nothing was shown side by side: the second game is a copy of the first.
+    scored = label_column(frame, "m1_score", where=where, empty=True) != ""
+    rows = keys.with_columns(*systems, row=pl.int_range(1, pl.len() + 1), scored=scored)
+    games = [
+        rows.with_columns(
+            verdict=without_empty(label_column(frame, name, where=where, empty=True)),
+            order=pl.when("scored").then(pl.lit("")).otherwise(pl.lit(order)),
+        ).filter(~pl.col("scored") | (order == "ab"))
+        for name, order in GAMES.items()
+    ]
+    table = (
+        pl.concat(games)
+        .drop("scored")
+        .with_columns(preference=pl.col("verdict").replace_strict(WINNERS, default=None, return_dtype=pl.Float64))
+    )
+    table, told = between_two(table, where=where)
+    table, again = as_repeats(table, where=where)
+    allowed = "model_1, model_2, tie, error"
+    preferences, notes = read_verdicts(table, where=where, allowed=allowed, invalid=invalid, failure=ERROR)
+    return preferences, [*told, *again, *notes]
+
+
+def _scores(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> tuple[Ratings, list[Note]]:
+    """Scores of single answers; -1 is what the log writes where it found none in the judge's words."""
+    score = number_column(frame, "score", where=where)
+    failed = score == FAILED
+    rows = keys.with_columns(
+        label_column(frame, "model", where=where).alias("system"), score=score.set(failed.fill_null(False), None)
+    )
+    run = pl.int_range(pl.len()).over("item", "rater", "system")
+    ratings, notes = Ratings.make(rows.with_columns(repeat=run), where=where)
+    count = int(failed.sum())
+    again = rows.select(run.alias("run")).filter(pl.col("run") > 0).height
+    return ratings, [
+        *notes,
+        *noted(
+            (
+                "judge-failed",
+                count,
+                f"{where}: {count} scores are -1 (none was found in the judge's answer): not rated",
+            ),
+            ("repeats", again, f"{where}: {again} scores stand again for the same rater and output: taken for repeats"),
+        ),
+    ]
+
+
+def items_of(frame: pl.DataFrame, *, where: str, question: str = "question_id", turn: bool = True) -> pl.DataFrame:
+    """`item` and `cluster` of each row: `81/turn 2` of question 81; without a turn the question, in no cluster."""
+    rows = pl.DataFrame(
+        [
+            label_column(frame, question, where=where).alias("question"),
+            label_column(frame if turn else frame.select(question), "turn", where=where, empty=True),
+        ]
+    )
+    alone = pl.col("turn") == ""
+    return rows.select(
+        item=pl.when(alone).then("question").otherwise(pl.format("{}/turn {}", "question", "turn")),
+        cluster=pl.when(alone).then(pl.lit("")).otherwise("question"),
+    )
+
+
+def judges(frame: pl.DataFrame, *, where: str) -> pl.Series:
+    """The names of judges; of a pair (model, prompt), as a list or as JSON, the model."""
+    column = frame["judge"]
+    if column.dtype in (pl.List, pl.Array):
+        frame = frame.with_columns(judge=column.list.first() if column.dtype == pl.List else column.arr.first())
+    labels = label_column(frame, "judge", where=where)
+    names = {label: _name(label, where=where) for label in labels.unique() if label.startswith("[")}
+    return labels.replace(names).alias("rater")
+
+
+def _name(label: str, *, where: str) -> str:
+    pair = parse_json(label, where=f"{where}: judge")
+    if not isinstance(pair, list) or not pair or not isinstance(pair[0], str) or not pair[0].strip():
+        raise InputError(f"{where}: judge {label[:40]!r} is neither a name nor a list that begins with one")
+    return pair[0].strip()
+
+
+READER = TableReader(name="mtbench", columns=(PAIR, SINGLE), make=read_mtbench)

@@ -1,0 +1,95 @@
+"""Which of two systems was shown first: by the words of an order column, or by names that stand in both orders."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from custodes.data.notes import Note, noted
+from custodes.data.table import label_column, refuse, refuse_values
+
+MARKS = r"[\s_\-,/|>()\[\]]"
+NAMED = {
+    **dict.fromkeys(("ab", "a", "afirst", "aleft", "leftisa", "modela", "modelafirst", "systema", "systemafirst"), 1.0),
+    **dict.fromkeys(
+        ("ba", "b", "bfirst", "bleft", "leftisb", "modelb", "modelbfirst", "systemb", "systembfirst"), -1.0
+    ),
+}
+"""Orders in lower case without blanks and marks: 1 where the system of the first column was shown first."""
+
+FLAGS = {
+    **dict.fromkeys(("original", "orig", "normal", "unswapped", "notswapped", "false", "no"), 1.0),
+    **dict.fromkeys(("swapped", "swap", "reversed", "reverse", "flipped", "switched", "true", "yes"), -1.0),
+}
+"""Words that say whether the outputs changed places."""
+
+UNKNOWN = ("", "unknown")
+ALLOWED = (
+    "ab, ba, original, swapped, false, true (swapped), 0, 1 (swapped), 1, 2 (second order), the name of the system"
+    " shown first, unknown"
+)
+COMPARISON = ("item", "low", "high", "rater", "aspect", "repeat")
+
+
+def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str) -> tuple[pl.Series, list[Note]]:
+    """1 where the system of the first column was shown first, -1 the second, 0 unknown; a row each.
+
+    `table` has item, system_a, system_b, rater and optional aspect and repeat as text, `frame` may have `order`. A
+    rater's comparison that stands as (A, B) and as (B, A) was shown in both orders: then names are in the order shown,
+    in all rows of that rater whose order is not told, or told by words that are true of the swapped names, too.
+    """
+    order = label_column(frame, "order", where=where, empty=True)
+    words = order.str.to_lowercase().str.replace_all(MARKS, "")
+    flag = pl.select(pl.coalesce(_numbers(words, where=where), _looked_up(words, FLAGS))).to_series()
+    told = pl.select(pl.coalesce(_by_name(order, table), _looked_up(words, NAMED), flag)).to_series()
+    refuse_values(order, told.is_null() & ~words.is_in(UNKNOWN), where=where, allowed=ALLOWED)
+    told = told.fill_null(0.0)
+    forward = pl.col("system_a") < pl.col("system_b")
+    rows = table.select(
+        "rater",
+        *(pl.col(name) if name in table.columns else pl.lit("").alias(name) for name in ("item", "aspect", "repeat")),
+        low=pl.min_horizontal("system_a", "system_b"),
+        high=pl.max_horizontal("system_a", "system_b"),
+        turn=pl.when(forward).then(1.0).otherwise(-1.0),
+        told=told,
+        free=flag.is_not_null() | (told == 0),
+    ).with_columns(facing=pl.col("turn").n_unique().over(COMPARISON) == 2)
+    same = (pl.col("told") * pl.col("turn")).n_unique().over(COMPARISON) == 1
+    rows = rows.with_columns(swapped=pl.col("facing") & same & pl.col("free"), torn=pl.col("facing") & ~same)
+    as_named = pl.col("swapped").any().over("rater") & ~pl.col("torn").any().over("rater") & pl.col("free")
+    shown = rows.select(pl.when(as_named).then(1.0).otherwise("told").alias("shown")).to_series()
+    pairs = rows.filter("swapped").select(COMPARISON).n_unique() if rows["swapped"].any() else 0
+    message = (
+        f"{where}: {pairs} comparisons stand as (A, B) and as (B, A): taken for the two presentation orders, the system"
+        " named first was shown first"
+    )
+    return shown, noted(("order-by-names", pairs, message))
+
+
+def _looked_up(words: pl.Series, table: dict[str, float]) -> pl.Series:
+    return words.replace_strict(table, default=None, return_dtype=pl.Float64)
+
+
+def _by_name(order: pl.Series, table: pl.DataFrame) -> pl.Series:
+    """1 and -1 where a cell is the name of a system of its row."""
+    first, second = table["system_a"], table["system_b"]
+    names = pl.DataFrame({"order": order, "first": first.str.strip_chars(), "second": second.str.strip_chars()})
+    is_first, is_second = (pl.col("order") == pl.col(name) for name in ("first", "second"))
+    named = pl.when(pl.col("order") == "").then(None).when(is_first).then(1.0).when(is_second).then(-1.0)
+    return names.select(named.alias("order")).to_series()
+
+
+def _numbers(words: pl.Series, *, where: str) -> pl.Series:
+    """0 and 1 say whether the outputs changed places, 1 and 2 count the orders; a column of 1 alone may be either."""
+    numbers = words.cast(pl.Int64, strict=False)
+    seen = set(numbers.drop_nulls())
+    known = [name for name, wanted in {"0, 1": {0, 1}, "1, 2": {1, 2}}.items() if seen <= wanted]
+    if seen and len(known) != 1:
+        refuse(
+            numbers.is_not_null(),
+            lambda rows, _: (
+                f"{where}: order is {', '.join(map(str, sorted(seen)))} (rows {rows}), which may be 0, 1 (swapped) or"
+                " 1, 2 (second order); write ab or ba"
+            ),
+        )
+    table = {0: 1.0, 1: -1.0} if 0 in seen else {1: 1.0, 2: -1.0}
+    return numbers.replace_strict(table, default=None, return_dtype=pl.Float64)

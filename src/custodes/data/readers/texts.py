@@ -1,0 +1,63 @@
+"""The texts that stand beside verdicts: outputs and sources of items, out of columns or of conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import polars as pl
+
+from custodes.data.outputs import SCHEMA, SOURCES, Outputs
+from custodes.data.readers.tables import parse_json
+from custodes.errors import InputError
+
+
+def outputs_of(
+    texts: Iterable[tuple[str, str, str | None]], sources: Iterable[tuple[str, str | None]]
+) -> Outputs | None:
+    """Outputs from (item, system, text) and (item, source), the first of each key; None without any text."""
+    rows = pl.DataFrame(list(texts), schema=SCHEMA, orient="row").drop_nulls()
+    if rows.is_empty():
+        return None
+    told = pl.DataFrame(list(sources), schema={"item": pl.String, "source": pl.String}, orient="row")
+    return Outputs(
+        texts=rows.unique(["item", "system"], keep="first", maintain_order=True),
+        sources=told.unique("item", keep="first", maintain_order=True)
+        .with_columns(pl.col("source").fill_null(""), references=pl.lit([], dtype=pl.List(pl.String)))
+        .select(list(SOURCES)),
+    )
+
+
+def messages(cell: Any, *, where: str) -> list[tuple[str, str]]:
+    """A conversation, `[{role, content}]` as a value or as JSON, as (role, text); a mere text is an answer.
+
+    `content` is a text or a list of parts, of which those with `text` count (as in Arena's files).
+    """
+    if isinstance(cell, str) and cell.lstrip().startswith("["):
+        cell = parse_json(cell, where=where)
+    if cell is None:
+        return []
+    if isinstance(cell, str):
+        return [("assistant", cell)] if cell else []
+    turns = list(cell) if isinstance(cell, Sequence | pl.Series) else None
+    if turns is None or not all(isinstance(turn, dict | str | None) for turn in turns):
+        raise InputError(f"{where}: a conversation must be a list of {{role, content}}, or a text")
+    turns = [turn if isinstance(turn, dict) else {"role": "assistant", "content": turn} for turn in turns]
+    return [(str(turn.get("role") or ""), _text(turn.get("content"), where=where)) for turn in turns]
+
+
+def spoken(said: Sequence[tuple[str, str]], role: str, turn: int = 0) -> str | None:
+    """What a role said, in one turn (counted from 1, where there are so many) or in all; None if it said nothing."""
+    own = [text for who, text in said if (who == "user") == (role == "user") and who != "system"]
+    if not own:
+        return None
+    return own[turn - 1] if 0 < turn <= len(own) else "\n\n".join(own)
+
+
+def _text(content: Any, *, where: str) -> str:
+    if content is None or isinstance(content, str):
+        return content or ""
+    parts = list(content) if isinstance(content, Sequence | pl.Series) else [content]
+    if not all(isinstance(part, dict | str) for part in parts):
+        raise InputError(f"{where}: the content of a message must be a text, or parts with `text`")
+    return "\n".join(str(part if isinstance(part, str) else part.get("text") or "") for part in parts)

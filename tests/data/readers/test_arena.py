@@ -1,0 +1,173 @@
+"""Battles of Chatbot Arena and MT-bench, in the layouts of their data cards."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.data.reading import read
+from custodes.errors import InputError
+
+
+def talk(*said: str) -> list[dict[str, str]]:
+    return [{"role": "user" if k % 2 == 0 else "assistant", "content": text} for k, text in enumerate(said)]
+
+
+ARENA = {
+    "question_id": ["aa1", "bb2", "cc3", "dd4"],
+    "model_a": ["Aster", "Birch", "Aster", "Cedar"],
+    "model_b": ["Birch", "Cedar", "Cedar", "Cedar"],
+    "winner": ["model_a", "model_b", "tie (bothbad)", "tie"],
+    "judge": ["arena_user_9", "arena_user_10", "arena_user_9", "arena_user_3"],
+    "conversation_a": [talk("sing", "la"), talk("count", "1"), talk("rhyme", "-"), talk("x", "y")],
+    "conversation_b": [talk("sing", "do"), talk("count", "2"), talk("rhyme", "?"), talk("x", "y")],
+    "turn": [1, 1, 1, 1],
+    "anony": [True] * 4,
+    "language": ["English", "English", "German", "German"],
+    "tstamp": [1.5, 2.5, 3.5, 4.5],
+}
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".json", ".jsonl"])
+def test_arena_conversations(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"battles{suffix}"
+    frame = pl.DataFrame(ARENA)
+    if suffix == ".parquet":
+        frame.write_parquet(path)
+    elif suffix == ".json":
+        path.write_text(json.dumps(frame.to_dicts()))
+    else:
+        frame.write_ndjson(path)
+    study = read(path)
+    assert study.preferences.frame.select("item", "system_a", "system_b", "rater", "order", "preference").rows() == [
+        ("aa1", "Aster", "Birch", "arena_user", "", 1),
+        ("bb2", "Birch", "Cedar", "arena_user", "", -1),
+        ("cc3", "Aster", "Cedar", "arena_user", "", 0),
+    ]
+    assert study.raters.kind == {"arena_user": "human"}
+    assert {note.rule: note.count for note in study.notes} == {
+        "users-together": 3,
+        "both-bad": 1,
+        "system-with-itself": 1,
+    }
+    assert study.items.frame.select("item", "group").head(3).rows() == [
+        ("aa1", "English"),
+        ("bb2", "English"),
+        ("cc3", "German"),
+    ]
+    assert study.outputs is not None
+    assert study.outputs.texts.filter(item="bb2").select("system", "text").rows() == [("Birch", "1"), ("Cedar", "2")]
+    assert study.outputs.sources["source"].to_list() == ["sing", "count", "rhyme", "x"]
+
+
+def test_arena_140k_has_an_id_parts_and_no_judge() -> None:
+    part = {"type": "text", "text": "la", "image": None, "mimeType": None}
+    said = [{"role": "user", "content": [part | {"text": "sing"}]}, {"role": "assistant", "content": [part]}]
+    frame = pl.DataFrame(
+        {
+            "id": ["v1", "v2"],
+            "model_a": "Aster",
+            "model_b": "Birch",
+            "winner": ["both_bad", "model_b"],
+            "evaluation_order": [1, 2],
+            "conversation_a": [said, said],
+            "conversation_b": [said, said],
+            "language": ["en", "en"],
+        }
+    )
+    study = read(frame)
+    assert study.preferences.frame["preference"].to_list() == [0, -1]
+    assert study.raters.kind == {"human": "human"}
+    assert "rater-assumed" in {note.rule for note in study.notes}
+    assert study.outputs is not None
+    assert set(study.outputs.texts["text"]) == {"la"}
+
+
+def test_arena_55k_says_the_winner_in_three_columns() -> None:
+    frame = pl.DataFrame(
+        {
+            "id": [30192, 53567, 65089, 96401],
+            "model_a": "Aster",
+            "model_b": "Birch",
+            "prompt": '["sing","louder"]',
+            "response_a": '["la","LA"]',
+            "response_b": '["do",null]',
+            "winner_model_a": [1, 0, 0, 1],
+            "winner_model_b": [0, 1, 0, 1],
+            "winner_tie": [0, 0, 1, 0],
+        }
+    )
+    with pytest.raises(InputError, match=r"1 of 4 verdicts cannot be read \('1/1/0' in row 4\)"):
+        read(frame)
+    study = read(frame.head(3))
+    assert study.preferences.frame["preference"].to_list() == [1, -1, 0]
+    assert study.outputs is not None
+    assert study.outputs.texts.filter(item="30192")["text"].to_list() == ["la\n\nLA", "do\n\n"]
+    assert study.outputs.sources["source"].to_list() == ["sing\n\nlouder"] * 3
+
+
+def mt_bench(judge: list[object], winner: list[str], turn: list[int]) -> pl.DataFrame:
+    conversation = talk("sing", "la", "louder", "LA")
+    n = len(turn)
+    return pl.DataFrame(
+        {
+            "question_id": [81] * n,
+            "model_a": ["Aster"] * n,
+            "model_b": ["Birch"] * n,
+            "winner": winner,
+            "judge": judge,
+            "conversation_a": [conversation] * n,
+            "conversation_b": [talk("sing", "do", "louder", "DO")] * n,
+            "turn": turn,
+        }
+    )
+
+
+@pytest.mark.parametrize("judge", ["gpt4_pair", ["gpt-4", "pair-v2"], '["gpt-4", "pair-v2"]'])
+def test_mt_bench_people_meet_the_judge_in_each_turn(judge: object) -> None:
+    people = mt_bench(["expert_3", "author_1", "expert_3"], ["model_a", "tie", "model_b"], [1, 1, 2])
+    study = read(people, mt_bench([judge] * 2, ["model_a", "model_a"], [1, 2]))
+    name = "gpt4_pair" if judge == "gpt4_pair" else "gpt-4"
+    assert study.raters.kind == {"expert_3": "human", "author_1": "human", name: "metric"}
+    assert study.preferences.frame.filter(rater=name)["item"].to_list() == ["81/turn 1", "81/turn 2"]
+    assert study.items.frame.select("item", "cluster").rows() == [("81/turn 1", "81"), ("81/turn 2", "81")]
+    assert study.outputs is not None
+    assert study.outputs.texts.filter(system="Aster")["text"].to_list() == ["la", "LA"]
+    metrics = cu.agreement(study, resamples=0).metrics
+    assert metrics["n"].to_list() == [2]
+
+
+def test_other_words_and_orders_are_read_as_in_battles() -> None:
+    frame = pl.DataFrame({"id": [1, 1], "model_a": "Aster", "model_b": "Birch", "winner": ["left", "left"]})
+    study = read(frame.with_columns(order=pl.Series(["original", "swapped"]), judge=pl.lit("gpt-4o")))
+    assert study.preferences.frame.select("order", "preference").rows() == [("ab", 1), ("ba", -1)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"conversation_a": ['[{"role": 1', "", "", ""]}, "table, row 1: malformed JSON at column 12"),
+        (
+            {"conversation_a": ["[[3]]", "", "", ""]},
+            "table, row 1: a conversation must be a list of {role, content}, or a text",
+        ),
+        ({"judge": ["[]", "x", "x", "x"]}, "table: judge '[]' is neither a name nor a list that begins with one"),
+        ({"winner": ["me", "model_a", "model_a", "tie"]}, "table: 1 of 3 verdicts cannot be read ('me' in row 1)"),
+        ({"question_id": ["", "1", "2", "3"]}, "table: column 'question_id' is empty in row 1"),
+    ],
+)
+def test_a_broken_file_is_one_line(changes: dict[str, list[str]], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        read(pl.DataFrame(ARENA | changes))
+    assert str(error.value).startswith(message)
+
+
+def test_a_file_of_another_layout_is_told_apart() -> None:
+    with pytest.raises(InputError, match=r"columns question_id, model_a, winner fit no reader"):
+        read(pl.DataFrame(ARENA).select("question_id", "model_a", "winner"))
+    with pytest.raises(InputError, match="table: column 'model_b' is missing"):
+        read(pl.DataFrame(ARENA).drop("model_b"), reader="arena")

@@ -1,0 +1,233 @@
+"""One judge of known slot bias in every notation of verdicts and orders: the same study, the same faults found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.data.reading import read
+from custodes.errors import InputError
+
+N_ITEMS = 60
+SYSTEMS = ("Aster", "Birch", "Cedar")
+
+
+def truth() -> list[dict[str, Any]]:
+    """Each comparison in both orders: the names (a, b), whether b was shown first, and the sign of the verdict for a.
+
+    The judge sees a difference of quality with noise, and gives 0.6 to what is shown first.
+    """
+    rng = np.random.default_rng(5)
+    rows = []
+    for item in range(N_ITEMS):
+        quality = dict(zip(SYSTEMS, rng.normal([0.5, 0, -0.5], 1), strict=True))
+        for a, b in (("Birch", "Aster"), ("Aster", "Cedar"), ("Cedar", "Birch")):
+            for swapped in (False, True):
+                margin = quality[a] - quality[b] + rng.normal() + (-0.6 if swapped else 0.6)
+                sign = 0 if abs(margin) < 0.2 else int(np.sign(margin))
+                rows.append({"item": f"i{item}", "a": a, "b": b, "swapped": swapped, "sign": sign})
+    return rows
+
+
+TRUTH = truth()
+
+
+def by_columns(a: str, b: str, tie: str, order: Callable[[bool], object]) -> list[dict[str, object]]:
+    """The names in one order, an order column, and words that speak of the columns."""
+    return [
+        {
+            "item": row["item"],
+            "model_a": row["a"],
+            "model_b": row["b"],
+            "winner": {1: a, -1: b, 0: tie}[row["sign"]],
+            "order": order(row["swapped"]),
+        }
+        for row in TRUTH
+    ]
+
+
+def by_places(first: str, second: str, tie: str, order: Callable[[bool], object]) -> list[dict[str, object]]:
+    """The names in one order, an order column, and words that speak of what was shown first."""
+    turned = [row | {"sign": -row["sign"] if row["swapped"] else row["sign"]} for row in TRUTH]
+    return [
+        own | {"winner": {1: first, -1: second, 0: tie}[row["sign"]]}
+        for own, row in zip(by_columns("", "", "", order), turned, strict=True)
+    ]
+
+
+def by_names(first: object, second: object, tie: object, **more: Callable[[bool], object]) -> list[dict[str, object]]:
+    """The names in the order shown."""
+    return [
+        {
+            "item": row["item"],
+            "model_a": row["b"] if row["swapped"] else row["a"],
+            "model_b": row["a"] if row["swapped"] else row["b"],
+            "winner": {1: first, -1: second, 0: tie}[-row["sign"] if row["swapped"] else row["sign"]],
+            **{name: told(row["swapped"]) for name, told in more.items()},
+        }
+        for row in TRUTH
+    ]
+
+
+def named_winner() -> list[dict[str, object]]:
+    """The names in the order shown, the winner by name."""
+    return [
+        own | {"winner": {1: row["a"], -1: row["b"], 0: "tie"}[row["sign"]]}
+        for own, row in zip(by_names("", "", ""), TRUTH, strict=True)
+    ]
+
+
+def shown_by_name() -> list[dict[str, object]]:
+    """The order column says the name of the system that was shown first."""
+    rows = by_columns("model_a", "model_b", "tie", str)
+    return [own | {"order": row["b"] if row["swapped"] else row["a"]} for own, row in zip(rows, TRUTH, strict=True)]
+
+
+def preferences() -> list[dict[str, object]]:
+    """1, 0, -1 in `preference`, by the names in the order shown."""
+    return [
+        {"item": row["item"], "system_a": row["model_a"], "system_b": row["model_b"], "preference": row["winner"]}
+        for row in by_names(1, -1, 0)
+    ]
+
+
+PLAIN = by_columns("model_a", "model_b", "tie", lambda swapped: "ba" if swapped else "ab")
+NOTATIONS = {
+    "BA": by_columns("model_a", "model_b", "tie", lambda swapped: "BA" if swapped else "AB"),
+    "original, swapped": by_columns("win", "lose", "draw", lambda swapped: "swapped" if swapped else "original"),
+    "0, 1": by_columns("[[A]]", "[[B]]", "[[C]]", lambda swapped: int(swapped)),
+    "1, 2": by_columns("Assistant A", "assistant b", "Tie", lambda swapped: 1 + swapped),
+    "false, true": by_columns("A>>B", "B>A", "A=B", lambda swapped: swapped),
+    "the name shown first": shown_by_name(),
+    "slots of columns": by_columns("1", "2", "tie", lambda swapped: "b first" if swapped else "a first"),
+    "left, right": by_places("left", "right", "tie", lambda swapped: "left-is-B" if swapped else "left-is-A"),
+    "first, second": by_places("First", "Second", "both bad", lambda swapped: int(swapped)),
+    "names, A": by_names("A", "B", "C"),
+    "names, slots": by_names(1, 2, "tie"),
+    "names, margins": by_names(1, -1, 0),
+    "names, shares": by_names(1, 0, 0.5),
+    "names, alpacaeval": by_names(1, 2, 1.5),
+    "names, left": by_names("left", "right", "tie"),
+    "names, words": by_names("model_a", "model_b", "tie (bothbad)"),
+    "names, and swapped, too": by_names("A", "B", "C", order=lambda swapped: "swapped" if swapped else "original"),
+    "names, left, and swapped, too": by_names("left", "right", "tie", order=lambda swapped: int(swapped)),
+    "names, the winner by name": named_winner(),
+    "names, preference": preferences(),
+}
+
+
+def study_of(rows: list[dict[str, object]]) -> cu.Study:
+    rows = [{name: None if value is None else str(value) for name, value in row.items()} for row in rows]
+    return read(pl.DataFrame(rows).with_columns(rater=pl.lit("judge"), kind=pl.lit("metric")))
+
+
+def verdicts(study: cu.Study) -> pl.DataFrame:
+    return study.preferences.frame.sort("item", "system_a", "system_b", "order")
+
+
+@pytest.mark.parametrize("notation", list(NOTATIONS))
+def test_every_notation_is_the_same_study(notation: str) -> None:
+    study = study_of(NOTATIONS[notation])
+    assert verdicts(study).equals(verdicts(study_of(PLAIN)))
+
+
+def test_the_bias_is_found_in_names_as_in_an_order_column() -> None:
+    plain, names = (cu.consistency(study_of(rows), resamples=20, rng=1) for rows in (PLAIN, NOTATIONS["names, left"]))
+    assert names.orders.equals(plain.orders)
+    row = plain.orders.row(0, named=True)
+    twice: dict[tuple[str, str, str], list[int]] = {}
+    for own in TRUTH:
+        twice.setdefault((own["item"], own["a"], own["b"]), []).append(own["sign"])
+    same = np.mean([one == other for one, other in twice.values()])
+    first = np.mean([-own["sign"] if own["swapped"] else own["sign"] for own in TRUTH])
+    assert row["both"] == len(twice) == 3 * N_ITEMS
+    assert row["same"] == pytest.approx(same)
+    assert row["margin"] == pytest.approx(100 * first)
+    assert row["margin"] > 10
+
+
+def test_a_or_b_of_swapped_outputs_is_told_of() -> None:
+    notes = {note.rule: note for note in study_of(NOTATIONS["0, 1"]).notes}
+    assert notes["place-or-column"].count == sum(row["swapped"] and row["sign"] != 0 for row in TRUTH)
+    assert "write left, right where it means the place shown" in notes["place-or-column"].message
+    for quiet in ("original, swapped", "left, right", "names, A"):
+        assert "place-or-column" not in {note.rule for note in study_of(NOTATIONS[quiet]).notes}
+
+
+def test_names_in_both_orders_are_told_of() -> None:
+    notes = {note.rule: note.count for note in study_of(NOTATIONS["names, A"]).notes}
+    assert notes["order-by-names"] == 3 * N_ITEMS
+
+
+def rows_of(*cells: tuple[str, str, str, str]) -> pl.DataFrame:
+    columns = ["model_a", "model_b", "winner", "order"]
+    return pl.DataFrame(cells, schema=columns, orient="row").with_columns(item=pl.lit(1), rater=pl.lit("j"))
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (
+            rows_of(("A1", "B1", "A", "1")),
+            "table: order is 1 (rows 1), which may be 0, 1 (swapped) or 1, 2 (second order); write ab or ba",
+        ),
+        (
+            rows_of(("A1", "B1", "A", "0"), ("A1", "B1", "A", "2")),
+            "table: order is 0, 2 (rows 1, 2), which may be 0, 1 (swapped) or 1, 2 (second order); write ab or ba",
+        ),
+        (
+            rows_of(("A1", "B1", "A", "sideways")),
+            "table: order 'sideways' in row 1; allowed: ab, ba, original, swapped,",
+        ),
+        (
+            rows_of(("A1", "B1", "left", "ab"), ("A1", "B1", "left", "")),
+            "table: winner 'left' in row 2 speaks of the place shown, and the order of that row is unknown;",
+        ),
+        (
+            rows_of(("A1", "B1", "A", "ab"), ("A1", "B1", "A", "ab")),
+            "table: the same verdict stands twice, in rows 1, 2",
+        ),
+        (
+            rows_of(("A1", "B1", "A", "ab"), ("B1", "A1", "A", "ba")),
+            "table: the same verdict stands twice, in rows 1, 2",
+        ),
+    ],
+)
+def test_orders_that_cannot_be_told_are_one_line(frame: pl.DataFrame, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        read(frame)
+    assert str(error.value).startswith(message)
+
+
+def test_a_pair_that_stands_twice_in_one_order_is_no_second_order() -> None:
+    frame = rows_of(("A1", "B1", "A", ""), ("A1", "B1", "B", "")).drop("order").with_columns(position=pl.Series([0, 1]))
+    with pytest.raises(InputError) as error:
+        read(frame)
+    told = str(error.value)
+    assert told.startswith("table: the same verdict stands twice, in rows 1, 2 (item '1', system_a 'A1',")
+    assert "--column order=NAME" in told
+    assert "'repeat'" in told
+    assert "columns not used: position" in told
+
+
+def test_only_the_rater_whose_names_turn_has_orders() -> None:
+    frame = pl.DataFrame(
+        {
+            "item": [1, 1, 1, 2],
+            "model_a": ["A1", "B1", "B1", "B1"],
+            "model_b": ["B1", "A1", "A1", "A1"],
+            "rater": ["j", "j", "ann", "j"],
+            "winner": ["A", "A", "A", "B"],
+        }
+    )
+    assert read(frame).preferences.frame.select("item", "rater", "order", "preference").rows() == [
+        ("1", "j", "ab", 1),
+        ("1", "j", "ba", -1),
+        ("1", "ann", "", -1),
+        ("2", "j", "ba", 1),
+    ]

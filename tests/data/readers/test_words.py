@@ -1,0 +1,188 @@
+"""The words of verdicts, and the numbers, whose meaning is told by their set."""
+
+from __future__ import annotations
+
+import re
+from itertools import takewhile
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from custodes.data.reading import read
+from custodes.errors import InputError
+
+ROW = {"item": 1, "model_a": "gpt-4", "model_b": "Llama 2", "rater": "judge", "kind": "metric"}
+FIRST = [
+    *(
+        "model_a",
+        "Model A",
+        "model-a",
+        "MODEL_A",
+        "system_a",
+        "a",
+        "A",
+        "[[A]]",
+        "[A]",
+        " (a) ",
+        '"A"',
+        "A.",
+        "Assistant A",
+    ),
+    *(
+        "response a",
+        "Output_A",
+        "1",
+        "1.0",
+        "[[1]]",
+        "model_1",
+        "win",
+        "Won",
+        "left",
+        "Left",
+        "first",
+        "1st",
+        "A>B",
+        "A >> B",
+    ),
+    *("[[A>>B]]", "B<A", "B<<A", "gpt-4", "GPT-4", "[[gpt-4]]", "**gpt-4**"),
+]
+SECOND = [
+    *("model_b", "B", "[[B]]", "assistant b", "answer_2", "lose", "loss", "right", "second", "2nd", "B>A", "[[B>>A]]"),
+    *("A<B", "A<<B", "Llama 2", "llama 2", "-1"),
+]
+TIE = [
+    "tie",
+    "Tie",
+    "draw",
+    "C",
+    "[[C]]",
+    "A=B",
+    "[[A=B]]",
+    "B=A",
+    "both_bad",
+    "tie (bothbad)",
+    "Both bad",
+    "equal",
+    "same",
+]
+
+
+@pytest.mark.parametrize(
+    ("word", "preference"),
+    [*((word, 1) for word in FIRST), *((word, -1) for word in SECOND), *((word, 0) for word in TIE)],
+)
+def test_words(word: str, preference: int) -> None:
+    study = read(pl.DataFrame([ROW | {"winner": word}]))
+    # "Llama 2" < "gpt-4", so the second model is system_a
+    assert study.preferences.frame["preference"].to_list() == [-preference]
+
+
+@pytest.mark.parametrize("word", ["", "NaN", "n/a", None, "null"])
+def test_no_word_is_no_verdict(word: str | None) -> None:
+    rows = [ROW | {"winner": "A"}, ROW | {"item": 2, "winner": word}]
+    assert [note.count for note in read(pl.DataFrame(rows)).notes if note.rule == "missing-verdict"] == [1]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "preferences"),
+    [
+        ([1, 0, -1], [1, 0, -1]),
+        (["+1", "-1.0"], [1, -1]),
+        ([-1, -1], [-1, -1]),
+        ([1, 2], [1, -1]),
+        ([2, 2], [-1, -1]),
+        ([1, 1], [1, 1]),  # both readings say the same
+        ([1, 1.5, 2], [1, 0, -1]),
+        ([1, 0.5, 0], [1, 0, -1]),
+        ([1, 2, "tie"], [1, -1, 0]),
+    ],
+)
+def test_numbers_mean_what_their_set_says(numbers: list[object], preferences: list[int]) -> None:
+    for column in ("winner", "preference"):
+        frame = pl.DataFrame([ROW | {"item": k, column: str(number)} for k, number in enumerate(numbers)])
+        assert read(frame).preferences.frame["preference"].to_list() == [-own for own in preferences]
+
+
+@pytest.mark.parametrize(
+    ("column", "numbers", "message"),
+    [
+        ("winner", [1, 0], "table: winner is 0, 1, where 0 (row 2) may be a tie or one of the systems; write model_a,"),
+        ("winner", [0, 0], "table: winner is 0, where 0 (row 1, 2) may be a tie or one of the systems; write model_a,"),
+        ("preference", [1, 0, 2], "table: preference is 0, 1, 2, where 0 (row 2) may be a tie or one of the systems;"),
+        ("preference", [1, -1, 2], "table: 1 of 3 verdicts cannot be read ('2' in row 3)"),
+        ("winner", [1, 2, 3], "table: 1 of 3 verdicts cannot be read ('3' in row 3)"),
+    ],
+)
+def test_numbers_of_two_meanings_are_one_line(column: str, numbers: list[int], message: str) -> None:
+    frame = pl.DataFrame([ROW | {"item": k, column: number} for k, number in enumerate(numbers)])
+    with pytest.raises(InputError) as error:
+        read(frame)
+    assert str(error.value).startswith(message)
+
+
+def test_a_preference_that_is_never_lost_is_told_of() -> None:
+    frame = pl.DataFrame([ROW | {"item": k, "preference": k % 2} for k in range(20)])
+    assert "no-loss" in {note.rule for note in read(frame).notes}
+    assert "no-loss" not in {note.rule for note in read(frame.head(19)).notes}
+
+
+def test_a_name_that_is_the_word_for_the_other_is_one_line() -> None:
+    frame = pl.DataFrame([{"item": 1, "model_a": "B", "model_b": "A", "winner": "A"}])
+    with pytest.raises(InputError) as error:
+        read(frame)
+    assert str(error.value) == (
+        "table: winner 'A' in row 1 is a word for one system and the name of the other ('B', 'A'); write model_a,"
+        " model_b or tie"
+    )
+    assert read(frame.select("item", "winner", model_a="model_b", model_b="model_a")).preferences.frame.height == 1
+
+
+@pytest.mark.parametrize("systems", ["model", "system"])
+@pytest.mark.parametrize("column", ["winner", "preference"])
+@pytest.mark.parametrize("rater", ["rater", "judge"])
+def test_any_combination_of_columns(systems: str, column: str, rater: str) -> None:
+    row = {"item": 1, f"{systems}_a": "x", f"{systems}_b": "y", column: "A", rater: "j"}
+    study = read(pl.DataFrame([row]))
+    assert study.preferences.frame.row(0) == ("1", "x", "y", "j", "", "0", "", 1)
+
+
+def test_two_columns_that_say_the_same_are_one_line() -> None:
+    with pytest.raises(InputError, match="columns 'winner' and 'preference' say the same; take one out"):
+        read(pl.DataFrame([ROW | {"winner": "A", "preference": 1}]))
+
+
+def test_columns_that_are_not_used_are_told_of() -> None:
+    study = read(pl.DataFrame([ROW | {"winner": "A", "seconds": 3}]))
+    assert [note.message for note in study.notes] == ["table: columns not used: seconds"]
+
+
+def documented(heading: str) -> list[list[str]]:
+    """The cells of the first table below a heading of the page on data."""
+    page = (Path(__file__).parents[3] / "docs" / "data.md").read_text(encoding="utf-8").split(heading, 1)[1]
+    rows = [line.strip().strip("|").split("|") for line in page.splitlines() if line.strip().startswith("|")]
+    return list(takewhile(lambda row: len(row) == len(rows[0]), rows))[2:]
+
+
+def test_every_documented_word_is_read() -> None:
+    meant = [1, -1, None, 0]
+    checked = 0
+    for (_, cells), preference in zip(documented("## Words of verdicts"), meant, strict=False):
+        for word in re.findall(r"`([^`]+)`", cells):
+            sign = {"left": 1, "first": 1, "1st": 1}.get(word, -1) if preference is None else preference
+            if word not in ("response", "output", "answer"):
+                study = read(pl.DataFrame([{"item": 1, "model_a": "Aster", "model_b": "Birch", "winner": word}]))
+                assert study.preferences.frame["preference"].to_list() == [sign], word
+                checked += 1
+    assert checked == 37
+
+
+def test_every_documented_order_is_read() -> None:
+    checked = 0
+    for first, second, unknown in documented("### Both presentation orders")[:2]:
+        for cells, order in ((first, "ab"), (second, "ba"), (unknown, "")):
+            for word in re.findall(r"`([^`]+)`", cells):
+                row = {"item": 1, "model_a": "Aster", "model_b": "Birch", "winner": "tie", "order": word}
+                assert read(pl.DataFrame([row])).preferences.frame["order"].to_list() == [order], word
+                checked += 1
+    assert checked == 22
