@@ -25,7 +25,8 @@ JOIN_KEY = ["item", "system"]
 class Study:
     """What was judged, by whom, and what was left out on the way in.
 
-    Every row names its rater; `raters` says which are people. `name` and `digest` say where it came from.
+    Every row names its rater; `raters` says which are people. `name` and `digest` say where it came from. `sides`: the
+    systems are sides of a pair (chosen and rejected, first and second output), so that none is better than another.
     """
 
     ratings: Ratings = field(default_factory=Ratings.empty)
@@ -36,6 +37,7 @@ class Study:
     notes: tuple[Note, ...] = ()
     name: str = "study"
     digest: str = ""
+    sides: bool = False
 
     def __repr__(self) -> str:
         parts: dict[str, Sized] = {
@@ -253,6 +255,7 @@ def join(studies: Sequence[Study]) -> Study:
             notes=tuple(notes),
             name=f"{joined.name} + {other.name}",
             digest=_digest(joined.fingerprint(), other.fingerprint()),
+            sides=joined.sides or other.sides,
         )
     return joined
 

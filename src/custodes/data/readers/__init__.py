@@ -18,12 +18,18 @@ from custodes.registry import members
 
 from custodes.data.readers.ratings import READER as RATINGS
 from custodes.data.readers.battles import READER as BATTLES
+from custodes.data.readers.argilla import READER as ARGILLA
+from custodes.data.readers.label_studio import READER as LABEL_STUDIO
 from custodes.data.readers.wide import READER as WIDE
 from custodes.data.readers.alpacaeval import READER as ALPACAEVAL
 from custodes.data.readers.rewardbench import READER as REWARDBENCH
 from custodes.data.readers.llmbar import READER as LLMBAR
 from custodes.data.readers.outputs import READER as OUTPUTS
 
+from custodes.data.readers.inspect_ai import READER as INSPECT_AI
+from custodes.data.readers.lm_eval import READER as LM_EVAL
+from custodes.data.readers.helm import READER as HELM
+from custodes.data.readers.rewardbench2 import READER as REWARDBENCH2
 from custodes.data.readers.mtme import READER as MTME
 
 __all__ = ["DEMO", "READERS", "Invalid", "read"]
