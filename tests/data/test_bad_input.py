@@ -10,16 +10,12 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from custodes.data.readers import read
+from custodes.data.readers import TABLE_READERS, read
 from custodes.errors import CustodesError, InputError
 
 HEADER = "item,system,rater,score\n"
-READERS = (
-    "readers: ratings (item, system, rater, score); battles (item, model_a, model_b, winner);"
-    " battles (item, system_a, system_b, preference); wide (item, system);"
-    " alpacaeval (instruction, generator_1, generator_2, preference); rewardbench (ref, subset);"
-    " llmbar (dataset, item, judge, prompt, gold, winner_original_order, winner_swapped_order);"
-    " outputs (item, outputs)"
+READERS = "readers: " + "; ".join(
+    f"{known.name} ({', '.join(needed)})" for known in TABLE_READERS.values() for needed in known.columns
 )
 
 
@@ -110,7 +106,12 @@ def message(path: object, **options: object) -> str:
         ("s.jsonl", b'{"item": 1}\n7\n', "s.jsonl: row 2 is no JSON object; every row is one object"),
         ("s.jsonl", b'{"a": 1, "a": 2}\n', "s.jsonl, line 1: key 'a' stands twice in one object"),
         ("s.jsonl", b"[" * 100_000, "s.jsonl, line 1: the JSON is nested too deeply"),
-        ("s.json", b'{"item": 1}', "s.json: a .json file must hold a list of objects; name JSON Lines .jsonl"),
+        (
+            "s.json",
+            b'{"item": 1}',
+            "s.json: an object with the keys item, and no log of a known layout (inspect_ai, lm_eval, helm, rewardbench2, mtme);"
+            " a table is a list of objects, or JSON Lines in a file named .jsonl",
+        ),
         ("s.jsonl", b'{"item": "\\ud800"}', "s.jsonl: holds a lone surrogate (\\ud800 to \\udfff); mend the cell"),
         (
             "s.csv",

@@ -16,7 +16,9 @@ def write_json(path: Path, value: Any) -> Path:
     return path
 
 
-def inspect_sample(number: int, value: Any = "C", *, epoch: int = 1, scorer: str = "match", **more: Any) -> dict[str, Any]:
+def inspect_sample(
+    number: int, value: Any = "C", *, epoch: int = 1, scorer: str = "match", **more: Any
+) -> dict[str, Any]:
     """One sample of an inspect_ai log, with one score."""
     return {
         "id": number,
@@ -30,7 +32,9 @@ def inspect_sample(number: int, value: Any = "C", *, epoch: int = 1, scorer: str
     }
 
 
-def inspect_log(samples: list[dict[str, Any]] | None, *, model: str = MODELS[0], task: str = "qa", **more: Any) -> dict[str, Any]:
+def inspect_log(
+    samples: list[dict[str, Any]] | None, *, model: str = MODELS[0], task: str = "qa", **more: Any
+) -> dict[str, Any]:
     """An inspect_ai log as its JSON format has it."""
     run = {"task": task, "model": model, "dataset": {"name": "d"}, "created": "2025-01-01T00:00:00+00:00", "config": {}}
     log = {"version": 2, "status": "success", "eval": run, "plan": {"name": "plan", "steps": []}, "results": {}, **more}
@@ -102,7 +106,10 @@ def write_helm(
         {
             "instance": {
                 "input": {"text": f"question {own['instance_id']}"},
-                "references": [{"output": {"text": "yes"}, "tags": ["correct"]}, {"output": {"text": "no"}, "tags": []}],
+                "references": [
+                    {"output": {"text": "yes"}, "tags": ["correct"]},
+                    {"output": {"text": "no"}, "tags": []},
+                ],
                 "split": "test",
                 "id": own["instance_id"],
                 **({"perturbation": own["perturbation"]} if "perturbation" in own else {}),
@@ -151,7 +158,9 @@ def rewardbench(**changes: Any) -> dict[str, Any]:
     return table | changes
 
 
-def label_studio_task(number: int, data: dict[str, Any], *answers: tuple[Any, str, str, dict[str, Any]]) -> dict[str, Any]:
+def label_studio_task(
+    number: int, data: dict[str, Any], *answers: tuple[Any, str, str, dict[str, Any]]
+) -> dict[str, Any]:
     """A task of Label Studio; an answer is who, the name of the tag, its type, and its value."""
     annotations = [
         {
@@ -167,7 +176,9 @@ def label_studio_task(number: int, data: dict[str, Any], *answers: tuple[Any, st
     return {"id": number, "data": data, "annotations": annotations, "predictions": [], "project": 1}
 
 
-def argilla_record(record: str, metadata: dict[str, Any], responses: dict[str, Any], suggestions: dict[str, Any]) -> dict[str, Any]:
+def argilla_record(
+    record: str, metadata: dict[str, Any], responses: dict[str, Any], suggestions: dict[str, Any]
+) -> dict[str, Any]:
     """A record of Argilla as `records.to_json` writes it."""
     return {
         "id": record,

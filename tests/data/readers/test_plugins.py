@@ -14,10 +14,9 @@ import pytest
 import custodes as cu
 from custodes import cli
 from custodes.data import readers
-from custodes.data.readers import plugins, read
+from custodes.data.readers import OURS, plugins, read
 from custodes.errors import CustodesWarning, InputError, OptionError
 
-OURS = ("ratings", "battles", "wide", "alpacaeval", "rewardbench", "llmbar", "outputs", "mtme")
 MARKS = """
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings

@@ -163,6 +163,13 @@ def _counted(counts: Mapping[str, int]) -> str:
     return listed(f"{name} ({count})" for name, count in counts.items())
 
 
+def check_fits(frame: pl.DataFrame, alternatives: Sequence[tuple[str, ...]], *, where: str, what: str) -> None:
+    """Raise where a table has the columns of none of the alternatives, as a forced reader may find."""
+    if not any(set(needed) <= set(frame.columns) for needed in alternatives):
+        ways = " or ".join(", ".join(needed) for needed in alternatives)
+        raise InputError(f"{where}: not the layout of {what}: columns {listed(frame.columns)}; needed: {ways}")
+
+
 def cells(frame: pl.DataFrame, name: str) -> Sequence[Any]:
     """The cells of a column as plain values; a column that is not there is empty."""
     return frame[name].to_list() if name in frame.columns else [None] * frame.height

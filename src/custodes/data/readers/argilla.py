@@ -15,7 +15,7 @@ import msgspec
 import polars as pl
 
 from custodes.data.notes import noted
-from custodes.data.readers.annotations import Answers, Task, cells, nested
+from custodes.data.readers.annotations import Answers, Task, cells, check_fits, nested
 from custodes.data.readers.nested import Label, label
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.study import Study
@@ -44,6 +44,7 @@ def read_argilla(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     Without them the item is the id of the record and the aspect the name of the question. Users are people; a
     suggestion is a metric's, called by its agent.
     """
+    check_fits(frame, (NESTED, FLAT), where=where, what=WHAT)
     answers = Answers(where=where)
     flat = not set(NESTED) <= set(frame.columns)
     given = {name: cells(frame, name) for name in frame.columns}

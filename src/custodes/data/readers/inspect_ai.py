@@ -217,7 +217,7 @@ def _plain(content: str | list[_Part] | list[_Message], sample: _Sample) -> str:
     """Text as it was sent or said; long texts stand among the attachments of the sample."""
     if isinstance(content, str):
         return sample.attachments.get(content.removeprefix("attachment://"), content)
-    shown = (part.text if isinstance(part, _Part) else _plain(part.content, sample) for part in content)
+    shown = (_plain(part.text if isinstance(part, _Part) else part.content, sample) for part in content)
     return "\n".join(text for text in shown if text)
 
 

@@ -13,7 +13,7 @@ import msgspec
 import polars as pl
 
 from custodes.data.notes import noted
-from custodes.data.readers.annotations import ITEM, Answers, Task, cells, nested
+from custodes.data.readers.annotations import ITEM, Answers, Task, cells, check_fits, nested
 from custodes.data.readers.nested import Label, label
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.study import Study
@@ -54,6 +54,7 @@ def read_label_studio(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> S
     and Choices of a side are verdicts on the left output (system_a) and the right one. Predictions are a metric's,
     called by the version of its model.
     """
+    check_fits(frame, (FULL, SHORT), where=where, what=WHAT)
     answers = Answers(where=where)
     skipped = 0
     short = not set(FULL) <= set(frame.columns)

@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -77,6 +78,13 @@ def top_keys(path: Path) -> frozenset[str]:
     """The keys of the object that a .json file holds; none where it holds something else or is damaged."""
     if path.suffix.lower() != ".json" or not path.is_file():
         return frozenset()
+    state = path.stat()
+    return _keys(path.resolve(), state.st_mtime_ns, state.st_size)
+
+
+@lru_cache(maxsize=128)
+def _keys(path: Path, changed: int, size: int) -> frozenset[str]:
+    """The same, remembered while the file does not change: every format asks."""
     try:
         with path.open("rb") as stream:
             if not stream.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
@@ -186,6 +194,7 @@ class Found:
             ),
             name=self.where,
             digest=digest,
+            sides=sides,
         )
 
     def _outputs(self) -> Outputs | None:

@@ -1,12 +1,14 @@
-"""Scores of RewardBench 2, and of RewardBench as it publishes them: an object of lists, one entry a prompt.
+"""Scores of RewardBench 2, and of RewardBench as it publishes them: one file a model, or a folder of models.
 
-Layout: the files `eval-set-scores/MODEL.json` that `scripts/run_v2.py` (`scores`, the right completions first,
-`num_correct`) and `scripts/run_rm.py` (`scores_chosen`, `scores_rejected`) of github.com/allenai/reward-bench write.
+Layout: an object of lists, one entry a prompt, as in the files `eval-set-scores/MODEL.json` that
+github.com/allenai/reward-bench writes: `scripts/run_v2.py` (`scores`, the right completions first, `num_correct`) and
+`scripts/run_rm.py` (`scores_chosen`, `scores_rejected`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import polars as pl
 from custodes.data.preferences import Preferences
 from custodes.data.readers.nested import Found, Label, digest, label, log_bytes, number, parsed, top_keys
 from custodes.data.readers.reader import Invalid, PathReader
-from custodes.data.study import Study
+from custodes.data.study import Study, join
 from custodes.errors import InputError, listed
 
 WHAT = "scores of RewardBench"
@@ -44,6 +46,16 @@ def read_rewardbench2(path: Path, *, part: str | None, invalid: Invalid) -> Stud
     where = path.resolve().name
     if part is not None:
         raise InputError(f"{where}: {WHAT} have no parts, but ::{part} came; give the path alone")
+    if path.is_dir():
+        files = list(_files_of(path))
+        if not files:
+            raise InputError(f"{where}: no {WHAT} in it: no .json with id, subset, model and scores")
+        return replace(join([_read(file) for file in files]), name=where)
+    return _read(path)
+
+
+def _read(path: Path) -> Study:
+    where = path.name
     data = log_bytes(path)
     table = parsed(data, _Scores, where=where, what=WHAT)
     found = Found(where=where)
@@ -111,7 +123,16 @@ def _numbered(side: str, count: int) -> list[str]:
     return [side] if count == 1 else [f"{side}_{place}" for place in range(1, count + 1)]
 
 
+def _files_of(folder: Path) -> Iterator[Path]:
+    for depth in ("*", "*/*"):
+        yield from (file for file in sorted(folder.glob(f"{depth}.json")) if _is_scores(file))
+
+
 def _fits(path: Path) -> bool:
+    return next(_files_of(path), None) is not None if path.is_dir() else _is_scores(path)
+
+
+def _is_scores(path: Path) -> bool:
     keys = top_keys(path)
     return {"id", "subset", "model"} <= keys and bool({"scores", "scores_chosen"} & keys)
 
