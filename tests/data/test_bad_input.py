@@ -109,8 +109,8 @@ def message(path: object, **options: object) -> str:
         (
             "s.json",
             b'{"item": 1}',
-            "s.json: an object with the keys item, and no log of a known layout (inspect_ai, lm_eval, helm, rewardbench2, mtme);"
-            " a table is a list of objects, or JSON Lines in a file named .jsonl",
+            "s.json: an object with the keys item, and no log of a known layout (inspect_ai, lm_eval, helm,"
+            " rewardbench2, mtme); a table is a list of objects, or JSON Lines in a file named .jsonl",
         ),
         ("s.jsonl", b'{"item": "\\ud800"}', "s.jsonl: holds a lone surrogate (\\ud800 to \\udfff); mend the cell"),
         (

@@ -312,7 +312,7 @@ def _overlap_notes(a: Study, b: Study) -> list[Note]:
         return []
     shared = mine.join(other, on=JOIN_KEY, how="semi").height
     if not shared and a.raters.kind.keys() & b.raters.kind.keys():
-        return []  # parts of one study, such as a log for each system: whoever judged both calls them by the same labels
+        return []  # parts of one study, such as a log for each system, judged by one rater
     if not shared:
         unlike = [
             f"{name}s {listed(mine[name].unique().sort(), limit=2)} against"

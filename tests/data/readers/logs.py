@@ -98,7 +98,7 @@ def write_helm(
     suite: Path, instances: list[dict[str, Any]], *, model: str = MODELS[0], scenario: str = "mmlu:subject=law"
 ) -> Path:
     """The folder of a run of HELM, with what its model wrote."""
-    name = f"{scenario},model={model.replace('/', '_')}"
+    name = f"{scenario}{',' if ':' in scenario else ':'}model={model.replace('/', '_')}"
     folder = suite / name.replace(":", "-")
     write_json(folder / "run_spec.json", {"name": name, "scenario_spec": {}, "adapter_spec": {"model": model}})
     write_json(folder / "per_instance_stats.json", instances)

@@ -121,8 +121,8 @@ def test_a_log_that_still_runs_has_its_samples_so_far(tmp_path: Path) -> None:
         (inspect_log([]), "a.json: no sample holds a score; there is nothing to judge"),
         (
             {"version": 2, "eval": {"model": "m"}},
-            "a.json: not the layout of a log of inspect_ai: Object missing required field `task` - at `$.eval`; it has the"
-            " keys version, eval",
+            "a.json: not the layout of a log of inspect_ai: Object missing required field `task` - at `$.eval`; it has"
+            " the keys version, eval",
         ),
         (
             inspect_log([inspect_sample(1), inspect_sample(1)]),

@@ -118,8 +118,8 @@ def _path_reader(path: Path, part: str | None) -> PathReader | None:
     keys = top_keys(path) if fitting is None else ()
     if keys:
         raise InputError(
-            f"{path.name}: an object with the keys {listed(sorted(keys))}, and no log of a known layout ({listed(PATH_READERS)});"
-            " a table is a list of objects, or JSON Lines in a file named .jsonl"
+            f"{path.name}: an object with the keys {listed(sorted(keys))}, and no log of a known layout"
+            f" ({listed(PATH_READERS)}); a table is a list of objects, or JSON Lines in a file named .jsonl"
         )
     return fitting or (MTME if part is not None else None)
 

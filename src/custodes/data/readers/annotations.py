@@ -140,8 +140,9 @@ class Answers:
 
 def _read(task: Task, question: str, value: Any) -> tuple[str, str, Any] | None:
     """System, aspect and score; or 'winner', aspect and who won; None where it is neither."""
-    named = NUMBERED.fullmatch(value.strip()) if isinstance(value, str) else None
-    score = number(named[1] if named else value)
+    score = number(value)
+    if score is None and isinstance(value, str) and (named := NUMBERED.fullmatch(value.strip())):
+        score = float(named[1])
     if len(task.systems) == 1:
         return None if score is None else (task.systems[0], question, score)
     stem, _, side = question.rpartition("_")

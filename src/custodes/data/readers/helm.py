@@ -166,7 +166,7 @@ def _without_model(name: str) -> str:
 
 
 def _runs_of(folder: Path) -> Iterator[Path]:
-    for depth in ("", "*/", "*/*/", "*/*/*/"):
+    for depth in ("", "*/", "*/*/", "*/*/*/", "*/*/*/*/"):
         yield from (file.parent for file in folder.glob(f"{depth}{STATS}") if file.is_file())
 
 
