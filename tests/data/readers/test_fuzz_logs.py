@@ -121,7 +121,7 @@ def mutated(draw: st.DrawFn, seed: Any) -> Any:
         elif change == 2 and isinstance(holder, dict):
             holder[draw(st.text(max_size=3))] = holder.pop(last)
         else:
-            holder[last] = draw(ODD)
+            holder[last] = deepcopy(draw(ODD))
     return value
 
 

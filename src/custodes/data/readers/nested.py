@@ -53,13 +53,18 @@ def digest(parts: Iterable[tuple[str, bytes]]) -> str:
 
 def parsed(data: bytes, layout: type[Layout], *, where: str, what: str) -> Layout:
     """JSON of a declared layout; damaged JSON and JSON of another layout are told apart."""
+    text = utf8_text(data, where)
     try:
-        value = json.loads(utf8_text(data, where))
+        value = json.loads(text)
+        if "\\ud" in text.lower():  # half of a pair is no text that a table can hold
+            json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         at = f"line {error.lineno}, column {error.colno}"
         raise InputError(f"{where}: malformed JSON at {at}: {error.msg}; is the file whole?") from None
     except RecursionError:
         raise InputError(f"{where}: the JSON is nested too deeply") from None
+    except UnicodeEncodeError:
+        raise InputError(f"{where}: holds a lone surrogate (\\ud800 to \\udfff); mend the text") from None
     except ValueError as error:
         raise InputError(f"{where}: {error}") from None
     return laid_out(value, layout, where=where, what=what)
