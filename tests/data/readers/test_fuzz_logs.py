@@ -18,7 +18,7 @@ from custodes.data.readers import read
 from custodes.errors import CustodesError
 from tests.data.readers import logs
 
-FEW, MANY = 40, 10_000
+FEW, MANY = 20, 10_000
 ODD = (
     st.sampled_from([None, True, "", " ", "nan", "x", 0, -1, 2**70, 1e400, float("nan"), [], {}, [[]], {"a": [1]}])
     | st.sampled_from(["\ud800", "\x1b[2J", "é", "a/b", "9" * 5000, 10**400])
@@ -75,6 +75,10 @@ TASKS = [
     logs.label_studio_task(1, {"item": 1, "system": "A"}, ({"id": 1, "email": "a"}, "q", "rating", {"rating": 4})),
     logs.label_studio_task(2, TWO, (3, "w", "pairwise", {"selected": "left"}), (3, "q_a", "number", {"number": 2})),
 ]
+PROMPTS = [
+    {"id": "1", "subset": "Math", "prompt": "q", "chosen": ["a"], "rejected": ["b", "c"]},
+    {"id": 2, "subset": "Ties", "prompt": "r", "chosen": "i", "rejected": ["k"]},
+]
 RECORDS = [
     logs.argilla_record(
         "1", {"system": "A"}, {"q": [{"value": 4, "user_id": "u"}]}, {"q": {"value": 5, "score": 1, "agent": "j"}}
@@ -91,6 +95,7 @@ SEEDS: dict[str, tuple[Any, Maker]] = {
     "helm": (HELM, helm),
     "rewardbench2": (logs.rewardbench2(), lambda folder, value: logs.write_json(folder / "scores.json", value)),
     "rewardbench": (logs.rewardbench(), lambda folder, value: logs.write_json(folder / "scores.json", value)),
+    "rewardbench2_data": (PROMPTS, lambda folder, value: logs.write_json(folder / "data.json", value)),
     "label_studio": (TASKS, lambda folder, value: logs.write_json(folder / "export.json", value)),
     "argilla": (RECORDS, lambda folder, value: logs.write_json(folder / "records.json", value)),
 }
@@ -187,7 +192,7 @@ def check_damage(name: str, examples: int) -> None:
 @pytest.mark.parametrize("name", SEEDS)
 def test_seeds_are_read(name: str, tmp_path: Path) -> None:
     seed, write = SEEDS[name]
-    assert read(write(tmp_path, deepcopy(seed))).metrics or name in ("label_studio", "argilla")
+    assert read(write(tmp_path, deepcopy(seed))).metrics or name in ("label_studio", "argilla", "rewardbench2_data")
 
 
 @pytest.mark.parametrize("name", SEEDS)

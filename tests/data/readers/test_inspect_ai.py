@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 
 from custodes.data.readers import inspect_ai, read
-from custodes.errors import InputError
+from custodes.errors import InputError, MissingExtraError
 from tests.data.readers.logs import MODELS, inspect_log, inspect_sample, write_eval, write_json
 
 SAMPLES = [
@@ -173,16 +175,44 @@ def test_archives_that_unpack_to_too_much_are_refused(tmp_path: Path, monkeypatc
     assert message(path) == "bomb.eval: its samples are over 0 GiB when unpacked; give a part"
 
 
-def test_a_compression_that_this_python_lacks_names_the_way_out(tmp_path: Path) -> None:
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="this Python knows zstd")
+def test_without_zstd_the_way_out_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "backports.zstd", None)
     path = write_eval(tmp_path / "z.eval", inspect_log([inspect_sample(1)]))
-    data = bytearray(path.read_bytes())
-    at = data.index(b"PK\x01\x02", data.index(b"PK\x01\x02") + 1)  # samples/1: the second entry of the directory
-    data[at + 10 : at + 12] = (93).to_bytes(2, "little")
-    local = data.index(b"PK\x03\x04", 4)
-    data[local + 8 : local + 10] = (93).to_bytes(2, "little")
-    path.write_bytes(bytes(data))
-    told = message(path)
-    assert "inspect log convert --to json" in told or "is damaged" in told  # Python 3.14 knows zstd
+    data = path.read_bytes()
+    for mark, at in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):  # the method of the second member, which is 93 for zstd
+        place = data.index(mark, data.index(mark) + 1) + at
+        data = data[:place] + (93).to_bytes(2, "little") + data[place + 2 :]
+    path.write_bytes(data)
+    with pytest.raises(
+        MissingExtraError, match=r"^z\.eval: compressed by zstd: pip install 'custodes\[logs\]', or take"
+    ):
+        read(path)
+
+
+def test_zstd_is_read(tmp_path: Path) -> None:
+    ported = pytest.importorskip("backports.zstd.zipfile") if sys.version_info < (3, 14) else zipfile
+    path, log = tmp_path / "z.eval", inspect_log(SAMPLES)
+    with ported.ZipFile(path, "w", ported.ZIP_ZSTANDARD) as archive:
+        archive.writestr("header.json", json.dumps({name: own for name, own in log.items() if name != "samples"}))
+        for place, sample in enumerate(SAMPLES):
+            archive.writestr(f"samples/{place}_epoch_1.json", json.dumps(sample))
+    assert read(path).ratings.frame.select("item", "system", "rater", "repeat", "score").rows() == SCORES
+
+
+def test_a_bomb_that_declares_little_is_not_unpacked(tmp_path: Path) -> None:
+    path = write_eval(tmp_path / "bomb.eval", inspect_log([inspect_sample(1) | {"events": "0" * 2**25}]))
+    data = path.read_bytes()
+    for mark, at in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):  # the size of the second member
+        place = data.index(mark, data.index(mark) + 1) + at
+        data = data[:place] + (5000).to_bytes(4, "little") + data[place + 4 :]
+    path.write_bytes(data)
+    tracemalloc.start()
+    try:
+        assert "samples/1_epoch_1.json is damaged (Bad CRC-32" in message(path)
+        assert tracemalloc.get_traced_memory()[1] < 2**22
+    finally:
+        tracemalloc.stop()
 
 
 def test_reading_changes_nothing(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import custodes as cu
@@ -78,6 +79,40 @@ def test_sides_are_not_ranked(tmp_path: Path) -> None:
     kinds = set(cu.verdict(study, resamples=20).verdict["kind"])
     assert not kinds & {"best", "labels", "favours"}
     assert "sides" in [note.rule for note in cu.leaderboard(study, resamples=20).notes]
+
+
+def test_the_data_are_joined_to_scores_of_ones_own(tmp_path: Path) -> None:
+    rows = [
+        {"id": "1", "subset": "Math", "prompt": "q", "chosen": ["a"], "rejected": ["b", "c", "d"], "num_correct": 1},
+        {"id": "7", "subset": "Ties", "prompt": "r", "chosen": ["i", "j"], "rejected": ["k"], "num_correct": 2},
+    ]
+    pl.DataFrame(rows).write_parquet(tmp_path / "data.parquet")
+    own = {"item": "Math/1", "rater": "mine", "kind": "metric", "aspect": ""}
+    own_scores = [own | {"system": "chosen", "score": 2}, own | {"system": "rejected_2", "score": 3}]
+    for data in (tmp_path / "data.parquet", write_json(tmp_path / "data.json", rows)):
+        study = read(data, pl.DataFrame(own_scores))
+        assert study.preferences.frame.height == 5
+        assert study.sides
+        assert study.outputs is not None
+        assert study.outputs.texts.rows()[2] == ("Math/1", "rejected_2", "c")
+        assert study.outputs.sources.row(1) == ("Ties/7", "r", [])
+        assert cu.agreement(study, resamples=0).metrics["sample_accuracy"].to_list() == [0]
+
+
+def test_the_data_of_the_first_version_hold_texts(tmp_path: Path) -> None:
+    row = {"id": 3, "subset": "math-prm", "prompt": "q", "chosen": "[a] b", "rejected": "c", "chosen_model": "m"}
+    study = read(write_json(tmp_path / "data.json", [row]))
+    assert study.preferences.frame.select("item", "system_a", "system_b", "preference").rows() == [
+        ("math-prm/3", "chosen", "rejected", 1)
+    ]
+    assert study.outputs is not None
+    assert study.outputs.texts["text"].to_list() == ["[a] b", "c"]
+
+
+def test_data_that_are_no_texts_are_one_line(tmp_path: Path) -> None:
+    row = {"id": ["1"], "subset": ["Math"], "prompt": ["q"], "chosen": [[[1]]], "rejected": [["b"]]}
+    with pytest.raises(InputError, match="^table, row 1: not the layout of the data of RewardBench: Expected `str`"):
+        read(pl.DataFrame(row))
 
 
 @pytest.mark.parametrize(

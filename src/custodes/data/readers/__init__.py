@@ -24,6 +24,7 @@ from custodes.data.readers.label_studio import READER as LABEL_STUDIO
 from custodes.data.readers.wide import READER as WIDE
 from custodes.data.readers.alpacaeval import READER as ALPACAEVAL
 from custodes.data.readers.rewardbench import READER as REWARDBENCH
+from custodes.data.readers.rewardbench2 import DATA as REWARDBENCH2_DATA
 from custodes.data.readers.llmbar import READER as LLMBAR
 from custodes.data.readers.outputs import READER as OUTPUTS
 

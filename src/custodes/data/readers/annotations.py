@@ -7,18 +7,17 @@ the name of the question. Of two outputs, a question NAME_a or NAME_b is about o
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_origin
+from typing import Any
 
 import polars as pl
 
 from custodes.data.notes import noted
 from custodes.data.readers.battles import read_battles
-from custodes.data.readers.nested import Found, label, laid_out, number
+from custodes.data.readers.nested import Found, label, number
 from custodes.data.readers.reader import Invalid
 from custodes.data.study import Study
 from custodes.errors import InputError, listed
@@ -169,20 +168,3 @@ def check_fits(frame: pl.DataFrame, alternatives: Sequence[tuple[str, ...]], *, 
     if not any(set(needed) <= set(frame.columns) for needed in alternatives):
         ways = " or ".join(", ".join(needed) for needed in alternatives)
         raise InputError(f"{where}: not the layout of {what}: columns {listed(frame.columns)}; needed: {ways}")
-
-
-def cells(frame: pl.DataFrame, name: str) -> Sequence[Any]:
-    """The cells of a column as plain values; a column that is not there is empty."""
-    return frame[name].to_list() if name in frame.columns else [None] * frame.height
-
-
-def nested(cell: Any, layout: Any, place: str, what: str) -> Any:
-    """A nested cell, of which a table file made JSON text; an empty one is an empty value of its layout."""
-    if isinstance(cell, str):
-        try:
-            cell = json.loads(cell)
-        except (ValueError, RecursionError):
-            raise InputError(f"{place}: not the layout of {what}: {cell[:40]!r} is no JSON") from None
-    if cell is None:
-        cell = {} if get_origin(layout) is dict else []
-    return laid_out(cell, layout, where=place, what=what)

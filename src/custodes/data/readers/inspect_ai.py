@@ -18,7 +18,7 @@ from custodes.data.notes import noted
 from custodes.data.readers.nested import LARGEST, Found, Label, digest, label, log_bytes, number, parsed, top_keys
 from custodes.data.readers.reader import Invalid, PathReader
 from custodes.data.study import Study
-from custodes.errors import InputError, listed
+from custodes.errors import InputError, MissingExtraError, listed
 
 WHAT = "a log of inspect_ai"
 SUFFIX = ".eval"
@@ -28,6 +28,7 @@ GRADES = {"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0, "yes": 1.0, "true": 1.0, "no":
 """Correct, partial, incorrect, no answer; and words for true and false (all in lower case)."""
 MOST_UNPACKED = 8 * LARGEST
 """The most bytes that the samples of one log may have when they are unpacked."""
+STEP = 4096
 
 
 class _Part(msgspec.Struct):
@@ -170,24 +171,34 @@ def _samples(file: Path, names: list[str]) -> Iterator[_Sample]:
             yield parsed(data, _Sample, where=f"{file.name}, {name}", what=WHAT)
 
 
-def _archive(file: Path) -> zipfile.ZipFile:
+def _zip_module() -> Any:
+    """The zipfile of Python 3.14, which knows the compression of recent logs (zstd), or its backport; else our own."""
     try:
-        return zipfile.ZipFile(file)
+        from backports.zstd import zipfile as ported
+    except ImportError:
+        return zipfile
+    return ported
+
+
+def _archive(file: Path) -> Any:
+    try:
+        return _zip_module().ZipFile(file)
     except Exception as error:  # zipfile raises half a dozen kinds on damaged bytes
         raise InputError(f"{file.name}: a damaged or truncated zip file ({error}); copy the log again") from None
 
 
-def _member(file: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
-    """The bytes of a member; zipfile reads no more than the archive declares."""
+def _member(file: Path, archive: Any, entry: Any) -> bytes:
+    """The bytes of a member, no more than the archive declares: a small step at a time, for a bomb declares little."""
     if entry.file_size > LARGEST:
         raise InputError(f"{file.name}: {entry.filename} is over {LARGEST // 2**20} MiB when unpacked")
     try:
-        return archive.read(entry)
-    except NotImplementedError:
-        raise InputError(
-            f"{file.name}: compressed in a way that this Python cannot unpack (zstd needs Python 3.14); write it as"
+        with archive.open(entry) as stream:
+            return b"".join(iter(lambda: stream.read(STEP), b""))
+    except NotImplementedError as error:
+        raise MissingExtraError(
+            f"{file.name}: compressed by zstd: pip install 'custodes[logs]', or take Python 3.14, or write the log as"
             " JSON with: inspect log convert --to json"
-        ) from None
+        ) from error
     except Exception as error:  # zipfile and the decompressors below it raise a dozen kinds on damaged bytes
         raise InputError(f"{file.name}: {entry.filename} is damaged ({error}); copy the log again") from None
 

@@ -13,8 +13,8 @@ import msgspec
 import polars as pl
 
 from custodes.data.notes import noted
-from custodes.data.readers.annotations import ITEM, Answers, Task, cells, check_fits, nested
-from custodes.data.readers.nested import Label, label
+from custodes.data.readers.annotations import ITEM, Answers, Task, check_fits
+from custodes.data.readers.nested import Label, cells, label, nested
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.study import Study
 

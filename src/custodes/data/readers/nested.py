@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_origin
 
 import msgspec
 import polars as pl
@@ -77,6 +77,23 @@ def laid_out(value: Any, layout: type[Layout], *, where: str, what: str) -> Layo
     except (msgspec.ValidationError, OverflowError, RecursionError) as error:
         found = f"; it has the keys {listed(value)}" if isinstance(value, dict) and value else ""
         raise InputError(f"{where}: not the layout of {what}: {error}{found}") from None
+
+
+def cells(frame: pl.DataFrame, name: str) -> Sequence[Any]:
+    """The cells of a column as plain values; a column that is not there is empty."""
+    return frame[name].to_list() if name in frame.columns else [None] * frame.height
+
+
+def nested(cell: Any, layout: Any, place: str, what: str) -> Any:
+    """A nested cell, of which a table file made JSON text; an empty one is an empty value of its layout."""
+    if isinstance(cell, str):
+        try:
+            cell = json.loads(cell)
+        except (ValueError, RecursionError):
+            raise InputError(f"{place}: not the layout of {what}: {cell[:40]!r} is no JSON") from None
+    if cell is None:
+        cell = {} if get_origin(layout) is dict else []
+    return laid_out(cell, layout, where=place, what=what)
 
 
 def top_keys(path: Path) -> frozenset[str]:
@@ -209,7 +226,7 @@ class Found:
         sources = [(item, *told) for item, told in self.sources.items()]
         return Outputs(
             texts=pl.DataFrame(texts, schema=TEXTS, orient="row"),
-            sources=pl.DataFrame(sources, schema={**SOURCES}, orient="row"),
+            sources=pl.DataFrame(sources, schema=SOURCES, orient="row"),
         )
 
 

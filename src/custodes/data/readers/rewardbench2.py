@@ -2,26 +2,31 @@
 
 Layout: an object of lists, one entry a prompt, as in the files `eval-set-scores/MODEL.json` that
 github.com/allenai/reward-bench writes: `scripts/run_v2.py` (`scores`, the right completions first, `num_correct`) and
-`scripts/run_rm.py` (`scores_chosen`, `scores_rejected`).
+`scripts/run_rm.py` (`scores_chosen`, `scores_rejected`). The data themselves: the card of allenai/reward-bench-2 on the
+Hugging Face Hub, where `chosen` and `rejected` are lists, and of allenai/reward-bench, where they are texts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import polars as pl
 
 from custodes.data.preferences import Preferences
-from custodes.data.readers.nested import Found, Label, digest, label, log_bytes, number, parsed, top_keys
-from custodes.data.readers.reader import Invalid, PathReader
+from custodes.data.readers.nested import Found, Label, digest, label, log_bytes, nested, number, parsed, top_keys
+from custodes.data.readers.reader import Invalid, PathReader, TableReader
 from custodes.data.study import Study, join
+from custodes.data.table import check_columns, label_column
 from custodes.errors import InputError, listed
 
 WHAT = "scores of RewardBench"
+DATA_WHAT = "the data of RewardBench"
+COLUMNS = ("id", "subset", "prompt", "chosen", "rejected")
 PERSON = "ref"
 
 
@@ -59,24 +64,69 @@ def _read(path: Path) -> Study:
     data = log_bytes(path)
     table = parsed(data, _Scores, where=where, what=WHAT)
     found = Found(where=where)
-    verdicts = []
+    verdicts: list[tuple[str, str, str]] = []
     for place, (item, subset, right, wrong, texts) in enumerate(_prompts(table, where), start=1):
-        if item in found.groups:
-            raise InputError(f"{where}: prompt {item!r} stands twice (the second is entry {place})")
-        found.groups[item] = subset
-        names = [*_numbered("chosen", len(right)), *_numbered("rejected", len(wrong))]
-        for name, value, text in zip(names, [*right, *wrong], texts, strict=True):
+        names = _judge(found, verdicts, item, subset, right, wrong, texts, place)
+        for name, value in zip(names, [*right, *wrong], strict=True):
             found.score(item, name, table.model, _score(value, f"{where}: entry {place}"))
-            found.text(item, name, text if isinstance(text, str) else None)
-        verdicts += [(item, good, bad) for good in names[: len(right)] for bad in names[len(right) :]]
     if table.model == PERSON:
         raise InputError(f"{where}: the model is called {PERSON!r}, which is the person here; rename it")
+    return _study(found, verdicts, digest=digest([(where, data)]))
+
+
+def read_rewardbench2_data(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
+    """A study of what is right and of the texts, to be joined to scores with the labels of `read_rewardbench2`."""
+    check_columns(frame, where=where, required=COLUMNS, optional=frame.columns)
+    ids, subsets = (label_column(frame, name, where=where) for name in ("id", "subset"))
+    found = Found(where=where)
+    verdicts: list[tuple[str, str, str]] = []
+    for place, (name, subset) in enumerate(zip(ids, subsets, strict=True), start=1):
+        row = frame.row(place - 1, named=True)
+        told = f"{where}, row {place}"
+        right, wrong = (_texts(row[side], told) for side in ("chosen", "rejected"))
+        item = f"{subset}/{name}"
+        _judge(found, verdicts, item, subset, right, wrong, [*right, *wrong], place)
+        found.source(item, str(row["prompt"] or ""))
+    return _study(found, verdicts, digest="")
+
+
+def _texts(cell: Any, place: str) -> list[str]:
+    """The texts of a side: a list, of which a table file made JSON, or one text."""
+    if isinstance(cell, str):
+        with suppress(InputError):
+            return cast(list[str], nested(cell, list[str], place, DATA_WHAT))
+        return [cell]
+    return cast(list[str], nested(cell, list[str], place, DATA_WHAT))
+
+
+def _judge(
+    found: Found,
+    verdicts: list[tuple[str, str, str]],
+    item: str,
+    subset: str,
+    right: Sequence[Any],
+    wrong: Sequence[Any],
+    texts: Sequence[Any],
+    place: int,
+) -> list[str]:
+    """Take one prompt: what is right before what is wrong, and the texts; the systems in the order of the texts."""
+    if item in found.groups:
+        raise InputError(f"{found.where}: prompt {item!r} stands twice (the second is entry {place})")
+    found.groups[item] = subset
+    names = [*_numbered("chosen", len(right)), *_numbered("rejected", len(wrong))]
+    for name, text in zip(names, texts, strict=True):
+        found.text(item, name, text if isinstance(text, str) else None)
+    verdicts += [(item, good, bad) for good in names[: len(right)] for bad in names[len(right) :]]
+    return names
+
+
+def _study(found: Found, verdicts: list[tuple[str, str, str]], *, digest: str) -> Study:
     if not verdicts:
-        raise InputError(f"{where}: no prompt with a right and a wrong completion; there is nothing to judge")
+        raise InputError(f"{found.where}: no prompt with a right and a wrong completion; there is nothing to judge")
     found.kinds = {PERSON: "human", **found.kinds}
     pairs = pl.DataFrame(verdicts, schema=["item", "system_a", "system_b"], orient="row")
-    preferences, _ = Preferences.make(pairs.with_columns(rater=pl.lit(PERSON), preference=1), where=where)
-    return found.study(digest=digest([(where, data)]), preferences=preferences, sides=True)
+    preferences, _ = Preferences.make(pairs.with_columns(rater=pl.lit(PERSON), preference=1), where=found.where)
+    return found.study(digest=digest, preferences=preferences, sides=True)
 
 
 def _prompts(table: _Scores, where: str) -> Iterator[tuple[str, str, list[Any], list[Any], list[Any]]]:
@@ -138,3 +188,4 @@ def _is_scores(path: Path) -> bool:
 
 
 READER = PathReader(name="rewardbench2", fits=_fits, make=read_rewardbench2)
+DATA = TableReader(name="rewardbench2_data", columns=(COLUMNS,), make=read_rewardbench2_data)
