@@ -106,12 +106,7 @@ def message(path: object, **options: object) -> str:
         ("s.jsonl", b'{"item": 1}\n7\n', "s.jsonl: row 2 is no JSON object; every row is one object"),
         ("s.jsonl", b'{"a": 1, "a": 2}\n', "s.jsonl, line 1: key 'a' stands twice in one object"),
         ("s.jsonl", b"[" * 100_000, "s.jsonl, line 1: the JSON is nested too deeply"),
-        (
-            "s.json",
-            b'{"item": 1}',
-            "s.json: an object with the keys item, and no log of a known layout (inspect_ai, lm_eval, helm,"
-            " rewardbench2, mtme); a table is a list of objects, or JSON Lines in a file named .jsonl",
-        ),
+        ("s.json", b'{"item": 1}', "s.json: a .json file must hold a list of objects; name JSON Lines .jsonl"),
         ("s.jsonl", b'{"item": "\\ud800"}', "s.jsonl: holds a lone surrogate (\\ud800 to \\udfff); mend the cell"),
         (
             "s.csv",

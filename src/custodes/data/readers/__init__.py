@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
-from custodes.data.readers.nested import top_keys
 from custodes.data.readers.plugins import plugged
 from custodes.data.readers.reader import Invalid, PathReader, TableReader
 from custodes.data.readers.tables import Table, check_exists, exists, load_table
@@ -116,12 +115,6 @@ def _read_one(source: Any, *, reader: str | None, invalid: Invalid) -> Study:
 def _path_reader(path: Path, part: str | None) -> PathReader | None:
     """The format of a path that is more than a table; a part or a folder that nothing else knows is for mtme."""
     fitting = next((own for own in PATH_READERS.values() if own.fits(path)), None)
-    keys = top_keys(path) if fitting is None else ()
-    if keys:
-        raise InputError(
-            f"{path.name}: an object with the keys {listed(sorted(keys))}, and no log of a known layout"
-            f" ({listed(PATH_READERS)}); a table is a list of objects, or JSON Lines in a file named .jsonl"
-        )
     return fitting or (MTME if part is not None else None)
 
 
