@@ -80,15 +80,16 @@ def test_values_stand_for_what_inspect_takes_them_for(value: Any, score: float, 
 
 def test_unscored_text_and_lists_are_no_scores(tmp_path: Path) -> None:
     samples = [*SAMPLES, inspect_sample(4, float("nan")), inspect_sample(5, "maybe"), inspect_sample(6, [1, 2])]
+    samples.append(inspect_sample(8, "B", scorer="topic"))
     samples.append(inspect_sample(7) | {"scores": None, "error": {"message": "out of time"}})
     path = write_json(tmp_path / "a.json", inspect_log(samples, status="error"))
-    assert message(path).startswith("a.json: 1 scores are text (match 'maybe'); read are numbers and C, P, I, N, yes,")
+    assert message(path).startswith("a.json: 1 scores are text where others are numbers (match 'maybe'); read are")
     study = read(path, invalid="drop")
     assert study.ratings.frame.height == len(SCORES)
     assert [(note.rule, note.count) for note in study.notes] == [
         ("unfinished-log", 1),
         ("unreadable-score", 1),
-        ("score-not-number", 1),
+        ("score-not-number", 2),
         ("missing-score", 1),
     ]
 

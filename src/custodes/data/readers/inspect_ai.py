@@ -7,8 +7,8 @@ Layout: the page "Log Files" of the documentation (inspect.aisi.org.uk/eval-logs
 from __future__ import annotations
 
 import zipfile
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,8 @@ GRADES = {"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0, "yes": 1.0, "true": 1.0, "no":
 MOST_UNPACKED = 8 * LARGEST
 """The most bytes that the samples of one log may have when they are unpacked."""
 STEP = 4096
+ZSTD = 93
+"""What zip archives call compression by zstd."""
 
 
 class _Part(msgspec.Struct):
@@ -85,7 +87,7 @@ def read_inspect_ai(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     found = Found(where=where)
     seen: dict[tuple[str, str], str] = {}
     unfinished: list[str] = []
-    texts: Counter[str] = Counter()
+    texts: dict[str, Counter[str]] = defaultdict(Counter)
     lists: Counter[str] = Counter()
     parts = []
     for file in files:
@@ -102,21 +104,23 @@ def read_inspect_ai(path: Path, *, part: str | None, invalid: Invalid) -> Study:
             unfinished.append(f"{file.name} ({log.status})")
         for sample in samples:
             _take(sample, f"{task}/{label(sample.id)}", log.eval, found, texts, lists)
-    if texts and invalid == "error":
-        shown = listed((f"{rater} {value!r}" for rater, value in (key.split("\0") for key in texts)), limit=3)
+    mixed = {rater: counts for rater, counts in texts.items() if rater in found.kinds}
+    lost = sum(counts.total() for counts in mixed.values())
+    if mixed and invalid == "error":
+        shown = listed((f"{rater} {value!r}" for rater, counts in mixed.items() for value in counts), limit=3)
         raise InputError(
-            f"{where}: {texts.total()} scores are text ({shown}); read are numbers and"
+            f"{where}: {lost} scores are text where others are numbers ({shown}); read are numbers and"
             f" {', '.join(word.upper() if len(word) == 1 else word for word in GRADES)}; leave such scores out and"
             " count them with invalid='drop' (--invalid drop)"
         )
-    lost = texts.total()
+    spare = lists + Counter({rater: counts.total() for rater, counts in texts.items() if rater not in mixed})
     notes = noted(
         ("unfinished-log", len(unfinished), f"{where}: logs of runs that did not end well: {listed(unfinished)}"),
         ("unreadable-score", lost, f"{where}: {lost} scores are text that stands for no number, and were dropped"),
         (
             "score-not-number",
-            lists.total(),
-            f"{where}: {lists.total()} scores are lists, not numbers, and were left out ({listed(lists)})",
+            spare.total(),
+            f"{where}: {spare.total()} scores are lists or text, not numbers, and were left out ({listed(spare)})",
         ),
     )
     return found.study(digest=digest(parts), notes=notes)
@@ -194,16 +198,18 @@ def _member(file: Path, archive: Any, entry: Any) -> bytes:
     try:
         with archive.open(entry) as stream:
             return b"".join(iter(lambda: stream.read(STEP), b""))
-    except NotImplementedError as error:
-        raise MissingExtraError(
-            f"{file.name}: compressed by zstd: pip install 'custodes[logs]', or take Python 3.14, or write the log as"
-            " JSON with: inspect log convert --to json"
-        ) from error
     except Exception as error:  # zipfile and the decompressors below it raise a dozen kinds on damaged bytes
+        if isinstance(error, NotImplementedError) and entry.compress_type == ZSTD:
+            raise MissingExtraError(
+                f"{file.name}: compressed by zstd: pip install 'custodes[logs]', or take Python 3.14, or write the log"
+                " as JSON with: inspect log convert --to json"
+            ) from error
         raise InputError(f"{file.name}: {entry.filename} is damaged ({error}); copy the log again") from None
 
 
-def _take(sample: _Sample, item: str, run: _Eval, found: Found, texts: Counter[str], lists: Counter[str]) -> None:
+def _take(
+    sample: _Sample, item: str, run: _Eval, found: Found, texts: Mapping[str, Counter[str]], lists: Counter[str]
+) -> None:
     """Scores, text and source of one sample; what is no number is counted by its scorer."""
     found.groups.setdefault(item, run.task)
     found.source(
@@ -219,7 +225,7 @@ def _take(sample: _Sample, item: str, run: _Eval, found: Found, texts: Counter[s
             if isinstance(value, list | dict):
                 lists[rater] += 1
             elif given is None and value is not None:
-                texts[f"{rater}\0{str(value)[:40]}"] += 1
+                texts[rater][str(value)[:40]] += 1
             else:
                 found.score(item, run.model, rater, given, repeat=str(sample.epoch))
 
