@@ -100,7 +100,7 @@ def test_rewardbench_accuracy(shared_data: Path) -> None:
     assert row["n"] == 2985
     assert row["sample_accuracy"] > 0.9
     problems = cu.check(study).problems
-    assert "one-sided-people" in problems["rule"].to_list()
+    assert "sides" in problems["rule"].to_list()
 
 
 def test_hanna_distances_are_turned_round(shared_data: Path) -> None:

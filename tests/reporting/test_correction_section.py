@@ -111,7 +111,7 @@ def test_one_sided_people_leave_both_out_with_the_reason() -> None:
     made = cu.report(gold, resamples=20)
     assert list(made.results) == ["check", "agreement", "favoritism", "ranking"]
     for name in ("correction", "protocol"):
-        assert "people always prefer the same side" in section(made, name)
+        assert "sides of a pair are compared here" in section(made, name)
 
 
 def test_a_small_study_says_why_nothing_is_replayed() -> None:

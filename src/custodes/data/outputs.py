@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
 SCHEMA = {"item": pl.String, "system": pl.String, "text": pl.String}
-SOURCES = {"item": pl.String, "source": pl.String, "references": pl.List(pl.String)}
+SOURCES: dict[str, Any] = {"item": pl.String, "source": pl.String, "references": pl.List(pl.String)}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ from custodes.data.mapping.columns import FACTS, Columns, UnfitError
 from custodes.data.mapping.guess import suggested
 from custodes.data.mapping.schema import Schema
 from custodes.data.readers import OURS, PATH_READERS, TABLE_READERS
+from custodes.data.readers.nested import top_keys
 from custodes.data.readers.plugins import plugged
 from custodes.data.readers.reader import Invalid, PathReader, TableReader
 from custodes.data.study import Study, digest_of, join
@@ -147,7 +148,16 @@ def _mapped(table: Table, *, reader: str | None, invalid: Invalid, columns: Colu
 
 def _path_reader(path: Path) -> PathReader | None:
     """The format of a path that is more than a table; a stream cannot be looked at before it is read."""
-    return None if is_stream(path) else next((own for own in PATH_READERS.values() if own.fits(path)), None)
+    if is_stream(path):
+        return None
+    fitting = next((own for own in PATH_READERS.values() if own.fits(path)), None)
+    keys = top_keys(path) if fitting is None else ()
+    if keys:
+        raise InputError(
+            f"{path.name}: an object with the keys {listed(sorted(keys))}, and no log of a known layout"
+            f" ({listed(PATH_READERS)}); a table is a list of objects, or JSON Lines in a file named .jsonl"
+        )
+    return fitting
 
 
 def _table(source: Any, name: str) -> Table:

@@ -29,7 +29,8 @@ class Study:
     """What was judged, by whom, and what was left out on the way in.
 
     Every row names its rater; `raters` says which are people. `name` and `digest` say where it came from. `selection`
-    is what questions ask about unless they are told otherwise (see `select`).
+    is what questions ask about unless they are told otherwise (see `select`). `sides`: the systems are sides of a pair
+    (chosen and rejected, first and second output), so that none is better than another.
     """
 
     ratings: Ratings = field(default_factory=Ratings.empty)
@@ -41,6 +42,7 @@ class Study:
     name: str = "study"
     digest: str = ""
     selection: Mapping[str, Patterns] = field(default_factory=dict)
+    sides: bool = False
 
     def __repr__(self) -> str:
         parts: dict[str, Sized] = {
@@ -152,7 +154,14 @@ class Study:
         among = pl.lit(True) if systems is None else pl.col("system_a").is_in(wanted) & pl.col("system_b").is_in(wanted)
         pairs = self.preferences.where(keep & among)
         left = [name for name in self.systems if name not in chosen_systems]
-        notes += noted(("systems-not-selected", len(left), f"systems not selected: {listed(left)}"))
+        sided = (
+            f"systems are sides of a pair here ({listed(self.systems, limit=4)}), not systems: sample accuracy is the"
+            " number to read; favoritism, rankings and leaderboards say nothing"
+        )
+        notes += noted(
+            ("systems-not-selected", len(left), f"systems not selected: {listed(left)}"),
+            ("sides", self.sides, sided),
+        )
         raters = study.raters.with_kinds(dict.fromkeys(judges, "metric")).only([*people, *judges])
         return replace(
             study,
@@ -251,7 +260,7 @@ def of_aspect(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
 def join(studies: Sequence[Study]) -> Study:
     """One study from several: rows united, what the inputs share by item and system checked and reported.
 
-    Raises `InputError` if two inputs with ratings share no output at all, or name one rater as both kinds.
+    Raises `InputError` if two inputs with ratings share neither an output nor a rater, or name one rater as both kinds.
     """
     joined, *others = studies
     for other in others:
@@ -260,12 +269,15 @@ def join(studies: Sequence[Study]) -> Study:
         for rater in kinds.keys() & other_kinds.keys():
             if {kinds[rater], other_kinds[rater]} == {"human", "metric"}:
                 raise InputError(f"rater {rater!r} is human in one input and metric in another; rename one")
+        given = other.preferences.frame
+        if joined.sides and other.sides:  # files of one benchmark repeat what is right
+            given = given.join(joined.preferences.frame, on=given.columns, how="anti", maintain_order="left")
         known = pl.concat([joined.raters.frame, other.raters.frame]).sort(pl.col("kind") == "", maintain_order=True)
         joined = replace(
             joined,
             ratings=Ratings(frame=_united(joined.ratings.frame, other.ratings.frame, ["score"], "rating")),
             preferences=Preferences(
-                frame=_united(joined.preferences.frame, other.preferences.frame, ["preference"], "verdict"),
+                frame=_united(joined.preferences.frame, given, ["preference"], "verdict"),
                 missing=pl.concat([joined.preferences.missing, other.preferences.missing]),
             ),
             raters=Raters(frame=known.unique("rater", keep="first", maintain_order=True)),
@@ -278,6 +290,7 @@ def join(studies: Sequence[Study]) -> Study:
             notes=tuple(notes),
             name=f"{joined.name} + {other.name}",
             digest=digest_of(joined.fingerprint(), other.fingerprint()),
+            sides=joined.sides or other.sides,
         )
     return joined
 
@@ -323,6 +336,8 @@ def _overlap_notes(a: Study, b: Study) -> list[Note]:
     if not mine.height or not other.height:
         return []
     shared = mine.join(other, on=JOIN_KEY, how="semi").height
+    if not shared and a.raters.kind.keys() & b.raters.kind.keys():
+        return []  # parts of one study, such as a log for each system, judged by one rater
     if not shared:
         unlike = [
             f"{name}s {listed(mine[name].unique().sort(), limit=2)} against"

@@ -35,9 +35,11 @@ COVERAGE_GAP = 0.1
 """A tenth less than others is told as a warning."""
 ROUNDING = 1e-9
 
-SERIOUS_NOTES = ("constant-metric", "no-overlap", "all-ties", "one-item")
+SERIOUS_NOTES = ("constant-metric", "no-overlap", "all-ties", "one-item", "sides")
 TOLD = (*SERIOUS_NOTES, "people-as-metrics")
 """Notes that are told as problems of their own."""
+SIDED = ("one-sided-people", "sides")
+"""Sides are compared and not systems: by what people say, or as the reader of the data declares."""
 
 
 @result
@@ -206,6 +208,7 @@ def _problems(comparison: Comparison, rng: np.random.Generator) -> list[_Problem
     n_items, decided = int(rated.any(axis=0).sum()), comparison.human_signs[rated]
     against, twins = _against_people(comparison, rng), _duplicates(comparison)
     sides = set(decided[decided != 0].tolist())
+    declared = any(note.rule == "sides" for note in comparison.notes)
     few = f"people compared outputs of only {n_items} items; intervals under {FEW_ITEMS} items are rough"
     reversed_ = (
         f"against people run (Kendall below 0, all metrics tested together at {1 - AGAINST_CONFIDENCE:.0%}):"
@@ -221,7 +224,10 @@ def _problems(comparison: Comparison, rng: np.random.Generator) -> list[_Problem
     found = (
         (n_items < FEW_ITEMS, _Problem("warning", "few-items", few)),
         (against, _Problem("warning", "against-people", reversed_, against)),
-        (len(comparison.systems) == 2 and len(sides) == 1, _Problem("warning", "one-sided-people", one_sided)),
+        (
+            len(comparison.systems) == 2 and len(sides) == 1 and not declared,
+            _Problem("warning", "one-sided-people", one_sided),
+        ),
         *((True, _Problem("warning", n.rule, n.message)) for n in comparison.notes if n.rule in SERIOUS_NOTES),
         (twins, _Problem("info", "near-duplicates", alike, twins)),
     )

@@ -17,12 +17,13 @@ from custodes.answers.tables import Column, Table
 from custodes.data.study import Study
 from custodes.errors import CustodesError, InputError
 from custodes.evaluate.agreement.statistics import STATISTICS
+from custodes.evaluate.check import SIDED
 from custodes.evaluate.verdict.view import leaders
 from custodes.plots import alt, theme
 
 TEMPLATES = Path(__file__).parent / "templates"
 
-ONE_SIDED = "people always prefer the same side of the pair, so sides are compared and not systems."
+ONE_SIDED = "sides of a pair are compared here (people always prefer the same one, or it is declared), and not systems."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,8 +155,8 @@ class Context:
 
     @property
     def one_sided(self) -> list[str]:
-        """Aspects where people always prefer the same side, so that sides and not systems are compared."""
-        rows = self.table("check.problems").filter(rule="one-sided-people")
+        """Aspects where sides and not systems are compared: people always prefer the same, or it is declared."""
+        rows = self.table("check.problems").filter(pl.col("rule").is_in(SIDED))
         return [str(aspect) for aspect in rows["aspect"].unique(maintain_order=True)]
 
 

@@ -25,6 +25,7 @@ def test_rewardbench_in_either_order_of_a_pair() -> None:
     ]
     assert study.items.frame.select("item", "group").rows() == [("1", "x"), ("2", "y")]
     assert study.raters.kind == {"ref": "human", "model": "metric"}
+    assert study.sides
 
 
 @pytest.mark.parametrize(

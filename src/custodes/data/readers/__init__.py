@@ -11,16 +11,23 @@ from custodes.registry import members
 
 from custodes.data.readers.ratings import READER as RATINGS
 from custodes.data.readers.battles import READER as BATTLES
+from custodes.data.readers.argilla import READER as ARGILLA
+from custodes.data.readers.label_studio import READER as LABEL_STUDIO
 from custodes.data.readers.wide import READER as WIDE
 from custodes.data.readers.alpacaeval import READER as ALPACAEVAL
 from custodes.data.readers.arena import READER as ARENA
 from custodes.data.readers.arenahard import READER as ARENAHARD
 from custodes.data.readers.mtbench import READER as MTBENCH
 from custodes.data.readers.rewardbench import READER as REWARDBENCH
+from custodes.data.readers.rewardbench2 import DATA as REWARDBENCH2_DATA
 from custodes.data.readers.llmbar import READER as LLMBAR
 from custodes.data.readers.outputs import READER as OUTPUTS
 
 from custodes.data.readers.alpacaeval_results import READER as ALPACAEVAL_RESULTS
+from custodes.data.readers.inspect_ai import READER as INSPECT_AI
+from custodes.data.readers.lm_eval import READER as LM_EVAL
+from custodes.data.readers.helm import READER as HELM
+from custodes.data.readers.rewardbench2 import READER as REWARDBENCH2
 from custodes.data.readers.mtme import READER as MTME
 
 TABLE_READERS = {own.name: own for own in members(globals(), TableReader)}

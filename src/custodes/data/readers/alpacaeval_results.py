@@ -12,9 +12,9 @@ from pathlib import Path
 
 import polars as pl
 
+from custodes.data.loading import load_table
 from custodes.data.readers.alpacaeval import COLUMNS, MORE, read_alpacaeval
 from custodes.data.readers.reader import Invalid, PathReader
-from custodes.data.readers.tables import load_table
 from custodes.data.study import Study
 from custodes.errors import InputError, listed, suggestion
 

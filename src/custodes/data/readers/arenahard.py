@@ -11,11 +11,11 @@ from typing import Any
 import polars as pl
 
 from custodes.data.items import Items
+from custodes.data.loading import parse_json
 from custodes.data.notes import noted
 from custodes.data.raters import Raters
 from custodes.data.readers.mtbench import judges
 from custodes.data.readers.reader import Invalid, TableReader
-from custodes.data.readers.tables import parse_json
 from custodes.data.readers.verdicts import as_repeats, between_two, read_verdicts
 from custodes.data.readers.words import TIES, UNSURE, plain
 from custodes.data.study import Study

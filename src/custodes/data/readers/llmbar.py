@@ -56,6 +56,7 @@ def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         items=items,
         notes=tuple(notes),
         name=where,
+        sides=True,
     )
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import polars as pl
 
 from custodes.data.items import Items
+from custodes.data.loading import parse_json
 from custodes.data.notes import Note, noted
 from custodes.data.preferences import Preferences
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.readers.reader import Invalid, TableReader
-from custodes.data.readers.tables import parse_json
 from custodes.data.readers.verdicts import as_repeats, between_two, read_verdicts
 from custodes.data.readers.words import without_empty
 from custodes.data.study import Study

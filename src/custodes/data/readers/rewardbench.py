@@ -42,6 +42,7 @@ def read_rewardbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> St
         items=items,
         notes=tuple(notes),
         name=where,
+        sides=True,
     )
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
+from custodes.data.loading import parse_json
 from custodes.data.outputs import SCHEMA, SOURCES, Outputs
-from custodes.data.readers.tables import parse_json
 from custodes.errors import InputError
 
 

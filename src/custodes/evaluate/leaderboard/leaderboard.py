@@ -411,7 +411,8 @@ class _Telling:
             Note(rule=rule, message=f"{listed(raters, limit=4)}{label}: {message}", aspect=aspect)
             for (rule, message), raters in said.items()
         ]
-        if HUMAN in shown and len(systems) == 2 and (shown[HUMAN].rates[0] == 1).any():
+        declared = any(note.rule == "sides" for note in self.arena.notes)
+        if HUMAN in shown and not declared and len(systems) == 2 and (shown[HUMAN].rates[0] == 1).any():
             message = (
                 f"people always prefer {_some(systems, shown[HUMAN].rates[0] == 1)}{label}: if these are sides (chosen,"
                 " rejected) and not systems, a leaderboard says nothing"

@@ -12,6 +12,7 @@ import polars as pl
 from custodes.answers.result import Result
 from custodes.evaluate.agreement.agreement import Agreement
 from custodes.evaluate.agreement.standing import ORDERING
+from custodes.evaluate.check import SIDED
 from custodes.evaluate.comparison import HUMAN
 from custodes.evaluate.leaderboard.leaderboard import CORRECTED
 from custodes.evaluate.partiality import DISFAVOURED, FAVOURED
@@ -49,7 +50,7 @@ class View:
 
         self.aspect = aspect
         self.problems = tables("check")["problems"]
-        self.sided = "one-sided-people" in self.problems["rule"]
+        self.sided = bool(self.problems["rule"].is_in(SIDED).any())
         agreed = tables("agreement")
         accuracies = agreed["metrics"].select("metric", "sample_accuracy", "sample_accuracy_chance")
         self.standing: list[Row] = agreed["standing"].join(accuracies, on="metric", maintain_order="left").to_dicts()

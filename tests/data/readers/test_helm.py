@@ -1,0 +1,97 @@
+"""Runs of HELM: one folder, a suite, perturbations, trials, and folders that are not whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from custodes.data.reading import read
+from custodes.errors import InputError
+from tests.data.readers.logs import MODELS, helm_instance, helm_stat, write_helm, write_json
+
+INSTANCES = [
+    helm_instance(
+        "id1", helm_stat("exact_match", 1.0), helm_stat("f1_score", 0.5), helm_stat("f1_score", 1.0, "valid")
+    ),
+    helm_instance("id1", helm_stat("exact_match", 0.0), perturbation={"name": "typos", "computed_on": "perturbed"}),
+    helm_instance("id2", helm_stat("exact_match", 0.0), helm_stat("f1_score", None)),
+    helm_instance("id2", helm_stat("exact_match", 1.0), trial=1),
+]
+
+
+def message(path: Path) -> str:
+    with pytest.raises(InputError) as error:
+        read(path)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_a_run(tmp_path: Path) -> None:
+    folder = write_helm(tmp_path, INSTANCES)
+    study = read(folder)
+    assert study.ratings.frame.select("item", "system", "rater", "repeat", "score").rows() == [
+        ("mmlu:subject=law/id1", MODELS[0], "exact_match", "0", 1.0),
+        ("mmlu:subject=law/id1", MODELS[0], "f1_score", "0", 0.5),
+        ("mmlu:subject=law/id1/typos", MODELS[0], "exact_match", "0", 0.0),
+        ("mmlu:subject=law/id2", MODELS[0], "exact_match", "0", 0.0),
+        ("mmlu:subject=law/id2", MODELS[0], "exact_match", "1", 1.0),
+    ]
+    assert set(study.items.frame["group"]) == {"mmlu:subject=law"}
+    assert study.outputs is not None
+    assert study.outputs.texts.row(0) == ("mmlu:subject=law/id1", MODELS[0], f"answer of {MODELS[0]}")
+    assert study.outputs.sources.row(0) == ("mmlu:subject=law/id1", "question id1", ["yes"])
+    assert [(note.rule, note.count) for note in study.notes] == [
+        ("other-splits", 1),
+        ("direction-unknown", 0),
+        ("missing-score", 1),
+    ]
+    assert read(folder / "per_instance_stats.json").ratings.frame.equals(study.ratings.frame)
+
+
+@pytest.mark.parametrize("depth", ["", "runs", "benchmark_output/runs"])
+def test_a_suite_of_models_and_scenarios(depth: str, tmp_path: Path) -> None:
+    for model in MODELS:
+        for scenario in ("mmlu:subject=law", "gsm"):
+            write_helm(tmp_path / depth / "v1", INSTANCES[:1], model=model, scenario=scenario)
+    study = read(tmp_path)
+    assert study.systems == MODELS
+    assert set(study.items.frame["group"]) == {"mmlu:subject=law", "gsm"}
+    assert study.ratings.frame.height == 8
+
+
+def test_one_run_in_two_suites_is_refused(tmp_path: Path) -> None:
+    for suite in ("v1", "v2"):
+        write_helm(tmp_path / suite, INSTANCES)
+    told = message(tmp_path)
+    assert told.endswith("are both of org/aster on mmlu:subject=law; give one of them")
+    assert "v1/mmlu-subject" in told
+    assert "v2/mmlu-subject" in told
+
+
+def test_requests_for_each_reference_hold_no_answer(tmp_path: Path) -> None:
+    folder = write_helm(tmp_path, INSTANCES[:1])
+    request = {
+        "instance": {"input": {"text": "q"}, "id": "id1"},
+        "reference_index": 0,
+        "result": {"completions": [{"text": "x"}]},
+    }
+    write_json(folder / "scenario_state.json", {"request_states": [request]})
+    assert read(folder).outputs is None
+    (folder / "scenario_state.json").unlink()
+    assert read(folder).outputs is None
+
+
+def test_runs_that_are_not_whole_are_one_line(tmp_path: Path) -> None:
+    folder = write_helm(tmp_path / "a", INSTANCES)
+    stats = (folder / "per_instance_stats.json").read_bytes()
+    (folder / "per_instance_stats.json").write_bytes(stats[:-9])
+    assert "/per_instance_stats.json: malformed JSON at line 1, column " in message(folder)
+    write_json(folder / "per_instance_stats.json", [{"instance_id": "id1"}])
+    assert message(folder).endswith(
+        "not the layout of a run of HELM: Object missing required field `stats` - at `$[0]`"
+    )
+    write_json(folder / "per_instance_stats.json", [])
+    assert message(folder).endswith("no sample holds a score; there is nothing to judge")
+    (folder / "run_spec.json").unlink()
+    assert message(folder).endswith("holds per_instance_stats.json but no run_spec.json, which names the model")

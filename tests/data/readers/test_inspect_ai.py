@@ -1,0 +1,225 @@
+"""Logs of inspect_ai: both formats of the documentation's page "Log Files", values of scores, and damaged archives."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tracemalloc
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from custodes.data.readers import inspect_ai
+from custodes.data.reading import read
+from custodes.errors import InputError, MissingExtraError
+from tests.data.readers.logs import MODELS, inspect_log, inspect_sample, write_eval, write_json
+
+SAMPLES = [
+    inspect_sample(1, "C"),
+    inspect_sample(1, "P", epoch=2),
+    inspect_sample(2, "I"),
+    inspect_sample(3, {"style": 4, "facts": 0.5}, scorer="judge"),
+]
+SCORES = [
+    ("qa/1", MODELS[0], "match", "1", 1.0),
+    ("qa/1", MODELS[0], "match", "2", 0.5),
+    ("qa/2", MODELS[0], "match", "1", 0.0),
+    ("qa/3", MODELS[0], "judge/style", "1", 4.0),
+    ("qa/3", MODELS[0], "judge/facts", "1", 0.5),
+]
+
+
+def message(path: Path, **options: Any) -> str:
+    with pytest.raises(InputError) as error:
+        read(path, **options)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.eval"])
+def test_both_formats_hold_the_same(name: str, tmp_path: Path) -> None:
+    log = inspect_log(SAMPLES)
+    path = (write_eval if name.endswith(".eval") else write_json)(tmp_path / name, log)
+    study = read(path)
+    assert study.ratings.frame.select("item", "system", "rater", "repeat", "score").rows() == SCORES
+    assert study.raters.kind == {"match": "metric", "judge/style": "metric", "judge/facts": "metric"}
+    assert study.items.frame.select("item", "group").rows() == [("qa/1", "qa"), ("qa/2", "qa"), ("qa/3", "qa")]
+    assert study.outputs is not None
+    assert study.outputs.texts.row(0) == ("qa/1", MODELS[0], "answer 1")
+    assert study.outputs.sources.row(0) == ("qa/1", "question 1", ["yes"])
+    assert study.notes == ()
+    assert len(study.digest) == 16
+
+
+def test_a_folder_holds_logs_of_several_models(tmp_path: Path) -> None:
+    for place, model in enumerate(MODELS):
+        write_eval(tmp_path / f"logs/{place}.eval", inspect_log(SAMPLES, model=model))
+    write_json(tmp_path / "logs/logs.json", {"not": "a log"})
+    study = read(tmp_path / "logs")
+    assert study.systems == MODELS
+    assert study.ratings.frame.height == 2 * len(SCORES)
+    assert read(tmp_path / "logs/0.eval", tmp_path / "logs/1.eval").ratings.frame.equals(study.ratings.frame)
+
+
+def test_two_logs_of_one_model_on_one_task_are_refused(tmp_path: Path) -> None:
+    for name in ("a.eval", "b.eval"):
+        write_eval(tmp_path / name, inspect_log(SAMPLES))
+    expected = f"{tmp_path.name}: a.eval and b.eval are both of org/aster on qa; give one of them"
+    assert message(tmp_path) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "score"),
+    [("C", 1), ("I", 0), ("P", 0.5), ("N", 0), (True, 1), (3, 3), (0.25, 0.25), ("yes", 1), ("No", 0), ("2.5", 2.5)],
+)
+def test_values_stand_for_what_inspect_takes_them_for(value: Any, score: float, tmp_path: Path) -> None:
+    study = read(write_json(tmp_path / "a.json", inspect_log([inspect_sample(1, value)])))
+    assert study.ratings.frame["score"].to_list() == [score]
+
+
+def test_unscored_text_and_lists_are_no_scores(tmp_path: Path) -> None:
+    samples = [*SAMPLES, inspect_sample(4, float("nan")), inspect_sample(5, "maybe"), inspect_sample(6, [1, 2])]
+    samples.append(inspect_sample(8, "B", scorer="topic"))
+    samples.append(inspect_sample(7) | {"scores": None, "error": {"message": "out of time"}})
+    path = write_json(tmp_path / "a.json", inspect_log(samples, status="error"))
+    assert message(path).startswith("a.json: 1 scores are text where others are numbers (match 'maybe'); read are")
+    study = read(path, invalid="drop")
+    assert study.ratings.frame.height == len(SCORES)
+    assert [(note.rule, note.count) for note in study.notes] == [
+        ("unfinished-log", 1),
+        ("unreadable-score", 1),
+        ("score-not-number", 2),
+        ("missing-score", 1),
+    ]
+
+
+def test_content_in_parts_and_attachments(tmp_path: Path) -> None:
+    parts = [
+        {"type": "reasoning", "reasoning": "hm"},
+        {"type": "text", "text": "attachment://f00"},
+        {"type": "text", "text": "end"},
+    ]
+    sample = inspect_sample(
+        1, attachments={"f00": "a long text"}, input=[{"role": "user", "content": "attachment://f00"}]
+    )
+    sample["output"]["choices"][0]["message"]["content"] = parts
+    study = read(write_json(tmp_path / "a.json", inspect_log([sample])))
+    assert study.outputs is not None
+    assert study.outputs.texts["text"].to_list() == ["a long text\nend"]
+    assert study.outputs.sources["source"].to_list() == ["a long text"]
+
+
+def test_a_log_that_still_runs_has_its_samples_so_far(tmp_path: Path) -> None:
+    path = write_eval(tmp_path / "a.eval", inspect_log(SAMPLES), header="other.json")
+    study = read(path)
+    assert study.ratings.frame.height == len(SCORES)
+    assert [note.message for note in study.notes] == ["a.eval: logs of runs that did not end well: a.eval (started)"]
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        (inspect_log(None), "a.json: the log holds no samples; only its header was written"),
+        (inspect_log([]), "a.json: no sample holds a score; there is nothing to judge"),
+        (
+            {"version": 2, "eval": {"model": "m"}},
+            "a.json: not the layout of a log of inspect_ai: Object missing required field `task` - at `$.eval`; it has"
+            " the keys version, eval",
+        ),
+        (
+            inspect_log([inspect_sample(1), inspect_sample(1)]),
+            "a.json: match scored item 'qa/1' of org/aster more than once (2 such scores); give one run of each system",
+        ),
+        (
+            inspect_log([inspect_sample(1, float("inf"))]),
+            "a.json: the score of match for item 'qa/1' is infinite; a score is finite",
+        ),
+        (
+            inspect_log([inspect_sample(1)], model=" "),
+            "a.json: a score has an empty system; every score needs a label for it",
+        ),
+    ],
+)
+def test_other_layouts_and_bad_logs_are_one_line(log: dict[str, Any], expected: str, tmp_path: Path) -> None:
+    assert message(write_json(tmp_path / "a.json", log)) == expected
+
+
+def test_damaged_files_are_told_from_other_layouts(tmp_path: Path) -> None:
+    path = write_json(tmp_path / "a.json", inspect_log(SAMPLES))
+    path.write_bytes(path.read_bytes()[:-30])
+    assert message(path).startswith("a.json: malformed JSON at ")
+    whole = write_eval(tmp_path / "b.eval", inspect_log(SAMPLES)).read_bytes()
+    (tmp_path / "b.eval").write_bytes(whole[:-30])
+    assert message(tmp_path / "b.eval") == "b.eval: not a zip file, or a damaged one; copy the log again"
+    (tmp_path / "c.eval").write_bytes(whole.replace(b"samples/1_epoch_1", b"samples/9_epoch_1", 1))
+    assert message(tmp_path / "c.eval").startswith("c.eval: samples/1_epoch_1.json is damaged (")
+    with zipfile.ZipFile(tmp_path / "d.eval", "w") as archive:
+        archive.writestr("readme.txt", "no log")
+    expected = "d.eval: neither header.json nor _journal/start.json in it; this is no log of inspect_ai"
+    assert message(tmp_path / "d.eval") == expected
+    assert message(tmp_path / "d.eval", reader="inspect_ai") == expected
+    write_eval(tmp_path / "e.eval", inspect_log([inspect_sample(1) | {"scores": [1]}]))
+    assert message(tmp_path / "e.eval").startswith(
+        "e.eval, samples/1_epoch_1.json: not the layout of a log of inspect_ai: Expected `object | null`, got `array`"
+    )
+    assert "no parts, but ::qa came" in message(f"{tmp_path / 'e.eval'}::qa")  # type: ignore[arg-type]
+
+
+def test_archives_that_unpack_to_too_much_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bomb = inspect_sample(1) | {"events": "0" * 300_000}
+    path = write_eval(tmp_path / "bomb.eval", inspect_log([bomb]))
+    assert path.stat().st_size < 10_000
+    monkeypatch.setattr(inspect_ai, "LARGEST", 100_000)
+    assert message(path) == "bomb.eval: samples/1_epoch_1.json is over 0 MiB when unpacked"
+    monkeypatch.setattr(inspect_ai, "MOST_UNPACKED", 100_000)
+    assert message(path) == "bomb.eval: its samples are over 0 GiB when unpacked; give a part"
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="this Python knows zstd")
+def test_without_zstd_the_way_out_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "backports.zstd", None)
+    path = write_eval(tmp_path / "z.eval", inspect_log([inspect_sample(1)]))
+    data = path.read_bytes()
+    for mark, at in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):  # the method of the second member, which is 93 for zstd
+        place = data.index(mark, data.index(mark) + 1) + at
+        data = data[:place] + (93).to_bytes(2, "little") + data[place + 2 :]
+    path.write_bytes(data)
+    with pytest.raises(
+        MissingExtraError, match=r"^z\.eval: compressed by zstd: pip install 'custodes\[logs\]', or take"
+    ):
+        read(path)
+
+
+def test_zstd_is_read(tmp_path: Path) -> None:
+    ported = pytest.importorskip("backports.zstd.zipfile") if sys.version_info < (3, 14) else zipfile
+    path, log = tmp_path / "z.eval", inspect_log(SAMPLES)
+    with ported.ZipFile(path, "w", ported.ZIP_ZSTANDARD) as archive:
+        archive.writestr("header.json", json.dumps({name: own for name, own in log.items() if name != "samples"}))
+        for place, sample in enumerate(SAMPLES):
+            archive.writestr(f"samples/{place}_epoch_1.json", json.dumps(sample))
+    assert read(path).ratings.frame.select("item", "system", "rater", "repeat", "score").rows() == SCORES
+
+
+def test_a_bomb_that_declares_little_is_not_unpacked(tmp_path: Path) -> None:
+    path = write_eval(tmp_path / "bomb.eval", inspect_log([inspect_sample(1) | {"events": "0" * 2**25}]))
+    data = path.read_bytes()
+    for mark, at in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):  # the size of the second member
+        place = data.index(mark, data.index(mark) + 1) + at
+        data = data[:place] + (5000).to_bytes(4, "little") + data[place + 4 :]
+    path.write_bytes(data)
+    tracemalloc.start()
+    try:
+        assert "samples/1_epoch_1.json is damaged (Bad CRC-32" in message(path)
+        assert tracemalloc.get_traced_memory()[1] < 2**22
+    finally:
+        tracemalloc.stop()
+
+
+def test_reading_changes_nothing(tmp_path: Path) -> None:
+    path = write_eval(tmp_path / "a.eval", inspect_log(json.loads(json.dumps(SAMPLES))))
+    before = path.read_bytes()
+    read(path)
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.eval"]

@@ -1,0 +1,132 @@
+"""Scores as RewardBench 2 and RewardBench publish them: best of four, ties, folders of models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.data.reading import read
+from custodes.errors import InputError
+from tests.data.readers.logs import rewardbench, rewardbench2, write_json
+
+
+def message(path: Path) -> str:
+    with pytest.raises(InputError) as error:
+        read(path)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_the_person_prefers_what_is_right_to_what_is_wrong(tmp_path: Path) -> None:
+    study = read(write_json(tmp_path / "reward.json", rewardbench2()))
+    assert study.sides
+    assert study.raters.kind == {"ref": "human", "org/reward": "metric"}
+    verdicts = study.preferences.frame.select("item", "system_a", "system_b", "preference").rows()
+    rest = ["rejected_1", "rejected_2", "rejected_3"]
+    assert verdicts == [
+        *(("Factuality/1", "chosen", wrong, 1) for wrong in rest),
+        *(("Math/2", "chosen", wrong, 1) for wrong in rest),
+        ("Ties/7", "chosen_1", "rejected", 1),
+        ("Ties/7", "chosen_2", "rejected", 1),
+    ]
+    assert study.ratings.frame.filter(item="Ties/7").select("system", "score").rows() == [
+        ("chosen_1", 2.0),
+        ("chosen_2", 1.5),
+        ("rejected", 0.5),
+    ]
+    assert study.items.frame.select("item", "group").rows()[1] == ("Math/2", "Math")
+    assert study.outputs is not None
+    assert study.outputs.texts.row(1) == ("Factuality/1", "rejected_1", "b")
+
+
+def test_accuracy_counts_right_before_wrong(tmp_path: Path) -> None:
+    study = read(write_json(tmp_path / "reward.json", rewardbench2()))
+    row = cu.agreement(study, resamples=0).metrics.row(0, named=True)
+    assert row["n"] == 8  # 3 + 3 + 2 pairs; of those of Math one is wrong
+    assert row["sample_accuracy"] == 7 / 8
+
+
+def test_the_first_version_has_two_sides(tmp_path: Path) -> None:
+    study = read(write_json(tmp_path / "reward.json", rewardbench()))
+    assert study.ratings.frame.select("item", "system", "score").rows() == [
+        ("alpacaeval-easy/30", "chosen", 1.5),
+        ("alpacaeval-easy/30", "rejected", 0.5),
+        ("alpacaeval-easy/31", "chosen", 0.5),
+        ("alpacaeval-easy/31", "rejected", 0.75),
+    ]
+    assert study.preferences.frame.height == 2
+
+
+def test_several_models_in_a_folder_or_in_a_row(tmp_path: Path) -> None:
+    files = [
+        write_json(tmp_path / f"eval-set-scores/{name}.json", rewardbench2(model=name))
+        for name in ("org/one", "org/two")
+    ]
+    for study in (read(tmp_path / "eval-set-scores"), read(*files)):
+        assert study.metrics == ("org/one", "org/two")
+        assert study.preferences.frame.height == 8
+        assert study.sides
+
+
+def test_sides_are_not_ranked(tmp_path: Path) -> None:
+    study = read(write_json(tmp_path / "reward.json", rewardbench2()))
+    rules = cu.check(study).problems.filter(severity="warning")["rule"].to_list()
+    assert "sides" in rules
+    kinds = set(cu.verdict(study, resamples=20).verdict["kind"])
+    assert not kinds & {"best", "labels", "favours"}
+    assert "sides" in [note.rule for note in cu.leaderboard(study, resamples=20).notes]
+
+
+def test_the_data_are_joined_to_scores_of_ones_own(tmp_path: Path) -> None:
+    rows = [
+        {"id": "1", "subset": "Math", "prompt": "q", "chosen": ["a"], "rejected": ["b", "c", "d"], "num_correct": 1},
+        {"id": "7", "subset": "Ties", "prompt": "r", "chosen": ["i", "j"], "rejected": ["k"], "num_correct": 2},
+    ]
+    pl.DataFrame(rows).write_parquet(tmp_path / "data.parquet")
+    own = {"item": "Math/1", "rater": "mine", "kind": "metric", "aspect": ""}
+    own_scores = [own | {"system": "chosen", "score": 2}, own | {"system": "rejected_2", "score": 3}]
+    for data in (tmp_path / "data.parquet", write_json(tmp_path / "data.json", rows)):
+        study = read(data, pl.DataFrame(own_scores))
+        assert study.preferences.frame.height == 5
+        assert study.sides
+        assert study.outputs is not None
+        assert study.outputs.texts.rows()[2] == ("Math/1", "rejected_2", "c")
+        assert study.outputs.sources.row(1) == ("Ties/7", "r", [])
+        assert cu.agreement(study, resamples=0).metrics["sample_accuracy"].to_list() == [0]
+
+
+def test_the_data_of_the_first_version_hold_texts(tmp_path: Path) -> None:
+    row = {"id": 3, "subset": "math-prm", "prompt": "q", "chosen": "[a] b", "rejected": "c", "chosen_model": "m"}
+    study = read(write_json(tmp_path / "data.json", [row]))
+    assert study.preferences.frame.select("item", "system_a", "system_b", "preference").rows() == [
+        ("math-prm/3", "chosen", "rejected", 1)
+    ]
+    assert study.outputs is not None
+    assert study.outputs.texts["text"].to_list() == ["[a] b", "c"]
+
+
+def test_data_that_are_no_texts_are_one_line(tmp_path: Path) -> None:
+    row = {"id": ["1"], "subset": ["Math"], "prompt": ["q"], "chosen": [[[1]]], "rejected": [["b"]]}
+    with pytest.raises(InputError, match="^table, row 1: not the layout of the data of RewardBench: Expected `str`"):
+        read(pl.DataFrame(row))
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"scores": [[1, 2]]}, "its lists have 1, 3 entries; each needs one a prompt; is the file whole?"),
+        ({"num_correct": [5, 1, 2]}, "entry 1 has 4 scores, 4 texts and num_correct 5"),
+        ({"scores": [["x", 1, 2, 3], [0] * 4, [0] * 3]}, "entry 1: score 'x' is no number"),
+        ({"num_correct": None}, "neither scores and num_correct (RewardBench 2) nor scores_chosen and scores_rejected"),
+        ({"id": ["1", "1", "1"], "subset": ["a"] * 3}, "prompt 'a/1' stands twice (the second is entry 2)"),
+        ({"num_correct": [4, 4, 3]}, "no prompt with a right and a wrong completion; there is nothing to judge"),
+        ({"model": "ref"}, "the model is called 'ref', which is the person here; rename it"),
+        ({"subset": 3}, "not the layout of scores of RewardBench: Expected `array`, got `int` - at `$.subset`"),
+    ],
+)
+def test_bad_scores_are_one_line(changes: dict[str, Any], expected: str, tmp_path: Path) -> None:
+    assert expected in message(write_json(tmp_path / "reward.json", rewardbench2(**changes)))
