@@ -14,10 +14,11 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, CycloptsError, Parameter
 
 import custodes as cu
-from custodes.data.writing import check_suffix, long_tables, write_table
+from custodes.console import open_streams, put, quiet_pipe, say, tell
+from custodes.data.writing import TABLES, check_suffix, long_tables, without_formulas, write_table
 from custodes.errors import CustodesError, CustodesWarning, OptionError, suggestion
-from custodes.files import check_writable, folder, is_folder
-from custodes.options import Inputs, Model, Output, Reading, Tested
+from custodes.files import check_apart, check_writable, folder, is_folder
+from custodes.options import Inputs, Model, Output, QuoteFormulas, Reading, Tested, read_by
 from custodes.questions import QUESTIONS, RESULTS
 from custodes.verbs import OUTPUT, READING, answered, arguments_of, verb, with_options
 
@@ -32,6 +33,9 @@ app = App(
     result_action="return_value",
 )
 app.register_install_completion_command()
+
+PAGE = "report.html"
+"""Where a report goes unless told otherwise."""
 
 ALIASES = {"ranking": "rank", "correction": "correct"}
 """What verbs were called before."""
@@ -61,6 +65,7 @@ def combine_score(
     output: Annotated[
         str | None, Parameter(name=["--output", "-o"], help="FILE (.csv .tsv .jsonl .parquet, .gz), else csv to print.")
     ] = None,
+    quote_formulas: QuoteFormulas = False,
     reading: Reading = READING,
 ) -> None:
     """Score outputs with a combined metric: ratings that every other verb takes.
@@ -70,14 +75,15 @@ def combine_score(
     if output is not None:
         check_writable(output)
         check_suffix(output)
+        check_apart([output], read_by(inputs, model, *vars(reading).values()))
     combined = cu.CombinedMetric.load(model)
     ratings, notes = combined.score(reading.study(inputs), name=name)
     for note in notes:
-        print(f"custodes: note: {note.message}", file=sys.stderr)
+        tell(f"note: {note.message}")
     if output is None:
-        sys.stdout.buffer.write(ratings.write_csv().encode())
+        put((without_formulas(ratings) if quote_formulas else ratings).write_csv().encode())
     else:
-        print(write_table(ratings, output))
+        say(str(write_table(ratings, output, quote_formulas=quote_formulas)))
 
 
 def report(
@@ -101,7 +107,10 @@ def report(
         raise OptionError(
             "report: tables come one by one from the verb of their question; here is html, or all as json"
         )
-    output.check()
+    read = read_by(inputs, *vars(reading).values(), *options.values())
+    output.check(read)
+    if shape == "html":
+        check_apart([output.output or PAGE], read)
     study = reading.study(inputs)
     if figures is not None:
         folder(figures)
@@ -109,7 +118,7 @@ def report(
     if figures is not None:
         made.save_figures(figures, format=figure_format)
     if shape == "html":
-        print(made.save(output.output or "report.html"))
+        say(str(made.save(output.output or PAGE)))
     else:
         output.send(output.timed(made.to_dict(), seconds))
 
@@ -124,60 +133,73 @@ def convert(
     table: Annotated[
         str | None, Parameter(help="ratings, battles, raters, items or outputs (default: the first that has rows).")
     ] = None,
+    quote_formulas: QuoteFormulas = False,
     reading: Reading = READING,
 ) -> None:
     """Any reader in, any long table out, in a form that custodes reads back.
 
     Example: `custodes convert scores.tsv --reader rewardbench -o study/`
     """
-    if not is_folder(output):
+    into = is_folder(output)
+    if not into:
         check_writable(output)
         check_suffix(output)
+    places = [Path(output, f"{name}.csv") for name in TABLES] if into else [output]
+    check_apart(places, read_by(inputs, *vars(reading).values()))
     tables = long_tables(reading.study(inputs))
     if table is not None and table not in tables:
         raise OptionError(f"convert: no table {table!r} here; tables: {', '.join(tables)}{suggestion(table, tables)}")
-    if is_folder(output):
+    if into:
         target = folder(output)
         for name, frame in tables.items() if table is None else [(table, tables[table])]:
-            # Texts are nested, which csv cannot hold.
-            print(write_table(frame, target / f"{name}{'.jsonl' if name == 'outputs' else '.csv'}"))
+            say(str(write_table(frame, target / f"{name}.csv", quote_formulas=quote_formulas)))
         return
-    print(write_table(tables[table or next(iter(tables))], output))
+    say(str(write_table(tables[table or next(iter(tables))], output, quote_formulas=quote_formulas)))
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run a command line and return its exit status: 0 answered, 1 problems found, 2 bad input, 3 not told."""
+    """Run a command line and return its exit status: 0 answered, 1 problems found, 2 bad input, 3 not told, 130
+    interrupted."""
     try:
-        status = app(list(argv)) or 0
-        sys.stdout.flush()
+        status = 0
+        with quiet_pipe():
+            status = app(list(argv)) or 0
         return status
     except CustodesError as problem:
         message = str(problem)
     except CycloptsError as problem:
         message = " ".join(str(problem).split())
-    except BrokenPipeError:
-        # The reader of a pipe has left, which is no error; what is still buffered goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except MemoryError:
         message = "not enough memory for this question; select fewer raters or systems, or ask for fewer --resamples"
+    except UnicodeEncodeError as problem:
+        letter = problem.object[problem.start : problem.end]
+        message = (
+            f"{letter!r} is no text, in a name or an option: a lone surrogate, or a byte that is not UTF-8; mend it"
+        )
     except OSError as problem:
         message = f"cannot write: {problem.strerror}; choose another place"
     except KeyboardInterrupt:
-        message = "interrupted"
-    print(f"custodes: {message}", file=sys.stderr)
+        tell("interrupted")
+        return 130
+    tell(message)
     return 2
 
 
 def main() -> None:
-    """The entry point of the command `custodes`."""
+    """The work of the command `custodes`."""
+    open_streams()
     warnings.showwarning = _warn
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a letter shows a question mark
-    sys.exit(run(sys.argv[1:]))
+    status = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except OSError:  # told already, and not to be told again by the interpreter when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(status)
 
 
 def _warn(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
     if issubclass(category, CustodesWarning):
-        print(f"custodes: warning: {message}", file=sys.stderr)
+        tell(f"warning: {message}")

@@ -18,11 +18,11 @@ from custodes.registry import members
 
 from custodes.data.readers.ratings import READER as RATINGS
 from custodes.data.readers.battles import READER as BATTLES
+from custodes.data.readers.outputs import READER as OUTPUTS  # before wide, which would take texts for scores
 from custodes.data.readers.wide import READER as WIDE
 from custodes.data.readers.alpacaeval import READER as ALPACAEVAL
 from custodes.data.readers.rewardbench import READER as REWARDBENCH
 from custodes.data.readers.llmbar import READER as LLMBAR
-from custodes.data.readers.outputs import READER as OUTPUTS
 
 from custodes.data.readers.mtme import READER as MTME
 
