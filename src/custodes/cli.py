@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from errno import EBADF
 from importlib.metadata import version
 from io import TextIOWrapper
 from pathlib import Path
@@ -161,10 +162,10 @@ def run(argv: Sequence[str]) -> int:
     """Run a command line and return its exit status: 0 answered, 1 problems found, 2 bad input, 3 not told, 130
     interrupted."""
     try:
-        status = 0
+        status = 0  # where the reader of a pipe leaves before there is one
         with quiet_pipe():
             status = app(list(argv)) or 0
-        return status
+        return status  # noqa: RET504
     except CustodesError as problem:
         message = str(problem)
     except CycloptsError as problem:
@@ -177,7 +178,8 @@ def run(argv: Sequence[str]) -> int:
             f"{letter!r} is no text, in a name or an option: a lone surrogate, or a byte that is not UTF-8; mend it"
         )
     except OSError as problem:
-        message = f"cannot write: {problem.strerror}; choose another place"
+        said = "standard output is closed" if problem.errno == EBADF else problem.strerror
+        message = f"cannot write: {said}; choose another place"
     except KeyboardInterrupt:
         tell("interrupted")
         return 130

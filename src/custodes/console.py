@@ -1,4 +1,4 @@
-"""Results as tables for a terminal: the columns that matter, as wide as the screen; and nothing that would act on it."""
+"""What is printed: results as tables, the columns that matter, as wide as the screen; nothing that acts on a terminal."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def check_writable(path: str | Path) -> Path:
     return place
 
 
-def _unwritable(place: Path, why: str, way_out: str = "choose another place") -> OptionError:
+def _unwritable(place: Path, why: str | None, way_out: str = "choose another place") -> OptionError:
     return OptionError(f"cannot write {place}: {why}; {way_out}")
 
 
@@ -147,7 +147,7 @@ def _status(path: str | Path) -> os.stat_result | None:
 
 
 def is_stream(path: str | Path) -> bool:
-    """Whether a place is there and no file: a device, a pipe, an open descriptor. Its name does not say what it takes."""
+    """Whether a place is there and no file: a device, a pipe, an open descriptor. Its name says nothing of a format."""
     known = _status(path)
     return known is not None and (
         not (stat.S_ISREG(known.st_mode) or stat.S_ISDIR(known.st_mode)) or _descriptor(path) is not None
