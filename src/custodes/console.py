@@ -1,4 +1,4 @@
-"""What is printed: results as tables, the columns that matter, as wide as the screen; nothing that acts on a terminal."""
+"""What is printed: results as tables, the columns that matter, as wide as the screen; nothing acts on a terminal."""
 
 from __future__ import annotations
 
