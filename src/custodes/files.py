@@ -26,7 +26,7 @@ def write_atomically(path: str | Path, content: bytes | str) -> Path:
     'done'
     """
     place = check_writable(path)
-    data = content.encode() if isinstance(content, str) else content
+    data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
     try:
         if (number := _descriptor(place)) is not None:
             with os.fdopen(os.dup(number), "wb") as stream:

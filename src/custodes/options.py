@@ -129,7 +129,11 @@ class Telling:
             "latex": lambda: result.to_latex(self.table),
             "html": lambda: result.to_html(self.table),
         }
-        self.send(written[self.shape]().encode() if self.shape in written else self._json(result, seconds))
+        self.send(
+            written[self.shape]().encode(errors="backslashreplace")
+            if self.shape in written
+            else self._json(result, seconds)
+        )
 
     def send(self, content: bytes) -> None:
         """To the file, or to standard output."""
