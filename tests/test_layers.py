@@ -14,11 +14,11 @@ SOURCE = Path(custodes.__file__).parent
 # Each part may import from itself and from the parts named here.
 BELOW = {
     "visible": set(),
-    "signals": set(),
+    "process": set(),
     "errors": {"visible"},
     "progress": set(),
     "registry": set(),
-    "files": {"errors", "signals"},
+    "files": {"errors", "process"},
     "stats": {"errors", "registry"},
     "data": {"stats", "errors", "progress", "files", "registry", "visible"},
     "answers": {"data", "stats", "errors", "visible"},
@@ -33,7 +33,7 @@ BELOW = {
     "options": {"console", "answers", "data", "errors", "progress", "files"},
     "verbs": {"options", "console", "evaluate", "answers", "data", "errors"},
     "cli": {"verbs", "questions", "options", "console", "data", "errors", "files", "public"},
-    "__main__": {"cli", "signals"},
+    "__main__": {"cli", "process"},
 }
 """`public` is the package itself, `import custodes`."""
 

@@ -1,11 +1,12 @@
-"""`python -m custodes`, and the command `custodes`: signals are watched before anything heavy is imported."""
+"""`python -m custodes`, and the command `custodes`: signals and streams come before anything heavy is imported."""
 
-from custodes.signals import watch
+from custodes.process import open_streams, watch
 
 
 def main() -> None:
     """The entry point of the command."""
     watch()
+    open_streams()
     from custodes.cli import main as command
 
     command()

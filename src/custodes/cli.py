@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, CycloptsError, Parameter
 
 import custodes as cu
-from custodes.console import open_streams, put, quiet_pipe, say, tell
+from custodes.console import put, quiet_pipe, say, tell
 from custodes.data.writing import TABLES, check_suffix, long_tables, without_formulas, write_table
 from custodes.errors import CustodesError, CustodesWarning, OptionError, suggestion
 from custodes.files import check_apart, check_writable, folder, is_folder
@@ -32,6 +32,7 @@ app = App(
     print_error=False,
     exit_on_error=False,
     result_action="return_value",
+    suppress_keyboard_interrupt=False,  # `run` says it in its own words
 )
 app.register_install_completion_command()
 
@@ -189,7 +190,6 @@ def run(argv: Sequence[str]) -> int:
 
 def main() -> None:
     """The work of the command `custodes`."""
-    open_streams()
     warnings.showwarning = _warn
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):

@@ -21,17 +21,6 @@ LONG_HEADER = 10
 GAP = 2
 
 
-def open_streams() -> None:
-    """Give the place of a standard stream that the caller had closed to nobody: a file would be opened in it."""
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        try:
-            os.fstat(number)
-        except OSError:
-            # Standard output is open for reading only, so that an answer that is lost is told.
-            os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
-            setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w", closefd=False))
-
-
 def say(text: str) -> None:
     """A line on standard output."""
     print(visible(text))

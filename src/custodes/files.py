@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from custodes.errors import OptionError
-from custodes.signals import UNFINISHED
+from custodes.process import UNFINISHED
 
 STANDARD_INPUT = "/dev/stdin"
 

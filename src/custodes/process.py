@@ -1,9 +1,10 @@
-"""What a signal leaves: no half-written file, one line on standard error, and the exit status of the signal."""
+"""The process as its caller has it: streams that were closed, and signals, which leave no half-written file."""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 from contextlib import suppress
 from types import FrameType
 
@@ -14,6 +15,17 @@ SAID = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "the termina
 
 SHOW_CURSOR = b"\x1b[?25h"
 """A progress bar hides the cursor."""
+
+
+def open_streams() -> None:
+    """Give the place of a standard stream that the caller had closed to nobody: a file would be opened in it."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            # Standard output is open for reading only, so that an answer that is lost is told.
+            os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
+            setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w", closefd=False))
 
 
 def watch() -> None:
