@@ -64,9 +64,8 @@ def test_threads_hash_seed_and_locale_change_no_byte(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", VERBS)
-@pytest.mark.parametrize("form", ["json", "csv", "html"])
-def test_no_verb_changes_a_byte(tmp_path: Path, verb: str, form: str) -> None:
-    ask = (*VERBS[verb], "--format", form, "--no-timing")
+def test_no_verb_changes_a_byte(tmp_path: Path, verb: str) -> None:
+    ask = (*VERBS[verb], "--format", "json", "--no-timing")
     assert made(ask, ONE, tmp_path / "one") == made(ask, OTHER, tmp_path / "other")
 
 

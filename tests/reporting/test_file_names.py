@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custodes.reporting.file_names import file_names
@@ -29,6 +29,7 @@ ODD = [
 ]
 
 
+@settings(max_examples=40)
 @given(st.lists(st.one_of(st.sampled_from(ODD), st.text(max_size=5)), unique=True))
 def test_names_are_short_safe_and_their_own_without_regard_to_case(labels: list[str]) -> None:
     names = file_names(labels)
