@@ -210,8 +210,8 @@ def test_visible_leaves_every_script_and_changes_nothing_twice() -> None:
 
 def test_json_is_valid_whatever_labels_and_names_hold(custodes: Run) -> None:
     name = os.fsdecode(b"\xff\x1b.csv")
-    rows = [(f"i{i}\x00\u2028", system, rater, kind, i % 3 + k) for i in range(4) for k, system in enumerate("AB\x7f")
-            for rater, kind in (("ann\u0085", "human"), ("m\x1b", "metric"))]  # fmt: skip
+    rows = [(f"i\x00\u2028{i}", system, rater, kind, i % 3 + k) for i in range(4) for k, system in enumerate("AB\x7f")
+            for rater, kind in (("a\u0085n", "human"), ("m\x1b", "metric"))]  # fmt: skip
     write_csv(Path(name), LONG, rows)
     for verb in ("check", "agreement"):
         answer = json.loads(custodes(verb, name, "--format", "json").out)
@@ -243,6 +243,22 @@ def test_formulas_are_quoted_on_request_and_numbers_never(custodes: Run) -> None
     rows = ("ranking", "cells.csv", "--resamples", "0", "--table", "consensus", "--format", "csv")
     assert "'=cmd" in custodes(*rows, "--quote-formulas").out
     assert "'=cmd" not in custodes(*rows).out
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("check", "demo"),
+        ("check", "demo", "--format", "json"),
+        ("check", "demo", "-o", "a.html"),
+        ("report", "demo"),
+        ("convert", "demo", "-o", "a.parquet"),
+        ("combine", "fit", "demo"),
+    ],
+)
+def test_formulas_are_quoted_nowhere_else(custodes: Run, argv: tuple[str, ...]) -> None:
+    refused(custodes(*argv, "--quote-formulas"), "only csv and tsv", "--format csv")
+    assert list(Path().iterdir()) == []
 
 
 # --- the process ---------------------------------------------------------------------------------------------------

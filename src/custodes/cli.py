@@ -19,7 +19,7 @@ from custodes.console import put, quiet_pipe, say, tell
 from custodes.data.writing import TABLES, check_suffix, long_tables, without_formulas, write_table
 from custodes.errors import CustodesError, CustodesWarning, OptionError, suggestion
 from custodes.files import check_apart, check_writable, folder, is_folder
-from custodes.options import Inputs, Model, Output, QuoteFormulas, Reading, Tested, read_by
+from custodes.options import Inputs, Model, Output, QuoteFormulas, Reading, Tested, check_quoted, read_by
 from custodes.questions import QUESTIONS, RESULTS
 from custodes.verbs import OUTPUT, READING, answered, arguments_of, verb, with_options
 
@@ -77,6 +77,8 @@ def combine_score(
     if output is not None:
         check_writable(output)
         check_suffix(output)
+        if quote_formulas:
+            check_quoted([output])
         check_apart([output], read_by(inputs, model, *vars(reading).values()))
     combined = cu.CombinedMetric.load(model)
     ratings, notes = combined.score(reading.study(inputs), name=name)
@@ -147,6 +149,8 @@ def convert(
         check_writable(output)
         check_suffix(output)
     places = [Path(output, f"{name}.csv") for name in TABLES] if into else [output]
+    if quote_formulas:
+        check_quoted(places)
     check_apart(places, read_by(inputs, *vars(reading).values()))
     tables = long_tables(reading.study(inputs))
     if table is not None and table not in tables:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -74,6 +75,12 @@ class Reading:
         return read(*inputs, **vars(self))
 
 
+def check_quoted(places: Iterable[str | Path]) -> None:
+    """Raise `OptionError` for `--quote-formulas` where no file is one that a spreadsheet opens as text."""
+    if not any(is_folder(place) or re.search(r"\.[ct]sv(\.gz)?$", str(place).lower()) for place in places):
+        raise OptionError("--quote-formulas: only csv and tsv are quoted; ask for --format csv, or name a .csv")
+
+
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Telling:
@@ -105,7 +112,10 @@ class Telling:
 
     def check(self, read: Iterable[str | Path], tables: Iterable[str] = ()) -> None:
         """Refuse before the work what could not be written after it, and what would be written over what is `read`."""
-        check_apart(self.files(tables), read)
+        files = self.files(tables)
+        check_apart(files, read)
+        if self.quote_formulas:
+            check_quoted([self.place or f".{self.shape}", *files])
 
     def write(self, result: Result, seconds: float) -> None:
         """Print or save a result."""
