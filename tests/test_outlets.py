@@ -365,15 +365,23 @@ def test_closed_streams_are_no_crash(
     assert [json.loads(path.read_text())["question"] for path in tmp_path.iterdir()] == ["check"] * (0 in closed)
 
 
-def test_a_gate_fails_also_where_nobody_reads_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("ask", "status"),
+    [
+        (("check", "demo"), 0),
+        (("gate", "demo", "--metric", "judge", "--require", "kendall_item>=0.99", "--format", "csv"), 1),
+    ],
+)
+def test_the_status_is_that_of_the_answer_also_where_nobody_reads_on(
+    tmp_path: Path, ask: tuple[str, ...], status: int
+) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    ask = ("gate", "demo", "--metric", "judge", "--require", "kendall_item>=0.99", "--resamples", "100")
     ran = subprocess.run(
         [sys.executable, "-m", "custodes", *ask], stdout=writing, stderr=subprocess.PIPE, text=True, cwd=tmp_path
     )
     os.close(writing)
-    assert (ran.returncode, ran.stderr) == (1, "")
+    assert (ran.returncode, ran.stderr) == (status, "")
 
 
 def test_what_a_command_reads() -> None:

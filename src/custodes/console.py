@@ -48,6 +48,14 @@ def quiet_pipe() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+class Screen(Console):
+    """Standard output, which leaves it to `quiet_pipe` what happens when nobody reads on: Rich would exit with 1."""
+
+    def on_broken_pipe(self) -> None:
+        """Called where a write failed so."""
+        raise
+
+
 def print_result(result: Result, console: Console, *, table: str | None = None) -> None:
     """Print a result (or one of its tables, with all columns) on a console."""
     console.print(rendered(result, table=table, width=console.width))

@@ -19,7 +19,7 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from custodes.answers.result import Result
-from custodes.console import print_result, put, tell
+from custodes.console import Screen, print_result, put, tell
 from custodes.data.readers import read
 from custodes.data.study import Study
 from custodes.data.writing import check_suffix, without_formulas, write_table
@@ -127,7 +127,7 @@ class Telling:
             return
         if self.shape == "table":
             if self.place is None:
-                print_result(result, Console(highlight=False), table=self.table)
+                print_result(result, Screen(highlight=False), table=self.table)
                 return
             text = StringIO()
             print_result(result, Console(file=text, highlight=False, width=FILE_WIDTH), table=self.table)
