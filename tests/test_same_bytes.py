@@ -42,7 +42,7 @@ VERBS = {
     "plan": ("plan", "--margins", "0,0.3", "--channel", "ideal", "--estimator", "ppi", "--replications", "3"),
     "complementarity": ("complementarity", "demo", *QUICK),
     "ceiling": ("ceiling", "demo", *QUICK, "--model", "ridge", "--steps", "3"),
-    "combine": ("combine", "fit", "demo", "--aspect", "fluency", "--method", "ridge", "--method", "xgboost", *QUICK),
+    "combine": ("combine", "fit", "demo", "--target", "fluency", "--method", "ridge", "--method", "xgboost", *QUICK),
     "gate": ("gate", "demo", "--metric", "judge", "--require", "spa>=0.5", *QUICK),
 }
 
@@ -84,7 +84,7 @@ def test_threads_of_openmp_change_no_model(tmp_path: Path) -> None:
         "combine",
         "fit",
         "demo",
-        "--aspect",
+        "--target",
         "coherence",
         "--method",
         "xgboost",

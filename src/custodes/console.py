@@ -93,4 +93,4 @@ def _grids(view: View, width: int) -> Iterator[RenderableType]:
             grid.add_row(*(Text(row[i]) for i in shown))
         yield from (grid, Text(""))
     if view.more:
-        yield Text(f"{view.more}\n", style="dim")
+        yield Text("\n".join([*map(visible, view.more.splitlines()), ""]), style="dim")

@@ -63,7 +63,7 @@ def check(table: pl.DataFrame, form: str) -> None:
 
 @pytest.mark.parametrize("form", FORMATS)
 @given(table=tables())
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_labels_are_exact_in_every_format(form: str, table: pl.DataFrame) -> None:
     check(table, form)
 
@@ -95,7 +95,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12).map(str.s
     source=st.one_of(NASTY.map(str.strip), st.just("")),
     references=st.lists(st.one_of(NASTY, TEXTS), max_size=2),
 )
-@settings(max_examples=10)
+@settings(max_examples=6)
 def test_texts_are_exact_in_every_format(
     form: str, texts: dict[tuple[str, str], str], source: str, references: list[str]
 ) -> None:
