@@ -13,26 +13,28 @@ from custodes.questions import QUESTIONS
 SOURCE = Path(custodes.__file__).parent
 # Each part may import from itself and from the parts named here.
 BELOW = {
-    "errors": set(),
+    "visible": set(),
+    "process": set(),
+    "errors": {"visible"},
     "progress": set(),
     "registry": set(),
-    "files": {"errors"},
+    "files": {"errors", "process"},
     "sealed": {"errors"},
     "stats": {"errors", "registry"},
-    "data": {"stats", "errors", "progress", "files", "registry"},
-    "answers": {"data", "stats", "errors", "progress"},
+    "data": {"stats", "errors", "progress", "files", "registry", "visible"},
+    "answers": {"data", "stats", "errors", "progress", "visible"},
     "evaluate": {"answers", "data", "stats", "errors", "progress", "registry", "sealed"},
     "combining": {"evaluate", "answers", "data", "stats", "errors", "progress", "files", "registry", "sealed"},
     "questions": {"evaluate", "combining"},
-    "plots": {"combining", "evaluate", "answers", "data", "stats", "errors", "files"},
+    "plots": {"combining", "evaluate", "answers", "data", "stats", "errors", "files", "visible"},
     "reporting": {
         *("plots", "combining", "evaluate", "answers", "data", "stats", "errors", "progress", "files", "registry"),
     },
-    "console": {"answers"},
+    "console": {"answers", "visible"},
     "options": {"console", "answers", "data", "errors", "progress", "files"},
-    "verbs": {"options", "evaluate", "answers", "data", "errors"},
-    "cli": {"verbs", "questions", "options", "data", "errors", "files", "public"},
-    "__main__": {"cli"},
+    "verbs": {"options", "console", "evaluate", "answers", "data", "errors"},
+    "cli": {"verbs", "questions", "options", "console", "data", "errors", "files", "public"},
+    "__main__": {"cli", "process"},
 }
 """`public` is the package itself, `import custodes`."""
 

@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from errno import EBADF
 from importlib.metadata import version
 from io import TextIOWrapper
 from pathlib import Path
@@ -14,12 +15,13 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, CycloptsError, Parameter
 
 import custodes as cu
+from custodes.console import put, quiet_pipe, say, tell
 from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.schema import Schema
-from custodes.data.writing import check_suffix, long_tables, write_table
+from custodes.data.writing import TABLES, check_suffix, long_tables, without_formulas, write_table
 from custodes.errors import CustodesError, CustodesWarning, OptionError, suggestion
-from custodes.files import check_writable, folder, is_folder, write_atomically
-from custodes.options import Inputs, Model, Output, Reading, Tested
+from custodes.files import check_apart, check_writable, folder, is_folder, write_atomically
+from custodes.options import Inputs, Model, Output, QuoteFormulas, Reading, Tested, check_quoted, read_by
 from custodes.questions import QUESTIONS, RESULTS
 from custodes.verbs import OUTPUT, READING, answered, arguments_of, verb, with_options
 
@@ -32,8 +34,12 @@ app = App(
     print_error=False,
     exit_on_error=False,
     result_action="return_value",
+    suppress_keyboard_interrupt=False,  # `run` says it in its own words
 )
 app.register_install_completion_command()
+
+PAGE = "report.html"
+"""Where a report goes unless told otherwise."""
 
 ALIASES = {"ranking": "rank", "correction": "correct"}
 """What verbs were called before."""
@@ -66,6 +72,7 @@ def combine_score(
     output: Annotated[
         str | None, Parameter(name=["--output", "-o"], help="FILE (.csv .tsv .jsonl .parquet, .gz), else csv to print.")
     ] = None,
+    quote_formulas: QuoteFormulas = False,
     reading: Reading = READING,
 ) -> None:
     """Score outputs with a combined metric: ratings that every other verb takes.
@@ -75,14 +82,17 @@ def combine_score(
     if output is not None:
         check_writable(output)
         check_suffix(output)
+        if quote_formulas:
+            check_quoted([output])
+        check_apart([output], read_by(inputs, model, *vars(reading).values()))
     combined = cu.CombinedMetric.load(model)
     ratings, notes = combined.score(reading.study(inputs), name=name)
     for note in notes:
-        print(f"custodes: note: {note.message}", file=sys.stderr)
+        tell(f"note: {note.message}")
     if output is None:
-        sys.stdout.buffer.write(ratings.write_csv().encode())
+        put((without_formulas(ratings) if quote_formulas else ratings).write_csv().encode())
     else:
-        print(write_table(ratings, output))
+        say(str(write_table(ratings, output, quote_formulas=quote_formulas)))
 
 
 def report(
@@ -106,7 +116,10 @@ def report(
         raise OptionError(
             "report: tables come one by one from the verb of their question; here is html, or all as json"
         )
-    output.check()
+    read = read_by(inputs, *vars(reading).values(), *options.values())
+    output.check(read)
+    if shape == "html":
+        check_apart([output.output or PAGE], read)
     study = reading.study(inputs)
     if figures is not None:
         folder(figures)
@@ -114,7 +127,7 @@ def report(
     if figures is not None:
         made.save_figures(figures, format=figure_format)
     if shape == "html":
-        print(made.save(output.output or "report.html"))
+        say(str(made.save(output.output or PAGE)))
     else:
         output.send(output.timed(made.to_dict(), seconds))
 
@@ -140,6 +153,7 @@ def convert(
     systems: Selected = None,
     aspect: Selected = None,
     group: Selected = None,
+    quote_formulas: QuoteFormulas = False,
     reading: Reading = READING,
 ) -> None:
     """Any reader in, any long table out, in a form that custodes reads back; or a schema file that says how to read it.
@@ -148,24 +162,30 @@ def convert(
     """
     chosen = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
     selection = {name: patterns for name, patterns in chosen.items() if patterns is not None}
-    if output.endswith(".toml"):
-        if table is not None:
-            raise OptionError(f"convert: -o {output} keeps how tables are read, so --table says nothing here")
-        print(write_schema(inputs, reading, selection, output))
-        return
-    if not is_folder(output):
+    into, keeps = is_folder(output), output.endswith(".toml")
+    if keeps and (table is not None or quote_formulas):
+        said = "--table" if table is not None else "--quote-formulas"
+        raise OptionError(f"convert: -o {output} keeps how tables are read, so {said} says nothing here")
+    if not into:
         check_writable(output)
+    if not into and not keeps:
         check_suffix(output)
+    places = [Path(output, f"{name}.csv") for name in TABLES] if into else [output]
+    if quote_formulas:
+        check_quoted(places)
+    check_apart(places, read_by(inputs, *vars(reading).values()))
+    if keeps:
+        say(str(write_schema(inputs, reading, selection, output)))
+        return
     tables = long_tables(reading.selected(inputs, selection))
     if table is not None and table not in tables:
         raise OptionError(f"convert: no table {table!r} here; tables: {', '.join(tables)}{suggestion(table, tables)}")
-    if is_folder(output):
+    if into:
         target = folder(output)
         for name, frame in tables.items() if table is None else [(table, tables[table])]:
-            # Texts are nested, which csv cannot hold.
-            print(write_table(frame, target / f"{name}{'.jsonl' if name == 'outputs' else '.csv'}"))
+            say(str(write_table(frame, target / f"{name}.csv", quote_formulas=quote_formulas)))
         return
-    print(write_table(tables[table or next(iter(tables))], output))
+    say(str(write_table(tables[table or next(iter(tables))], output, quote_formulas=quote_formulas)))
 
 
 def write_schema(inputs: Sequence[str], reading: Reading, selection: dict[str, list[str]], output: str) -> Path:
@@ -180,26 +200,31 @@ def write_schema(inputs: Sequence[str], reading: Reading, selection: dict[str, l
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run a command line and return its exit status: 0 answered, 1 problems found, 2 bad input, 3 not told."""
+    """Run a command line and return its exit status: 0 answered, 1 problems found, 2 bad input, 3 not told, 130
+    interrupted."""
     try:
-        status = app(_with_standard_input(argv)) or 0
-        sys.stdout.flush()
-        return status
+        status = 0  # where the reader of a pipe leaves before there is one
+        with quiet_pipe():
+            status = app(_with_standard_input(argv)) or 0
+        return status  # noqa: RET504
     except CustodesError as problem:
         message = str(problem)
     except CycloptsError as problem:
         message = " ".join(str(problem).split())
-    except BrokenPipeError:
-        # The reader of a pipe has left, which is no error; what is still buffered goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except MemoryError:
         message = "not enough memory for this question; select fewer raters or systems, or ask for fewer --resamples"
+    except UnicodeEncodeError as problem:
+        letter = problem.object[problem.start : problem.end]
+        message = (
+            f"{letter!r} is no text, in a name or an option: a lone surrogate, or a byte that is not UTF-8; mend it"
+        )
     except OSError as problem:
-        message = f"cannot write: {problem.strerror}; choose another place"
+        said = "standard output is closed" if problem.errno == EBADF else problem.strerror
+        message = f"cannot write: {said}; choose another place"
     except KeyboardInterrupt:
-        message = "interrupted"
-    print(f"custodes: {message}", file=sys.stderr)
+        tell("interrupted")
+        return 130
+    tell(message)
     return 2
 
 
@@ -213,14 +238,19 @@ def _with_standard_input(argv: Sequence[str]) -> list[str]:
 
 
 def main() -> None:
-    """The entry point of the command `custodes`."""
+    """The work of the command `custodes`."""
     warnings.showwarning = _warn
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a letter shows a question mark
-    sys.exit(run(sys.argv[1:]))
+    status = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except OSError:  # told already, and not to be told again by the interpreter when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(status)
 
 
 def _warn(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
     if issubclass(category, CustodesWarning):
-        print(f"custodes: warning: {message}", file=sys.stderr)
+        tell(f"warning: {message}")

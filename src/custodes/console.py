@@ -1,19 +1,59 @@
-"""Results as tables for a terminal: the columns that matter, as wide as the screen."""
+"""What is printed: results as tables, the columns that matter, as wide as the screen; nothing acts on a terminal."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from custodes.answers.result import Result
 from custodes.answers.tables import View
+from custodes.visible import visible
 
 LONG_HEADER = 10
 GAP = 2
+
+
+def say(text: str) -> None:
+    """A line on standard output."""
+    print(visible(text))
+
+
+def tell(text: str) -> None:
+    """A line on standard error that says who speaks."""
+    print(f"custodes: {visible(text)}", file=sys.stderr)
+
+
+def put(content: bytes) -> None:
+    """What another program reads, on standard output: as it is, but for a terminal, which would act on it."""
+    if sys.stdout.isatty():
+        content = "\n".join(map(visible, content.decode().split("\n"))).encode()
+    sys.stdout.buffer.write(content)
+
+
+@contextmanager
+def quiet_pipe() -> Iterator[None]:
+    """The reader of a pipe may leave, which is no error: what it did not read goes nowhere."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class Screen(Console):
+    """Standard output, which leaves it to `quiet_pipe` what happens when nobody reads on: Rich would exit with 1."""
+
+    def on_broken_pipe(self) -> None:
+        """Called where a write failed so."""
+        raise
 
 
 def print_result(result: Result, console: Console, *, table: str | None = None) -> None:
@@ -24,17 +64,18 @@ def print_result(result: Result, console: Console, *, table: str | None = None) 
 def rendered(result: Result, *, table: str | None = None, width: int = 80) -> RenderableType:
     """The essential tables of a result (or the one that is named, whole) in lines of at most `width`."""
     parts = [part for view in result.views(table) for part in _grids(view, width)]
-    notes = [Text(f"note: {note}", style="dim") for note in result.told()]
-    return Group(*parts, *notes, Text(str(result.provenance), style="dim"))
+    notes = [Text(visible(f"note: {note}"), style="dim") for note in result.told()]
+    return Group(*parts, *notes, Text(visible(str(result.provenance)), style="dim"))
 
 
 def _grids(view: View, width: int) -> Iterator[RenderableType]:
     """A view as one table, or several below each other that repeat the leading labels, where one is too wide."""
     if view.title:
-        yield Text(view.title, style="italic")
-    headers = [name.replace("_", "\n") if len(name) > LONG_HEADER else name for name in view.header]
+        yield Text(visible(view.title), style="italic")
+    names, rows = map(visible, view.header), [[visible(cell) for cell in row] for row in view.rows]
+    headers = [name.replace("_", "\n") if len(name) > LONG_HEADER else name for name in names]
     wide = [
-        max(map(len, [*header.split("\n"), *(row[i] for row in view.rows)])) + GAP for i, header in enumerate(headers)
+        max(map(cell_len, [*header.split("\n"), *(row[i] for row in rows)])) + GAP for i, header in enumerate(headers)
     ]
     keys = list(view.numeric).index(True) if True in view.numeric else len(headers)
     room = width + GAP - sum(wide[:keys])
@@ -47,9 +88,9 @@ def _grids(view: View, width: int) -> Iterator[RenderableType]:
         shown = [*range(keys), *block]
         grid = Table(box=SIMPLE_HEAD, header_style="bold", show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
         for i in shown:
-            grid.add_column(headers[i], justify="right" if view.numeric[i] else "left", overflow="fold")
-        for row in view.rows:
+            grid.add_column(Text(headers[i]), justify="right" if view.numeric[i] else "left", overflow="fold")
+        for row in rows:
             grid.add_row(*(Text(row[i]) for i in shown))
         yield from (grid, Text(""))
     if view.more:
-        yield Text(f"{view.more}\n", style="dim")
+        yield Text("\n".join([*map(visible, view.more.splitlines()), ""]), style="dim")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from custodes.visible import visible
+
 
 class CustodesError(Exception):
-    """Anything wrong that the user can mend; the message is one line."""
+    """Anything wrong that the user can mend; the message is one line, and harmless to a terminal."""
 
     def __str__(self) -> str:
-        return " ".join(super().__str__().splitlines())
+        return visible(" ".join(super().__str__().splitlines()))
 
 
 class InputError(CustodesError):

@@ -1,58 +1,175 @@
-"""Writing files so that a reader never meets half of one: to a temporary file beside it, then renamed."""
+"""Writing files so that a reader never meets half of one: under a name of its own beside it, then renamed."""
 
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from custodes.errors import OptionError
+from custodes.process import UNFINISHED
+
+STANDARD_INPUT = "/dev/stdin"
 
 
 def write_atomically(path: str | Path, content: bytes | str) -> Path:
     """Write a whole file or leave what was there untouched; raises `OptionError` where the place cannot be written.
 
+    A file that is there keeps its mode, and a link stays one: what it points to is written. A device, a pipe or an open
+    descriptor (`/dev/stdout`) is written to and never replaced.
+
     >>> import tempfile
     >>> write_atomically(Path(tempfile.mkdtemp()) / "note.txt", "done").read_text()
     'done'
     """
-    target = check_writable(path)
-    data = content.encode() if isinstance(content, str) else content
-    if target.exists() and not target.is_file():  # a device or pipe, which a rename would replace
-        target.write_bytes(data)
-        return target
+    place = check_writable(path)
+    data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
     try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        if (number := _descriptor(place)) is not None:
+            with os.fdopen(os.dup(number), "wb") as stream:
+                stream.write(data)
+        elif is_stream(place):
+            with place.open("wb") as stream:
+                stream.write(data)
+        else:
+            _replace(os.path.realpath(place), data)
     except OSError as problem:
-        raise OptionError(f"cannot write {target}: {problem.strerror}; choose another place") from None
+        raise _unwritable(place, problem.strerror) from None
+    return place
+
+
+def _replace(target: str, data: bytes) -> None:
+    """Put a file in the place of another, or of none."""
+    known = os.stat(target) if os.path.exists(target) else None
+    name = os.path.join(os.path.dirname(target), f".custodes-{secrets.token_hex(8)}")
+    UNFINISHED.add(name)
     try:
+        # Never wider than the file that it replaces, not even for a moment; a new one has what the umask leaves.
+        mode = 0o666 if known is None else 0o600
+        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)
+        if known is not None:
+            os.chmod(name, _kept(name, known))
         os.replace(name, target)
-    except OSError as problem:
-        Path(name).unlink(missing_ok=True)
-        raise OptionError(f"cannot write {target}: {problem.strerror}; choose another place") from None
-    return target
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(name)
+        raise
+    finally:
+        UNFINISHED.discard(name)
+
+
+def _kept(name: str, known: os.stat_result) -> int:
+    """The mode of the file before, whose owner and group are kept where that is allowed."""
+    mode, own = stat.S_IMODE(known.st_mode), os.stat(name)
+    if (own.st_uid, own.st_gid) != (known.st_uid, known.st_gid):
+        try:
+            os.chown(name, known.st_uid, known.st_gid)
+        except (OSError, AttributeError):
+            mode &= ~0o7070  # what its group was allowed is not for another
+    return mode
 
 
 def check_writable(path: str | Path) -> Path:
-    """The path of a file to come; raises `OptionError` where it is a folder already, or its folder is missing."""
-    target = Path(path)
-    if target.is_dir():
-        raise OptionError(f"cannot write {target}: it is a folder; give a file name (or a name that ends in /)")
-    if not target.parent.is_dir():
-        raise OptionError(f"cannot write {target}: no such folder {target.parent}; make it first")
-    if not os.access(target.parent, os.W_OK):
-        raise OptionError(f"cannot write {target}: the folder {target.parent} is not writable; choose another place")
-    return target
+    """The path of a file to come; raises `OptionError` where it is a folder, or cannot be made or replaced."""
+    place = Path(path)
+    if os.path.isdir(place):
+        raise _unwritable(place, "it is a folder", "give a file name (or a name that ends in /)")
+    try:
+        known: os.stat_result | None = os.stat(place)
+    except FileNotFoundError:
+        known = None
+    except NotADirectoryError:
+        raise _unwritable(place, f"{place.parent} is no folder") from None
+    except OSError as problem:  # a circle of links, a name that is too long
+        raise _unwritable(place, problem.strerror) from None
+    except ValueError:
+        raise _unwritable(place, "no file can have this name") from None
+    if known is not None and not os.access(place, os.W_OK):
+        raise _unwritable(place, "it may not be written")
+    if is_stream(place):
+        return place
+    parent = os.path.dirname(os.path.realpath(place))
+    if not os.path.isdir(parent):
+        raise _unwritable(place, f"no such folder {parent if os.path.islink(place) else place.parent}", "make it first")
+    if not os.access(parent, os.W_OK):
+        raise _unwritable(place, f"the folder {place.parent} is not writable")
+    return place
+
+
+def _unwritable(place: Path, why: str | None, way_out: str = "choose another place") -> OptionError:
+    return OptionError(f"cannot write {place}: {why}; {way_out}")
+
+
+def check_apart(outputs: Iterable[str | Path], inputs: Iterable[str | Path]) -> None:
+    """Raise `OptionError` where a file to be written is read, also through a link, or stands in a folder that is read,
+    or is to be written twice.
+
+    >>> check_apart(["report.html"], ["ratings.csv"])
+    """
+    read = {}
+    for name in map(str, inputs):
+        path = STANDARD_INPUT if name == "-" else name
+        known = _status(path) or _status(path.partition("::")[0])
+        if known is not None and (stat.S_ISREG(known.st_mode) or stat.S_ISDIR(known.st_mode)):
+            read[known.st_dev, known.st_ino] = name
+    seen = set[str]()
+    for place in map(Path, outputs):
+        if is_stream(place):
+            continue
+        whole = os.path.realpath(place)
+        if whole in seen:
+            raise OptionError(f"cannot write {place}: two outputs have this name; name another")
+        seen.add(whole)
+        if (known := _status(whole)) is None:
+            continue
+        if (known.st_dev, known.st_ino) in read:
+            raise OptionError(f"cannot write {place}: it is the input {read[known.st_dev, known.st_ino]}; name another")
+        for folder in Path(whole).parents:
+            own = _status(folder)
+            if own is not None and (own.st_dev, own.st_ino) in read:
+                raise OptionError(
+                    f"cannot write {place}: it stands in the input {read[own.st_dev, own.st_ino]}, and may be a part of"
+                    " it; name another place"
+                )
+
+
+def _status(path: str | Path) -> os.stat_result | None:
+    """What is there; None for nothing, or for a name that no file can have."""
+    try:
+        return os.stat(path)
+    except (OSError, ValueError):
+        return None
+
+
+def is_stream(path: str | Path) -> bool:
+    """Whether a place is there and no file: a device, a pipe, an open descriptor. Its name says nothing of a format."""
+    known = _status(path)
+    return known is not None and (
+        not (stat.S_ISREG(known.st_mode) or stat.S_ISDIR(known.st_mode)) or _descriptor(path) is not None
+    )
+
+
+def _descriptor(path: str | Path) -> int | None:
+    """The number of the open descriptor that a place names (`/dev/stdout`, `/dev/fd/3`), also through links."""
+    place = os.path.abspath(path)
+    for _ in range(40):  # as many links as Linux follows
+        folder, name = os.path.split(place)
+        if os.path.realpath(folder) in ("/dev/fd", f"/proc/{os.getpid()}/fd") and name.isdigit():
+            return int(name)
+        if not os.path.islink(place):
+            return None
+        place = os.path.normpath(os.path.join(os.path.realpath(folder), os.readlink(place)))
+    return None
 
 
 def is_folder(path: str | Path) -> bool:
     """Whether a place is a folder: its name ends in /, or there is one."""
-    return str(path).endswith("/") or Path(path).is_dir()
+    return str(path).endswith("/") or os.path.isdir(path)
 
 
 def folder(path: str | Path) -> Path:
@@ -60,6 +177,7 @@ def folder(path: str | Path) -> Path:
     target = Path(path)
     try:
         target.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise OptionError(f"cannot make folder {target}: {problem.strerror}; choose another place") from None
+    except (OSError, ValueError) as problem:
+        why = getattr(problem, "strerror", None) or "no folder can have this name"
+        raise OptionError(f"cannot make folder {target}: {why}; choose another place") from None
     return target

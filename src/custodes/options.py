@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
 from io import StringIO
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,15 +19,15 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from custodes.answers.result import Result
-from custodes.console import print_result
+from custodes.console import Screen, print_result, put, tell
 from custodes.data.mapping.columns import ROLES
 from custodes.data.patterns import Patterns
 from custodes.data.readers.reader import Invalid
 from custodes.data.reading import read
 from custodes.data.study import Study
-from custodes.data.writing import check_suffix, write_table
+from custodes.data.writing import check_suffix, without_formulas, write_table
 from custodes.errors import OptionError, suggestion
-from custodes.files import check_writable, folder, is_folder, write_atomically
+from custodes.files import check_apart, check_writable, folder, is_folder, is_stream, write_atomically
 from custodes.progress import silent
 
 FILE_WIDTH = 120
@@ -35,6 +38,12 @@ Inputs = Annotated[str, Parameter(help="Files or folders to read and join, or th
 
 SWITCH = Parameter(negative="", show_default=False)
 """An option without a value, off unless it is given."""
+
+QuoteFormulas = Annotated[
+    bool,
+    SWITCH,
+    Parameter(help="In csv and tsv, put ' before text that a spreadsheet would run as a formula (=, +, -, @)."),
+]
 
 Format = Literal["table", "json", "csv", "md", "latex", "html"]
 SUFFIXES: dict[str, Format] = {
@@ -113,6 +122,12 @@ class Reading:
         return made | ({"score": self.columns} if self.columns else {})
 
 
+def check_quoted(places: Iterable[str | Path]) -> None:
+    """Raise `OptionError` for `--quote-formulas` where no file is one that a spreadsheet opens as text."""
+    if not any(is_folder(place) or re.search(r"\.[ct]sv(\.gz)?$", str(place).lower()) for place in places):
+        raise OptionError("--quote-formulas: only csv and tsv are quoted; ask for --format csv, or name a .csv")
+
+
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Telling:
@@ -123,6 +138,7 @@ class Telling:
     ] = None
     table: Annotated[str | None, Parameter(help="Which table of the result (csv: default the first).")] = None
     quiet: Annotated[bool, SWITCH, Parameter(help="No progress bar.")] = False
+    quote_formulas: QuoteFormulas = False
     no_timing: Annotated[bool, SWITCH, Parameter(help="Leave the seconds out of json.")] = False
 
     @property
@@ -135,34 +151,51 @@ class Telling:
         """The format asked for, or that of the file's name."""
         return self.format or "table"
 
+    def files(self, tables: Iterable[str] = ()) -> list[str | Path]:
+        """What will be written; `tables` are those of the result, of which each is a file in a folder."""
+        if self.place is None:
+            return []
+        return [Path(self.place, f"{name}.csv") for name in tables] if is_folder(self.place) else [self.place]
+
+    def check(self, read: Iterable[str | Path], tables: Iterable[str] = ()) -> None:
+        """Refuse before the work what could not be written after it, and what would be written over what is `read`."""
+        files = self.files(tables)
+        check_apart(files, read)
+        if self.quote_formulas:
+            check_quoted([self.place or f".{self.shape}", *files])
+
     def write(self, result: Result, seconds: float) -> None:
         """Print or save a result."""
         frame = result.to_frame(self.table)
         if self.place is not None and is_folder(self.place):
             target = folder(self.place)
             for name, table in (result.tables() if self.table is None else {self.table: frame}).items():
-                write_table(_flat(table), target / f"{name}.csv")
+                write_table(self._flat(table), target / f"{name}.csv")
             return
         if self.shape == "table":
             if self.place is None:
-                print_result(result, Console(highlight=False), table=self.table)
+                print_result(result, Screen(highlight=False), table=self.table)
                 return
             text = StringIO()
             print_result(result, Console(file=text, highlight=False, width=FILE_WIDTH), table=self.table)
             write_atomically(self.place, text.getvalue())
             return
         written = {
-            "csv": lambda: _flat(frame).write_csv(),
+            "csv": lambda: self._flat(frame).write_csv(),
             "md": lambda: result.to_markdown(self.table),
             "latex": lambda: result.to_latex(self.table),
             "html": lambda: result.to_html(self.table),
         }
-        self.send(written[self.shape]().encode() if self.shape in written else self._json(result, seconds))
+        self.send(
+            written[self.shape]().encode(errors="backslashreplace")
+            if self.shape in written
+            else self._json(result, seconds)
+        )
 
     def send(self, content: bytes) -> None:
         """To the file, or to standard output."""
         if self.place is None:
-            sys.stdout.buffer.write(content)
+            put(content)
         else:
             write_atomically(self.place, content)
 
@@ -170,6 +203,11 @@ class Telling:
         """An answer as JSON with an indent of two and a newline at the end; with its seconds unless unwanted."""
         whole = answer if self.no_timing else answer | {"seconds": round(seconds, 3)}
         return msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n"
+
+    def _flat(self, table: pl.DataFrame) -> pl.DataFrame:
+        """A table for csv: lists as text."""
+        flat = table.with_columns(pl.col(pl.List(pl.String)).list.join("; "))
+        return without_formulas(flat) if self.quote_formulas else flat
 
     def _json(self, result: Result, seconds: float) -> bytes:
         answer = result.to_dict()
@@ -206,23 +244,26 @@ class Output(Telling):
         """The format asked for, or that of the file's name."""
         return super().shape if self.output is None else SUFFIXES.get(Path(self.output).suffix.lower(), super().shape)
 
-    def check(self) -> None:
-        """Refuse before the work what could not be written after it."""
-        if self.output is None:
-            return
-        if is_folder(self.output):
+    def check(self, read: Iterable[str | Path], tables: Iterable[str] = ()) -> None:
+        """Refuse before the work what could not be written after it, and what would be written over what is `read`."""
+        if self.output is not None:
+            self._check_place(self.output)
+        super().check(read, tables)
+
+    def _check_place(self, output: str) -> None:
+        if is_folder(output):
             if self.format not in (None, "csv"):
-                raise OptionError(f"-o {self.output}: a folder takes a csv a table; name a file for {self.format}")
+                raise OptionError(f"-o {output}: a folder takes a csv a table; name a file for {self.format}")
             return
-        check_writable(self.output)
-        suffix = Path(self.output).suffix.lower()
-        if suffix not in SUFFIXES and not _is_device(self.output):
+        check_writable(output)
+        suffix = Path(output).suffix.lower()
+        if suffix not in SUFFIXES and not is_stream(output):
             raise OptionError(
-                f"-o {self.output}: the suffix says the format; allowed: {' '.join(SUFFIXES)}, or DIR/"
+                f"-o {output}: the suffix says the format; allowed: {' '.join(SUFFIXES)}, or DIR/"
                 f"{suggestion(suffix, SUFFIXES)}"
             )
         if self.format not in (None, self.shape):
-            raise OptionError(f"-o {self.output}: the suffix says {self.shape} and --format {self.format}; say one")
+            raise OptionError(f"-o {output}: the suffix says {self.shape} and --format {self.format}; say one")
 
 
 @Parameter(name="*")
@@ -232,13 +273,15 @@ class Tested(Output):
 
     junit: Annotated[Path | None, Parameter(help="Also write JUnit XML, which systems for CI show.")] = None
 
-    def check(self) -> None:
-        """Refuse before the work what could not be written after it."""
-        super().check()
+    def files(self, tables: Iterable[str] = ()) -> list[str | Path]:
+        """What will be written."""
+        return [*super().files(tables), *([self.junit] if self.junit else [])]
+
+    def check(self, read: Iterable[str | Path], tables: Iterable[str] = ()) -> None:
+        """Refuse before the work what could not be written after it, and what would be written over what is `read`."""
         if self.junit is not None:
             check_writable(self.junit)
-            if self.output is not None and Path(self.output).resolve() == self.junit.resolve():
-                raise OptionError(f"--junit {self.junit}: that file is the one of -o; name another")
+        super().check(read, tables)
 
     def write(self, result: Result, seconds: float) -> None:
         """Print or save a result, and its tests as JUnit XML."""
@@ -259,14 +302,19 @@ class Model(Telling):
         Path | None, Parameter(help="Also write ratings of what each method had not seen: .csv .jsonl .parquet.")
     ] = None
 
-    def check(self) -> None:
-        """Refuse before the work what could not be written after it."""
+    def files(self, tables: Iterable[str] = ()) -> list[str | Path]:
+        """What will be written."""
+        return [self.model, *([self.held_out] if self.held_out else [])]
+
+    def check(self, read: Iterable[str | Path], tables: Iterable[str] = ()) -> None:
+        """Refuse before the work what could not be written after it, and what would be written over what is `read`."""
         if not self.model.endswith(".json"):
             raise OptionError(f"-o {self.model}: the model file is JSON; name it .json (tables go to standard output)")
         check_writable(self.model)
         if self.held_out is not None:
             check_writable(self.held_out)
             check_suffix(self.held_out)
+        super().check(read, tables)
 
     def write(self, result: Result, seconds: float) -> None:
         """Save the model, then tell its tables."""
@@ -276,19 +324,25 @@ class Model(Telling):
             made = replace(made, comparison=made.comparison.with_columns(seconds=pl.lit(None, dtype=pl.Float64)))
         made.model.save(self.model)
         if self.held_out is not None:
-            write_table(made.held_out.frame.with_columns(kind=pl.lit("metric")), self.held_out)
+            write_table(
+                made.held_out.frame.with_columns(kind=pl.lit("metric")),
+                self.held_out,
+                quote_formulas=self.quote_formulas,
+            )
         super().write(made, seconds)
-        print(f"custodes: model written to {self.model}", file=sys.stderr)
+        tell(f"model written to {self.model}")
 
 
-def _is_device(path: str) -> bool:
-    """Whether a place is there and no file, so that its name says nothing of what it takes."""
-    return Path(path).exists() and not Path(path).is_file()
+def read_by(inputs: Sequence[str], *options: Any) -> list[str | Path]:
+    """What a command reads: its inputs, and every file that is the value of an option, or one of its values."""
+    return [*inputs, *filter(os.path.isfile, _words(options))]
 
 
-def _flat(table: pl.DataFrame) -> pl.DataFrame:
-    """A table for csv: lists as text."""
-    return table.with_columns(pl.col(pl.List(pl.String)).list.join("; "))
+def _words(value: Any) -> Iterator[str | Path]:
+    if isinstance(value, str | Path):
+        yield value
+    elif isinstance(value, list | tuple):
+        yield from chain.from_iterable(map(_words, value))
 
 
 @contextmanager

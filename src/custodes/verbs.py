@@ -14,11 +14,13 @@ from numpy.typing import ArrayLike
 
 from custodes.answers.arguments import members
 from custodes.answers.question import UNRECORDED, Option, options_of
+from custodes.answers.result import Result
 from custodes.answers.setting import HELP
+from custodes.console import quiet_pipe
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, shown
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, idle
-from custodes.options import Inputs, Output, Reading, Telling
+from custodes.options import Inputs, Output, Reading, Telling, read_by
 
 READING, OUTPUT = Reading(), Output()
 DIGITS = 40
@@ -30,19 +32,22 @@ def verb(asked: Any, output: Telling = OUTPUT, *, first: str = "") -> Callable[.
     """The command that asks a question of some inputs and writes its answer; `first` names the option that is a word
     before the inputs, if any."""
     about, *_ = inspect.signature(asked).parameters.values()
+    result: type[Result] = get_type_hints(asked)["return"]
 
     def command(*inputs: Inputs, reading: Reading = READING, output: Any = output, **options: Any) -> int:
-        output.check()
+        about_option = options.get(about.name) or ()
+        output.check(read_by([*inputs, *about_option], *vars(reading).values(), *options.values()), result.declared())
         if first:
             options[first], *inputs = inputs  # type: ignore[assignment]
-        named = inputs or options.pop(about.name, None)
-        if not named and about.default is None:
+        sources = inputs or options.pop(about.name, None)
+        if not sources and about.default is None:
             reading.refuse(about.name)
         arguments = arguments_of(asked, options)
-        study = reading.study(named or ()) if named or about.default is about.empty else None
-        result, seconds = answered(asked, study, output, arguments)
-        output.write(result, seconds)
-        return int(result.status)
+        study = reading.study(sources or ()) if sources or about.default is about.empty else None
+        answer, seconds = answered(asked, study, output, arguments)
+        with quiet_pipe():
+            output.write(answer, seconds)
+        return int(answer.status)
 
     text = " ".join(inspect.getdoc(asked).split("\n\n")[0].split())  # type: ignore[union-attr]
     command.__name__, command.__doc__ = asked.__name__, f"{text}\n\nExample: `{asked.example}`"
@@ -51,14 +56,14 @@ def verb(asked: Any, output: Telling = OUTPUT, *, first: str = "") -> Callable[.
         own = inspect.signature(made)
         note = Parameter(help="A study to start from; repeatable.", negative="")
         _, *rest = own.parameters.values()
-        named = inspect.Parameter(about.name, KEYWORD, default=None, annotation=Annotated[list[str] | None, note])
-        made.__signature__ = own.replace(parameters=[named, *rest])  # type: ignore[attr-defined]
+        start = inspect.Parameter(about.name, KEYWORD, default=None, annotation=Annotated[list[str] | None, note])
+        made.__signature__ = own.replace(parameters=[start, *rest])  # type: ignore[attr-defined]
     if first:
         own = inspect.signature(made)
         word = own.parameters[first]
         note = Parameter(help=next(option.help for option in options_of(asked) if option.name == first))
         word = inspect.Parameter(first, word.POSITIONAL_ONLY, annotation=Annotated[str, note])
-        rest = [named for named in own.parameters.values() if named.name != first]
+        rest = [other for other in own.parameters.values() if other.name != first]
         made.__signature__ = own.replace(parameters=[word, *rest])  # type: ignore[attr-defined]
     return made
 

@@ -17,6 +17,7 @@ from custodes.answers.tables import TABLE, Table, View, table, with_lines
 from custodes.answers.views import views
 from custodes.data.notes import Note
 from custodes.errors import OptionError, suggestion
+from custodes.visible import visible
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +37,7 @@ class Provenance:
         given = {name: value for name, value in {**about, **self.options}.items() if value is not None}
         parts = [self.question, *(f"{name}={_said(value)}" for name, value in given.items())]
         parts += [f"seed={self.seed}", *(f"{name}={number}" for name, number in self.versions.items())]
-        return " | ".join(parts)
+        return visible(" | ".join(parts))
 
     def replay(self, study: Any = None) -> Any:
         """Ask the same question of the same study (or counts) again, with the same options and seed.
@@ -183,7 +184,7 @@ class Result:
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name} ({frame.height} rows)" for name, frame in self.tables().items())
-        return f"<{type(self).__name__} of {self.provenance.study}: {sizes}>"
+        return visible(f"<{type(self).__name__} of {self.provenance.study}: {sizes}>")
 
 
 def _said(value: Any) -> str:
@@ -208,4 +209,6 @@ def _plain_value(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, Mapping):
         return {name: _plain_value(own) for name, own in value.items()}
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()  # a name of bytes that are no UTF-8; JSON holds text
     return [_plain_value(own) for own in value] if isinstance(value, tuple | list) else value

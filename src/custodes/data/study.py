@@ -18,6 +18,7 @@ from custodes.data.preferences import Preferences
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.errors import InputError, OptionError, listed, suggestion
+from custodes.visible import visible
 
 JOIN_KEY = ["item", "system"]
 SELECTION = ("human", "metrics", "systems", "aspect", "group")
@@ -54,7 +55,7 @@ class Study:
         parts |= {"ratings": self.ratings.frame, "verdicts": self.preferences.frame}
         sizes = ", ".join(f"{len(own)} {name}" for name, own in parts.items() if len(own))
         aspects = listed(filter(None, self.aspects))
-        return f"<Study {self.name}: {sizes}{f'; aspects {aspects}' if aspects else ''}>"
+        return visible(f"<Study {self.name}: {sizes}{f'; aspects {aspects}' if aspects else ''}>")
 
     @property
     def humans(self) -> tuple[str, ...]:

@@ -115,6 +115,10 @@ def label_column(frame: pl.DataFrame, name: str, *, where: str, empty: bool = Fa
         refuse(
             labels == "", lambda rows, _: f"{where}: column {name!r} is empty in row {rows}; every row needs a label"
         )
+    refuse(  # arrays of NumPy do not keep it, and two labels would be one
+        labels.str.ends_with("\0"),
+        lambda rows, _: f"{where}: column {name!r} ends in a NUL character in row {rows}; take it out of the label",
+    )
     return labels.alias(name)
 
 

@@ -6,13 +6,20 @@ import gzip
 import io
 from pathlib import Path
 
+import msgspec
 import polars as pl
 
+from custodes.data.outputs import Outputs
 from custodes.data.study import Study
 from custodes.errors import OptionError, suggestion
 from custodes.files import write_atomically
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
+TABLES = ("ratings", "battles", "raters", "items", "outputs")
+"""What the long tables of a study are called."""
+
+FORMULA = r"^[=+\-@\t\r\n]"
+"""How a cell begins that a spreadsheet would run, not show (OWASP, CSV Injection)."""
 
 
 def long_tables(study: Study) -> dict[str, pl.DataFrame]:
@@ -28,15 +35,17 @@ def long_tables(study: Study) -> dict[str, pl.DataFrame]:
         "items": study.items.frame,
     }
     if study.outputs is not None:
-        # One line an item, as the reader `outputs` takes it.
-        answers = study.outputs.texts.group_by("item", maintain_order=True).agg(texts=pl.struct("system", "text"))
-        told = {row["item"]: row for row in study.outputs.sources.iter_rows(named=True)}
-        rows = [
-            {**told.get(item, {"item": item}), "outputs": {text["system"]: text["text"] for text in texts}}
-            for item, texts in answers.iter_rows()
-        ]
-        tables["outputs"] = pl.DataFrame(rows, schema_overrides={"outputs": pl.Object})
+        tables["outputs"] = _long_texts(study.outputs)
     return {name: table for name, table in tables.items() if table.height}
+
+
+def _long_texts(outputs: Outputs) -> pl.DataFrame:
+    """A row an output, as the reader `outputs` takes it; what is known of an item stands in the first of its rows."""
+    rows = outputs.sources.join(outputs.texts, on="item", how="left", maintain_order="left_right")
+    first = pl.int_range(pl.len()).over("item") == 0
+    return rows.select(
+        "item", "system", "text", *(pl.when(first).then(pl.col(name)) for name in ("source", "references"))
+    )
 
 
 def _with_kind(frame: pl.DataFrame, raters: pl.DataFrame) -> pl.DataFrame:
@@ -54,20 +63,36 @@ def check_suffix(path: str | Path) -> str:
     return suffix
 
 
-def write_table(table: pl.DataFrame, path: str | Path) -> Path:
-    """Write a table by its suffix: .csv .tsv .jsonl .parquet, the text ones also .gz."""
+def without_formulas(table: pl.DataFrame) -> pl.DataFrame:
+    """The same with an apostrophe before each text that a spreadsheet would take for a formula.
+
+    >>> without_formulas(pl.DataFrame({"system": ["=1+1", "A"]}))["system"].to_list()
+    ["'=1+1", 'A']
+    """
+    texts = pl.col(pl.String)
+    return table.with_columns(pl.when(texts.str.contains(FORMULA)).then("'" + texts).otherwise(texts).name.keep())
+
+
+def write_table(table: pl.DataFrame, path: str | Path, *, quote_formulas: bool = False) -> Path:
+    """Write a table by its suffix: .csv .tsv .jsonl .parquet, the text ones also .gz; .csv and .tsv for a spreadsheet
+    with `quote_formulas`."""
     target = Path(path)
     suffix = check_suffix(target)
     buffer = io.BytesIO()
     if suffix == ".parquet":
         table.write_parquet(buffer)
     elif suffix == ".jsonl":
-        import msgspec
-
         for row in table.iter_rows(named=True):
             buffer.write(msgspec.json.encode(row) + b"\n")
     else:
-        table.write_csv(buffer, separator="\t" if suffix == ".tsv" else ",")
+        lists = pl.col(pl.List(pl.String)).map_elements(_json, return_dtype=pl.String)
+        flat = table.with_columns(lists)
+        flat = without_formulas(flat) if quote_formulas else flat
+        flat.write_csv(buffer, separator="\t" if suffix == ".tsv" else ",")
     content = buffer.getvalue()
     # A fixed time stamp: the same table gives the same bytes.
     return write_atomically(target, gzip.compress(content, mtime=0) if target.name.endswith(".gz") else content)
+
+
+def _json(texts: pl.Series) -> str:
+    return msgspec.json.encode(texts.to_list()).decode()

@@ -11,6 +11,7 @@ from custodes.errors import InputError
 from custodes.evaluate.complementarity.complementarity import Complementarity
 from custodes.evaluate.complementarity.rater_space import SHARE
 from custodes.plots import alt, labels, theme
+from custodes.plots.drawable import drawable
 
 KINDS = {"human": "people", "metric": "metrics"}
 CELL_MIN, CELL_MAX = 5.0, 22.0
@@ -54,7 +55,7 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
     ordered = result.raters.drop_nulls("position").sort("position")
     place = alt.LookupData(data=theme.inline(ordered.select("rater", "position")), key="rater", fields=["position"])
     people, metrics = (ordered.filter(kind=kind)["rater"].to_list() for kind in KINDS)
-    names = [*people, *([GAP] if people and metrics else []), *metrics]
+    names = drawable([*people, *([GAP] if people and metrics else []), *metrics])
     cell = min(CELL_MAX, max(CELL_MIN, width / max(1, len(names) - 1)))
     axis: dict[str, Any] = {
         "title": None,

@@ -11,6 +11,7 @@ import polars as pl
 from custodes.evaluate.leaderboard.leaderboard import Leaderboard, main_rows
 from custodes.plots import alt, theme
 from custodes.plots.choice import chosen, of_aspect, titled
+from custodes.plots.drawable import drawable
 
 STRENGTH = "Strength: log odds against the mean of all"
 NUMBERED = 25
@@ -49,7 +50,7 @@ def leaderboard_strengths(
 
 def strengths(data: Any, *, raters: Sequence[str] = ()) -> Any:
     """Rows of `Leaderboard.systems` of one rater, or of several `raters`, which are told apart by colour."""
-    several = len(raters) > 1
+    several, raters = len(raters) > 1, drawable(raters)
     place = f"datum.rater === {json.dumps(raters[0])} ? datum.strength : -1e9" if several else "datum.strength"
     base = (
         alt.Chart(data)

@@ -11,6 +11,7 @@ from custodes.evaluate.protocol.annotations import NONE
 from custodes.evaluate.protocol.protocol import Protocol
 from custodes.plots import alt, theme
 from custodes.plots.choice import of_aspect, titled
+from custodes.plots.drawable import drawable
 
 MEASURES = {"correct": "Share of pairs decided as on all annotations", "kld": "KLD from all annotations (nats)"}
 ALONE = "people alone"
@@ -49,6 +50,7 @@ def line_names(rows: pl.DataFrame) -> list[str]:
 def curve(data: Any, measure: str, *, lines: Sequence[str]) -> Any:
     """Rows of `Protocol.curve`; `measure` is one of `MEASURES`, `lines` are `line_names`; one line needs no legend."""
     name = f"(datum.metric == '{NONE}' ? '{ALONE}' : datum.metric) + ' · ' + datum.estimator + ' · ' + datum.stopping"
+    lines = drawable(lines)
     base = alt.Chart(data).transform_filter(f"isValid(datum.{measure})").transform_calculate(line=name)
     legend = alt.Legend(columns=1, labelLimit=400) if len(lines) > 1 else None
     told: dict[str, Any] = {"title": None, "legend": legend, "scale": alt.Scale(domain=list(lines))}

@@ -14,6 +14,7 @@ from custodes.evaluate.edges import DECISION, crossed, ranking_graph
 from custodes.evaluate.ranking import Ranking
 from custodes.plots import alt, theme
 from custodes.plots.choice import chosen, of_aspect, titled
+from custodes.plots.drawable import drawable
 from custodes.plots.layout import layered
 
 GRAPH_SCHEMA = {
@@ -47,7 +48,7 @@ def ranking_graphs(
     drawn = graph_rows(rows)
     panels = [
         picture(theme.inline(drawn.filter(pl.col("rater") == rater))).properties(width=(width - 30) // 2, title=title)
-        for rater, title in ((HUMAN, "people"), (metric, metric))
+        for rater, title in ((HUMAN, "people"), (metric, drawable(metric)))
     ]
     return theme.themed(alt.hconcat(*panels, spacing=30), dark=dark, title=titled("Who beats whom", aspect))
 

@@ -4,15 +4,38 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from custodes.errors import OptionError, suggestion
 from custodes.files import write_atomically
 from custodes.plots import alt
+from custodes.plots.drawable import drawable
 
 FORMATS = ("svg", "pdf", "png", "html", "json")
 PNG_SCALE = 3
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; \
+script-src 'unsafe-inline' 'unsafe-eval'; img-src data: blob:">
+<title>Picture</title>
+</head>
+<body>
+<div id="picture"></div>
+<script type="application/json" id="specification">{specification}</script>
+<script>{library}</script>
+<script>
+const specification = JSON.parse(document.getElementById("specification").textContent);
+vegaEmbed("#picture", specification, {{ ast: false, renderer: "svg" }});
+</script>
+</body>
+</html>
+"""
 
 
 def save(chart: alt.TopLevelMixin | Mapping[str, Any], path: str | Path) -> Path:
@@ -41,13 +64,27 @@ def rendered(chart: alt.TopLevelMixin | Mapping[str, Any], kind: str) -> str | b
     """The content of a file of one of `FORMATS`."""
     import vl_convert
 
-    spec: Any = chart if isinstance(chart, Mapping) else chart.to_dict()
+    spec: Any = drawable(chart if isinstance(chart, Mapping) else chart.to_dict())
     drawn: Mapping[str, Callable[[], Any]] = {
         "json": lambda: json.dumps(spec, indent=1),
         "svg": lambda: vl_convert.vegalite_to_svg(spec),
         "pdf": lambda: vl_convert.vegalite_to_pdf(spec),
         "png": lambda: vl_convert.vegalite_to_png(spec, scale=PNG_SCALE),
-        "html": lambda: vl_convert.vegalite_to_html(spec, bundle=True),
+        "html": lambda: _page(spec),
     }
     content: str | bytes = drawn[kind]()
     return content
+
+
+def _page(spec: Mapping[str, Any]) -> str:
+    # No letter of a label can end the script that holds it: JSON writes < as an escape.
+    return _PAGE.format(specification=json.dumps(spec).replace("<", "\\u003c"), library=library())
+
+
+@cache
+def library() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script; takes seconds to make, so once a process."""
+    import vl_convert
+
+    bundle = str(vl_convert.javascript_bundle())  # type: ignore[call-arg]
+    return bundle.replace("</script", "<\\/script")

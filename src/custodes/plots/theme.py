@@ -9,6 +9,7 @@ import polars as pl
 
 from custodes.answers.tables import Table
 from custodes.plots import alt
+from custodes.plots.drawable import drawable
 
 PAGE_WIDTH = 455
 """Text width of an ACL page in points; a saved PDF has 72 of a picture's pixels to the inch."""
@@ -87,13 +88,13 @@ def config(ink: Ink) -> dict[str, Any]:
 
 def themed(chart: Any, *, dark: bool, title: str) -> alt.TopLevelMixin:
     """The chart with the look and a title; what every public picture returns."""
-    properties = {"title": title} if title else {}
+    properties = {"title": drawable(title)} if title else {}
     return chart.properties(**properties).configure(**config(DARK if dark else LIGHT))  # type: ignore[no-any-return]
 
 
 def inline(frame: pl.DataFrame) -> alt.Data:
     """Rows inside the chart, so that the file is whole."""
-    return alt.Data(values=frame.to_dicts())  # type: ignore[no-untyped-call]
+    return alt.Data(values=drawable(frame.to_dicts()))  # type: ignore[no-untyped-call]
 
 
 def tips(table: Table, *names: str) -> list[alt.Tooltip]:

@@ -18,6 +18,7 @@ from custodes.evaluate.verdict.verdict import Verdict, told_by
 from custodes.files import folder, write_atomically
 from custodes.plots.saving import FORMATS, save
 from custodes.progress import Progress, silent
+from custodes.reporting.file_names import file_names
 from custodes.reporting.page import page
 from custodes.reporting.section import Context
 from custodes.reporting.sections import SECTIONS
@@ -61,14 +62,13 @@ class Report:
         `format` is one of svg, pdf, png, html, json. Raises `OptionError` for another one or an unwritable folder.
         """
         one_of("format", format, FORMATS)
-        target, saved = folder(path), []
-        for name, chart in self._charts().items():
-            saved.append(save(chart, target / f"{_file_name(name)}.{format}"))
-        return saved
+        target, charts = folder(path), self._charts()
+        names = file_names(["-".join(filter(None, parts)) for parts in charts])
+        return [save(chart, target / f"{name}.{format}") for name, chart in zip(names, charts.values(), strict=True)]
 
-    def _charts(self) -> dict[str, Any]:
-        """File name to picture, each once: what does not depend on the aspect is not repeated for every one."""
-        context, charts = self.context, dict[str, Any]()
+    def _charts(self) -> dict[tuple[str, ...], Any]:
+        """What a picture shows to the picture, each once: what does not depend on the aspect is not repeated."""
+        context, charts = self.context, dict[tuple[str, ...], Any]()
         for section in SECTIONS:
             for figure in section.drawn(context)[0]:
                 needs = str((figure.where, figure.fields, figure.title))
@@ -76,11 +76,14 @@ class Report:
                     for statistic in STATISTICS if "{statistic}" in needs else STATISTICS[:1]:
                         metric = context.best.get(aspect, "")
                         choice = context.choice(aspect, metric, statistic)
-                        parts = [aspect if "{aspect}" in needs else "", figure.id]
-                        parts += [metric if "{metric}" in needs or "{corrected}" in needs else ""]
-                        parts += [statistic if "{statistic}" in needs else ""]
+                        parts = (
+                            aspect if "{aspect}" in needs else "",
+                            figure.id,
+                            metric if "{metric}" in needs or "{corrected}" in needs else "",
+                            statistic if "{statistic}" in needs else "",
+                        )
                         if (chart := figure.drawn(context, choice)) is not None:
-                            charts["-".join(filter(None, parts))] = chart
+                            charts[parts] = chart
         return charts
 
 
@@ -117,8 +120,3 @@ def report(
     told = told_by(context.results)
     told = replace(told, provenance=replace(context.results["agreement"].provenance, question="verdict"))
     return Report(html=page(context, told, SECTIONS), results=context.results, verdict=told, context=context)
-
-
-def _file_name(label: str) -> str:
-    """A label as a file name on any system."""
-    return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in label).strip("._") or "figure"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import cache
 
 from custodes.answers.wording import unbroken
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.verdict.verdict import ESSENTIAL, HEADINGS, Verdict
 from custodes.plots import theme
+from custodes.plots.saving import library
 from custodes.reporting.section import TEMPLATES, Context, Section, render
 from custodes.reporting.tables import columnar, packed, plain
 
@@ -40,16 +40,7 @@ def page(context: Context, verdict: Verdict, sections: Sequence[Section]) -> str
         metrics=context.metrics,
         best=context.best,
         data=packed(data),
-        library=_library(),
+        library=library(),
         style=(TEMPLATES / "report.css").read_text(encoding="utf-8"),
         script=(TEMPLATES / "report.js").read_text(encoding="utf-8"),
     )
-
-
-@cache
-def _library() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script; takes seconds to make, so once a process."""
-    import vl_convert
-
-    bundle = str(vl_convert.javascript_bundle())  # type: ignore[call-arg]
-    return bundle.replace("</script", "<\\/script")

@@ -20,6 +20,7 @@ from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.check import SIDED
 from custodes.evaluate.verdict.view import leaders
 from custodes.plots import alt, theme
+from custodes.plots.drawable import drawable
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -65,7 +66,8 @@ class Figure:
         named = self.title if "{aspect}" in self.title or not choice["aspect"] else f"{self.title} ({{aspect}})"
         width = {"width": theme.PAGE_WIDTH} if spec.get("width") == "container" else {}
         shown = {"config": theme.config(theme.LIGHT), "title": filled(named), "datasets": {"rows": rows.to_dicts()}}
-        return {**spec, **width, **shown}
+        made: dict[str, Any] = drawable({**spec, **width, **shown})
+        return made
 
 
 def _replaced(spec: Any, old: str, new: str) -> Any:

@@ -13,6 +13,7 @@ from custodes.data.readers.ratings import READER as RATINGS
 from custodes.data.readers.battles import READER as BATTLES
 from custodes.data.readers.argilla import READER as ARGILLA
 from custodes.data.readers.label_studio import READER as LABEL_STUDIO
+from custodes.data.readers.outputs import READER as OUTPUTS  # before wide, which would take texts for scores
 from custodes.data.readers.wide import READER as WIDE
 from custodes.data.readers.alpacaeval import READER as ALPACAEVAL
 from custodes.data.readers.arena import READER as ARENA
@@ -21,7 +22,6 @@ from custodes.data.readers.mtbench import READER as MTBENCH
 from custodes.data.readers.rewardbench import READER as REWARDBENCH
 from custodes.data.readers.rewardbench2 import DATA as REWARDBENCH2_DATA
 from custodes.data.readers.llmbar import READER as LLMBAR
-from custodes.data.readers.outputs import READER as OUTPUTS
 
 from custodes.data.readers.alpacaeval_results import READER as ALPACAEVAL_RESULTS
 from custodes.data.readers.inspect_ai import READER as INSPECT_AI

@@ -1,4 +1,5 @@
-"""Texts: one row an item with `outputs: {system: text}` and optional `source`, `references`."""
+"""Texts: one row an item with `outputs: {system: text}`, or one row an output with `system, text`; and optional
+`source`, `references`."""
 
 from __future__ import annotations
 
@@ -13,12 +14,14 @@ from custodes.data.outputs import SCHEMA, SOURCES, Outputs
 from custodes.data.raters import Raters
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.study import Study
-from custodes.data.table import check_columns, check_unique, label_column
-from custodes.errors import InputError
+from custodes.data.table import check_columns, check_unique, label_column, refuse
+from custodes.errors import InputError, listed
 
 
 def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of texts only, to be joined to ratings."""
+    if "outputs" not in frame.columns:
+        frame = _gathered(frame, where=where)
     check_columns(frame, where=where, required=("item", "outputs"), optional=("source", "references"))
     items = label_column(frame, "item", where=where)
     check_unique(items.to_frame(), ["item"], where=where, what="item", hint="one row an item")
@@ -40,6 +43,35 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     message = f"{where}: {odd} outputs are no text (true, false) and are taken as they are written"
     notes = noted(("output-not-text", odd, message))
     return Study(raters=Raters.infer({}), outputs=made, notes=tuple(notes), name=where)
+
+
+def _gathered(frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
+    """One row an item from one row an output."""
+    known = ("item", "system", "text", "source", "references")
+    check_columns(frame, where=where, required=known[:3], optional=known[3:])
+    others = [name for name in frame.columns if name not in known]
+    if others:
+        raise InputError(
+            f"{where}: texts beside {listed(others)}; make two tables, one of texts ({', '.join(known)}), one of scores"
+        )
+    keys = pl.DataFrame([label_column(frame, name, where=where, empty=name == "system") for name in ("item", "system")])
+    given = frame["text"].is_not_null()
+    refuse(
+        given & (keys["system"] == ""),
+        lambda rows, _: f"{where}: column 'system' is empty in row {rows}; every text needs the system that wrote it",
+    )
+    rows = frame.with_columns(keys)
+    check_unique(rows.filter(given), ["item", "system"], where=where, what="output", hint="one row an output")
+    items: dict[str, dict[str, Any]] = {}
+    for number, row in enumerate(rows.iter_rows(named=True), start=1):
+        own = items.setdefault(row["item"], {"item": row["item"], "outputs": {}, "source": None, "references": None})
+        if row["text"] is not None:
+            own["outputs"][row["system"]] = row["text"]
+        for name in set(known[3:]) & row.keys():
+            if row[name] is not None and own[name] not in (None, row[name]):
+                raise InputError(f"{where}: item {row['item']!r} has another {name} in row {number}; give it once")
+            own[name] = own[name] if row[name] is None else row[name]
+    return pl.DataFrame(list(items.values()), schema_overrides={"outputs": pl.Object})
 
 
 def _outputs(value: Any, where: str) -> list[tuple[str, str | bool]]:
@@ -67,4 +99,9 @@ def _decoded(value: Any, where: str) -> Any:
     return parse_json(value, where=where) if isinstance(value, str) else value
 
 
-READER = TableReader(name="outputs", columns=(("item", "outputs"),), make=read_outputs)
+READER = TableReader(
+    name="outputs",
+    columns=(("item", "outputs"), ("item", "system", "text")),
+    make=read_outputs,
+    absent=("rater", "score"),
+)

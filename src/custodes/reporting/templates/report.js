@@ -35,6 +35,19 @@
   const dependsOn = (...parts) =>
     new Set([...JSON.stringify(parts).matchAll(/\{(\w+)\}/g)].map((match) => match[1]));
 
+  // ---- labels that a picture can hold, as `plots/drawable.py` has them: Vega looks labels up in plain objects, where
+  // some names are taken; a browser shows nothing for a control character.
+  const taken = new RegExp(`(?<!\\w)(${Object.getOwnPropertyNames(Object.prototype).join("|")})(?![\\w\u200b(])`, "g");
+  const unshown = /[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufdd0-\ufdef\ufffe\uffff]/g;
+  function drawable(part) {
+    if (typeof part !== "string") return part;
+    return part.replace(unshown, (letter) => {
+      const code = letter.charCodeAt(0);
+      return { "\n": "\\n", "\r": "\\r", "\t": "\\t" }[letter]
+        || (code < 256 ? "\\x" + code.toString(16).padStart(2, "0") : "\\u" + code.toString(16).padStart(4, "0"));
+    }).replace(taken, "$1\u200b");
+  }
+
   // ---- pictures
   const figures = data.figures.map((figure) => ({
     ...figure,
@@ -43,9 +56,10 @@
   }));
 
   async function draw(figure) {
-    const values = rows(figure.table, figure.where, figure.fields);
+    const values = rows(figure.table, figure.where, figure.fields).map((row) =>
+      Object.fromEntries(Object.entries(row).map(([name, value]) => [name, drawable(value)])));
     const label = data.labels[choice.statistic] || "";
-    const spec = JSON.parse(JSON.stringify(figure.spec, (key, part) => (part === "{statistic}" ? label : part)));
+    const spec = JSON.parse(JSON.stringify(figure.spec, (key, part) => drawable(part === "{statistic}" ? label : part)));
     spec.datasets = { rows: values };
     if (spec.width === "container") {
       spec.width = Math.max(260, figure.element.parentElement.clientWidth);
@@ -208,7 +222,7 @@
     URL.revokeObjectURL(link.href);
   }
 
-  const quoted = (value) => (/[",\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
+  const quoted = (value) => (/[",\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
 
   function csv(name) {
     const names = Object.keys(data.tables[name].columns);

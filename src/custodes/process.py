@@ -1,0 +1,47 @@
+"""The process as its caller has it: streams that were closed, and signals, which leave no half-written file."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import suppress
+from types import FrameType
+
+UNFINISHED: set[str] = set()
+"""Files that are being written under a name of their own, to be renamed when they are whole."""
+
+SAID = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "the terminal was closed"}
+
+SHOW_CURSOR = b"\x1b[?25h"
+"""A progress bar hides the cursor."""
+
+
+def open_streams() -> None:
+    """Give the place of a standard stream that the caller had closed to nobody: a file would be opened in it."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            # Standard output is open for reading only, so that an answer that is lost is told.
+            os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
+            setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w", closefd=False))
+
+
+def watch() -> None:
+    """Leave at once on Ctrl-C and its like, whatever is at work; a signal that the parent had ignored stays so."""
+    for name in SAID:
+        number = getattr(signal, name, None)  # not every system has each
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _leave)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    # No exception: it would wait for threads at work, and whoever catches all of them would swallow it.
+    for name in tuple(UNFINISHED):
+        with suppress(OSError):
+            os.unlink(name)
+    said = f"custodes: {SAID[signal.Signals(number).name]}\n".encode()
+    with suppress(OSError):
+        os.write(2, SHOW_CURSOR + said if os.isatty(2) else said)
+    os._exit(128 + number)

@@ -1,0 +1,188 @@
+"""Pictures of labels that hold control characters, tags of scripts or names that every object of JavaScript has."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes import plots
+from custodes.combining import tables
+from custodes.combining.methods import gaussian_process
+from custodes.plots.drawable import drawable
+from custodes.stats.learning import boost
+
+SYSTEMS = ("constructor", "a\x1b[2J", "</script><script>x()</script>", "__proto__")
+METRICS = ("toString", "bell\x00\x07", "\uffff\x9b\u202e")
+PERSON = "ann\x1b]0;x\x07"
+ASPECTS = ("a/b", "a:b")
+UNSHOWN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\uffff]")
+TAKEN = ("constructor", "__proto__", "toString")
+ZERO = "\u200b"
+
+
+@pytest.fixture(scope="module")
+def study() -> cu.Study:
+    rng = np.random.default_rng(0)
+    rows: list[tuple[str, str, str, str, str, float]] = []
+    for aspect in ASPECTS:
+        for item in range(12):
+            for k, system in enumerate(SYSTEMS):
+                quality = 5 - k + rng.normal()
+                rows.append((f"i{item}\x1b", system, PERSON, "human", aspect, round(quality)))
+                rows += [(f"i{item}\x1b", system, m, "metric", aspect, quality + rng.normal()) for m in METRICS]
+    columns = ["item", "system", "rater", "kind", "aspect", "score"]
+    return cu.read(pl.DataFrame(rows, schema=columns, orient="row"))
+
+
+@pytest.fixture(scope="module")
+def answers(study: cu.Study) -> dict[str, Any]:
+    one = {"aspect": ASPECTS[0]}
+    return {
+        "agreement": cu.agreement(study, resamples=0, **one),
+        "favoritism": cu.favoritism(study, resamples=0, **one),
+        "ranking": cu.ranking(study, resamples=0, **one),
+        "leaderboard": cu.leaderboard(study, resamples=100, **one),
+        "complementarity": cu.complementarity(study, resamples=0),
+        "correction": cu.correction(study, estimator=["ppi"], **one),
+        "protocol": cu.protocol(
+            study, metrics=METRICS[0], estimator="ppi", replications=2, stopping=cu.Stopping(batch=3), **one
+        ),
+    }
+
+
+CHARTS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "agreement_intervals": lambda made: plots.agreement_intervals(made["agreement"]),
+    "favoritism_by_system": lambda made: plots.favoritism_by_system(made["favoritism"], METRICS[0]),
+    "favoritism_map": lambda made: plots.favoritism_map(made["favoritism"]),
+    "favoritism_and_accuracy": lambda made: plots.favoritism_and_accuracy(made["favoritism"]),
+    "confusion_matrix": lambda made: plots.confusion_matrix(made["favoritism"], METRICS[1], *SYSTEMS[:2]),
+    "error_types": lambda made: plots.error_types(made["ranking"]),
+    "ranking_graphs": lambda made: plots.ranking_graphs(made["ranking"], METRICS[1]),
+    "leaderboard_strengths": lambda made: plots.leaderboard_strengths(made["leaderboard"], rater=["human", *METRICS]),
+    "win_rate_map": lambda made: plots.win_rate_map(made["leaderboard"], rater=METRICS[1]),
+    "complementarity_map": lambda made: plots.complementarity_map(made["complementarity"]),
+    "judges_map": lambda made: plots.judges_map(made["complementarity"]),
+    "correction_margins": lambda made: plots.correction_margins(made["correction"], metric=METRICS[0]),
+    "budget_curve": lambda made: plots.budget_curve(made["protocol"]),
+}
+
+
+def texts(part: Any) -> list[str]:
+    """Every text of a specification."""
+    if isinstance(part, dict):
+        return [text for own in part.values() for text in texts(own)]
+    if isinstance(part, list):
+        return [text for own in part for text in texts(own)]
+    return [part] if isinstance(part, str) else []
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_every_picture_is_drawn_and_names_its_labels(answers: dict[str, Any], name: str, tmp_path: Path) -> None:
+    chart = CHARTS[name](answers)
+    said = texts(chart.to_dict())
+    # What Altair saves, or a notebook shows, is as harmless as what `save` writes.
+    assert not any(UNSHOWN.search(text) or text in TAKEN or "</script" in text for text in said)
+    svg = plots.save(chart, tmp_path / "a.svg").read_text(encoding="utf-8")
+    ElementTree.fromstring(svg)
+    assert not UNSHOWN.search(svg)
+    shown = "".join(ElementTree.fromstring(svg).itertext()).replace(ZERO, "")
+    raters = {"agreement_intervals", "favoritism_and_accuracy", "error_types", "judges_map"}
+    systems = {"favoritism_by_system", "ranking_graphs", "leaderboard_strengths", "win_rate_map", "correction_margins"}
+    if name in raters | {"favoritism_map", "complementarity_map"}:
+        assert "toString" in shown
+        assert "bell\\x00\\x07" in shown
+    if name in systems | {"favoritism_map"}:
+        assert "constructor" in shown
+        assert "__proto__" in shown
+    if name in ("confusion_matrix", *systems):
+        assert "a\\x1b[2J" in shown
+
+
+@pytest.mark.parametrize("label", ["\x1b", "\x07", "\x00", "\uffff", "\ufffe", "\ud800", *TAKEN, "valueOf", "hash"])
+def test_any_label_of_any_chart_is_saved(label: str, tmp_path: Path) -> None:
+    rows = [{"a": label, "b": 1}, {"a": "other", "b": 2}]
+    spec = {
+        "data": {"values": rows},
+        "mark": "bar",
+        "encoding": {"y": {"field": "a", "type": "nominal"}, "x": {"field": "b", "type": "quantitative"}},
+    }
+    svg = plots.save(spec, tmp_path / "a.svg").read_text(encoding="utf-8")
+    shown = [text.replace(ZERO, "") for text in ElementTree.fromstring(svg).itertext()]
+    assert json.loads(json.dumps(drawable(label))).replace(ZERO, "") in shown
+    assert svg.count('aria-roledescription="bar"') == 2
+    for name in ("a.png", "a.pdf", "a.json") if label == "\x1b" else ():
+        assert plots.save(spec, tmp_path / name).stat().st_size
+
+
+class Scripts(HTMLParser):
+    """The scripts of a page, as a browser tells where each ends."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[dict[str, str | None], str]] = []
+        self.inside = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "script":
+            self.found.append((dict(attrs), ""))
+        self.inside = tag == "script"
+
+    def handle_endtag(self, tag: str) -> None:
+        self.inside = False
+
+    def handle_data(self, data: str) -> None:
+        if self.inside:
+            attributes, text = self.found[-1]
+            self.found[-1] = (attributes, text + data)
+
+
+@pytest.mark.parametrize(
+    "label",
+    ["</script><script>x()</script>", "</SCRIPT >", "<!--<script>", "]]>", "\u2028", "'\"`${1}", "&lt;/script&gt;"],
+)
+def test_no_label_runs_in_a_saved_page(label: str, tmp_path: Path) -> None:
+    spec = {"title": label, "data": {"values": [{label: label}]}, "mark": "point", "encoding": {}}
+    parser = Scripts()
+    parser.feed(plots.save(spec, tmp_path / "a.html").read_text(encoding="utf-8"))
+    (attributes, held), _, (_, script) = parser.found
+    assert attributes["type"] == "application/json"
+    kept = json.loads(held)
+    assert kept["data"]["values"] == [{label: drawable(label)}]
+    assert "vegaEmbed" in script
+    assert label not in script
+
+
+def test_harmless_labels_stay_as_they_are() -> None:
+    for label in ("GPT-4o", "模型", "a.b[0]", "constructors", "toString()", "<b>", "hash", "x\\x1b"):
+        assert drawable(label) == label
+    nested = {"a": [{"b": METRICS}, 1, None, "valueOf"]}
+    assert drawable(drawable(nested)) == drawable(nested)
+
+
+@pytest.mark.slow
+def test_a_report_of_such_labels_draws_and_names_every_picture(
+    study: cu.Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(boost.SETTINGS, "rounds", 3)
+    monkeypatch.setattr(tables, "REFITS", 3)
+    monkeypatch.setattr(gaussian_process, "ITERATIONS", 2)
+    made = cu.report(study, resamples=3)
+    saved = made.save_figures(tmp_path)
+    assert len({path.name.casefold() for path in saved}) == len(saved) == len(list(tmp_path.iterdir()))
+    # Each of both aspects has its own, though `/` and `:` are no letters of a file name.
+    assert sum("agreement-intervals" in path.name for path in saved) == 4
+    for path in saved:
+        svg = path.read_text(encoding="utf-8")
+        assert not UNSHOWN.search(svg)
+        ElementTree.fromstring(svg)
+    assert made.save(tmp_path / "report.html").exists()

@@ -1,0 +1,97 @@
+"""The same seed gives the same bytes, whatever threads, hash seed and locale the process has.
+
+Another BLAS, or another kernel of it for another processor, may change last digits: that is not asked here.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ONE = {
+    "POLARS_MAX_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "PYTHONHASHSEED": "0",
+    "LC_ALL": "C",
+}
+OTHER = {
+    "POLARS_MAX_THREADS": "7",
+    "OMP_NUM_THREADS": "3",
+    "OPENBLAS_NUM_THREADS": "3",
+    "PYTHONHASHSEED": "4242",
+    "LC_ALL": "C.UTF-8",
+    "TZ": "Asia/Kathmandu",
+    "COLUMNS": "200",
+}
+QUICK = ("--resamples", "100", "--seed", "5")
+VERBS = {
+    "check": ("check", "demo"),
+    "leaderboard": ("leaderboard", "demo", *QUICK),
+    "agreement": ("agreement", "demo", *QUICK),
+    "favoritism": ("favoritism", "demo", *QUICK),
+    "consistency": ("consistency", "demo", *QUICK),
+    "ranking": ("ranking", "demo", *QUICK),
+    "verdict": ("verdict", "demo", *QUICK),
+    "correction": ("correction", "demo", "--metrics", "judge", "--estimator", "mixture", "--estimator", "ppi"),
+    "protocol": ("protocol", "demo", "--metrics", "judge", "--estimator", "ppi", "--replications", "3", "--null"),
+    "plan": ("plan", "--margins", "0,0.3", "--channel", "ideal", "--estimator", "ppi", "--replications", "3"),
+    "complementarity": ("complementarity", "demo", *QUICK),
+    "ceiling": ("ceiling", "demo", *QUICK, "--model", "ridge", "--steps", "3"),
+    "combine": ("combine", "fit", "demo", "--target", "fluency", "--method", "ridge", "--method", "xgboost", *QUICK),
+    "gate": ("gate", "demo", "--metric", "judge", "--require", "spa>=0.5", *QUICK),
+}
+
+
+def made(argv: tuple[str, ...], environment: dict[str, str], folder: Path) -> bytes:
+    folder.mkdir()
+    ran = subprocess.run(
+        [sys.executable, "-m", "custodes", *argv], env=os.environ | environment, cwd=folder, capture_output=True
+    )
+    assert ran.returncode in (0, 1, 3), ran.stderr.decode()
+    files = sorted(folder.iterdir())
+    return ran.stdout + b"".join(path.name.encode() + path.read_bytes() for path in files)
+
+
+def test_threads_hash_seed_and_locale_change_no_byte(tmp_path: Path) -> None:
+    ask = (*VERBS["agreement"], "--aspect", "fluency", "--format", "json", "--no-timing")
+    assert made(ask, ONE, tmp_path / "one") == made(ask, OTHER, tmp_path / "other")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", VERBS)
+def test_no_verb_changes_a_byte(tmp_path: Path, verb: str) -> None:
+    ask = (*VERBS[verb], "--format", "json", "--no-timing")
+    assert made(ask, ONE, tmp_path / "one") == made(ask, OTHER, tmp_path / "other")
+
+
+@pytest.mark.slow
+def test_a_report_and_its_figures_are_the_same_bytes(tmp_path: Path) -> None:
+    for suffix in ("svg", "png"):
+        ask = ("report", "demo", *QUICK, "--aspect", "fluency", "--figures", ".", "--figure-format", suffix)
+        one, other = made(ask, ONE, tmp_path / f"one-{suffix}"), made(ask, OTHER, tmp_path / f"other-{suffix}")
+        assert one == other
+
+
+@pytest.mark.slow
+def test_threads_of_openmp_change_no_model(tmp_path: Path) -> None:
+    """XGBoost and BLAS have threads of their own."""
+    ask = (
+        "combine",
+        "fit",
+        "demo",
+        "--target",
+        "coherence",
+        "--method",
+        "xgboost",
+        *QUICK,
+        "--no-timing",
+        "-o",
+        "m.json",
+    )
+    models = {made(ask, ONE | {"OMP_NUM_THREADS": str(n)}, tmp_path / str(n)) for n in (1, 2, 5)}
+    assert len(models) == 1
