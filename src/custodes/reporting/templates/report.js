@@ -38,14 +38,40 @@
   // ---- pictures
   const figures = data.figures.map((figure) => ({
     ...figure,
-    needs: dependsOn(figure.where, figure.fields, figure.title),
+    needs: dependsOn(figure.where, figure.fields, figure.title, figure.spec.params || []),
     element: document.querySelector(`[data-figure="${figure.id}"]`),
   }));
 
+  // Titles of axes that are longer than the plot go on in the next line; legends end where the picture does.
+  const LETTER = 6.6;
+  function lines(title, room) {
+    const most = Math.max(12, Math.floor(room / LETTER));
+    const made = [""];
+    for (const word of title.split(" ")) {
+      const last = made[made.length - 1];
+      if (last && last.length + 1 + word.length > most) made.push(word);
+      else made[made.length - 1] = last ? `${last} ${word}` : word;
+    }
+    return made.length > 1 ? made : title;
+  }
+
+  function fitted(part, across, up, narrow) {
+    if (Array.isArray(part)) return part.map((own) => fitted(own, across, up, narrow));
+    if (part === null || typeof part !== "object") return part;
+    const made = Object.fromEntries(Object.entries(part).map(([key, own]) => [key, fitted(own, across, up, narrow)]));
+    for (const [channel, room] of [["x", across], ["y", up]]) {
+      for (const own of [made[channel], made[channel] && made[channel].axis]) {
+        if (own && typeof own.title === "string") own.title = lines(own.title, room);
+      }
+    }
+    if (made.legend && narrow) Object.assign(made.legend, { columns: 1, labelLimit: across - 30 });
+    return made;
+  }
+
   async function draw(figure) {
     const values = rows(figure.table, figure.where, figure.fields);
-    const label = data.labels[choice.statistic] || "";
-    const spec = JSON.parse(JSON.stringify(figure.spec, (key, part) => (part === "{statistic}" ? label : part)));
+    const words = { "{statistic}": data.labels[choice.statistic] || "", "{metric}": choice.metric };
+    const spec = JSON.parse(JSON.stringify(figure.spec, (key, part) => (Object.hasOwn(words, part) ? words[part] : part)));
     spec.datasets = { rows: values };
     if (spec.width === "container") {
       spec.width = Math.max(260, figure.element.parentElement.clientWidth);
@@ -57,10 +83,13 @@
       }
     }
     const narrow = window.innerWidth < 640;
+    const wide = typeof spec.width === "number" ? spec.width : 1000;
+    const axis = figure.lines.length ? (narrow ? 150 : 260) : 60;
+    const drawable = fitted(spec, wide - axis, typeof spec.height === "number" ? spec.height : 1000, narrow);
     const config = { ...data.config, axisY: { ...data.config.axisY, labelLimit: narrow ? 110 : 220 } };
     if (figure.view) figure.view.finalize();
     const empty = figure.element.parentElement.querySelector(".empty");
-    const drawn = await window.vegaEmbed(figure.element, spec, { config, actions: false, renderer: "svg" });
+    const drawn = await window.vegaEmbed(figure.element, drawable, { config, actions: false, renderer: "svg" });
     figure.view = drawn.view;
     const marks = figure.element.querySelectorAll("svg .role-mark:is(.mark-symbol, .mark-rect, .mark-line) path");
     empty.hidden = marks.length > 0;
@@ -138,6 +167,12 @@
     sortable(table.element);
   }
 
+  // How many rows there are stands beside the name of a table, which may show only some of them at once.
+  function count(section) {
+    const shown = all("tbody tr", section).filter((line) => !line.hidden).length;
+    section.querySelector(".count").textContent = shown === 1 ? "1 row" : `${shown} rows`;
+  }
+
   function sortable(table) {
     const headers = all("thead th", table);
     headers.forEach((header, column) => {
@@ -198,6 +233,7 @@
     applyWords();
     const stale = (part) => !changed || changed.some((name) => part.needs.has(name));
     tables.filter(stale).forEach(fill);
+    all("section.table").forEach(count);
     figures.filter(stale).forEach((figure) => waiting.add(figure));
     drawOpen();
   }
