@@ -273,7 +273,7 @@ def against_accuracy(data: Any, who: str) -> tuple[Any, Any, list[alt.Tooltip]]:
         "sample_accuracy:Q",
         title="Sample accuracy: share of comparisons decided as people do",
         scale=alt.Scale(zero=False, nice=False, padding=PAD),
-        axis=alt.Axis(format="%"),
+        axis=alt.Axis(format="%", labelFlush=PAD),
     )
     tooltip = [
         alt.Tooltip(f"{who}:N"),
