@@ -100,10 +100,26 @@
 
   // ---- tables of chosen rows
   const minus = (text) => text.replace(/^-(?=0(\.0*)?$)/, "").replace("-", "−");
-  const decimal = (value, digits) => (value === null ? "–" : minus(value.toFixed(digits)));
-  const share = (value) =>
-    value === null ? "–" : value > 0 && value <= 0.005 ? "under 1\u00a0%"
-      : value >= 0.995 && value < 1 ? "over 99\u00a0%" : `${Math.round(100 * value)}\u00a0%`;
+  // as `answers/wording.py` says numbers: two significant digits of an interval's width, and of what would read as 0
+  const behind = (size, least) => Math.min(10, Math.max(least, 1 - Math.floor(Math.log10(size))));
+  const digitsOf = (low, high, least) => {
+    const width = Number((high - low).toPrecision(3));
+    return width > 0 ? behind(width, least) : least;
+  };
+  const decimal = (value, digits) => {
+    if (value === null) return "–";
+    const size = Math.abs(value);
+    return minus(value.toFixed(size >= 1e-9 && size < 0.5 * 10 ** -digits ? behind(size, digits) : digits));
+  };
+  const share = (value, digits) => {
+    if (value === null) return "–";
+    const after = Math.max(0, digits - 2);
+    const step = 10 ** -after;
+    return value > 0 && value <= step / 200 ? `under ${step.toFixed(after)}\u00a0%`
+      : value >= 1 - step / 200 && value < 1 ? `over ${(100 - step).toFixed(after)}\u00a0%`
+        : `${(100 * value).toFixed(after)}\u00a0%`;
+  };
+  const pValue = (value) => (value <= 0.001 ? "≤ .001" : value.toFixed(3).replace(/^0/, ""));
 
   function cell(row, column) {
     const value = row[column.field];
@@ -111,13 +127,14 @@
     if (typeof value === "boolean") return value ? "yes" : "no";
     if (column.kind === "text") return String(value);
     const whole = (v) => String(v).replace(/\B(?=(\d{3})+$)/g, "\u202f");
-    const show = column.kind === "int" ? whole : column.kind === "percent" ? share
-      : (v) => decimal(v, column.kind === "p" ? 3 : 2);
+    const show = { int: whole, percent: share, p: pValue }[column.kind] || decimal;
     const sd = column.sd ? row[`${column.field}_sd`] : null;
-    if (sd !== null && sd !== undefined) return `${show(value)} ± ${show(sd)}`;
+    if (sd !== null && sd !== undefined) return `${show(value, 2)} ± ${show(sd, 2)}`;
     const low = column.interval ? row[`${column.field}_low`] : null;
-    return low === null || low === undefined ? show(value)
-      : `${show(value)} [${show(low)}, ${show(row[`${column.field}_high`])}]`;
+    const high = column.interval ? row[`${column.field}_high`] : null;
+    if (low === null || low === undefined || high === null || high === undefined) return show(value, 2);
+    const digits = digitsOf(low, high, 2);
+    return `${show(value, digits)} [${show(low, digits)}, ${show(high, digits)}]`;
   }
 
   function element(name, text, attributes = {}) {
