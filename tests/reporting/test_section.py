@@ -59,7 +59,7 @@ def test_a_table_is_written_as_declared() -> None:
     html = table_html(frame, SHOWN.columns, id="t", caption="Some & more", notes=[("fluency", "<note>"), (None, "all")])
     assert cells(html) == [
         *("&lt;b&gt;", "a, b", "yes", "12\u202f345", "−0.40 [−0.50, 0.25]", "50 % [25 %, over 99 %]"),
-        *("0.50 ± 0.10", "25 %", "0.012"),
+        *("0.50 ± 0.10", "25 %", ".012"),
     ]
     assert re.findall(r"<button type=\"button\">(.*?)</button>", html) == [own.label for own in SHOWN.columns]
     assert 'title="rank correlation"' in html

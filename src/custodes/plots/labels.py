@@ -58,7 +58,7 @@ def beside(
         boxes = [np.concatenate([at[i] + tried - half, at[i] + tried + half], axis=1) for at in points]
         for own, dots, names, width in zip(boxes, marks, taken, widths, strict=True):
             outside = np.maximum(0, -own[:, :2]).sum(axis=1) + np.maximum(0, own[:, 2:] - (width, height)).sum(axis=1)
-            cost = cost + LINE * outside + 3 * _overlap(own, np.delete(dots, i, axis=0))
+            cost = cost + 6 * LINE * outside + 3 * _overlap(own, np.delete(dots, i, axis=0))
             cost = cost + 3 * _overlap(own, np.array(names).reshape(-1, 4))
         best = int(np.argmin(cost))
         offsets[i] = tried[best]
