@@ -144,8 +144,8 @@ class Output(Telling):
         str | None,
         Parameter(
             name=["--output", "-o"],
-            help="File instead of standard output, its format by the suffix: .txt .json .csv .md .tex .html; or DIR/: a"
-            " csv a table.",
+            help="File instead of standard output, its format by the suffix: .txt .json .csv .md .tex .html; or DIR/:"
+            " one csv per table.",
         ),
     ] = None
 
@@ -165,7 +165,7 @@ class Output(Telling):
             return
         if is_folder(self.output):
             if self.format not in (None, "csv"):
-                raise OptionError(f"-o {self.output}: a folder takes a csv a table; name a file for {self.format}")
+                raise OptionError(f"-o {self.output}: a folder takes one csv per table; name a file for {self.format}")
             return
         check_writable(self.output)
         suffix = Path(self.output).suffix.lower()

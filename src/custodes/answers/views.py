@@ -1,4 +1,4 @@
-"""Views: the essential columns of a table as text, an estimate with its interval, one view an aspect."""
+"""Views: the essential columns of a table as text, an estimate with its interval, one view per aspect."""
 
 from __future__ import annotations
 

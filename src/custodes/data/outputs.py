@@ -12,7 +12,7 @@ SOURCES = {"item": pl.String, "source": pl.String, "references": pl.List(pl.Stri
 
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """`texts`: item, system, text (one row an output); `sources`: item, source, references (one row an item)."""
+    """`texts`: item, system, text (one row per output); `sources`: item, source, references (one row per item)."""
 
     texts: pl.DataFrame
     sources: pl.DataFrame

@@ -28,7 +28,7 @@ def long_tables(study: Study) -> dict[str, pl.DataFrame]:
         "items": study.items.frame,
     }
     if study.outputs is not None:
-        # One line an item, as the reader `outputs` takes it.
+        # One line per item, as the reader `outputs` takes it.
         answers = study.outputs.texts.group_by("item", maintain_order=True).agg(texts=pl.struct("system", "text"))
         told = {row["item"]: row for row in study.outputs.sources.iter_rows(named=True)}
         rows = [

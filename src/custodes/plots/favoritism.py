@@ -30,7 +30,7 @@ def favoritism_by_system(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """Each system's Favi-Score against every other one: a point an opponent, a box over them, most favoured first.
+    """Each system's Favi-Score against every other one: a point per opponent, a box over them, most favoured first.
 
     Filled points have an interval that excludes 0. Raises `OptionError` for an unknown metric or aspect.
 

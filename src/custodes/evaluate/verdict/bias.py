@@ -16,7 +16,7 @@ def favours(view: View) -> Iterator[Statement]:
     if view.sided:
         return
     uninformed = {*view.side("unclear"), *view.side("below")}
-    # One system a metric; leaders first, whom a reader would otherwise trust.
+    # One system per metric; leaders first, whom a reader would otherwise trust.
     shown: dict[str, Row] = {}
     for row in sorted(view.partial, key=lambda row: row["metric"] not in view.leaders):
         if row["metric"] not in uninformed:
