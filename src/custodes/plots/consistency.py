@@ -58,6 +58,7 @@ def faults(data: Any, *, title: str) -> Any:
         alt.Chart(data)
         .transform_filter("isValid(datum.estimate)")
         .transform_calculate(
+            p_told=theme.p_told("p_adjusted"),
             who="datum.about ? datum.rater + ': ' + datum.about : datum.rater",
             reading="datum.finding && datum.finding !== 'cannot be told' ? '{}' : '{}'".format(*READINGS),
         )
@@ -69,7 +70,7 @@ def faults(data: Any, *, title: str) -> Any:
         alt.Tooltip("estimate:Q", format="+.1f", title="points"),
         alt.Tooltip("estimate_low:Q", format="+.1f", title="low"),
         alt.Tooltip("estimate_high:Q", format="+.1f", title="high"),
-        alt.Tooltip("p_adjusted:Q", format=".2g", title="p, all tested"),
+        alt.Tooltip("p_told:N", title="p, all tested"),
         alt.Tooltip("finding:N"),
     ]
     zero = alt.Chart(theme.inline(pl.DataFrame({"zero": [0]}))).encode(x="zero:Q")

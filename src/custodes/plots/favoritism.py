@@ -151,14 +151,16 @@ def partial_map(data: Any) -> Any:
     """Rows of `Favoritism.partiality`."""
     found = "datum.finding === 'favoured' || datum.finding === 'disfavoured'"
     words = f"isValid(datum.partiality) ? format(datum.partiality, '+.0f') + ({found} ? '*' : '') : '?'"
-    base = _by_metric_and_system(alt.Chart(data).transform_calculate(words=words), "partiality")
+    base = _by_metric_and_system(
+        alt.Chart(data).transform_calculate(words=words, p_told=theme.p_told("p_adjusted")), "partiality"
+    )
     tooltip = [
         alt.Tooltip("metric:N"),
         alt.Tooltip("system:N"),
         alt.Tooltip("partiality:Q", format="+.1f", title="points of win rate"),
         alt.Tooltip("partiality_low:Q", format="+.1f", title="low"),
         alt.Tooltip("partiality_high:Q", format="+.1f", title="high"),
-        alt.Tooltip("p_adjusted:Q", format=".2g", title="p, all tested"),
+        alt.Tooltip("p_told:N", title="p, all tested"),
         alt.Tooltip("finding:N"),
         alt.Tooltip("reason:N"),
         alt.Tooltip("rank_human:Q", title="rank by people"),

@@ -140,6 +140,7 @@ def heat_map(data: Any, *, n_systems: int) -> Any:
             won=f"{turned} ? datum.losses : datum.wins",
             lost=f"{turned} ? datum.wins : datum.losses",
             beyond="datum.rate - 0.5",
+            p_told=theme.p_told("p_adjusted"),
         )
         .transform_joinaggregate(centre="mean(rate)", groupby=["system"])
         .transform_joinaggregate(against="mean(rate)", groupby=["opponent"])
@@ -172,7 +173,7 @@ def heat_map(data: Any, *, n_systems: int) -> Any:
         alt.Tooltip("won:Q"),
         alt.Tooltip("ties:Q", title="tied"),
         alt.Tooltip("lost:Q"),
-        alt.Tooltip("p_adjusted:Q", format=".2g", title="p, all tested"),
+        alt.Tooltip("p_told:N", title="p, all tested"),
     ]
     cells = base.mark_rect().encode(color=alt.Color("beyond:Q", scale=scale, legend=None), tooltip=tooltip)
     size = {"width": alt.Step(WIDE if numbered else SMALL), "height": alt.Step(theme.ROW if numbered else SMALL)}

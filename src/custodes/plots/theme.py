@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from custodes.answers.tables import Table
+from custodes.answers.wording import SMALLEST_P, UNDEFINED
 from custodes.plots import alt
 
 PAGE_WIDTH = 455
@@ -100,6 +101,13 @@ def themed(chart: Any, *, dark: bool, title: str) -> alt.TopLevelMixin:
 def inline(frame: pl.DataFrame) -> alt.Data:
     """Rows inside the chart, so that the file is whole."""
     return alt.Data(values=frame.to_dicts())  # type: ignore[no-untyped-call]
+
+
+def p_told(field: str) -> str:
+    """The expression that writes a p-value as `wording.p_value` does."""
+    value = f"datum.{field}"
+    shown = f"replace(format({value}, '.3f'), /^0/, '')"
+    return f"!isValid({value}) ? '{UNDEFINED}' : {value} <= {SMALLEST_P} ? '≤ .001' : {shown}"
 
 
 def tips(table: Table, *names: str) -> list[alt.Tooltip]:
