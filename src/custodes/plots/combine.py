@@ -33,8 +33,8 @@ HOLLOW = "rgba(0,114,178,0.08)"
 HEIGHT = 240
 WIDE = 50.0
 """Where the last total cost is so many times the first one, costs stand on a logarithmic scale."""
-SLANT = 1.5
-"""Lines of text between two slanted names."""
+NARROWEST = 230
+"""Pixels of a plot, as wide as a phone's, on which the names of the curve of costs stand beside each other."""
 
 
 def method_comparison(
@@ -199,13 +199,14 @@ def costs(data: Any, *, log: bool, objective: str) -> Any:
         alt.Tooltip("chosen:Q", format=".0%", title="chosen so far in folds"),
     ]
     known = base.transform_filter("isValid(datum.score_low)")
+    upright = alt.expr(f"width < {labels.NARROW} ? 270 : 315")
     return alt.layer(
         known.mark_area(opacity=0.15, interpolate="step-after", color=theme.BLUE).encode(x=x, **ends),
         known.mark_rule(opacity=1, color=theme.BLUE).encode(x=x, **ends),
         base.mark_rule(color=theme.GREY, opacity=0.5).encode(x=x, x2="name_x:Q", y=y("top:Q"), y2="name_y:Q"),
         base.mark_line(opacity=0.8, interpolate="step-after", color=theme.BLUE).encode(x=x, y=y("score:Q")),
         base.mark_point(opacity=1, size=35, color=theme.BLUE).encode(x=x, y=y("score:Q"), tooltip=tooltip),
-        base.mark_text(align="left", angle=315, dx=3, dy=-2, limit=150).encode(
+        base.mark_text(align="left", angle=upright, dx=3, dy=-2, limit=150).encode(
             x=alt.X("name_x:Q", scale=scale), y=y("name_y:Q"), text="metric:N"
         ),
     ).properties(height=HEIGHT)
@@ -224,7 +225,8 @@ def cost_rows(path: pl.DataFrame) -> pl.DataFrame:
     for _, own in path.group_by("target", maintain_order=True):
         total = own["total_cost"].to_numpy()
         at = np.log10(total) if log else total
-        spots = labels.apart(at, gap=(at.max() - (at.min() if log else 0.0)) * SLANT * labels.LINE / theme.PAGE_WIDTH)
+        span = at.max() - (at.min() if log else 0.0)
+        spots = labels.apart(at, gap=span * min(labels.LINE / NARROWEST, 1 / max(1, len(at) - 1)))
         heights = own.select("score", "score_low", "score_high").to_numpy()
         known = heights[np.isfinite(heights)]
         top = float(known.max() + 0.08 * np.ptp(known)) if known.size else None

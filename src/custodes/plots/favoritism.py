@@ -144,7 +144,7 @@ def heat_map(data: Any) -> Any:
     return alt.layer(
         base.mark_rect().encode(color=_diverging("favi", 1), tooltip=tooltip),
         base.mark_text().encode(text=alt.Text("favi:Q", format="+.2f"), tooltip=tooltip),
-    ).properties(width=alt.Step(40), height=alt.Step(theme.ROW))
+    ).properties(width=alt.Step(46), height=alt.Step(theme.ROW))
 
 
 def partial_map(data: Any) -> Any:

@@ -17,6 +17,10 @@ LETTER, LINE = 6.7, 14.5
 DISTANCES = (6.0, 16.0, 30.0, 48.0, 70.0, 95.0)
 """Pixels between a point and its name; a line joins them."""
 
+CUT, HIDDEN, UNREADABLE = 100.0, 4.0, 20.0
+"""What a pixel beyond the plot costs, a square pixel of a point behind the name, and of another name, where a pixel
+further from the point costs 1."""
+
 WIDTHS = {"narrow": (285.0,), "wide": (600.0, 940.0)}
 """Where a picture is as wide as the page: the widths of the plot that its names are placed for, on a phone and else."""
 
@@ -54,12 +58,12 @@ def beside(
     for i in order:
         half = np.array([LETTER * len(texts[i]), LINE]) / 2
         tried = np.concatenate([_SIDES * (half + away) for away in DISTANCES])
-        cost = np.repeat(DISTANCES, len(_SIDES)) * 2
+        cost = np.repeat(DISTANCES, len(_SIDES))
         boxes = [np.concatenate([at[i] + tried - half, at[i] + tried + half], axis=1) for at in points]
         for own, dots, names, width in zip(boxes, marks, taken, widths, strict=True):
             outside = np.maximum(0, -own[:, :2]).sum(axis=1) + np.maximum(0, own[:, 2:] - (width, height)).sum(axis=1)
-            cost = cost + 6 * LINE * outside + 3 * _overlap(own, np.delete(dots, i, axis=0))
-            cost = cost + 3 * _overlap(own, np.array(names).reshape(-1, 4))
+            cost = cost + CUT * outside + HIDDEN * _overlap(own, np.delete(dots, i, axis=0))
+            cost = cost + UNREADABLE * _overlap(own, np.array(names).reshape(-1, 4))
         best = int(np.argmin(cost))
         offsets[i] = tried[best]
         if i in named:

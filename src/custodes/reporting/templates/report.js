@@ -84,9 +84,9 @@
     }
     const narrow = window.innerWidth < 640;
     const wide = typeof spec.width === "number" ? spec.width : 1000;
-    const axis = figure.lines.length ? (narrow ? 150 : 260) : 60;
+    const axis = figure.lines.length ? (narrow ? 170 : 260) : 60;
     const drawable = fitted(spec, wide - axis, typeof spec.height === "number" ? spec.height : 1000, narrow);
-    const config = { ...data.config, axisY: { ...data.config.axisY, labelLimit: narrow ? 140 : 220 },
+    const config = { ...data.config, axisY: { ...data.config.axisY, labelLimit: narrow ? 165 : 220 },
       legend: { ...data.config.legend, ...(narrow ? { columns: 2 } : {}) } };
     if (figure.view) figure.view.finalize();
     const empty = figure.element.parentElement.querySelector(".empty");
