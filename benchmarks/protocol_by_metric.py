@@ -3,7 +3,7 @@
     python benchmarks/protocol_by_metric.py [--replications N] [--mixture N]
 
 Needs the real data (../shared/data beside the project). Means over the four aspects; ppi and poststratified over
-`--replications`, the mixture model over `--mixture` (about ten seconds a metric and replication on 2 cores, so few).
+`--replications`, the mixture model over `--mixture` (about ten seconds per metric and replication on 2 cores, so few).
 Beside each metric its errors when taken at its word (the paper's Table 4).
 """
 

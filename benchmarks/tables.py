@@ -74,7 +74,7 @@ def answers(name: str) -> Iterator[tuple[str, Any]]:
 
 
 def write(folder: Path, names: list[str]) -> None:
-    """A Parquet file a table, and the notes of each answer."""
+    """A Parquet file per table, and the notes of each answer."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
         for question, result in answers(name):

@@ -432,8 +432,8 @@ def test_a_folder_that_is_there_needs_no_slash(custodes: Run) -> None:
 
 def test_output_that_cannot_be_written_is_refused_before_any_work(custodes: Run) -> None:
     Path("there").mkdir()
-    refused(custodes("agreement", "demo", "-o", "there", "--format", "json"), "there", "csv a table")
-    refused(custodes("agreement", "demo", "-o", "new/", "--format", "json"), "new/", "csv a table")
+    refused(custodes("agreement", "demo", "-o", "there", "--format", "json"), "there", "csv per table")
+    refused(custodes("agreement", "demo", "-o", "new/", "--format", "json"), "new/", "csv per table")
     refused(custodes("agreement", "demo", "-o", "answer.xlsx"), ".xlsx", ".csv")
     refused(custodes("agreement", "demo", "-o", "answer.md", "--format", "csv"), "answer.md", "md", "csv")
     refused(custodes("agreement", "demo", "-o", "missing/answer.json"), "missing", "no such folder")

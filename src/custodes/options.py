@@ -229,8 +229,8 @@ class Output(Telling):
         str | None,
         Parameter(
             name=["--output", "-o"],
-            help="File instead of standard output, its format by the suffix: .txt .json .csv .md .tex .html; or DIR/: a"
-            " csv a table.",
+            help="File instead of standard output, its format by the suffix: .txt .json .csv .md .tex .html; or DIR/:"
+            " one csv per table.",
         ),
     ] = None
 
@@ -253,7 +253,7 @@ class Output(Telling):
     def _check_place(self, output: str) -> None:
         if is_folder(output):
             if self.format not in (None, "csv"):
-                raise OptionError(f"-o {output}: a folder takes a csv a table; name a file for {self.format}")
+                raise OptionError(f"-o {output}: a folder takes one csv per table; name a file for {self.format}")
             return
         check_writable(output)
         suffix = Path(output).suffix.lower()

@@ -93,9 +93,12 @@ def test_kinds_of_values_as_text() -> None:
 
     assert told(labels("l", "names"), l=["a", "b"]) == "a, b"
     assert told(flag("f", "whether"), f=False) == "no"
-    assert told(p_value("p", "of a test"), p=0.00012344) == "0.0001234"
-    assert told(p_value("p", "of a test"), p=0.0) == "0"
-    assert told(p_value("p", "of a test"), p=0.04) == "0.040"
+    assert told(p_value("p", "of a test"), p=0.00012344) == "≤ .001"
+    assert told(p_value("p", "of a test"), p=0.0) == "≤ .001"
+    assert told(p_value("p", "of a test"), p=0.04) == ".040"
+    assert told(score("s", "a number", interval=True), s=0.0002, s_low=0.0001, s_high=0.0003) == (
+        "0.00020 [0.00010, 0.00030]"
+    )
     assert told(score("s", "a number"), s=None) == "–"
     assert told(score("s", "a number", interval=True), s=0.5, s_low=None, s_high=None) == "0.500"
 
@@ -104,7 +107,8 @@ def test_kinds_of_values_as_text() -> None:
     ("value", "text"),
     [
         (0.12345, "0.123"),
-        (-0.0004, "0.000"),
+        (-0.0004, "-0.00040"),
+        (-1e-17, "0.000"),
         (3.0, "3"),
         (1234.5, "1234"),
         (2e7, "2e+07"),
@@ -119,6 +123,7 @@ def test_numbers_stay_short(value: float | None, text: str) -> None:
 def test_narrow_intervals_have_a_digit_more() -> None:
     assert bounds(0.41, 0.45) == " [0.410, 0.450]"
     assert bounds(0.1, 0.45) == " [0.10, 0.45]"
+    assert bounds(0.00011, 0.00014) == " [0.000110, 0.000140]"
     assert bounds(None, 0.5) == bounds(0.5, None) == ""
 
 

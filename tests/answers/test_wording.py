@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custodes.answers.wording import interval, names, number, percent, plural, sentence, with_ends
+from custodes.answers.wording import interval, names, number, p_value, percent, plural, sentence, with_ends
 
 
 @pytest.mark.parametrize(
@@ -44,8 +46,35 @@ def test_no_minus_before_a_zero_and_a_true_minus_elsewhere(value: float) -> None
 def test_an_estimate_with_its_interval() -> None:
     row = {"x": -0.4, "x_low": -0.5, "x_high": 0.3}
     assert with_ends(row, "x") == "−0.40 [−0.50, 0.30]"
-    assert with_ends(row, "x", digits=1) == "−0.4 [−0.5, 0.3]"
+    assert with_ends({"x": -14.2, "x_low": -26.3, "x_high": 3.9}, "x", digits=0) == "−14 [−26, 4]"
     assert with_ends({"x": 0.5, "x_low": 0.2, "x_high": 0.999}, "x", shown=percent) == "50 % [20 %, over 99 %]"
+    assert interval(0.5012, 0.4999, 0.5031, shown=percent) == "50.12 % [49.99 %, 50.31 %]"
+    assert interval(0.00012, 0.00011, 0.00014) == "0.000120 [0.000110, 0.000140]"
+    assert interval(0.3, 0.0008, 0.6) == "0.30 [0.00080, 0.60]"  # an end that excludes 0 does not read as 0
+    assert interval(0.5, 0.5, 0.5) == "0.50 [0.50, 0.50]"
+    assert interval(0.0, 0.0, 0.0) == "0.00 [0.00, 0.00]"  # here the numbers are 0
+
+
+@given(st.floats(-5, 5), st.floats(1e-6, 5), st.floats(0, 1))
+def test_an_interval_shows_two_digits_of_its_width_and_never_zeros_alone(low: float, width: float, at: float) -> None:
+    high = low + width
+    text = interval(low + at * width, low, high).replace("−", "-")
+    value_, low_, high_ = (float(own) for own in re.findall(r"-?[0-9.]+", text))
+    # as written, both ends are right to a twentieth of the width, so two of its digits can be read
+    assert abs(low_ - low) <= 0.051 * width
+    assert abs(high_ - high) <= 0.051 * width
+    assert low_ <= value_ <= high_
+    assert low_ < high_
+    assert (low_, high_) != (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("p", "text"),
+    [(0.0, "≤ .001"), (0.001, "≤ .001"), (0.0011, ".001"), (0.0496, ".050"), (0.3, ".300"), (1.0, "1.000")],
+)
+def test_p_values_have_three_digits_and_are_never_0(p: float, text: str) -> None:
+    assert p_value(p) == text
+    assert p_value(None) == p_value(float("nan")) == "–"
 
 
 def test_lists_and_counts() -> None:
@@ -72,6 +101,6 @@ def test_long_lists_are_cut_and_counted(labels: list[str], text: str) -> None:
 
 
 def test_digits_and_ends_of_sentences() -> None:
-    assert (number(-0.001), number(-0.001, digits=3), number(12.0, digits=0)) == ("0.00", "−0.001", "12")
+    assert (number(-0.001), number(-0.001, digits=3), number(12.0, digits=0)) == ("−0.0010", "−0.001", "12")
     assert [sentence(text) for text in ("So.", "so?", "so!")] == ["So.", "So?", "So!"]
     assert [plural(n, "pair") for n in (0, 1, 2)] == ["0 pairs", "1 pair", "2 pairs"]

@@ -17,7 +17,7 @@ from custodes.combining.combine import Combine
 from custodes.combining.methods import METHODS
 from custodes.errors import InputError, OptionError
 from custodes.plots import combine, labels, theme
-from custodes.plots.combine import MOST, SLANT, cost_rows, weight_rows, wide
+from custodes.plots.combine import MOST, NARROWEST, cost_rows, weight_rows, wide
 from custodes.stats.learning.objective import OBJECTIVES, Objective
 
 
@@ -222,7 +222,7 @@ def test_names_of_steps_stand_apart_and_above(fitted: Combine, cost: list[float]
     at = np.log10(rows["name_x"].to_numpy()) if log else rows["name_x"].to_numpy()
     total = np.log10(np.cumsum(cost)) if log else np.cumsum(cost)
     span = float(total.max() - (total.min() if log else 0.0))
-    assert (np.diff(at) >= span * SLANT * labels.LINE / theme.PAGE_WIDTH - 1e-9).all()
+    assert (np.diff(at) >= span * min(labels.LINE / NARROWEST, 1 / (len(at) - 1)) - 1e-9).all()
     assert (rows["name_y"] > rows["score_high"].max()).all()
     drawn = plots.cost_curve(replace(fitted, path=path)).to_dict()
     assert drawn["layer"][-1]["encoding"]["x"]["scale"].get("type") == ("log" if log else None)

@@ -17,10 +17,10 @@ from scipy.optimize import isotonic_regression
 
 import custodes as cu
 from custodes import plots
-from custodes.errors import InputError
+from custodes.errors import InputError, OptionError
 from custodes.evaluate.complementarity.complementarity import Complementarity
-from custodes.plots import labels
-from custodes.plots.complementarity import CELL_MAX, CELL_MIN, GAP, NAMED
+from custodes.plots import labels, theme
+from custodes.plots.complementarity import CELL_MAX, CELL_MIN, CELL_NAMED, GAP, NAMED, NEAREST
 
 
 @pytest.fixture(scope="module")
@@ -107,9 +107,13 @@ def test_cells_shrink_with_the_number_of_raters_and_the_width(alike: Complementa
         plots.complementarity_map(result, width=width).to_dict()["width"]["step"]
         for result, width in ((alike, 455), (many(alike, 4), 455), (many(alike, 4), 219), (many(alike, 12), 455))
     ]
-    assert steps == [CELL_MAX, pytest.approx(455 / 40), pytest.approx(219 / 40), CELL_MIN]
-    fonts = plots.complementarity_map(many(alike, 12)).to_dict()["encoding"]["y"]["axis"]["labelFontSize"]
-    assert fonts < CELL_MIN
+    assert steps == [CELL_MAX, CELL_NAMED, CELL_NAMED, CELL_MIN]
+    assert plots.complementarity_map(many(alike, 4), width=760).to_dict()["width"]["step"] == pytest.approx(760 / 40)
+    drop = [
+        plots.complementarity_map(many(alike, n)).to_dict()["encoding"]["y"]["axis"]["labelOverlap"] for n in (4, 12)
+    ]
+    assert drop == [False, "greedy"]  # of 120 raters as many are named as fit
+    assert theme.TEXT < CELL_NAMED
 
 
 def test_the_curve_shows_components_and_the_rule(alike: Complementarity, tmp_path: Path) -> None:
@@ -130,18 +134,31 @@ def test_the_map_of_places_has_one_unit_for_both_axes(alike: Complementarity) ->
     assert across / chart["width"] == pytest.approx(up / chart["height"])
     low, high = points["y"]["scale"]["domain"]
     assert alike.coordinates["y"].is_between(low, high).all()
-    assert chart["layer"][0]["data"]["values"] == alike.coordinates.to_dicts()
+    assert chart["data"]["values"] == alike.coordinates.to_dicts()
     found = chart["layer"][0]["transform"][0]["from"]["data"]["values"]
     assert found == alike.clusters.to_dicts()
 
 
-@pytest.mark.parametrize(("copies", "named"), [(1, 10), (3, 6)])
-def test_few_raters_are_all_named_many_by_people_alone(alike: Complementarity, copies: int, named: int) -> None:
-    result = many(alike, copies)
-    assert (result.coordinates.height <= NAMED) == (copies == 1)
-    names = [row["rater"] for row in plots.judges_map(result).to_dict()["layer"][-1]["data"]["values"]]
-    assert len(names) == named
-    assert all(name.startswith("human:") for name in names) == (copies == 3)
+def named(chart: Any) -> set[str]:
+    """The raters that the map of places says to name."""
+    return {
+        row["rater"] for row in chart.to_dict()["layer"][-1]["transform"][1]["from"]["data"]["values"] if row["named"]
+    }
+
+
+def test_few_raters_are_all_named_of_many_people_those_like_them_and_the_ends(alike: Complementarity) -> None:
+    assert named(plots.judges_map(alike)) == set(alike.coordinates["rater"])
+    result = many(alike, 3)
+    assert result.coordinates.height > NAMED
+    names = named(plots.judges_map(result))
+    metrics = result.coordinates.filter(kind="metric")
+    ends = {metrics.sort(axis)["rater"][end] for axis in "xy" for end in (0, -1)}
+    assert set(result.coordinates.filter(kind="human")["rater"]) | ends <= names
+    assert len(names) <= 6 + 4 + NEAREST
+    other = sorted(set(metrics["rater"]) - names)[0]
+    assert named(plots.judges_map(result, named=other)) == names | {other}
+    with pytest.raises(OptionError, match="judges_map: rater='nobody' is not in the result"):
+        plots.judges_map(result, named="nobody")
 
 
 def test_averages_are_those_of_the_result(alike: Complementarity, tmp_path: Path) -> None:
@@ -182,13 +199,27 @@ def test_without_components_two_pictures_say_why(alike: Complementarity) -> None
 def test_names_hide_neither_each_other_nor_points() -> None:
     points = np.array([[100.0, 100], [110, 100], [100, 112], [390, 100]])
     texts = ["abcdef", "abcdef", "abcdef", "abcdef"]
-    centres = labels.placed(points, range(4), texts, width=400)
+    centres = points + labels.beside(points / (400, 200), texts, range(4), widths=[400], height=200)
     half = np.array([labels.LETTER * 6, labels.LINE]) / 2
     for (one, a), (other, b) in combinations(enumerate(centres), 2):
         assert (np.abs(a - b) >= 2 * half - 1e-9).any(), (one, other)
     for i, point in enumerate(points):
         assert all((np.abs(centre - point) >= half).any() for k, centre in enumerate(centres) if k != i)
     assert centres[3, 0] + half[0] <= 400  # at the right edge the name goes to the left
+
+
+@pytest.mark.parametrize("kind", labels.WIDTHS)
+def test_places_of_names_hold_on_a_phone_and_on_a_screen_and_are_always_the_same(kind: str) -> None:
+    places, texts = np.random.default_rng(0).random((90, 2)), [f"metric-{i}" for i in range(90)]
+    widths = labels.WIDTHS[kind]
+    made = labels.beside(places, texts, range(8), widths=widths, height=300, pad=24)
+    assert (made == labels.beside(places, texts, range(8), widths=widths, height=300, pad=24)).all()
+    half = np.array([labels.LETTER * len(texts[0]), labels.LINE]) / 2
+    for width in widths:
+        middles = (places * (width - 48, 300) + (24, 0) + made)[:8]
+        assert all((np.abs(a - b) >= 2 * half - 1e-9).any() for a, b in combinations(middles, 2))
+        assert (middles - half >= 0).all()
+        assert (middles + half <= (width, 300)).all()
 
 
 @given(st.lists(st.floats(-100, 100), max_size=12), st.floats(0.1, 20))

@@ -13,7 +13,8 @@ import vl_convert
 import custodes as cu
 from custodes.errors import OptionError
 from custodes.evaluate.leaderboard.leaderboard import Leaderboard
-from custodes.plots import leaderboard_strengths, save, win_rate_map
+from custodes.plots import leaderboard_strengths, save, theme, win_rate_map
+from custodes.plots.leaderboard import PART, SMALL, panels
 
 
 @pytest.fixture(scope="module")
@@ -71,11 +72,40 @@ def test_the_map_shows_each_pair_from_both_sides(board: Leaderboard) -> None:
         win_rate_map(board, rater="judges")
 
 
+def test_systems_that_never_met_stand_in_panels_of_their_own() -> None:
+    sides = [("A", "B", 1), ("B", "C", 1), ("A", "C", -1), ("X", "Y", 1), ("X", "Y", -1)]
+    table = pl.DataFrame(
+        [(i, *side) for i in range(20) for side in sides], ["item", "system_a", "system_b", "w"], orient="row"
+    )
+    study = cu.read(
+        table.with_row_index("n").select(
+            pl.format("{}-{}", "item", "n").alias("item"),
+            "system_a",
+            "system_b",
+            preference="w",
+            rater=pl.lit("ann"),
+            kind=pl.lit("human"),
+        )
+    )
+    board = cu.leaderboard(study, resamples=50)
+    assert panels(board.systems) == [1, 2]
+    spec = leaderboard_strengths(board).to_dict()
+    assert [panel["title"] for panel in spec["vconcat"]] == [f"{PART} 1", f"{PART} 2"]
+    found = [{row["system"] for row in panel["data"]["values"]} for panel in spec["vconcat"]]
+    assert found == [{"A", "B", "C"}, {"X", "Y"}]
+    assert (
+        "vconcat"
+        not in leaderboard_strengths(cu.leaderboard(cu.read("demo"), aspect="fluency", resamples=20)).to_dict()
+    )
+
+
 def test_many_systems_have_small_cells_without_numbers(tmp_path: Path) -> None:
     rows = [(i, f"s{a:02d}", f"s{a + 1:02d}", 1 if i % 3 else -1) for i in range(9) for a in range(29)]
     table = pl.DataFrame(rows, schema=["item", "system_a", "system_b", "preference"], orient="row")
     board = cu.leaderboard(cu.read(table.with_columns(rater=pl.lit("m"), kind=pl.lit("metric"))), resamples=50)
     spec = win_rate_map(board).to_dict()
     assert spec["mark"]["type"] == "rect"
-    assert spec["width"] == {"step": 8}
+    assert spec["width"] == {"step": SMALL}
+    assert theme.TEXT < SMALL  # so every system is named
+    assert spec["encoding"]["x"]["axis"]["labelOverlap"] is False
     assert save(win_rate_map(board), tmp_path / "map.svg").stat().st_size > 1000

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 import custodes as cu
 from custodes.errors import OptionError
+from custodes.plots import theme
 from custodes.questions import RESULTS
 
 QUICK = {
@@ -36,6 +40,51 @@ def test_the_main_picture_is_that_of_its_function(question: str) -> None:
     drawn = result.plot(dark=True).to_dict()
     assert drawn == getattr(cu.plots, result.PICTURE)(result, dark=True).to_dict()
     assert drawn != result.plot().to_dict()
+    assert min(sizes(drawn)) >= theme.TEXT
+    for ink in (theme.DARK, theme.LIGHT):
+        assert all(contrast(colour, ink.paper) >= 3 for colour in whiskers(drawn) - ON_DARK_ONLY)
+    assert all(contrast(colour, theme.DARK.paper) >= 3 for colour in whiskers(drawn))
+
+
+def sizes(spec: Any) -> Iterator[float]:
+    """Every size of text that a specification names."""
+    if isinstance(spec, dict):
+        for key, value in spec.items():
+            if key.endswith("ontSize"):
+                yield value
+            else:
+                yield from sizes(value)
+    elif isinstance(spec, list):
+        for part in spec:
+            yield from sizes(part)
+
+
+def whiskers(spec: dict[str, Any]) -> set[str]:
+    """The colours of rules from one end of an interval to the other, as they are seen; each is drawn in full colour."""
+    found = set()
+    for layer in spec.get("layer", []):
+        second = [own.get("field", "") for name, own in layer["encoding"].items() if name in ("x2", "y2")]
+        if layer["mark"]["type"] == "rule" and any(name.endswith(("_high", "high")) for name in second):
+            assert layer["mark"]["opacity"] == 1
+            scale = layer["encoding"].get("color", {}).get("scale", {}).get("range")
+            found |= {layer["mark"]["color"]} if "color" in layer["mark"] else set(scale or ())
+    return found
+
+
+ON_DARK_ONLY = {theme.ORANGE, theme.SKY}
+"""Colours of Okabe and Ito that are pale on white paper; they are told apart by more than their whiskers."""
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast ratio of WCAG 2.1; 3 is what it asks of parts of a picture."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
 
 
 def test_a_plan_is_drawn_without_a_study() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from custodes.answers import wording
+from custodes.plots import theme
 from custodes.reporting import Report
 
 pytestmark = pytest.mark.browser
@@ -123,6 +126,63 @@ def test_it_fits_a_phone_and_prints(page: Any) -> None:
     assert page.locator(".of-aspect:visible").count() == 1
     assert page.locator(".bar:visible").count() == 0
     assert page.pdf()[:5] == b"%PDF-"
+
+
+TEXTS = """() => [...document.querySelectorAll("figure")].flatMap((figure) => {
+  const svg = figure.querySelector("svg");
+  if (!svg || !svg.getBoundingClientRect().width) return [];
+  const outer = svg.getBoundingClientRect();
+  return [...svg.querySelectorAll("text")].filter((text) => text.textContent.trim()).map((text) => {
+    const box = text.getBoundingClientRect(), matrix = text.getScreenCTM();
+    const role = [...function* () { for (let up = text; up !== svg; up = up.parentNode) yield up; }()]
+      .map((up) => up.getAttribute("class") || "").join(" ");
+    return {
+      figure: figure.id,
+      text: text.textContent,
+      title: role.includes("role-axis-title"),
+      size: parseFloat(getComputedStyle(text).fontSize) * Math.hypot(matrix.a, matrix.b),
+      beyond: Math.max(outer.left - box.left, box.right - outer.right, outer.top - box.top, box.bottom - outer.bottom),
+    };
+  });
+})"""
+"""Every text of every picture: how large it is shown, and how far it stands beyond the picture, where it is cut off."""
+
+
+def test_every_text_of_every_picture_can_be_read(page: Any) -> None:
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 800})
+        page.wait_for_timeout(300)
+        page.wait_for_selector(READY)
+        texts = page.evaluate(TEXTS)
+        assert len({text["figure"] for text in texts}) > 25
+        assert [text for text in texts if text["size"] < theme.TEXT - 0.01] == []
+        assert [text for text in texts if text["beyond"] > 1] == []
+        assert sum(text["title"] for text in texts) > 20  # titles of axes are among them, whole
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        systems = [text["text"] for text in texts if text["figure"] == "fig-leaderboard-strengths"]
+        assert set(systems) >= {"Aster", "Birch", "Cedar", "Dogwood", "Elm", "Fir"}
+
+
+def test_the_chosen_metric_is_named_and_rows_and_digits_are_right(page: Any, made: Report) -> None:
+    assert page.locator("#table-agreement-metrics .count").inner_text() == "7 rows"  # of fourteen, one aspect at a time
+    assert page.locator("#table-favoritism-pairs .count").inner_text() == "15 rows"
+    assert page.locator("section.table .count:text-is('')").count() == 0
+    page.locator("select[data-choice=metric]").select_option("noise")
+    page.wait_for_selector("#fig-favoritism-accuracy text[font-weight=bold]")
+    page.wait_for_selector(READY)
+    for figure in ("favoritism-accuracy", "complementarity-places"):
+        assert set(page.locator(f"#fig-{figure} text[font-weight=bold]").all_text_contents()) == {"noise"}, figure
+    # the script writes numbers by the rules that Python has
+    rows = made.context.table("ranking.decisions").filter(aspect="coherence", rater="noise")
+    shown = page.locator("#table-decisions tbody tr").all_text_contents()
+    assert len(shown) == rows.height
+    for p_value, line in zip(rows["p_value"], shown, strict=True):
+        assert wording.p_value(p_value) in line
+    gaps = page.locator("#table-agreement-comparisons tbody tr td:nth-child(4)").all_text_contents()
+    ends = [[float(end.replace("−", "-")) for end in re.findall(r"[−0-9.]+", text)][1:] for text in gaps]
+    digits = [len(text.split(" ")[0].partition(".")[2]) for text in gaps]
+    assert digits == [wording.digits_of(low, high, least=2) for low, high in ends]
+    assert set(digits) <= {2, 3}
 
 
 def test_what_is_folded_is_drawn_when_it_is_opened(page: Any) -> None:

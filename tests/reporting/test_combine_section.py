@@ -110,10 +110,11 @@ def test_sentences_and_tools_are_in_the_page(text: str, fitted: Combine) -> None
     ("value", "low", "high", "phrase"),
     [
         (0.05, 0.001, 0.1, "a gain of 0.050 [0.001, 0.100]"),
-        (0.05, 0.0, 0.1, "no gain is shown, 0.050 [0.000, 0.100]"),
+        (0.05, 0.0, 0.1, "no gain is shown, 0.05 [0.00, 0.10]"),
         (-0.05, -0.1, -0.001, "no gain is shown, −0.050 [−0.100, −0.001]"),
-        (0.05, -0.05, 0.15, "no gain is shown, 0.050 [−0.050, 0.150]"),
-        (0.05, None, None, "without an interval of the difference (0.050) nothing can be said"),
+        (0.10, 0.001, 0.2, "a gain of 0.10 [0.0010, 0.20]"),
+        (0.05, -0.05, 0.15, "no gain is shown, 0.05 [−0.05, 0.15]"),
+        (0.05, None, None, "without an interval of the difference (0.05) nothing can be said"),
     ],
 )
 def test_the_sentence_follows_the_interval(

@@ -15,7 +15,9 @@ from custodes.errors import InputError
 from custodes.reporting import Report
 from custodes.reporting.section import Context, Section
 from custodes.reporting.sections import SECTIONS
+from custodes.reporting.sections.leaderboard import LEADERBOARD
 from custodes.reporting.tables import chosen_table, table_html
+from tests.reporting.shown import html_of
 
 SHOWN = Table(
     doc="One row a metric.",
@@ -59,7 +61,7 @@ def test_a_table_is_written_as_declared() -> None:
     html = table_html(frame, SHOWN.columns, id="t", caption="Some & more", notes=[("fluency", "<note>"), (None, "all")])
     assert cells(html) == [
         *("&lt;b&gt;", "a, b", "yes", "12\u202f345", "−0.40 [−0.50, 0.25]", "50 % [25 %, over 99 %]"),
-        *("0.50 ± 0.10", "25 %", "0.012"),
+        *("0.50 ± 0.10", "25 %", ".012"),
     ]
     assert re.findall(r"<button type=\"button\">(.*?)</button>", html) == [own.label for own in SHOWN.columns]
     assert 'title="rank correlation"' in html
@@ -150,3 +152,33 @@ def test_a_context_knows_aspects_metrics_and_the_best(made: Report) -> None:
     assert extra.table("mine").rows() == [(1,)]
     assert [aspect for aspect, _ in context.notes("ranking", "self-agreement")] == ["coherence", "fluency"]
     assert context.notes("ranking", "no-such-rule") == []
+
+
+def test_parts_that_never_met_have_pictures_of_their_own() -> None:
+    pairs = [("A", "B"), ("B", "C"), ("A", "C"), ("X", "Y")]
+    rows = [
+        (f"{i}-{k}", *pair, rater, 1 - 2 * ((i + k) % 3 == 0))
+        for i in range(20)
+        for k, pair in enumerate(pairs)
+        for rater in ("ann", "judge")
+    ]
+    frame = pl.DataFrame(rows, ["item", "system_a", "system_b", "rater", "preference"], orient="row")
+    kind = pl.when(pl.col("rater") == "ann").then(pl.lit("human")).otherwise(pl.lit("metric"))
+    context = Context(study=cu.read(frame.with_columns(kind=kind)), options={"resamples": 20, "rng": 0})
+    context.results["check"] = cu.check(context.study)
+    context.results["agreement"] = context.ask(cu.agreement)
+    LEADERBOARD.answer(context)
+    figures, _ = LEADERBOARD.drawn(context)
+    found = {figure.id: figure for figure in figures if "map" not in figure.id}
+    assert list(found) == [
+        "leaderboard-strengths",
+        "leaderboard-strengths-2",
+        "leaderboard-metric",
+        "leaderboard-metric-2",
+    ]
+    choice = {"aspect": "", "metric": "judge", "corrected": "judge", "statistic": "kendall_item", "which": "all"}
+    for name, systems in (("leaderboard-strengths", {"A", "B", "C"}), ("leaderboard-metric-2", {"X", "Y"})):
+        drawn = found[name].drawn(context, choice)
+        assert drawn is not None
+        assert {row["system"] for row in drawn["datasets"]["rows"]} == systems
+    assert all(f'data-figure="{name}"' in html_of(LEADERBOARD, context) for name in list(found)[2:])

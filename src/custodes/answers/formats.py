@@ -20,6 +20,8 @@ _SPECIAL = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
     "×": r"$\times$",
     "<": "$<$",
     ">": "$>$",
+    "≤": r"$\le$",
+    "≥": r"$\ge$",
     "|": r"$|$",
 }
 

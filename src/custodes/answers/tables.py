@@ -2,7 +2,7 @@
 
 class Agreement(Result):
     metrics: pl.DataFrame = table(
-        "one row a metric",
+        "one row per metric",
         label("metric", "its name"),
         count("n", "comparisons that people and metric both have", essential=False),
         score("kendall", "Kendall's tau-b", interval=True, best="high"),

@@ -1,4 +1,4 @@
-"""Views: the essential columns of a table as text, an estimate with its interval, one view an aspect."""
+"""Views: the essential columns of a table as text, an estimate with its interval, one view per aspect."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import polars as pl
 
 from custodes.answers.tables import UNRELIABLE, Column, Table, View
-from custodes.answers.wording import FLAG, MARK, UNDEFINED
+from custodes.answers.wording import FLAG, MARK, UNDEFINED, decimal, digits_of, p_value
 
-TINY, NARROW, HUGE = 0.001, 0.1, 1e6
+HUGE = 1e6
 
 
 def views(table: Table, frame: pl.DataFrame, name: str, *, every: bool = False, left_out: int = 0) -> Iterable[View]:
@@ -54,15 +54,17 @@ def cell(row: Mapping[str, Any], column: Column) -> str:
     value = row[column.name]
     if value is None:
         return UNDEFINED
-    if column.kind == "p" and 0 < value < TINY:
-        return f"{value:.4g}"
+    if column.kind == "p":
+        return p_value(value)
     if column.sd and (sd := row[f"{column.name}_sd"]) is not None:
         return f"{number(value, 2)} ± {number(sd, 2)}"
     if column.kind == "flag":
         return FLAG[value]
-    text = ", ".join(value) if column.kind == "labels" else number(value, 3) if column.is_number else str(value)
+    low, high = (row[f"{column.name}_{end}"] if column.interval else None for end in ("low", "high"))
+    digits = digits_of(low, high, least=3)
+    text = ", ".join(value) if column.kind == "labels" else number(value, digits) if column.is_number else str(value)
     if column.interval:
-        text += bounds(row[f"{column.name}_low"], row[f"{column.name}_high"])
+        text += bounds(low, high)
         text += MARK if marked(row, column) else ""
     return text
 
@@ -76,7 +78,7 @@ def bounds(low: float | None, high: float | None) -> str:
     """The ends of an interval behind its estimate; nothing where there is none."""
     if low is None or high is None:
         return ""
-    digits = 3 if high - low < NARROW else 2
+    digits = digits_of(low, high, least=2)
     return f" [{number(low, digits)}, {number(high, digits)}]"
 
 
@@ -92,7 +94,7 @@ def number(value: float | None, digits: int) -> str:
         return f"{value:.4g}"
     if abs(value) >= 1000 or value % 1 == 0:
         return f"{value:.0f}"
-    return f"{round(value, digits) + 0.0:.{digits}f}"  # + 0.0: no minus before a zero
+    return decimal(value, digits)
 
 
 def _kept(column: Column) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from math import floor, inf, log10
 from typing import Any
 
 UNDEFINED = "–"
@@ -13,18 +13,63 @@ MARK = "?"
 FLAG = {True: "yes", False: "no"}
 
 
-def number(value: float | None, *, digits: int = 2) -> str:
-    """A decimal with a true minus sign; a dash where undefined.
+NOISE = 1e-9
+"""Sizes below it are what is left of 0 after floating-point arithmetic."""
 
-    >>> number(-0.126), number(None)
-    ('−0.13', '–')
+MOST_DIGITS = 9
+
+SMALLEST_P = 0.001
+"""A p-value is not told more exactly than this."""
+
+
+def digits_of(low: float | None, high: float | None, *, least: int) -> int:
+    """How many digits behind the point show two significant digits of the width of an interval, and `least`.
+
+    >>> digits_of(0.2, 0.8, least=2), digits_of(0.41, 0.45, least=2), digits_of(0.00011, 0.00014, least=2)
+    (2, 3, 6)
+    """
+    width = 0.0 if low is None or high is None else float(f"{high - low:.3g}")
+    return _behind(width, least) if 0 < width < inf else least
+
+
+def decimal(value: float, digits: int) -> str:
+    """A number with so many digits behind the point, or with two significant ones where it would read as 0.
+
+    >>> decimal(0.126, 2), decimal(0.00012, 2), decimal(-1e-17, 2)
+    ('0.13', '0.00012', '0.00')
+    """
+    size = abs(value)
+    if NOISE <= size < 0.5 * 10.0**-digits:
+        digits = _behind(size, digits)
+    text = f"{value:.{digits}f}"
+    return text.removeprefix("-") if float(text) == 0 else text
+
+
+def _behind(size: float, least: int) -> int:
+    """Digits behind the point that show two significant digits of a size above 0."""
+    return min(MOST_DIGITS + 1, max(least, 1 - floor(log10(size))))
+
+
+def number(value: float | None, *, digits: int = 2) -> str:
+    """A decimal with a true minus sign; a dash where undefined; see `decimal`.
+
+    >>> number(-0.126), number(0.0004), number(None)
+    ('−0.13', '0.00040', '–')
     """
     if value is None or value != value:
         return UNDEFINED
-    text = f"{value:.{digits}f}"
-    if float(text) == 0:
-        text = text.removeprefix("-")
-    return text.replace("-", "−")
+    return decimal(value, digits).replace("-", "−")
+
+
+def p_value(value: float | None) -> str:
+    """A p-value, without the 0 before the point that all of them share.
+
+    >>> p_value(0.0400), p_value(0.0002), p_value(1.0)
+    ('.040', '≤ .001', '1.000')
+    """
+    if value is None or value != value:
+        return UNDEFINED
+    return "≤ .001" if value <= SMALLEST_P else f"{value:.3f}".removeprefix("0")
 
 
 def with_ends(row: Mapping[str, Any], name: str, **how: Any) -> str:
@@ -36,19 +81,21 @@ def with_ends(row: Mapping[str, Any], name: str, **how: Any) -> str:
     return interval(row[name], row[f"{name}_low"], row[f"{name}_high"], **how)
 
 
-def percent(value: float | None) -> str:
-    """A share in per cent; the last half per cent before 0 and 100 is not rounded away.
+def percent(value: float | None, *, digits: int = 2) -> str:
+    """A share in per cent, with two digits fewer than the share; what would be rounded to 0 or 100 is not.
 
-    >>> percent(0.997), percent(0.25)
-    ('over 99 %', '25 %')
+    >>> percent(0.997), percent(0.25), percent(0.2512, digits=3)
+    ('over 99 %', '25 %', '25.1 %')
     """
     if value is None or value != value:
         return UNDEFINED
-    if 0 < value <= 0.005:
-        return "under 1 %"
-    if 0.995 <= value < 1:
-        return "over 99 %"
-    return f"{100 * value:.0f} %"
+    behind = max(0, digits - 2)
+    step = 10.0**-behind
+    if 0 < value <= step / 200:
+        return f"under {step:.{behind}f} %"
+    if 1 - step / 200 <= value < 1:
+        return f"over {100 - step:.{behind}f} %"
+    return f"{100 * value:.{behind}f} %"
 
 
 def unbroken(text: str) -> str:
@@ -62,18 +109,20 @@ def interval(
     high: float | None,
     *,
     digits: int = 2,
-    shown: Callable[[float | None], str] | None = None,
+    shown: Callable[..., str] = number,
     unreliable: bool = False,
 ) -> str:
-    """A number (or what `shown` makes of it) with its interval, where there is one.
+    """A number with its interval, where there is one, as `shown(number, digits=)` writes it: at least so many `digits`,
+    and as many as show two significant digits of the interval's width.
 
-    >>> interval(0.431, 0.39, 0.47), interval(0.431, 0.39, 0.47, shown=percent)
-    ('0.43 [0.39, 0.47]', '43 % [39 %, 47 %]')
+    >>> interval(0.431, 0.29, 0.57), interval(0.431, 0.39, 0.47), interval(0.431, 0.29, 0.57, shown=percent)
+    ('0.43 [0.29, 0.57]', '0.431 [0.390, 0.470]', '43 % [29 %, 57 %]')
     """
-    text = shown or partial(number, digits=digits)
     if value is None or low is None or high is None:
-        return text(value)
-    return f"{text(value)} [{text(low)}, {text(high)}]{MARK if unreliable else ''}"
+        return shown(value, digits=digits)
+    behind = digits_of(low, high, least=digits)
+    value_, low_, high_ = (shown(own, digits=behind) for own in (value, low, high))
+    return f"{value_} [{low_}, {high_}]{MARK if unreliable else ''}"
 
 
 def names(labels: Sequence[str], *, limit: int = 6) -> str:

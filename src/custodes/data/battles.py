@@ -18,7 +18,7 @@ from custodes.stats.arrays import Floats, Ints, Signs
 
 @dataclass(frozen=True, kw_only=True)
 class Battles:
-    """One row a comparison of two systems on one item, as one rater sees it; no two rows have the same three positions.
+    """One row per comparison of two systems on one item, as one rater sees it; no two have the same three positions.
 
     `item`, `first`, `second` (n,) are positions, first < second; `sign` (n,) is 1 where the first system won, 0 for a
     tie, -1; `order` (n,) 1 where the first was shown first, -1 where the second was, 0 where that is not known or both
@@ -138,7 +138,7 @@ def _beside(scored: Battles, verdicts: Battles, *, n_systems: int) -> Battles:
 
 
 def _majority(each: Sequence[Battles], *, n_systems: int) -> Battles:
-    """One row an item and pair: the side that more people prefer, else a tie; the mean of the orders they saw."""
+    """One row per item and pair: the side that more people prefer, else a tie; the mean of the orders they saw."""
     if len(each) == 1:
         return each[0]
     rows = _joined(each)

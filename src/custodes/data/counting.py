@@ -114,7 +114,7 @@ class _Plan:
     flipped: set[str]
 
     def counted(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """One row a pair that shares an item: system, system_b, and a column a metric and cell."""
+        """One row per pair that shares an item: system, system_b, and a column per metric and cell."""
         raters = (*self.people, *self.metrics)
         score = {name: f"score{k}" for k, name in enumerate(raters)}
         of_rater = [

@@ -29,7 +29,7 @@ SCHEMA = {
 
 @dataclass(frozen=True, kw_only=True)
 class Items:
-    """One row an item: cluster (what is resampled together: a document, a dialogue), group (domain, subset), dataset,
+    """One row per item: cluster (what is resampled together: a document, a dialogue), group (domain, subset), dataset,
     weight, probability (the chance that people were asked about it); '' and null where nobody said. Items without a row
     stand for themselves."""
 
@@ -58,7 +58,7 @@ class Items:
                 else pl.Series(name, [None] * frame.height, dtype=pl.Float64)
             )
         made = pl.DataFrame(columns)
-        check_unique(made, ["item"], where=where, what="item", hint="one row an item")
+        check_unique(made, ["item"], where=where, what="item", hint="one row per item")
         refuse(
             made["weight"] <= 0,
             lambda rows, _: f"{where}: weight in row {rows} is not positive; leave an item out by --group",

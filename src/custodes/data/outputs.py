@@ -13,7 +13,7 @@ SOURCES: dict[str, Any] = {"item": pl.String, "source": pl.String, "references":
 
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """`texts`: item, system, text (one row an output); `sources`: item, source, references (one row an item)."""
+    """`texts`: item, system, text (one row per output); `sources`: item, source, references (one row per item)."""
 
     texts: pl.DataFrame
     sources: pl.DataFrame

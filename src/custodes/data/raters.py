@@ -40,7 +40,7 @@ TRUE, FALSE = ("true", "yes", "1"), ("false", "no", "0")
 
 @dataclass(frozen=True, kw_only=True)
 class Raters:
-    """One row a rater.
+    """One row per rater.
 
     Columns: kind ('human', 'metric', '' while nobody said), higher_is_better, low, high (null: not declared), person
     (false: a mere annotator slot that may hold several people), date, cost, own_system (a comma list of globs: the
@@ -135,7 +135,7 @@ class Raters:
 def _checked_side_table(frame: pl.DataFrame, *, where: str) -> dict[str, dict[str, Any]]:
     """Pattern to what the row says (empty cells say nothing)."""
     labels = pl.DataFrame([label_column(frame, "rater", where=where)])
-    check_unique(labels, ["rater"], where=where, what="rater", hint="one row a rater")
+    check_unique(labels, ["rater"], where=where, what="rater", hint="one row per rater")
     read: dict[str, Callable[..., pl.Series]] = {
         **dict.fromkeys(("low", "high", "cost"), number_column),
         **dict.fromkeys(("higher_is_better", "person"), _truth_column),

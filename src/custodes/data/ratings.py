@@ -1,4 +1,4 @@
-"""Ratings: the long table of scores, one row a rating, checked when made."""
+"""Ratings: the long table of scores, one row per rating, checked when made."""
 
 from __future__ import annotations
 

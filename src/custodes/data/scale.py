@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FEW_RATINGS = 20
-"""Below this many ratings a person's range says nothing about the scale."""
+"""Below this many ratings per person's range says nothing about the scale."""
 
 LEAST_OVERLAP = 0.2
 """Two ranges that share less of their union than this are taken for two scales (a 1-5 rater who never went under 4

@@ -82,7 +82,7 @@ class Simulation:
     recipe: Mapping[str, Any]
 
     def redraw(self, *, items: int, rng: int | np.random.Generator) -> Simulation:
-        """Another study of the same truth, of any size (as many items a document as before)."""
+        """Another study of the same truth, of any size (as many items per document as before)."""
         documents = self.recipe["documents"]
         if documents is not None:
             documents = max(1, round(items * documents / self.recipe["items"]))

@@ -47,7 +47,7 @@ class Check(Result):
     """What a study holds and what would fool its reader. See `check`."""
 
     summary: pl.DataFrame = table(
-        "One row an aspect.",
+        "One row per aspect.",
         count("items", "items that anybody chosen rated"),
         count("clusters", "groups of items (documents or the like) that are resampled together"),
         count("systems", "systems compared"),
@@ -61,7 +61,7 @@ class Check(Result):
         share("ties", "share of comparisons on which people, taken together, tie", "People tie"),
     )
     raters: pl.DataFrame = table(
-        "One row a rater and aspect.",
+        "One row per rater and aspect.",
         label("rater", "its name"),
         label("kind", "human or metric"),
         count("items", "of the whole study", essential=False),

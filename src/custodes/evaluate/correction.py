@@ -87,7 +87,7 @@ class Correction(Result):
     PICTURE = "correction_margins"
 
     pairs: pl.DataFrame = table(
-        "One row a metric, a pair of systems and an estimator.",
+        "One row per metric, a pair of systems and an estimator.",
         label("metric", "the metric that helps"),
         label("estimator", f"`{BESIDE[0]}` and `{BESIDE[1]}` always, then those asked for"),
         *PAIR,
@@ -122,7 +122,7 @@ class Correction(Result):
         view=_side_by_side,
     )
     edges: pl.DataFrame = table(
-        "The ranking graph that the decisions make: one row an edge that does not follow from others.",
+        "The ranking graph that the decisions make: one row per edge that does not follow from others.",
         label("metric", "the metric that helps"),
         label("estimator", "its name"),
         label("winner", "a system; `A ~ B` are in a circle of wins"),

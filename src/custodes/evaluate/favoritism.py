@@ -57,7 +57,7 @@ PARTIAL = (
 
 
 def _matrix(frame: pl.DataFrame, name: str, title: str, more: str, cell: Callable[[Mapping[str, Any]], str]) -> Any:
-    """Metric x system, a view an aspect; with many systems the table as it is."""
+    """Metric x system, a view per aspect; with many systems the table as it is."""
     made: list[View] = []
     for aspect, rows in parts(frame, "aspect"):
         systems = rows["system"].unique(maintain_order=True).to_list()
@@ -94,7 +94,7 @@ class Favoritism(Result):
     PICTURE = "favoritism_and_accuracy"
 
     metrics: pl.DataFrame = table(
-        "One row a metric: how one-sided its errors are, over all pairs of systems.",
+        "One row per metric: how one-sided its errors are, over all pairs of systems.",
         label("metric", "its name"),
         score("mean_abs_favi", "mean of |favi| over pairs", "Mean |Favi-Score|", interval=True, best="low"),
         score("std_abs_favi", "standard deviation of |favi| over pairs", "Spread"),
@@ -107,7 +107,7 @@ class Favoritism(Result):
         ),
     )
     pairs: pl.DataFrame = table(
-        "One row a metric and a pair of systems.",
+        "One row per metric and pair of systems.",
         label("metric", "its name"),
         *PAIR,
         count("n", "items rated by both people and metric", "n"),
@@ -127,7 +127,7 @@ class Favoritism(Result):
         essential=False,
     )
     systems: pl.DataFrame = table(
-        "One row a metric and a system, against all others.",
+        "One row per metric and system, against all others.",
         label("metric", "its name"),
         label("system", "a system"),
         score("favi", "mean over all other systems; positive: favoured", "Mean Favi-Score"),
@@ -139,7 +139,7 @@ class Favoritism(Result):
         ),
     )
     partiality: pl.DataFrame = table(
-        "One row a metric and a system: is the metric partial to it, beyond what its accuracy, the link between people"
+        "One row per metric and system: is the metric partial to it, beyond what its accuracy, the link between people"
         " and metric, and people's noise explain?",
         label("metric", "its name"),
         label("system", "a system"),

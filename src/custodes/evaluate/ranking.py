@@ -61,7 +61,7 @@ class Ranking(Result):
     PICTURE = "error_types"
 
     decisions: pl.DataFrame = table(
-        "One row a rater and a pair of systems.",
+        "One row per rater and pair of systems.",
         label("rater", "`human` (people taken together) or a metric"),
         *PAIR,
         count("wins", "of system_a", "A better"),
@@ -83,7 +83,7 @@ class Ranking(Result):
         essential=False,
     )
     errors: pl.DataFrame = table(
-        "One row a metric: its decisions against those of people, as shares of the pairs that both decide.",
+        "One row per metric: its decisions against those of people, as shares of the pairs that both decide.",
         label("metric", "its name"),
         share("correct", "decided as people do", interval=True, best="high"),
         share("inversion", "the opposite winner", interval=True, best="low"),
@@ -93,7 +93,7 @@ class Ranking(Result):
         order="correct",
     )
     reversals: pl.DataFrame = table(
-        "One row a pair of systems that some metric clearly decides the other way round, most metrics first.",
+        "One row per pair of systems that some metric clearly decides the other way round, most metrics first.",
         label("better", "the better system by people"),
         label("worse", "the worse one"),
         labels("metrics", "those that say the opposite", "Reversed by"),
@@ -106,14 +106,14 @@ class Ranking(Result):
         rows=lambda ranking: ranking.reversals.filter(pl.int_range(pl.len()).over("aspect") < MOST_REVERSED),
     )
     edges: pl.DataFrame = table(
-        "The ranking graph: one row an edge that does not follow from others.",
+        "The ranking graph: one row per edge that does not follow from others.",
         label("rater", "`human` or a metric"),
         label("winner", "a system; `A ~ B` are in a circle of wins"),
         label("loser", "another one"),
         view=_graphs,
     )
     consensus: pl.DataFrame = table(
-        "One row a rater and a system: its place.",
+        "One row per rater and system: its place.",
         label("rater", f"`human`, a metric, or `{ALL_METRICS}`"),
         label("system", "a system"),
         score("borda", "sum of ranks over items, small is good", "Borda (sum of ranks)"),

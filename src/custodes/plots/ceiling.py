@@ -85,7 +85,7 @@ def bars(data: Any, result: Ceiling) -> Any:
             ],
         ),
         base.transform_filter("isValid(datum.kendall_low)")
-        .mark_rule(strokeWidth=2)
+        .mark_rule(**theme.WHISKER)
         .encode(x=alt.X("kendall_low:Q"), x2="kendall_high:Q", y=target, yOffset=lane, color=colour),
         *(
             beside.transform_filter(f"isValid(datum.{name})")
@@ -176,7 +176,7 @@ def released(data: Any, result: Ceiling) -> Any:
     base = alt.Chart(data).transform_filter("isValid(datum.kendall)")
     return alt.layer(
         base.transform_filter("isValid(datum.kendall_low)")
-        .mark_rule(strokeWidth=1.5, opacity=0.4)
+        .mark_rule(**theme.WHISKER)
         .encode(x=x, y=y("kendall_low:Q"), y2="kendall_high:Q", color=colour),
         base.mark_line(point={"opacity": 1, "size": 40}, opacity=0.85).encode(
             x=x,

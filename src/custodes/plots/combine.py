@@ -33,8 +33,8 @@ HOLLOW = "rgba(0,114,178,0.08)"
 HEIGHT = 240
 WIDE = 50.0
 """Where the last total cost is so many times the first one, costs stand on a logarithmic scale."""
-SLANT = 1.5
-"""Lines of text between two slanted names."""
+NARROWEST = 230
+"""Pixels of a plot, as wide as a phone's, on which the names of the curve of costs stand beside each other."""
 
 
 def method_comparison(
@@ -80,7 +80,7 @@ def methods(data: Any, *, objective: str) -> Any:
     return alt.layer(
         base.transform_filter(SINGLE).mark_rule(color=theme.ORANGE, strokeDash=[3, 3]).encode(x=x(f"{objective}:Q")),
         base.transform_filter(f"isValid(datum.{low})")
-        .mark_rule(strokeWidth=2, opacity=0.6)
+        .mark_rule(**theme.WHISKER)
         .encode(x=x(f"{low}:Q"), x2=f"{high}:Q", y=method, color=colour),
         base.mark_point(opacity=1).encode(x=x(f"{objective}:Q"), y=method, color=colour, tooltip=tooltip),
     ).properties(height=alt.Step(1.3 * theme.ROW))
@@ -127,7 +127,7 @@ def weights(data: Any, *, intervals: bool, label: str = WEIGHTS["weight"]) -> An
     return alt.layer(
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0)),
         drawn.transform_filter("isValid(datum.low)")
-        .mark_rule(strokeWidth=2, opacity=0.6, color=theme.BLUE)
+        .mark_rule(**theme.WHISKER, color=theme.BLUE)
         .encode(x=alt.X("low:Q"), x2="high:Q", y=metric),
         drawn.mark_point(opacity=1, strokeWidth=1.4).encode(
             x=alt.X("value:Q", title=label),
@@ -199,13 +199,14 @@ def costs(data: Any, *, log: bool, objective: str) -> Any:
         alt.Tooltip("chosen:Q", format=".0%", title="chosen so far in folds"),
     ]
     known = base.transform_filter("isValid(datum.score_low)")
+    upright = alt.expr(f"width < {labels.NARROW} ? 270 : 315")
     return alt.layer(
         known.mark_area(opacity=0.15, interpolate="step-after", color=theme.BLUE).encode(x=x, **ends),
-        known.mark_rule(opacity=0.35, color=theme.BLUE).encode(x=x, **ends),
+        known.mark_rule(opacity=1, color=theme.BLUE).encode(x=x, **ends),
         base.mark_rule(color=theme.GREY, opacity=0.5).encode(x=x, x2="name_x:Q", y=y("top:Q"), y2="name_y:Q"),
         base.mark_line(opacity=0.8, interpolate="step-after", color=theme.BLUE).encode(x=x, y=y("score:Q")),
         base.mark_point(opacity=1, size=35, color=theme.BLUE).encode(x=x, y=y("score:Q"), tooltip=tooltip),
-        base.mark_text(align="left", angle=315, dx=3, dy=-2, limit=150).encode(
+        base.mark_text(align="left", angle=upright, dx=3, dy=-2, limit=150).encode(
             x=alt.X("name_x:Q", scale=scale), y=y("name_y:Q"), text="metric:N"
         ),
     ).properties(height=HEIGHT)
@@ -224,7 +225,8 @@ def cost_rows(path: pl.DataFrame) -> pl.DataFrame:
     for _, own in path.group_by("target", maintain_order=True):
         total = own["total_cost"].to_numpy()
         at = np.log10(total) if log else total
-        spots = labels.apart(at, gap=(at.max() - (at.min() if log else 0.0)) * SLANT * labels.LINE / theme.PAGE_WIDTH)
+        span = at.max() - (at.min() if log else 0.0)
+        spots = labels.apart(at, gap=span * min(labels.LINE / NARROWEST, 1 / max(1, len(at) - 1)))
         heights = own.select("score", "score_low", "score_high").to_numpy()
         known = heights[np.isfinite(heights)]
         top = float(known.max() + 0.08 * np.ptp(known)) if known.size else None
@@ -314,7 +316,7 @@ def favoured(data: Any, result: Combine) -> Any:
     y = partial(alt.Y, scale=alt.Scale(zero=True), axis=alt.Axis(title=MEAN, titleAngle=-90))
     return alt.layer(
         base.transform_filter("isValid(datum.mean_abs_favi_low)")
-        .mark_rule(opacity=0.5)
+        .mark_rule(**theme.WHISKER)
         .encode(x=x, y=y("mean_abs_favi_low:Q"), y2="mean_abs_favi_high:Q", color=colour),
         base.mark_point(opacity=1).encode(x=x, y=y("mean_abs_favi:Q"), color=colour, shape=shape, tooltip=tooltip),
     ).properties(height=HEIGHT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,18 +12,23 @@ from custodes.errors import InputError
 from custodes.evaluate.complementarity.complementarity import Complementarity
 from custodes.evaluate.complementarity.rater_space import SHARE
 from custodes.plots import alt, labels, theme
+from custodes.plots.choice import chosen
 from custodes.plots.drawable import drawable
 
 KINDS = {"human": "people", "metric": "metrics"}
-CELL_MIN, CELL_MAX = 5.0, 22.0
-"""Pixels of a cell of the heat map: the least that a pointer finds, the most that a small study needs."""
+CELL_MIN, CELL_NAMED, CELL_MAX = 5.0, 13.0, 22.0
+"""Pixels of a cell of the heat map: the least that a pointer finds, the least beside a name, the most that a small
+study needs."""
 GAP = " "
 """The empty row and column between people and metrics."""
 SAME, UNRELATED, OPPOSITE = theme.BLUE, "rgba(0,114,178,0)", theme.VERMILION
 ENOUGH = 0.995
 """The curve of explained variance ends where so much is explained."""
-NAMED = 25
-"""With more raters only people are named on the map of places."""
+NAMED, NEAREST = 25, 3
+"""Up to so many raters are all named on the map of places; else people, so many metrics that rank most like them, and
+the metrics at its ends."""
+LABELLED = 100
+"""Up to so many raters every row of the heat map is named; else as many as fit."""
 AVERAGES = {
     "human-human": "people and people",
     "human-metric": "people and metrics",
@@ -39,7 +45,8 @@ def complementarity_map(
     """Heat map of the distance of every two raters: full blue the same order, blank unrelated, vermilion opposite.
 
     People stand first, apart from metrics; within both, neighbours rank alike. Raters without a ranking have no row.
-    Cells shrink with the number of raters, down to 5 pixels, whatever the width.
+    Cells shrink with the number of raters, down to 13 pixels, whatever the width; with more than 100 raters down to 5,
+    and only every second or third row is named.
 
     >>> import custodes as cu
     >>> result = cu.complementarity(cu.read("demo"), resamples=0)
@@ -56,13 +63,13 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
     place = alt.LookupData(data=theme.inline(ordered.select("rater", "position")), key="rater", fields=["position"])
     people, metrics = (ordered.filter(kind=kind)["rater"].to_list() for kind in KINDS)
     names = drawable([*people, *([GAP] if people and metrics else []), *metrics])
-    cell = min(CELL_MAX, max(CELL_MIN, width / max(1, len(names) - 1)))
+    few = len(ordered) <= LABELLED
+    cell = min(CELL_MAX, max(CELL_NAMED if few else CELL_MIN, width / max(1, len(names) - 1)))
     axis: dict[str, Any] = {
         "title": None,
         "ticks": False,
         "domain": False,
-        "labelFontSize": min(11.0, 0.9 * cell),
-        "labelOverlap": False,
+        "labelOverlap": False if few else "greedy",
     }
     first = "datum.place_a < datum.place_b"
     return (
@@ -74,7 +81,7 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
         .transform_calculate(
             row=f"{first} ? datum.rater_b : datum.rater_a", column=f"{first} ? datum.rater_a : datum.rater_b"
         )
-        .mark_rect(aria=cell > CELL_MIN)  # twenty thousand spoken labels help nobody
+        .mark_rect(aria=few)  # twenty thousand spoken labels help nobody
         .encode(
             x=alt.X(
                 "column:N", scale=alt.Scale(domain=names[:-1]), axis=alt.Axis(labelAngle=-90, labelLimit=140, **axis)
@@ -143,7 +150,7 @@ def variance_curve(data: Any) -> Any:
         .mark_bar(width={"band": 0.6}, opacity=0.7)
         .encode(x=x, y=alt.Y("explained_variance:Q", scale=scale, axis=axis), color=colour, tooltip=tooltip),
         base.transform_filter("isValid(datum.explained_variance_low)")
-        .mark_rule(strokeWidth=1.5, color=theme.BLUE, opacity=0.7)
+        .mark_rule(**theme.WHISKER, color=theme.BLUE)
         .encode(x=x, y=alt.Y("explained_variance_low:Q", scale=scale, axis=axis), y2="explained_variance_high:Q"),
         alt.Chart(data).mark_rule(color=theme.GREY).encode(y=alt.datum(SHARE)),
         base.transform_calculate(line=f"'{lines[1]}'")
@@ -156,11 +163,18 @@ def variance_curve(data: Any) -> Any:
     return alt.layer(*layers).properties(height=HEIGHT)
 
 
-def judges_map(result: Complementarity, *, width: int = theme.PAGE_WIDTH, dark: bool = False) -> alt.TopLevelMixin:
+def judges_map(
+    result: Complementarity,
+    *,
+    named: str | Sequence[str] = (),
+    width: int = theme.PAGE_WIDTH,
+    dark: bool = False,
+) -> alt.TopLevelMixin:
     """Raters on the first two principal components: who ranks alike stands close; colour the cluster, shape the kind.
 
-    One unit is as long across as up. Up to 25 raters are all named, else people only. Raises `InputError` where fewer
-    than four raters rank everything, so that nobody has a place.
+    One unit is as long across as up. Up to 25 raters are all named, else people, the three metrics that rank most like
+    them, the metrics at the ends of the map, and those in `named`. Raises `InputError` where fewer than four raters
+    rank everything, so that nobody has a place, `OptionError` for an unknown name.
 
     >>> import custodes as cu
     >>> result = cu.complementarity(cu.read("demo"), resamples=0)
@@ -168,14 +182,18 @@ def judges_map(result: Complementarity, *, width: int = theme.PAGE_WIDTH, dark: 
     'Where judges stand'
     """
     _some(result.coordinates, "judges_map: fewer than four raters ranked everything, so nobody has a place")
-    chart = places(theme.inline(result.coordinates), result, width=width)
+    asked = [named] if isinstance(named, str) else list(named)
+    for name in asked:
+        chosen(result.coordinates, "rater", name, who="judges_map")
+    chart = places(theme.inline(result.coordinates), result, width=width, named=asked)
     return theme.themed(chart, dark=dark, title="Where judges stand")
 
 
-def places(data: Any, result: Complementarity, *, width: float) -> Any:
-    """Rows of `Complementarity.coordinates`, with clusters and names from the result."""
+def places(data: Any, result: Complementarity, *, width: float, named: Sequence[str] = (), metric: str = "") -> Any:
+    """Rows of `Complementarity.coordinates`, with clusters and names from the result; `metric` is named and bold,
+    whichever it is."""
     frame = result.coordinates
-    names, ends, height = _laid_out(frame, width)
+    names, ends, height = _laid_out(result, width, named)
     scales = [alt.Scale(domain=domain, nice=False, zero=False) for domain in ends]
     shares = [*result.components["explained_variance"], 0.0][:2]  # two systems differ in one direction
     axes = [
@@ -190,53 +208,70 @@ def places(data: Any, result: Complementarity, *, width: float) -> Any:
     ]
     kinds = "{" + ", ".join(f"{kind}: '{name}'" for kind, name in KINDS.items()) + "}"
     found = alt.LookupData(data=theme.inline(result.clusters), key="rater", fields=["cluster", "stability"])
-    base = (
+    known = (
         alt.Chart(data)
         .transform_lookup(lookup="rater", from_=found)
-        .transform_calculate(who=f"{kinds}[datum.kind]")
-        .encode(
-            x=alt.X("x:Q", scale=scales[0], axis=axes[0]),
-            y=alt.Y("y:Q", scale=scales[1], axis=axes[1]),
-            color=alt.Color("cluster:N", title="cluster", legend=alt.Legend(symbolOpacity=1)),
-            shape=alt.Shape(
-                "who:N",
-                title=None,
-                scale=alt.Scale(domain=list(KINDS.values()), range=["triangle-up", "circle"]),
-                legend=alt.Legend(symbolFillColor=theme.GREY, symbolStrokeColor=theme.GREY, symbolOpacity=1),
-            ),
-            tooltip=[
-                alt.Tooltip("rater:N"),
-                alt.Tooltip("cluster:N"),
-                alt.Tooltip("stability:Q", format=".0%", title="of its cluster with it in resamples"),
-            ],
+        .transform_lookup(
+            lookup="rater", from_=alt.LookupData(data=theme.inline(names), key="rater", fields=list(labels.COLUMNS))
         )
+        .transform_calculate(who=f"{kinds}[datum.kind]")
+    )
+    base = known.encode(
+        x=alt.X("x:Q", scale=scales[0], axis=axes[0]),
+        y=alt.Y("y:Q", scale=scales[1], axis=axes[1]),
+        color=alt.Color("cluster:N", title="cluster", legend=alt.Legend(symbolOpacity=1)),
+        shape=alt.Shape(
+            "who:N",
+            title=None,
+            scale=alt.Scale(domain=list(KINDS.values()), range=["triangle-up", "circle"]),
+            legend=alt.Legend(symbolFillColor=theme.GREY, symbolStrokeColor=theme.GREY, symbolOpacity=1),
+        ),
+        tooltip=[
+            alt.Tooltip("rater:N"),
+            alt.Tooltip("cluster:N"),
+            alt.Tooltip("stability:Q", format=".0%", title="of its cluster with it in resamples"),
+        ],
     )
     few = frame.height <= NAMED
     metrics, people = (base.transform_filter(f"datum.kind === '{kind}'") for kind in ("metric", "human"))
-    text = alt.Chart(theme.inline(names)).encode(
-        x=alt.X("x:Q", scale=scales[0]), y=alt.Y("y:Q", scale=scales[1]), text="rater:N"
-    )
-    return alt.layer(
+    spot = {"x": alt.X("x:Q", scale=scales[0], axis=axes[0]), "y": alt.Y("y:Q", scale=scales[1], axis=axes[1])}
+    shown = f"datum.named || {labels.is_chosen('rater')}"
+    drawn = alt.layer(
         metrics.mark_point(opacity=0.85 if few else 0.6, size=70 if few else 40),
         people.mark_point(opacity=1, size=130),
-        text.mark_text(style="halo"),
-        text.mark_text(),
-    ).properties(width=width, height=height)
+        *labels.layers(known, "rater", shown, **spot),
+    )
+    return labels.choosing(drawn.properties(width=width, height=height), metric)
 
 
-def _laid_out(frame: pl.DataFrame, width: float) -> tuple[pl.DataFrame, list[list[float]], float]:
-    """Rows rater, x, y, where the name of each named rater stands; the ends of both axes; the height that shows all."""
+def _laid_out(
+    result: Complementarity, width: float, asked: Sequence[str]
+) -> tuple[pl.DataFrame, list[list[float]], float]:
+    """Rows of a rater with the columns of its name; the ends of both axes; the height that shows all."""
+    frame = result.coordinates
     points = frame.select("x", "y").to_numpy()
     low, high = points.min(axis=0), points.max(axis=0)
     unit = (high - low).max() / (width - 2 * MARGIN) or 1.0  # of a pixel
     size = np.array([width, max(width / 3, (high - low)[1] / unit + 2 * MARGIN)])
     down = unit * np.array([1, -1])  # pixels are counted from the upper left corner
     corner = (low + high - size * down) / 2
-    named = [i for i, kind in enumerate(frame["kind"]) if frame.height <= NAMED or kind == "human"]
-    texts = [frame["rater"][i] for i in named]
-    x, y = (corner + labels.placed((points - corner) / down, named, texts, width=width) * down).T
+    texts = frame["rater"].to_list()
+    named = list(range(len(texts))) if len(texts) <= NAMED else _worth_a_name(result, asked)
+    spots = labels.columns((points - corner) / down / size, texts, named, height=size[1], width=width)
     ends = np.sort([corner, corner + size * down], axis=0).T.tolist()
-    return pl.DataFrame({"rater": texts, "x": x, "y": y}), ends, float(size[1])
+    return pl.DataFrame({"rater": texts, **spots}), ends, float(size[1])
+
+
+def _worth_a_name(result: Complementarity, asked: Sequence[str]) -> list[int]:
+    """The rows of people, and of metrics that are asked for, rank most like people, or stand at the ends."""
+    frame = result.coordinates
+    place = {name: i for i, name in enumerate(frame["rater"])}
+    is_metric = frame["kind"].to_numpy() == "metric"
+    nearest = result.raters.filter(kind="metric").drop_nulls("with_humans").sort("with_humans", maintain_order=True)
+    alike = [name for name in nearest["rater"] if name in place][:NEAREST]
+    known = [place[name] for name in [*asked, *alike] if name in place]
+    ends = [i for axis in "xy" for i in labels.extremes(np.where(is_metric, frame[axis].to_numpy(), np.nan), 1)]
+    return list(dict.fromkeys([*np.flatnonzero(~is_metric).tolist(), *known, *ends]))
 
 
 def complementarity_averages(
@@ -265,7 +300,7 @@ def averages(data: Any) -> Any:
     return alt.layer(
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0.5)),
         base.transform_filter("isValid(datum.complementarity_low)")
-        .mark_rule(strokeWidth=2, opacity=0.6, color=theme.BLUE)
+        .mark_rule(**theme.WHISKER, color=theme.BLUE)
         .encode(x=alt.X("complementarity_low:Q"), x2="complementarity_high:Q", y=who),
         base.mark_point(color=theme.BLUE, opacity=1).encode(
             x=alt.X(

@@ -99,5 +99,5 @@ def matrix(data: Any) -> Any:
     return alt.layer(
         base.mark_rect(cornerRadius=3).encode(color=colour, opacity=shade),
         base.mark_text(fontSize=14, fontWeight="bold", dy=-6).encode(text="count:Q"),
-        base.mark_text(fontSize=10, dy=10).encode(text=alt.Text("share:Q", format=".0%")),
+        base.mark_text(dy=11).encode(text=alt.Text("share:Q", format=".0%")),
     ).properties(width=alt.Step(104), height=alt.Step(56))

@@ -58,6 +58,7 @@ def faults(data: Any, *, title: str) -> Any:
         alt.Chart(data)
         .transform_filter("isValid(datum.estimate)")
         .transform_calculate(
+            p_told=theme.p_told("p_adjusted"),
             who="datum.about ? datum.rater + ': ' + datum.about : datum.rater",
             reading="datum.finding && datum.finding !== 'cannot be told' ? '{}' : '{}'".format(*READINGS),
         )
@@ -69,14 +70,14 @@ def faults(data: Any, *, title: str) -> Any:
         alt.Tooltip("estimate:Q", format="+.1f", title="points"),
         alt.Tooltip("estimate_low:Q", format="+.1f", title="low"),
         alt.Tooltip("estimate_high:Q", format="+.1f", title="high"),
-        alt.Tooltip("p_adjusted:Q", format=".2g", title="p, all tested"),
+        alt.Tooltip("p_told:N", title="p, all tested"),
         alt.Tooltip("finding:N"),
     ]
     zero = alt.Chart(theme.inline(pl.DataFrame({"zero": [0]}))).encode(x="zero:Q")
     return alt.layer(
         zero.mark_rule(color=theme.GREY, strokeDash=[3, 3]),
         base.transform_filter("isValid(datum.estimate_low)")
-        .mark_rule(strokeWidth=2, opacity=0.6)
+        .mark_rule(**theme.WHISKER)
         .encode(x=alt.X("estimate_low:Q"), x2="estimate_high:Q", y=who, color=colour),
         base.mark_point(opacity=1).encode(x=alt.X("estimate:Q", title=title), y=who, color=colour, tooltip=tooltip),
     ).properties(height=alt.Step(theme.ROW))
@@ -118,7 +119,7 @@ def flips(data: Any) -> Any:
     )
     return alt.layer(
         base.transform_filter("isValid(datum.flip_low)")
-        .mark_rule(strokeWidth=2, opacity=0.6, color=theme.BLUE)
+        .mark_rule(**theme.WHISKER, color=theme.BLUE)
         .encode(x=alt.X("flip_low:Q"), x2="flip_high:Q", y=rater),
         base.mark_point(color=theme.BLUE, opacity=1).encode(x=x, y=rater, tooltip=tooltip),
     ).properties(height=alt.Step(theme.ROW))
@@ -191,5 +192,5 @@ def symmetry(data: Any) -> Any:
     return alt.layer(
         base.mark_rect(cornerRadius=3).encode(color=colour, opacity=shade),
         base.mark_text(fontSize=14, fontWeight="bold", dy=-6).encode(text="count:Q"),
-        base.mark_text(fontSize=10, dy=10).encode(text=alt.Text("share:Q", format=".0%")),
+        base.mark_text(dy=11).encode(text=alt.Text("share:Q", format=".0%")),
     ).properties(width=alt.Step(104), height=alt.Step(56))

@@ -87,7 +87,7 @@ def margins(data: Any) -> Any:
     for place, (ending, label) in enumerate(LABELS.items()):
         margin, low, high = (f"{name}{ending}" for name in ("margin", "margin_low", "margin_high"))
         shift, own = APART * (place - 1), base.transform_calculate(by=f"'{label}'")
-        whisker = own.transform_filter(f"isValid(datum.{low})").mark_rule(strokeWidth=2, opacity=0.6, yOffset=shift)
+        whisker = own.transform_filter(f"isValid(datum.{low})").mark_rule(**theme.WHISKER, yOffset=shift)
         layers += [
             whisker.encode(x=alt.X(f"{low}:Q", title="Margin of the first system"), x2=f"{high}:Q", y=y, color=colour),
             own.mark_point(opacity=1, size=34, yOffset=shift).encode(
@@ -160,7 +160,7 @@ def outcomes(data: Any, system_a: str, system_b: str) -> Any:
     colour = alt.Color("told:N", title=None, sort=order, scale=hues)
     base = alt.Chart(data).transform_calculate(told=label)
     row, lane = alt.Y("estimator:N", sort=None), alt.YOffset("told:N", sort=order)
-    whisker = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=2, opacity=0.6)
+    whisker = base.transform_filter("isValid(datum.low)").mark_rule(**theme.WHISKER)
     x = alt.X("share:Q", title="Share of items", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"))
     return alt.layer(
         whisker.encode(x=alt.X("low:Q"), x2="high:Q", y=row, yOffset=lane, color=colour),

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from custodes.evaluate.favoritism import Favoritism
-from custodes.plots import alt, theme
+from custodes.plots import alt, labels, theme
 from custodes.plots.choice import chosen, of_aspect, titled
 
 CLEAR = {"interval excludes 0": theme.BLUE, "may be chance": "rgba(0,114,178,0.08)"}
 MEAN = "mean |Favi-Score| over pairs"
+HEIGHT = 300
+PAD = 24
+"""Pixels between the outermost points of the scatter and its sides."""
+ALL_NAMED, ENDS = 12, 2
+"""Up to so many metrics are all named in the scatter, else so many at each end of both axes."""
 AXIS = "Favi-Score: errors against the system ← 0 → errors for it"
 
 
@@ -23,7 +30,7 @@ def favoritism_by_system(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """Each system's Favi-Score against every other one: a point an opponent, a box over them, most favoured first.
+    """Each system's Favi-Score against every other one: a point per opponent, a box over them, most favoured first.
 
     Filled points have an interval that excludes 0. Raises `OptionError` for an unknown metric or aspect.
 
@@ -136,22 +143,24 @@ def heat_map(data: Any) -> Any:
     ]
     return alt.layer(
         base.mark_rect().encode(color=_diverging("favi", 1), tooltip=tooltip),
-        base.mark_text(fontSize=9).encode(text=alt.Text("favi:Q", format="+.2f"), tooltip=tooltip),
-    ).properties(width=alt.Step(40), height=alt.Step(theme.ROW))
+        base.mark_text().encode(text=alt.Text("favi:Q", format="+.2f"), tooltip=tooltip),
+    ).properties(width=alt.Step(46), height=alt.Step(theme.ROW))
 
 
 def partial_map(data: Any) -> Any:
     """Rows of `Favoritism.partiality`."""
     found = "datum.finding === 'favoured' || datum.finding === 'disfavoured'"
     words = f"isValid(datum.partiality) ? format(datum.partiality, '+.0f') + ({found} ? '*' : '') : '?'"
-    base = _by_metric_and_system(alt.Chart(data).transform_calculate(words=words), "partiality")
+    base = _by_metric_and_system(
+        alt.Chart(data).transform_calculate(words=words, p_told=theme.p_told("p_adjusted")), "partiality"
+    )
     tooltip = [
         alt.Tooltip("metric:N"),
         alt.Tooltip("system:N"),
         alt.Tooltip("partiality:Q", format="+.1f", title="points of win rate"),
         alt.Tooltip("partiality_low:Q", format="+.1f", title="low"),
         alt.Tooltip("partiality_high:Q", format="+.1f", title="high"),
-        alt.Tooltip("p_adjusted:Q", format=".2g", title="p, all tested"),
+        alt.Tooltip("p_told:N", title="p, all tested"),
         alt.Tooltip("finding:N"),
         alt.Tooltip("reason:N"),
         alt.Tooltip("rank_human:Q", title="rank by people"),
@@ -162,10 +171,8 @@ def partial_map(data: Any) -> Any:
         base.transform_filter("isValid(datum.partiality)")
         .mark_rect()
         .encode(color=_diverging("partiality", 30), tooltip=tooltip),
-        base.transform_filter(f"!({found})")
-        .mark_text(fontSize=9, opacity=0.75)
-        .encode(text="words:N", tooltip=tooltip),
-        base.transform_filter(found).mark_text(fontSize=10, fontWeight="bold").encode(text="words:N", tooltip=tooltip),
+        base.transform_filter(f"!({found})").mark_text(opacity=0.75).encode(text="words:N", tooltip=tooltip),
+        base.transform_filter(found).mark_text(fontWeight="bold").encode(text="words:N", tooltip=tooltip),
     ).properties(width=alt.Step(40), height=alt.Step(theme.ROW))
 
 
@@ -202,38 +209,64 @@ def _by_metric_and_system(chart: Any, field: str) -> Any:
 
 
 def favoritism_and_accuracy(
-    result: Favoritism, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
+    result: Favoritism,
+    *,
+    named: str | Sequence[str] = (),
+    aspect: str | None = None,
+    width: int = theme.PAGE_WIDTH,
+    dark: bool = False,
 ) -> alt.TopLevelMixin:
     """How often a metric errs against how one-sided its errors are.
+
+    Up to 12 metrics are all named, else those at the ends of both axes, and those in `named`. Raises `OptionError` for
+    an unknown metric or aspect.
 
     >>> import custodes as cu
     >>> result = cu.favoritism(cu.read("demo"), resamples=50)
     >>> chart = favoritism_and_accuracy(result, aspect="fluency")
     """
-    rows, aspect = of_aspect(result.metrics, aspect, who="favoritism_and_accuracy")
-    chart = accuracy_scatter(theme.inline(rows))
+    who = "favoritism_and_accuracy"
+    rows, aspect = of_aspect(result.metrics, aspect, who=who)
+    asked = [named] if isinstance(named, str) else list(named)
+    for name in asked:
+        chosen(rows, "metric", name, who=who)
+    chart = accuracy_scatter(theme.inline(point_rows(rows, {aspect: asked}, width=width)))
     return theme.themed(chart.properties(width=width), dark=dark, title=titled("Favoritism beside accuracy", aspect))
 
 
-def accuracy_scatter(data: Any) -> Any:
-    """Rows of `Favoritism.metrics`."""
+def point_rows(
+    metrics: pl.DataFrame, named: Mapping[str, Sequence[str]], *, width: float | None = None
+) -> pl.DataFrame:
+    """Rows of `Favoritism.metrics` that have both numbers, with the columns of `labels.columns` (`width` as there):
+    named are few, or else the ends of both axes after those that are `named` by aspect."""
+    known = metrics.drop_nulls(["sample_accuracy", "mean_abs_favi"])
+    parts = [known.head(0).with_columns(pl.lit(None).alias(name) for name in labels.COLUMNS)]
+    for (aspect,), own in known.group_by("aspect", maintain_order=True):
+        accuracy, favi = (own[name].to_numpy() for name in ("sample_accuracy", "mean_abs_favi"))
+        span, top = float(np.ptp(accuracy)) or 1.0, max(favi.max(), own["mean_abs_favi_high"].max() or 0.0) or 1.0
+        across = (accuracy - accuracy.min()) / span if np.ptp(accuracy) else np.full(len(favi), 0.5)
+        places = np.stack([across, 1 - favi / top], axis=1)
+        texts = own["metric"].to_list()
+        first = [texts.index(name) for name in named.get(str(aspect), ()) if name in texts]
+        ends = [*labels.extremes(accuracy, ENDS), *labels.extremes(favi, ENDS)]
+        which = list(dict.fromkeys([*first, *(range(len(texts)) if len(texts) <= ALL_NAMED else ends)]))
+        parts.append(own.with_columns(**labels.columns(places, texts, which, height=HEIGHT, width=width, pad=PAD)))
+    return pl.concat(parts, how="vertical_relaxed")
+
+
+def accuracy_scatter(data: Any, metric: str = "") -> Any:
+    """Rows of `point_rows`; `metric` is named and bold, whichever it is."""
     base, accuracy, tooltip = against_accuracy(data, "metric")
-    size = alt.Y("mean_abs_favi:Q", title=MEAN, scale=alt.Scale(zero=True))
-    crowded = (
-        base.transform_joinaggregate(others="count()")
-        .transform_window(by_favi="row_number()", sort=[alt.SortField("mean_abs_favi", order="descending")])
-        .transform_window(by_accuracy="row_number()", sort=[alt.SortField("sample_accuracy", order="descending")])
-    )
-    # With many metrics only the extreme ones are named; the rest answer to the pointer and to the table.
-    extreme = "datum.by_favi === 1 || datum.by_favi === datum.others || datum.by_accuracy === 1"
-    named = crowded.transform_filter(f"datum.others <= 12 || {extreme} || datum.by_accuracy === datum.others")
-    return alt.layer(
+    size = alt.Y("mean_abs_favi:Q", title=MEAN, scale=alt.Scale(zero=True, nice=False))
+    shown = f"datum.named || {labels.is_chosen('metric')}"
+    drawn = alt.layer(
         base.transform_filter("isValid(datum.mean_abs_favi_low)")
-        .mark_rule(color=theme.VERMILION, opacity=0.35)
+        .mark_rule(color=theme.VERMILION, strokeWidth=1, opacity=1)
         .encode(x=accuracy, y=alt.Y("mean_abs_favi_low:Q"), y2="mean_abs_favi_high:Q"),
         base.mark_point(color=theme.VERMILION, opacity=1).encode(x=accuracy, y=size, tooltip=tooltip),
-        named.mark_text(align="left", dx=7, dy=-5).encode(x=accuracy, y=size, text="metric:N", tooltip=tooltip),
-    ).properties(height=300)
+        *labels.layers(base, "metric", shown, x=accuracy, y=size),
+    )
+    return labels.choosing(drawn.properties(height=HEIGHT), metric)
 
 
 def against_accuracy(data: Any, who: str) -> tuple[Any, Any, list[alt.Tooltip]]:
@@ -241,8 +274,8 @@ def against_accuracy(data: Any, who: str) -> tuple[Any, Any, list[alt.Tooltip]]:
     axis = alt.X(
         "sample_accuracy:Q",
         title="Sample accuracy: share of comparisons decided as people do",
-        scale=alt.Scale(zero=False, nice=True, padding=12),
-        axis=alt.Axis(format="%"),
+        scale=alt.Scale(zero=False, nice=False, padding=PAD),
+        axis=alt.Axis(format="%", labelFlush=PAD),
     )
     tooltip = [
         alt.Tooltip(f"{who}:N"),

@@ -16,8 +16,8 @@ TOLD = ("rule", "metric", "statistic", "value", "threshold", "outcome")
 def gate_rules(
     result: Gate, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """A dot and whiskers a rule, by how far its value is above its threshold, the grey line; whiskers that do not touch
-    the line make it hold or fail.
+    """A dot and whiskers per rule, by how far its value is above its threshold, the grey line; whiskers that do not
+    touch the line make it hold or fail.
 
     All aspects, or the one that is named. A rule whose value is undefined has a row without a dot. Raises `OptionError`
     for an unknown aspect.
@@ -41,7 +41,7 @@ def gate_rules(
     chart = alt.layer(
         base.mark_rule(color=theme.GREY, strokeWidth=1).encode(x=alt.datum(0)),
         base.transform_filter("isValid(datum.low)")
-        .mark_rule(strokeWidth=2, opacity=0.6)
+        .mark_rule(**theme.WHISKER)
         .encode(x="low:Q", x2="high:Q", y=row, color=colour),
         base.mark_point(opacity=1).encode(
             x=x, y=row, color=colour, tooltip=theme.tips(Gate.declared()["rules"], *TOLD)

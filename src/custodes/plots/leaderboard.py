@@ -14,10 +14,11 @@ from custodes.plots.choice import chosen, of_aspect, titled
 from custodes.plots.drawable import drawable
 
 STRENGTH = "Strength: log odds against the mean of all"
+PART = "systems that met: part"
 NUMBERED = 25
 """Up to so many systems the cells of the map hold numbers."""
-WIDE, SMALL = 32, 8
-"""Pixels of a cell with a number, and of one without."""
+WIDE, SMALL = 38, 14
+"""Pixels of a cell with a number, and of one without, where the names of rows still stand below each other."""
 
 
 def leaderboard_strengths(
@@ -31,8 +32,9 @@ def leaderboard_strengths(
     """A dot and whiskers for each system, the strongest first, and the letters of its group at the right.
 
     Two that share a letter cannot be told apart. `rater`: one or several beside each other; default: people, and people
-    corrected by the metric that saves most, or everybody where there are few. An arrow: one end is not known. Raises
-    `OptionError` for an unknown rater or aspect.
+    corrected by the metric that saves most, or everybody where there are few. An arrow: one end is not known. Systems
+    that never met, not even through others, stand in panels of their own. Raises `OptionError` for an unknown rater or
+    aspect.
 
     >>> import custodes as cu
     >>> result = cu.leaderboard(cu.read("demo"), resamples=100)
@@ -44,8 +46,18 @@ def leaderboard_strengths(
     if rater is not None:
         named = [rater] if isinstance(rater, str) else rater
         rows = pl.concat([chosen(rows, "rater", name, who=who) for name in named])
-    chart = strengths(theme.inline(rows), raters=rows["rater"].unique(maintain_order=True).to_list())
-    return theme.themed(chart.properties(width=width), dark=dark, title=titled("Who is best", aspect))
+    raters, apart = rows["rater"].unique(maintain_order=True).to_list(), panels(rows)
+    own = [rows.filter(pl.col("part") == part) for part in apart] if len(apart) > 1 else [rows]
+    charts = [strengths(theme.inline(some), raters=raters).properties(width=width) for some in own]
+    told = [chart.properties(title=f"{PART} {part}") for chart, part in zip(charts, apart, strict=False)]
+    chart = alt.vconcat(*told) if len(apart) > 1 else charts[0]
+    return theme.themed(chart, dark=dark, title=titled("Who is best", aspect))
+
+
+def panels(rows: pl.DataFrame) -> list[int]:
+    """The parts of the systems of `Leaderboard.systems`, the largest first; those of different parts never met, so a
+    picture of several would compare what cannot be compared."""
+    return sorted(rows["part"].drop_nulls().unique().to_list())
 
 
 def strengths(data: Any, *, raters: Sequence[str] = ()) -> Any:
@@ -58,9 +70,9 @@ def strengths(data: Any, *, raters: Sequence[str] = ()) -> Any:
         .transform_calculate(place=place)
         .encode(
             y=alt.Y("system:N", sort=alt.EncodingSortField(field="place", op="max", order="descending")),
-            color=alt.value(theme.BLUE),
         )
     )
+    colour: dict[str, Any] = {} if several else {"color": theme.BLUE}
     if several:
         scale = alt.Scale(domain=list(raters))
         base = base.encode(
@@ -84,9 +96,9 @@ def strengths(data: Any, *, raters: Sequence[str] = ()) -> Any:
     row = theme.ROW * (1 + 0.7 * max(0, len(raters) - 1))
     return alt.layer(
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0)),
-        ends.mark_rule(strokeWidth=2, opacity=0.6).encode(x=alt.X("low:Q"), x2="high:Q"),
+        ends.mark_rule(**theme.WHISKER, **colour).encode(x=alt.X("low:Q"), x2="high:Q"),
         said.mark_text(fontSize=13, xOffset=alt.expr("datum.dx")).encode(x=alt.X("strength:Q"), text="arrow:N"),
-        base.mark_point(opacity=1).encode(x=x, tooltip=tooltip),
+        base.mark_point(opacity=1, **colour).encode(x=x, tooltip=tooltip),
         said.mark_text(align="left", dx=6).encode(x=alt.value("width"), text="letters:N"),
     ).properties(height=alt.Step(row, **{"for": "position"}))
 
@@ -129,6 +141,7 @@ def heat_map(data: Any, *, n_systems: int) -> Any:
             won=f"{turned} ? datum.losses : datum.wins",
             lost=f"{turned} ? datum.wins : datum.losses",
             beyond="datum.rate - 0.5",
+            p_told=theme.p_told("p_adjusted"),
         )
         .transform_joinaggregate(centre="mean(rate)", groupby=["system"])
         .transform_joinaggregate(against="mean(rate)", groupby=["opponent"])
@@ -161,12 +174,12 @@ def heat_map(data: Any, *, n_systems: int) -> Any:
         alt.Tooltip("won:Q"),
         alt.Tooltip("ties:Q", title="tied"),
         alt.Tooltip("lost:Q"),
-        alt.Tooltip("p_adjusted:Q", format=".2g", title="p, all tested"),
+        alt.Tooltip("p_told:N", title="p, all tested"),
     ]
     cells = base.mark_rect().encode(color=alt.Color("beyond:Q", scale=scale, legend=None), tooltip=tooltip)
     size = {"width": alt.Step(WIDE if numbered else SMALL), "height": alt.Step(theme.ROW if numbered else SMALL)}
     if not numbered:
         return cells.properties(**size)
-    return alt.layer(
-        cells, base.mark_text(fontSize=9).encode(text=alt.Text("rate:Q", format=".0%"), tooltip=tooltip)
-    ).properties(**size)
+    return alt.layer(cells, base.mark_text().encode(text=alt.Text("rate:Q", format=".0%"), tooltip=tooltip)).properties(
+        **size
+    )

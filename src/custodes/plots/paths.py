@@ -15,8 +15,8 @@ from custodes.plots.choice import chosen, titled
 HEIGHT = 260
 NAMED = 5
 """So many metrics are named on the lasso's paths, those with the largest weights; people's aspects always."""
-ROOM = 0.3
-"""Share of the width of the lasso's paths that is left to names."""
+BESIDE = 14
+"""Pixels between the end of the lasso's paths and the names."""
 PENALTY = "Penalty α (stronger ← → weaker)"
 CLEAR = ("interval of the gain above 0", "holds 0, or no interval", "below 0")
 FILLS, STROKES = (theme.BLUE, "rgba(0,114,178,0.08)", theme.VERMILION), (theme.BLUE, theme.BLUE, theme.VERMILION)
@@ -45,8 +45,7 @@ def lasso_paths(
 def paths(data: Any, result: Ceiling) -> Any:
     """Rows of `Ceiling.lasso` of one target; where names stand comes from the result."""
     least, most = (float(result.lasso["alpha"].min()), float(result.lasso["alpha"].max()))  # type: ignore[arg-type]
-    end = least / (most / least) ** (ROOM / (1 - ROOM))
-    x = alt.X("alpha:Q", title=PENALTY, scale=alt.Scale(type="log", domain=[most, end], nice=False), axis=powers(least))
+    x = alt.X("alpha:Q", title=PENALTY, scale=alt.Scale(type="log", domain=[most, least], nice=False), axis=powers())
     weight = alt.Y("weight:Q", title="Standardised weight", axis=alt.Axis(titleAngle=-90))
     colour = alt.Color("rater:N", legend=None)
     tooltip = theme.tips(result.declared()["lasso"], "rater", "alpha", "weight")
@@ -61,17 +60,18 @@ def paths(data: Any, result: Ceiling) -> Any:
             from_=alt.LookupData(data=theme.inline(path_names(result)), key="key", fields=["name_y"]),
         )
         .transform_filter("isValid(datum.name_y)")
-        .transform_calculate(name_x=f"{least * (end / least) ** 0.1}")
     )
-    spot = {"x": alt.X("name_x:Q"), "y": alt.Y("name_y:Q"), "text": alt.Text("rater:N")}
+    spot = {"x": alt.value("width"), "y": alt.Y("name_y:Q"), "text": alt.Text("rater:N")}
     return alt.layer(
         base.transform_filter(metrics)
         .mark_line(color=theme.GREY, opacity=0.6, strokeWidth=1)
         .encode(x=x, y=weight, detail="rater:N", tooltip=tooltip),
         base.transform_filter(people).mark_line(strokeWidth=2.5).encode(x=x, y=weight, color=colour, tooltip=tooltip),
-        named.mark_rule(color=theme.GREY, opacity=0.5).encode(x=x, x2="name_x:Q", y=weight, y2="name_y:Q"),
-        named.transform_filter(metrics).mark_text(align="left", dx=3).encode(**spot),
-        named.transform_filter(people).mark_text(align="left", dx=3, fontWeight="bold").encode(**spot, color=colour),
+        named.mark_rule(color=theme.GREY, x2Offset=BESIDE).encode(x=x, x2="alpha", y=weight, y2="name_y:Q"),
+        named.transform_filter(metrics).mark_text(align="left", dx=BESIDE + 2).encode(**spot),
+        named.transform_filter(people)
+        .mark_text(align="left", dx=BESIDE + 2, fontWeight="bold")
+        .encode(**spot, color=colour),
     ).properties(height=HEIGHT)
 
 
@@ -149,7 +149,7 @@ def steps(data: Any) -> Any:
     return alt.layer(
         base.mark_line(opacity=0.5, color=theme.BLUE).encode(x=x, y=y("kendall:Q")),
         base.transform_filter("isValid(datum.kendall_low)")
-        .mark_rule(strokeWidth=2, opacity=0.6, color=theme.BLUE)
+        .mark_rule(**theme.WHISKER, color=theme.BLUE)
         .encode(x=x, y=y("kendall_low:Q"), y2="kendall_high:Q"),
         base.mark_point(opacity=1, strokeWidth=1.4).encode(
             x=x, y=y("kendall:Q"), stroke=stroke, fill=fill, tooltip=tooltip
@@ -157,6 +157,6 @@ def steps(data: Any) -> Any:
     ).properties(height=HEIGHT)
 
 
-def powers(least: float = 0.0) -> Any:
-    """Marks at powers of ten, none below `least`, where there are only names."""
-    return alt.Axis(format="~g", values=[10.0**k for k in range(-9, 7) if 10.0**k >= least * 0.999], grid=False)
+def powers() -> Any:
+    """Marks at powers of ten."""
+    return alt.Axis(format="~g", values=[10.0**k for k in range(-9, 7)], grid=False)

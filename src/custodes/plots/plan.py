@@ -16,8 +16,8 @@ def power_curve(
 ) -> alt.TopLevelMixin:
     """The size of a margin against the chance that people alone find the better system, by annotations of a pair.
 
-    A line for each number of annotations, a point a pair of systems (or an assumed margin). Exact, for a pair annotated
-    once and for all. Raises `OptionError` for an unknown aspect.
+    A line for each number of annotations, a point per pair of systems (or an assumed margin). Exact, for a pair
+    annotated once and for all. Raises `OptionError` for an unknown aspect.
 
     >>> import custodes as cu
     >>> chart = power_curve(cu.plan(margins=[0.1, 0.3], replications=2))

@@ -23,8 +23,8 @@ def budget_curve(
 ) -> alt.TopLevelMixin:
     """Annotations spent against the share of pairs decided correctly and, below, against the KLD.
 
-    A line for each metric, estimator and stopping rule; a point a round, the mean over replications. Estimators of the
-    margin alone have no KLD. Raises `OptionError` for an unknown aspect.
+    A line for each metric, estimator and stopping rule; a point per round, the mean over replications. Estimators of
+    the margin alone have no KLD. Raises `OptionError` for an unknown aspect.
 
     >>> import custodes as cu
     >>> result = cu.protocol(cu.read("demo"), aspect="fluency", replications=2, resamples=0)

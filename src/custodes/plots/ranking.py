@@ -1,7 +1,8 @@
-"""Picture: the ranking graph of people beside that of a metric."""
+"""Picture: the ranking graph of people beside that of a metric; of many systems, a table of all pairs."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -26,6 +27,24 @@ READINGS = {
     "insert": "people see no difference",
     "invert": "people say the opposite",
 }
+GRAPH_UP_TO = 12
+"""With more systems the lines of a graph cannot be followed: every pair has a cell of a table instead."""
+
+TABLE_SCHEMA = dict.fromkeys(("aspect", "rater", "system_a", "system_b", "decision", "reading"), pl.String) | {
+    "place_a": pl.Int64,
+    "place_b": pl.Int64,
+}
+SAME = "the same as people"
+COLOURS = {"agree": theme.BLUE, "insert": theme.ORANGE, "invert": theme.VERMILION, "omit": theme.GREY}
+SAYS = {
+    "agree": SAME,
+    "insert": READINGS["insert"],
+    "invert": READINGS["invert"],
+    "omit": "people see a difference",
+}
+CELL, NAME = 17, 100
+"""Pixels of a cell of the table, and of the longest name beside it."""
+
 STAGGER_OVER = 4
 """Layers with more nodes alternate in height, so that labels do not run into each other."""
 
@@ -36,7 +55,9 @@ def ranking_graphs(
     """Who significantly beats whom, by people (left) and by a metric (right); winners on top, implied edges left out.
 
     Systems that beat each other in a circle share a node (`A ~ B`); a system that beats and loses to nobody stands in
-    the middle. Edges of the metric that people do not share are dashed. Raises `OptionError` for unknown names.
+    the middle. Edges of the metric that people do not share are dashed. More than 12 systems make a table instead, the
+    best by people first: `+` the system of the row is better, `−` that of the column. Raises `OptionError` for unknown
+    names.
 
     >>> import custodes as cu
     >>> chart = ranking_graphs(cu.ranking(cu.read("demo"), resamples=0), "judge", aspect="fluency")
@@ -45,12 +66,107 @@ def ranking_graphs(
     """
     rows, aspect = of_aspect(result.decisions, aspect, who="ranking_graphs")
     chosen(rows, "rater", metric, who="ranking_graphs", what="metric")
-    drawn = graph_rows(rows)
-    panels = [
-        picture(theme.inline(drawn.filter(pl.col("rater") == rater))).properties(width=(width - 30) // 2, title=title)
-        for rater, title in ((HUMAN, "people"), (metric, drawable(metric)))
-    ]
+    many = crowded(rows)
+    drawn = table_rows(rows) if many else graph_rows(rows)
+    panels = []
+    for rater, title in ((HUMAN, "people"), (metric, drawable(metric))):
+        own = theme.inline(drawn.filter(pl.col("rater") == rater))
+        panels.append(
+            (table(own) if many else picture(own).properties(width=(width - 30) // 2)).properties(title=title)
+        )
     return theme.themed(alt.hconcat(*panels, spacing=30), dark=dark, title=titled("Who beats whom", aspect))
+
+
+def crowded(decisions: pl.DataFrame) -> bool:
+    """Are there so many systems that a table of pairs is read more easily than a graph?"""
+    return pl.concat([decisions["system_a"], decisions["system_b"]]).n_unique() > GRAPH_UP_TO
+
+
+def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
+    """Every decision of every rater from `Ranking.decisions`, what people say of the pair, and where both systems
+    stand: by wins less losses among people, then by name."""
+    parts = [pl.DataFrame(schema=TABLE_SCHEMA)]
+    for (aspect,), own in decisions.group_by("aspect", maintain_order=True):
+        people = own.filter(rater=HUMAN)
+        sign = pl.col("decision").replace_strict({"+": 1, "=": 0, "-": -1}, default=0, return_dtype=pl.Int64)
+        points = pl.concat(
+            people.select(system=name, points=turn * sign) for name, turn in (("system_a", 1), ("system_b", -1))
+        )
+        order = points.group_by("system").sum().sort(pl.col("points") * -1, "system")["system"].to_list()
+        place = {name: k for k, name in enumerate(order)}
+        said = people.select("system_a", "system_b", by_people="decision")
+        rows = own.join(said, on=["system_a", "system_b"], how="left", maintain_order="left")
+        same, tie, none = (
+            pl.col("decision").eq_missing(pl.col("by_people")),
+            pl.col("by_people") == DECISION[0],
+            pl.col("decision") == DECISION[0],
+        )
+        reading = pl.when(same).then(pl.lit("agree")).when(tie).then(pl.lit("insert"))
+        parts.append(
+            rows.filter(pl.col("decision").is_not_null()).select(
+                pl.lit(aspect).alias("aspect"),
+                "rater",
+                "system_a",
+                "system_b",
+                "decision",
+                reading=reading.when(none).then(pl.lit("omit")).otherwise(pl.lit("invert")),
+                **{
+                    f"place_{side}": pl.col(f"system_{side}").replace_strict(
+                        place, default=len(place), return_dtype=pl.Int64
+                    )
+                    for side in "ab"
+                },
+            )
+        )
+    return pl.concat(parts)
+
+
+def table(data: Any) -> Any:
+    """Rows of `table_rows` of one rater; each is shown from both sides."""
+    turned = "datum.side === 'system_b'"
+    plus = f"'{DECISION[1]}'"
+    base = (
+        alt.Chart(data)
+        .transform_fold(["system_a", "system_b"], as_=["side", "system"])
+        .transform_calculate(
+            opponent=f"{turned} ? datum.system_a : datum.system_b",
+            place=f"{turned} ? datum.place_b : datum.place_a",
+            against=f"{turned} ? datum.place_a : datum.place_b",
+            sign=f"datum.decision === '=' ? '' : {turned} === (datum.decision === {plus}) ? '−' : {plus}",
+            says=f"{json.dumps(SAYS)}[datum.reading]",
+        )
+        .encode(
+            x=alt.X(
+                "opponent:N",
+                sort=alt.EncodingSortField(field="against", op="min", order="ascending"),
+                axis=alt.Axis(
+                    orient="top",
+                    labelAngle=-90,
+                    labelOverlap=False,
+                    title=None,
+                    labelLimit=NAME,
+                    ticks=False,
+                    domain=False,
+                ),
+            ),
+            y=alt.Y(
+                "system:N",
+                sort=alt.EncodingSortField(field="place", op="min", order="ascending"),
+                axis=alt.Axis(labelLimit=NAME, labelOverlap=False),
+            ),
+            tooltip=[
+                alt.Tooltip("system:N"),
+                alt.Tooltip("opponent:N", title="against"),
+                alt.Tooltip("sign:N", title="decision"),
+                alt.Tooltip("says:N", title="people"),
+            ],
+        )
+    )
+    colour = alt.Color("reading:N", scale=alt.Scale(domain=list(COLOURS), range=list(COLOURS.values())), legend=None)
+    shade = alt.condition("datum.sign === '' && datum.reading === 'agree'", alt.value(0), alt.value(0.45))
+    return alt.layer(
+        base.mark_rect().encode(color=colour, opacity=shade), base.mark_text(fontWeight="bold").encode(text="sign:N")
+    ).properties(width=alt.Step(CELL), height=alt.Step(CELL))
 
 
 def graph_rows(decisions: pl.DataFrame) -> pl.DataFrame:
@@ -107,7 +223,7 @@ def picture(data: Any) -> Any:
     label = nodes.encode(x=x, y=y, text="label:N", tooltip="label:N")
     return alt.layer(
         lines,
-        label.mark_text(dy=-11, fontSize=10, limit=150, style="halo"),
+        label.mark_text(dy=-11, limit=150, style="halo"),
         nodes.mark_point(color=theme.BLUE, size=50, opacity=1).encode(x=x, y=y, tooltip="label:N"),
-        label.mark_text(dy=-11, fontSize=10, limit=150),
+        label.mark_text(dy=-11, limit=150),
     ).properties(height=alt.Step(32))

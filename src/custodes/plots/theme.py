@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from custodes.answers.tables import Table
+from custodes.answers.wording import SMALLEST_P, UNDEFINED
 from custodes.plots import alt
 from custodes.plots.drawable import drawable
 
@@ -24,8 +25,14 @@ DIVERGING_DOMAIN = (-1.0, -0.001, 0.001, 1.0)
 """Blue for against, orange for in favour, nothing at 0: transparent, so that it is right on any background."""
 DIVERGING_RANGE = ("rgba(0,114,178,0.75)", "rgba(0,114,178,0)", "rgba(230,159,0,0)", "rgba(230,159,0,0.75)")
 
+TEXT = 12
+"""Pixels of the smallest text in a picture."""
+
 ROW = 18
-"""Pixels of a row of labels: as tight as 9-point text allows, so that 72 metrics fit a tall page."""
+"""Pixels of a row of labels: as tight as the text allows, so that 72 metrics fit a tall page."""
+
+WHISKER: dict[str, Any] = {"strokeWidth": 2, "opacity": 1}
+"""Intervals are drawn in full colour: blue at six tenths is lost on dark paper (2 to 1, where 3 to 1 can be seen)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +71,8 @@ def config(ink: Ink) -> dict[str, Any]:
             "gridColor": ink.rule,
             "domainColor": ink.rule,
             "tickColor": ink.rule,
-            "labelFontSize": 11,
-            "titleFontSize": 11,
+            "labelFontSize": TEXT,
+            "titleFontSize": TEXT,
             "labelLimit": 220,
         },
         "axisX": {"labelFlush": False, "labelOverlap": "greedy", "labelSeparation": 4, "tickCount": 8},
@@ -74,12 +81,12 @@ def config(ink: Ink) -> dict[str, Any]:
             "labelColor": ink.text,
             "titleColor": ink.muted,
             "titleFontWeight": "normal",
-            "labelFontSize": 11,
-            "titleFontSize": 11,
+            "labelFontSize": TEXT,
+            "titleFontSize": TEXT,
             "orient": "top",
         },
         "title": {"color": ink.text, "subtitleColor": ink.muted, "anchor": "start", "fontSize": 13},
-        "text": {"color": ink.text, "fontSize": 10},
+        "text": {"color": ink.text, "fontSize": TEXT},
         "style": {"halo": {"stroke": ink.paper, "strokeWidth": 4, "strokeJoin": "round"}},
         "point": {"filled": True, "size": 60},
         "range": {"category": [BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY]},
@@ -95,6 +102,13 @@ def themed(chart: Any, *, dark: bool, title: str) -> alt.TopLevelMixin:
 def inline(frame: pl.DataFrame) -> alt.Data:
     """Rows inside the chart, so that the file is whole."""
     return alt.Data(values=drawable(frame.to_dicts()))  # type: ignore[no-untyped-call]
+
+
+def p_told(field: str) -> str:
+    """The expression that writes a p-value as `wording.p_value` does."""
+    value = f"datum.{field}"
+    shown = f"replace(format({value}, '.3f'), /^0/, '')"
+    return f"!isValid({value}) ? '{UNDEFINED}' : {value} <= {SMALLEST_P} ? '≤ .001' : {shown}"
 
 
 def tips(table: Table, *names: str) -> list[alt.Tooltip]:

@@ -31,10 +31,10 @@ ONE_SIDED = "sides of a pair are compared here (people always prefer the same on
 class Figure:
     """A picture that the page draws from its tables.
 
-    `spec` is Vega-Lite without data; `table` and `where` say which rows it shows: column to the name of a reader's
-    choice (`{aspect}`), or to a literal value. `fields` renames columns and may hold `{statistic}`. Distinct values of
-    the columns `lines` make the lines of a picture as wide as the page. One of the `opening` stands below the verdict
-    and not in its section.
+    `spec` is Vega-Lite without data, in which the texts `{statistic}` and `{metric}` stand for the reader's choice;
+    `table` and `where` say which rows it shows: column to the name of a reader's choice (`{aspect}`), or to a literal
+    value. `fields` renames columns and may hold `{statistic}`. Distinct values of the columns `lines` make the lines of
+    a picture as wide as the page. One of the `opening` stands below the verdict and not in its section.
     """
 
     id: str
@@ -62,7 +62,9 @@ class Figure:
             rows = rows.select(**{to: pl.col(name) for to, name in known.items() if name in rows.columns})
         if rows.is_empty():
             return None
-        spec = _replaced(self.spec, "{statistic}", STATISTICS[choice["statistic"]].label)
+        spec = _replaced(
+            self.spec, {"{statistic}": STATISTICS[choice["statistic"]].label, "{metric}": choice["metric"]}
+        )
         named = self.title if "{aspect}" in self.title or not choice["aspect"] else f"{self.title} ({{aspect}})"
         width = {"width": theme.PAGE_WIDTH} if spec.get("width") == "container" else {}
         shown = {"config": theme.config(theme.LIGHT), "title": filled(named), "datasets": {"rows": rows.to_dicts()}}
@@ -70,10 +72,12 @@ class Figure:
         return made
 
 
-def _replaced(spec: Any, old: str, new: str) -> Any:
+def _replaced(spec: Any, words: Mapping[str, str]) -> Any:
     if isinstance(spec, Mapping):
-        return {name: _replaced(part, old, new) for name, part in spec.items()}
-    return [_replaced(part, old, new) for part in spec] if isinstance(spec, list) else new if spec == old else spec
+        return {name: _replaced(part, words) for name, part in spec.items()}
+    if isinstance(spec, list):
+        return [_replaced(part, words) for part in spec]
+    return words.get(spec, spec) if isinstance(spec, str) else spec
 
 
 @dataclass(frozen=True, kw_only=True)

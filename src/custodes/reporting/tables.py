@@ -14,7 +14,7 @@ import polars as pl
 
 from custodes.answers.tables import Column, Kind
 from custodes.answers.views import marked
-from custodes.answers.wording import FLAG, UNDEFINED, interval, percent
+from custodes.answers.wording import FLAG, UNDEFINED, interval, number, p_value, percent
 from custodes.reporting.section import ChosenTable, Context, render
 
 DIGITS = 5
@@ -70,17 +70,18 @@ def _cell(row: Mapping[str, Any], column: Column) -> _Cell:
         return _Cell(text, text)
     if value is None:
         return _Cell(UNDEFINED, "")
-    kind = SHOWN[column.kind]
+    if column.kind == "p":
+        return _Cell(p_value(value), value)
+    shown = {"percent": percent, "int": _whole}.get(SHOWN[column.kind], number)
     low, high = (row[f"{column.name}{end}"] if column.interval else None for end in ("_low", "_high"))
-    digits, shown = 3 if kind == "p" else 2, {"percent": percent, "int": _whole}.get(kind)
-    text = interval(value, low, high, digits=digits, shown=shown, unreliable=marked(row, column))
+    text = interval(value, low, high, shown=shown, unreliable=marked(row, column))
     if column.sd and (sd := row[f"{column.name}_sd"]) is not None:
-        text += f" ± {interval(sd, None, None, digits=digits, shown=percent if kind == 'percent' else None)}"
+        text += f" ± {shown(sd)}"
     return _Cell(text, value)
 
 
-def _whole(value: float | None) -> str:
-    """A whole number, its thousands apart."""
+def _whole(value: float | None, *, digits: int = 0) -> str:
+    """A whole number, its thousands apart, whatever the `digits`."""
     return UNDEFINED if value is None else f"{value:,}".replace(",", "\u202f")
 
 

@@ -39,7 +39,7 @@ class Agreement(Result):
     PICTURE = "agreement_intervals"
 
     metrics: pl.DataFrame = table(
-        "One row a metric: every statistic with its interval.",
+        "One row per metric: every statistic with its interval.",
         label("metric", "its name"),
         label(
             "group",
@@ -53,7 +53,7 @@ class Agreement(Result):
         rows=lambda made: by_standing(made.metrics, made.standing),
     )
     common: pl.DataFrame = table(
-        "One row a metric, where metrics rated different outputs: every statistic on what all of them rated.",
+        "One row per metric, where metrics rated different outputs: every statistic on what all of them rated.",
         label("metric", "its name"),
         count("n", "comparisons that people and all metrics have", "n"),
         *(replace(statistic.column, interval=False) for statistic in STATISTICS.values()),

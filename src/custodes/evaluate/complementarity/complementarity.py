@@ -91,7 +91,7 @@ class Complementarity(Result):
         score("difference", "kinds_a minus kinds_b, from the same resamples", interval=True),
     )
     raters: pl.DataFrame = table(
-        "One row a rater: how far it is from people and from metrics.",
+        "One row per rater: how far it is from people and from metrics.",
         *_rater(),
         score("with_humans", "mean complementarity with people other than itself", "With people", interval=True),
         score("with_metrics", "mean complementarity with metrics other than itself", interval=True),
@@ -163,7 +163,7 @@ class Complementarity(Result):
     "custodes complementarity ratings.csv --raters raters.csv --distance half",
     level="Rank systems by item, or items by system.",
     distance="What ties do.",
-    people="A rater an aspect, or an annotator.",
+    people="A rater per aspect, or an annotator.",
 )
 def complementarity(
     study: Study,
@@ -182,7 +182,7 @@ def complementarity(
     level: 'system' ranks the systems within each item and averages over items (paper, equation 3); 'utterance' ranks
     the items within each system and averages over systems. distance: what ties do, 'tau-b' (1 - tau_b) / 2, 'strict'
     (share of opposite pairs), 'half' (a tie is half an opposite pair), 'ordinal' (ties broken by position). people:
-    one rater an aspect ('aspects', mean over annotators), or every one of the 'annotators'. Metrics where lower is
+    one rater per aspect ('aspects', mean over annotators), or every one of the 'annotators'. Metrics where lower is
     better are turned round first, if the raters file says so.
 
     Intervals: Student's over resampled clusters of items (at the utterance level by the influence of each item, to

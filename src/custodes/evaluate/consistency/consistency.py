@@ -40,7 +40,7 @@ class Consistency(Result):
     PICTURE = "judge_faults"
 
     findings: pl.DataFrame = table(
-        "One row a rater and a kind of fault that was tested.",
+        "One row per rater and kind of fault that was tested.",
         RATER,
         label("kind", f"`{POSITION}`, `{LENGTH}`, `{OWN}` or `{FAILURES}`"),
         label("about", "which own system; what failures go with (`system`, `order`, `length`)"),
@@ -60,7 +60,7 @@ class Consistency(Result):
         label("reason", "why it cannot be told", essential=False),
     )
     orders: pl.DataFrame = table(
-        "One row a rater who gave verdicts: does it stay with them when the order is turned?",
+        "One row per rater who gave verdicts: does it stay with them when the order is turned?",
         RATER,
         count("both", "comparisons that it saw in both orders", "Both orders"),
         count("one_order", "comparisons that it saw in one order", essential=False),
@@ -97,7 +97,7 @@ class Consistency(Result):
         essential=False,
     )
     repeats: pl.DataFrame = table(
-        "One row a rater who judged the same thing several times: noise beside what the order does.",
+        "One row per rater who judged the same thing several times: noise beside what the order does.",
         RATER,
         count("comparisons", "judged several times in one order"),
         score("runs", "verdicts on each of them, mean"),
@@ -126,7 +126,7 @@ class Consistency(Result):
         rows=lambda made: made.missing.filter(pl.col("by") == ALL),
     )
     length: pl.DataFrame = table(
-        "One row a rater who judged outputs with texts: does it prefer length?",
+        "One row per rater who judged outputs with texts: does it prefer length?",
         RATER,
         count("comparisons", "with both texts, without the rater's own systems"),
         share("longer", "share of the longer output's wins, ties half", "Longer wins"),
@@ -143,7 +143,7 @@ class Consistency(Result):
         label("reason", "why that cannot be told", essential=False),
     )
     own: pl.DataFrame = table(
-        "One row a rater and one of its own systems (column `own_system` of the raters table).",
+        "One row per rater and one of its own systems (column `own_system` of the raters table).",
         RATER,
         label("system", "one of its own"),
         score(
@@ -307,7 +307,7 @@ def _slot_findings(aspect: str, orders: dict[str, Any], slot: Tested) -> list[Fi
 
 
 def _failures(aspect: str, missing: dict[str, Any]) -> list[Finding]:
-    """One row a rater whose failures could be tested: the clearest of systems, orders and lengths, for all three."""
+    """One row per rater whose failures could be tested: the clearest of systems, orders and lengths, for all three."""
     if not missing:
         return []
     frame = pl.DataFrame({name: missing[name] for name in ("rater", "by", "p_value")})

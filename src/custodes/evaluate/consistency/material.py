@@ -33,7 +33,7 @@ SHOWN = {"ab": 1, "ba": -1, "": 0}
 class Material:
     """One aspect. `words` (items, systems) of texts, and one more (NaN: no text); empty without any texts.
 
-    `asked`: a row a verdict that was asked for, with the positions of its rater, `item`, `pair` and `unit`,
+    `asked`: a row per verdict that was asked for, with the positions of its rater, `item`, `pair` and `unit`,
     `comparison` (a number of item and pair), `order` (1: the first system was shown first, -1, 0 unknown), `run`,
     `preference` (null: none) and `why` there is none; of raters with rows of this very aspect.
 

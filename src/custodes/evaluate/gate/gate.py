@@ -45,7 +45,7 @@ DIGITS = 3
 
 
 def _lines(frame: pl.DataFrame) -> Iterator[View]:
-    """One line a rule, below what comes of all."""
+    """One line per rule, below what comes of all."""
     rows = frame.to_dicts()
     yield View(
         title=told_of(frame),
@@ -92,7 +92,7 @@ class Gate(Result):
     PICTURE = "gate_rules"
 
     rules: pl.DataFrame = table(
-        "One row a rule and aspect.",
+        "One row per rule and aspect.",
         label("rule", "as it was given"),
         label("metric", "whom it is about"),
         label("against", "whom it must not be worse than; null for a requirement"),

@@ -81,7 +81,7 @@ class Leaderboard(Result):
     PICTURE = "leaderboard_strengths"
 
     systems: pl.DataFrame = table(
-        "One row a rater and a system, the strongest first.",
+        "One row per rater and system, the strongest first.",
         label("rater", f"`{HUMAN}` (people taken together), a metric, or `{CORRECTED}METRIC` (people corrected by it)"),
         label("system", "its name"),
         count("battles", "that it fought: comparisons with another system on one item"),
@@ -105,7 +105,7 @@ class Leaderboard(Result):
         rows=lambda made: main_rows(made, made.systems),
     )
     pairs: pl.DataFrame = table(
-        "One row a rater and a pair of systems that met.",
+        "One row per rater and pair of systems that met.",
         label("rater", "as in `systems`"),
         *PAIR,
         count("battles", "between the two"),
@@ -120,7 +120,7 @@ class Leaderboard(Result):
         essential=False,
     )
     effects: pl.DataFrame = table(
-        "One row a rater and what else counts in a battle.",
+        "One row per rater and what else counts in a battle.",
         label("rater", "as in `systems`"),
         label(
             "effect",
@@ -132,7 +132,7 @@ class Leaderboard(Result):
         rows=lambda made: main_rows(made, made.effects),
     )
     corrected: pl.DataFrame = table(
-        "One row a metric that judged more battles than people.",
+        "One row per metric that judged more battles than people.",
         label("metric", "its name"),
         count("labels", "battles that people judged, too"),
         count("battles", "that the metric judged, between systems that people judged at all"),

@@ -75,7 +75,7 @@ class Plan(Result):
         score("saving", "share of annotations saved against people alone by the same rule; null for people"),
     )
     power: pl.DataFrame = table(
-        "One row a pair and number of annotations.",
+        "One row per pair and number of annotations.",
         count("pair", "from 1"),
         score("margin", "its share of wins minus its share of losses"),
         share("ties", "its share of ties"),
@@ -366,7 +366,7 @@ def _pilot_notes(world: _World, items: int) -> list[Note]:
 
 
 def _power(world: _World, items: int, gamma: float) -> dict[str, Any]:
-    """Exact, for people alone; of a pilot one row a pair."""
+    """Exact, for people alone; of a pilot one row per pair."""
     places = np.array([n for n in CURVE if n < items] + [items])
     n_pairs = len(world.shares)
     shares, n = np.repeat(world.shares, len(places), axis=0), np.tile(places, n_pairs)

@@ -74,8 +74,8 @@ class Protocol(Result):
     PICTURE = "budget_curve"
 
     protocol: pl.DataFrame = table(
-        "One row a metric, estimator and `Stopping`, the paper's own rule by people alone always among them: means over"
-        " replications, and their standard deviations.",
+        "One row per metric, estimator and `Stopping`, the paper's own rule by people alone always among them: means"
+        " over replications, and their standard deviations.",
         label("metric", "the metric that helps, `none`, or `ideal`"),
         ESTIMATOR,
         *STOPPING,

@@ -1,1 +1,1 @@
-"""What does it all mean? The answer in plain words, a file a subject."""
+"""What does it all mean? The answer in plain words, a file per subject."""

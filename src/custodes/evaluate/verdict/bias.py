@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 import polars as pl
 
-from custodes.answers.wording import names, number, percent, plural, with_ends
+from custodes.answers.wording import names, percent, plural, with_ends
 from custodes.evaluate.partiality import FAVOURED, UNTOLD
 from custodes.evaluate.verdict.view import MOST_NAMED, Row, Statement, View, only
 
@@ -17,14 +16,14 @@ def favours(view: View) -> Iterator[Statement]:
     if view.sided:
         return
     uninformed = {*view.side("unclear"), *view.side("below")}
-    # One system a metric; leaders first, whom a reader would otherwise trust.
+    # One system per metric; leaders first, whom a reader would otherwise trust.
     shown: dict[str, Row] = {}
     for row in sorted(view.partial, key=lambda row: row["metric"] not in view.leaders):
         if row["metric"] not in uninformed:
             shown.setdefault(row["metric"], row)
     for row in [*shown.values()][:MOST_NAMED]:
         favoured = row["finding"] == FAVOURED
-        size = with_ends(row, "partiality", shown=partial(number, digits=0))
+        size = with_ends(row, "partiality", digits=0)
         text = (
             f"{row['metric']} {'favours' if favoured else 'is against'} {row['system']}, number {row['rank_human']} by"
             f" people: {size} points of win rate that neither {view.aspect or 'quality'} nor noise explains. It ranks"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 import polars as pl
 
-from custodes.answers.wording import number, percent, plural, with_ends
+from custodes.answers.wording import percent, plural, with_ends
 from custodes.evaluate.consistency.findings import FAILURES, LENGTH, OWN, POSITION
 from custodes.evaluate.partiality import UNTOLD
 from custodes.evaluate.verdict.view import MOST_NAMED, Row, Statement, View
@@ -50,7 +49,7 @@ def faults(view: View) -> Iterator[Statement]:
 
 def _found(row: Row, turned: bool) -> Statement:
     """`turned`: whether the judge saw comparisons in both orders; else that it prefers a slot rests on the lots."""
-    points = with_ends(row, "estimate", shown=partial(number, digits=0))
+    points = with_ends(row, "estimate", digits=0)
     said = ONE_ORDER if row["kind"] == POSITION and not turned else POINTS[row["kind"]]
     text = f"{row['rater']} {row['finding']}: {said.format(points=points, about=row['about'])}."
     ends = {f"value{end}": row[f"estimate{end}"] for end in ("", "_low", "_high")}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations
 from math import exp
 
-from custodes.answers.wording import names, number, percent, plural, sentence, with_ends
+from custodes.answers.wording import interval, names, percent, plural, sentence, with_ends
 from custodes.evaluate.verdict.view import MOST_NAMED, Row, Statement, View, only, share_a_letter
 
 MOST_LISTED = 6
@@ -45,7 +45,7 @@ def best(view: View) -> Iterator[Statement]:
     if counted:
         rate = f"wins {with_ends(top, 'win_rate', shown=percent)} against an opponent on average, a tie counting half"
     else:
-        rate = f"wins {with_ends(top, 'strength', shown=_odds)} times as often as it loses against a middling system"
+        rate = f"wins {interval(*_odds(top), digits=1)} times as often as it loses against a middling system"
     if top["rank_low"] is None:
         text = (
             f"{top['system']} has the highest standing by people ({rate}), but without intervals nobody can say whether"
@@ -71,8 +71,9 @@ def best(view: View) -> Iterator[Statement]:
         yield Statement(kind="best", text=sentence(message))
 
 
-def _odds(strength: float | None) -> str:
-    return number(None if strength is None else exp(strength), digits=1)
+def _odds(row: Row) -> list[float | None]:
+    """What the strength of a row and the ends of its interval mean: how often it wins for each time it loses."""
+    return [None if (own := row[f"strength{end}"]) is None else exp(own) for end in ("", "_low", "_high")]
 
 
 def _either(labels: list[str]) -> str:

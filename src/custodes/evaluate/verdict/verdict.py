@@ -48,7 +48,7 @@ class Verdict(Result):
     """What check, leaderboard, agreement, favoritism and ranking say together, in plain words. See `verdict`."""
 
     verdict: pl.DataFrame = table(
-        "One row a sentence or two; without aspect where it is about all of them.",
+        "One row per sentence or two; without aspect where it is about all of them.",
         label("kind", "what it is about: design, best, trust, faults, favours, labels, chance, flips or uncertain"),
         label("text", "the sentence", ""),
         label("rater", "the metric that it is about, empty for none or several", essential=False),

@@ -192,10 +192,10 @@ def _told(way: Mapping[str, Any], single: Mapping[str, Any], rows: Sequence[Mapp
 
 
 def _gain(row: Mapping[str, Any]) -> str:
-    """The claim that the interval of a gain allows; three digits, so that an end close to 0 does not read as 0."""
+    """The claim that the interval of a gain allows."""
     if row["gain_low"] is None or row["gain_high"] is None:
-        return f"without an interval of the difference ({number(row['gain'], digits=3)}) nothing can be said"
-    size = with_ends(row, "gain", digits=3)
+        return f"without an interval of the difference ({number(row['gain'])}) nothing can be said"
+    size = with_ends(row, "gain")
     return f"a gain of {size}" if row["conclusion"] == GAIN else f"no gain is shown, {size}"
 
 

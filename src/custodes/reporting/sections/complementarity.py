@@ -23,8 +23,13 @@ def _figures(context: Context) -> Sequence[Figure]:
     """Distances of all raters, how many directions they differ in, and where they stand; few raters leave out some."""
     result: Any = context.results["complementarity"]
     means, heat = _distance_figures(result)
-    space = [(result.components, _variance), (result.coordinates, _places)]
-    return [means, heat, *(draw(result) for rows, draw in space if rows.height)]
+    best = [name for aspect, metric in context.best.items() for name in (metric, f"{metric}:{aspect}")]
+    return [
+        means,
+        heat,
+        *([_variance(result)] if result.components.height else []),
+        *([_places(result, best)] if result.coordinates.height else []),
+    ]
 
 
 def _distance_figures(result: Complementarity) -> tuple[Figure, Figure]:
@@ -63,14 +68,15 @@ def _variance(result: Complementarity) -> Figure:
     )
 
 
-def _places(result: Complementarity) -> Figure:
+def _places(result: Complementarity, named: Sequence[str]) -> Figure:
     return Figure(
         id="complementarity-places",
         title="Where judges stand",
         caption="Close: they differ from the ranking that all share in the same way, as far as two directions show it. "
-        "Triangles: people. Colour: cluster.",
+        "Triangles: people. Colour: cluster. Of many raters only people are named, the metrics that rank most like "
+        "them, the best and the chosen one (bold), and the ends of the map; the table below has all.",
         alt="Map of the raters on the first two principal components; the table below holds their clusters.",
-        spec=spec_of(places(empty_rows(), result, width=MAP_WIDTH)),
+        spec=spec_of(places(empty_rows(), result, width=MAP_WIDTH, named=named, metric="{metric}")),
         table="complementarity.coordinates",
     )
 

@@ -18,7 +18,7 @@ from custodes.reporting.tables import columns_with_values
 
 ALL = "all"
 MOST_CORRECTED = 3
-"""So many metrics are corrected, unless more are best on some aspect: sampling takes seconds a metric."""
+"""So many metrics are corrected, unless more are best on some aspect: sampling takes seconds per metric."""
 
 # A reader's choice of rows: the column of that name holds the name in the rows it means.
 WHERE = {"aspect": "{aspect}", "metric": "{corrected}", f"{CHANGED}|{ALL}": "{which}"}

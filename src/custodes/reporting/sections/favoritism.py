@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from custodes.evaluate.favoritism import favoritism
-from custodes.plots.favoritism import accuracy_scatter, by_system, heat_map, partial_map
+from custodes.plots.favoritism import accuracy_scatter, by_system, heat_map, partial_map, point_rows
 from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
 from custodes.reporting.tables import chosen_table, table_html
 
@@ -18,10 +18,12 @@ def _figures(context: Context) -> Sequence[Figure]:
         Figure(
             id="favoritism-accuracy",
             title="How often a metric errs, and how one-sidedly",
-            caption="Right: errs seldom. Low: errs to both sides alike. Whisker: interval from resampled items.",
-            alt="Scatter plot of mean absolute Favi-Score against sample accuracy, one point a metric.",
-            spec=spec_of(accuracy_scatter(empty_rows()).properties(width="container")),
-            table="favoritism.metrics",
+            caption="Right: errs seldom. Low: errs to both sides alike. Whisker: interval from resampled items. "
+            "Named: the metric that agrees best with people, the chosen one (bold), and the ends of both axes; the "
+            "table below has all.",
+            alt="Scatter plot of mean absolute Favi-Score against sample accuracy, one point per metric.",
+            spec=spec_of(accuracy_scatter(empty_rows(), "{metric}").properties(width="container")),
+            table="favoritism-points",
             where=HERE,
         ),
         Figure(
@@ -48,7 +50,7 @@ def _figures(context: Context) -> Sequence[Figure]:
         Figure(
             id="favoritism-systems",
             title="Whom {metric} favours",
-            caption="One point an opponent; box: middle half; orange: median. Hollow points may be chance.",
+            caption="One point per opponent; box: middle half; orange: median. Hollow points may be chance.",
             alt="Strip and box plot of the Favi-Scores of every system against every other one, for the chosen metric.",
             spec=spec_of(by_system(empty_rows()).properties(width="container")),
             table="favoritism.pairs",
@@ -93,5 +95,10 @@ FAVORITISM = Section(
         ),
     ],
     build=_build,
+    extra=lambda context: {
+        "favoritism-points": point_rows(
+            context.table("favoritism.metrics"), {aspect: [name] for aspect, name in context.best.items()}
+        )
+    },
     required=True,
 )

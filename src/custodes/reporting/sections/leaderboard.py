@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -10,7 +11,7 @@ import polars as pl
 from custodes.errors import InputError
 from custodes.evaluate.comparison import HUMAN
 from custodes.evaluate.leaderboard.leaderboard import CORRECTED, Leaderboard, best_corrected, leaderboard
-from custodes.plots.leaderboard import heat_map, strengths
+from custodes.plots.leaderboard import heat_map, panels, strengths
 from custodes.reporting.section import ONE_SIDED, ChosenTable, Context, Figure, Section, empty_rows, spec_of
 from custodes.reporting.tables import chosen_table, table_html
 
@@ -35,35 +36,68 @@ def _shown(context: Context) -> pl.DataFrame:
     best = best_corrected(result).select("aspect", rater=CORRECTED + pl.col("metric"))
     corrected = rows.join(best, on=["aspect", "rater"], how="semi", maintain_order="left")
     people = rows.filter(rater=HUMAN).with_columns(rater=pl.lit(PEOPLE))
-    return pl.concat([people, corrected.with_columns(rater=pl.lit(CORRECTED_PEOPLE))])
+    return _with_panel(pl.concat([people, corrected.with_columns(rater=pl.lit(CORRECTED_PEOPLE))]))
+
+
+def _with_panel(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with their part as the name of a panel."""
+    return rows.with_columns(panel=pl.col("part").cast(pl.String))
+
+
+def _in_panels(rows: pl.DataFrame, figure: Figure) -> list[Figure]:
+    """The figure of rows with a panel, once for each part of systems that met, or as it is where all did."""
+    known = panels(rows)
+    if len(known) < 2:
+        return [figure]
+    return [
+        replace(
+            figure,
+            id=f"{figure.id}-{part}" if place else figure.id,
+            title=f"{figure.title}: part {part} of systems that met",
+            where={**figure.where, "panel": str(part)},
+        )
+        for place, part in enumerate(known)
+    ]
+
+
+def _by_metric(context: Context) -> pl.DataFrame:
+    """What the picture of the chosen metric shows: the rows of metrics."""
+    return _with_panel(context.table("leaderboard.systems").filter(pl.col("rater").is_in(list(context.study.metrics))))
 
 
 def _figures(context: Context) -> Sequence[Figure]:
     rows = context.table("leaderboard-shown")
     raters = [name for name in (PEOPLE, CORRECTED_PEOPLE) if name in rows["rater"]]
+    by_metric = context.table("leaderboard-by-metric")
     n_systems = rows["system"].n_unique()
     seen = "Systems that share a letter cannot be told apart. Whisker: interval; an arrow: one end is not known."
     return [
-        Figure(
-            id="leaderboard-strengths",
-            title="Who is best by people",
-            caption=seen,
-            alt="A dot with a whisker for every system, the strongest on top; the table below has the numbers.",
-            spec=spec_of(strengths(empty_rows(), raters=raters).properties(width="container")),
-            table="leaderboard-shown",
-            where={"aspect": "{aspect}"},
-            lines=("system",),
-            opening=True,
+        *_in_panels(
+            rows,
+            Figure(
+                id="leaderboard-strengths",
+                title="Who is best by people",
+                caption=seen,
+                alt="A dot with a whisker for every system, the strongest on top; the table below has the numbers.",
+                spec=spec_of(strengths(empty_rows(), raters=raters).properties(width="container")),
+                table="leaderboard-shown",
+                where={"aspect": "{aspect}"},
+                lines=("system",),
+                opening=True,
+            ),
         ),
-        Figure(
-            id="leaderboard-metric",
-            title="Who is best by {metric}",
-            caption=seen,
-            alt="A dot with a whisker for every system by the chosen metric; the table below has the numbers.",
-            spec=spec_of(strengths(empty_rows()).properties(width="container")),
-            table="leaderboard.systems",
-            where={"aspect": "{aspect}", "rater": "{metric}"},
-            lines=("system",),
+        *_in_panels(
+            by_metric,
+            Figure(
+                id="leaderboard-metric",
+                title="Who is best by {metric}",
+                caption=seen,
+                alt="A dot with a whisker for every system by the chosen metric; the table below has the numbers.",
+                spec=spec_of(strengths(empty_rows()).properties(width="container")),
+                table="leaderboard-by-metric",
+                where={"aspect": "{aspect}", "rater": "{metric}"},
+                lines=("system",),
+            ),
         ),
         *(
             Figure(
@@ -118,6 +152,9 @@ LEADERBOARD = Section(
     figures=_figures,
     tables=_tables,
     build=_build,
-    extra=lambda context: {"leaderboard-shown": _shown(context)},
+    extra=lambda context: {
+        "leaderboard-shown": _shown(context),
+        "leaderboard-by-metric": _by_metric(context),
+    },
     compares_systems=False,  # asked first, before it is known what the others compare
 )

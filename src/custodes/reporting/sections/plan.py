@@ -14,7 +14,7 @@ def _power(context: Context) -> list[Figure]:
         Figure(
             id="plan-power",
             title="What annotations find",
-            caption="By people alone, a pair annotated once: the chance to find the better system. A point a pair of "
+            caption="By people alone, a pair annotated once: the chance to find the better system. A point per pair of "
             "systems at the margin that this study suggests.",
             alt="Lines of the chance to find the better system against the margin, one for each number of annotations.",
             spec=spec_of(curve(empty_rows()).properties(width="container")),

@@ -17,10 +17,10 @@ STOPPING = Stopping(looks=(10, 20, 40), boundary="pocock")
 """When the replayed protocol looks, and decides."""
 
 FEWEST = 20
-"""With fewer annotations a pair, stopping early has nothing to save."""
+"""With fewer annotations per pair, stopping early has nothing to save."""
 
 CAPTIONS = {
-    "correct": "A point a look: mean over replications. Pairs still open count as not different.",
+    "correct": "A point per look: mean over replications. Pairs still open count as not different.",
     "kld": "How far shares of wins, ties and losses are from those on all annotations.",
 }
 

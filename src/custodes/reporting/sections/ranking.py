@@ -3,33 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
 
 from custodes.evaluate.comparison import HUMAN
 from custodes.evaluate.ranking import ranking
 from custodes.plots.decisions import stacked_errors
-from custodes.plots.ranking import graph_rows, picture
+from custodes.plots.ranking import crowded, graph_rows, picture, table, table_rows
 from custodes.reporting.section import ChosenTable, Context, Figure, Section, empty_rows, spec_of
 from custodes.reporting.tables import chosen_table, table_html
 
 WINNERS = "Winners on top; edges that follow from others are left out."
 DIFFERENT = "Dotted: people see no difference. Dashed red: people say the opposite."
-WHO = (("people", HUMAN, "people", WINNERS), ("metric", "{metric}", "{metric}", DIFFERENT))
-"""Whose graph and order: the name of the part, the rater, what it is called, what its graph shows."""
+SIGNS = "+: the system of the row is significantly better; −: that of the column; the best by people first."
+SHADES = "Orange: people see no difference. Red: people say the opposite. Grey: people see one, the metric does not."
+WHO = (("people", HUMAN, "people", WINNERS, SIGNS), ("metric", "{metric}", "{metric}", DIFFERENT, SHADES))
+"""Whose graph and order: the name of the part, the rater, what it is called, what its graph shows, and its table."""
 
 
 def _figures(context: Context) -> Sequence[Figure]:
+    many = crowded(context.table("ranking.decisions"))
+    drawn = table(empty_rows()) if many else picture(empty_rows()).properties(width="container")
     graphs = [
         Figure(
             id=f"ranking-{who}",
             title=name,
-            caption=caption,
-            alt=f"Graph of who significantly beats whom, by {name}; the decisions stand in the table below.",
-            spec=spec_of(picture(empty_rows()).properties(width="container")),
+            caption=of_table if many else of_graph,
+            alt=f"{'Table' if many else 'Graph'} of who significantly beats whom by {name}; the decisions stand below.",
+            spec=spec_of(drawn),
             table="graph",
-            lines=("y",),
+            lines=() if many else ("y",),
             where={"aspect": "{aspect}", "rater": rater},
         )
-        for who, rater, name, caption in WHO
+        for who, rater, name, of_graph, of_table in WHO
     ]
     return [
         *graphs,
@@ -51,20 +58,27 @@ def _tables(context: Context) -> Sequence[ChosenTable]:
     def chosen(id: str, caption: str, table: str, rater: str) -> ChosenTable:
         return chosen_table(context, id, caption, f"ranking.{table}", {"aspect": "{aspect}", "rater": rater})
 
-    orders = [chosen(f"consensus-{who}", f"Order by {name}", "consensus", rater) for who, rater, name, _ in WHO]
+    orders = [chosen(f"consensus-{who}", f"Order by {name}", "consensus", rater) for who, rater, name, *_ in WHO]
     return [*orders, chosen("decisions", "Decisions of {metric}", "decisions", "{metric}")]
 
 
-def _build(context: Context) -> Mapping[str, str]:
+def _graph(context: Context) -> pl.DataFrame:
+    """What the pictures of decisions are drawn from."""
+    rows = context.table("ranking.decisions")
+    return table_rows(rows) if crowded(rows) else graph_rows(rows)
+
+
+def _build(context: Context) -> Mapping[str, Any]:
     """People's graph beside a metric's, kinds of error, consensus."""
     return {
+        "many": crowded(context.table("ranking.decisions")),
         "table": table_html(
             context.table("ranking.errors").sort("correct", descending=True, nulls_last=True, maintain_order=True),
             context.declared("ranking.errors").columns,
             id="ranking-error-table",
             caption="Kinds of error",
             notes=context.notes("ranking", "self-agreement", "cycle", "design-effect", "one-cluster"),
-        )
+        ),
     }
 
 
@@ -75,6 +89,6 @@ RANKING = Section(
     figures=_figures,
     tables=_tables,
     build=_build,
-    extra=lambda context: {"graph": graph_rows(context.table("ranking.decisions"))},
+    extra=lambda context: {"graph": _graph(context)},
     required=True,
 )

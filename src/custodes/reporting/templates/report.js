@@ -51,15 +51,42 @@
   // ---- pictures
   const figures = data.figures.map((figure) => ({
     ...figure,
-    needs: dependsOn(figure.where, figure.fields, figure.title),
+    needs: dependsOn(figure.where, figure.fields, figure.title, figure.spec.params || []),
     element: document.querySelector(`[data-figure="${figure.id}"]`),
   }));
+
+  // Titles of axes that are longer than the plot go on in the next line; legends end where the picture does.
+  const LETTER = 6.6;
+  function lines(title, room) {
+    const most = Math.max(12, Math.floor(room / LETTER));
+    const made = [""];
+    for (const word of title.split(" ")) {
+      const last = made[made.length - 1];
+      if (last && last.length + 1 + word.length > most) made.push(word);
+      else made[made.length - 1] = last ? `${last} ${word}` : word;
+    }
+    return made.length > 1 ? made : title;
+  }
+
+  function fitted(part, across, up, narrow) {
+    if (Array.isArray(part)) return part.map((own) => fitted(own, across, up, narrow));
+    if (part === null || typeof part !== "object") return part;
+    const made = Object.fromEntries(Object.entries(part).map(([key, own]) => [key, fitted(own, across, up, narrow)]));
+    for (const [channel, room] of [["x", across], ["y", up]]) {
+      for (const own of [made[channel], made[channel] && made[channel].axis]) {
+        if (own && typeof own.title === "string") own.title = lines(own.title, room);
+      }
+    }
+    if (made.legend && narrow) Object.assign(made.legend, { columns: 1, labelLimit: across - 30 });
+    return made;
+  }
 
   async function draw(figure) {
     const values = rows(figure.table, figure.where, figure.fields).map((row) =>
       Object.fromEntries(Object.entries(row).map(([name, value]) => [name, drawable(value)])));
-    const label = data.labels[choice.statistic] || "";
-    const spec = JSON.parse(JSON.stringify(figure.spec, (key, part) => drawable(part === "{statistic}" ? label : part)));
+    const words = { "{statistic}": data.labels[choice.statistic] || "", "{metric}": choice.metric };
+    const spec = JSON.parse(JSON.stringify(figure.spec, (key, part) =>
+      drawable(Object.hasOwn(words, part) ? words[part] : part)));
     spec.datasets = { rows: values };
     if (spec.width === "container") {
       spec.width = Math.max(260, figure.element.parentElement.clientWidth);
@@ -71,10 +98,14 @@
       }
     }
     const narrow = window.innerWidth < 640;
-    const config = { ...data.config, axisY: { ...data.config.axisY, labelLimit: narrow ? 110 : 220 } };
+    const wide = typeof spec.width === "number" ? spec.width : 1000;
+    const axis = figure.lines.length ? (narrow ? 170 : 260) : 60;
+    const drawable = fitted(spec, wide - axis, typeof spec.height === "number" ? spec.height : 1000, narrow);
+    const config = { ...data.config, axisY: { ...data.config.axisY, labelLimit: narrow ? 165 : 220 },
+      legend: { ...data.config.legend, ...(narrow ? { columns: 2 } : {}) } };
     if (figure.view) figure.view.finalize();
     const empty = figure.element.parentElement.querySelector(".empty");
-    const drawn = await window.vegaEmbed(figure.element, spec, { config, actions: false, renderer: "svg" });
+    const drawn = await window.vegaEmbed(figure.element, drawable, { config, actions: false, renderer: "svg" });
     figure.view = drawn.view;
     const marks = figure.element.querySelectorAll("svg .role-mark:is(.mark-symbol, .mark-rect, .mark-line) path");
     empty.hidden = marks.length > 0;
@@ -84,10 +115,26 @@
 
   // ---- tables of chosen rows
   const minus = (text) => text.replace(/^-(?=0(\.0*)?$)/, "").replace("-", "−");
-  const decimal = (value, digits) => (value === null ? "–" : minus(value.toFixed(digits)));
-  const share = (value) =>
-    value === null ? "–" : value > 0 && value <= 0.005 ? "under 1\u00a0%"
-      : value >= 0.995 && value < 1 ? "over 99\u00a0%" : `${Math.round(100 * value)}\u00a0%`;
+  // as `answers/wording.py` says numbers: two significant digits of an interval's width, and of what would read as 0
+  const behind = (size, least) => Math.min(10, Math.max(least, 1 - Math.floor(Math.log10(size))));
+  const digitsOf = (low, high, least) => {
+    const width = Number((high - low).toPrecision(3));
+    return width > 0 ? behind(width, least) : least;
+  };
+  const decimal = (value, digits) => {
+    if (value === null) return "–";
+    const size = Math.abs(value);
+    return minus(value.toFixed(size >= 1e-9 && size < 0.5 * 10 ** -digits ? behind(size, digits) : digits));
+  };
+  const share = (value, digits) => {
+    if (value === null) return "–";
+    const after = Math.max(0, digits - 2);
+    const step = 10 ** -after;
+    return value > 0 && value <= step / 200 ? `under ${step.toFixed(after)}\u00a0%`
+      : value >= 1 - step / 200 && value < 1 ? `over ${(100 - step).toFixed(after)}\u00a0%`
+        : `${(100 * value).toFixed(after)}\u00a0%`;
+  };
+  const pValue = (value) => (value <= 0.001 ? "≤ .001" : value.toFixed(3).replace(/^0/, ""));
 
   function cell(row, column) {
     const value = row[column.field];
@@ -95,13 +142,14 @@
     if (typeof value === "boolean") return value ? "yes" : "no";
     if (column.kind === "text") return String(value);
     const whole = (v) => String(v).replace(/\B(?=(\d{3})+$)/g, "\u202f");
-    const show = column.kind === "int" ? whole : column.kind === "percent" ? share
-      : (v) => decimal(v, column.kind === "p" ? 3 : 2);
+    const show = { int: whole, percent: share, p: pValue }[column.kind] || decimal;
     const sd = column.sd ? row[`${column.field}_sd`] : null;
-    if (sd !== null && sd !== undefined) return `${show(value)} ± ${show(sd)}`;
+    if (sd !== null && sd !== undefined) return `${show(value, 2)} ± ${show(sd, 2)}`;
     const low = column.interval ? row[`${column.field}_low`] : null;
-    return low === null || low === undefined ? show(value)
-      : `${show(value)} [${show(low)}, ${show(row[`${column.field}_high`])}]`;
+    const high = column.interval ? row[`${column.field}_high`] : null;
+    if (low === null || low === undefined || high === null || high === undefined) return show(value, 2);
+    const digits = digitsOf(low, high, 2);
+    return `${show(value, digits)} [${show(low, digits)}, ${show(high, digits)}]`;
   }
 
   function element(name, text, attributes = {}) {
@@ -150,6 +198,12 @@
     top.append(head);
     table.element.replaceChildren(top, body);
     sortable(table.element);
+  }
+
+  // How many rows there are stands beside the name of a table, which may show only some of them at once.
+  function count(section) {
+    const shown = all("tbody tr", section).filter((line) => !line.hidden).length;
+    section.querySelector(".count").textContent = shown === 1 ? "1 row" : `${shown} rows`;
   }
 
   function sortable(table) {
@@ -212,6 +266,7 @@
     applyWords();
     const stale = (part) => !changed || changed.some((name) => part.needs.has(name));
     tables.filter(stale).forEach(fill);
+    all("section.table").forEach(count);
     figures.filter(stale).forEach((figure) => waiting.add(figure));
     drawOpen();
   }

@@ -1,6 +1,6 @@
 """Principal components of raters: how many dimensions their rankings fill, and where each rater lies.
 
-Common arrays: points (raters, n) or (B, raters, n), without NaN: one row a rater, one column a feature of its
+Common arrays: points (raters, n) or (B, raters, n), without NaN: one row per rater, one column a feature of its
 representation (ranks). Columns are centred over the raters, not scaled.
 """
 

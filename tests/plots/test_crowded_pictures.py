@@ -1,0 +1,144 @@
+"""Studies with many metrics and systems: who is named, where, and what takes the place of a graph."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes import plots
+from custodes.errors import OptionError
+from custodes.evaluate.favoritism import Favoritism
+from custodes.evaluate.ranking import Ranking
+from custodes.plots import theme
+from custodes.plots.favoritism import ENDS
+from custodes.plots.ranking import GRAPH_UP_TO, crowded, table_rows
+
+SYSTEMS = [f"system-{i:02d}" for i in range(16)]
+METRICS = [f"metric-{i:02d}" for i in range(40)]
+
+
+@pytest.fixture(scope="module")
+def study() -> cu.Study:
+    """16 systems, each better than the next; 40 metrics, each noisier than the one before."""
+    rng = np.random.default_rng(0)
+    quality = -np.arange(16.0)
+    keys = [(f"{i}", name) for i in range(40) for name in SYSTEMS]
+    people = np.tile(quality, 40) + 2 * rng.normal(size=640)
+    scores = {name: np.tile(quality, 40) + (2 + k) * rng.normal(size=640) for k, name in enumerate(METRICS)}
+    return cu.read(pl.DataFrame(keys, ["item", "system"], orient="row").with_columns(ann=people, **scores))
+
+
+@pytest.fixture(scope="module")
+def favoured(study: cu.Study) -> Favoritism:
+    return cu.favoritism(study, human="ann", resamples=20)
+
+
+@pytest.fixture(scope="module")
+def ranked(study: cu.Study) -> Ranking:
+    return cu.ranking(study, human="ann", metrics="metric-00,metric-3*", resamples=0)
+
+
+def texts(chart: Any, path: Path) -> list[str]:
+    """What is written in a picture."""
+    return re.findall(r">([^<>]+)</text>", plots.save(chart, path / "x.svg").read_text(encoding="utf-8"))
+
+
+def named(chart: Any) -> set[str]:
+    return {row["metric"] for row in chart.to_dict()["data"]["values"] if row["named"]}
+
+
+def test_the_ends_of_both_axes_and_who_is_asked_for_are_named(favoured: Favoritism, tmp_path: Path) -> None:
+    chart = plots.favoritism_and_accuracy(favoured, named="metric-20")
+    by = {name: favoured.metrics.sort(name)["metric"].to_list() for name in ("sample_accuracy", "mean_abs_favi")}
+    ends = {name for order in by.values() for name in [*order[:ENDS], *order[-ENDS:]]}
+    assert named(chart) == ends | {"metric-20"}
+    assert named(plots.favoritism_and_accuracy(favoured)) == ends
+    assert {text for text in texts(chart, tmp_path) if text in METRICS} == ends | {"metric-20"}
+    with pytest.raises(OptionError, match="metric='metric-2O' is not in the result"):
+        plots.favoritism_and_accuracy(favoured, named=["metric-2O"])
+
+
+def test_few_metrics_are_all_named(favoured: Favoritism) -> None:
+    few = favoured.metrics.head(12)
+    chart = plots.favoritism_and_accuracy(type(favoured)(**{**vars(favoured), "metrics": few}))
+    assert named(chart) == set(few["metric"])
+
+
+@pytest.mark.parametrize("width", [plots.COLUMN_WIDTH, plots.PAGE_WIDTH])
+def test_the_picture_is_the_same_every_time(favoured: Favoritism, width: int) -> None:
+    first, again = (plots.favoritism_and_accuracy(favoured, width=width).to_dict() for _ in range(2))
+    assert first == again
+
+
+def test_many_systems_make_a_table_of_pairs_that_names_them_all(ranked: Ranking, tmp_path: Path) -> None:
+    assert crowded(ranked.decisions)
+    chart = plots.ranking_graphs(ranked, "metric-39")
+    words = texts(chart, tmp_path)
+    # two panels, each with every system beside its row and above its column
+    assert all(words.count(name) == 4 for name in SYSTEMS)
+    people = table_rows(ranked.decisions).filter(rater="human")
+    assert people.height == 16 * 15 / 2
+    assert words.count("+") == words.count("−")  # every decision is seen from both sides
+    drawn = table_rows(ranked.decisions).filter(pl.col("rater").is_in(["human", "metric-39"]))
+    assert words.count("+") == (drawn["decision"] != "=").sum()
+
+
+def test_the_table_says_what_people_say_of_a_decision(ranked: Ranking) -> None:
+    rows = table_rows(ranked.decisions)
+    said = dict(
+        zip(
+            rows.filter(rater="human").select("system_a", "system_b").iter_rows(),
+            rows.filter(rater="human")["decision"],
+            strict=True,
+        )
+    )
+    assert set(rows["reading"]) == {"agree", "insert", "omit", "invert"} - ({"invert"} - set(rows["reading"]))
+    for row in rows.iter_rows(named=True):
+        by_people = said[row["system_a"], row["system_b"]]
+        wanted = (
+            "agree"
+            if row["decision"] == by_people
+            else "insert"
+            if by_people == "="
+            else "omit"
+            if row["decision"] == "="
+            else "invert"
+        )
+        assert row["reading"] == wanted
+    # the best by people stand first: the planted order, up to neighbours
+    places = {row["system_a"]: row["place_a"] for row in rows.iter_rows(named=True)}
+    assert [places[name] for name in ("system-00", "system-05", "system-10")] == sorted(
+        places[name] for name in ("system-00", "system-05", "system-10")
+    )
+
+
+def test_up_to_twelve_systems_make_a_graph(study: cu.Study) -> None:
+    systems = ",".join(SYSTEMS[:GRAPH_UP_TO])
+    few = cu.ranking(study, systems=systems, human="ann", metrics="metric-00", resamples=0)
+    assert not crowded(few.decisions)
+    assert plots.ranking_graphs(few, "metric-00").to_dict()["hconcat"][0]["layer"][0]["mark"]["type"] == "line"
+
+
+def test_maps_and_dots_name_every_system(study: cu.Study, favoured: Favoritism, tmp_path: Path) -> None:
+    board = cu.leaderboard(study, human="ann", metrics="metric-00", resamples=20)
+    tables = ("metrics", "pairs", "systems", "partiality")
+    some = {name: getattr(favoured, name).filter(pl.col("metric") <= "metric-02") for name in tables}
+    favoured = type(favoured)(**{**vars(favoured), **some})
+    charts = [
+        (plots.win_rate_map(board), 2),
+        (plots.leaderboard_strengths(board, rater="human"), 1),
+        (plots.favoritism_map(favoured), 1),
+        (plots.partiality_map(favoured), 1),
+        (plots.favoritism_by_system(favoured, "metric-00"), 1),
+    ]
+    for chart, times in charts:
+        words = texts(chart, tmp_path)
+        assert [name for name in SYSTEMS if words.count(name) != times] == []
+        sizes = re.findall(r'font-size="([0-9.]+)px"', (tmp_path / "x.svg").read_text(encoding="utf-8"))
+        assert min(map(float, sizes)) >= theme.TEXT
