@@ -30,6 +30,7 @@ BELOW = {
     "console": {"answers"},
     "options": {"console", "answers", "data", "errors", "progress", "files"},
     "verbs": {"options", "evaluate", "answers", "data", "errors"},
+    "diagnosis": {"answers", "data", "public"},
     "cli": {"verbs", "questions", "options", "data", "errors", "files", "public"},
     "__main__": {"cli"},
 }

@@ -145,6 +145,20 @@ def convert(
     print(write_table(tables[table or next(iter(tables))], output))
 
 
+@app.command
+def doctor(output: Output = OUTPUT) -> int:
+    """What is installed, what each missing extra would give, and whether it works: a test of about 5 seconds.
+
+    Exit status 1 where a needed package does not fit or a test fails.
+
+    Example: `custodes doctor --format json`
+    """
+    output.check()
+    found, seconds = answered(lambda _, progress: cu.doctor(), None, output, {})
+    output.write(found, seconds)
+    return int(found.status)
+
+
 def run(argv: Sequence[str]) -> int:
     """Run a command line and return its exit status: 0 answered, 1 problems found, 2 bad input, 3 not told."""
     try:
