@@ -208,18 +208,27 @@ def test_without_the_extra_a_question_names_it(uv: str, built: Built, tmp_path: 
     assert len(told.splitlines()) == 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("version", VERSIONS)
-def test_every_supported_python(version: str, uv: str, built: Built, tmp_path: Path) -> None:
+def interpreter(uv: str, version: str) -> str | None:
+    """Where a Python is: known to uv, or among those of pyenv that are not active."""
     asked = subprocess.run(
         [uv, "python", "find", "--no-python-downloads", "--no-project", version],
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=False,
     )
-    if asked.returncode:
+    if asked.returncode == 0:
+        return asked.stdout.strip()
+    kept = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    return next((str(python) for python in sorted(kept.glob(f"{version}.*/bin/python"))), None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_supported_python(version: str, uv: str, built: Built, tmp_path: Path) -> None:
+    python = interpreter(uv, version)
+    if python is None:
         pytest.skip(f"Python {version} is not on this machine")
-    check_works(environment(uv, tmp_path / "own", built.wheel, python=asked.stdout.strip()))
+    check_works(environment(uv, tmp_path / "own", built.wheel, python=python))
 
 
 @pytest.mark.slow
