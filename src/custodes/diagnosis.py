@@ -35,7 +35,11 @@ class Extra(NamedTuple):
 
 EXTRAS: Mapping[str, Extra] = {
     "learn": Extra("the lasso of ceiling, boosted trees of ceiling and combine", ("sklearn", "xgboost")),
-    "duckdb": Extra("counts of wins inside DuckDB, for tables larger than memory", ("duckdb", "pyarrow")),
+    "duckdb": Extra("DuckDB files, and counts of wins in tables larger than memory", ("duckdb", "pyarrow")),
+    "arrow": Extra("Arrow files, folders of HF datasets, a safe look at damaged Parquet", ("pyarrow",)),
+    "excel": Extra("spreadsheets (.xlsx and others)", ("fastexcel", "pyarrow")),
+    "sql": Extra("tables of a server", ("adbc_driver_manager", "adbc_driver_postgresql", "pyarrow")),
+    "logs": Extra("logs of Inspect that are compressed by zstd, before Python 3.14", ("backports.zstd",)),
     "nuts": Extra("correction by NUTS (sampler='nuts'), beside the exact sampler", ("numpyro", "jax")),
 }
 """Every extra of the package, in the order in which most people need them."""
@@ -192,10 +196,11 @@ def _imported(extras: list[str]) -> Iterator[dict[str, Any]]:
 
     def load(name: str) -> str:
         loaded = [import_module(module) for module in EXTRAS[name].modules]
-        return ", ".join(f"{module.__name__} {module.__version__}" for module in loaded)
+        return ", ".join(f"{module.__name__} {getattr(module, '__version__', '')}".strip() for module in loaded)
 
     for name in extras:
-        yield _outcome(f"extra {name}", lambda name=name: load(name))  # type: ignore[misc]
+        if any(_needs(name)):  # what a newer Python has itself is not installed
+            yield _outcome(f"extra {name}", lambda name=name: load(name))  # type: ignore[misc]
 
 
 def _outcome(name: str, test: Callable[[], str]) -> dict[str, Any]:
