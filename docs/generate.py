@@ -1,17 +1,32 @@
-"""Makes the reference pages (cli.md, api.md, results.md) from the code. Run by `make docs`."""
+"""Makes the reference pages (cli.md, api.md, results.md, extras.md) from the code. Run by `make docs`."""
 
 from __future__ import annotations
 
 import inspect
 import re
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import custodes as cu
 from custodes import cli
+from custodes.answers.result import Provenance, Result
 from custodes.answers.setting import Setting
+from custodes.data.items import Items
+from custodes.data.notes import Note
+from custodes.data.outputs import Outputs
+from custodes.data.preferences import Preferences
+from custodes.data.raters import Raters
+from custodes.data.ratings import Ratings
+from custodes.diagnosis import EXTRAS
 from custodes.questions import RESULTS
+
+PARTS = {
+    "What every result is": (Result, Provenance, Note),
+    "What a study is made of": (Ratings, Preferences, Raters, Items, Outputs),
+}
+"""Classes that have no public name of their own: values of those that have one are made of them."""
 
 DOCS = Path(__file__).parent
 MADE = "<!-- Made by docs/generate.py; do not edit. -->\n"
@@ -77,6 +92,10 @@ def python() -> str:
         lines += _entry(f"cu.{name}", getattr(cu, name))
     lines += ["## Setting", "", "What every question takes beside its own arguments.", "", *_doc(Setting), ""]
     lines += [f"- `{name}`: `{_type(kind)}`" for name, kind in Setting.__annotations__.items()]
+    for heading, parts in PARTS.items():
+        lines += ["", f"## {heading}", ""]
+        for part in parts:
+            lines += [f"### `{part.__name__}`", "", *_doc(part), "", *_inside(part), ""]
     return "\n".join(lines) + "\n"
 
 
@@ -104,7 +123,7 @@ def results() -> str:
         "  deviation over replications.",
         "",
     ]
-    for question, result in RESULTS.items():
+    for question, result in {**RESULTS, "doctor": cu.Doctor}.items():
         lines += [f"## `{question}`", ""]
         for name, table in result.declared().items():
             lines += [f"### `{name}`", table.doc, "", "| field | kind | meaning |", "|---|---|---|"]
@@ -125,17 +144,62 @@ def _entry(name: str, value: Any) -> list[str]:
         return lines
     if inspect.isclass(value):
         # The tables of a result stand in results.md alone.
-        told = _doc(value)[:1] if value in RESULTS.values() else _doc(value)
-        lines = [f"## `{name}`", "", *told, ""]
-        for member, attribute in vars(value).items():
-            if not member.startswith("_") and (callable(attribute) or isinstance(attribute, property | classmethod)):
-                doc = (inspect.getdoc(attribute) or "").partition("\n\n")[0]
-                lines.append(f"- `{member}`: {' '.join(doc.split())}")
-        return [*lines, ""]
+        told = _doc(value)[:1] if issubclass(value, Result) else _doc(value)
+        return [f"## `{name}`", "", *told, "", *_inside(value), ""]
     if callable(value):
         signature = _signature(name, value)
         return [f"## `{name}`", "", "```text", *signature, "```", "", *_doc(value), ""]
     return [f"## `{name}`", "", f"`{value!r}`", ""]
+
+
+def _inside(cls: type[Any]) -> list[str]:
+    """The fields of a class, then its methods and properties, with what they have from a class above; what all results
+    have is told once."""
+    tables = cls.declared() if issubclass(cls, Result) else {}
+    told = [f"`{own.name}`: `{_type(own.type)}`" for own in _fields(cls) if own.name not in tables]
+    above = [] if cls is Result or not issubclass(cls, Result) else list(Result.__mro__)
+    lines = [] if above else [f"- {field}" for field in told]
+    if above:
+        lines = [
+            f"Tables: {', '.join(f'`{table}`' for table in tables)} ([fields](results.md#{cls.__name__.lower()})).",
+            "",
+        ]
+        lines += [f"Beside what [every result](#what-every-result-is) has: {', '.join(told)}.", ""] if told else []
+    for name in dict.fromkeys(member for base in cls.__mro__ if base not in above for member in vars(base)):
+        home = next(base for base in cls.__mro__ if name in vars(base))
+        attribute = vars(home)[name]
+        if name.startswith("_") or home in above or not home.__module__.startswith("custodes"):
+            continue
+        if isinstance(attribute, property):
+            lines.append(f"- `{name}`: {_summary(attribute)}")
+        elif callable(getattr(cls, name)):
+            lines.append(f"- `{name}({_arguments(getattr(cls, name), bound=attribute)})`: {_summary(attribute)}")
+    return lines
+
+
+def _fields(cls: type[Any]) -> list[Any]:
+    inherited = fields(Result) if issubclass(cls, Result) and cls is not Result else ()
+    known = {own.name for own in inherited}
+    return [own for own in fields(cls) if own.name not in known] if is_dataclass(cls) else []
+
+
+def _summary(attribute: Any) -> str:
+    doc = (inspect.getdoc(attribute) or "").partition("\n\n")[0]
+    return " ".join(doc.split())
+
+
+def _arguments(function: Any, *, bound: Any) -> str:
+    """The arguments of a method as they are given, without their types."""
+    shown, keyword_only = [], False
+    own = list(inspect.signature(function).parameters.values())
+    for parameter in own if isinstance(bound, classmethod | staticmethod) else own[1:]:
+        if parameter.kind is parameter.KEYWORD_ONLY and not keyword_only:
+            keyword_only = True
+            shown.append("*")
+        prefix = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        default = "" if parameter.default is parameter.empty else f"={_default(parameter.default)}"
+        shown.append(f"{prefix}{parameter.name}{default}")
+    return ", ".join(shown)
 
 
 def _signature(name: str, function: Any) -> list[str]:
@@ -178,9 +242,24 @@ def _doc(value: Any) -> list[str]:
     return [*lines, "```"] if fenced else lines
 
 
+def extras() -> str:
+    """Every extra with what it gives."""
+    lines = [
+        "# Extras",
+        "",
+        MADE,
+        "What `pip install 'custodes[EXTRA]'` adds; `custodes doctor` says which are there.",
+        "",
+    ]
+    lines += ["| extra | gives | modules |", "|---|---|---|"]
+    for name, extra in EXTRAS.items():
+        lines.append(f"| `{name}` | {extra.gives} | {', '.join(f'`{module}`' for module in extra.modules)} |")
+    return "\n".join([*lines, "| `all` | all of them | |", ""])
+
+
 def pages() -> dict[Path, str]:
     """Path to content of every generated page."""
-    made = {"cli": command_line(), "api": python(), "results": results()}
+    made = {"cli": command_line(), "api": python(), "results": results(), "extras": extras()}
     folder = DOCS / "reference"
     return {folder / f"{name}.md": re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n" for name, text in made.items()}
 

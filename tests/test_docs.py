@@ -15,12 +15,16 @@ from types import ModuleType
 import pytest
 
 import custodes as cu
+from custodes.answers.result import Result
 from tests.pages import FENCE, run, steps, try_out
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BESIDE = [ROOT / f"{name}.md" for name in ("README", "CHANGELOG", "CONTRIBUTING", "RELEASING")]
+PAGES = [*BESIDE, *sorted(page for page in (ROOT / "docs").rglob("*.md") if "_build" not in page.parts)]
 GENERATED = {"api.md"}
 """Its examples are those of the docstrings, which run as such."""
+DRAWN = {"gallery.md"}
+"""Its code runs where the site is built, which draws all of it."""
 
 
 def ident(value: object) -> str | None:
@@ -44,7 +48,9 @@ def beside_the_demo(demo_files: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     return tmp_path
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in GENERATED and not steps(page)], ids=ident)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.name not in GENERATED | DRAWN and not steps(page)], ids=ident
+)
 def test_code_of_a_page_runs_in_order(page: Path, beside_the_demo: Path) -> None:
     try_out(page)
 
@@ -86,7 +92,7 @@ def test_every_page_is_reached_from_the_index() -> None:
         seen.add(page)
         links = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
         todo += [(page.parent / link).resolve() for link in links if not link.startswith("http")]
-    assert {page for page in PAGES if page.parent != ROOT} <= seen
+    assert set(PAGES) <= seen
 
 
 def generate() -> ModuleType:
@@ -122,6 +128,31 @@ def test_generated_pages_name_every_verb_and_public_name() -> None:
         assert f"`{option}`" in command_line
     for name in cu.__all__:
         assert f"## `cu.{name}`" in python
+
+
+def test_the_python_page_has_every_public_method() -> None:
+    page = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^##+ `(?:cu\.)?([\w.]+)`\n(.*?)(?=^#|\Z)", page, flags=re.MULTILINE | re.DOTALL))
+    of_results = set(dir(Result))
+    for name, value in {"Result": Result, **public()}.items():
+        if not inspect.isclass(value):
+            continue
+        own = {member for member in dir(value) if not member.startswith("_")} - set(dir(Exception)) - set(dir(tuple))
+        if issubclass(value, Result) and value is not Result:
+            own -= of_results
+        for member in own:
+            attribute = inspect.getattr_static(value, member)
+            if isinstance(attribute, property) or callable(getattr(value, member)):
+                assert f"- `{member}" in sections[name], f"{name}.{member}"
+
+
+def test_the_gallery_has_every_picture() -> None:
+    page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
+    drawn = [name for name in cu.plots.__all__ if inspect.isfunction(getattr(cu.plots, name)) and name != "save"]
+    assert sorted(re.findall(r"^### (\w+)$", page, flags=re.MULTILINE)) == sorted(drawn)
+    for name in drawn:
+        assert f"plots.save(plots.{name}(" in page
+        assert f'"{name}.svg")' in page
 
 
 def modules() -> list[str]:

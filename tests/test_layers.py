@@ -32,8 +32,9 @@ BELOW = {
     },
     "console": {"answers", "visible"},
     "options": {"console", "answers", "data", "errors", "progress", "files"},
+    "diagnosis": {"answers", "data", "public"},
     "verbs": {"options", "console", "evaluate", "answers", "data", "errors"},
-    "cli": {"verbs", "questions", "options", "console", "data", "errors", "files", "public"},
+    "cli": {"verbs", "questions", "options", "console", "data", "errors", "files", "public", "diagnosis"},
     "__main__": {"cli", "process"},
 }
 """`public` is the package itself, `import custodes`."""

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from custodes.data.simulate import demo_study as demo_study
     from custodes.data.simulate import simulate as simulate
     from custodes.data.study import Study as Study
+    from custodes.diagnosis import Doctor as Doctor
+    from custodes.diagnosis import doctor as doctor
     from custodes.errors import CustodesError as CustodesError
     from custodes.errors import CustodesWarning as CustodesWarning
     from custodes.errors import InputError as InputError
@@ -60,6 +62,7 @@ _HOMES = {
     "custodes.data.counting": ("count_pairs",),
     "custodes.data.pairs": ("PairCounts",),
     "custodes.reporting": ("report", "Report"),
+    "custodes.diagnosis": ("doctor", "Doctor"),
     "custodes.errors": ("CustodesError", "CustodesWarning", "InputError", "MissingExtraError", "OptionError"),
 }
 """Where public names live, in the order of the story; the questions name their own."""
@@ -75,28 +78,6 @@ _RENAMED = {
 _MODULES = {"plots": "custodes.plots", "live": "custodes.evaluate.protocol.live"}
 
 
-def __getattr__(name: str) -> Any:
-    """A public name is loaded on its first use, so that importing custodes stays light."""
-    if name in _MODULES:
-        return import_module(_MODULES[name])
-    if name.startswith("__") and name != "__all__":
-        raise _unknown(name)
-    if name in _HOME:
-        value = getattr(import_module(_HOME[name]), name)
-    else:
-        questions = import_module("custodes.questions")
-        asked, results = list(questions.QUESTIONS), [result.__name__ for result in questions.RESULTS.values()]
-        if name == "__all__":
-            told = [own for home, names in _HOMES.items() for own in (names if names else asked)]
-            value = [*told, *results, *_MODULES]
-        elif name in (*asked, *results):
-            value = getattr(questions, name)
-        else:
-            raise _unknown(name)
-    globals()[name] = value
-    return value
-
-
 def _unknown(name: str) -> AttributeError:
     """Named in a way that lets Python suggest what is close."""
     instead = f"; write custodes.{_RENAMED[name]}" if name in _RENAMED else ""
@@ -104,5 +85,28 @@ def _unknown(name: str) -> AttributeError:
     return AttributeError(message, name=name, obj=None if instead else sys.modules[__name__])
 
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__getattr__("__all__")})
+if not TYPE_CHECKING:  # a checker of types must not take every name for one that is there
+
+    def __getattr__(name: str) -> Any:
+        """A public name is loaded on its first use, so that importing custodes stays light."""
+        if name in _MODULES:
+            return import_module(_MODULES[name])
+        if name.startswith("__") and name != "__all__":
+            raise _unknown(name)
+        if name in _HOME:
+            value = getattr(import_module(_HOME[name]), name)
+        else:
+            questions = import_module("custodes.questions")
+            asked, results = list(questions.QUESTIONS), [result.__name__ for result in questions.RESULTS.values()]
+            if name == "__all__":
+                told = [own for home, names in _HOMES.items() for own in (names if names else asked)]
+                value = [*told, *results, *_MODULES]
+            elif name in (*asked, *results):
+                value = getattr(questions, name)
+            else:
+                raise _unknown(name)
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__getattr__("__all__")})

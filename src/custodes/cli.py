@@ -199,6 +199,21 @@ def write_schema(inputs: Sequence[str], reading: Reading, selection: dict[str, l
     return write_atomically(output, made.to_toml(Path(output).parent))
 
 
+@app.command
+def doctor(output: Output = OUTPUT) -> int:
+    """What is installed, what each missing extra would give, and whether it works: a test of about 5 seconds.
+
+    Exit status 1 where a needed package does not fit or a test fails.
+
+    Example: `custodes doctor --format json`
+    """
+    output.check((), cu.Doctor.declared())
+    found, seconds = answered(lambda _, progress: cu.doctor(), None, output, {})
+    with quiet_pipe():
+        output.write(found, seconds)
+    return int(found.status)
+
+
 def run(argv: Sequence[str]) -> int:
     """Run a command line and return its exit status: 0 answered, 1 problems found, 2 bad input, 3 not told, 130
     interrupted."""

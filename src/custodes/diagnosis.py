@@ -1,0 +1,268 @@
+"""What is installed and whether it works: `doctor`, for a user whose numbers or pictures do not come."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module, metadata
+from math import isclose
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import polars as pl
+
+import custodes as cu
+from custodes.answers.question import Rng, recorded
+from custodes.answers.result import Provenance, Result, result
+from custodes.answers.tables import flag, label, labels, score, table
+
+NAME = "custodes"
+
+
+class Extra(NamedTuple):
+    """What an extra adds, in a few words, and the modules that it needs."""
+
+    gives: str
+    modules: tuple[str, ...]
+
+
+EXTRAS: Mapping[str, Extra] = {
+    "learn": Extra("the lasso of ceiling, boosted trees of ceiling and combine", ("sklearn", "xgboost")),
+    "duckdb": Extra("DuckDB files, and counts of wins in tables larger than memory", ("duckdb", "pyarrow")),
+    "arrow": Extra("Arrow files, folders of HF datasets, a safe look at damaged Parquet", ("pyarrow",)),
+    "excel": Extra("spreadsheets (.xlsx and others)", ("fastexcel", "pyarrow")),
+    "sql": Extra("tables of a server", ("adbc_driver_manager", "adbc_driver_postgresql", "pyarrow")),
+    "logs": Extra("logs of Inspect that are compressed by zstd, before Python 3.14", ("backports.zstd",)),
+    "nuts": Extra("correction by NUTS (sampler='nuts'), beside the exact sampler", ("numpyro", "jax")),
+}
+"""Every extra of the package, in the order in which most people need them."""
+
+
+@result
+class Doctor(Result):
+    """What `doctor` found; `status` is 1 where a needed package does not fit or a test failed."""
+
+    BY: ClassVar[str] = ""
+
+    place: pl.DataFrame = table(
+        "Where it runs.",
+        label("what", "custodes, Python, the machine, the arithmetic"),
+        label("found", "version and place; the home folder is ~"),
+    )
+    packages: pl.DataFrame = table(
+        "One row a package that is needed.",
+        label("package", "its name on the package index"),
+        label("needed", "versions that fit"),
+        label("version", "the installed one; null: none"),
+        flag("fits", "whether it is there, in a version that fits"),
+    )
+    extras: pl.DataFrame = table(
+        "One row an extra.",
+        label("extra", "its name"),
+        flag("present", "whether all its packages are there, in versions that fit"),
+        labels("missing", "packages that are not"),
+        label("gives", "what works with it"),
+        label("install", "the command that adds it"),
+    )
+    tests: pl.DataFrame = table(
+        "One row a test of this installation.",
+        label("test", "what was tried"),
+        flag("passed", "whether it came out as it should"),
+        label("found", "what came out"),
+        score("seconds", "how long it took"),
+    )
+
+    @property
+    def status(self) -> int:
+        """0 where all that is needed is there and works, else 1."""
+        return 0 if self.packages["fits"].all() and self.tests["passed"].all() else 1
+
+
+def doctor(*, rng: Rng = 0) -> Doctor:
+    """Say what is installed, what each missing extra would give, and whether it works: a test of about 5 seconds.
+
+    The tests compare numbers of the demo with those it must give, ask from several threads at once, draw a picture,
+    write tables and read them back, and import what each extra that is present needs. Nothing outside a temporary
+    folder is written, no network is used, and the home folder is shown as ~. All tables and columns:
+    `help(cu.Doctor)`.
+
+    >>> import custodes as cu
+    >>> found = cu.doctor()
+    >>> found.tests["test"].to_list()[:4]
+    ['numbers', 'threads', 'picture', 'files']
+    >>> found.status
+    0
+    """
+    drawn_from, seed = recorded(rng)
+    extras = list(_extras())
+    tests = [*_tried(drawn_from), *_imported([row["extra"] for row in extras if row["present"]])]
+    packages = list(_packages())
+    made = Doctor.part(
+        place=_columns(_place()), packages=_columns(packages), extras=_columns(extras), tests=_columns(tests)
+    )
+    versions = {row["package"]: row["version"] for row in packages if row["package"] in ("numpy", "polars")}
+    origin = Provenance(
+        question=doctor.__name__,
+        study="this installation",
+        digest="",
+        options={},
+        seed=seed,
+        versions={NAME: metadata.version(NAME), **versions, "python": platform.python_version()},
+    )
+    return Doctor.of([made], notes=(), provenance=origin)
+
+
+def _columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Rows as columns, without the home folder."""
+    return {name: [_homely(row[name]) for row in rows] for name in rows[0]} if rows else {}
+
+
+def _homely(value: Any) -> Any:
+    home = str(Path.home())
+    return re.sub(rf"{re.escape(home)}(?![\w.-])", "~", value) if isinstance(value, str) and len(home) > 1 else value
+
+
+def _place() -> list[dict[str, str]]:
+    from threadpoolctl import threadpool_info
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    arithmetic = [
+        f"{own['internal_api']} {own['version']} for {own.get('architecture', 'all')}, threads: {own['num_threads']}"
+        for own in threadpool_info()
+        if own["user_api"] == "blas"
+    ]
+    found = {
+        NAME: f"{metadata.version(NAME)} in {Path(cu.__file__).parent}",
+        "Python": f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}",
+        "machine": f"{platform.platform()}, cores: {cores}",
+        "arithmetic": "; ".join(dict.fromkeys(arithmetic)) or "no BLAS that tells its name",
+        "text": f"{sys.stdout.encoding if sys.stdout else 'no output'}; files: {tempfile.gettempdir()}",
+    }
+    return [{"what": what, "found": text} for what, text in found.items()]
+
+
+def _needs(extra: str = "") -> Iterator[tuple[str, str, str | None, bool]]:
+    """Every requirement that holds here: package, versions that fit, the installed version, whether it fits."""
+    from packaging.requirements import Requirement
+
+    for line in metadata.requires(NAME) or ():
+        needed = Requirement(line)
+        always, asked = (needed.marker is None or needed.marker.evaluate({"extra": own}) for own in ("", extra))
+        if needed.name == NAME or not asked or (always and extra):
+            continue
+        try:
+            version = metadata.version(needed.name)
+        except metadata.PackageNotFoundError:
+            version = None
+        fits = version is not None and needed.specifier.contains(version, prereleases=True)
+        yield needed.name, str(needed.specifier) or "any", version, fits
+
+
+def _packages() -> Iterator[dict[str, Any]]:
+    for name, needed, version, fits in _needs():
+        yield {"package": name, "needed": needed, "version": version, "fits": fits}
+
+
+def _extras() -> Iterator[dict[str, Any]]:
+    known = metadata.metadata(NAME).get_all("Provides-Extra") or []
+    for name, extra in EXTRAS.items():
+        if name not in known:  # an older installation, beside newer sources
+            continue
+        missing = [package for package, _, _, fits in _needs(name) if not fits]
+        yield {
+            "extra": name,
+            "present": not missing,
+            "missing": missing,
+            "gives": extra.gives,
+            "install": f"pip install '{NAME}[{name}]'",
+        }
+
+
+def _tried(rng: int | np.random.Generator) -> Iterator[dict[str, Any]]:
+    study = cu.read("demo")
+    for test in (_numbers, _threads, _picture, _files):
+        yield _outcome(test.__name__.removeprefix("_"), lambda test=test: test(study, rng))  # type: ignore[misc]
+
+
+def _imported(extras: list[str]) -> Iterator[dict[str, Any]]:
+    """A package may be installed and not load: a library of the system is missing, or made for another machine."""
+
+    def load(name: str) -> str:
+        loaded = [import_module(module) for module in EXTRAS[name].modules]
+        return ", ".join(f"{module.__name__} {getattr(module, '__version__', '')}".strip() for module in loaded)
+
+    for name in extras:
+        if any(_needs(name)):  # what a newer Python has itself is not installed
+            yield _outcome(f"extra {name}", lambda name=name: load(name))  # type: ignore[misc]
+
+
+def _outcome(name: str, test: Callable[[], str]) -> dict[str, Any]:
+    """What became of a test; whatever goes wrong in it is a finding."""
+    start = time.perf_counter()
+    try:
+        passed, found = True, test()
+    except Exception as problem:
+        passed, found = False, f"{type(problem).__name__}: {' '.join(str(problem).split())}"
+    return {"test": name, "passed": passed, "seconds": time.perf_counter() - start, "found": found}
+
+
+KNOWN = {
+    "sample_accuracy": 0.615,
+    "kendall_item": 0.5716002339883014,
+    "pearson_global": 0.7405549873213673,
+}
+"""How well the metric `judge` of the demo agrees with people on coherence, as this version computes it."""
+
+
+def _asked(study: Any, resamples: int, rng: int | np.random.Generator) -> pl.DataFrame:
+    asked = cu.agreement(study, aspect="coherence", metrics="judge", compare_by=(), resamples=resamples, rng=rng)
+    return asked.metrics
+
+
+def _numbers(study: Any, rng: int | np.random.Generator) -> str:
+    (row,) = _asked(study, 0, rng).to_dicts()
+    wrong = [f"{name}={row[name]!r}, not {known!r}" for name, known in KNOWN.items() if not isclose(row[name], known)]
+    if wrong:
+        raise ArithmeticError("; ".join(wrong))
+    return ", ".join(f"{name} {row[name]:.4f}" for name in KNOWN)
+
+
+def _threads(study: Any, rng: int | np.random.Generator) -> str:
+    """The same question from several threads at once has one answer."""
+    seed = rng if isinstance(rng, int) else int(rng.integers(2**32))
+    with ThreadPoolExecutor(4) as pool:
+        first, *others = pool.map(lambda _: _asked(study, 20, seed), range(4))
+    if not all(first.equals(other) for other in others):
+        raise ArithmeticError("the same seed gave several answers")
+    return "the same intervals four times"
+
+
+def _picture(study: Any, rng: int | np.random.Generator) -> str:
+    chart = cu.plots.leaderboard_strengths(
+        cu.leaderboard(study, aspect="coherence", metrics="judge", resamples=20, rng=rng)
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        files = [cu.plots.save(chart, Path(folder) / f"picture.{suffix}").read_bytes() for suffix in ("svg", "png")]
+    drawn, pixels = files
+    if b"Aster" not in drawn or not pixels.startswith(b"\x89PNG"):
+        raise ValueError("the picture does not show the systems of the demo")
+    return f"svg of {len(drawn)} bytes, png of {len(pixels)} bytes"
+
+
+def _files(study: Any, rng: int | np.random.Generator) -> str:
+    from custodes.data.writing import long_tables, write_table
+
+    ratings = long_tables(study)["ratings"]
+    with tempfile.TemporaryDirectory() as folder:
+        for suffix in ("csv", "jsonl.gz", "parquet"):
+            read = cu.read(write_table(ratings, Path(folder) / f"ratings.{suffix}"))
+            if not read.ratings.frame.equals(study.ratings.frame):
+                raise ValueError(f"ratings came back from .{suffix} with other rows")
+    return f"{ratings.height} rows through csv, jsonl.gz, parquet"

@@ -1,0 +1,103 @@
+"""`doctor` says what is there and what is not, and a broken installation shows."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import custodes as cu
+from custodes import cli, diagnosis
+
+ROOT = Path(__file__).parents[1]
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+
+
+@pytest.fixture
+def untested(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the tests, which take a second."""
+    monkeypatch.setattr(diagnosis, "_tried", lambda rng: [])
+
+
+def told(capsys: pytest.CaptureFixture[str], status: int) -> dict[str, list[dict[str, object]]]:
+    assert cli.run(["doctor", "--format", "json"]) == status
+    return json.loads(capsys.readouterr().out)
+
+
+def test_an_installation_that_works(capsys: pytest.CaptureFixture[str]) -> None:
+    found = told(capsys, 0)
+    assert all(row["fits"] for row in found["packages"])
+    assert {"numpy", "polars", "altair"} <= {row["package"] for row in found["packages"]}
+    assert [row["test"] for row in found["tests"]][:4] == ["numbers", "threads", "picture", "files"]
+    assert {row["test"] for row in found["tests"]} >= {
+        f"extra {row['extra']}" for row in found["extras"] if row["present"]
+    }
+    for row in found["extras"]:
+        assert row["install"] == f"pip install 'custodes[{row['extra']}]'"
+        assert row["present"] == (not row["missing"])
+    assert sum(row["seconds"] for row in found["tests"]) < 60  # on the busiest machine; alone it takes 2
+
+
+@pytest.mark.usefixtures("untested")
+def test_what_is_missing_or_too_old_shows(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    needed = [
+        "numpy>=99",
+        "no-such-package>=1.2",
+        "polars",
+        "never-asked>=1; sys_platform == 'nowhere'",
+        "no-such-extra>=3; extra == 'learn'",
+        "custodes[learn]; extra == 'all'",
+    ]
+    monkeypatch.setattr(metadata, "requires", lambda name: needed)
+    found = told(capsys, 1)
+    shown = {row["package"]: (row["needed"], row["version"] is None, row["fits"]) for row in found["packages"]}
+    assert shown == {
+        "numpy": (">=99", False, False),
+        "no-such-package": (">=1.2", True, False),
+        "polars": ("any", False, True),
+    }
+    learn = next(row for row in found["extras"] if row["extra"] == "learn")
+    assert (learn["present"], learn["missing"]) == (False, ["no-such-extra"])
+    assert "extra learn" not in {row["test"] for row in found["tests"]}
+
+
+def test_wrong_numbers_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diagnosis, "KNOWN", {**diagnosis.KNOWN, "kendall_item": 0.5})
+    monkeypatch.setattr(diagnosis, "_imported", lambda extras: [])
+    found = cu.doctor()
+    assert found.status == 1
+    (wrong,) = found.tests.filter(~found.tests["passed"]).to_dicts()
+    assert wrong["test"] == "numbers"
+    assert "kendall_item=0.57" in wrong["found"]
+
+
+@pytest.mark.usefixtures("untested")
+def test_an_extra_that_is_there_and_does_not_load_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = diagnosis.EXTRAS["learn"]._replace(modules=("no_such_module",))
+    monkeypatch.setattr(diagnosis, "EXTRAS", {"learn": broken})
+    found = cu.doctor()
+    assert found.status == 1
+    assert found.tests["found"].to_list() == ["ModuleNotFoundError: No module named 'no_such_module'"]
+
+
+@pytest.mark.usefixtures("untested")
+def test_the_home_folder_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    home = Path(cu.__file__).parents[2]
+    monkeypatch.setattr(Path, "home", lambda: home)
+    monkeypatch.setattr(diagnosis, "_imported", lambda extras: [])
+    place = cu.doctor().place
+    assert str(home) not in str(place.to_dicts())
+    assert place["found"][0].endswith(f"in {Path('~/src/custodes')}")
+
+
+def test_every_extra_is_explained_and_every_error_names_one() -> None:
+    assert diagnosis.EXTRAS.keys() == EXTRAS.keys() - {"all"}
+    (everything,) = EXTRAS["all"]
+    assert set(re.findall(r"\w+", everything)) - {"custodes"} == diagnosis.EXTRAS.keys()
+    for path in (ROOT / "src").rglob("*.py"):
+        named = re.findall(r"custodes\[(\w+)\]", path.read_text(encoding="utf-8"))
+        assert set(named) <= diagnosis.EXTRAS.keys(), path

@@ -1,0 +1,336 @@
+"""The package as others get it: its metadata and links, what is in the wheel, and that it works where nothing else is.
+
+What is installed is slow, and needs uv and a package index; without them it is skipped.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from email import message_from_bytes
+from importlib import metadata
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from packaging.requirements import Requirement
+
+import custodes as cu
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+EXTRAS = ["", *PROJECT["project"]["optional-dependencies"]]
+VERSIONS = [text.rpartition(" ")[2] for text in PROJECT["project"]["classifiers"] if re.search(r":: 3\.\d+$", text)]
+HOME = PROJECT["project"]["urls"]["Homepage"]
+LINK = re.compile(r"(!?)\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def links(text: str) -> list[tuple[str, str]]:
+    """Whether it is a picture, and where it leads, of every link outside of code."""
+    return LINK.findall(re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL))
+
+
+def check_absolute(text: str) -> None:
+    """Every link leads to a file of this repository, at the tag of this version."""
+    version = PROJECT["project"]["version"]
+    raw = HOME.replace("https://github.com", "https://raw.githubusercontent.com")
+    found = links(text)
+    assert len(found) == len(links((ROOT / "README.md").read_text(encoding="utf-8"))) > 20
+    for picture, target in found:
+        base = f"{raw}/v{version}/" if picture else f"{HOME}/blob/v{version}/"
+        assert target.startswith(base), target
+        assert (ROOT / target.removeprefix(base)).is_file(), target
+
+
+def test_links_of_the_readme_hold_on_the_package_index() -> None:
+    hook = PROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+    text = "".join((ROOT / part["path"]).read_text(encoding="utf-8") for part in hook["fragments"])
+    for rule in hook["substitutions"]:
+        text = re.sub(rule["pattern"], rule["replacement"], text)
+    check_absolute(text.replace("$HFPR_VERSION", PROJECT["project"]["version"]))
+
+
+def test_version_and_address_are_the_same_everywhere() -> None:
+    citation = dict(re.findall(r'^([\w-]+): "?([^"\n]+)"?$', (ROOT / "CITATION.cff").read_text(), flags=re.MULTILINE))
+    assert {"cff-version", "message", "title", "type", "license"} <= citation.keys()
+    assert citation["version"] == PROJECT["project"]["version"]
+    assert citation["repository-code"] == HOME
+    assert citation["license"] == PROJECT["project"]["license"]
+    assert all(url.startswith(HOME) for url in PROJECT["project"]["urls"].values())
+
+
+def test_supported_versions_of_python_are_named() -> None:
+    assert VERSIONS[0] == PROJECT["project"]["requires-python"].removeprefix(">=")
+    assert [int(version.partition(".")[2]) for version in VERSIONS] == [11, 12, 13, 14]
+    assert (ROOT / "src" / "custodes" / "py.typed").is_file()
+
+
+# What follows installs.
+
+WITHOUT = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"}
+
+
+def said(*command: object, cwd: Path, status: int = 0) -> str:
+    """What a command prints (or its error lines), in an environment that knows nothing of this checkout."""
+    own = {name: value for name, value in os.environ.items() if name not in WITHOUT} | {"UV_PYTHON_DOWNLOADS": "never"}
+    made = subprocess.run(
+        [str(word) for word in command], cwd=cwd, env=own, capture_output=True, encoding="utf-8", check=False
+    )
+    assert made.returncode == status, made.stdout + made.stderr
+    return made.stdout or made.stderr
+
+
+@pytest.fixture(scope="session")
+def uv(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The command that makes environments, where it and a package index are."""
+    found = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    if found is None or importlib.util.find_spec("build") is None:
+        pytest.skip("uv and build are not installed (pip install --group package)")
+    folder = tmp_path_factory.mktemp("index")
+    tried = subprocess.run(
+        [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "-d", str(folder), "packaging"],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    if tried.returncode:
+        pytest.skip(f"no package index is reached: {tried.stderr.strip().splitlines()[-1]}")
+    return found
+
+
+class Built(NamedTuple):
+    """The two files of a release."""
+
+    sdist: Path
+    wheel: Path
+
+
+@pytest.fixture(scope="session")
+def built(uv: str, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """The wheel is made from the sdist, so that holds all that is needed."""
+    folder = tmp_path_factory.mktemp("dist")
+    said(sys.executable, "-m", "build", "--outdir", folder, ROOT, cwd=folder)
+    (sdist,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
+    return Built(sdist, wheel)
+
+
+class Environment(NamedTuple):
+    """An environment with nothing but what was installed into it."""
+
+    folder: Path
+
+    def says(self, command: str, *words: object, status: int = 0) -> str:
+        place = self.folder / ("Scripts" if os.name == "nt" else "bin")
+        return said(place / command, *words, cwd=self.folder, status=status)
+
+
+def environment(uv: str, folder: Path, *what: object, python: str = sys.executable) -> Environment:
+    said(uv, "venv", "--quiet", "--no-project", "--python", python, folder, cwd=folder.parent)
+    said(uv, "pip", "install", "--quiet", "--python", folder, *what, cwd=folder)
+    return Environment(folder)
+
+
+def needs(extra: str, version: str) -> set[str]:
+    """The packages of an extra on a version of Python."""
+    lines = map(Requirement, PROJECT["project"]["optional-dependencies"][extra])
+    here = {"python_version": version}
+    return {line.name for line in lines if line.marker is None or line.marker.evaluate(here)}
+
+
+def check_works(installed: Environment, *extras: str) -> None:
+    """The doctor finds nothing wrong and the extras that are there, and the demo becomes a page."""
+    found = json.loads(installed.says("custodes", "doctor", "--format", "json"))
+    assert all(row["fits"] for row in found["packages"])
+    assert all(row["passed"] for row in found["tests"])
+    version = found["provenance"]["versions"]["python"].rpartition(".")[0]
+    there = {package for extra in extras for package in needs(extra, version)}
+    present = {row["extra"] for row in found["extras"] if row["present"]}
+    assert present == {row["extra"] for row in found["extras"] if needs(row["extra"], version) <= there} >= set(extras)
+    installed.says("custodes", "report", "demo", "--resamples", "20", "-o", "report.html")
+    page = (installed.folder / "report.html").read_text(encoding="utf-8")
+    assert page.rstrip().endswith("</html>")
+    assert "Dogwood" in page
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_the_package_and_nothing_else(built: Built) -> None:
+    with zipfile.ZipFile(built.wheel) as wheel:
+        names = set(wheel.namelist())
+        about = message_from_bytes(wheel.read(next(name for name in names if name.endswith("METADATA"))))
+    package = {name for name in names if ".dist-info/" not in name}
+    source = ROOT / "src"
+    here = {
+        path.relative_to(source).as_posix()
+        for path in source.rglob("*")
+        if path.is_file() and path.suffix != ".pyc" and ".egg-info" not in str(path)
+    }
+    assert package == here
+    assert {"custodes/py.typed", "custodes/reporting/templates/page.html"} <= package
+    assert built.wheel.stat().st_size < 2**20
+    check_absolute(about.get_payload())
+    assert set(about.get_all("Provides-Extra")) == set(EXTRAS) - {""}
+
+
+@pytest.mark.slow
+def test_the_sdist_holds_what_tests_and_docs_need(built: Built) -> None:
+    with tarfile.open(built.sdist) as sdist:
+        names = {name.partition("/")[2] for name in sdist.getnames()}
+    tracked = (
+        "pyproject.toml",
+        "Makefile",
+        "LICENSE",
+        "CHANGELOG.md",
+        "CITATION.cff",
+        "CONTRIBUTING.md",
+        "RELEASING.md",
+    )
+    assert {*tracked, "docs/index.md", "docs/site.py", "tests/test_package.py", "src/custodes/py.typed"} <= names
+    folders = ("src", "tests", "docs", "benchmarks")
+    assert not {name for name in names if "/" in name and name.split("/")[0] not in folders}
+    assert not {
+        name for name in names if "_build" in name or ".venv" in name or name.endswith((".pyc", ".csv", ".parquet"))
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("extra", EXTRAS, ids=[extra or "none" for extra in EXTRAS])
+def test_an_empty_environment_with_each_extra(extra: str, uv: str, built: Built, tmp_path: Path) -> None:
+    everything = [name for name in EXTRAS if name not in ("", "all")]
+    what = f"{built.wheel}[{extra}]" if extra else built.wheel
+    installed = environment(uv, tmp_path / "empty", what)
+    check_works(installed, *(everything if extra == "all" else [extra] if extra else []))
+    about = installed.says("custodes", "--version")
+    assert about.split() == ["custodes", PROJECT["project"]["version"]]
+
+
+@pytest.mark.slow
+def test_without_the_extra_a_question_names_it(uv: str, built: Built, tmp_path: Path) -> None:
+    installed = environment(uv, tmp_path / "empty", built.sdist)
+    told = installed.says("custodes", "ceiling", "demo", "--resamples", "20", status=2)
+    assert "custodes[learn]" in told
+    assert len(told.splitlines()) == 1
+
+
+def interpreter(uv: str, version: str) -> str | None:
+    """Where a Python is: known to uv, or among those of pyenv that are not active."""
+    asked = subprocess.run(
+        [uv, "python", "find", "--no-python-downloads", "--no-project", version],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    if asked.returncode == 0:
+        return asked.stdout.strip()
+    kept = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    return next((str(python) for python in sorted(kept.glob(f"{version}.*/bin/python"))), None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_supported_python(version: str, uv: str, built: Built, tmp_path: Path) -> None:
+    python = interpreter(uv, version)
+    if python is None:
+        pytest.skip(f"Python {version} is not on this machine")
+    check_works(environment(uv, tmp_path / "own", built.wheel, python=python))
+
+
+@pytest.mark.slow
+def test_the_lowest_versions_that_are_allowed(uv: str, built: Built, tmp_path: Path) -> None:
+    lowest = tmp_path / "lowest.txt"
+    options = (
+        "--quiet",
+        "--python",
+        sys.executable,
+        "--resolution",
+        "lowest-direct",
+        "--extra",
+        "learn",
+        "--extra",
+        "duckdb",
+    )
+    said(uv, "pip", "compile", *options, ROOT / "pyproject.toml", "-o", lowest, cwd=tmp_path)
+    installed = environment(uv, tmp_path / "lowest", "-r", lowest, f"{built.wheel}[learn,duckdb]")
+    numpy = next(line for line in PROJECT["project"]["dependencies"] if line.startswith("numpy"))
+    assert metadata.version("numpy") not in numpy  # else nothing is tested
+    check_works(installed, "learn", "duckdb")
+    shown = json.loads(installed.says("custodes", "doctor", "--format", "json"))["packages"]
+    for row in shown:
+        assert row["version"].startswith(row["needed"].removeprefix(">=").removesuffix(".0")), row
+
+
+USER = """
+import custodes as cu
+from custodes import Study, agreement, live
+
+study: Study = cu.read("demo")
+result: cu.Agreement = agreement(study, aspect="coherence", resamples=20)
+kept: float = result.metrics["kendall_item"].mean()  # type: ignore[assignment]
+cu.plots.save(cu.plots.agreement_intervals(result), "agreement.svg")
+model: cu.CombinedMetric = cu.combine(study, target="fluency", method="ridge").model
+found: cu.Doctor = cu.doctor()
+state: live.State = cu.live.start(["A", "B"], ["i1"])
+page: cu.Report = cu.report(study)
+try:
+    cu.read("nothing.csv")
+except cu.CustodesError as problem:
+    print(problem)
+"""
+WRONG = """
+import custodes as cu
+
+study = cu.read("demo")
+cu.agreement(study, resample=20)
+cu.favouritism(study)
+cu.ranking(study).metrics
+"""
+
+
+@pytest.mark.slow
+def test_a_checker_of_types_knows_every_name(uv: str, built: Built, tmp_path: Path) -> None:
+    installed = environment(uv, tmp_path / "typed", built.wheel)
+    every = "\n".join(["import custodes as cu", *(f"cu.{name}" for name in cu.__all__), ""])
+    files = {"user.py": USER, "every.py": every, "wrong.py": WRONG}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    checker = (sys.executable, "-m", "mypy", "--strict", "--python-executable", installed.folder / "bin" / "python")
+    said(*checker, "user.py", "every.py", cwd=tmp_path)
+    mistakes = said(*checker, "wrong.py", cwd=tmp_path, status=1)
+    assert 'Unexpected keyword argument "resample"' in mistakes
+    assert '"favouritism"' in mistakes
+    assert '"Ranking" has no attribute "metrics"' in mistakes
+    assert "Found 3 errors" in mistakes
+
+
+@pytest.mark.slow
+def test_the_site() -> None:
+    """Built without a warning, so no link leads nowhere; it needs nothing from elsewhere."""
+    pytest.importorskip("furo", reason="the tools of the docs are not installed (pip install --group docs)")
+    path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    made = subprocess.run(
+        [sys.executable, "docs/site.py"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert made.returncode == 0, made.stdout + made.stderr
+    site = ROOT / "docs" / "_build" / "html"
+    pages = {page: page.read_text(encoding="utf-8") for page in site.rglob("*.html")}
+    for page, text in pages.items():
+        assert not re.search(r'<(?:script|img|link)[^>]*(?:src|href)="(?:https?:)?//', text), page
+    gallery = pages[site / "gallery.html"]
+    drawn = [name for name in cu.plots.__all__ if name.islower() and name != "save"]
+    for name in drawn:
+        assert f"{name}.svg" in gallery
+        assert (site / "_images" / f"{name}.svg").stat().st_size < 100_000
+    index = (site / "searchindex.js").read_text(encoding="utf-8")
+    assert "partial" in index
+    assert '"reference/api"' in index
