@@ -60,3 +60,21 @@ def test_bad_rows_raise(columns: dict[str, list[object]], message: str) -> None:
     with pytest.raises(InputError) as error:
         Items.make(pl.DataFrame(columns), where="items.csv")
     assert str(error.value) == message
+
+
+def test_what_two_inputs_say_of_items_adds_up() -> None:
+    one, _ = Items.make(pl.DataFrame({"item": ["a", "b"], "group": ["news", ""], "weight": [2, None]}))
+    other, _ = Items.make(pl.DataFrame({"item": ["b", "c", "a"], "cluster": ["x", "y", ""], "weight": [3, None, 2]}))
+    assert one.joined(other).frame.select("item", "cluster", "group", "weight").rows() == [
+        ("a", "", "news", 2.0),
+        ("b", "x", "", 3.0),
+        ("c", "y", "", None),
+    ]
+    assert one.joined(Items.empty()).frame.equals(one.frame)
+
+
+def test_two_inputs_that_do_not_agree_of_an_item_raise() -> None:
+    one, _ = Items.make(pl.DataFrame({"item": ["a"], "group": ["news"]}))
+    other, _ = Items.make(pl.DataFrame({"item": ["a"], "group": ["sport"]}))
+    with pytest.raises(InputError, match="item 'a' has group 'news', 'sport' in two inputs; an item has one group"):
+        one.joined(other)

@@ -16,6 +16,7 @@ from custodes.data.table import (
     refuse,
     to_polars,
 )
+from custodes.errors import InputError, listed
 
 SCHEMA = {
     "item": pl.String,
@@ -71,6 +72,21 @@ class Items:
             ),
         )
         return cls(frame=made), notes
+
+    def joined(self, other: Items) -> Items:
+        """What both say of items together; two values of one item raise `InputError`."""
+        both = pl.concat([self.frame, other.frame]).with_columns(pl.col(pl.String).replace("", None))
+        names = [name for name in SCHEMA if name != "item"]
+        grouped = both.group_by("item", maintain_order=True)
+        several = grouped.agg(pl.col(names).drop_nulls().unique(maintain_order=True))
+        for name in names:
+            unlike = several.filter(pl.col(name).list.len() > 1)
+            if unlike.height:
+                item, values = unlike.select("item", name).row(0)
+                shown = listed(map(repr, values), limit=3)
+                raise InputError(f"item {item!r} has {name} {shown} in two inputs; an item has one {name}")
+        labels = pl.col("cluster", "group", "dataset").fill_null("")
+        return Items(frame=grouped.agg(pl.col(names).drop_nulls().first()).with_columns(labels))
 
     def for_items(self, items: pl.Series) -> pl.DataFrame:
         """The rows of these items in this order; unknown ones with empty labels."""

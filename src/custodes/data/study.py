@@ -282,11 +282,7 @@ def join(studies: Sequence[Study]) -> Study:
                 missing=pl.concat([joined.preferences.missing, other.preferences.missing]),
             ),
             raters=Raters(frame=known.unique("rater", keep="first", maintain_order=True)),
-            items=Items(
-                frame=pl.concat([joined.items.frame, other.items.frame]).unique(
-                    "item", keep="first", maintain_order=True
-                )
-            ),
+            items=joined.items.joined(other.items),
             outputs=_joined_outputs(joined.outputs, other.outputs),
             notes=tuple(notes),
             name=f"{joined.name} + {other.name}",

@@ -251,3 +251,16 @@ def test_aspects_in_the_names_of_people(people: list[str], aspects: list[str]) -
 def test_names_without_a_shape_are_listed() -> None:
     people = ["human", "my_expert", "x.annotator"]
     assert people_pattern(people, [*people, "bleu"]) == "human:{rater:human,my_expert,x.annotator}"
+
+
+def test_the_suggestions_of_two_inputs_add_up() -> None:
+    people, metrics = wide("human_style_ann1", "human_style_ann2"), wide("bleu", "chrf")
+    columns: dict[str, object] = {}
+    for _ in range(2):
+        with pytest.raises(cu.InputError) as error:
+            cu.read(people, metrics, columns=columns)  # type: ignore[arg-type]
+        columns = ast.literal_eval(str(error.value).split("(in Python columns=")[1][:-1])
+    assert columns["score"] == ["human_{aspect}_{rater}", "{rater}"]
+    study = cu.read(people, metrics, columns=columns)  # type: ignore[arg-type]
+    assert study.humans == ("ann1", "ann2")
+    assert list(study.raters.kind) == ["ann1", "ann2", "bleu", "chrf"]

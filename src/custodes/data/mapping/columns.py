@@ -122,13 +122,17 @@ class Columns:
                     f" columns: {listed(known, limit=LISTED)}"
                 )
         free = {name: None for columns in tables for name in _free(self._renamed(columns))}
-        matched = {own.written for columns in tables for own, _ in self._split(columns).values()}
+        matched = {pattern for columns in tables for pattern in self.matched(columns)}
         for pattern in self.patterns:
             if pattern not in matched:
                 raise OptionError(
                     f"columns: pattern {pattern!r} matches none of the columns without a role, or only what a pattern"
                     f" before it took{suggestion(pattern, free, cutoff=0.5)}; columns: {listed(free, limit=LISTED)}"
                 )
+
+    def matched(self, columns: Sequence[str]) -> set[str]:
+        """The patterns that name a column of a table with these."""
+        return {own.written for own, _ in self._split(columns).values()}
 
     def apply(self, frame: pl.DataFrame, *, where: str) -> Mapped:
         """A table with its columns named by their roles; the frame that came is not changed.

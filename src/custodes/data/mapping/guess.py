@@ -15,6 +15,9 @@ from custodes.data.notes import Note, noted
 from custodes.data.table import counted_cells
 from custodes.errors import CustodesError, listed
 
+Guess = Iterator[tuple[dict[str, str], tuple[str, ...]]]
+"""Roles and patterns, to be tried."""
+
 LOOKED_AT = 5000
 """Rows that guesses are made of."""
 
@@ -70,24 +73,29 @@ def guesses(frame: pl.DataFrame, given: Columns) -> Iterator[Columns]:
     if "rater" not in given.roles:
         known["rater"] = [name for name in known["rater"] if _may_name(frame[name])]
     items, systems = _places(frame, free, known)
-    yield from _of(given, _verdicts(free, known, items))
+    yield from _of(given, _verdicts(free, known, items), frame.columns)
     pairs = [(item, system) for item, system in product(items, systems) if item != system][: CHOICES * CHOICES]
     for shape in (_long, _half_long, _wide):
         for item, system in pairs:
             others = [name for name in numbers if name not in (item, system)]
             base = {"item": item, "system": system}
-            yield from _of(given, shape(frame, base, others, known, given))
+            yield from _of(given, shape(frame, base, others, known, given), frame.columns)
 
 
 ROLES_GUESSED = ("item", "system", "rater", "score", "aspect", "kind", "repeat", "winner", "order")
 
 
-def _of(given: Columns, made: Iterator[tuple[dict[str, str], tuple[str, ...]]]) -> Iterator[Columns]:
-    """Guesses under what the caller said; a column that has the name of its role needs no word."""
+def _of(given: Columns, made: Guess, names: Sequence[str]) -> Iterator[Columns]:
+    """Guesses under what the caller said; a column that has the name of its role needs no word, and neither does a
+    pattern that finds nothing left."""
     for roles, patterns in made:
         if len(set(roles.values())) == len(roles):
             own = {role: name for role, name in roles.items() if role != name and role not in given.roles}
-            yield given.over(Columns(roles=own, patterns=() if given.patterns else patterns))
+            whole = Columns(roles={**own, **given.roles}, patterns=tuple(dict.fromkeys((*given.patterns, *patterns))))
+            found = whole.matched(names)
+            new = tuple(pattern for pattern in whole.patterns if pattern in found and pattern not in given.patterns)
+            said = given.patterns if "score" in given.roles else (*given.patterns, *new)
+            yield Columns(roles=given.roles, patterns=said).over(Columns(roles=own))
 
 
 def _places(
@@ -101,9 +109,6 @@ def _places(
     many = sorted((n for n in labels if counts[n] > 1 and _may_name(frame[n])), key=counts.__getitem__, reverse=True)
     items = list(dict.fromkeys([*known["item"], *many]))
     return items[:CHOICES], list(dict.fromkeys([*known["system"], *few]))[:CHOICES]
-
-
-Guess = Iterator[tuple[dict[str, str], tuple[str, ...]]]
 
 
 def _verdicts(free: Sequence[str], known: Mapping[str, Sequence[str]], items: Sequence[str]) -> Guess:

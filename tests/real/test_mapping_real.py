@@ -1,0 +1,40 @@
+"""Mapping on real data: wide tables made of long ones are refused, and what they answer gives the study back."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import custodes as cu
+
+KEY = ["rater", "aspect", "item", "system"]
+
+
+@pytest.mark.parametrize("name", ["summeval/ratings.csv.gz", "hanna/ratings.csv.gz"])
+@pytest.mark.parametrize("shape", ["{rater}_{aspect}", "{aspect} {rater}", "human.{aspect}.{rater}"])
+def test_a_wide_table_gives_the_long_study_back(shared_data: Path, name: str, shape: str) -> None:
+    study = cu.read(shared_data / name)
+    people = pl.col("rater").is_in(study.humans)
+    # metrics are named as they are, those with an aspect in the file with it
+    column = pl.when(people).then(pl.format(shape.replace("{rater}", "{}").replace("{aspect}", "{}"), *_fields(shape)))
+    alone = pl.when(pl.col("aspect") == "").then("rater").otherwise(pl.format("{} of {}", "rater", "aspect"))
+    named = study.ratings.frame.with_columns(column=column.otherwise(alone))
+    table = named.pivot("column", index=["item", "system"], values="score").rename(
+        {"item": "doc_id", "system": "model"}
+    )
+    with pytest.raises(cu.InputError) as error:
+        cu.read(table.with_columns(text=pl.lit("...")))
+    columns = ast.literal_eval(str(error.value).split("(in Python columns=")[1][:-1])
+    read = cu.read(table, columns=columns)
+    assert set(read.humans) == set(study.humans)
+    assert set(read.aspects) == set(study.aspects)
+    one, other = (own.ratings.frame.filter(pl.col("rater").is_in(study.humans)).sort(KEY) for own in (study, read))
+    assert one.equals(other)
+    assert len(read.metrics) == named.filter(~people)["column"].n_unique()
+
+
+def _fields(shape: str) -> list[str]:
+    return ["rater", "aspect"] if shape.index("{rater}") < shape.index("{aspect}") else ["aspect", "rater"]
