@@ -99,6 +99,25 @@ CELLS: dict[str, st.SearchStrategy[Any]] = {
     "score": st.sampled_from(["1", "-1", "", "9.5"]),
     **dict.fromkeys(("language", "category", "dataset", "aspect", "input"), st.sampled_from(["en", "de", ""])),
 }
+GOOD: dict[str, st.SearchStrategy[Any]] = {
+    **dict.fromkeys(("model_a", "system_a", "model_1", "model", "generator_1"), st.sampled_from(["A", "gpt-4", "1"])),
+    **dict.fromkeys(
+        ("model_b", "system_b", "model_2", "baseline", "generator_2"), st.sampled_from(["B", "Aster", "tie"])
+    ),
+    **dict.fromkeys(("winner", "preference"), st.sampled_from(["A", "B", "tie", "left", "model_b", "1", "2", ""])),
+    **dict.fromkeys(("g1_winner", "g2_winner"), st.sampled_from(["model_1", "model_2", "tie", "error"])),
+    **dict.fromkeys(("rater", "judge"), st.sampled_from(["ann", "gpt-4", '["gpt-4", "v1"]', "arena_user_1"])),
+    **dict.fromkeys(
+        ("conversation_a", "conversation_b", "prompt"), st.sampled_from(['[{"content": "x"}]', '["x"]', ""])
+    ),
+    "games": st.sampled_from(
+        ['[{"score": "A>B"}, {"score": "B>>A"}]', '[{"score": null}, null]', '[{"score": "A=B"}]']
+    ),
+    "order": st.sampled_from(["ab", "ba", "swapped", "original", "0", ""]),
+    "repeat": st.sampled_from(["1", "2", "3", "4"]),
+}
+"""Cells of tables that are mostly read."""
+
 FAMILIES = {
     "battles": (["item", "model_a", "model_b", "winner"], ["rater", "order", "repeat", "aspect"]),
     "battles by preference": (["item", "system_a", "system_b", "preference"], ["judge", "order"]),
@@ -132,7 +151,8 @@ def logs(draw: st.DrawFn) -> pl.DataFrame:
     columns = []
     for name in names:
         kind = draw(st.integers(0, 29))
-        cells = draw(st.sampled_from(TYPED)) if kind == 0 else JUNK if kind == 1 else CELLS[name]
+        fitting = CELLS[name] if kind < 4 else GOOD.get(name, CELLS[name])
+        cells = draw(st.sampled_from(TYPED)) if kind == 0 else JUNK if kind == 1 else fitting
         columns.append(pl.Series(name, draw(st.lists(cells, min_size=height, max_size=height)), strict=False))
     return pl.DataFrame(columns)
 
