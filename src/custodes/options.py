@@ -33,7 +33,9 @@ from custodes.progress import silent
 FILE_WIDTH = 120
 """Columns of text of a table that goes to a file."""
 
-Inputs = Annotated[str, Parameter(help="Files or folders to read and join, or the word demo.")]
+Inputs = Annotated[
+    str, Parameter(help="Files, folders, databases to read and join, - for standard input, or the word demo.")
+]
 """What a verb reads."""
 
 SWITCH = Parameter(negative="", show_default=False)

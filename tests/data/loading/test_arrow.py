@@ -11,7 +11,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from custodes.data.loading import arrow, load_table
+from custodes.data.loading import arrow, compression, load_table
 from custodes.errors import InputError, MissingExtraError
 
 FRAME = pl.DataFrame(
@@ -95,11 +95,27 @@ def test_parquet_that_is_refused(data: bytes, message: str) -> None:
 
 
 def test_a_small_parquet_of_a_large_table_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrow, "UNSUSPICIOUS", 1000)
-    monkeypatch.setattr(arrow, "RATIO", 2)
-    data = written(".parquet", pl.DataFrame({"a": [f"{number:0100}" for number in range(2000)]}))
+    monkeypatch.setattr(compression, "UNSUSPICIOUS", 1000)
+    monkeypatch.setattr(compression, "RATIO", 2)
+    large = pl.DataFrame({"a": [f"{number:0100}" for number in range(2000)]})
     with pytest.raises(
-        InputError, match=r"^s\.parquet: holds 0 MiB of data in 0 MiB; the limit is 2,048 MiB, and 2 times"
+        InputError, match=r"^s\.parquet: unpacks to more than 0 MiB, over 2 times its size; select columns"
+    ):
+        arrow.from_parquet(written(".parquet", large), "s.parquet")
+    stream = io.BytesIO()
+    large.write_ipc_stream(stream, compression="zstd")
+    with pytest.raises(
+        InputError, match=r"^s\.arrow: unpacks to more than 0 MiB, over 2 times its size; select columns"
+    ):
+        arrow.from_arrow_file(stream.getvalue(), "s.arrow")
+
+
+def test_a_few_bytes_that_are_many_rows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = written(".parquet", pl.DataFrame({"a": ["x"] * 100_000}))
+    monkeypatch.setattr(arrow, "LARGEST", 100_000)
+    assert len(data) < 2000
+    with pytest.raises(
+        InputError, match=r"^s\.parquet: 100000 rows are too many to hold; count first, with count_pairs$"
     ):
         arrow.from_parquet(data, "s.parquet")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from custodes.cli import run
 from custodes.data.loading import load_table
 from custodes.data.reading import read
 from custodes.errors import InputError, OptionError
@@ -45,6 +46,27 @@ def test_standard_input_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(InputError, match="standard input: there is none; give the path of a file"):
         read("-")
+
+
+def test_the_command_line_takes_standard_input(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    piped(monkeypatch, CSV.replace(b"ann", b"ann,bleu").replace(b"3", b"3,1").replace(b"4", b"4,2"))
+    assert run(["check", "-", "--human", "ann", "--table", "summary"]) in (0, 1)
+    assert "study=standard input" in capsys.readouterr().out
+    assert run(["check", "-", "-"]) == 2
+    assert capsys.readouterr().err == "custodes: standard input can be read once; give the other inputs as files\n"
+    assert run(["check", "x.csv", "-o", "-"]) == 2  # an output is no input
+    assert "parameter -o requires an argument" in capsys.readouterr().err
+
+
+def test_notes_on_side_tables_are_told(tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_bytes(CSV)
+    for name, text in (("raters.csv", "rater;cost\nann;0,5\n"), ("items.csv", "item;weight\n1;1,5\n")):
+        (tmp_path / name).write_text(text)
+    study = read(tmp_path / "s.csv", raters=tmp_path / "raters.csv", items=tmp_path / "items.csv")
+    assert [note.rule for note in study.notes] == ["separator", "decimal-comma"] * 2
+    assert study.items.frame["weight"].to_list() == [1.5]
 
 
 def test_what_comes_through_a_pipe_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

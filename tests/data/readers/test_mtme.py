@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from custodes.data.readers import mtme
 from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.errors import InputError
@@ -247,3 +248,12 @@ def test_a_malicious_tar_does_no_harm(tmp_path: Path) -> None:
     check(read(path))
     assert sorted(tmp_path.rglob("*")) == before
     assert not Path("/tmp/custodes-climbed.txt").exists()
+
+
+def test_a_tar_fills_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = packed(tmp_path, FILES)
+    for limit, message in (("LARGEST", "over 2,048 MiB of one test set"), ("LARGEST_MEMBER", "is over 512 MiB")):
+        with monkeypatch.context() as patch:
+            patch.setattr(mtme, limit, 10)
+            with pytest.raises(InputError, match=rf"^data\.tar\.gz: .*{message}; unpack the tar and give the folder$"):
+                read(path)

@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from custodes.data.loading.compression import LARGEST, RATIO, UNSUSPICIOUS, mebibytes
+from custodes.data.loading.compression import LARGEST, allowed, too_large
 from custodes.data.loading.table import named_columns
 from custodes.errors import InputError, MissingExtraError
 
@@ -22,6 +22,9 @@ PARQUET = b"PAR1"
 ENCRYPTED = b"PARE"
 ARROW_FILE = b"ARROW1"
 ARROW_STREAM = b"\xff\xff\xff\xff"
+CELL = 8
+"""Bytes that a cell takes at least, however few it takes in a file where many rows are the same."""
+
 TRIAL = "import io, sys, polars; polars.read_parquet(io.BytesIO(sys.stdin.buffer.read()))"
 """What another process does first with Parquet, which prints and ends as it likes."""
 
@@ -41,8 +44,11 @@ def from_parquet(data: bytes, name: str) -> pl.DataFrame:
     try:
         file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data))
         groups = (file.metadata.row_group(number) for number in range(file.metadata.num_row_groups))
-        size = sum(group.total_byte_size for group in groups)
-        _check_size(size, len(data), name)
+        _check_size(sum(group.total_byte_size for group in groups), len(data), name)
+        if file.metadata.num_rows * file.metadata.num_columns * CELL > LARGEST:
+            raise InputError(
+                f"{name}: {file.metadata.num_rows} rows are too many to hold; count first, with count_pairs"
+            )
         return _from_arrow(file.read(use_threads=False), name)
     except InputError:
         raise
@@ -58,9 +64,18 @@ def from_arrow_file(data: bytes, name: str) -> pl.DataFrame:
     except ImportError as error:
         raise MissingExtraError(f"{name}: Arrow files need PyArrow: pip install 'custodes[arrow]'") from error
     try:
-        opened = pyarrow.ipc.open_file if data.startswith(ARROW_FILE) else pyarrow.ipc.open_stream
-        with opened(pyarrow.BufferReader(data)) as reader:
-            return _from_arrow(reader.read_all(), name)
+        source = pyarrow.BufferReader(data)
+        if data.startswith(ARROW_FILE):
+            reader = pyarrow.ipc.open_file(source)
+            coming = (reader.get_batch(number) for number in range(reader.num_record_batches))
+        else:
+            reader = coming = pyarrow.ipc.open_stream(source)
+        batches, size = [], 0
+        for batch in coming:
+            batches.append(batch)
+            size += batch.nbytes
+            _check_size(size, len(data), name)
+        return _from_arrow(pyarrow.Table.from_batches(batches, reader.schema), name)
     except InputError:
         raise
     except Exception:  # PyArrow raises half a dozen kinds on damaged bytes
@@ -129,11 +144,9 @@ def _plain(kind: Any) -> Any:
 
 
 def _check_size(size: int, packed: int, name: str) -> None:
-    if size > LARGEST or size > max(UNSUSPICIOUS, RATIO * packed):
-        raise InputError(
-            f"{name}: holds {mebibytes(size)} of data in {mebibytes(packed)}; the limit is {mebibytes(LARGEST)}, and"
-            f" {RATIO} times the file; select columns or rows, and write them to a file"
-        )
+    limit = allowed(packed)
+    if size > limit:
+        raise InputError(f"{name}: {too_large(packed, limit)}; select columns or rows, and write them to a file")
 
 
 def _with_polars(data: bytes, name: str, damaged: InputError) -> pl.DataFrame:

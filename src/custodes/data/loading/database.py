@@ -127,11 +127,11 @@ def _first_line(error: Exception) -> str:
 
 def _column(name: str, values: list[Any]) -> pl.Series:
     """Values of one type as such; of several types as text, as SQLite lets every cell have its own."""
-    kinds = {type(value) for value in values if value is not None}
-    if kinds <= {int} or kinds <= {float} or kinds <= {bytes}:
-        try:
-            return pl.Series(name, values, strict=True) if kinds else pl.Series(name, values, dtype=pl.String)
-        except (TypeError, OverflowError, pl.exceptions.PolarsError):
-            pass
-    texts = [value if value is None or isinstance(value, str) else str(value) for value in values]
+    kinds = set(map(type, values)) - {type(None)}
+    try:
+        if len(kinds) == 1:
+            return pl.Series(name, values, strict=True)
+    except (TypeError, OverflowError, pl.exceptions.PolarsError):
+        pass  # integers beyond 64 bits
+    texts = [value if value is None else str(value) for value in values]
     return pl.Series(name, texts, dtype=pl.String)

@@ -33,6 +33,9 @@ from custodes.errors import InputError, listed, suggestion
 GZIP = b"\x1f\x8b"
 TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz")
 LARGEST_MEMBER = 512 * 2**20
+LARGEST = 2 * 2**30
+"""Bytes of a tar that are taken into memory at most, in one file and in all."""
+
 PARTS = ("sources", "references", "system-outputs", "documents", "human-scores", "metric-scores")
 SOURCE = re.compile(r"(?:\./)?(.*[^/])/sources/([^/]+)\.txt")
 SPARE = (".domain.score", ".seg.rating")
@@ -129,6 +132,7 @@ def _files_of_tar(path: Path, root: str, pair: str) -> dict[str, str]:
 
 def _members(path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[str, bytes]]:
     """Name and bytes of a tar's plain files with a wanted name; links, devices and sparse files are passed over."""
+    taken = 0
     try:
         with path.open("rb") as raw:
             zipped = raw.read(len(GZIP)) == GZIP
@@ -141,6 +145,11 @@ def _members(path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[str, bytes]]
                     if member.size > LARGEST_MEMBER:
                         raise InputError(
                             f"{path.name}: {member.name} is over 512 MiB; unpack the tar and give the folder"
+                        )
+                    taken += member.size
+                    if taken > LARGEST:
+                        raise InputError(
+                            f"{path.name}: over 2,048 MiB of one test set; unpack the tar and give the folder"
                         )
                     content = tar.extractfile(member)
                     assert content is not None
