@@ -153,6 +153,8 @@ def rewardbench(**changes: Any) -> dict[str, Any]:
         "results": [1, 0],
         "scores_chosen": [1.5, [0.5]],
         "scores_rejected": [0.5, [0.75]],
+        "text_chosen": ["a", "c"],
+        "text_rejected": ["b", "d"],
         "subset": ["alpacaeval-easy", "alpacaeval-easy"],
     }
     return table | changes

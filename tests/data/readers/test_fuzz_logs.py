@@ -46,7 +46,7 @@ def helm(folder: Path, value: Any) -> Path:
 def eval_file(folder: Path, value: Any) -> Path:
     try:
         return logs.write_eval(folder / "log.eval", value)
-    except (TypeError, KeyError, AttributeError, ValueError):  # not even a log to be zipped
+    except (TypeError, KeyError, AttributeError, ValueError, UserWarning):  # not even a log to be zipped
         return logs.write_json(folder / "log.json", value)
 
 

@@ -59,6 +59,9 @@ def test_the_first_version_has_two_sides(tmp_path: Path) -> None:
         ("alpacaeval-easy/31", "rejected", 0.75),
     ]
     assert study.preferences.frame.height == 2
+    assert study.outputs is not None
+    assert study.outputs.texts["text"].to_list() == ["a", "b", "c", "d"]
+    assert read(write_json(tmp_path / "bare.json", rewardbench(text_chosen=None, text_rejected=None))).outputs is None
 
 
 def test_several_models_in_a_folder_or_in_a_row(tmp_path: Path) -> None:

@@ -39,6 +39,8 @@ class _Scores(msgspec.Struct):
     text: list[list[Any]] | None = None
     scores_chosen: list[Any] | None = None
     scores_rejected: list[Any] | None = None
+    text_chosen: list[Any] | None = None
+    text_rejected: list[Any] | None = None
 
 
 def read_rewardbench2(path: Path, *, part: str | None, invalid: Invalid) -> Study:
@@ -136,7 +138,9 @@ def _prompts(table: _Scores, where: str) -> Iterator[tuple[str, str, list[Any], 
         texts = table.text if table.text is not None else [[None] * len(row) for row in table.scores]
         columns = [table.id, table.subset, table.scores, table.num_correct, texts]
     elif table.scores_chosen is not None and table.scores_rejected is not None:
-        columns = [table.id, table.subset, table.scores_chosen, table.scores_rejected]
+        unknown: list[Any] = [None] * len(table.id)
+        shown_texts = (unknown if own is None else own for own in (table.text_chosen, table.text_rejected))
+        columns = [table.id, table.subset, table.scores_chosen, table.scores_rejected, *shown_texts]
     else:
         raise InputError(
             f"{where}: not the layout of {WHAT}: neither scores and num_correct (RewardBench 2) nor scores_chosen and"
@@ -148,8 +152,8 @@ def _prompts(table: _Scores, where: str) -> Iterator[tuple[str, str, list[Any], 
             f"{where}: its lists have {listed(sorted(lengths))} entries; each needs one a prompt; is the file whole?"
         )
     rows = list(zip(*columns, strict=True))
-    if len(columns) == 4:
-        rows = [(name, subset, [good, bad], 1, [None, None]) for name, subset, good, bad in rows]
+    if len(columns) > 5:
+        rows = [(name, subset, [good, bad], 1, texts) for name, subset, good, bad, *texts in rows]
     for place, (name, subset, scores, correct, shown) in enumerate(rows, start=1):
         if not 0 <= correct <= len(scores) or len(shown) != len(scores):
             raise InputError(
