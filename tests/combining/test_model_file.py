@@ -56,7 +56,7 @@ def examined(content: Any, *, known: bool) -> None:
     made = loaded(as_json(signed(content) if known else content))
     if made is None:
         return
-    rows = np.array([[-1e308] * len(made.columns), [np.nan] * len(made.columns), [1e308] * len(made.columns)])
+    rows = np.array([[-1e300] * len(made.columns), [np.nan] * len(made.columns), [1e300] * len(made.columns)])
     assert np.isfinite(made.predict(rows)).all()
     with TemporaryDirectory() as folder:
         file = made.save(Path(folder) / "model.json")
@@ -98,12 +98,12 @@ def test_many_torn_models(content: bytes) -> None:
 @pytest.mark.parametrize(
     ("which", "change", "reason"),
     [
-        ("ridge", {"intercept": 1e308, "share": 1e308}, "its ratings may be beyond all numbers"),
+        ("ridge", {"intercept": 1e308, "share": 1e308}, "its ratings may be beyond"),
         ("ridge", {"share": 1.0}, "metrics have importance in trees, and there are none"),
-        ("xgboost", {"share": 1e308}, "its ratings may be beyond all numbers"),
+        ("xgboost", {"share": 1e308}, "its ratings may be beyond"),
         ("xgboost", {"trees": None}, "metrics have importance in trees, and there are none"),
-        ("ridge", {"weight": 1e308}, "its ratings may be beyond all numbers"),
-        ("ridge", {"low": -1e308, "high": 1e308}, "low and high are too far apart"),
+        ("ridge", {"weight": 1e308}, "its ratings may be beyond"),
+        ("ridge", {"low": -1e308, "high": 1e308}, "low or high is beyond 1e"),
         ("ridge", {"importance": -0.5}, "importance is below 0"),
         ("ridge", {"validation": {"single": {"metric": "a"}}}, "does not say what the best single metric was"),
         ("ridge", {"validation": {"single": [1]}}, "does not say what the best single metric was"),

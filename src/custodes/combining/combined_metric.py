@@ -17,6 +17,7 @@ from custodes.combining.task import Task, aspect_of
 from custodes.data.loading import check_exists, file_bytes
 from custodes.data.notes import Note, noted
 from custodes.data.panel import Panel
+from custodes.data.ratings import LARGEST
 from custodes.data.study import Study
 from custodes.errors import InputError, listed, shown, suggestion
 from custodes.evaluate.judges import METRIC, name_of
@@ -56,7 +57,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             f"low {self.low:g} is above high {self.high:g}": not self.low <= self.high,
             f"fill {self.fill:g} is not between 0 and 1": not 0 <= self.fill <= 1,
             "a number is not finite": not all(map(math.isfinite, (self.low, self.high, self.weight, self.importance))),
-            "low and high are too far apart": not math.isfinite(self.high - self.low),
+            f"low or high is beyond {LARGEST:g}": not max(abs(self.low), abs(self.high)) <= LARGEST,
             "importance is below 0": self.importance < 0,
         }
         return next((f"column {self.label!r}: {fault}" for fault, there in faults.items() if there), "")
@@ -190,7 +191,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             **{f"the metric {own!r} is named twice": labels.count(own) > 1 for own in labels},
             **{fault: True for column in self.columns if (fault := column.fault())},
             "intercept or share is not finite": not (math.isfinite(self.intercept) and math.isfinite(self.share)),
-            "its ratings may be beyond all numbers": not math.isfinite(self._reach()),
+            f"its ratings may be beyond {LARGEST:g}": not self._reach() <= LARGEST,
             "metrics have importance in trees, and there are none": self.trees is None
             and (self.share != 0 or any(column.importance for column in self.columns)),
             "it does not say what the best single metric was": not _tells_single(self.validation),
@@ -327,21 +328,15 @@ def raw_scores(study: Study, metric: str, aspect: str, items: Sequence[str], sys
     return np.asarray(values * direction[metric]) if np.isfinite(values).any() else None
 
 
-class _Single(msgspec.Struct):
-    """What `single_of` tells of the best single metric."""
-
-    metric: str
-    aspect: str
-    higher_is_better: bool
-
-
 def _tells_single(validation: Mapping[str, Any]) -> bool:
-    """Whether a model file names the best single metric, if it says anything of it."""
-    try:
-        msgspec.convert(validation.get("single"), _Single | None)
-    except msgspec.ValidationError:
-        return False
-    return True
+    """Whether a model file names the best single metric as `single_of` does, if it says anything of it."""
+    single = validation.get("single")
+    kinds = {"metric": str, "aspect": str, "higher_is_better": bool}
+    return single is None or (
+        isinstance(single, dict)
+        and single.keys() == kinds.keys()
+        and all(isinstance(single[name], kind) for name, kind in kinds.items())
+    )
 
 
 # Made here and not on first use: types looked up by several threads at once can crash the process.

@@ -12,6 +12,8 @@ from custodes.data.table import check_columns, check_unique, label_column, numbe
 from custodes.errors import InputError
 
 KEY = ("item", "system", "rater", "aspect", "repeat")
+LARGEST = 1e100
+"""Of a score: squares and fourth powers, and their sums, stay within what a number can hold."""
 SCHEMA = {**dict.fromkeys(KEY, pl.String), "score": pl.Float64}
 
 
@@ -61,6 +63,19 @@ class Ratings:
         )
         hint = "give each run of a rater its own number in a column 'repeat', or take the doubled row out"
         check_unique(made, KEY, where=where, what="rating", hint=hint)
+        _check_size(made, where=where)
         missing = made["score"].null_count()
         notes += noted(("missing-score", missing, f"{where}: {missing} rows have no score and count as not rated"))
         return cls(frame=made.drop_nulls("score")), notes
+
+
+def _check_size(made: pl.DataFrame, *, where: str) -> None:
+    """Refuse raters whose scores are so large or small that their squares are beyond what a number can hold."""
+    largest = made.group_by("rater", maintain_order=True).agg(pl.col("score").abs().max())
+    for rater, score in largest.filter((pl.col("score") > LARGEST) | (pl.col("score") < 1 / LARGEST)).iter_rows():
+        if score:
+            beyond = f"beyond {LARGEST:g}" if score > LARGEST else f"all below {1 / LARGEST:g}"
+            raise InputError(
+                f"{where}: scores of {rater!r} are {beyond} (the largest {score:g}); multiply them, or take their"
+                " logarithm"
+            )

@@ -25,3 +25,13 @@ def chunks(n: int, size: int) -> Iterator[slice]:
     """
     step = max(1, CHUNK // max(1, size))
     return (slice(start, min(start + step, n)) for start in range(0, n, step))
+
+
+def unit_of(values: Floats) -> float:
+    """The power of two next to the largest absolute value, by which all can be divided without rounding; 1 for none.
+
+    >>> unit_of(np.array([0.3, -5.0, np.nan]))
+    4.0
+    """
+    largest = float(np.max(np.abs(values), where=np.isfinite(values), initial=0.0))
+    return float(2.0 ** np.floor(np.log2(largest))) if largest > 0 else 1.0

@@ -197,7 +197,7 @@ def _next_look(state: State) -> State:
     is_open = np.array(state.is_open) & (n < last) & (left > 0)
     look = state.look
     given: Ints = np.zeros(len(n), dtype=np.int64)
-    while is_open.any() and not given.any():
+    while is_open.any() and not given.any() and look + 1 < len(state.rule.looks):
         look += 1
         target = np.minimum(state.rule.looks[look], last)
         given = granted(np.where(is_open, np.maximum(target - n, 0), 0), left)

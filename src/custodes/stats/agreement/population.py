@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, unit_of
 
 FEWEST_SYSTEMS = 3
 
@@ -50,9 +50,11 @@ def _one_metric(both: Floats, n_units: int) -> Floats:
     n_systems, lacking = both.shape[1], ~known[1:]
     mean = np.where(known, both, 0.0).sum(axis=1, keepdims=True) / np.maximum(known.sum(axis=1, keepdims=True), 1)
     both = np.where(known, both - mean, 0.0)
+    units = np.array([unit_of(both[..., side]) for side in range(both.shape[-1])])  # squares stay within all numbers
+    both = both / units
     point, resampled = both[0], both[1:]
     if n_systems < FEWEST_SYSTEMS or len(resampled) < 2 or n_units < 2:
-        return np.where(lacking, np.nan, resampled)
+        return np.where(lacking, np.nan, resampled * units)
     there = known[1:].sum(axis=0)
     errors = np.where(lacking, 0.0, resampled - resampled.sum(axis=0) / np.maximum(there, 1))
     errors *= np.sqrt(n_units / (n_units - 1))
@@ -66,7 +68,7 @@ def _one_metric(both: Floats, n_units: int) -> Floats:
     signal, axes = _signals(white @ between @ white.T, n_systems - 1, len(resampled))
     kept = (signal / (signal + 1))[:, None]
     values = kept * (point @ white.T @ axes) + np.sqrt(kept) * (errors @ white.T @ axes)
-    return np.where(lacking, np.nan, values @ axes.swapaxes(1, 2) @ root.T)
+    return np.where(lacking, np.nan, values @ axes.swapaxes(1, 2) @ root.T * units)
 
 
 def _signals(between: Floats, degrees: int, n: int) -> tuple[Floats, Floats]:

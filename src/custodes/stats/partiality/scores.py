@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.arrays import Bools, Floats, Ints, unit_of
 from custodes.stats.partiality.placement import Placement, by_unit, connected_systems, covariance, units_behind
 from custodes.stats.ratios import ratio
 
@@ -24,12 +24,13 @@ def score_placement(persons: Floats, metric: Floats, *, units: Ints) -> Placemen
     """From scores: persons (people, items, systems), metric (items, systems), NaN where not rated; units (items,) the
     clusters.
 
-    The metric's scores become normal scores of their ranks over all outputs, so that no unit and no outlier matters.
+    The metric's scores become normal scores of their ranks over all outputs, so that no unit and no outlier matters;
+    people's are divided by a unit of their own.
     """
     from scipy.special import ndtri
 
     counted = np.isfinite(persons).sum(axis=0)
-    persons = _level(persons)
+    persons = _level(persons / unit_of(persons))
     mask = (counted > 0) & np.isfinite(metric)
     mask &= mask.sum(axis=1, keepdims=True) > 1
     human = np.where(mask, np.nan_to_num(persons).sum(axis=0) / np.maximum(counted, 1), 0.0)
