@@ -124,6 +124,12 @@ REFUSED: dict[str, tuple[pl.DataFrame, str, tuple[str, ...], tuple[str, ...]]] =
         (),
         ("style", "depth"),
     ),
+    "a slip": (
+        half("scores", rater="rater", item="items", system="System"),
+        "--column item=items --column system=System --column score=scores",
+        (),
+        ("",),
+    ),
     "taken for wide": (
         half("rating", item="item", system="system"),
         "--column rater=annotator --column score=rating",

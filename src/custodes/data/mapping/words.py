@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+
+from custodes.data.table import SLIP
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -104,10 +107,11 @@ def looks_like_rater(label: str) -> bool:
 
 
 def named(role: str, columns: Sequence[str]) -> list[str]:
-    """The columns that a role may be by their names, the surest first."""
+    """The columns that a role may be by their names, the surest first; a slip of the role's own name comes last."""
     known = list(NAMES[role])
     exact = [name for name in columns if normalised(name) in known]
-    return sorted(exact, key=lambda name: known.index(normalised(name)))
+    slips = [name for name in columns if name not in exact and get_close_matches(normalised(name), [role], cutoff=SLIP)]
+    return [*sorted(exact, key=lambda name: known.index(normalised(name))), *slips]
 
 
 def sides(columns: Sequence[str]) -> list[tuple[str, str]]:
