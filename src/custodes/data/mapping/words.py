@@ -49,10 +49,13 @@ SIDES = (("a", "b"), ("1", "2"), ("left", "right"), ("first", "second"), ("x", "
 HUMAN = frozenset(
     _words(
         "human humans expert experts annotator annotators annot anno ann turker turkers mturk amt crowd crowdworker"
-        " worker workers rater raters person people participant participants assessor assessors labeler labeller coder"
-        " reviewer volunteer student"
+        " worker workers rater raters person people participant participants assessor assessors labeler labeller"
+        " volunteer"
     )
 )
+MACHINE = frozenset(_words("llm lm ai auto automatic gpt claude gemini llama"))
+"""Parts of a name that say that no people are meant, whatever else it says ('llm-rater')."""
+
 HUMAN_FIRST = frozenset(_words("gold mqm da esa sqm"))
 """Protocols of people's ratings, which name metrics too where they do not stand first ('comet-da')."""
 
@@ -98,6 +101,8 @@ def looks_human(name: str, *, declared: bool = False) -> bool:
     (True, True, False, True)
     """
     stems = [stem(part) for part in parts(name)]
+    if not MACHINE.isdisjoint(stems):
+        return False
     return not HUMAN.isdisjoint(stems) or (not declared and stems[0] in HUMAN_FIRST)
 
 
