@@ -593,7 +593,7 @@ def changed(row: int, column: int, value: object) -> list[Sequence[object]]:
     ("header", "rows", "fragments"),
     [
         ("item,system,judge,score", [("i", "A", "x", 1)], ("fit no reader", "'rater'")),
-        ("item,system,rater,kind,scores", GOOD, ("'score'", "is it 'scores'")),
+        ("item,system,rater,kind,scores", GOOD, ("'score'", "try --column score=scores ")),
         ("item,system,rater,kind,score,aspct", [(*r, "a") for r in GOOD], ("'aspct' is unknown", "'aspect'")),
         (LONG, [], ("no rows",)),
         (LONG, changed(3, 4, "four"), ("score 'four'", "row 3", "not a number")),

@@ -124,6 +124,12 @@ REFUSED: dict[str, tuple[pl.DataFrame, str, tuple[str, ...], tuple[str, ...]]] =
         (),
         ("style", "depth"),
     ),
+    "a slip": (
+        half("scores", rater="rater", item="items", system="System"),
+        "--column item=items --column system=System --column score=scores",
+        (),
+        ("",),
+    ),
     "taken for wide": (
         half("rating", item="item", system="system"),
         "--column rater=annotator --column score=rating",
@@ -219,7 +225,22 @@ def test_rows_beyond_those_that_are_looked_at_count(monkeypatch: pytest.MonkeyPa
     ("name", "human"),
     [
         *((name, True) for name in ("expert_2", "Human Score", "turker1", "mqm", "da-sqm", "goldLabel", "annotatorA")),
-        *((name, False) for name in ("bleu", "comet-da", "judge", "humane", "gpt4", "x-mqm", "standard", "")),
+        *(
+            (name, False)
+            for name in (
+                "bleu",
+                "comet-da",
+                "judge",
+                "llm_rater",
+                "GPT4-annotator",
+                "qwen-coder",
+                "humane",
+                "gpt4",
+                "x-mqm",
+                "standard",
+                "",
+            )
+        ),
     ],
 )
 def test_what_looks_human(name: str, human: bool) -> None:

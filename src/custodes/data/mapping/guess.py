@@ -159,7 +159,11 @@ def _half_long(
     """A row a rater and output, with a column for each aspect."""
     more = _others(base, known, ("rater", "repeat"))
     aspects = [name for name in numbers if name not in more.values()]
-    if "rater" not in more or not aspects or any(map(looks_human, aspects)):
+    if (
+        "rater" not in more
+        or any(map(looks_human, aspects))
+        or all(GENERIC.issuperset(parts(name)) for name in aspects)
+    ):
         return
     kind = "human:" if PEOPLE_ROLES & set(parts(more["rater"])) else ""
     firsts = {parts(name)[0] for name in aspects}

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+
+from custodes.data.table import SLIP
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -46,10 +49,13 @@ SIDES = (("a", "b"), ("1", "2"), ("left", "right"), ("first", "second"), ("x", "
 HUMAN = frozenset(
     _words(
         "human humans expert experts annotator annotators annot anno ann turker turkers mturk amt crowd crowdworker"
-        " worker workers rater raters person people participant participants assessor assessors labeler labeller coder"
-        " reviewer volunteer student"
+        " worker workers rater raters person people participant participants assessor assessors labeler labeller"
+        " volunteer"
     )
 )
+MACHINE = frozenset(_words("llm lm ai auto automatic gpt claude gemini llama"))
+"""Parts of a name that say that no people are meant, whatever else it says ('llm-rater')."""
+
 HUMAN_FIRST = frozenset(_words("gold mqm da esa sqm"))
 """Protocols of people's ratings, which name metrics too where they do not stand first ('comet-da')."""
 
@@ -95,6 +101,8 @@ def looks_human(name: str, *, declared: bool = False) -> bool:
     (True, True, False, True)
     """
     stems = [stem(part) for part in parts(name)]
+    if not MACHINE.isdisjoint(stems):
+        return False
     return not HUMAN.isdisjoint(stems) or (not declared and stems[0] in HUMAN_FIRST)
 
 
@@ -104,10 +112,11 @@ def looks_like_rater(label: str) -> bool:
 
 
 def named(role: str, columns: Sequence[str]) -> list[str]:
-    """The columns that a role may be by their names, the surest first."""
+    """The columns that a role may be by their names, the surest first; a slip of the role's own name comes last."""
     known = list(NAMES[role])
     exact = [name for name in columns if normalised(name) in known]
-    return sorted(exact, key=lambda name: known.index(normalised(name)))
+    slips = [name for name in columns if name not in exact and get_close_matches(normalised(name), [role], cutoff=SLIP)]
+    return [*sorted(exact, key=lambda name: known.index(normalised(name))), *slips]
 
 
 def sides(columns: Sequence[str]) -> list[tuple[str, str]]:
