@@ -264,10 +264,13 @@ def pages() -> dict[Path, str]:
     return {folder / f"{name}.md": re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n" for name, text in made.items()}
 
 
-def picture() -> Path:
+PICTURE = DOCS / "images" / "partiality.svg"
+
+
+def picture(path: Path = PICTURE) -> Path:
     """The picture of the README: to whom each metric of the demo is partial."""
     result = cu.favoritism(cu.read("demo"), aspect="coherence")
-    return cu.plots.save(cu.plots.partiality_map(result), DOCS / "images" / "partiality.svg")
+    return cu.plots.save(cu.plots.partiality_map(result), path)
 
 
 if __name__ == "__main__":

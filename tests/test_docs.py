@@ -109,6 +109,17 @@ def test_generated_pages_are_fresh() -> None:
         assert path.read_text(encoding="utf-8") == content, f"{path.name} is stale: run `make docs`"
 
 
+def test_the_picture_of_the_readme_is_fresh(tmp_path: Path) -> None:
+    """Its words and numbers are; the places of its marks may differ in digits that nobody sees."""
+    made = generate()
+
+    def words(path: Path) -> list[str]:
+        return re.findall(r"<text[^>]*>([^<]*)</text>", path.read_text(encoding="utf-8"))
+
+    assert words(made.picture(tmp_path / "picture.svg")) == words(made.PICTURE), "run `make docs`"
+    assert made.PICTURE.stat().st_size < 60_000
+
+
 def test_generated_pages_name_every_verb_and_public_name() -> None:
     command_line, python = ((ROOT / "docs" / "reference" / name).read_text() for name in ("cli.md", "api.md"))
     for verb in ("check", "agreement", "favoritism", "rank", "correct", "protocol", "plan", "report", "convert"):
