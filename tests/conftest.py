@@ -21,6 +21,11 @@ settings.register_profile("random", deadline=None, database=None, print_blob=Tru
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Bytes may hold the time at which they were packed, and every worker must find the same tests."""
+    return argname if isinstance(val, bytes) else None
+
+
 def pytest_collection_finish() -> None:
     """What is there before the first test stays: each collection of garbage would look through all of it again."""
     gc.collect()

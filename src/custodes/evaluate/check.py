@@ -38,6 +38,8 @@ ROUNDING = 1e-9
 SERIOUS_NOTES = ("constant-metric", "no-overlap", "all-ties", "one-item", "sides")
 TOLD = (*SERIOUS_NOTES, "people-as-metrics")
 """Notes that are told as problems of their own."""
+WARNED = ("unused-people", "place-or-column", "no-loss")
+"""Notes that may turn a number round."""
 SIDED = ("one-sided-people", "sides")
 """Sides are compared and not systems: by what people say, or as the reader of the data declares."""
 
@@ -129,7 +131,7 @@ def check(study: Study, *, rng: Rng = 0, progress: Progress = silent, **setting:
 
 
 def _severity(rule: str) -> Literal["warning", "info"]:
-    return "warning" if rule == "unused-people" else "info"
+    return "warning" if rule in WARNED else "info"
 
 
 class _Problem(NamedTuple):
