@@ -231,6 +231,20 @@ def test_shell_completion_is_installed_and_knows_the_verbs(custodes: Run, monkey
         (("plan", "--budget", "1" * 5000), ("--budget", "comma list of whole numbers")),
         (("protocol", "demo", "--ideal", "1" * 21), ("ideal=1111", "at most 1000000000")),
         (("agreement", "demo", "--resamples", "1" * 21), ("resamples=1111", "at most 1000000000")),
+        (
+            ("agreement", "demo", "--resamples", "100000000"),
+            ("resamples=100000000: takes", "GB", "ask for fewer"),
+        ),
+        (("leaderboard", "demo", "--resamples", "900000000"), ("resamples=900000000: takes about", "GB")),
+        (("favoritism", "demo", "--resamples", "900000000"), ("resamples=900000000: takes about", "GB")),
+        (("gate", "demo", "--metric", "judge", "--require", "spa>=0.5", "--resamples", "900000000"), ("takes about",)),
+        (("protocol", "demo", "--replications", "900000000"), ("replications=900000000: takes about", "GB")),
+        (("plan", "--replications", "900000000"), ("replications=900000000: takes about", "GB")),
+        (("plan", "--items", "900000000"), ("items=900000000: takes about", "GB")),
+        (
+            ("combine", "fit", "demo", "--target", "fluency", "--repeats", "900000000"),
+            ("repeats=900000000: takes about", "GB"),
+        ),
         (("agreement", "demo", "--resamples", "1"), ("resamples=1: too few", "at least 20, or 0")),
         (("agreement", "demo", "--seed", "1" * 21), ("rng=1111", "a seed is a whole number from 0 to")),
         (

@@ -163,7 +163,7 @@ def test_no_label_runs_in_a_saved_page(label: str, tmp_path: Path) -> None:
 
 
 def test_harmless_labels_stay_as_they_are() -> None:
-    for label in ("GPT-4o", "模型", "a.b[0]", "constructors", "toString()", "<b>", "hash", "x\\x1b"):
+    for label in ("GPT-4o", "模型", "a.b[0]", "constructors", "toString()", "<b>", "hash", "x\\x1b", "two\nlines"):
         assert drawable(label) == label
     nested = {"a": [{"b": METRICS}, 1, None, "valueOf"]}
     assert drawable(drawable(nested)) == drawable(nested)

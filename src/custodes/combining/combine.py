@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 import numpy as np
 import polars as pl
@@ -225,7 +225,7 @@ def combine(
         resamples=resamples,
     )
     if terms.folds != "item":
-        asked = {"repeats": repeats} if repeats > 1 else {}  # the one that there is
+        asked: dict[str, Any] = {"repeats": repeats} if repeats > 1 else {}  # the one that there is
         asked |= {"unseen": unseen} if unseen == "all" else {}
         refuse_ignored(combine, f"it is for folds='item', and folds={shown(terms.folds)}", **asked)
     if selection.get("aspect") is not None:

@@ -16,6 +16,7 @@ from custodes.combining.methods import BEST, Lesson, Method
 from custodes.combining.normalise import Normalisation, normalisation
 from custodes.combining.task import Task, outer_folds
 from custodes.errors import OptionError
+from custodes.evaluate.memory import check_memory
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress
 from custodes.stats.agreement import correlation, kendall
@@ -183,6 +184,8 @@ def lesson_of(
 
 def tried(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) -> Trial:
     """Every method fitted without each fold."""
+    outputs = of.human.size * (3 + len(terms.methods))
+    check_memory("repeats", terms.repeats, float(terms.repeats) * outputs)
     folds = outer_folds(of, terms.folds, repeats=terms.repeats, rng=rng)
     jobs = jobs_of(folds)
     names = [own.name for own in terms.methods]

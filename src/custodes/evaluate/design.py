@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from custodes.data.pairs import pairs_of
 from custodes.data.panel import label_codes
 from custodes.data.study import Study
+from custodes.evaluate.memory import NUMBERS, check_memory
 from custodes.stats.arrays import Floats
 from custodes.stats.clusters import is_clustered
 from custodes.stats.resampling import resample
@@ -81,5 +82,6 @@ class Design:
 
     def resampled(self, resamples: int, rng: np.random.Generator) -> Floats:
         """(1 + B, clusters): how often each is drawn, the data themselves first; one cluster is never resampled."""
+        check_memory("resamples", resamples, (1 + resamples) * (self.n_units + NUMBERS))
         drawn = resample.bootstrap_weights(self.n_units, resamples if self.n_units > 1 else 0, rng)
         return resample.with_point(drawn)

@@ -32,6 +32,7 @@ from custodes.evaluate.clusters import (
 from custodes.evaluate.comparison import Counted, counted, label_of
 from custodes.evaluate.edges import CELLS, PAIR, crossed, written
 from custodes.evaluate.judges import few_clusters_notes
+from custodes.evaluate.memory import check_memory
 from custodes.evaluate.parallel import each
 from custodes.evaluate.partiality import DISFAVOURED, FAVOURED, UNTOLD, partiality_columns, partiality_notes
 from custodes.progress import Progress, silent
@@ -290,6 +291,7 @@ def _posterior(
 ) -> tuple[favi.FaviPosterior, Floats]:
     """Of tables (metrics, pairs, 3, 3), in effective counts where items come in clusters; and the design effect of the
     Favi-Score (metrics, pairs), NaN without clusters."""
+    check_memory("resamples", draws, 20 * draws)  # of one table at a time
     if not clustered(part):
         whole = favi.favi_posterior(paired, confidence=confidence, draws=draws, rng=rng)
         return whole, np.full(paired.shape[:2], np.nan)

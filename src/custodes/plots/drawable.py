@@ -30,7 +30,8 @@ def drawable(part: Any) -> Any:
     [{'metric': 'bell\\x07', 'value': 1}]
     """
     if isinstance(part, str):
-        return _ENDING.sub("<\u200b", _TAKEN.sub(_MARKED, visible(part)))
+        lines = "\n".join(map(visible, part.split("\n")))  # a line break is drawn as a blank
+        return _ENDING.sub("<\u200b", _TAKEN.sub(_MARKED, lines))
     if isinstance(part, Mapping):
         return {name: drawable(own) for name, own in part.items()}
     return [drawable(own) for own in part] if isinstance(part, list | tuple) else part

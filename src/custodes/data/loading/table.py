@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -56,6 +57,9 @@ def first_doubled(names: Iterable[str]) -> str | None:
 
 
 def short(part: str) -> str:
-    """A part in one line of few letters, for names."""
+    """A part in one line of few letters, for names; where it is cut, a digest tells it from others."""
     line = " ".join(part.split())
-    return line if len(line) <= SHOWN else line[: SHOWN - 3] + "..."
+    if len(line) <= SHOWN:
+        return line
+    end = f"... #{hashlib.sha256(part.encode(errors='surrogatepass')).hexdigest()[:8]}"
+    return line[: SHOWN - len(end)] + end

@@ -50,8 +50,13 @@ def table_text(data: bytes, name: str) -> tuple[str, str]:
         raise InputError(f"{name}: damaged UTF-16 at byte {error.start}; save it again, as UTF-8") from None
 
 
+MOST_NUL = 0.1
+"""The share of NUL characters beyond which bytes are no UTF-8."""
+
+
 def _without_nul(text: str, name: str) -> str:
-    if "\0" in text:
+    """Text that is one: a label may hold a NUL, but where every other character is one the bytes are UTF-16."""
+    if text.count("\0") > len(text) * MOST_NUL:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise InputError(f"{name}: a NUL character in line {line}; this is no text, or UTF-16 without its mark")
     return text

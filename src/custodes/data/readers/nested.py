@@ -243,6 +243,6 @@ def number(value: object, words: Mapping[str, float] = {}) -> float | None:
     if word in words:
         return words[word]
     try:
-        return float(word) if word else None
+        return None if "_" in word else float(word)  # Python reads 1_0 as 10
     except ValueError:
         return None

@@ -13,6 +13,7 @@ from custodes.data.battles import Battles
 from custodes.errors import listed
 from custodes.evaluate.design import Design
 from custodes.evaluate.leaderboard.covariates import SHOWN_FIRST, Covariate
+from custodes.evaluate.memory import check_memory
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, Signs
 from custodes.stats.strength import battles as arrays_of
@@ -112,6 +113,8 @@ def _standing(contest: Contest, rng: np.random.Generator, rules: Rules) -> Stand
     battles, columns, unvaried, missing = _with_covariates(contest, rules)
     n_systems = len(rules.design.systems)
     arrays = _arrays(battles, columns, rules)
+    # Strengths, win rates, ranks and points of each system, and what is sorted of them.
+    check_memory("resamples", rules.resamples, 8 * (1 + rules.resamples) * n_systems)
     made = strengths(arrays, n_systems=n_systems, ties=rules.tie_model, resamples=rules.resamples, rng=rng)
     rates = system_rates(arrays, n_systems=n_systems, resamples=rules.resamples, rng=rng)
     met = pair_rates(arrays, n_systems=n_systems, confidence=rules.confidence)

@@ -218,7 +218,11 @@ def leaderboard(
         told.tables(field.aspect, {rater: own for (aspect, rater), own in standings.items() if aspect == field.aspect})
         for field in arena.fields
     ]
-    return Leaderboard.of([tables for tables, _ in parts], [*arena.notes, *(n for _, notes in parts for n in notes)])
+    held = [name for name in names if any(name in field.battles for field in arena.fields)]
+    equal = noted(("rater-held-equal", len(held), f"held equal, and so not ranked by: {listed(held)}"))
+    return Leaderboard.of(
+        [tables for tables, _ in parts], [*arena.notes, *equal, *(n for _, notes in parts for n in notes)]
+    )
 
 
 def _contests(arena: Ground, *, shared: bool, not_asked: Sequence[str]) -> dict[tuple[str, str], Contest]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, islice
 from math import comb
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -78,7 +78,8 @@ def start(
         raise OptionError(f"{len(documents)} clusters for {len(items)} items: give one an item")
     if not (metric is None or isinstance(metric, PairPreferences)):
         raise OptionError(f"metric={shown(metric)}: give the PairPreferences of one rater")
-    if isinstance(seed, np.random.Generator) or seed is None:
+    _, fixed = recorded(seed)
+    if fixed is None or seed is None:
         raise OptionError(f"seed={shown(seed)}: a state is a file, so its seed is a whole number")
     named = argument("estimator", estimator, str | None)
     if not isinstance(stopping, Stopping):
@@ -93,7 +94,7 @@ def start(
         metric=() if metric is None else _metric_rows(metric, labels, items),
         estimator=own.name,
         stopping=rule,
-        seed=int(recorded(seed)[0]),
+        seed=fixed,
         look=-1,
         answers=({},) * n_pairs,
         asked=(0,) * n_pairs,
@@ -181,7 +182,7 @@ def _verdicts(given: Iterable[tuple[str, str, str, int | None]]) -> Iterator[tup
 def _labels(what: str, given: Sequence[str]) -> tuple[str, ...]:
     """Labels as Python's own text, which is what a file holds."""
     several = isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping)
-    made = list(given) if several else [None]
+    made: list[Any] = list(given) if several else [None]
     if not all(isinstance(own, str) for own in made):
         raise OptionError(f"{what}={shown(given)}: must be a list of text")
     for own in made:

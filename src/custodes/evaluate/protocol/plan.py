@@ -19,6 +19,7 @@ from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import OptionError
 from custodes.evaluate.comparison import label_of
+from custodes.evaluate.memory import check_memory
 from custodes.evaluate.protocol.annotations import IDEAL, IDEAL_MIXTURE, NONE, Asked, asked_of, comparisons_of
 from custodes.evaluate.protocol.protocol import ESTIMATOR, error_columns, errors_of
 from custodes.evaluate.protocol.stopping import STOPPING, USUAL, Stopping, asked_for
@@ -149,6 +150,7 @@ def plan(
     """
     for name, n, least in (("replications", replications, 1), ("items", items, 1), ("metric_items", metric_items, 0)):
         at_least(name, n, least)
+    _check_size(items, replications, n_pairs=1)
     between("confidence", confidence, 0, 1)
     assumed = {"margins": margins, "tie_rate": tie_rate, "channel": channel}
     for name, value in assumed.items() if pilot is not None else ():
@@ -178,6 +180,7 @@ def plan(
     made: list[dict[str, pl.DataFrame]] = []
     notes: list[Note] = []
     for world in progress(worlds, total=len(worlds), desc="plan"):
+        _check_size(items, replications, n_pairs=len(world.shares))
         drawn = _drawn(world, items, metric_items, generator)
         rows = _rows(world, drawn, rules, list(dict.fromkeys([HUMAN, *estimators])), generator)
         made += [Plan.part(world.aspect, plan=row) for row in rows]
@@ -192,6 +195,12 @@ def plan(
         " can at most halve the annotations (Dorner et al. 2025)"
     )
     return Plan.of(made, [*notes, *noted(("most-saved", not alone, message))])
+
+
+def _check_size(items: int, replications: int, *, n_pairs: int) -> None:
+    """Of each annotation there is a random number, its kind, and the kind's channel."""
+    name, value = max(("items", items), ("replications", replications), key=lambda option: option[1])
+    check_memory(name, value, 10.0 * replications * items * n_pairs)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,7 @@ from custodes.answers.tables import Column, count, label, score, share, table, w
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.evaluate.comparison import Comparison, label_of
+from custodes.evaluate.memory import check_memory
 from custodes.evaluate.protocol.annotations import (
     IDEAL,
     NONE,
@@ -188,6 +189,8 @@ def protocol(
         asked = asked_of(comparison, NONE if metric == IDEAL else metric)
         if metric == IDEAL:
             asked = with_ideal(asked, ideal, _rng(root, comparison, 3))
+        # Of each annotation and the null: its place, its kind, and what is counted of them.
+        check_memory("replications", replications, 4.0 * (1 + null) * replications * asked.human.size)
         # One seed a replication: more replications begin with the same ones, and all rows share their orders.
         seeds = _rng(root, comparison, 0).integers(2**63, size=replications).tolist()
         worlds = [[asked] * replications, *[[permuted(asked, np.random.default_rng([s, 1])) for s in seeds]] * null]

@@ -38,12 +38,12 @@
   // ---- labels that a picture can hold, as `plots/drawable.py` has them: Vega looks labels up in plain objects, where
   // some names are taken; a browser shows nothing for a control character.
   const taken = new RegExp(`(?<!\\w)(${Object.getOwnPropertyNames(Object.prototype).join("|")})(?![\\w\u200b(])`, "g");
-  const unshown = /[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufdd0-\ufdef\ufffe\uffff]/g;
+  const unshown = /[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufdd0-\ufdef\ufffe\uffff]/g;
   function drawable(part) {
     if (typeof part !== "string") return part;
     return part.replace(unshown, (letter) => {
       const code = letter.charCodeAt(0);
-      return { "\n": "\\n", "\r": "\\r", "\t": "\\t" }[letter]
+      return { "\r": "\\r", "\t": "\\t" }[letter]
         || (code < 256 ? "\\x" + code.toString(16).padStart(2, "0") : "\\u" + code.toString(16).padStart(4, "0"));
     }).replace(taken, "$1\u200b");
   }

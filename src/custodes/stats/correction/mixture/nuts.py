@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ from custodes.errors import MissingExtraError
 from custodes.stats.correction.estimator import Counts
 from custodes.stats.correction.mixture.chains import chain_posterior
 from custodes.stats.correction.mixture.posterior import MixturePosterior, stack
+
+_ALONE = Lock()
+"""NumPyro keeps what it traces in one list of the process, which several threads would mix up."""
 
 
 def nuts_posterior(
@@ -31,7 +35,7 @@ def nuts_posterior(
     seeds = rng.integers(2**31, size=int(np.prod(counts.shape)))
     posteriors = []
     for seed, *table in zip(seeds, *counts.flat, strict=True):
-        with jax.enable_x64(True):
+        with _ALONE, jax.enable_x64(True):
             p, mu = run(jax.random.key(int(seed)), *(np.asarray(part, dtype=np.float64) for part in table))
         # (chains, draws, 3) -> (draws, chains, 3); mu is (chains, draws, human, metric)
         posteriors.append(

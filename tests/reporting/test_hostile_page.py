@@ -1,0 +1,66 @@
+"""A report, and a picture saved as a page, of labels that are code: in headless Chromium nothing of them runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import custodes as cu
+from custodes import plots
+from custodes.combining import tables
+from custodes.combining.methods import gaussian_process
+from custodes.stats.learning import boost
+from tests.plots.test_hostile_labels import study
+from tests.reporting.test_browser import READY, browser
+
+__all__ = ["browser", "study"]  # the fixtures
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+
+def opened(browser: Any, path: Path, said: list[str]) -> Any:
+    page = browser.new_page(viewport={"width": 1100, "height": 800})
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("dialog", lambda dialog: said.append(dialog.message))
+    page.on("request", lambda request: said.append(request.url))
+    page.goto(path.as_uri())
+    return page
+
+
+def test_a_report_names_every_label_and_runs_none(
+    browser: Any, study: cu.Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(boost.SETTINGS, "rounds", 3)
+    monkeypatch.setattr(tables, "REFITS", 3)
+    monkeypatch.setattr(gaussian_process, "ITERATIONS", 2)
+    path, said = cu.report(study, resamples=3).save(tmp_path / "report.html"), list[str]()
+    page = opened(browser, path, said)
+    page.wait_for_selector(READY)
+    page.locator("button[data-fold=open]").click()
+    page.wait_for_function(f"!document.querySelector('[data-figure]:empty') && document.querySelector('{READY}')")
+    assert [line for line in said if not line.startswith(("file:", "blob:", "data:"))] == []
+    for figure, labels in {
+        "leaderboard-strengths": ("constructor", "__proto__", "a\\x1b[2J"),
+        "favoritism-map": ("constructor", "toString", "bell\\x00\\x07", "\\uffff\\x9b\\u202e"),
+        "complementarity-map": ("toString", "bell\\x00\\x07"),
+        "ceiling-lasso": ("toString",),
+    }.items():
+        shown = page.locator(f'[data-figure="{figure}"] svg').text_content().replace("\u200b", "")
+        for label in labels:
+            assert label in shown, figure
+
+
+def test_a_saved_picture_runs_no_label(browser: Any, tmp_path: Path) -> None:
+    label = "</script><script>alert('ran')</script>"
+    rows = [{"a": label, "b": 1}, {"a": "constructor", "b": 2}]
+    encoding = {"y": {"field": "a", "type": "nominal"}, "x": {"field": "b", "type": "quantitative"}}
+    spec = {"title": label, "data": {"values": rows}, "mark": "bar", "encoding": encoding}
+    said: list[str] = []
+    page = opened(browser, plots.save(spec, tmp_path / "a.html"), said)
+    page.wait_for_selector("svg .mark-rect path")
+    shown = page.locator("svg.marks").text_content().replace("\u200b", "")
+    assert label in shown
+    assert "constructor" in shown
+    assert [line for line in said if not line.startswith("file:")] == []
