@@ -13,7 +13,7 @@ from custodes.data.readers.ratings import READER as RATINGS
 from custodes.data.readers.battles import READER as BATTLES
 from custodes.data.readers.argilla import READER as ARGILLA
 from custodes.data.readers.label_studio import READER as LABEL_STUDIO
-from custodes.data.readers.outputs import READER as OUTPUTS  # before wide, which would take texts for scores
+from custodes.data.readers.outputs import READER as OUTPUTS
 from custodes.data.readers.wide import READER as WIDE
 from custodes.data.readers.alpacaeval import READER as ALPACAEVAL
 from custodes.data.readers.arena import READER as ARENA
@@ -31,7 +31,8 @@ from custodes.data.readers.rewardbench2 import READER as REWARDBENCH2
 from custodes.data.readers.mtme import READER as MTME
 
 TABLE_READERS = {own.name: own for own in members(globals(), TableReader)}
-"""Our formats of tables by name, a line above for each; the first whose columns fit is taken."""
+"""Our formats of tables by name, a line above for each; the first whose columns fit is taken (texts
+before wide, which would take them for scores)."""
 
 PATH_READERS = {own.name: own for own in members(globals(), PathReader)}
 """Our formats of folders, archives and logs by name, a line above for each; asked before those of tables."""
