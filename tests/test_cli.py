@@ -769,7 +769,7 @@ def test_a_corrected_pair_stands_on_one_line_beside_the_naive_and_the_human_answ
         margin, low, high = (decimal(row[f"margin{end}"], 2) for end in ("", "_low", "_high"))
         cells.append(f"{margin} [{low}, {high}]")
     line = next(line for line in custodes(*command).out.splitlines() if line.startswith("Cedar < Dogwood"))
-    assert line.split() == [*" ".join(cells).split(), f"{ppi['theta']:.2f}"]
+    assert line.split() == [*" ".join(cells).split(), decimal(ppi["theta"], 2)]
 
 
 def test_few_annotations_are_marked(custodes: Run) -> None:
