@@ -16,6 +16,7 @@ from custodes.answers.result import Result, result
 from custodes.answers.setting import Setting, between, one_of
 from custodes.answers.tables import View, count, flag, label, probability, score, share, table
 from custodes.answers.views import bounds, number, parts, titled
+from custodes.answers.wording import digits_of
 from custodes.data.notes import Note
 from custodes.data.pairs import PairCounts
 from custodes.data.study import Study
@@ -77,7 +78,8 @@ def _side_by_side(pairs: pl.DataFrame) -> Iterable[View]:
 
 
 def _margin(row: Mapping[str, Any]) -> str:
-    return number(row["margin"], 2) + bounds(row["margin_low"], row["margin_high"])
+    low, high = row["margin_low"], row["margin_high"]
+    return number(row["margin"], digits_of(low, high, least=2)) + bounds(low, high)
 
 
 @result

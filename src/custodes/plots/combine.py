@@ -137,8 +137,8 @@ def weights(data: Any, *, intervals: bool, label: str = WEIGHTS["weight"]) -> An
             tooltip=[alt.Tooltip("metric:N"), *_numbers(".3f", "value", "low", "high")],
         ),
         base.transform_filter("isValid(datum.rest)")
-        .mark_text(align="left", dx=5, fontStyle="italic")
-        .encode(x=alt.datum(0), y=metric, text="rest:N"),
+        .mark_text(align="right", fontStyle="italic")
+        .encode(x=alt.value("width"), y=metric, text="rest:N"),
     ).properties(height=alt.Step(theme.ROW))
 
 

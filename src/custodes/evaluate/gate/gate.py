@@ -14,7 +14,7 @@ from custodes.answers.result import Result, result
 from custodes.answers.setting import Setting, at_least, between, is_number, one_of, selection_of
 from custodes.answers.tables import View, count, label, p_value, score, table
 from custodes.answers.views import number
-from custodes.answers.wording import plural
+from custodes.answers.wording import digits_of, plural
 from custodes.data.study import Study
 from custodes.errors import OptionError, listed
 from custodes.evaluate.agreement.statistic import PERMUTATIONS, Sample
@@ -80,7 +80,8 @@ def line_of(row: Mapping[str, Any]) -> str:
     if row["against"] is not None:
         subject = f"{row['metric']} not worse than {row['against']} by {row['statistic']}"
     place = f" on {row['aspect']}" if row["aspect"] else ""
-    value, low, high = (number(row[f"value{end}"], DIGITS) for end in ("", "_low", "_high"))
+    digits = digits_of(row["value_low"], row["value_high"], least=DIGITS)
+    value, low, high = (number(row[f"value{end}"], digits) for end in ("", "_low", "_high"))
     interval = "" if row["value_low"] is None else f" [{low}, {high}]"
     why = f" ({row['reason']})" if row["reason"] else ""
     return f"{subject}{place}: {value}{interval} >= {row['threshold']:g}{why}"
