@@ -641,7 +641,7 @@ def test_bad_tables_are_refused(
         ("torn.csv.gz", gzip.compress(b"item,system,rater,score\n" * 99, mtime=0)[:40], ("torn.csv.gz", "truncated")),
         ("plain.csv.gz", b"item,system,rater,score\n", ("plain.csv.gz", "not gzip")),
         ("study.xlsx", b"PK", ("spreadsheet", "CSV")),
-        ("study.txt", b"item,system", ("'.txt'", ".csv")),
+        ("study.text", b"item,system", ("'.text'", ".csv")),
         ("broken.jsonl", b'{"item": 1,\n', ("broken.jsonl, line 1", "malformed JSON")),
         ("mixed.jsonl", b'{"item": 1}\n[2]\n', ("row 2", "no JSON object")),
     ],

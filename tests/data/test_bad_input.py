@@ -117,8 +117,8 @@ def message(path: object, **options: object) -> str:
         (
             "s.json",
             b'{"item": 1}',
-            "s.json: JSON of a layout that is not known here: an object with keys item; a table is a list of objects,"
-            " or an object a line in a file named .jsonl",
+            "s.json: an object with the keys item, and no log of a known layout (alpacaeval_results, inspect_ai, lm_eval,"
+            " helm, rewardbench2, mtme); a table is a list of objects, or JSON Lines in a file named .jsonl",
         ),
         ("s.json", b"7", "s.json: a .json file must hold a list of objects; name JSON Lines .jsonl"),
         ("s.jsonl", b'{"item": "\\ud800"}', "s.jsonl: holds a lone surrogate (\\ud800 to \\udfff); mend the cell"),
@@ -131,8 +131,9 @@ def message(path: object, **options: object) -> str:
         (
             "s.csv",
             b"item,model_a,model_b,winer\n1,A,B,tie\n",
-            "s.csv: columns item, model_a, model_b, winer fit no reader; nearest is battles, which lacks 'winner'"
-            f" (is it 'winer'?); {READERS}",
+            "s.csv: columns item, model_a, model_b, winer fit no reader; try --column system_a=model_a"
+            " --column system_b=model_b --column winner=winer (in Python columns={'system_a': 'model_a',"
+            " 'system_b': 'model_b', 'winner': 'winer'})",
         ),
         (
             "s.csv",
@@ -168,7 +169,7 @@ def message(path: object, **options: object) -> str:
         (
             "s.csv",
             b"item,system,ann\n1,A,4\n1,A,5\n",
-            "s.csv: the same output stands twice, in rows 1, 2 (item '1', system 'A'); one row an output;"
+            "s.csv: the same output stands twice, in rows 1, 2 (item '1', system 'A'); one row per output;"
             " number the runs in a column 'repeat'",
         ),
         (
@@ -227,7 +228,7 @@ def test_a_missing_file_names_a_near_one(tmp_path: Path) -> None:
     assert message(tmp_path / "rating.csv") == f"{tmp_path}/rating.csv: no such file (did you mean 'ratings.csv'?)"
     assert message(tmp_path / "no" / "where.csv") == f"{tmp_path}/no/where.csv: no such file"
     assert message(f"{tmp_path}/none.tar::wmt/en-de") == f"{tmp_path}/none.tar: no such file"
-    assert message("a\0b.csv") == "a\0b.csv: no such file"
+    assert message("a\0b.csv") == "a\\x00b.csv: no such file"
 
 
 def test_a_folder_as_a_table_raises(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_rows_of_some_items_in_their_order() -> None:
     [
         (
             {"item": ["a", "a"]},
-            "items.csv: the same item stands twice, in rows 1, 2 (item 'a'); one row an item",
+            "items.csv: the same item stands twice, in rows 1, 2 (item 'a'); one row per item",
         ),
         (
             {"item": ["a", "b"], "weight": [1, 0]},

@@ -85,7 +85,7 @@ def test_what_matches_nothing_and_what_overrules_is_noted() -> None:
         ([{"rater": "ann", "low": 5, "high": 1}], "raters.csv: low is not below high in row 1"),
         (
             [{"rater": "ann"}, {"rater": "ann"}],
-            "raters.csv: the same rater stands twice, in rows 1, 2 (rater 'ann'); one row a rater",
+            "raters.csv: the same rater stands twice, in rows 1, 2 (rater 'ann'); one row per rater",
         ),
         (
             [{"rater": "ann", "higher_is_beter": True}],

@@ -40,7 +40,7 @@ def long_tables(study: Study) -> dict[str, pl.DataFrame]:
 
 
 def _long_texts(outputs: Outputs) -> pl.DataFrame:
-    """A row an output, as the reader `outputs` takes it; what is known of an item stands in the first of its rows."""
+    """A row per output, as the reader `outputs` takes it; what is known of an item stands in the first of its rows."""
     rows = outputs.sources.join(outputs.texts, on="item", how="left", maintain_order="left_right")
     first = pl.int_range(pl.len()).over("item") == 0
     return rows.select(

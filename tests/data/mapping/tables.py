@@ -17,7 +17,7 @@ def outputs(items: int = 8) -> list[tuple[str, str]]:
 
 
 def wide(*columns: str, item: str = "doc_id", system: str = "model", text: bool = True) -> pl.DataFrame:
-    """A row an output; whole numbers in columns of people, parts of one in those of metrics."""
+    """A row per output; whole numbers in columns of people, parts of one in those of metrics."""
     draw = random.Random(0)
     rows = [
         {
@@ -38,7 +38,7 @@ def half(
     system: str = "model",
     label: Callable[[int], object] = "w{}".format,
 ) -> pl.DataFrame:
-    """A row an output and one of two people."""
+    """A row per output and one of two people."""
     draw = random.Random(0)
     rows: Sequence[dict[str, object]] = [
         {item: doc, system: model, rater: label(person), **{name: draw.randint(1, 5) for name in columns}}

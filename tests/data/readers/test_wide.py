@@ -46,6 +46,6 @@ def test_columns_are_checked(columns: dict[str, list[object]], message: str) -> 
 
 def test_an_output_stands_in_one_row() -> None:
     frame = pl.DataFrame({"item": ["1", "1"], "system": ["A", "A"], "bleu": [1.0, 2.0]})
-    with pytest.raises(InputError, match=r"one row an output; number the runs in a column 'repeat'"):
+    with pytest.raises(InputError, match=r"one row per output; number the runs in a column 'repeat'"):
         read(frame)
     assert read(frame.with_columns(repeat=pl.Series([0, 1]))).ratings.frame.height == 2

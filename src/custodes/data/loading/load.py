@@ -179,7 +179,7 @@ def _article(kind: str) -> str:
 def _checked(frame: pl.DataFrame, name: str) -> pl.DataFrame:
     if frame.width > MOST_COLUMNS:
         raise InputError(
-            f"{name}: {frame.width} columns, at most {MOST_COLUMNS} are read; write a row a rating:"
+            f"{name}: {frame.width} columns, at most {MOST_COLUMNS} are read; write a row per rating:"
             " item, system, rater, score"
         )
     if not frame.height:

@@ -1,4 +1,4 @@
-"""JSON and JSON Lines: a list of objects, or an object a line, with numbers as the text they were written in."""
+"""JSON and JSON Lines: a list of objects, or one object per line, with numbers as the text they were written in."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def from_json(text: str, name: str) -> pl.DataFrame:
     if isinstance(records, dict):
         raise InputError(
             f"{name}: JSON of a layout that is not known here: an object with keys {listed(records, limit=5)};"
-            " a table is a list of objects, or an object a line in a file named .jsonl"
+            " a table is a list of objects, or one object per line in a file named .jsonl"
         )
     if not isinstance(records, list):
         raise InputError(f"{name}: a .json file must hold a list of objects; name JSON Lines .jsonl")

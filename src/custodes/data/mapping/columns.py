@@ -199,7 +199,7 @@ def _free(columns: Iterable[str]) -> list[str]:
 
 
 def _facts(mapped: pl.DataFrame, facts: pl.DataFrame, *, where: str) -> pl.DataFrame:
-    """One row an item of what a table says of items; two values for one item raise."""
+    """One row per item of what a table says of items; two values for one item raise."""
     if "item" not in mapped.columns:
         raise OptionError(f"columns: {facts.columns[0]} is said of items, and {where} has no column of items; map item")
     numbers = [name for name in facts.columns if ITEM_SCHEMA[name] == pl.Float64]

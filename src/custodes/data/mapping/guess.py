@@ -115,12 +115,13 @@ def _verdicts(free: Sequence[str], known: Mapping[str, Sequence[str]], items: Se
     """Two systems and who is better."""
     for (a, b), item in product(sides(free)[:CHOICES], items):
         for winner in known["winner"][:2]:
-            base = {"item": item, "system_a": a, "system_b": b, "winner": winner}
+            roles = ("preference", "winner") if winner == "preference" else ("winner", "preference")
+            base = {"item": item, "system_a": a, "system_b": b, roles[0]: winner}
             more = _others(base, known, ("rater", "aspect", "kind", "repeat"))
             order = _others({**base, **more}, known, ("order",))
             yield {**base, **more, **order}, ()
             yield {**base, **more}, ()
-            base["preference"] = base.pop("winner")
+            base[roles[1]] = base.pop(roles[0])
             yield {**base, **more}, ()
 
 
@@ -140,7 +141,7 @@ def _long(
     known: Mapping[str, Sequence[str]],
     given: Columns,
 ) -> Guess:
-    """A row a rating."""
+    """A row per rating."""
     scores = [name for name in known["score"] if name in numbers or name in given.roles.values()]
     more = _others(base, known, ("rater", "aspect", "kind", "repeat"))
     for score in scores[:2]:
@@ -156,7 +157,7 @@ def _half_long(
     known: Mapping[str, Sequence[str]],
     given: Columns,
 ) -> Guess:
-    """A row a rater and output, with a column for each aspect."""
+    """A row per rater and output, with a column for each aspect."""
     more = _others(base, known, ("rater", "repeat"))
     aspects = [name for name in numbers if name not in more.values()]
     if (
@@ -183,7 +184,7 @@ def _wide(
     known: Mapping[str, Sequence[str]],
     given: Columns,
 ) -> Guess:
-    """A row an output, with a column for each rater."""
+    """A row per output, with a column for each rater."""
     more = _others(base, known, ("aspect", "repeat"))
     more = {role: name for role, name in more.items() if name == role}
     scores = [name for name in numbers if name not in more.values() and (name == "score" or name not in ROLES)]

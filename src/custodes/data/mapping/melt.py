@@ -21,7 +21,7 @@ def melted(
     rows = pl.DataFrame(known)
     named = [name for name in keys if name != "kind"]
     check_unique(
-        rows, named, where=where, what="output", hint="one row an output; number the runs in a column 'repeat'"
+        rows, named, where=where, what="output", hint="one row per output; number the runs in a column 'repeat'"
     )
     scores = [number_column(frame, name, where=where) for name in columns]
     said = dict.fromkeys(name for labels in columns.values() for name in labels)

@@ -1,4 +1,4 @@
-"""Texts: one row an item with `outputs: {system: text}`, or one row an output with `system, text`; and optional
+"""Texts: one row per item with `outputs: {system: text}`, or one row per output with `system, text`; and optional
 `source`, `references`."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         frame = _gathered(frame, where=where)
     check_columns(frame, where=where, required=("item", "outputs"), optional=("source", "references"))
     items = label_column(frame, "item", where=where)
-    check_unique(items.to_frame(), ["item"], where=where, what="item", hint="one row an item")
+    check_unique(items.to_frame(), ["item"], where=where, what="item", hint="one row per item")
     texts: list[dict[str, str]] = []
     references: list[list[str]] = []
     odd = 0
@@ -46,7 +46,7 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
 
 
 def _gathered(frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
-    """One row an item from one row an output."""
+    """One row per item from one row per output."""
     known = ("item", "system", "text", "source", "references")
     check_columns(frame, where=where, required=known[:3], optional=known[3:])
     others = [name for name in frame.columns if name not in known]
@@ -61,7 +61,7 @@ def _gathered(frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
         lambda rows, _: f"{where}: column 'system' is empty in row {rows}; every text needs the system that wrote it",
     )
     rows = frame.with_columns(keys)
-    check_unique(rows.filter(given), ["item", "system"], where=where, what="output", hint="one row an output")
+    check_unique(rows.filter(given), ["item", "system"], where=where, what="output", hint="one row per output")
     items: dict[str, dict[str, Any]] = {}
     for number, row in enumerate(rows.iter_rows(named=True), start=1):
         own = items.setdefault(row["item"], {"item": row["item"], "outputs": {}, "source": None, "references": None})
