@@ -248,7 +248,7 @@ def test_bad_models_and_studies_of_score(custodes: Run, study: pl.DataFrame) -> 
     content["columns"][0]["weight"] += 1e-9
     for bad, reason in (
         (json.dumps(content), "edited by hand"),
-        (text[:-40], "not the JSON of a combination"),
+        (text[:-40], "not the JSON that custodes writes"),
         (text.replace('"version": 1', '"version": 2'), "version 2"),
         (text.replace('"intercept": ', '"intercept": NaN, "was": '), "not the JSON"),
     ):
