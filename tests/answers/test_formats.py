@@ -149,3 +149,10 @@ def test_flags_are_words() -> None:
     cells = [cell.strip() for row in result.to_markdown("pairs").splitlines() for cell in row.split("|")]
     assert cells.count("yes") == result.pairs["sign_agrees"].sum()
     assert cells.count("no") == (~result.pairs["sign_agrees"]).sum()
+
+
+def test_a_small_p_value_is_set_in_every_format() -> None:
+    view = View(title="t", header=("metric", "p"), rows=(("a", "≤ .001"),), numeric=(False, True))
+    assert r"a & $\le$ .001 \\" in latex([view])
+    assert "| a | ≤ .001 |" in markdown([view])
+    assert ">≤ .001</td>" in html([view])

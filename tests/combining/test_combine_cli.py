@@ -236,7 +236,10 @@ def test_bad_models_and_studies_of_score(custodes: Run, study: pl.DataFrame) -> 
     study.filter(pl.col("rater") != "a").write_csv("less.csv")
     refused(custodes(*ask[:3], "less.csv", "-o", "out.csv"), "needs scores of the metric 'a', which is not here")
     refused(custodes("combine", "score", "modle.json", "ratings.csv"), "no such file", "did you mean 'model.json'")
-    refused(custodes("combine", "score", "ratings.csv", "ratings.csv"), "ratings.csv: not the JSON of a combination")
+    refused(
+        custodes("combine", "score", "ratings.csv", "ratings.csv"),
+        "ratings.csv: no combination that can be used: not the JSON",
+    )
     refused(custodes("combine", "score", "model.json"), "no input")
     refused(custodes("combine", "score"), "model")
     refused(custodes(*ask[:4], "-o", "out.xml"), "suffix")
@@ -245,7 +248,7 @@ def test_bad_models_and_studies_of_score(custodes: Run, study: pl.DataFrame) -> 
     content["columns"][0]["weight"] += 1e-9
     for bad, reason in (
         (json.dumps(content), "edited by hand"),
-        (text[:-40], "not the JSON of a combination"),
+        (text[:-40], "not the JSON that custodes writes"),
         (text.replace('"version": 1', '"version": 2'), "version 2"),
         (text.replace('"intercept": ', '"intercept": NaN, "was": '), "not the JSON"),
     ):

@@ -290,6 +290,7 @@ def test_verdicts_are_judged_by_sample_accuracy() -> None:
         ({"require": "sample_accuracy>=70"}, ["sample_accuracy lies between 0 and 1"]),
         ({"require": "kendall_item<=0.3"}, ["higher is better", "kendall_item>=0.3"]),
         ({"require": "kendall_item==0.3"}, ["higher is better"]),
+        ({"require": "kendall_item=>0.3"}, ["so a rule says kendall_item>=0.3"]),
         ({"not_worse_than": "m1"}, ["is the metric itself"]),
         ({"not_worse_than": "m*"}, ["is 2 metrics; name one: m1, m2"]),
         ({"not_worse_than": "m3"}, ["is no metric here", "m1, m2"]),

@@ -65,7 +65,8 @@ def requirement(text: str) -> Rule:
             f" {', '.join(ALLOWED)}"
         )
     if relation not in AT_LEAST:
-        raise OptionError(f"require={text!r}: of {name} higher is better, so a rule says {name}>={number}")
+        wanted = f"{name}>={number.lstrip('<>=≥≤ ')}"
+        raise OptionError(f"require={text!r}: of {name} higher is better, so a rule says {wanted}")
     try:
         threshold = float(number)
     except ValueError:
