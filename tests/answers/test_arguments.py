@@ -36,7 +36,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "gate": {"metric": "m1", "require": "kendall_item>=-0.5"},
 }
 """What keeps a question short."""
-CALLED = 24
+CALLED = 8
 """Values that every argument is given in the quick test, others for the next argument."""
 
 

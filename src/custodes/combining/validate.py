@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Unpack, get_args
+from typing import Any, Literal, NamedTuple, Unpack
 
 import numpy as np
 import polars as pl
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Selection, between, one_of
+from custodes.answers.setting import Selection, one_of
 from custodes.answers.tables import count, label, score, table
 from custodes.combining.combined_metric import CombinedMetric, raw_scores
 from custodes.combining.generalisation import ITEMS, LEAST_SYSTEMS, SYSTEMS, conclusion
@@ -120,10 +120,8 @@ def validate(
 
     Source: Student's t on the infinitesimal jackknife (Jaeckel 1972).
     """
-    between("confidence", confidence, 0, 1)
     combined = CombinedMetric.load(model)
     by = one_of("objective", objective or combined.objective, OBJECTIVES)
-    one_of("scales", scales, get_args(Scales))
     named = _renamed(study, rename)
     parts, notes = [], list[Note]()
     for target in _targets(named, combined, selection):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, Unpack, get_args
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import polars as pl
@@ -167,11 +167,8 @@ def correction(
     >>> result.pairs["estimator"].unique().sort().to_list()
     ['human', 'naive', 'ppi']
     """
-    between("gamma", gamma, 0, 1)
-    between("confidence", confidence, 0, 1)
     if equivalence is not None:
         between("equivalence", equivalence, 0, 1)
-    one_of("sampler", sampler, get_args(Sampler))
     asked = [estimator] if isinstance(estimator, str) else estimator
     if not asked:
         raise OptionError(f"estimator: name at least one of {', '.join(ESTIMATORS)}")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Setting, at_least, between
+from custodes.answers.setting import Setting
 from custodes.answers.tables import View, count, flag, label, p_value, probability, score, share, table, with_interval
 from custodes.answers.views import parts, titled, views
 from custodes.answers.wording import UNDEFINED
@@ -205,9 +205,6 @@ def favoritism(
     >>> result.pairs["favi"].is_between(-2, 2).all()
     True
     """
-    between("confidence", confidence, 0, 1)
-    between("alpha", alpha, 0, 1)
-    at_least("resamples", resamples, 0)
     answer = partial(_answer, test=SignTest(alpha=alpha), confidence=confidence, resamples=resamples)
     parts = counted(study, setting)
     answers = list(each(answer, parts, rng=np.random.default_rng(rng), progress=progress, desc="favoritism"))

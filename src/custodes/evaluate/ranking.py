@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Setting, at_least, between, one_of
+from custodes.answers.setting import Setting, one_of
 from custodes.answers.tables import View, count, label, labels, p_value, score, share, table, with_interval
 from custodes.answers.views import parts, titled
 from custodes.answers.wording import percent
@@ -160,9 +160,6 @@ def ranking(
     >>> set(result.decisions["decision"]) <= {"+", "=", "-"}
     True
     """
-    between("alpha", alpha, 0, 1)
-    between("confidence", confidence, 0, 1)
-    at_least("resamples", resamples, 0)
     for name, value, kind in (("test", test, Test), ("correction", correction, Correction), ("kld", kld, Kld)):
         one_of(name, value, get_args(kind))
     rule = SignTest(alpha=alpha, test=test, correction=correction)

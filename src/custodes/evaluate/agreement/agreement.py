@@ -11,7 +11,7 @@ import polars as pl
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Setting, at_least, between, one_of
+from custodes.answers.setting import Setting, one_of
 from custodes.answers.tables import UNRELIABLE, count, flag, label, p_value, score, share, table
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
@@ -119,9 +119,6 @@ def agreement(
     >>> result.metrics.columns[:5]
     ['aspect', 'metric', 'group', 'n', 'sample_accuracy']
     """
-    between("confidence", confidence, 0, 1)
-    between("alpha", alpha, 0, 1)
-    at_least("resamples", resamples, 0)
     compare_by = [compare_by] if isinstance(compare_by, str) else compare_by
     for name in compare_by:
         one_of("compare_by", name, [own.name for own in STATISTICS.values() if own.best])

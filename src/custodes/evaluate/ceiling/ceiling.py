@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Selection, at_least, between, one_of
+from custodes.answers.setting import Selection, at_least, one_of
 from custodes.answers.tables import count, label, labels, score, share, table, with_interval
 from custodes.data.notes import Note, noted
 from custodes.data.patterns import Patterns, select_labels
@@ -209,8 +209,6 @@ def ceiling(
     """
     one_of("folds", folds, FOLDS)
     one_of("model", model, MODELS)
-    between("confidence", confidence, 0, 1)
-    at_least("resamples", resamples, 0)
     at_least("steps", steps, 1)
     who = _without_lone_items(judges(study, **selection))
     targets, metrics = who.of_kind("human").tolist(), who.of_kind(METRIC)

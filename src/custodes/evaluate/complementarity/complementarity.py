@@ -10,7 +10,7 @@ import polars as pl
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Selection, at_least, between, one_of
+from custodes.answers.setting import Selection, one_of
 from custodes.answers.tables import Column, count, label, score, share, table, with_interval
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
@@ -200,8 +200,6 @@ def complementarity(
     """
     one_of("level", level, LEVELS)
     one_of("distance", distance, rank_distance.RULES)
-    between("confidence", confidence, 0, 1)
-    at_least("resamples", resamples, 0)
     rankings = Rankings.of(judges(study, people=people, **selection), level)
     who, rng = rankings.who, np.random.default_rng(rng)
     times = who.design.resampled(resamples, rng)

@@ -10,7 +10,7 @@ import polars as pl
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Setting, at_least, between, selection_of, settings
+from custodes.answers.setting import Setting, selection_of, settings
 from custodes.answers.tables import count, label, labels, p_value, score, share, table
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
@@ -224,9 +224,6 @@ def consistency(
     Source: the issue of presentation order: Zheng et al. 2023; alpha between orders: von Däniken et al. 2024, figure 7;
     tests of length, failures and committees are ours.
     """
-    between("confidence", confidence, 0, 1)
-    between("alpha", alpha, 0, 1)
-    at_least("resamples", resamples, 0)
     full = settings(setting)
     chosen = study.select(**selection_of(full), one_side=True)
     generator = np.random.default_rng(rng)

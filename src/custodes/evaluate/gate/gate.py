@@ -11,7 +11,7 @@ import polars as pl
 
 from custodes.answers.question import Rng, question, refuse_ignored
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Setting, at_least, between, is_number, one_of, selection_of
+from custodes.answers.setting import Setting, at_least, is_number, one_of, selection_of
 from custodes.answers.tables import View, count, label, p_value, score, table
 from custodes.answers.views import number
 from custodes.answers.wording import digits_of, plural
@@ -193,7 +193,6 @@ def gate(
 
     Source: Hothorn, Bretz and Westfall 2008 (simultaneous intervals); non-inferiority as in ICH E9.
     """
-    between("confidence", confidence, 0, 1)
     at_least("resamples", resamples, FEWEST_RESAMPLES)
     if not (is_number(margin) and np.isfinite(margin) and margin >= 0):
         raise OptionError(f"margin={margin!r}: a number of at least 0, in units of the statistic")

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import compress
-from typing import Any, Unpack, get_args
+from typing import Any, Unpack
 
 import numpy as np
 import polars as pl
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Setting, at_least, between, one_of, selection_of, settings
+from custodes.answers.setting import Setting, selection_of, settings
 from custodes.answers.tables import count, flag, label, p_value, score, share, table
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
@@ -186,9 +186,6 @@ def leaderboard(
     >>> board.systems.filter(rater="human")["system"][0]
     'Birch'
     """
-    between("confidence", confidence, 0, 1)
-    at_least("resamples", resamples, 0)
-    one_of("tie_model", tie_model, get_args(TieModel))
     names = tuple(dict.fromkeys([covariates] if isinstance(covariates, str) else covariates))
     check_names(names, study)
     full = settings(setting)

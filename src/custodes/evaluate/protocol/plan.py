@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from custodes.answers.question import Rng, question, refuse_ignored
 from custodes.answers.result import Result, result
-from custodes.answers.setting import DEFAULTS, Setting, at_least, between
+from custodes.answers.setting import DEFAULTS, Setting, at_least
 from custodes.answers.tables import View, count, label, probability, score, share, table, with_sd
 from custodes.answers.views import parts, titled
 from custodes.data.notes import Note, noted
@@ -151,7 +151,6 @@ def plan(
     for name, n, least in (("replications", replications, 1), ("items", items, 1), ("metric_items", metric_items, 0)):
         at_least(name, n, least)
     _check_size(items, replications, n_pairs=1)
-    between("confidence", confidence, 0, 1)
     assumed = {"margins": margins, "tie_rate": tie_rate, "channel": channel}
     for name, value in assumed.items() if pilot is not None else ():
         if value is not None:
