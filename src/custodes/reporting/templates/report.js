@@ -100,12 +100,12 @@
     const narrow = window.innerWidth < 640;
     const wide = typeof spec.width === "number" ? spec.width : 1000;
     const axis = figure.lines.length ? (narrow ? 170 : 260) : 60;
-    const drawable = fitted(spec, wide - axis, typeof spec.height === "number" ? spec.height : 1000, narrow);
+    const shaped = fitted(spec, wide - axis, typeof spec.height === "number" ? spec.height : 1000, narrow);
     const config = { ...data.config, axisY: { ...data.config.axisY, labelLimit: narrow ? 165 : 220 },
       legend: { ...data.config.legend, ...(narrow ? { columns: 2 } : {}) } };
     if (figure.view) figure.view.finalize();
     const empty = figure.element.parentElement.querySelector(".empty");
-    const drawn = await window.vegaEmbed(figure.element, drawable, { config, actions: false, renderer: "svg" });
+    const drawn = await window.vegaEmbed(figure.element, shaped, { config, actions: false, renderer: "svg" });
     figure.view = drawn.view;
     const marks = figure.element.querySelectorAll("svg .role-mark:is(.mark-symbol, .mark-rect, .mark-line) path");
     empty.hidden = marks.length > 0;
