@@ -29,7 +29,7 @@ def test_what_a_refused_file_answers_can_be_typed(custodes: Run, mine: Path) -> 
     first = custodes("agreement", "mine.csv")
     refused(first, "mine.csv: columns doc_id, model, output,", "fit no reader; try --column item=doc_id ")
     words = shlex.split(first.err.split("; try ")[1].split(" (in Python")[0])
-    second = custodes("agreement", "mine.csv", *words, "--resamples", "5", "--format", "json")
+    second = custodes("agreement", "mine.csv", *words, "--resamples", "20", "--format", "json")
     assert second.status == 0
     metrics = json.loads(second.out)["metrics"]
     assert [(row["aspect"], row["metric"]) for row in metrics] == [("coherence", "bleu"), ("fluency", "bleu")]
@@ -72,7 +72,7 @@ def test_convert_writes_the_part_that_is_selected(custodes: Run, mine: Path) -> 
 @pytest.mark.parametrize("verb", ["verdict", pytest.param("report", marks=pytest.mark.slow)])
 def test_what_is_made_of_several_questions_has_the_selection_of_a_schema(custodes: Run, mine: Path, verb: str) -> None:
     custodes("convert", "mine.csv", *OPTIONS, *PATTERNS, "--aspect", "fluency", "-o", "study.toml")
-    ran = custodes(verb, "mine.csv", "--schema", "study.toml", "--resamples", "5", "--format", "json")
+    ran = custodes(verb, "mine.csv", "--schema", "study.toml", "--resamples", "20", "--format", "json")
     assert ran.status == 0
     aspects = {
         row["aspect"]

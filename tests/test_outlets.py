@@ -288,6 +288,10 @@ def test_a_signal_takes_unfinished_files_with_it(tmp_path: Path, monkeypatch: py
     assert list(tmp_path.iterdir()) == []
 
 
+FORKS = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
+"""JAX, where another test has loaded it, warns of a process that is prepared in Python."""
+
+
 def started(*argv: str, folder: Path, **more: Any) -> subprocess.Popen[str]:
     """The command in a process of its own, which hears of an interrupt."""
     return subprocess.Popen(
@@ -301,6 +305,7 @@ def started(*argv: str, folder: Path, **more: Any) -> subprocess.Popen[str]:
     )
 
 
+@FORKS
 @pytest.mark.parametrize(
     ("number", "status", "said", "module"),
     [
@@ -342,6 +347,7 @@ def test_a_signal_at_any_time_is_one_line(tmp_path: Path, after: float) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@FORKS
 @pytest.mark.parametrize(
     ("closed", "argv", "status", "said"),
     [

@@ -30,7 +30,7 @@ def test_people_who_become_metrics_are_told_in_every_question() -> None:
     study = pooled()
     told = "raters that look like people count as metrics: human_fluency_ann1, human_fluency_ann2; if they are people,"
     for question in (cu.agreement, cu.favoritism, cu.ranking, cu.leaderboard):
-        notes = question(study, human="human_coherence*", resamples=5).notes  # type: ignore[operator]
+        notes = question(study, human="human_coherence*", resamples=20).notes  # type: ignore[operator]
         assert [note.message[: len(told)] for note in notes if note.rule == "people-as-metrics"] == [told]
     problem = asked(study, human="human_coherence*")["people-as-metrics"]
     assert (problem["severity"], problem["examples"]) == ("warning", ["human_fluency_ann1", "human_fluency_ann2"])

@@ -16,7 +16,7 @@ import polars as pl
 
 from custodes.data.notes import noted
 from custodes.data.readers.annotations import Answers, Task, check_fits
-from custodes.data.readers.nested import Label, cells, label, nested
+from custodes.data.readers.nested import Label, cells, label, layout, nested
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.study import Study
 from custodes.errors import InputError
@@ -28,11 +28,13 @@ RESPONSES, SUGGESTION = ".responses", ".suggestion"
 NOT_GIVEN = ("draft", "discarded")
 
 
+@layout
 class _Response(msgspec.Struct):
     value: Any = None
     user_id: Label | None = None
 
 
+@layout
 class _Suggestion(msgspec.Struct):
     value: Any = None
     agent: str | None = None

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from custodes.data.notes import noted
-from custodes.data.readers.nested import Found, Label, digest, label, log_bytes, parsed
+from custodes.data.readers.nested import Found, Label, digest, label, layout, log_bytes, parsed
 from custodes.data.readers.reader import Invalid, PathReader
 from custodes.data.study import Study
 from custodes.errors import InputError, listed
@@ -25,29 +25,35 @@ TEST = ("test", None)
 """The split that is read; a stat may name none."""
 
 
+@layout
 class _Adapter(msgspec.Struct):
     model: str
 
 
+@layout
 class _Spec(msgspec.Struct):
     name: str
     adapter_spec: _Adapter
 
 
+@layout
 class _Perturbation(msgspec.Struct):
     name: str
 
 
+@layout
 class _Name(msgspec.Struct):
     name: str
     split: str | None = None
 
 
+@layout
 class _Stat(msgspec.Struct):
     name: _Name
     mean: float | None = None
 
 
+@layout
 class _Instance(msgspec.Struct):
     instance_id: Label
     stats: list[_Stat]
@@ -55,15 +61,18 @@ class _Instance(msgspec.Struct):
     train_trial_index: int = 0
 
 
+@layout
 class _Text(msgspec.Struct):
     text: str = ""
 
 
+@layout
 class _Reference(msgspec.Struct):
     output: _Text
     tags: list[str] = []
 
 
+@layout
 class _Asked(msgspec.Struct):
     input: _Text
     id: Label = ""
@@ -71,16 +80,19 @@ class _Asked(msgspec.Struct):
     perturbation: _Perturbation | None = None
 
 
+@layout
 class _Result(msgspec.Struct):
     completions: list[_Text] = []
 
 
+@layout
 class _Request(msgspec.Struct):
     instance: _Asked
     reference_index: int | None = None
     result: _Result | None = None
 
 
+@layout
 class _State(msgspec.Struct):
     request_states: list[_Request] = []
 

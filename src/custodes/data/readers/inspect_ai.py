@@ -15,7 +15,18 @@ from typing import Any
 import msgspec
 
 from custodes.data.notes import noted
-from custodes.data.readers.nested import LARGEST, Found, Label, digest, label, log_bytes, number, parsed, top_keys
+from custodes.data.readers.nested import (
+    LARGEST,
+    Found,
+    Label,
+    digest,
+    label,
+    layout,
+    log_bytes,
+    number,
+    parsed,
+    top_keys,
+)
 from custodes.data.readers.reader import Invalid, PathReader
 from custodes.data.study import Study
 from custodes.errors import InputError, MissingExtraError, listed
@@ -33,27 +44,33 @@ ZSTD = 93
 """What zip archives call compression by zstd."""
 
 
+@layout
 class _Part(msgspec.Struct):
     text: str = ""
 
 
+@layout
 class _Message(msgspec.Struct):
     content: str | list[_Part] = ""
     role: str = ""
 
 
+@layout
 class _Choice(msgspec.Struct):
     message: _Message
 
 
+@layout
 class _Output(msgspec.Struct):
     choices: list[_Choice] = []
 
 
+@layout
 class _Score(msgspec.Struct):
     value: Any
 
 
+@layout
 class _Sample(msgspec.Struct):
     id: Label
     epoch: int = 1
@@ -64,11 +81,13 @@ class _Sample(msgspec.Struct):
     attachments: dict[str, str] = {}
 
 
+@layout
 class _Eval(msgspec.Struct):
     task: str
     model: str
 
 
+@layout
 class _Log(msgspec.Struct):
     eval: _Eval
     status: str = "started"

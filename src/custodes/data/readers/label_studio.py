@@ -14,7 +14,7 @@ import polars as pl
 
 from custodes.data.notes import noted
 from custodes.data.readers.annotations import ITEM, Answers, Task, check_fits
-from custodes.data.readers.nested import Label, cells, label, nested
+from custodes.data.readers.nested import Label, cells, label, layout, nested
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.study import Study
 
@@ -26,22 +26,26 @@ VALUES = ("rating", "number", "choices", "selected")
 QUESTIONS = "its tags"
 
 
+@layout
 class _User(msgspec.Struct):
     id: Label = ""
     email: str | None = None
 
 
+@layout
 class _Answer(msgspec.Struct):
     from_name: str = ""
     value: dict[str, Any] = {}
 
 
+@layout
 class _Annotation(msgspec.Struct):
     result: list[_Answer] = []
     completed_by: Label | _User | None = None
     was_cancelled: bool = False
 
 
+@layout
 class _Prediction(msgspec.Struct):
     result: list[_Answer] = []
     model_version: str | None = None

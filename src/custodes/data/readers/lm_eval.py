@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from custodes.data.notes import noted
-from custodes.data.readers.nested import Found, Label, digest, label, laid_out, log_bytes, number, parsed
+from custodes.data.readers.nested import Found, Label, digest, label, laid_out, layout, log_bytes, number, parsed
 from custodes.data.readers.reader import Invalid, PathReader
 from custodes.data.study import Study
 from custodes.errors import InputError, listed
@@ -30,6 +30,7 @@ KNOWN = {
 UNFILTERED = ("", "none")
 
 
+@layout
 class _Sample(msgspec.Struct):
     doc_id: Label
     resps: list[Any]
@@ -39,6 +40,7 @@ class _Sample(msgspec.Struct):
     metrics: list[str] | None = None
 
 
+@layout
 class _Results(msgspec.Struct):
     model_name: str | None = None
     higher_is_better: dict[str, dict[str, bool | None]] = {}

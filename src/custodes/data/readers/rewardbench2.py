@@ -18,7 +18,18 @@ import msgspec
 import polars as pl
 
 from custodes.data.preferences import Preferences
-from custodes.data.readers.nested import Found, Label, digest, label, log_bytes, nested, number, parsed, top_keys
+from custodes.data.readers.nested import (
+    Found,
+    Label,
+    digest,
+    label,
+    layout,
+    log_bytes,
+    nested,
+    number,
+    parsed,
+    top_keys,
+)
 from custodes.data.readers.reader import Invalid, PathReader, TableReader
 from custodes.data.study import Study, join
 from custodes.data.table import check_columns, label_column
@@ -30,6 +41,7 @@ COLUMNS = ("id", "subset", "prompt", "chosen", "rejected")
 PERSON = "ref"
 
 
+@layout
 class _Scores(msgspec.Struct):
     id: list[Label]
     subset: list[str]
