@@ -122,3 +122,11 @@ def test_a_schema_of_nothing_or_of_a_table_is_refused(custodes: Run, mine: Path)
     refused(custodes("convert", "demo", "--table", "raters", "-o", "new.toml"), "--table says nothing here")
     refused(custodes("convert", "demo", "--human", "nobody", "-o", "new.toml"), "human='nobody' is no rater here")
     assert not Path("new.toml").exists()
+
+
+def test_what_is_left_out_is_told_when_a_table_is_converted(custodes: Run) -> None:
+    Path("mine.csv").write_text("doc,model,human_score,remark\n1,A,3,fine\n1,B,2,bad\n2,A,2,\n2,B,4,good\n")
+    words = ("--column", "item=doc", "--column", "system=model", "--columns", "human:human_score")
+    ran = custodes("convert", "mine.csv", *words, "-o", "ratings.csv")
+    assert (ran.status, ran.out) == (0, "ratings.csv\n")
+    assert "note: mine.csv: columns not used: remark" in ran.err

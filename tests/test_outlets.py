@@ -44,6 +44,7 @@ def files(custodes: Run) -> Run:
     write_csv(Path("folds.csv"), "item,fold", [("i0", 0)])
     Path("channel.csv").write_text("8,1,1\n1,8,1\n1,1,8\n")
     Path("model.json").write_text("{}")
+    Path("study.toml").write_text('raters = "raters.csv"\n')
     return custodes
 
 
@@ -53,6 +54,9 @@ def files(custodes: Run) -> Run:
         (("check", "ratings.csv", "-o", "ratings.csv"), "ratings.csv"),
         (("check", "ratings.csv", "-o", "link.csv"), "link.csv"),
         (("check", "link.csv", "-o", "./ratings.csv"), "ratings.csv"),
+        (("convert", "rating?.csv", "-o", "ratings.csv"), "ratings.csv"),
+        (("convert", "ratings.csv", "--schema", "study.toml", "-o", "study.toml"), "study.toml"),
+        (("convert", "ratings.csv", "--schema", "study.toml", "-o", "raters.csv"), "raters.csv"),
         (("agreement", "ratings.csv", "--raters", "raters.csv", "-o", "raters.csv"), "raters.csv"),
         (("agreement", "ratings.csv", "--items", "items.csv", "-o", "items.csv"), "items.csv"),
         (("agreement", "data.json", "-o", "data.json"), "data.json"),

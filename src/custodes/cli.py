@@ -84,7 +84,7 @@ def combine_score(
         check_suffix(output)
         if quote_formulas:
             check_quoted([output])
-        check_apart([output], read_by(inputs, model, *vars(reading).values()))
+        check_apart([output], read_by(inputs, model, *reading.files))
     combined = cu.CombinedMetric.load(model)
     ratings, notes = combined.score(reading.study(inputs), name=name)
     for note in notes:
@@ -116,7 +116,7 @@ def report(
         raise OptionError(
             "report: tables come one by one from the verb of their question; here is html, or all as json"
         )
-    read = read_by(inputs, *vars(reading).values(), *options.values())
+    read = read_by(inputs, *reading.files, *options.values())
     output.check(read)
     if shape == "html":
         check_apart([output.output or PAGE], read)
@@ -173,11 +173,14 @@ def convert(
     places = [Path(output, f"{name}.csv") for name in TABLES] if into else [output]
     if quote_formulas:
         check_quoted(places)
-    check_apart(places, read_by(inputs, *vars(reading).values()))
+    check_apart(places, read_by(inputs, *reading.files))
     if keeps:
         say(str(write_schema(inputs, reading, selection, output)))
         return
-    tables = long_tables(reading.selected(inputs, selection))
+    study = reading.selected(inputs, selection)
+    for note in dict.fromkeys(study.notes):
+        tell(f"note: {note.message}")
+    tables = long_tables(study)
     if table is not None and table not in tables:
         raise OptionError(f"convert: no table {table!r} here; tables: {', '.join(tables)}{suggestion(table, tables)}")
     if into:

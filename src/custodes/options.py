@@ -20,7 +20,9 @@ from rich.console import Console
 
 from custodes.answers.result import Result
 from custodes.console import Screen, print_result, put, tell
+from custodes.data.loading import matches
 from custodes.data.mapping.columns import ROLES
+from custodes.data.mapping.schema import Schema
 from custodes.data.patterns import Patterns
 from custodes.data.readers.reader import Invalid
 from custodes.data.reading import read
@@ -102,6 +104,12 @@ class Reading:
         study = self.study(inputs)
         chosen = {**study.selection, **selection}
         return study.select(**chosen, one_side=True) if chosen else study
+
+    @property
+    def files(self) -> list[Any]:
+        """The values of these options, of which some are files that are read; those that a schema names, too."""
+        kept = {} if self.schema is None else Schema.load(self.schema).reading
+        return [*vars(self).values(), *kept.values()]
 
     @property
     def own(self) -> dict[str, Any]:
@@ -337,7 +345,8 @@ class Model(Telling):
 
 def read_by(inputs: Sequence[str], *options: Any) -> list[str | Path]:
     """What a command reads: its inputs, and every file that is the value of an option, or one of its values."""
-    return [*inputs, *filter(os.path.isfile, _words(options))]
+    files = [found for name in inputs for found in tuple(matches(Path(name))) or (name,)]
+    return [*files, *filter(os.path.isfile, _words(options))]
 
 
 def _words(value: Any) -> Iterator[str | Path]:

@@ -36,7 +36,7 @@ def verb(asked: Any, output: Telling = OUTPUT, *, first: str = "") -> Callable[.
 
     def command(*inputs: Inputs, reading: Reading = READING, output: Any = output, **options: Any) -> int:
         about_option = options.get(about.name) or ()
-        output.check(read_by([*inputs, *about_option], *vars(reading).values(), *options.values()), result.declared())
+        output.check(read_by([*inputs, *about_option], *reading.files, *options.values()), result.declared())
         if first:
             options[first], *inputs = inputs  # type: ignore[assignment]
         sources = inputs or options.pop(about.name, None)

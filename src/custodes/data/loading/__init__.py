@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from custodes.data.loading.load import holds_table, load_table
 from custodes.data.loading.records import parse_json
-from custodes.data.loading.source import check_exists, exists, file_bytes, is_standard_input, is_stream, path_and_part
+from custodes.data.loading.source import (
+    check_exists,
+    exists,
+    file_bytes,
+    is_standard_input,
+    is_stream,
+    matches,
+    path_and_part,
+)
 from custodes.data.loading.sql import is_uri
 from custodes.data.loading.table import Table
 from custodes.data.loading.text import utf8_text
@@ -22,6 +30,7 @@ __all__ = [
     "is_stream",
     "is_uri",
     "load_table",
+    "matches",
     "parse_json",
     "path_and_part",
     "utf8_text",
