@@ -171,9 +171,9 @@ def test_archives_that_unpack_to_too_much_are_refused(tmp_path: Path, monkeypatc
     bomb = inspect_sample(1) | {"events": "0" * 300_000}
     path = write_eval(tmp_path / "bomb.eval", inspect_log([bomb]))
     assert path.stat().st_size < 10_000
-    monkeypatch.setattr(inspect_ai, "LARGEST", 100_000)
+    monkeypatch.setattr(inspect_ai, "LARGEST_MEMBER", 100_000)
     assert message(path) == "bomb.eval: samples/1_epoch_1.json is over 0 MiB when unpacked"
-    monkeypatch.setattr(inspect_ai, "MOST_UNPACKED", 100_000)
+    monkeypatch.setattr(inspect_ai, "LARGEST", 100_000)
     assert message(path) == "bomb.eval: its samples are over 0 GiB when unpacked; give a part"
 
 

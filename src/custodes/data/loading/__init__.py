@@ -5,6 +5,7 @@ One file a container; what all of them share stands in `source` (where bytes com
 
 from __future__ import annotations
 
+from custodes.data.loading.compression import LARGEST, LARGEST_MEMBER
 from custodes.data.loading.load import holds_table, load_table
 from custodes.data.loading.records import parse_json
 from custodes.data.loading.source import (
@@ -21,6 +22,8 @@ from custodes.data.loading.table import Table
 from custodes.data.loading.text import utf8_text
 
 __all__ = [
+    "LARGEST",
+    "LARGEST_MEMBER",
     "Table",
     "check_exists",
     "exists",

@@ -18,7 +18,10 @@ from typing import IO
 from custodes.errors import InputError
 
 LARGEST = 2 * 2**30
-"""Bytes that come out of a compressed file, or through a pipe, at most."""
+"""Bytes that come out of a compressed file or an archive, or through a pipe, at most."""
+
+LARGEST_MEMBER = 512 * 2**20
+"""Bytes of one log, or of one file of an archive, at most."""
 
 UNSUSPICIOUS = 256 * 2**20
 """Up to so many bytes the ratio is not looked at: short tables of few labels pack well."""

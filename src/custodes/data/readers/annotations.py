@@ -16,6 +16,7 @@ from typing import Any
 import polars as pl
 
 from custodes.data.notes import noted
+from custodes.data.readers import words
 from custodes.data.readers.battles import read_battles
 from custodes.data.readers.nested import Found, label, number
 from custodes.data.readers.reader import Invalid
@@ -23,11 +24,9 @@ from custodes.data.study import Study
 from custodes.errors import InputError, listed
 
 ITEM, ONE, TWO = "item", ("system", "model"), (("system_a", "system_b"), ("model_a", "model_b"))
-FIRST, SECOND, EVEN = (
-    ("left", "a", "1", "first"),
-    ("right", "b", "2", "second"),
-    ("tie", "equal", "same", "draw", "both"),
-)
+MEANT = words.UNSURE | words.COLUMNS | words.PLACES | dict.fromkeys((*words.TIES, "both"), 0.0) | {"1": 1.0, "2": -1.0}
+"""Words of a choice between two outputs, by what they mean: the first (1) is the one on the left."""
+WINNERS = {1.0: "model_a", 0.0: "tie", -1.0: "model_b"}
 NUMBERED = re.compile(r"([+-]?\d+(?:\.\d+)?)\s*[-–:.)]\s*\S.*")
 """A choice that begins with its number, such as `4 - good`."""
 
@@ -82,7 +81,7 @@ class Answers:
         """The study of all answers; a question that is never answered by a number or a side is left out and noted."""
         runs: Counter[tuple[object, ...]] = Counter()
         battles: list[dict[str, str]] = []
-        words: Counter[str] = Counter()
+        strays: Counter[str] = Counter()
         for question, answers in self.answers.items():
             read = [(given, _read(given[0], question, given[1])) for given in answers]
             if not any(meant for _, meant in read):
@@ -91,7 +90,7 @@ class Answers:
             for (task, value, rater, kind, order), meant in read:
                 if len(task.systems) == 1 or (meant and meant[0] != "winner"):
                     if meant is None:
-                        words[f"{question} {str(value)[:40]!r}"] += 1
+                        strays[f"{question} {str(value)[:40]!r}"] += 1
                         continue
                     system, aspect, score = meant
                     aspect = task.aspect or aspect
@@ -106,10 +105,10 @@ class Answers:
                 said = {"item": task.item, "model_a": first, "model_b": second, "rater": rater, "kind": kind}
                 told = {"aspect": aspect, "order": order, "repeat": str(run)}
                 battles.append(said | told | {"winner": str(meant[2] if meant else value)})
-        if words and invalid == "error":
+        if strays and invalid == "error":
             raise InputError(
-                f"{self.where}: {words.total()} answers are words where others are numbers ({listed(words, limit=3)});"
-                " begin choices with their number ('4 - good'), or leave such answers out and count them with"
+                f"{self.where}: {strays.total()} answers are words where others are numbers"
+                f" ({listed(strays, limit=3)}); begin choices with their number ('4 - good'), or leave such answers out and count them with"
                 " invalid='drop' (--invalid drop)"
             )
         if not battles and not self.found.scores:
@@ -129,8 +128,8 @@ class Answers:
             ),
             (
                 "unreadable-score",
-                words.total(),
-                f"{self.where}: {words.total()} answers are words among numbers, and were dropped",
+                strays.total(),
+                f"{self.where}: {strays.total()} answers are words among numbers, and were dropped",
             ),
         )
         preferences = made.preferences if made else None
@@ -147,12 +146,10 @@ def _read(task: Task, question: str, value: Any) -> tuple[str, str, Any] | None:
     stem, _, side = question.rpartition("_")
     if stem and side in ("a", "b") and score is not None:
         return task.systems[side == "b"], stem, score
-    word = str(value).strip().lower()
-    if word in (*FIRST, *TWO[0][:1], *TWO[1][:1], task.systems[0].lower()):
-        return "winner", question, "model_a"
-    if word in (*SECOND, *TWO[0][1:], *TWO[1][1:], task.systems[1].lower()):
-        return "winner", question, "model_b"
-    return ("winner", question, "tie") if word in EVEN else None
+    systems = [system.lower() for system in task.systems]
+    said = str(value).strip().lower()
+    sign = 1.0 - 2.0 * systems.index(said) if said in systems else MEANT.get(words.plain(pl.Series([said])).item())
+    return None if sign is None else ("winner", question, WINNERS[sign])
 
 
 def _shown(value: Any) -> str:

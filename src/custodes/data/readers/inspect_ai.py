@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
+from custodes.data.loading import LARGEST, LARGEST_MEMBER
 from custodes.data.notes import noted
 from custodes.data.readers.nested import (
-    LARGEST,
     Found,
     Label,
     digest,
@@ -37,8 +37,6 @@ HEADERS = ("header.json", "_journal/start.json")
 """Who was evaluated on what: of a log that ended, or of one that did not."""
 GRADES = {"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 """Correct, partial, incorrect, no answer; and words for true and false (all in lower case)."""
-MOST_UNPACKED = 8 * LARGEST
-"""The most bytes that the samples of one log may have when they are unpacked."""
 STEP = 4096
 ZSTD = 93
 """What zip archives call compression by zstd."""
@@ -182,8 +180,8 @@ def _opened(file: Path, data: bytes) -> tuple[_Log, Iterator[_Sample]]:
             raise InputError(f"{file.name}: neither {HEADERS[0]} nor {HEADERS[1]} in it; this is no {WHAT[2:]}")
         log = parsed(_member(file, archive, members[header]), _Log, where=f"{file.name}, {header}", what=WHAT)
     names = [name for name in members if name.startswith("samples/") and name.endswith(".json")]
-    if sum(members[name].file_size for name in names) > MOST_UNPACKED:
-        raise InputError(f"{file.name}: its samples are over {MOST_UNPACKED // 2**30} GiB when unpacked; give a part")
+    if sum(members[name].file_size for name in names) > LARGEST:
+        raise InputError(f"{file.name}: its samples are over {LARGEST // 2**30} GiB when unpacked; give a part")
     return log, _samples(file, names)
 
 
@@ -212,8 +210,8 @@ def _archive(file: Path) -> Any:
 
 def _member(file: Path, archive: Any, entry: Any) -> bytes:
     """The bytes of a member, no more than the archive declares: a small step at a time, for a bomb declares little."""
-    if entry.file_size > LARGEST:
-        raise InputError(f"{file.name}: {entry.filename} is over {LARGEST // 2**20} MiB when unpacked")
+    if entry.file_size > LARGEST_MEMBER:
+        raise InputError(f"{file.name}: {entry.filename} is over {LARGEST_MEMBER // 2**20} MiB when unpacked")
     try:
         with archive.open(entry) as stream:
             return b"".join(iter(lambda: stream.read(STEP), b""))

@@ -19,7 +19,7 @@ from typing import IO, Literal
 import polars as pl
 
 from custodes.data.items import Items
-from custodes.data.loading import file_bytes, holds_table, utf8_text
+from custodes.data.loading import LARGEST, LARGEST_MEMBER, file_bytes, holds_table, utf8_text
 from custodes.data.notes import noted
 from custodes.data.outputs import SCHEMA, Outputs
 from custodes.data.raters import Raters
@@ -32,9 +32,6 @@ from custodes.errors import InputError, listed, suggestion
 
 GZIP = b"\x1f\x8b"
 TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz")
-LARGEST_MEMBER = 512 * 2**20
-LARGEST = 2 * 2**30
-"""Bytes of a tar that are taken into memory at most, in one file and in all."""
 
 PARTS = ("sources", "references", "system-outputs", "documents", "human-scores", "metric-scores")
 SOURCE = re.compile(r"(?:\./)?(.*[^/])/sources/([^/]+)\.txt")

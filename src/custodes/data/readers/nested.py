@@ -18,7 +18,7 @@ import msgspec
 import polars as pl
 
 from custodes.data.items import Items
-from custodes.data.loading import exists, file_bytes, utf8_text
+from custodes.data.loading import LARGEST_MEMBER, exists, file_bytes, utf8_text
 from custodes.data.notes import Note, noted
 from custodes.data.outputs import SCHEMA as TEXTS
 from custodes.data.outputs import SOURCES, Outputs
@@ -27,9 +27,6 @@ from custodes.data.raters import Raters
 from custodes.data.ratings import KEY, SCHEMA, Ratings
 from custodes.data.study import Study
 from custodes.errors import InputError, listed
-
-LARGEST = 512 * 2**20
-"""The most bytes that one file, or one unpacked member of an archive, may have."""
 
 Layout = TypeVar("Layout")
 Label = str | int | float
@@ -43,8 +40,8 @@ def layout(struct: type[Layout]) -> type[Layout]:
 
 def log_bytes(path: Path) -> bytes:
     """The bytes of a file that is not over the limit."""
-    if exists(path) and path.is_file() and path.stat().st_size > LARGEST:
-        raise InputError(f"{path.name}: over {LARGEST // 2**20} MiB; split it")
+    if exists(path) and path.is_file() and path.stat().st_size > LARGEST_MEMBER:
+        raise InputError(f"{path.name}: over {LARGEST_MEMBER // 2**20} MiB; split it")
     return file_bytes(path)
 
 
