@@ -108,8 +108,8 @@ class Answers:
         if strays and invalid == "error":
             raise InputError(
                 f"{self.where}: {strays.total()} answers are words where others are numbers"
-                f" ({listed(strays, limit=3)}); begin choices with their number ('4 - good'), or leave such answers out and count them with"
-                " invalid='drop' (--invalid drop)"
+                f" ({listed(strays, limit=3)}); begin choices with their number ('4 - good'), or leave such answers out"
+                " and count them with invalid='drop' (--invalid drop)"
             )
         if not battles and not self.found.scores:
             raise InputError(
