@@ -293,3 +293,13 @@ def test_standard_input_from_a_file_is_an_input(tmp_path: Path) -> None:
             ask = [sys.executable, "-c", code, str(data), name]
             ran = subprocess.run(ask, stdin=opened, capture_output=True, text=True, check=False)
         assert f"it is the input {name}" in ran.stderr
+
+
+def test_tables_go_to_a_stream_as_csv_and_its_name_stays_away(tmp_path: Path) -> None:
+    made = tmp_path / "made.csv"
+    with made.open("wb") as file:
+        subprocess.run(
+            [sys.executable, "-m", "custodes", "convert", "demo", "-o", "/dev/stdout"], stdout=file, check=True
+        )
+    lines = made.read_text().splitlines()
+    assert (lines[0], len(lines)) == ("item,system,rater,aspect,repeat,score,kind", 6600)

@@ -23,11 +23,15 @@ whom it favours, and what the ranking of the systems really is.
     cu.report(study).save("report.html")    # all of it, in one page
 """
 
+from __future__ import annotations
+
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # the module typing takes time in which Ctrl-C would be a traceback
 if TYPE_CHECKING:
+    from typing import Any
+
     from custodes import plots as plots
     from custodes.combining.combined_metric import CombinedMetric as CombinedMetric
     from custodes.data.counting import count_pairs as count_pairs

@@ -20,7 +20,7 @@ from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.schema import Schema
 from custodes.data.writing import TABLES, check_suffix, long_tables, without_formulas, write_table
 from custodes.errors import CustodesError, CustodesWarning, OptionError, suggestion
-from custodes.files import check_apart, check_writable, folder, is_folder, write_atomically
+from custodes.files import check_apart, check_writable, folder, is_folder, is_stream, write_atomically
 from custodes.options import Inputs, Model, Output, QuoteFormulas, Reading, Tested, check_quoted, read_by
 from custodes.questions import QUESTIONS, RESULTS
 from custodes.verbs import OUTPUT, READING, answered, arguments_of, verb, with_options
@@ -92,7 +92,7 @@ def combine_score(
     if output is None:
         put((without_formulas(ratings) if quote_formulas else ratings).write_csv().encode())
     else:
-        say(str(write_table(ratings, output, quote_formulas=quote_formulas)))
+        written(write_table(ratings, output, quote_formulas=quote_formulas))
 
 
 def report(
@@ -186,9 +186,15 @@ def convert(
     if into:
         target = folder(output)
         for name, frame in tables.items() if table is None else [(table, tables[table])]:
-            say(str(write_table(frame, target / f"{name}.csv", quote_formulas=quote_formulas)))
+            written(write_table(frame, target / f"{name}.csv", quote_formulas=quote_formulas))
         return
-    say(str(write_table(tables[table or next(iter(tables))], output, quote_formulas=quote_formulas)))
+    written(write_table(tables[table or next(iter(tables))], output, quote_formulas=quote_formulas))
+
+
+def written(place: Path) -> None:
+    """Say where a table was written, but not in what it was written to."""
+    if not is_stream(place):
+        say(str(place))
 
 
 def write_schema(inputs: Sequence[str], reading: Reading, selection: dict[str, list[str]], output: str) -> Path:

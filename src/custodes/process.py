@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from contextlib import suppress
-from types import FrameType
+
+TYPE_CHECKING = False  # until signals are watched nothing is imported that Python has not imported already
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 UNFINISHED: set[str] = set()
 """Files that are being written under a name of their own, to be renamed when they are whole."""
@@ -36,12 +38,17 @@ def watch() -> None:
             signal.signal(number, _leave)
 
 
-def _leave(number: int, frame: FrameType | None) -> None:
+def _leave(number: int, frame: object) -> None:
     # No exception: it would wait for threads at work, and whoever catches all of them would swallow it.
     for name in tuple(UNFINISHED):
-        with suppress(OSError):
-            os.unlink(name)
+        _tried(os.unlink, name)
     said = f"custodes: {SAID[signal.Signals(number).name]}\n".encode()
-    with suppress(OSError):
-        os.write(2, SHOW_CURSOR + said if os.isatty(2) else said)
+    _tried(os.write, 2, SHOW_CURSOR + said if os.isatty(2) else said)
     os._exit(128 + number)
+
+
+def _tried(act: Callable[..., object], *words: object) -> None:
+    try:  # noqa: SIM105  contextlib is not imported yet
+        act(*words)
+    except OSError:
+        pass

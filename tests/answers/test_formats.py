@@ -156,3 +156,13 @@ def test_a_small_p_value_is_set_in_every_format() -> None:
     assert r"a & $\le$ .001 \\" in latex([view])
     assert "| a | ≤ .001 |" in markdown([view])
     assert ">≤ .001</td>" in html([view])
+
+
+def test_a_label_is_no_link_and_sends_no_code() -> None:
+    view = replace(PLAIN, rows=(("![a](http://x) [b][c]\x1b[2J\u202e",), ("0.5 [0.4, 0.6]",)))
+    assert r"!\[a" not in markdown([view])  # the bracket that closes is enough
+    assert r"![a\](http://x) [b\][c]" in markdown([view])
+    assert "0.5 [0.4, 0.6]" in markdown([view])
+    for write in (markdown, latex, html):
+        assert not re.search("[\x1b\u202e]", write([view]))
+        assert "x1b" in write([view])

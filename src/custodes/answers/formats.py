@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from html import escape
 
 from custodes.answers.tables import View
+from custodes.visible import visible
 
 _SPECIAL = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
@@ -77,15 +78,15 @@ def html(views: Iterable[View]) -> str:
     made = []
     for view in views:
         align = [' style="text-align:right"' if number else "" for number in view.numeric]
-        head = "".join(f"<th{side}>{escape(name)}</th>" for name, side in zip(view.labels, align, strict=True))
+        head = "".join(f"<th{side}>{_plain(name)}</th>" for name, side in zip(view.labels, align, strict=True))
         rows = (
             "".join(f"<td{side}>{text}</td>" for text, side in zip(line, align, strict=True))
-            for line in _bold(view, escape, "<b>{}</b>")
+            for line in _bold(view, _plain, "<b>{}</b>")
         )
         body = "".join(f"<tr>{row}</tr>" for row in rows)
-        more = f"<p>{escape(view.more)}</p>" if view.more else ""
+        more = f"<p>{_plain(view.more)}</p>" if view.more else ""
         made.append(
-            f"<table><caption>{escape(view.title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+            f"<table><caption>{_plain(view.title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
             f"{more}"
         )
     return "\n".join(made)
@@ -93,7 +94,7 @@ def html(views: Iterable[View]) -> str:
 
 def page(title: str, body: str) -> str:
     """A whole page of HTML."""
-    return _PAGE.format(title=escape(title), body=body)
+    return _PAGE.format(title=_plain(title), body=body)
 
 
 def _bold(view: View, plain: Callable[[str], str], bold: str) -> Iterator[tuple[str, ...]]:
@@ -105,9 +106,14 @@ def _bold(view: View, plain: Callable[[str], str], bold: str) -> Iterator[tuple[
 
 
 def _md(text: str) -> str:
-    return re.sub(r"[\\|*<`]", r"\\\g<0>", " ".join(text.split()))
+    # A bracket that closes before another opens would make a link of a label.
+    return re.sub(r"[\\|*<`]|\](?=[(\[:])", r"\\\g<0>", visible(" ".join(text.split())))
+
+
+def _plain(text: str) -> str:
+    return escape(visible(" ".join(text.split())))
 
 
 def _tex(text: str) -> str:
-    text = re.sub(r"(?<![\w-])-(?=\d)", "−", text)
+    text = re.sub(r"(?<![\w-])-(?=\d)", "−", visible(text))
     return re.sub("|".join(map(re.escape, _SPECIAL)), lambda found: _SPECIAL[found[0]], text)

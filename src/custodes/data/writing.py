@@ -12,7 +12,7 @@ import polars as pl
 from custodes.data.outputs import Outputs
 from custodes.data.study import Study
 from custodes.errors import OptionError, suggestion
-from custodes.files import write_atomically
+from custodes.files import is_stream, write_atomically
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
 TABLES = ("ratings", "battles", "raters", "items", "outputs")
@@ -53,7 +53,9 @@ def _with_kind(frame: pl.DataFrame, raters: pl.DataFrame) -> pl.DataFrame:
 
 
 def check_suffix(path: str | Path) -> str:
-    """The suffix that says how a table is written; raises `OptionError` for an unknown one."""
+    """The suffix that says how a table is written, .csv for a stream; raises `OptionError` for an unknown one."""
+    if is_stream(path):
+        return ".csv"
     name = Path(path).name
     suffix = Path(name.removesuffix(".gz")).suffix.lower()
     if suffix not in SUFFIXES:
