@@ -115,8 +115,8 @@ def test_numbers_mean_what_their_set_says(numbers: list[object], preferences: li
         (
             "preference",
             [2, 1, 0, -1, -2],
-            "table: preference is -2, -1, 0, 1, 2, a scale of how much better, which may stand for either system (row 5)"
-            "; write 1 where the system of the first column is better, 0, and -1",
+            "table: preference is -2, -1, 0, 1, 2, a scale of how much better, which may stand for either system"
+            " (row 5); write 1 where the system of the first column is better, 0, and -1",
         ),
         ("preference", [1, -1, 2], "table: 1 of 3 verdicts cannot be read ('2' in row 3)"),
         ("winner", [1, 2, 3], "table: 1 of 3 verdicts cannot be read ('3' in row 3)"),

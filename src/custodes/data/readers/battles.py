@@ -8,7 +8,7 @@ from functools import partial
 
 import polars as pl
 
-from custodes.data.mapping.words import NAMES, normalised
+from custodes.data.mapping.words import NAMES, named, normalised
 from custodes.data.notes import Note, noted
 from custodes.data.preferences import option
 from custodes.data.raters import Raters, kinds_of
@@ -82,7 +82,12 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         made, where=where, allowed=words.ALLOWED, invalid=invalid, likely=guess, unused=unused
     )
     assumed = f"{where}: no column 'rater'; all verdicts are taken for those of one person, 'human'"
-    notes += [*told, *counted, *noted(("rater-assumed", not rated, assumed))]
+    notes += [
+        *told,
+        *counted,
+        *in_each_row(frame, "item", unused, where=where),
+        *noted(("rater-assumed", not rated, assumed)),
+    ]
     kinds = kinds_of(frame, where=where) if rated else {"human": "human"}
     return Study(preferences=preferences, raters=Raters.infer(kinds), notes=tuple(notes), name=where)
 
@@ -115,12 +120,25 @@ def judged(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, column: str)
 
 def refuse_nameless(frame: pl.DataFrame, *, where: str) -> None:
     """Refuse to make one person of all verdicts where a column that is not used may say who gave them."""
-    named = may_say_who([name for name in frame.columns if frame[name].null_count() < frame.height])
-    if named:
+    who = next(iter(may_say_who([name for name in frame.columns if frame[name].null_count() < frame.height])), None)
+    if who is not None:
         raise InputError(
-            f"{where}: no column says who judged, and {named[0]!r} may; try {option('rater', named[0])} (in Python"
-            f" columns={{'rater': {named[0]!r}}}), or take that column out if one person gave all verdicts"
+            f"{where}: no column says who judged, and {who!r} may; try {option('rater', who)} (in Python"
+            f" columns={{'rater': {who!r}}}), or take that column out if one person gave all verdicts"
         )
+
+
+def in_each_row(frame: pl.DataFrame, item: str, unused: Sequence[str], *, where: str) -> list[Note]:
+    """What to say where each row is an item of its own beside a column of items that come again."""
+    columns = [name for name in unused if name in frame.columns and not frame[name].dtype.is_nested()]
+    again = [name for name in named("item", columns) if 1 < frame[name].n_unique() <= frame.height / 2]
+    if not again or frame[item].n_unique() < frame.height:
+        return []
+    message = (
+        f"{where}: {item} is another one in each row, and {again[0]!r} comes again; if that is the item, try"
+        f" {option('item', again[0])}"
+    )
+    return noted(("item-in-each-row", True, message))
 
 
 def may_say_who(columns: Sequence[str]) -> list[str]:
