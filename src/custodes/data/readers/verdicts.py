@@ -144,8 +144,8 @@ def as_repeats(
         if telling:
             raise InputError(
                 f"{where}: {again} verdicts stand again for the same rater, item and order, and {telling!r}, which is"
-                f" not read, tells them apart; try {option('order', telling)} if it is the presentation order, or take it"
-                " out if they are runs"
+                f" not read, tells them apart; try {option('order', telling)} if it is the presentation order, or take"
+                " it out if they are runs"
             )
     message = f"{where}: {again} verdicts stand again for the same rater, item and order: taken for repeats"
     return made.with_columns(pl.col("repeat").cast(pl.String)), noted(("repeats", again, message))
