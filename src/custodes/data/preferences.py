@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import polars as pl
 
+from custodes.data.mapping.words import named
 from custodes.data.notes import Note, noted
 from custodes.data.table import (
     check_columns,
@@ -97,10 +99,13 @@ class Preferences:
             .otherwise(pl.col("order")),
             preference=pl.when(turned).then(-pl.col("preference")).otherwise(pl.col("preference")).cast(pl.Int8),
         )
+        found = {role: next(iter(named(role, unused)), "") for role in ("rater", "aspect", "order", "repeat")}
+        ways = " ".join(option(role, name) for role, name in found.items() if name)
         beside = f"; columns not used: {listed(unused)}" if unused else ""
         hint = (
-            "if it was asked in both presentation orders, say which in 'order' (ab, ba; or --column order=NAME), or"
-            f" name the systems in the order shown; if it was asked again, number the runs in 'repeat'{beside}"
+            f"{f'try {ways}; ' if ways else ''}if it was asked in both presentation orders, say which in 'order' (ab,"
+            f" ba{'' if found['order'] else '; or --column order=NAME'}), or name the systems in the order shown; if it"
+            f" was asked again, number the runs in 'repeat'{beside}"
         )
         check_unique(made, KEY, where=where, what="verdict", hint=hint)
         missing = made["preference"].null_count()
@@ -142,6 +147,11 @@ class Preferences:
             ("inconsistent-verdicts", consistent and torn, left_out),
             ("torn-verdicts", not consistent and torn, mean),
         )
+
+
+def option(role: str, name: str) -> str:
+    """The option that says which column has a role."""
+    return f"--column {shlex.quote(f'{role}={name}')}"
 
 
 def _check_values(made: pl.DataFrame, *, where: str) -> None:

@@ -48,6 +48,7 @@ def test_preferences_between_1_and_2(tmp_path: Path) -> None:
     assert study.preferences.frame["preference"].to_list() == [-1, 1, 0, -1, 1, 0, 0, -1]
     assert study.raters.kind == {"weighted_alpaca_eval_gpt4_turbo": ""}
     assert {note.rule: note.count for note in study.notes} == {
+        "graded-preference": 3,
         "old-draw": 2,
         "judge-failed": 2,
         "unreadable-verdict": 1,
@@ -55,6 +56,9 @@ def test_preferences_between_1_and_2(tmp_path: Path) -> None:
     assert study.preferences.missing["why"].to_list() == ["unreadable"] * 3
     assert read(path, reader="alpacaeval", invalid="force").preferences.frame.equals(study.preferences.frame)
     assert read(write(tmp_path, [annotation("do", None), annotation("sing", 1)])).preferences.frame.height == 1
+    told = next(note.message for note in study.notes if note.rule == "graded-preference")
+    assert "3 of 8 preferences are not whole and are taken as the side they are on; AlpacaEval's own win rate" in told
+    assert told.endswith("the mean of preference - 1, is 43.8 %")
 
 
 def test_texts_and_data_sets_come_along(tmp_path: Path) -> None:

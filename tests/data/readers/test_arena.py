@@ -142,9 +142,79 @@ def test_mt_bench_people_meet_the_judge_in_each_turn(judge: object) -> None:
 
 
 def test_other_words_and_orders_are_read_as_in_battles() -> None:
-    frame = pl.DataFrame({"id": [1, 1], "model_a": "Aster", "model_b": "Birch", "winner": ["left", "left"]})
+    frame = pl.DataFrame({"id": [1, 1], "model_a": "Aster", "model_b": "Birch", "winner": ["left", "left"], "turn": 1})
     study = read(frame.with_columns(order=pl.Series(["original", "swapped"]), judge=pl.lit("gpt-4o")))
     assert study.preferences.frame.select("order", "preference").rows() == [("ab", 1), ("ba", -1)]
+
+
+OWN = pl.DataFrame(
+    {
+        "question_id": [k // 2 for k in range(8)],
+        "model_a": "Aster",
+        "model_b": "Birch",
+        "winner": ["A", "B"] * 4,
+    }
+)
+HALVES = {
+    "rater": ["gpt-4", "claude"],
+    "annotator": ["ann", "bob"],
+    "evaluator": ["gpt-4", "claude"],
+    "position": ["AB", "BA"],
+    "is_swapped": ["False", "True"],
+}
+
+
+@pytest.mark.parametrize("column", list(HALVES))
+def test_battles_of_ones_own_are_not_taken_for_the_arenas(column: str) -> None:
+    judge = {} if column in ("rater", "annotator", "evaluator") else {"judge": pl.lit("gpt-4")}
+    frame = OWN.with_columns(pl.Series(column, HALVES[column] * 4), **judge)
+    with pytest.raises(InputError, match="fit no reader; try --column item=question_id") as error:
+        read(frame)
+    role = "order" if judge else "rater"
+    assert column == "rater" or f"--column {role}={column}" in str(error.value)
+    assert read(frame, columns={"item": "question_id", role: column}).preferences.frame["repeat"].unique().item() == "0"
+
+
+@pytest.mark.parametrize("column", ["rater", "kind", "aspect", "repeat", "prompt_id"])
+def test_what_the_arena_does_not_say_is_not_read_past(column: str) -> None:
+    frame = pl.DataFrame(ARENA).with_columns(pl.lit("x").alias(column))
+    with pytest.raises(InputError, match="fit no reader"):
+        read(frame)
+
+
+def test_columns_that_are_not_read_are_told_of() -> None:
+    study = read(pl.DataFrame(ARENA).with_columns(seconds=pl.lit(3)))
+    assert "table: columns not used: seconds" in [note.message for note in study.notes]
+
+
+def test_a_column_that_tells_doubled_rows_apart_is_refused() -> None:
+    frame = OWN.with_columns(turn=pl.lit(1), judge=pl.lit("gpt-4"))
+    again = [note.count for note in read(frame).notes if note.rule == "repeats"]
+    assert again == [4]
+    assert read(frame.with_columns(seconds=pl.int_range(8))).preferences.frame.height == 8
+    with pytest.raises(InputError) as error:
+        read(frame.with_columns(ord=pl.int_range(8) % 2))
+    assert str(error.value) == (
+        "table: 4 verdicts stand again for the same rater, item and order, and 'ord', which is not read, tells them"
+        " apart; try --column order=ord if it is the presentation order, or take it out if they are runs"
+    )
+    study = read(frame.with_columns(ord=pl.int_range(8) % 2), columns={"order": "ord"})
+    assert study.preferences.frame["order"].to_list() == ["ab", "ba"] * 4
+
+
+def test_a_judge_by_another_name_is_not_one_person() -> None:
+    with pytest.raises(InputError, match="table: no column says who judged, and 'annotator' may;"):
+        read(OWN.with_columns(turn=pl.lit(1), annotator=pl.Series(["ann", "bob"] * 4)))
+
+
+@pytest.mark.parametrize("item", ["id", "item"])
+def test_a_number_of_the_row_is_told_of_where_the_input_comes_again(item: str) -> None:
+    frame = OWN.rename({"question_id": "query"}).with_columns(pl.int_range(8).alias(item), judge=pl.lit("gpt-4"))
+    notes = {note.rule: note.message for note in read(frame.with_columns(turn=pl.lit(1))).notes}
+    assert notes["item-in-each-row"] == (
+        f"table: {item} is another one in each row, and 'query' comes again; if that is the item, try --column"
+        " item=query"
+    )
 
 
 @pytest.mark.parametrize(

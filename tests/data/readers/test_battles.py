@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from custodes.data.reading import read
+from custodes.errors import InputError
 
 BATTLES = pl.DataFrame({"item": [1, 2, 3, 4], "model_a": "A", "model_b": "B", "rater": "judge", "kind": "metric"})
 
@@ -54,3 +55,14 @@ def test_battles_without_a_rater_are_one_persons() -> None:
     assert [note.message for note in study.notes] == [
         "table: no column 'rater'; all verdicts are taken for those of one person, 'human'"
     ]
+
+
+@pytest.mark.parametrize("column", ["annotator", "evaluator", "judge_name", "Judge Model", "worker_id"])
+def test_a_column_that_may_say_who_judged_is_not_made_one_person(column: str) -> None:
+    frame = BATTLES.drop("rater", "kind").with_columns(pl.Series(column, list("pqpq")), winner=pl.lit("tie"))
+    with pytest.raises(InputError) as error:
+        read(frame)
+    assert f"table: no column says who judged, and {column!r} may; try --column " in str(error.value)
+    assert f"rater={column}" in str(error.value)
+    assert set(read(frame, columns={"rater": column}).raters.kind) == {"p", "q"}
+    assert "rater-assumed" in {note.rule for note in read(frame.with_columns(pl.lit(None).alias(column))).notes}

@@ -194,7 +194,8 @@ def rows_of(*cells: tuple[str, str, str, str]) -> pl.DataFrame:
         ),
         (
             rows_of(("A1", "B1", "A", "ab"), ("B1", "A1", "A", "ba")),
-            "table: the same verdict stands twice, in rows 1, 2",
+            "table: order 'ab' contradicts the swapped names of rows 1, 2: by both, the same system was shown first in"
+            " both orders; write original and swapped where the names are in the order shown",
         ),
     ],
 )
@@ -210,7 +211,7 @@ def test_a_pair_that_stands_twice_in_one_order_is_no_second_order() -> None:
         read(frame)
     told = str(error.value)
     assert told.startswith("table: the same verdict stands twice, in rows 1, 2 (item '1', system_a 'A1',")
-    assert "--column order=NAME" in told
+    assert "try --column order=position; if" in told
     assert "'repeat'" in told
     assert "columns not used: position" in told
 
@@ -231,3 +232,49 @@ def test_only_the_rater_whose_names_turn_has_orders() -> None:
         ("1", "ann", "", -1),
         ("2", "j", "ba", 1),
     ]
+
+
+def test_a_comparison_that_stands_twice_says_nothing_of_the_others() -> None:
+    rows = [{"item": k, "model_a": "A1", "model_b": "B1", "rater": "j", "winner": "A"} for k in range(9)]
+    study = read(pl.DataFrame([*rows, rows[0] | {"model_a": "B1", "model_b": "A1"}]))
+    assert study.preferences.frame["order"].value_counts().sort("order").rows() == [("", 8), ("ab", 1), ("ba", 1)]
+    assert [note.message for note in study.notes if note.rule == "order-by-names"] == [
+        "table: 1 comparisons stand as (A, B) and as (B, A): taken for the two presentation orders, the system named"
+        " first was shown first; the order of 8 other verdicts is not known, as few stand so"
+    ]
+
+
+def test_words_that_are_true_of_swapped_names_are_so_in_all_rows() -> None:
+    rows = [{"item": k, "model_a": "B1", "model_b": "A1", "order": "swapped"} for k in range(9)]
+    frame = pl.DataFrame([*rows, {"item": 0, "model_a": "A1", "model_b": "B1", "order": "original"}])
+    study = read(frame.with_columns(rater=pl.lit("j"), winner=pl.lit("A")))
+    assert study.preferences.frame["order"].to_list() == ["ba"] * 9 + ["ab"]
+
+
+@pytest.mark.parametrize(("first", "second"), [("A", "B"), ("A>B", "B>A"), ("1", "2")])
+def test_a_word_that_the_data_say_is_the_place_is_refused(first: str, second: str) -> None:
+    def said(items: int) -> pl.DataFrame:
+        turned = [
+            {"item": k, "model_a": "X", "model_b": "Y", "order": order, "winner": word}
+            for k in range(items)
+            for order, word in (("ab", first), ("ba", second if k % 5 else first))
+        ]
+        return pl.DataFrame(turned).with_columns(rater=pl.lit("j"))
+
+    with pytest.raises(InputError) as error:
+        read(said(20))
+    assert str(error.value) == (
+        f"table: winner {first}, {second} may speak of the column or of the place shown: taken for the column, 80 % of"
+        " comparisons contradict each other so, 20 % if it meant the place; write left, right where it means the place,"
+        " model_a, model_b where it means the column"
+    )
+    assert "place-or-column" in {note.rule for note in read(said(19)).notes}
+
+
+@pytest.mark.parametrize("role", ["repeat", "aspect"])
+def test_a_column_that_may_tell_doubled_rows_apart_is_named(role: str) -> None:
+    other = {"repeat": "trial", "aspect": "criterion"}[role]
+    frame = rows_of(("A1", "B1", "A", ""), ("A1", "B1", "B", "")).with_columns(pl.Series(other, ["x", "y"]))
+    with pytest.raises(InputError, match=f"; try --column {role}={other}; if it was asked"):
+        read(frame)
+    assert read(frame, columns={role: other}).preferences.frame.height == 2

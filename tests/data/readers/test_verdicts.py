@@ -114,6 +114,7 @@ def test_a_rater_may_lose_one() -> None:
         ("Astre", "Aster"),
         ("modle_a", "model_a"),
         ("rigth", "right"),
+        ("None", ""),
         ("42", ""),
     ],
 )

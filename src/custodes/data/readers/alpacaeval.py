@@ -11,7 +11,7 @@ from hashlib import sha256
 import polars as pl
 
 from custodes.data.items import Items
-from custodes.data.notes import noted
+from custodes.data.notes import Note, noted
 from custodes.data.raters import Raters
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.readers.texts import outputs_of
@@ -75,11 +75,13 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
     kept, again = as_repeats(kept, where=where)
     preferences, notes = read_verdicts(kept, where=where, allowed=ALLOWED, invalid=invalid, failure=UNPARSED)
     old = int(draw.sum())
+    graded = _graded(value, systems[1], where=where)
     notes = [
         *noted(
             ("no-generators", anonymous, f"{where}: no generators are named; the systems are output_1 and output_2"),
             ("old-draw", old, f"{where}: {old} preferences are 0, AlpacaEval's old draw, and count as ties"),
         ),
+        *graded,
         *told,
         *again,
         *notes,
@@ -105,6 +107,19 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
         notes=tuple(notes),
         name=where,
     )
+
+
+def _graded(value: pl.Series, second: pl.Series, *, where: str) -> list[Note]:
+    """What to say of preferences between 1 and 2, which are taken as the side they are on."""
+    given = value.drop_nulls()
+    between = int((~given.is_in([1.0, 1.5, 2.0])).sum())
+    rate = f"{100 * (given.mean() - 1):.1f} %" if between else ""  # type: ignore[operator]
+    model = f" of {second[0]}" if second.n_unique() == 1 else ""
+    message = (
+        f"{where}: {between} of {given.len()} preferences are not whole and are taken as the side they are on;"
+        f" AlpacaEval's own win rate{model}, the mean of preference - 1, is {rate}"
+    )
+    return noted(("graded-preference", between, message))
 
 
 def _instructions(frame: pl.DataFrame, *, where: str) -> pl.Series:

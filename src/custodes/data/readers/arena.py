@@ -16,7 +16,7 @@ from custodes.data.items import Items
 from custodes.data.notes import Note, noted
 from custodes.data.raters import Raters
 from custodes.data.readers import words
-from custodes.data.readers.battles import judged
+from custodes.data.readers.battles import in_each_row, judged, refuse_nameless
 from custodes.data.readers.mtbench import items_of, judges
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.readers.texts import messages, outputs_of, spoken
@@ -33,6 +33,22 @@ COLUMNS = (
     ("id", *PAIR, "winner"),
     ("id", *PAIR, *ONE_HOT),
 )
+MARKS = (
+    *("conversation_a", "conversation_b", "response_a", "response_b", "conv_metadata", "full_conversation"),
+    *("turn", "anony", "language", "tstamp", "winner_tie"),
+)
+"""Columns by which files of Arena and MT-bench are known; tables of battles of anybody's have the others, too."""
+
+OTHERS = ("item", "prompt_id", "rater", "kind", "aspect", "repeat")
+"""Columns of anybody's battles, which these files have not."""
+
+READ = (*PAIR, *ONE_HOT, "winner", "judge", "order", "prompt")
+METADATA = (
+    *("timestamp", "evaluation_session_id", "evaluation_order", "openai_moderation", "toxic_chat_tag", "redacted"),
+    *("category_tag", "is_code", "is_refusal", "dedup_tag", "judge_hash"),
+)
+"""What the published files say beside the verdicts, of which nothing needs to be told."""
+
 COUNTS_TURNS = ("anony", "language", "conv_metadata")
 """Columns of Arena's files, whose `turn` is how long the conversation is; in MT-bench it is what was judged."""
 
@@ -55,6 +71,7 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         raise InputError(
             f"{where}: column {missing!r} is missing; columns: {listed(frame.columns)}; needed: {', '.join(COLUMNS[0])}"
         )
+    unused = frame.drop(needed[0], *READ, *MARKS, *METADATA, strict=False)
     turn = not set(COUNTS_TURNS) & set(frame.columns)
     about = items_of(frame, where=where, question=needed[0], turn=turn)
     rater, notes = _raters(frame, where=where)
@@ -71,10 +88,13 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     )
     made, told = judged(table, frame, where=where, column="winner")
     made, alone = between_two(made, where=where)
-    made, again = as_repeats(made, where=where)
+    made, again = as_repeats(made, where=where, unused=unused)
     guess = partial(likely, systems=set(table["system_a"]) | set(table["system_b"]))
     preferences, counted = read_verdicts(made, where=where, allowed=words.ALLOWED, invalid=invalid, likely=guess)
     group = label_column(frame, "language", where=where, empty=True).alias("group")
+    beside = f"{where}: columns not used: {listed(unused.columns)}"
+    notes += noted(("unused-columns", unused.width, beside))
+    notes += in_each_row(frame, needed[0], [*unused.columns, "prompt"], where=where)
     items, _ = Items.make(pl.DataFrame([*about, group]).unique("item", keep="first", maintain_order=True), where=where)
     turns = label_column(frame if turn else frame.select(PAIR), "turn", where=where, empty=True)
     texts, sources = _texts(frame, table, turns.cast(pl.Int64, strict=False).fill_null(0), where=where)
@@ -91,6 +111,7 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
 def _raters(frame: pl.DataFrame, *, where: str) -> tuple[pl.Series, list[Note]]:
     """Who judged, and what is to be told of that."""
     if "judge" not in frame.columns:
+        refuse_nameless(frame, where=where)
         assumed = f"{where}: no column 'judge'; all verdicts are taken for those of one person, 'human'"
         return pl.Series("rater", ["human"] * frame.height), noted(("rater-assumed", True, assumed))
     named = judges(frame, where=where)
@@ -138,4 +159,4 @@ def _texts(
     return texts, sources
 
 
-READER = TableReader(name="arena", columns=COLUMNS, make=read_arena, absent=("item",))
+READER = TableReader(name="arena", columns=COLUMNS, make=read_arena, absent=OTHERS, marks=MARKS)

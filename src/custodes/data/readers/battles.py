@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from functools import partial
 
 import polars as pl
 
+from custodes.data.mapping.words import NAMES, named, normalised
 from custodes.data.notes import Note, noted
+from custodes.data.preferences import option
 from custodes.data.raters import Raters, kinds_of
 from custodes.data.readers import words
 from custodes.data.readers.orders import shown_first
@@ -28,8 +32,14 @@ COLUMNS = (
     ("item", *SYSTEMS[0], "preference"),
 )
 OPTIONAL = ("rater", "kind", "aspect", "order", "repeat")
+WRITTEN = {*COLUMNS[1], *OPTIONAL}
+"""The columns of verdicts as we write them: 0 is a tie there."""
+
 FEW = 20
-"""From so many verdicts on a column without a single loss is told of."""
+"""From so many comparisons in both orders on, what they contradict may say that a word means the place."""
+
+CONTRADICTED, CLEARER = 0.5, 2.0
+"""The share of comparisons that contradict each other, and how many times that of the other reading, to be refused."""
 
 SIGNS = {True: -1.0, False: 1.0}
 ORDERS = {1.0: "ab", -1.0: "ba", 0.0: ""}
@@ -50,6 +60,8 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
             raise InputError(f"{where}: columns {same[0]!r} and {same[1]!r} say the same; take one out")
     rated = "rater" in frame.columns or "kind" in frame.columns
     required = (*needed, "rater") if rated else needed
+    if not rated:
+        refuse_nameless(frame, where=where)
     notes = check_columns(frame, where=where, required=required, optional=OPTIONAL)
     optional = [name for name in ("aspect", "repeat") if name in frame.columns]
     table = pl.DataFrame(
@@ -70,14 +82,20 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         made, where=where, allowed=words.ALLOWED, invalid=invalid, likely=guess, unused=unused
     )
     assumed = f"{where}: no column 'rater'; all verdicts are taken for those of one person, 'human'"
-    notes += [*told, *counted, *noted(("rater-assumed", not rated, assumed))]
+    notes += [
+        *told,
+        *counted,
+        *in_each_row(frame, "item", unused, where=where),
+        *noted(("rater-assumed", not rated, assumed)),
+    ]
     kinds = kinds_of(frame, where=where) if rated else {"human": "human"}
     return Study(preferences=preferences, raters=Raters.infer(kinds), notes=tuple(notes), name=where)
 
 
 def judged(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, column: str) -> tuple[pl.DataFrame, list[Note]]:
     """`table` (item, system_a, system_b, rater, verdict, optional aspect and repeat) with `preference` and `order`."""
-    said = what_is_said(table["verdict"].alias(column), table["system_a"], table["system_b"], where=where)
+    verdict = table["verdict"].alias(column)
+    said = what_is_said(verdict, table["system_a"], table["system_b"], where=where, ties=set(frame.columns) >= WRITTEN)
     shown, notes = shown_first(table, frame, where=where)
     places = said.place.is_not_null()
     if "order" in frame.columns and (shown != 0).any():
@@ -93,19 +111,40 @@ def judged(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, column: str)
     preference = said.preference.set(places & (shown < 0), None).fill_null(-said.place)
     made = table.with_columns(preference=preference, order=shown.replace_strict(ORDERS, return_dtype=pl.String))
     both_bad = int(said.both_bad.sum())
-    losses = column == "preference" and made.height >= FEW and set(preference.drop_nulls()) == {0.0, 1.0}
     return made, [
         *notes,
         *_unsure_note(made, said.unsure, where=where, column=column),
-        *noted(
-            ("both-bad", both_bad, f"{where}: {both_bad} verdicts that both are bad count as ties"),
-            (
-                "no-loss",
-                losses,
-                f"{where}: no {column} is for the second system; is 0 a tie here, as it is taken, or a loss?",
-            ),
-        ),
+        *noted(("both-bad", both_bad, f"{where}: {both_bad} verdicts that both are bad count as ties")),
     ]
+
+
+def refuse_nameless(frame: pl.DataFrame, *, where: str) -> None:
+    """Refuse to make one person of all verdicts where a column that is not used may say who gave them."""
+    who = next(iter(may_say_who([name for name in frame.columns if frame[name].null_count() < frame.height])), None)
+    if who is not None:
+        raise InputError(
+            f"{where}: no column says who judged, and {who!r} may; try {option('rater', who)} (in Python"
+            f" columns={{'rater': {who!r}}}), or take that column out if one person gave all verdicts"
+        )
+
+
+def in_each_row(frame: pl.DataFrame, item: str, unused: Sequence[str], *, where: str) -> list[Note]:
+    """What to say where each row is an item of its own beside a column of items that come again."""
+    columns = [name for name in unused if name in frame.columns and not frame[name].dtype.is_nested()]
+    again = [name for name in named("item", columns) if 1 < frame[name].n_unique() <= frame.height / 2]
+    if not again or frame[item].n_unique() < frame.height:
+        return []
+    message = (
+        f"{where}: {item} is another one in each row, and {again[0]!r} comes again; if that is the item, try"
+        f" {option('item', again[0])}"
+    )
+    return noted(("item-in-each-row", True, message))
+
+
+def may_say_who(columns: Sequence[str]) -> list[str]:
+    """Columns whose names are those of raters: `annotator`, `judge_name`."""
+    bare = {name: re.sub(r"_(name|id|model)$", "", normalised(name)) for name in columns}
+    return [name for name in columns if {bare[name], normalised(name)} & {"judge", *NAMES["rater"]}]
 
 
 def _unsure_note(made: pl.DataFrame, unsure: pl.Series, *, where: str, column: str) -> list[Note]:
@@ -121,16 +160,19 @@ def _unsure_note(made: pl.DataFrame, unsure: pl.Series, *, where: str, column: s
         place=pl.col("preference") * forward * turned.filter(made["preference"].is_not_null()).replace_strict(SIGNS),
     )
     keys = [name for name in ("item", "low", "high", "rater", "aspect", "repeat") if name in asked.columns]
-    twice = asked.group_by(keys).agg(pl.len(), pl.col("taken", "place").n_unique() > 1)
-    shares = twice.filter(pl.col("len") > 1).select(pl.col("taken", "place").mean()).row(0)
-    words_seen = made.filter(unsure)["verdict"].unique(maintain_order=True).head(2)
-    either = ""
-    if shares[0] is not None:
-        so, otherwise = (f"{100 * share:.0f} %" for share in shares)
-        either = f" ({so} of comparisons contradict each other so, {otherwise} if it meant the place)"
+    twice = asked.group_by(keys).agg(pl.len(), pl.col("taken", "place").n_unique() > 1).filter(pl.col("len") > 1)
+    shares = twice.select(pl.col("taken", "place").mean()).row(0)
+    words_seen = ", ".join(made.filter(unsure)["verdict"].unique(maintain_order=True).head(2))
+    so, otherwise = shares if twice.height else (0.0, 0.0)
+    either = f"{100 * so:.0f} % of comparisons contradict each other so, {100 * otherwise:.0f} % if it meant the place"
+    if twice.height >= FEW and so >= max(CONTRADICTED, CLEARER * otherwise):
+        raise InputError(
+            f"{where}: {column} {words_seen} may speak of the column or of the place shown: taken for the column,"
+            f" {either}; write left, right where it means the place, model_a, model_b where it means the column"
+        )
     message = (
-        f"{where}: {column} {', '.join(words_seen)} is taken for the column, whatever was shown first{either};"
-        " write left, right where it means the place shown"
+        f"{where}: {column} {words_seen} is taken for the column, whatever was shown first"
+        f"{f' ({either})' if twice.height else ''}; write left, right where it means the place shown"
     )
     return noted(("place-or-column", int(turned.sum()), message))
 

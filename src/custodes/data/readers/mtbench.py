@@ -93,11 +93,12 @@ def _scores(frame: pl.DataFrame, keys: pl.DataFrame, *, where: str) -> tuple[Rat
     )
     run = pl.int_range(pl.len()).over("item", "rater", "system")
     ratings, notes = Ratings.make(rows.with_columns(repeat=run), where=where)
-    count = int(failed.sum())
+    count, empty = int(failed.sum()), score.null_count()
     again = rows.select(run.alias("run")).filter(pl.col("run") > 0).height
     return ratings, [
-        *notes,
+        *(note for note in notes if note.rule != "missing-score"),
         *noted(
+            ("missing-score", empty, f"{where}: {empty} rows have no score and count as not rated"),
             (
                 "judge-failed",
                 count,

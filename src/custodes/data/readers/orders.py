@@ -9,23 +9,34 @@ from custodes.data.table import label_column, refuse, refuse_values
 
 MARKS = r"[\s_\-,/|>()\[\]]"
 NAMED = {
-    **dict.fromkeys(("ab", "a", "afirst", "aleft", "leftisa", "modela", "modelafirst", "systema", "systemafirst"), 1.0),
     **dict.fromkeys(
-        ("ba", "b", "bfirst", "bleft", "leftisb", "modelb", "modelbfirst", "systemb", "systembfirst"), -1.0
+        ("ab", "a", "afirst", "aleft", "leftisa", "modela", "modelafirst", "systema", "systemafirst", "left"), 1.0
+    ),
+    **dict.fromkeys(
+        ("ba", "b", "bfirst", "bleft", "leftisb", "modelb", "modelbfirst", "systemb", "systembfirst", "right"), -1.0
     ),
 }
 """Orders in lower case without blanks and marks: 1 where the system of the first column was shown first."""
 
 FLAGS = {
-    **dict.fromkeys(("original", "orig", "normal", "unswapped", "notswapped", "false", "no"), 1.0),
-    **dict.fromkeys(("swapped", "swap", "reversed", "reverse", "flipped", "switched", "true", "yes"), -1.0),
+    **dict.fromkeys(
+        ("original", "orig", "normal", "standard", "forward", "unswapped", "notswapped", "false", "no", "n"), 1.0
+    ),
+    **dict.fromkeys(
+        ("swapped", "swap", "reversed", "reverse", "inverted", "flipped", "switched", "true", "yes", "y"), -1.0
+    ),
+    **dict.fromkeys(("first", "1st"), 1.0),
+    **dict.fromkeys(("second", "2nd"), -1.0),
 }
-"""Words that say whether the outputs changed places."""
+"""Words that say whether the outputs changed places, or which of two orders it is."""
+
+MOST = 0.5
+"""The share of a rater's comparisons that must stand in both orders before the names of its other rows are an order."""
 
 UNKNOWN = ("", "unknown")
 ALLOWED = (
-    "ab, ba, original, swapped, false, true (swapped), 0, 1 (swapped), 1, 2 (second order), the name of the system"
-    " shown first, unknown"
+    "ab, ba, original, swapped, first, second (order), left, right (where the first column's system was), false, true"
+    " (swapped), 0, 1 (swapped), 1, 2 (second order), the name of the system shown first, unknown"
 )
 COMPARISON = ("item", "low", "high", "rater", "aspect", "repeat")
 
@@ -34,8 +45,9 @@ def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str) -> tupl
     """1 where the system of the first column was shown first, -1 the second, 0 unknown; a row each.
 
     `table` has item, system_a, system_b, rater and optional aspect and repeat as text, `frame` may have `order`. A
-    rater's comparison that stands as (A, B) and as (B, A) was shown in both orders: then names are in the order shown,
-    in all rows of that rater whose order is not told, or told by words that are true of the swapped names, too.
+    rater's comparison that stands as (A, B) and as (B, A) was shown in both orders: then its names are in the order
+    shown, unless its order is told by words that are not true of the swapped names, too. So are those of all rows of
+    that rater whose order is not told, if half of its comparisons stand so.
     """
     order = label_column(frame, "order", where=where, empty=True)
     words = order.str.to_lowercase().str.replace_all(MARKS, "")
@@ -51,18 +63,42 @@ def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str) -> tupl
         high=pl.max_horizontal("system_a", "system_b"),
         turn=pl.when(forward).then(1.0).otherwise(-1.0),
         told=told,
+        flagged=flag.is_not_null(),
         free=flag.is_not_null() | (told == 0),
     ).with_columns(facing=pl.col("turn").n_unique().over(COMPARISON) == 2)
     same = (pl.col("told") * pl.col("turn")).n_unique().over(COMPARISON) == 1
-    rows = rows.with_columns(swapped=pl.col("facing") & same & pl.col("free"), torn=pl.col("facing") & ~same)
-    as_named = pl.col("swapped").any().over("rater") & ~pl.col("torn").any().over("rater") & pl.col("free")
-    shown = rows.select(pl.when(as_named).then(1.0).otherwise("told").alias("shown")).to_series()
-    pairs = rows.filter("swapped").select(COMPARISON).n_unique() if rows["swapped"].any() else 0
+    rows = rows.with_columns(
+        swapped=pl.col("facing") & same & pl.col("free"),
+        torn=pl.col("facing") & ~same,
+        against=pl.col("facing") & same & ~pl.col("free"),
+        leads=pl.struct(COMPARISON).is_first_distinct(),
+    )
+    refuse(
+        rows["against"],
+        lambda numbers, at: (
+            f"{where}: order {order[at]!r} contradicts the swapped names of rows {numbers}: by both, the same system"
+            " was shown first in both orders; write original and swapped where the names are in the order shown"
+        ),
+    )
+    if not rows["swapped"].any():
+        return rows["told"].alias("shown"), []
+    share = pl.col("swapped").filter("leads").mean().over("rater")
+    by_flags = (pl.col("swapped") & pl.col("flagged")).any().over("rater") & pl.col("flagged")
+    as_named = (
+        pl.col("free")
+        & ~pl.col("torn").any().over("rater")
+        & (pl.col("swapped") | by_flags | ((share >= MOST) & pl.col("swapped").any().over("rater")))
+    )
+    rows = rows.with_columns(shown=pl.when(as_named).then(1.0).otherwise("told"))
+    pairs = rows.filter("swapped").select(COMPARISON).n_unique()
+    some = rows.filter(pl.col("swapped").any().over("rater"))
+    unknown = some.filter(pl.col("shown") == 0).height
+    rest = f"; the order of {unknown} other verdicts is not known, as few stand so" if unknown else ""
     message = (
         f"{where}: {pairs} comparisons stand as (A, B) and as (B, A): taken for the two presentation orders, the system"
-        " named first was shown first"
+        f" named first was shown first{rest}"
     )
-    return shown, noted(("order-by-names", pairs, message))
+    return rows["shown"], noted(("order-by-names", pairs, message))
 
 
 def _looked_up(words: pl.Series, table: dict[str, float]) -> pl.Series:

@@ -17,6 +17,7 @@ Invalid = Literal["error", "drop", "force"]
 class TableReader:
     """A format of tables: the columns it needs (alternatives), those that rule it out, and how it makes a study.
 
+    `marks` are columns of which it must have one, where others' tables, too, have the columns it needs.
     `make(frame, where=, invalid=)` gets a frame with at least one row.
     """
 
@@ -24,10 +25,12 @@ class TableReader:
     columns: tuple[tuple[str, ...], ...]
     make: Callable[..., Study]
     absent: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
 
     def fits(self, columns: Sequence[str]) -> bool:
         """Whether a table with these columns may be of this format."""
-        return any(set(needed) <= set(columns) for needed in self.columns) and not set(self.absent) & set(columns)
+        known = any(set(needed) <= set(columns) for needed in self.columns) and not set(self.absent) & set(columns)
+        return known and (not self.marks or bool(set(self.marks) & set(columns)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,12 +7,16 @@ from collections.abc import Callable, Sequence
 import polars as pl
 
 from custodes.data.notes import Note, noted
-from custodes.data.preferences import Preferences
+from custodes.data.preferences import Preferences, option
 from custodes.data.readers.reader import Invalid
 from custodes.errors import InputError, listed
 
 DROPPED = 0.05
 """The share of unreadable verdicts that `drop` takes, of a file and of each rater (who may always lose one)."""
+
+
+FEW = 20
+"""The most values of a column that may tell doubled verdicts apart: an order, a run, an aspect."""
 
 
 def read_verdicts(
@@ -120,13 +124,40 @@ def between_two(table: pl.DataFrame, *, where: str) -> tuple[pl.DataFrame, list[
     return table.filter(~with_itself), noted(("system-with-itself", count, message))
 
 
-def as_repeats(table: pl.DataFrame, *, where: str) -> tuple[pl.DataFrame, list[Note]]:
-    """A log in which the same question of a rater stands again holds runs of that rater: they are numbered."""
+def as_repeats(
+    table: pl.DataFrame, *, where: str, unused: pl.DataFrame | None = None
+) -> tuple[pl.DataFrame, list[Note]]:
+    """A log in which the same question of a rater stands again holds runs of that rater: they are numbered.
+
+    `unused` are columns of the file that were not read, a row for each of `row`; one of few values that tells doubled
+    rows apart is refused, as it may be their order or what was asked.
+    """
     low, high = pl.min_horizontal("system_a", "system_b"), pl.max_horizontal("system_a", "system_b")
     keys = [name for name in ("item", "rater", "aspect") if name in table.columns]
     order = [pl.col("order")] if "order" in table.columns else []
     run = pl.int_range(pl.len()).over([*keys, low, high, *order])
     made = table.with_columns(repeat=run)
     again = made.filter(pl.col("repeat") > 0).height
+    if again and unused is not None:
+        same = made.select(pl.struct(*keys, low.alias("low"), high.alias("high"), *order).alias("key")).to_series()
+        telling = _telling(unused[(made["row"] - 1).to_list()], same)
+        if telling:
+            raise InputError(
+                f"{where}: {again} verdicts stand again for the same rater, item and order, and {telling!r}, which is"
+                f" not read, tells them apart; try {option('order', telling)} if it is the presentation order, or take"
+                " it out if they are runs"
+            )
     message = f"{where}: {again} verdicts stand again for the same rater, item and order: taken for repeats"
     return made.with_columns(pl.col("repeat").cast(pl.String)), noted(("repeats", again, message))
+
+
+def _telling(unused: pl.DataFrame, key: pl.Series) -> str:
+    """A column of few values that are different in all rows of the same key; '' where there is none."""
+    doubled = key.is_duplicated()
+    few = min(FEW, int(doubled.sum()) / 2)
+    for column in unused.filter(doubled).iter_columns():
+        if column.dtype.is_nested() or not 1 < column.n_unique() <= few:
+            continue
+        if not pl.DataFrame([key.filter(doubled), column]).is_duplicated().any():
+            return column.name
+    return ""

@@ -74,13 +74,14 @@ def without_empty(verdict: pl.Series) -> pl.Series:
     return verdict.set(verdict.str.to_lowercase().is_in(EMPTY), "")
 
 
-def what_is_said(verdict: pl.Series, first: pl.Series, second: pl.Series, *, where: str) -> Said:
+def what_is_said(verdict: pl.Series, first: pl.Series, second: pl.Series, *, where: str, ties: bool) -> Said:
     """What each cell says of the systems of its row: `first` and `second` are their names, in the columns' order.
 
-    Raises `InputError` where a number, or a name that is a word, has two meanings.
+    `ties`: 0 is known to be a tie, whatever stands beside it. Raises `InputError` where a number, or a name that is a
+    word, has two meanings.
     """
     words = plain(verdict)
-    by_number, slots = _numbers(verdict, where=where)
+    by_number, slots = _numbers(verdict, where=where, ties=ties)
     table = UNSURE | COLUMNS | dict.fromkeys(TIES, 0.0)
     by_word = words.replace_strict(table, default=None, return_dtype=pl.Float64)
     place = words.replace_strict(PLACES, default=None, return_dtype=pl.Float64)
@@ -105,7 +106,7 @@ def what_is_said(verdict: pl.Series, first: pl.Series, second: pl.Series, *, whe
 def likely(word: str, systems: Collection[str]) -> str:
     """What an unreadable word may have been meant for; '' where nothing is near."""
     short = plain(pl.Series([word])).item()
-    if any(part in short for part in ("tie", "equal", "same", "both", "neither", "none", "draw")):
+    if any(part in short for part in ("tie", "equal", "same", "both", "neither", "draw")):
         return "tie"
     known = {plain(pl.Series([name])).item(): name for name in [*NEAR, *systems]}
     return next((known[near] for near in get_close_matches(short, known, n=1, cutoff=0.75)), "")
@@ -129,25 +130,25 @@ def _by_name(verdict: pl.Series, first: pl.Series, second: pl.Series) -> pl.Seri
     return pl.select(pl.coalesce(*signs)).to_series()
 
 
-def _numbers(verdict: pl.Series, *, where: str) -> tuple[pl.Series, bool]:
+def _numbers(verdict: pl.Series, *, where: str, ties: bool) -> tuple[pl.Series, bool]:
     """What numbers say, read by the set of numbers in the column; whether 1 and 2 are the two systems."""
     value = verdict.str.replace_all(r"[\s\[\](){}]", "").cast(pl.Float64, strict=False)
     seen = set(value.drop_nulls().drop_nans().unique())
-    margins = -1.0 in seen or not seen & {0.5, 2.0}
-    if 0.0 in seen and 2.0 in seen and -1.0 not in seen:
-        _refuse_number(value == 0, seen, where=where, name=verdict.name)
-    if margins and 0.0 in seen and -1.0 not in seen and verdict.name != "preference":
-        _refuse_number(value == 0, seen, where=where, name=verdict.name)
-    table = MARGINS if margins else SLOTS if 2.0 in seen else SHARES
-    return value.replace_strict(table, default=None, return_dtype=pl.Float64), table is SLOTS
-
-
-def _refuse_number(zero: pl.Series, seen: Collection[float], *, where: str, name: str) -> None:
-    numbers = listed(f"{number:g}" for number in sorted(seen))
+    numbers = listed((f"{number:g}" for number in sorted(seen)), limit=7)
     refuse(
-        zero,
+        value < -1,
         lambda rows, _: (
-            f"{where}: {name} is {numbers}, where 0 (row {rows}) may be a tie or one of the systems; write model_a,"
-            " model_b, tie, or 1, 0, -1 in a column 'preference'"
+            f"{where}: {verdict.name} is {numbers}, a scale of how much better, which may stand for either system (row"
+            f" {rows}); write 1 where the system of the first column is better, 0, and -1"
         ),
     )
+    margins = -1.0 in seen or not seen & {0.5, 2.0}
+    refuse(
+        (value == 0) & (-1.0 not in seen and (margins or 2.0 in seen) and not ties),
+        lambda rows, _: (
+            f"{where}: {verdict.name} is {numbers}, where 0 (row {rows}) may be a tie or one of the systems; write"
+            " model_a, model_b, tie"
+        ),
+    )
+    table = MARGINS if margins else SLOTS if 2.0 in seen else SHARES
+    return value.replace_strict(table, default=None, return_dtype=pl.Float64), table is SLOTS
