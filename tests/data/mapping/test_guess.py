@@ -197,7 +197,9 @@ def test_a_forced_reader_is_kept_too() -> None:
     ],
 )
 def test_nothing_is_suggested_where_nothing_reads(frame: pl.DataFrame) -> None:
-    with pytest.raises(cu.InputError, match="fit no reader; nearest is .* readers: ratings") as error:
+    with pytest.raises(
+        cu.InputError, match="fit no reader; nearest is .* nearest readers: .*--column item=NAME"
+    ) as error:
         cu.read(frame)
     assert "try" not in str(error.value)
 
@@ -267,6 +269,55 @@ def test_a_declared_metric_is_one_unless_its_name_is_plain() -> None:
 )
 def test_aspects_in_the_names_of_people(people: list[str], aspects: list[str]) -> None:
     assert pooled_aspects(people) == aspects
+
+
+LOSSES = {"model_a": "X", "model_b": ["Y", "Z"] * 3, "winner": [0, 1] * 3}
+
+
+@pytest.mark.parametrize("name", ["winner", "preferred"])
+def test_a_verdict_that_may_be_a_tie_or_a_loss_is_not_taken_for_a_tie(name: str) -> None:
+    frame = pl.DataFrame({"prompt_id": [f"p{k}" for k in range(6)], **LOSSES}).rename({"winner": name})
+    with pytest.raises(cu.InputError, match="fit no reader; nearest is battles") as error:
+        cu.read(frame)
+    assert "preference=" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("columns", "way"),
+    [
+        ({"judge_name": "gpt"}, "--column rater=judge_name "),
+        ({"evaluator_model": "gpt"}, "--column rater=evaluator_model "),
+        ({"swap": [0, 1] * 3}, "--column order=swap "),
+        ({"presentation": ["AB", "BA"] * 3}, "--column order=presentation "),
+        ({"is_swapped": ["true", "false"] * 3}, "--column order=is_swapped "),
+    ],
+)
+def test_who_judged_and_in_which_order_is_part_of_the_mapping(columns: dict[str, object], way: str) -> None:
+    frame = pl.DataFrame({"prompt_id": [f"p{k // 2}" for k in range(6)], **LOSSES, **columns})
+    frame = frame.with_columns(winner=pl.lit("model_a"))
+    with pytest.raises(cu.InputError, match=f"; try .*{way}"):
+        cu.read(frame)
+
+
+def test_an_order_that_cannot_be_read_is_not_left_out() -> None:
+    frame = pl.DataFrame({"prompt_id": [f"p{k}" for k in range(6)], **LOSSES, "position": ["odd", "even"] * 3})
+    with pytest.raises(cu.InputError, match="fit no reader; nearest is battles"):
+        cu.read(frame.with_columns(winner=pl.lit("left")))
+
+
+def test_a_question_is_an_aspect_where_an_item_has_several() -> None:
+    long = pl.concat([half("answer", item="item").with_columns(question=pl.lit(own)) for own in ("style", "depth")])
+    with pytest.raises(cu.InputError, match=r"--column score=answer --column aspect=question "):
+        cu.read(long)
+    one = half("answer", item="item").with_columns(question=pl.lit("Which is it?"))
+    with pytest.raises(cu.InputError, match=r"--column score=answer \(in Python"):
+        cu.read(one)
+
+
+def test_the_readers_nearest_to_a_table_are_few_and_those_it_looks_like() -> None:
+    with pytest.raises(cu.InputError, match=r"nearest is battles, .*--column system_a=NAME .*winner=NAME$") as error:
+        cu.read(pl.DataFrame({"item": [1], "baseline": ["X"], "candidate": ["Y"], "winner": ["baseline"]}))
+    assert str(error.value).count(" (") == 3
 
 
 def test_names_without_a_shape_are_listed() -> None:

@@ -10,7 +10,17 @@ import polars as pl
 
 from custodes.data.mapping.columns import ROLES, Columns
 from custodes.data.mapping.shapes import people_pattern, pooled_aspects
-from custodes.data.mapping.words import ASPECTS, GENERIC, PEOPLE_ROLES, looks_human, named, parts, sides
+from custodes.data.mapping.words import (
+    ASPECTS,
+    GENERIC,
+    NAMES,
+    PEOPLE_ROLES,
+    looks_human,
+    named,
+    normalised,
+    parts,
+    sides,
+)
 from custodes.data.notes import Note, noted
 from custodes.data.table import counted_cells
 from custodes.errors import CustodesError, listed
@@ -73,13 +83,16 @@ def guesses(frame: pl.DataFrame, given: Columns) -> Iterator[Columns]:
     if "rater" not in given.roles:
         known["rater"] = [name for name in known["rater"] if _may_name(frame[name])]
     items, systems = _places(frame, free, known)
-    yield from _of(given, _verdicts(free, known, items), frame.columns)
+    yield from _of(given, _verdicts(frame, free, known, items), frame.columns)
+    if known["winner"] and any(set(NAMES["system"]) & set(parts(name)) for name, _ in sides(free)):
+        return  # of two systems a row: no other shape is meant
     pairs = [(item, system) for item, system in product(items, systems) if item != system][: CHOICES * CHOICES]
     for shape in (_long, _half_long, _wide):
         for item, system in pairs:
             others = [name for name in numbers if name not in (item, system)]
             base = {"item": item, "system": system}
-            yield from _of(given, shape(frame, base, others, known, given), frame.columns)
+            aspects = [name for name in known["aspect"] if normalised(name) != "question" or _varies(frame, name, item)]
+            yield from _of(given, shape(frame, base, others, {**known, "aspect": aspects}, given), frame.columns)
 
 
 ROLES_GUESSED = ("item", "system", "rater", "score", "aspect", "kind", "repeat", "winner", "order")
@@ -111,18 +124,23 @@ def _places(
     return items[:CHOICES], list(dict.fromkeys([*known["system"], *few]))[:CHOICES]
 
 
-def _verdicts(free: Sequence[str], known: Mapping[str, Sequence[str]], items: Sequence[str]) -> Guess:
-    """Two systems and who is better."""
+def _verdicts(
+    frame: pl.DataFrame, free: Sequence[str], known: Mapping[str, Sequence[str]], items: Sequence[str]
+) -> Guess:
+    """Two systems and who is better.
+
+    Only a column with a number below 0 is tried as `preference` where it is not named so: there 0 is a tie.
+    """
     for (a, b), item in product(sides(free)[:CHOICES], items):
         for winner in known["winner"][:2]:
             roles = ("preference", "winner") if winner == "preference" else ("winner", "preference")
             base = {"item": item, "system_a": a, "system_b": b, roles[0]: winner}
             more = _others(base, known, ("rater", "aspect", "kind", "repeat"))
-            order = _others({**base, **more}, known, ("order",))
-            yield {**base, **more, **order}, ()
+            more |= _others({**base, **more}, known, ("order",))
             yield {**base, **more}, ()
-            base[roles[1]] = base.pop(roles[0])
-            yield {**base, **more}, ()
+            if roles[1] == "winner" or _numbers(frame[winner]).lt(0).any():
+                base[roles[1]] = base.pop(roles[0])
+                yield {**base, **more}, ()
 
 
 def _others(base: Mapping[str, str], known: Mapping[str, Sequence[str]], roles: Sequence[str]) -> dict[str, str]:
@@ -201,6 +219,20 @@ def _may_name(column: pl.Series) -> bool:
     if column.dtype.is_nested() or column.dtype.is_float() or column.n_unique() > column.len() / 2:
         return False
     return not (_is_number(column) and column.cast(pl.String).str.contains(".", literal=True).any())
+
+
+def _varies(frame: pl.DataFrame, name: str, item: str) -> bool:
+    """Whether a column says several things of an item; one that says one thing is part of the item."""
+    return bool((frame.group_by(item).agg(pl.col(name).n_unique())[name] > 1).any()) if name != item else False
+
+
+def _numbers(column: pl.Series) -> pl.Series:
+    """The numbers of a column, null where a cell holds none."""
+    return (
+        pl.Series(dtype=pl.Float64)
+        if column.dtype.is_nested()
+        else column.cast(pl.String).cast(pl.Float64, strict=False)
+    )
 
 
 def _literal(text: str) -> str:

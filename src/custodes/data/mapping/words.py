@@ -32,18 +32,21 @@ NAMES: Mapping[str, Sequence[str]] = {
     "score": _words(
         "score rating value grade mark points likert stars judgement judgment z_score raw_score z answer label overall"
     ),
-    "aspect": _words("aspect dimension criterion criteria attribute quality property facet measure"),
+    "aspect": _words("aspect dimension criterion criteria attribute quality property facet measure question"),
     "kind": _words("kind rater_type rater_kind type"),
     "repeat": _words("repeat run trial attempt repetition rep replicate iteration"),
     "winner": _words(
         "winner preference verdict choice preferred preferred_system outcome vote better judgment judgement decision"
-        " label answer result"
+        " label answer result chosen"
     ),
-    "order": _words("order presentation_order swapped is_swapped position presented"),
+    "order": _words(
+        "order presentation_order swapped is_swapped swap position presentation presented presented_first shown_first"
+        " first_shown shown_order flipped is_flipped reversed is_reversed"
+    ),
 }
 """What the columns of each role are often called, in lower case, the surest first."""
 
-SIDES = (("a", "b"), ("1", "2"), ("left", "right"), ("first", "second"), ("x", "y"))
+SIDES = (("a", "b"), ("1", "2"), ("left", "right"), ("first", "second"), ("x", "y"), ("baseline", "candidate"))
 """How the two systems of a verdict are told apart."""
 
 HUMAN = frozenset(
@@ -114,6 +117,8 @@ def looks_like_rater(label: str) -> bool:
 def named(role: str, columns: Sequence[str]) -> list[str]:
     """The columns that a role may be by their names, the surest first; a slip of the role's own name comes last."""
     known = list(NAMES[role])
+    if role in ("rater", "system"):
+        known += [f"{name}{suffix}" for suffix in ("_name", "_model") for name in NAMES[role]]
     exact = [name for name in columns if normalised(name) in known]
     slips = [name for name in columns if name not in exact and get_close_matches(normalised(name), [role], cutoff=SLIP)]
     return [*sorted(exact, key=lambda name: known.index(normalised(name))), *slips]
