@@ -15,8 +15,8 @@ from custodes.errors import CustodesError, InputError
 
 HEADER = "item,system,rater,score\n"
 READERS = (
-    "nearest readers: ratings (item, system, rater, score); outputs (item, system, text); battles (item, model_a, model_b,"
-    " winner); say what columns of other names are, as in --column item=NAME --column system=NAME"
+    "nearest readers: ratings (item, system, rater, score); outputs (item, system, text); battles (item, model_a,"
+    " model_b, winner); say what columns of other names are, as in --column item=NAME --column system=NAME"
 )
 
 

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
+from custodes.data.mapping.cross import people_cross
 from custodes.data.mapping.shapes import people_pattern, pooled_aspects
 from custodes.data.mapping.words import looks_human
 from tests.data.mapping.tables import as_text, half, wide
@@ -148,6 +149,66 @@ REFUSED: dict[str, tuple[pl.DataFrame, str, tuple[str, ...], tuple[str, ...]]] =
         (),
         ("",),
     ),
+    "names alone": (
+        wide("coherence_alice", "coherence_bob", "fluency_alice", "fluency_bob", "rouge"),
+        f"{PLACES}--columns 'human:{{aspect:coherence,fluency}}_{{rater}}'{REST}",
+        ("alice", "bob"),
+        ("coherence", "fluency"),
+    ),
+    "numbers alone": (
+        wide("rating_overall_1", "rating_overall_2", "rating_clarity_1", "rating_clarity_2", "rouge"),
+        f"{PLACES}--columns 'human:rating_{{aspect:overall,clarity}}_{{rater}}'{REST}",
+        ("1", "2"),
+        ("overall", "clarity"),
+    ),
+    "short aspects": (
+        wide("coh_r1", "coh_r2", "flu_r1", "flu_r2", "rouge"),
+        f"{PLACES}--columns 'human:{{aspect:coh,flu}}_{{rater}}'{REST}",
+        ("r1", "r2"),
+        ("coh", "flu"),
+    ),
+    "brackets": (
+        wide("Coherence (P1)", "Coherence (P2)", "Fluency (P1)", "Fluency (P2)", "rouge"),
+        f"{PLACES}--columns 'human:{{aspect:Coherence,Fluency}} ({{rater}})'{REST}",
+        ("P1", "P2"),
+        ("Coherence", "Fluency"),
+    ),
+    "a dash of three characters": (
+        wide("Style - Annotator 1", "Style - Annotator 2", "Fluency - Annotator 1", "Fluency - Annotator 2", "rouge"),
+        f"{PLACES}--columns 'human:{{aspect:Style,Fluency}} - {{rater}}'{REST}",
+        ("Annotator 1", "Annotator 2"),
+        ("Style", "Fluency"),
+    ),
+    "a judge by aspect beside people by aspect": (
+        wide("style_al", "style_bo", "depth_al", "depth_bo", "style_gpt4", "depth_gpt4"),
+        f"{PLACES}--columns 'human:{{aspect:style,depth}}_{{rater:al,bo}}'{REST}",
+        ("al", "bo"),
+        ("style", "depth"),
+    ),
+    "an average of people": (
+        wide("human_1", "human_2", "human_avg", "bleu", "rouge"),
+        f"{PLACES}--columns 'human:{{rater:human_1,human_2}}' --columns 'metric:{{rater:bleu,rouge}}'",
+        ("human_1", "human_2"),
+        ("",),
+    ),
+    "an average by aspect": (
+        wide("style_ann1", "style_ann2", "style_mean", "depth_ann1", "rouge"),
+        f"{PLACES}--columns 'human:{{aspect}}_{{rater:ann*}}' --columns 'metric:{{rater:rouge}}'",
+        ("ann1", "ann2"),
+        ("style", "depth"),
+    ),
+    "an average and its spread alone": (
+        wide("MOS", "MOS_n", "MOS_std", "bleu"),
+        f"{PLACES}--columns '{{rater:MOS,bleu}}'",
+        (),
+        ("",),
+    ),
+    "one column of people that does not fit": (
+        wide("human_style_ann1", "human_style_ann2", "human_depth_ann1", "human_confidence", "bleu"),
+        f"{PLACES}--columns 'human_{{aspect}}_{{rater}}' --columns 'metric:{{rater:bleu}}'",
+        ("ann1", "ann2"),
+        ("style", "depth"),
+    ),
     "names to quote": (
         wide("human a's", "metric").rename({"doc_id": "doc id"}),
         "--column 'item=doc id' --column system=model --columns 'human {aspect}'" + REST,
@@ -269,6 +330,45 @@ def test_a_declared_metric_is_one_unless_its_name_is_plain() -> None:
 )
 def test_aspects_in_the_names_of_people(people: list[str], aspects: list[str]) -> None:
     assert pooled_aspects(people) == aspects
+
+
+def test_aspects_are_not_pooled_where_no_pattern_parts_them() -> None:
+    with pytest.raises(cu.InputError, match="fit no reader; nearest is wide"):
+        cu.read(wide("humanStyle1", "humanStyle2", "humanDepth1", "humanDepth2", "bleu"))
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ("unieval_coherence", "unieval_fluency", "geval_coherence", "geval_fluency"),
+        ("coherence_gpt4", "coherence_llama3", "fluency_gpt4", "fluency_llama3"),
+        ("rouge_1", "rouge_2", "bleu_1", "bleu_2"),
+        ("coherence_alice", "coherence_bob"),
+        ("coherence_alice", "fluency_bob"),
+    ],
+)
+def test_what_is_no_cross_of_people(columns: tuple[str, ...]) -> None:
+    assert people_cross(columns) is None
+
+
+def test_scores_that_are_not_whole_are_no_ratings_by_aspect() -> None:
+    names = ("coherence_x", "coherence_y", "fluency_x", "fluency_y")
+    frame = wide(*names).with_columns(pl.col(names) / 7)
+    with pytest.raises(cu.InputError, match=r"try --column item=doc_id --column system=model --columns '\{rater\}'"):
+        cu.read(frame)
+
+
+def test_a_table_whose_aspects_became_people_says_so_without_a_word_for_people() -> None:
+    frame = wide("style_al", "style_bo", "depth_al", "depth_bo", "bleu", item="item", system="system", text=False)
+    notes = [note for note in cu.read(frame).notes if note.rule == "aspects-in-names"]
+    assert "--columns 'human:{aspect:style,depth}_{rater}'" in notes[0].message
+
+
+def test_people_of_one_aspect_leave_no_metrics_of_another_unsaid() -> None:
+    frame = wide("style_al", "style_bo", "depth_al", "depth_bo", "bleu", item="item", system="system", text=False)
+    problems = cu.check(cu.read(frame), human="style_*").problems
+    found = problems.filter(pl.col("rule") == "people-as-metrics")["message"].to_list()
+    assert "depth_al, depth_bo" in found[0]
 
 
 LOSSES = {"model_a": "X", "model_b": ["Y", "Z"] * 3, "winner": [0, 1] * 3}

@@ -9,17 +9,22 @@ from itertools import product
 import polars as pl
 
 from custodes.data.mapping.columns import ROLES, Columns
+from custodes.data.mapping.cross import people_cross
+from custodes.data.mapping.pattern import literal
 from custodes.data.mapping.shapes import people_pattern, pooled_aspects
 from custodes.data.mapping.words import (
     ASPECTS,
+    AVERAGES,
     GENERIC,
     NAMES,
     PEOPLE_ROLES,
+    averages,
     looks_human,
     named,
     normalised,
     parts,
     sides,
+    stem,
 )
 from custodes.data.notes import Note, noted
 from custodes.data.table import counted_cells
@@ -57,12 +62,11 @@ def flags(columns: Columns) -> str:
 
 def apart(frame: pl.DataFrame, raters: Sequence[str], *, where: str) -> list[Note]:
     """A note on columns of people that are told apart by aspects, with the patterns that keep aspects apart."""
-    people = [name for name in raters if looks_human(name)]
+    patterns, people = _people(frame, raters)
     aspects = pooled_aspects(people)
-    if not aspects or "aspect" in frame.columns:
+    if not patterns or not aspects or "aspect" in frame.columns:
         return []
-    rest = ("metric:{rater}",) if len(people) < len(raters) else ()
-    columns = Columns(patterns=(people_pattern(people, raters), *rest))
+    columns = Columns(patterns=(*patterns, *_rest(raters, people)))
     try:
         columns.apply(frame, where=where)
     except CustodesError:
@@ -186,12 +190,12 @@ def _half_long(
         return
     kind = "human:" if PEOPLE_ROLES & set(parts(more["rater"])) else ""
     firsts = {parts(name)[0] for name in aspects}
-    rated = [name for name in aspects if set(parts(name)) & (ASPECTS | GENERIC)]
+    rated = [name for name in aspects if set(parts(name)) & (ASPECTS | GENERIC) and not AVERAGES & set(parts(name))]
     if len(rated) < len(aspects) and rated:
         yield {**base, **more}, (f"{kind}{{aspect:{','.join(rated)}}}",)
     if len(aspects) > 1 and len(firsts) == 1 and (first := next(iter(firsts))) in GENERIC:
         lead = aspects[0][: len(first) + 1]
-        yield {**base, **more}, (f"{kind}{_literal(lead)}{{aspect}}",)
+        yield {**base, **more}, (f"{kind}{literal(lead)}{{aspect}}",)
     yield {**base, **more}, (f"{kind}{{aspect}}",)
 
 
@@ -206,12 +210,51 @@ def _wide(
     more = _others(base, known, ("aspect", "repeat"))
     more = {role: name for role, name in more.items() if name == role}
     scores = [name for name in numbers if name not in more.values() and (name == "score" or name not in ROLES)]
-    people = [name for name in scores if looks_human(name)]
-    if people:
-        rest = ("metric:{rater}",) if len(scores) > len(people) else ()
-        yield {**base, **more}, (people_pattern(people, scores), *rest)
+    patterns, people = _people(frame, scores)
+    if patterns:
+        yield {**base, **more}, (*patterns, *_rest(scores, people))
+    elif people:
+        return
+    if averages(scores):
+        plain = [name for name in scores if name not in averages(scores)]
+        yield {**base, **more}, (f"{{rater:{','.join(plain)}}}",)
+        return
     yield {**base, **more}, ()
     yield {**base, **more}, ("{rater}",)
+
+
+def _people(frame: pl.DataFrame, scores: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
+    """Patterns of the columns of people, and these columns; no pattern where only one that pools aspects would do."""
+    plain = [name for name in scores if name not in averages(scores)]
+    named_so = [name for name in plain if looks_human(name)]
+    cross = people_cross([name for name in plain if _in_halves(frame[name])])
+    crossed = set(cross.columns) if cross else set[str]()
+    if not crossed - set(named_so):
+        of_aspects = [name for name in named_so if ASPECTS & {stem(part) for part in parts(name)}]
+        for people in dict.fromkeys([tuple(named_so), tuple(of_aspects)]):
+            pattern = people_pattern(people, scores) if people else "{aspect"
+            if "{aspect" in pattern or not pooled_aspects(people):
+                return ((pattern,) if people else ()), list(people)
+    if not cross:
+        return (), named_so
+    others = [name for name in named_so if name not in crossed and crossed - set(named_so)]
+    more = (people_pattern(others, scores),) if others else ()
+    return (cross.pattern, *more), [*cross.columns, *others]
+
+
+def _rest(scores: Sequence[str], people: Sequence[str]) -> tuple[str, ...]:
+    """The pattern of metrics beside people: of all that is left, without averages and what looks like people's."""
+    left = [name for name in scores if name not in people]
+    metrics = [name for name in left if name not in averages(scores) and not looks_human(name)]
+    if not metrics:
+        return ()
+    return ("metric:{rater}",) if metrics == left else (f"metric:{{rater:{','.join(metrics)}}}",)
+
+
+def _in_halves(column: pl.Series) -> bool:
+    """Whether numbers are whole or halves, as people's ratings mostly are."""
+    doubled = _numbers(column).drop_nulls() * 2
+    return bool((doubled == doubled.round()).all())
 
 
 def _may_name(column: pl.Series) -> bool:
@@ -233,11 +276,6 @@ def _numbers(column: pl.Series) -> pl.Series:
         if column.dtype.is_nested()
         else column.cast(pl.String).cast(pl.Float64, strict=False)
     )
-
-
-def _literal(text: str) -> str:
-    """Text as a pattern holds it."""
-    return text.replace("{", "{{").replace("}", "}}")
 
 
 def _is_number(column: pl.Series) -> bool:

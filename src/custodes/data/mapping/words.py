@@ -59,6 +59,16 @@ HUMAN = frozenset(
 MACHINE = frozenset(_words("llm lm ai auto automatic gpt claude gemini llama"))
 """Parts of a name that say that no people are meant, whatever else it says ('llm-rater')."""
 
+SCORERS = frozenset(
+    _words(
+        "bleu sacrebleu rouge bert bart comet xcomet cometkiwi chrf ter wer cer meteor bleurt bertscore bartscore"
+        " moverscore unieval geval eval nist cider spice ppl perplexity utmos prometheus gpt4o reward"
+    )
+)
+"""Parts of the names of metrics."""
+MODELS = re.compile(r"gpt|llama|claude|gemini|qwen|mistral|mixtral|deepseek|rouge|chrf")
+"""How parts of the names of models and metrics begin."""
+
 HUMAN_FIRST = frozenset(_words("gold mqm da esa sqm"))
 """Protocols of people's ratings, which name metrics too where they do not stand first ('comet-da')."""
 
@@ -77,6 +87,17 @@ ASPECTS = frozenset(
         " truthfulness understandability usefulness verbosity"
     )
 )
+SHORT_ASPECTS = frozenset(_words("coh flu con cons rel fact fai ade inf gram"))
+"""What aspects are called for short, where several are crossed with the same raters."""
+
+AVERAGES = frozenset(
+    _words(
+        "mean avg average median std sd stdev stddev var variance sem n num count total sum min max consensus majority"
+        " aggregate aggregated"
+    )
+)
+"""Words of columns that are computed from others."""
+
 GENERIC = frozenset(_words("score scores rating ratings value avg average mean median label grade annotation judgment"))
 """What ratings are called that are of no aspect."""
 
@@ -107,6 +128,29 @@ def looks_human(name: str, *, declared: bool = False) -> bool:
     if not MACHINE.isdisjoint(stems):
         return False
     return not HUMAN.isdisjoint(stems) or (not declared and stems[0] in HUMAN_FIRST)
+
+
+def looks_like_machine(label: str) -> bool:
+    """Whether a label is that of a metric or a model: `gpt4o`, `bert_score`, `rougeL`."""
+    own = parts(label)
+    return any(stem(part) in MACHINE | SCORERS or MODELS.match(part) for part in own)
+
+
+def averages(columns: Sequence[str]) -> list[str]:
+    """The columns that are computed from others here: `human_avg` beside `human_1`.
+
+    >>> averages(["human_1", "human_2", "human_avg", "mean_length"])
+    ['human_avg']
+    """
+    stems = {name: {stem(part) for part in parts(name)} for name in columns}
+    found = []
+    for name, own in stems.items():
+        rest = own - AVERAGES
+        others = [other for other, words in stems.items() if other != name and not words & AVERAGES]
+        alike = [other for other in others if rest <= stems[other] and (rest or looks_human(other))]
+        if own & AVERAGES and alike:
+            found.append(name)
+    return found
 
 
 def looks_like_rater(label: str) -> bool:
