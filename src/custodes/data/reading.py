@@ -119,7 +119,10 @@ def _made(table: Table, *, reader: str | None, invalid: Invalid, columns: Column
         return _mapped(table, reader=reader, invalid=invalid, columns=columns)
     except UnfitError as error:
         way = suggested(
-            table.frame, columns, lambda frame, other: _reads(replace(table, frame=frame), reader, invalid, other)
+            table.frame,
+            columns,
+            lambda frame, other: _reads(replace(table, frame=frame), reader, invalid, other),
+            error.wrong,
         )
         raise InputError(f"{error.wrong}{way}" if way else str(error)) from None
 

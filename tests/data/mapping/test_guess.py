@@ -273,6 +273,32 @@ def test_a_fault_of_a_cell_is_no_question_of_columns() -> None:
     assert "try" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [
+        ("bleu", ("1,5", "0,2")),
+        ("bleu", ("50%", "20%")),
+        ("bleu", ("0.5", "#REF!")),
+        ("bleu", ("1.234,5", "0,2")),
+        ("bleu", ("4/5", "3/5")),
+        ("human_style_2", ("agree", "neutral")),
+        ("human_style_2", ("1,000", "2,000")),
+    ],
+)
+@pytest.mark.parametrize("item", ["item", "doc_id"])
+def test_no_mapping_leaves_out_a_column_because_of_its_cells(name: str, cells: tuple[str, str], item: str) -> None:
+    base = {item: ["1", "1", "2", "2"], "system": ["A", "B"] * 2, "human_style_1": ["4", "3", "2", "5"]}
+    with pytest.raises(cu.InputError, match=f"{name} '.*' in row [12].* is not a number") as error:
+        cu.read(pl.DataFrame({**base, name: cells * 2}))
+    assert "; try" not in str(error.value)
+
+
+def test_texts_beside_scores_are_left_out() -> None:
+    base = {"item": ["1", "1", "2", "2"], "system": ["A", "B"] * 2, "human_style_1": ["4", "3", "2", "5"]}
+    with pytest.raises(cu.InputError, match=r"; try --columns 'human_\{aspect\}_\{rater\}' "):
+        cu.read(pl.DataFrame({**base, "date": "2024-01-01", "said": ["It is so.", "Oh."] * 2}))
+
+
 def test_rows_beyond_those_that_are_looked_at_count(monkeypatch: pytest.MonkeyPatch) -> None:
     from custodes.data.mapping import guess
 

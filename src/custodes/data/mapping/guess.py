@@ -18,6 +18,7 @@ from custodes.data.mapping.words import (
     GENERIC,
     NAMES,
     PEOPLE_ROLES,
+    SCORERS,
     averages,
     looks_human,
     named,
@@ -27,7 +28,7 @@ from custodes.data.mapping.words import (
     stem,
 )
 from custodes.data.notes import Note, noted
-from custodes.data.table import counted_cells
+from custodes.data.table import MISSING_TOKENS, counted_cells
 from custodes.errors import CustodesError, listed
 
 Guess = Iterator[tuple[dict[str, str], tuple[str, ...]]]
@@ -41,16 +42,48 @@ CHOICES = 4
 
 MOST_SYSTEMS = 200
 
+NEARLY = r"^(#[A-Z/0-9!?]+|[+-]?\d[\d.,'\u2019\s]*(%|/\s*\d+|\s*[-(:]\s*\D.*)?)$"
+"""Cells of scores that cannot be read: `1.234,5`, `50%`, `4/5`, `4 - good`, `#REF!`."""
 
-def suggested(frame: pl.DataFrame, given: Columns, reads: Callable[[pl.DataFrame, Columns], bool]) -> str:
+PROSE = 4
+"""Blanks in a cell that is a text and no rating in words."""
+
+
+def suggested(frame: pl.DataFrame, given: Columns, reads: Callable[[pl.DataFrame, Columns], bool], wrong: str) -> str:
     """`; try --column item=doc_id ...` for the first guess that reads the table, else nothing.
 
-    `given` is what the caller said himself, which every guess keeps.
+    `given` is what the caller said himself, which every guess keeps. A guess that would leave out a column of scores
+    because of its cells is not told; what to mend is, where `wrong`, what is wrong with the table, does not say it.
     """
     head = frame.head(LOOKED_AT)
     for guess in guesses(head, given):
         if guess != given and reads(head, guess) and (frame.height <= LOOKED_AT or reads(frame, guess)):
+            broken = _broken(frame, guess)
+            if broken:
+                return "" if broken in wrong else f"; {broken} is not a number: mend it, and a mapping can be told"
             return f"; try {flags(guess)} (in Python columns={guess.given})"
+    return ""
+
+
+def _broken(frame: pl.DataFrame, guess: Columns) -> str:
+    """`NAME 'cell' in row 1` for the first column that patterns leave out though it is one of scores but for some cells.
+
+    Most of its cells are numbers or nearly so, or its name is one of ratings.
+    """
+    if not guess.matched(frame.columns):
+        return ""
+    for name in frame.columns:
+        cells, numbers = counted_cells(frame[name])
+        if name in guess.roles.values() or name in ROLES or numbers == cells or frame[name].dtype != pl.String:
+            continue
+        texts = frame[name].str.strip_chars()
+        bad = texts.is_not_null() & ~texts.str.to_lowercase().is_in(MISSING_TOKENS) & _numbers(texts).is_null()
+        nearly = int((bad & texts.fill_null("").str.contains(NEARLY)).sum())
+        rated = looks_human(name) or {stem(part) for part in parts(name)} & (ASPECTS | SCORERS)
+        prose = bool((texts.filter(bad).str.count_matches(r"\s") >= PROSE).any())
+        if 2 * (numbers + nearly) >= cells or (rated and not prose):
+            at = int(bad.arg_true()[0])
+            return f"{name} {texts[at]!r} in row {at + 1}"
     return ""
 
 

@@ -92,8 +92,8 @@ SHORT_ASPECTS = frozenset(_words("coh flu con cons rel fact fai ade inf gram"))
 
 AVERAGES = frozenset(
     _words(
-        "mean avg average median std sd stdev stddev var variance sem n num count total sum min max consensus majority"
-        " aggregate aggregated"
+        "mean avg average median std sd stdev stddev var variance sem num count total sum consensus majority aggregate"
+        " aggregated"
     )
 )
 """Words of columns that are computed from others."""
@@ -145,10 +145,11 @@ def averages(columns: Sequence[str]) -> list[str]:
     stems = {name: {stem(part) for part in parts(name)} for name in columns}
     found = []
     for name, own in stems.items():
-        rest = own - AVERAGES
-        others = [other for other, words in stems.items() if other != name and not words & AVERAGES]
-        alike = [other for other in others if rest <= stems[other] and (rest or looks_human(other))]
-        if own & AVERAGES and alike:
+        rest = own - AVERAGES - {"n"}
+        others = {other: words for other, words in stems.items() if other != name and rest <= words}
+        base = [other for other, words in others.items() if not words & AVERAGES and (rest or looks_human(other))]
+        counted = "n" in own and len(base) < len(others)  # MOS_n beside MOS_std, and not by the person n
+        if base and (own & AVERAGES or counted):
             found.append(name)
     return found
 
