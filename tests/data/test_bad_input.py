@@ -10,13 +10,13 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from custodes.data.readers import TABLE_READERS
 from custodes.data.reading import read
 from custodes.errors import CustodesError, InputError
 
 HEADER = "item,system,rater,score\n"
-READERS = "readers: " + "; ".join(
-    f"{known.name} ({', '.join(needed)})" for known in TABLE_READERS.values() for needed in known.columns
+READERS = (
+    "nearest readers: ratings (item, system, rater, score); outputs (item, system, text); battles (item, model_a,"
+    " model_b, winner); say what columns of other names are, as in --column item=NAME --column system=NAME"
 )
 
 
@@ -268,3 +268,10 @@ def test_dataframes_that_are_none() -> None:
 
 def test_errors_are_of_one_family() -> None:
     assert issubclass(InputError, CustodesError)
+
+
+def test_a_list_of_sources_is_read_as_they_are() -> None:
+    table = pl.DataFrame({"item": [1, 1], "system": ["A", "B"], "ann": [4, 2]})
+    assert read([table]).ratings.frame.equals(read(table).ratings.frame)
+    with pytest.raises(CustodesError, match="read: no input"):
+        read([])

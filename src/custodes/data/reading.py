@@ -11,6 +11,7 @@ from custodes.data.loading import Table, check_exists, is_standard_input, is_str
 from custodes.data.mapping.columns import FACTS, Columns, UnfitError
 from custodes.data.mapping.guess import suggested
 from custodes.data.mapping.schema import Schema
+from custodes.data.mapping.words import NAMES, named, sides
 from custodes.data.readers import OURS, PATH_READERS, TABLE_READERS
 from custodes.data.readers.nested import top_keys
 from custodes.data.readers.plugins import plugged
@@ -20,6 +21,14 @@ from custodes.data.table import to_polars
 from custodes.errors import CustodesError, InputError, OptionError, listed, suggestion
 
 DEMO = "demo"
+
+NEAREST = 3
+"""Readers that are shown where none fits."""
+
+SIDED = ("model_a", "model_b", "system_a", "system_b")
+RATINGS = ("item", "system")
+VERDICTS = ("item", "system_a", "system_b", "winner")
+"""Roles that an error shows where a table looks like one of verdicts."""
 
 
 def read(
@@ -31,7 +40,7 @@ def read(
     schema: str | Path | None = None,
     invalid: Invalid | None = None,
 ) -> Study:
-    """One study from files and dataframes, joined on item and system.
+    """One study from files and dataframes (or one list of them), joined on item and system.
 
     A source is a path, a dataframe (pandas, Polars, PyArrow, DuckDB), '-' for standard input, the address of a database
     server (`URI::SELECT ...`) or the word 'demo'. `PATH::PART` names a sheet, a table, a split, or a test set of
@@ -47,6 +56,8 @@ def read(
     >>> read(scores, columns={"item": "doc", "system": "model"}).ratings.frame.height
     4
     """
+    if len(sources) == 1 and isinstance(sources[0], list | tuple):
+        sources = tuple(sources[0])
     if not sources:
         raise OptionError("read: no input; give a path, a dataframe, or 'demo'")
     said = Schema() if schema is None else Schema.load(schema)
@@ -108,7 +119,10 @@ def _made(table: Table, *, reader: str | None, invalid: Invalid, columns: Column
         return _mapped(table, reader=reader, invalid=invalid, columns=columns)
     except UnfitError as error:
         way = suggested(
-            table.frame, columns, lambda frame, other: _reads(replace(table, frame=frame), reader, invalid, other)
+            table.frame,
+            columns,
+            lambda frame, other: _reads(replace(table, frame=frame), reader, invalid, other),
+            error.wrong,
         )
         raise InputError(f"{error.wrong}{way}" if way else str(error)) from None
 
@@ -178,12 +192,17 @@ def _table_reader(table: Table, reader: str | None) -> TableReader:
         return fitting
     needs = [(known.name, needed) for known in _table_readers() for needed in known.columns]
     lacking = [(name, needed) for name, needed in needs if not set(needed) <= set(columns)]
-    nearest, needed = max(lacking, key=lambda need: len(set(need[1]) & set(columns)) / len(need[1]))
+    sided = bool(set(SIDED) & set(columns) or (sides(columns) and named("winner", columns)))
+    meant = {*columns, *(role for role in NAMES if named(role, columns)), *(SIDED if sided else ())}
+    ranked = sorted(lacking, key=lambda need: len(set(need[1]) & meant) / len(need[1]), reverse=True)
+    nearest, needed = ranked[0]
     lacks = " and ".join(_lack(name, columns, needed) for name in needed if name not in columns)
-    known = "; ".join(f"{name} ({', '.join(needed)})" for name, needed in needs)
+    first = list(dict.fromkeys(name for name, _ in ranked))[:NEAREST]
+    shown = "; ".join(f"{name} ({', '.join(dict(reversed(ranked))[name])})" for name in first)
     raise UnfitError(
         f"{table.name}: columns {listed(columns)} fit no reader",
-        f"; nearest is {nearest}, which lacks {lacks}; readers: {known}",
+        f"; nearest is {nearest}, which lacks {lacks}; nearest readers: {shown}; say what columns of other names are,"
+        f" as in {' '.join(f'--column {role}=NAME' for role in (VERDICTS if sided else RATINGS))}",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from custodes.data.likeness import alike, visible
+from custodes.data.mapping.cross import beside_people
 from custodes.data.mapping.shapes import pooled_aspects
 from custodes.data.mapping.words import looks_human
 from custodes.data.study import Study
@@ -29,7 +30,10 @@ def named_alike(study: Study) -> Iterator[Finding]:
 def people_as_metrics(study: Study, metrics: set[str]) -> Iterator[Finding]:
     """Metrics that are named as people are."""
     kinds = study.raters.kind
-    people = [name for name in kinds if name in metrics and looks_human(name, declared=kinds[name] == "metric")]
+    open_ = [name for name in kinds if name in metrics and kinds[name] != "metric"]
+    beside = beside_people(open_, [name for name in kinds if name not in metrics])
+    named = {name for name in metrics if looks_human(name, declared=kinds[name] == "metric")}
+    people = [name for name in kinds if name in named | beside]
     if people:
         message = (
             f"raters that look like people are judged as metrics: {listed(people)}; if they are people, select them"

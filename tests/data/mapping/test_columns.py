@@ -238,3 +238,30 @@ def test_facts_of_items_are_said_once() -> None:
 def test_patterns_are_of_scores() -> None:
     with pytest.raises(cu.OptionError, match="reader='battles' takes no patterns"):
         read(wide(*TWO_ASPECTS), columns={**OUTPUT, "score": BOTH}, reader="battles")
+
+
+@pytest.mark.parametrize("odd", ["bert_score", "rouge_l", "style_mean", "style_score"])
+def test_no_metric_and_no_average_becomes_a_person(odd: str) -> None:
+    frame = wide("style_a1", "style_a2", "depth_a1", "depth_a2", odd)
+    places = {"item": "doc_id", "system": "model"}
+    aspect, rater = odd.split("_")
+    with pytest.raises(cu.InputError, match=f"{odd!r} is aspect {aspect!r} by the person {rater!r}; .*rater:a1,a2"):
+        cu.read(frame, columns={**places, "score": ["human:{aspect}_{rater}", "metric:{rater}"]})
+    study = cu.read(frame, columns={**places, "score": ["human:{aspect}_{rater:a1,a2}", "metric:{rater}"]})
+    assert (study.humans, study.metrics) == (("a1", "a2"), (odd,))
+
+
+def test_a_letter_may_be_a_person() -> None:
+    study = cu.read(
+        wide("human_style_m", "human_style_n", "human_style_max", "bleu"),
+        columns={"item": "doc_id", "system": "model", "score": ["human_{aspect}_{rater}", "metric:{rater}"]},
+    )
+    assert study.humans == ("m", "n", "max")
+
+
+def test_a_person_may_be_called_score_where_nobody_else_is_named() -> None:
+    study = cu.read(
+        wide("human_style_score", "human_depth_score", "bleu"),
+        columns={"item": "doc_id", "system": "model", "score": ["human_{aspect}_{rater}", "metric:{rater}"]},
+    )
+    assert study.humans == ("score",)

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
+from custodes.data.mapping.cross import people_cross
 from custodes.data.mapping.shapes import people_pattern, pooled_aspects
 from custodes.data.mapping.words import looks_human
 from tests.data.mapping.tables import as_text, half, wide
@@ -148,6 +149,66 @@ REFUSED: dict[str, tuple[pl.DataFrame, str, tuple[str, ...], tuple[str, ...]]] =
         (),
         ("",),
     ),
+    "names alone": (
+        wide("coherence_alice", "coherence_bob", "fluency_alice", "fluency_bob", "rouge"),
+        f"{PLACES}--columns 'human:{{aspect:coherence,fluency}}_{{rater}}'{REST}",
+        ("alice", "bob"),
+        ("coherence", "fluency"),
+    ),
+    "numbers alone": (
+        wide("rating_overall_1", "rating_overall_2", "rating_clarity_1", "rating_clarity_2", "rouge"),
+        f"{PLACES}--columns 'human:rating_{{aspect:overall,clarity}}_{{rater}}'{REST}",
+        ("1", "2"),
+        ("overall", "clarity"),
+    ),
+    "short aspects": (
+        wide("coh_r1", "coh_r2", "flu_r1", "flu_r2", "rouge"),
+        f"{PLACES}--columns 'human:{{aspect:coh,flu}}_{{rater}}'{REST}",
+        ("r1", "r2"),
+        ("coh", "flu"),
+    ),
+    "brackets": (
+        wide("Coherence (P1)", "Coherence (P2)", "Fluency (P1)", "Fluency (P2)", "rouge"),
+        f"{PLACES}--columns 'human:{{aspect:Coherence,Fluency}} ({{rater}})'{REST}",
+        ("P1", "P2"),
+        ("Coherence", "Fluency"),
+    ),
+    "a dash of three characters": (
+        wide("Style - Annotator 1", "Style - Annotator 2", "Fluency - Annotator 1", "Fluency - Annotator 2", "rouge"),
+        f"{PLACES}--columns 'human:{{aspect:Style,Fluency}} - {{rater}}'{REST}",
+        ("Annotator 1", "Annotator 2"),
+        ("Style", "Fluency"),
+    ),
+    "a judge by aspect beside people by aspect": (
+        wide("style_al", "style_bo", "depth_al", "depth_bo", "style_gpt4", "depth_gpt4"),
+        f"{PLACES}--columns 'human:{{aspect:style,depth}}_{{rater:al,bo}}'{REST}",
+        ("al", "bo"),
+        ("style", "depth"),
+    ),
+    "an average of people": (
+        wide("human_1", "human_2", "human_avg", "bleu", "rouge"),
+        f"{PLACES}--columns 'human:{{rater:human_1,human_2}}' --columns 'metric:{{rater:bleu,rouge}}'",
+        ("human_1", "human_2"),
+        ("",),
+    ),
+    "an average by aspect": (
+        wide("style_ann1", "style_ann2", "style_mean", "depth_ann1", "rouge"),
+        f"{PLACES}--columns 'human:{{aspect}}_{{rater:ann*}}' --columns 'metric:{{rater:rouge}}'",
+        ("ann1", "ann2"),
+        ("style", "depth"),
+    ),
+    "an average and its spread alone": (
+        wide("MOS", "MOS_n", "MOS_std", "bleu"),
+        f"{PLACES}--columns '{{rater:MOS,bleu}}'",
+        (),
+        ("",),
+    ),
+    "one column of people that does not fit": (
+        wide("human_style_ann1", "human_style_ann2", "human_depth_ann1", "human_confidence", "bleu"),
+        f"{PLACES}--columns 'human_{{aspect}}_{{rater}}' --columns 'metric:{{rater:bleu}}'",
+        ("ann1", "ann2"),
+        ("style", "depth"),
+    ),
     "names to quote": (
         wide("human a's", "metric").rename({"doc_id": "doc id"}),
         "--column 'item=doc id' --column system=model --columns 'human {aspect}'" + REST,
@@ -197,7 +258,9 @@ def test_a_forced_reader_is_kept_too() -> None:
     ],
 )
 def test_nothing_is_suggested_where_nothing_reads(frame: pl.DataFrame) -> None:
-    with pytest.raises(cu.InputError, match="fit no reader; nearest is .* readers: ratings") as error:
+    with pytest.raises(
+        cu.InputError, match="fit no reader; nearest is .* nearest readers: .*--column item=NAME"
+    ) as error:
         cu.read(frame)
     assert "try" not in str(error.value)
 
@@ -208,6 +271,32 @@ def test_a_fault_of_a_cell_is_no_question_of_columns() -> None:
     with pytest.raises(cu.InputError, match="score 'good' in row 1") as error:
         cu.read(broken)
     assert "try" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [
+        ("bleu", ("1,5", "0,2")),
+        ("bleu", ("50%", "20%")),
+        ("bleu", ("0.5", "#REF!")),
+        ("bleu", ("1.234,5", "0,2")),
+        ("bleu", ("4/5", "3/5")),
+        ("human_style_2", ("agree", "neutral")),
+        ("human_style_2", ("1,000", "2,000")),
+    ],
+)
+@pytest.mark.parametrize("item", ["item", "doc_id"])
+def test_no_mapping_leaves_out_a_column_because_of_its_cells(name: str, cells: tuple[str, str], item: str) -> None:
+    base = {item: ["1", "1", "2", "2"], "system": ["A", "B"] * 2, "human_style_1": ["4", "3", "2", "5"]}
+    with pytest.raises(cu.InputError, match=f"{name} '.*' in row [12].* is not a number") as error:
+        cu.read(pl.DataFrame({**base, name: cells * 2}))
+    assert "; try" not in str(error.value)
+
+
+def test_texts_beside_scores_are_left_out() -> None:
+    base = {"item": ["1", "1", "2", "2"], "system": ["A", "B"] * 2, "human_style_1": ["4", "3", "2", "5"]}
+    with pytest.raises(cu.InputError, match=r"; try --columns 'human_\{aspect\}_\{rater\}' "):
+        cu.read(pl.DataFrame({**base, "date": "2024-01-01", "said": ["It is so.", "Oh."] * 2}))
 
 
 def test_rows_beyond_those_that_are_looked_at_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,6 +356,94 @@ def test_a_declared_metric_is_one_unless_its_name_is_plain() -> None:
 )
 def test_aspects_in_the_names_of_people(people: list[str], aspects: list[str]) -> None:
     assert pooled_aspects(people) == aspects
+
+
+def test_aspects_are_not_pooled_where_no_pattern_parts_them() -> None:
+    with pytest.raises(cu.InputError, match="fit no reader; nearest is wide"):
+        cu.read(wide("humanStyle1", "humanStyle2", "humanDepth1", "humanDepth2", "bleu"))
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ("unieval_coherence", "unieval_fluency", "geval_coherence", "geval_fluency"),
+        ("coherence_gpt4", "coherence_llama3", "fluency_gpt4", "fluency_llama3"),
+        ("rouge_1", "rouge_2", "bleu_1", "bleu_2"),
+        ("coherence_alice", "coherence_bob"),
+        ("coherence_alice", "fluency_bob"),
+    ],
+)
+def test_what_is_no_cross_of_people(columns: tuple[str, ...]) -> None:
+    assert people_cross(columns) is None
+
+
+def test_scores_that_are_not_whole_are_no_ratings_by_aspect() -> None:
+    names = ("coherence_x", "coherence_y", "fluency_x", "fluency_y")
+    frame = wide(*names).with_columns(pl.col(names) / 7)
+    with pytest.raises(cu.InputError, match=r"try --column item=doc_id --column system=model --columns '\{rater\}'"):
+        cu.read(frame)
+
+
+def test_a_table_whose_aspects_became_people_says_so_without_a_word_for_people() -> None:
+    frame = wide("style_al", "style_bo", "depth_al", "depth_bo", "bleu", item="item", system="system", text=False)
+    notes = [note for note in cu.read(frame).notes if note.rule == "aspects-in-names"]
+    assert "--columns 'human:{aspect:style,depth}_{rater}'" in notes[0].message
+
+
+def test_people_of_one_aspect_leave_no_metrics_of_another_unsaid() -> None:
+    frame = wide("style_al", "style_bo", "depth_al", "depth_bo", "bleu", item="item", system="system", text=False)
+    problems = cu.check(cu.read(frame), human="style_*").problems
+    found = problems.filter(pl.col("rule") == "people-as-metrics")["message"].to_list()
+    assert "depth_al, depth_bo" in found[0]
+
+
+LOSSES = {"model_a": "X", "model_b": ["Y", "Z"] * 3, "winner": [0, 1] * 3}
+
+
+@pytest.mark.parametrize("name", ["winner", "preferred"])
+def test_a_verdict_that_may_be_a_tie_or_a_loss_is_not_taken_for_a_tie(name: str) -> None:
+    frame = pl.DataFrame({"prompt_id": [f"p{k}" for k in range(6)], **LOSSES}).rename({"winner": name})
+    with pytest.raises(cu.InputError, match="fit no reader; nearest is battles") as error:
+        cu.read(frame)
+    assert "preference=" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("columns", "way"),
+    [
+        ({"judge_name": "gpt"}, "--column rater=judge_name "),
+        ({"evaluator_model": "gpt"}, "--column rater=evaluator_model "),
+        ({"swap": [0, 1] * 3}, "--column order=swap "),
+        ({"presentation": ["AB", "BA"] * 3}, "--column order=presentation "),
+        ({"is_swapped": ["true", "false"] * 3}, "--column order=is_swapped "),
+    ],
+)
+def test_who_judged_and_in_which_order_is_part_of_the_mapping(columns: dict[str, object], way: str) -> None:
+    frame = pl.DataFrame({"prompt_id": [f"p{k // 2}" for k in range(6)], **LOSSES, **columns})
+    frame = frame.with_columns(winner=pl.lit("model_a"))
+    with pytest.raises(cu.InputError, match=f"; try .*{way}"):
+        cu.read(frame)
+
+
+def test_an_order_that_cannot_be_read_is_not_left_out() -> None:
+    frame = pl.DataFrame({"prompt_id": [f"p{k}" for k in range(6)], **LOSSES, "position": ["odd", "even"] * 3})
+    with pytest.raises(cu.InputError, match="fit no reader; nearest is battles"):
+        cu.read(frame.with_columns(winner=pl.lit("left")))
+
+
+def test_a_question_is_an_aspect_where_an_item_has_several() -> None:
+    long = pl.concat([half("answer", item="item").with_columns(question=pl.lit(own)) for own in ("style", "depth")])
+    with pytest.raises(cu.InputError, match=r"--column score=answer --column aspect=question "):
+        cu.read(long)
+    one = half("answer", item="item").with_columns(question=pl.lit("Which is it?"))
+    with pytest.raises(cu.InputError, match=r"--column score=answer \(in Python"):
+        cu.read(one)
+
+
+def test_the_readers_nearest_to_a_table_are_few_and_those_it_looks_like() -> None:
+    with pytest.raises(cu.InputError, match=r"nearest is battles, .*--column system_a=NAME .*winner=NAME$") as error:
+        cu.read(pl.DataFrame({"item": [1], "baseline": ["X"], "candidate": ["Y"], "winner": ["baseline"]}))
+    assert str(error.value).count(" (") == 3
 
 
 def test_names_without_a_shape_are_listed() -> None:

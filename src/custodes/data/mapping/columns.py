@@ -11,7 +11,7 @@ import polars as pl
 from custodes.data.items import SCHEMA as ITEM_SCHEMA
 from custodes.data.mapping.melt import melted
 from custodes.data.mapping.pattern import ColumnPattern, split_columns
-from custodes.data.mapping.words import looks_human
+from custodes.data.mapping.words import AVERAGES, GENERIC, SCORERS, looks_human, parts, stem
 from custodes.data.notes import Note, noted
 from custodes.data.table import counted_cells, label_column, number_column
 from custodes.errors import InputError, OptionError, listed, suggestion
@@ -241,6 +241,7 @@ def _long(
     labels = {name: own for name, own in labels.items() if name not in texts}
     if not labels:
         raise InputError(f"{where}: no column of the patterns holds a number ({listed(texts)}); name those of scores")
+    _check_people(split, labels, where=where)
     _check_apart(labels, where=where)
     idle = [name for name in mapped.columns if name not in keys and name not in split]
     notes = noted(
@@ -273,6 +274,27 @@ def _labels(pattern: ColumnPattern, split: Mapping[str, str], column: str, keys:
         if not made["rater"]:
             raise OptionError(f"columns: {pattern.written!r} names no rater; add {{rater}}, or map rater to a column")
     return made | ({"kind": kind} if kind or "kind" not in keys else {})
+
+
+def _check_people(
+    split: Mapping[str, tuple[ColumnPattern, dict[str, str]]], labels: Mapping[str, Mapping[str, str]], *, where: str
+) -> None:
+    """Refuse a metric's name that a pattern of people parts into an aspect and a person, and an average as a person."""
+    parted = {
+        name: own
+        for name, own in labels.items()
+        if own.get("kind") == "human" and {"aspect", "rater"} <= set(split[name][1])
+    }
+    raters = list(dict.fromkeys(own["rater"] for own in parted.values()))
+    odd = {rater for rater in raters if set(parts(rater)) <= AVERAGES | GENERIC}
+    for name, own in parted.items():
+        others = [rater for rater in raters if rater != own["rater"] and rater not in odd]
+        if others and (own["rater"] in odd or not SCORERS.isdisjoint(map(stem, parts(own["aspect"])))):
+            raise InputError(
+                f"{where}: by {split[name][0].written!r} column {name!r} is aspect {own['aspect']!r} by the person"
+                f" {own['rater']!r}; if that is a metric or an average, say which labels there are, as in"
+                f" {{rater:{','.join(others[:3])}}} (a comma list of globs)"
+            )
 
 
 def _is_text(column: pl.Series) -> bool:

@@ -9,10 +9,26 @@ from itertools import product
 import polars as pl
 
 from custodes.data.mapping.columns import ROLES, Columns
+from custodes.data.mapping.cross import people_cross
+from custodes.data.mapping.pattern import literal
 from custodes.data.mapping.shapes import people_pattern, pooled_aspects
-from custodes.data.mapping.words import ASPECTS, GENERIC, PEOPLE_ROLES, looks_human, named, parts, sides
+from custodes.data.mapping.words import (
+    ASPECTS,
+    AVERAGES,
+    GENERIC,
+    NAMES,
+    PEOPLE_ROLES,
+    SCORERS,
+    averages,
+    looks_human,
+    named,
+    normalised,
+    parts,
+    sides,
+    stem,
+)
 from custodes.data.notes import Note, noted
-from custodes.data.table import counted_cells
+from custodes.data.table import MISSING_TOKENS, counted_cells
 from custodes.errors import CustodesError, listed
 
 Guess = Iterator[tuple[dict[str, str], tuple[str, ...]]]
@@ -26,16 +42,48 @@ CHOICES = 4
 
 MOST_SYSTEMS = 200
 
+NEARLY = r"^(#[A-Z/0-9!?]+|[+-]?\d[\d.,'\u2019\s]*(%|/\s*\d+|\s*[-(:]\s*\D.*)?)$"
+"""Cells of scores that cannot be read: `1.234,5`, `50%`, `4/5`, `4 - good`, `#REF!`."""
 
-def suggested(frame: pl.DataFrame, given: Columns, reads: Callable[[pl.DataFrame, Columns], bool]) -> str:
+PROSE = 4
+"""Blanks in a cell that is a text and no rating in words."""
+
+
+def suggested(frame: pl.DataFrame, given: Columns, reads: Callable[[pl.DataFrame, Columns], bool], wrong: str) -> str:
     """`; try --column item=doc_id ...` for the first guess that reads the table, else nothing.
 
-    `given` is what the caller said himself, which every guess keeps.
+    `given` is what the caller said himself, which every guess keeps. A guess that would leave out a column of scores
+    because of its cells is not told; what to mend is, where `wrong`, what is wrong with the table, does not say it.
     """
     head = frame.head(LOOKED_AT)
     for guess in guesses(head, given):
         if guess != given and reads(head, guess) and (frame.height <= LOOKED_AT or reads(frame, guess)):
+            broken = _broken(frame, guess)
+            if broken:
+                return "" if broken in wrong else f"; {broken} is not a number: mend it, and a mapping can be told"
             return f"; try {flags(guess)} (in Python columns={guess.given})"
+    return ""
+
+
+def _broken(frame: pl.DataFrame, guess: Columns) -> str:
+    """`NAME 'cell' in row 1` for the first column that patterns leave out though it is one of scores but for some cells.
+
+    Most of its cells are numbers or nearly so, or its name is one of ratings.
+    """
+    if not guess.matched(frame.columns):
+        return ""
+    for name in frame.columns:
+        cells, numbers = counted_cells(frame[name])
+        if name in guess.roles.values() or name in ROLES or numbers == cells or frame[name].dtype != pl.String:
+            continue
+        texts = frame[name].str.strip_chars()
+        bad = texts.is_not_null() & ~texts.str.to_lowercase().is_in(MISSING_TOKENS) & _numbers(texts).is_null()
+        nearly = int((bad & texts.fill_null("").str.contains(NEARLY)).sum())
+        rated = looks_human(name) or {stem(part) for part in parts(name)} & (ASPECTS | SCORERS)
+        prose = bool((texts.filter(bad).str.count_matches(r"\s") >= PROSE).any())
+        if 2 * (numbers + nearly) >= cells or (rated and not prose):
+            at = int(bad.arg_true()[0])
+            return f"{name} {texts[at]!r} in row {at + 1}"
     return ""
 
 
@@ -47,12 +95,11 @@ def flags(columns: Columns) -> str:
 
 def apart(frame: pl.DataFrame, raters: Sequence[str], *, where: str) -> list[Note]:
     """A note on columns of people that are told apart by aspects, with the patterns that keep aspects apart."""
-    people = [name for name in raters if looks_human(name)]
+    patterns, people = _people(frame, raters)
     aspects = pooled_aspects(people)
-    if not aspects or "aspect" in frame.columns:
+    if not patterns or not aspects or "aspect" in frame.columns:
         return []
-    rest = ("metric:{rater}",) if len(people) < len(raters) else ()
-    columns = Columns(patterns=(people_pattern(people, raters), *rest))
+    columns = Columns(patterns=(*patterns, *_rest(raters, people)))
     try:
         columns.apply(frame, where=where)
     except CustodesError:
@@ -73,13 +120,16 @@ def guesses(frame: pl.DataFrame, given: Columns) -> Iterator[Columns]:
     if "rater" not in given.roles:
         known["rater"] = [name for name in known["rater"] if _may_name(frame[name])]
     items, systems = _places(frame, free, known)
-    yield from _of(given, _verdicts(free, known, items), frame.columns)
+    yield from _of(given, _verdicts(frame, free, known, items), frame.columns)
+    if known["winner"] and any(set(NAMES["system"]) & set(parts(name)) for name, _ in sides(free)):
+        return  # of two systems a row: no other shape is meant
     pairs = [(item, system) for item, system in product(items, systems) if item != system][: CHOICES * CHOICES]
     for shape in (_long, _half_long, _wide):
         for item, system in pairs:
             others = [name for name in numbers if name not in (item, system)]
             base = {"item": item, "system": system}
-            yield from _of(given, shape(frame, base, others, known, given), frame.columns)
+            aspects = [name for name in known["aspect"] if normalised(name) != "question" or _varies(frame, name, item)]
+            yield from _of(given, shape(frame, base, others, {**known, "aspect": aspects}, given), frame.columns)
 
 
 ROLES_GUESSED = ("item", "system", "rater", "score", "aspect", "kind", "repeat", "winner", "order")
@@ -111,18 +161,23 @@ def _places(
     return items[:CHOICES], list(dict.fromkeys([*known["system"], *few]))[:CHOICES]
 
 
-def _verdicts(free: Sequence[str], known: Mapping[str, Sequence[str]], items: Sequence[str]) -> Guess:
-    """Two systems and who is better."""
+def _verdicts(
+    frame: pl.DataFrame, free: Sequence[str], known: Mapping[str, Sequence[str]], items: Sequence[str]
+) -> Guess:
+    """Two systems and who is better.
+
+    Only a column with a number below 0 is tried as `preference` where it is not named so: there 0 is a tie.
+    """
     for (a, b), item in product(sides(free)[:CHOICES], items):
         for winner in known["winner"][:2]:
             roles = ("preference", "winner") if winner == "preference" else ("winner", "preference")
             base = {"item": item, "system_a": a, "system_b": b, roles[0]: winner}
             more = _others(base, known, ("rater", "aspect", "kind", "repeat"))
-            order = _others({**base, **more}, known, ("order",))
-            yield {**base, **more, **order}, ()
+            more |= _others({**base, **more}, known, ("order",))
             yield {**base, **more}, ()
-            base[roles[1]] = base.pop(roles[0])
-            yield {**base, **more}, ()
+            if roles[1] == "winner" or _numbers(frame[winner]).lt(0).any():
+                base[roles[1]] = base.pop(roles[0])
+                yield {**base, **more}, ()
 
 
 def _others(base: Mapping[str, str], known: Mapping[str, Sequence[str]], roles: Sequence[str]) -> dict[str, str]:
@@ -168,12 +223,12 @@ def _half_long(
         return
     kind = "human:" if PEOPLE_ROLES & set(parts(more["rater"])) else ""
     firsts = {parts(name)[0] for name in aspects}
-    rated = [name for name in aspects if set(parts(name)) & (ASPECTS | GENERIC)]
+    rated = [name for name in aspects if set(parts(name)) & (ASPECTS | GENERIC) and not AVERAGES & set(parts(name))]
     if len(rated) < len(aspects) and rated:
         yield {**base, **more}, (f"{kind}{{aspect:{','.join(rated)}}}",)
     if len(aspects) > 1 and len(firsts) == 1 and (first := next(iter(firsts))) in GENERIC:
         lead = aspects[0][: len(first) + 1]
-        yield {**base, **more}, (f"{kind}{_literal(lead)}{{aspect}}",)
+        yield {**base, **more}, (f"{kind}{literal(lead)}{{aspect}}",)
     yield {**base, **more}, (f"{kind}{{aspect}}",)
 
 
@@ -188,12 +243,51 @@ def _wide(
     more = _others(base, known, ("aspect", "repeat"))
     more = {role: name for role, name in more.items() if name == role}
     scores = [name for name in numbers if name not in more.values() and (name == "score" or name not in ROLES)]
-    people = [name for name in scores if looks_human(name)]
-    if people:
-        rest = ("metric:{rater}",) if len(scores) > len(people) else ()
-        yield {**base, **more}, (people_pattern(people, scores), *rest)
+    patterns, people = _people(frame, scores)
+    if patterns:
+        yield {**base, **more}, (*patterns, *_rest(scores, people))
+    elif people:
+        return
+    if averages(scores):
+        plain = [name for name in scores if name not in averages(scores)]
+        yield {**base, **more}, (f"{{rater:{','.join(plain)}}}",)
+        return
     yield {**base, **more}, ()
     yield {**base, **more}, ("{rater}",)
+
+
+def _people(frame: pl.DataFrame, scores: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
+    """Patterns of the columns of people, and these columns; no pattern where only one that pools aspects would do."""
+    plain = [name for name in scores if name not in averages(scores)]
+    named_so = [name for name in plain if looks_human(name)]
+    cross = people_cross([name for name in plain if _in_halves(frame[name])])
+    crossed = set(cross.columns) if cross else set[str]()
+    if not crossed - set(named_so):
+        of_aspects = [name for name in named_so if ASPECTS & {stem(part) for part in parts(name)}]
+        for people in dict.fromkeys([tuple(named_so), tuple(of_aspects)]):
+            pattern = people_pattern(people, scores) if people else "{aspect"
+            if "{aspect" in pattern or not pooled_aspects(people):
+                return ((pattern,) if people else ()), list(people)
+    if not cross:
+        return (), named_so
+    others = [name for name in named_so if name not in crossed and crossed - set(named_so)]
+    more = (people_pattern(others, scores),) if others else ()
+    return (cross.pattern, *more), [*cross.columns, *others]
+
+
+def _rest(scores: Sequence[str], people: Sequence[str]) -> tuple[str, ...]:
+    """The pattern of metrics beside people: of all that is left, without averages and what looks like people's."""
+    left = [name for name in scores if name not in people]
+    metrics = [name for name in left if name not in averages(scores) and not looks_human(name)]
+    if not metrics:
+        return ()
+    return ("metric:{rater}",) if metrics == left else (f"metric:{{rater:{','.join(metrics)}}}",)
+
+
+def _in_halves(column: pl.Series) -> bool:
+    """Whether numbers are whole or halves, as people's ratings mostly are."""
+    doubled = _numbers(column).drop_nulls() * 2
+    return bool((doubled == doubled.round()).all())
 
 
 def _may_name(column: pl.Series) -> bool:
@@ -203,9 +297,18 @@ def _may_name(column: pl.Series) -> bool:
     return not (_is_number(column) and column.cast(pl.String).str.contains(".", literal=True).any())
 
 
-def _literal(text: str) -> str:
-    """Text as a pattern holds it."""
-    return text.replace("{", "{{").replace("}", "}}")
+def _varies(frame: pl.DataFrame, name: str, item: str) -> bool:
+    """Whether a column says several things of an item; one that says one thing is part of the item."""
+    return bool((frame.group_by(item).agg(pl.col(name).n_unique())[name] > 1).any()) if name != item else False
+
+
+def _numbers(column: pl.Series) -> pl.Series:
+    """The numbers of a column, null where a cell holds none."""
+    return (
+        pl.Series(dtype=pl.Float64)
+        if column.dtype.is_nested()
+        else column.cast(pl.String).cast(pl.Float64, strict=False)
+    )
 
 
 def _is_number(column: pl.Series) -> bool:

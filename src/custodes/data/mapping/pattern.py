@@ -138,6 +138,20 @@ def split_columns(pattern: ColumnPattern, columns: Sequence[str]) -> dict[str, d
     return made
 
 
+def literal(text: str) -> str:
+    """Text as a pattern holds it."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def matches(written: str, columns: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+    """The columns that a pattern matches; none where it cannot tell."""
+    try:
+        found = [split_columns(reading, columns) for reading in ColumnPattern.readings(written)]
+    except OptionError:
+        return {}
+    return next((own for own in found if own), {})
+
+
 def _ambiguous(pattern: ColumnPattern, column: str, ways: Sequence[Mapping[str, str]]) -> str:
     first, second, *_ = ways
     name = pattern.fields[0]

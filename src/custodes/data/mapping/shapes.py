@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from custodes.data.mapping.pattern import ColumnPattern, split_columns
+from custodes.data.mapping.pattern import matches
 from custodes.data.mapping.words import ASPECTS, GENERIC, looks_human, looks_like_rater, parts, stem
-from custodes.errors import OptionError
 
 HUMAN = "human"
 
@@ -21,7 +20,7 @@ def people_pattern(people: Sequence[str], columns: Sequence[str]) -> str:
     'human_{aspect}_{rater}'
     """
     for written in _templates(people):
-        labels = _labels(written, columns)
+        labels = matches(written, columns)
         if labels.keys() == set(people) and _plausible(written, list(labels.values())):
             return written
     return f"human:{{rater:{','.join(people)}}}"
@@ -36,7 +35,7 @@ def pooled_aspects(people: Sequence[str]) -> list[str]:
     (['coherence', 'fluency'], [])
     """
     named = [parts(name) for name in people]
-    known = [part for own in named for part in own if part in ASPECTS]
+    known = [stem(part) for own in named for part in own if stem(part) in ASPECTS]
     if len(set(known)) > 1:
         return list(dict.fromkeys(known))
     if len({len(own) for own in named}) != 1:
@@ -85,13 +84,9 @@ def _globs(names: Sequence[str], gap: str, fixed: Sequence[str]) -> Iterator[str
             yield part if part == stem(part) else f"{stem(part)}*"
 
 
-def _labels(written: str, columns: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
-    """The columns that a pattern matches; none where it cannot tell."""
-    try:
-        found = [split_columns(reading, columns) for reading in ColumnPattern.readings(written)]
-    except OptionError:
-        return {}
-    return next((own for own in found if own), {})
+def _torn(label: str) -> bool:
+    """Whether a label begins or ends with what parts labels, or holds one of two brackets."""
+    return bool(re.search(r"^[-_.:;,/|]|[-_.:;,/|]$", label.strip())) or label.count("(") != label.count(")")
 
 
 def _plausible(written: str, labels: Sequence[Mapping[str, str]]) -> bool:
@@ -99,6 +94,8 @@ def _plausible(written: str, labels: Sequence[Mapping[str, str]]) -> bool:
     raters = {own["rater"] for own in labels if "rater" in own}
     aspects = {own["aspect"] for own in labels if "aspect" in own}
     known = any(set(parts(aspect)) & ASPECTS for aspect in aspects)
+    if any(_torn(label) for label in (*raters, *aspects)):
+        return False
     if any(looks_like_rater(aspect) or not GENERIC.isdisjoint(parts(aspect)) for aspect in aspects):
         return False
     if raters and not aspects:

@@ -32,18 +32,21 @@ NAMES: Mapping[str, Sequence[str]] = {
     "score": _words(
         "score rating value grade mark points likert stars judgement judgment z_score raw_score z answer label overall"
     ),
-    "aspect": _words("aspect dimension criterion criteria attribute quality property facet measure"),
+    "aspect": _words("aspect dimension criterion criteria attribute quality property facet measure question"),
     "kind": _words("kind rater_type rater_kind type"),
     "repeat": _words("repeat run trial attempt repetition rep replicate iteration"),
     "winner": _words(
         "winner preference verdict choice preferred preferred_system outcome vote better judgment judgement decision"
-        " label answer result"
+        " label answer result chosen"
     ),
-    "order": _words("order presentation_order swapped is_swapped position presented"),
+    "order": _words(
+        "order presentation_order swapped is_swapped swap position presentation presented presented_first shown_first"
+        " first_shown shown_order flipped is_flipped reversed is_reversed"
+    ),
 }
 """What the columns of each role are often called, in lower case, the surest first."""
 
-SIDES = (("a", "b"), ("1", "2"), ("left", "right"), ("first", "second"), ("x", "y"))
+SIDES = (("a", "b"), ("1", "2"), ("left", "right"), ("first", "second"), ("x", "y"), ("baseline", "candidate"))
 """How the two systems of a verdict are told apart."""
 
 HUMAN = frozenset(
@@ -55,6 +58,16 @@ HUMAN = frozenset(
 )
 MACHINE = frozenset(_words("llm lm ai auto automatic gpt claude gemini llama"))
 """Parts of a name that say that no people are meant, whatever else it says ('llm-rater')."""
+
+SCORERS = frozenset(
+    _words(
+        "bleu sacrebleu rouge bert bart comet xcomet cometkiwi chrf ter wer cer meteor bleurt bertscore bartscore"
+        " moverscore unieval geval eval nist cider spice ppl perplexity utmos prometheus gpt4o reward"
+    )
+)
+"""Parts of the names of metrics."""
+MODELS = re.compile(r"gpt|llama|claude|gemini|qwen|mistral|mixtral|deepseek|rouge|chrf")
+"""How parts of the names of models and metrics begin."""
 
 HUMAN_FIRST = frozenset(_words("gold mqm da esa sqm"))
 """Protocols of people's ratings, which name metrics too where they do not stand first ('comet-da')."""
@@ -74,6 +87,17 @@ ASPECTS = frozenset(
         " truthfulness understandability usefulness verbosity"
     )
 )
+SHORT_ASPECTS = frozenset(_words("coh flu con cons rel fact fai ade inf gram"))
+"""What aspects are called for short, where several are crossed with the same raters."""
+
+AVERAGES = frozenset(
+    _words(
+        "mean avg average median std sd stdev stddev var variance sem num count total sum consensus majority aggregate"
+        " aggregated"
+    )
+)
+"""Words of columns that are computed from others."""
+
 GENERIC = frozenset(_words("score scores rating ratings value avg average mean median label grade annotation judgment"))
 """What ratings are called that are of no aspect."""
 
@@ -106,6 +130,30 @@ def looks_human(name: str, *, declared: bool = False) -> bool:
     return not HUMAN.isdisjoint(stems) or (not declared and stems[0] in HUMAN_FIRST)
 
 
+def looks_like_machine(label: str) -> bool:
+    """Whether a label is that of a metric or a model: `gpt4o`, `bert_score`, `rougeL`."""
+    own = parts(label)
+    return any(stem(part) in MACHINE | SCORERS or MODELS.match(part) for part in own)
+
+
+def averages(columns: Sequence[str]) -> list[str]:
+    """The columns that are computed from others here: `human_avg` beside `human_1`.
+
+    >>> averages(["human_1", "human_2", "human_avg", "mean_length"])
+    ['human_avg']
+    """
+    stems = {name: {stem(part) for part in parts(name)} for name in columns}
+    found = []
+    for name, own in stems.items():
+        rest = own - AVERAGES - {"n"}
+        others = {other: words for other, words in stems.items() if other != name and rest <= words}
+        base = [other for other, words in others.items() if not words & AVERAGES and (rest or looks_human(other))]
+        counted = "n" in own and len(base) < len(others)  # MOS_n beside MOS_std, and not by the person n
+        if base and (own & AVERAGES or counted):
+            found.append(name)
+    return found
+
+
 def looks_like_rater(label: str) -> bool:
     """Whether a part of a column's name numbers or names somebody: `ann1`, `expert_2`, `3`, `r1`."""
     return label.isdigit() or looks_human(label) or bool(re.fullmatch(r"[a-zA-Z]\d+", label))
@@ -114,6 +162,8 @@ def looks_like_rater(label: str) -> bool:
 def named(role: str, columns: Sequence[str]) -> list[str]:
     """The columns that a role may be by their names, the surest first; a slip of the role's own name comes last."""
     known = list(NAMES[role])
+    if role in ("rater", "system"):
+        known += [f"{name}{suffix}" for suffix in ("_name", "_model") for name in NAMES[role]]
     exact = [name for name in columns if normalised(name) in known]
     slips = [name for name in columns if name not in exact and get_close_matches(normalised(name), [role], cutoff=SLIP)]
     return [*sorted(exact, key=lambda name: known.index(normalised(name))), *slips]
