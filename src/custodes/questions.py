@@ -7,7 +7,7 @@ The line is all that Python, the command line, its help, and the reference pages
 from collections.abc import Callable
 from typing import Any
 
-from custodes.evaluate.check import Check as Check, check as check
+from custodes.evaluate.check.check import Check as Check, check as check
 from custodes.evaluate.leaderboard.leaderboard import Leaderboard as Leaderboard, leaderboard as leaderboard
 from custodes.evaluate.agreement.agreement import Agreement as Agreement, agreement as agreement
 from custodes.evaluate.favoritism import Favoritism as Favoritism, favoritism as favoritism

@@ -13,7 +13,7 @@ import custodes as cu
 from custodes.errors import CustodesError
 from custodes.questions import QUESTIONS
 
-ALONE = ("leaderboard", "consistency")
+ALONE = ("check", "leaderboard", "consistency")
 """Questions that need no people."""
 GIVEN: dict[str, dict[str, Any]] = {"gate": {"metric": "m1", "require": "kendall_item>=0.2"}}
 

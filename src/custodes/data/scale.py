@@ -54,3 +54,38 @@ class Scale:
             # A constant rater shows one point of the scale; inside the other's range it proves nothing.
             return shared >= 0
         return shared / union >= LEAST_OVERLAP
+
+
+LEAST_TOP = 3
+"""A scale from below 0 to under this may be meant: -1, 0, 1, 2."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MissingCode:
+    """A value that stands `n` times among scores from `low` to `high`, and may mean that there is none."""
+
+    value: float
+    n: int
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.value:g} stands {self.n} times beside scores from {self.low:g} to {self.high:g}: if it means"
+            " missing, leave it empty"
+        )
+
+    @classmethod
+    def of(cls, scores: NDArray[np.float64]) -> MissingCode | None:
+        """The lowest or highest value, where it is so: the one negative whole number below a scale that begins at 0 or
+        above, or one written with nines only (99, -999) that is further off than the scale is wide."""
+        values, counts = np.unique(scores[np.isfinite(scores)], return_counts=True)
+        for at, rest in ((0, values[1:]), (-1, values[:-1])):
+            if len(rest) < 2 or counts.sum() < FEW_RATINGS:
+                continue
+            value, low, high = float(values[at]), float(rest[0]), float(rest[-1])
+            below = value < 0 <= low and value.is_integer() and high >= LEAST_TOP
+            nines = value.is_integer() and abs(value) > 9 and set(str(int(abs(value)))) == {"9"}
+            if below or (nines and max(low - value, value - high) > high - low):
+                return cls(value=value, n=int(counts[at]), low=low, high=high)
+        return None

@@ -23,6 +23,10 @@ from custodes.visible import visible
 JOIN_KEY = ["item", "system"]
 SELECTION = ("human", "metrics", "systems", "aspect", "group")
 """What of a study can be asked about."""
+NO_METRIC = (
+    "no metric to judge: every rater here is a person; join a file with metric ratings (leaderboard and consistency"
+    " need none)"
+)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -177,13 +181,7 @@ class Study:
         if human is None:
             people = self.humans
             if not people and needed:
-                alike = [rater for rater, kind in kinds.items() if not kind and looks_human(rater)]
-                hint = f"; these look like people: {listed(alike)}" if alike else ""
-                more = next((f"; {note.message}" for note in self.notes if note.rule == "aspects-in-names"), "")
-                raise OptionError(
-                    f"which raters are people? say human='PATTERN' (or give a column or raters file with 'kind');"
-                    f" raters: {listed(kinds)} (leaderboard and consistency need no people){hint}{more}"
-                )
+                raise OptionError(self.whose_people())
             return people, []
         candidates = [rater for rater, kind in kinds.items() if kind != "metric"]
         if not candidates:
@@ -195,12 +193,20 @@ class Study:
         left = [rater for rater in self.humans if rater not in people]
         return people, noted(("people-not-selected", len(left), f"people not selected: {listed(left)}"))
 
+    def whose_people(self) -> str:
+        """How to say who is a person, where nobody is."""
+        kinds = self.raters.kind
+        alike = [rater for rater, kind in kinds.items() if not kind and looks_human(rater)]
+        hint = f"; these look like people: {listed(alike)}" if alike else ""
+        more = next((f"; {note.message}" for note in self.notes if note.rule == "aspects-in-names"), "")
+        return (
+            f"which raters are people? say human='PATTERN' (or give a column or raters file with 'kind');"
+            f" raters: {listed(kinds)} (leaderboard and consistency need no people){hint}{more}"
+        )
+
     def _chosen_metrics(self, metrics: Patterns, candidates: tuple[str, ...]) -> tuple[str, ...]:
         if not candidates:
-            raise OptionError(
-                "no metric to judge: every rater here is a person; join a file with metric ratings (leaderboard and"
-                " consistency need none)"
-            )
+            raise OptionError(NO_METRIC)
         words = None if metrics is None else split_patterns(metrics, candidates)
         tokens = [word for word in words or [] if word in ("@aspect", "@noaspect")]
         if tokens:

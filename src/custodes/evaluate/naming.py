@@ -10,7 +10,6 @@ from custodes.data.mapping.shapes import pooled_aspects
 from custodes.data.mapping.words import looks_human
 from custodes.data.study import Study
 from custodes.errors import listed
-from custodes.evaluate.comparison import Comparison
 
 Finding = tuple[str, str, Sequence[str]]
 """A rule, what was found, and names."""
@@ -42,12 +41,12 @@ def people_as_metrics(study: Study, metrics: set[str]) -> Iterator[Finding]:
         yield "people-as-metrics", message, people
 
 
-def aspects_as_people(comparison: Comparison) -> Iterator[Finding]:
+def aspects_as_people(aspect: str, people: Sequence[str]) -> Iterator[Finding]:
     """People who are told apart by aspects, and so are averaged over aspects."""
-    aspects = [] if comparison.aspect else pooled_aspects(comparison.people)
+    aspects = [] if aspect else pooled_aspects(people)
     if aspects:
         message = (
-            f"people of several aspects ({listed(aspects)}) are taken together: {listed(comparison.people)}; say that"
+            f"people of several aspects ({listed(aspects)}) are taken together: {listed(people)}; say that"
             " the aspect is in the name, as in --columns 'human_{aspect}_{rater}', or ask about one with human"
         )
-        yield "pooled-aspects", message, comparison.people
+        yield "pooled-aspects", message, people

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from custodes.data.scale import Scale
+from custodes.data.scale import MissingCode, Scale
 from custodes.data.study import Study
 from custodes.errors import OptionError
 from custodes.stats.arrays import Floats
@@ -52,8 +52,10 @@ def check_same_scale(study: Study, people: Sequence[str], persons: Floats, label
     for name, scale in known[1:]:
         first, first_scale = known[0]
         if not scale.comparable(first_scale):
+            codes = {own: MissingCode.of(persons[people.index(own)]) for own in (first, name)}
+            told = "; ".join(f"{own}: {code}" for own, code in codes.items() if code)
             raise OptionError(
                 f"{first!r} ({first_scale.low:g} to {first_scale.high:g}) and {name!r} ({scale.low:g} to"
-                f" {scale.high:g}) rate on different scales{label}, which are never averaged; choose people with"
-                f" human={first!r}"
+                f" {scale.high:g}) rate on different scales{label}, which are never averaged; "
+                + (told or f"choose people with human={first!r}")
             )

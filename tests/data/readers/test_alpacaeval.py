@@ -183,6 +183,13 @@ def test_a_folder_of_results_is_one_study(tmp_path: Path) -> None:
     assert read(folder, reader="alpacaeval_results").fingerprint() == study.fingerprint()
 
 
+def test_the_folder_of_one_annotator_is_read(tmp_path: Path) -> None:
+    folder = results(tmp_path, {"Aster": [1, 2, 2, 1.5], "Birch": [2, 1, 1]}) / "Aster" / "gpt4"
+    made, same = read(folder), read(folder / "annotations.json")
+    assert made.preferences.frame.equals(same.preferences.frame)
+    assert made.metrics == same.metrics
+
+
 def test_a_folder_names_the_file_that_is_wrong(tmp_path: Path) -> None:
     folder = results(tmp_path, {"Aster": [1, 2], "Birch": [2, 7]})
     with pytest.raises(InputError) as error:

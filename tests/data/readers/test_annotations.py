@@ -91,13 +91,60 @@ def test_label_studio_json_min(tmp_path: Path) -> None:
     assert scores(study) == [("7", "Aster", "12", "quality", "0", 4.0), ("7", "Aster", "12", "quality", "1", 4.0)]
 
 
+SHORT = {"annotator": 12, "annotation_id": 5, "created_at": "x", "updated_at": "x", "lead_time": 3.5}
+
+
+def test_label_studio_json_min_holds_plain_choices(tmp_path: Path) -> None:
+    rows = [
+        {**ONE, "item": str(k), **SHORT, "text": f"Text {k}.", "coherence": [{"rating": k}], "fluency": f"{k} - good"}
+        for k in (1, 2, 3)
+    ]
+    study = read(write_json(tmp_path / "min.json", rows))
+    assert {row[3:] for row in scores(study)} == {
+        (a, "0", k) for a in ("coherence", "fluency") for k in (1.0, 2.0, 3.0)
+    }
+    assert [(note.rule, note.count) for note in study.notes] == [("answers-assumed", 1), ("plain-columns", 1)]
+    assert "taken for answers: fluency;" in study.notes[0].message
+    assert "not for answers: text;" in study.notes[1].message
+
+
+def test_label_studio_json_min_holds_plain_sides(tmp_path: Path) -> None:
+    rows = [{**TWO, "item": str(k), **SHORT, "better": side} for k, side in enumerate(("left", "right", "tie"))]
+    study = read(write_json(tmp_path / "min.json", rows))
+    assert [row[-1] for row in verdicts(study)] == [-1, 1, 0]
+
+
+def test_numbered_texts_are_no_choices(tmp_path: Path) -> None:
+    rows = [
+        {**ONE, "item": str(k), **SHORT, "step": f"{k % 3}. Do {k}.", "title": f"{k}. Part", "quality": [{"rating": 4}]}
+        for k in range(12)
+    ]
+    study = read(write_json(tmp_path / "min.json", rows))
+    assert study.aspects == ("quality",)
+    assert "step, title" in study.notes[0].message
+
+
+def test_plain_words_are_named_where_nothing_is_an_answer(tmp_path: Path) -> None:
+    path = write_json(tmp_path / "min.json", [{**ONE, **SHORT, "mood": "good"}, {**ONE, **SHORT, "mood": "bad"}])
+    assert message(path).endswith("its tags (columns of plain values are taken for data: mood): none was answered")
+
+
+def test_columns_of_json_min_are_named(tmp_path: Path) -> None:
+    rows = [{"prompt_id": str(k), "model_name": "A", **SHORT, "quality": [{"rating": k}]} for k in (1, 2)]
+    path = write_json(tmp_path / "min.json", rows)
+    assert "or say which column says so with --column system=NAME" in message(path)
+    study = read(path, columns={"item": "prompt_id", "system": "model_name"})
+    assert [row[:2] for row in scores(study)] == [("1", "A"), ("2", "A")]
+
+
 @pytest.mark.parametrize(
     ("task", "expected"),
     [
         (
             label_studio_task(1, {"text": "a", "doc": 3}, (3, "q", "rating", {"rating": 4})),
             "export.json: task 1 names no system: give its data a field 'system', or 'system_a' and 'system_b' where it"
-            " shows two outputs; found: text, doc",
+            " shows two outputs, or export JSON_MIN, whose columns --column system=NAME (--column item=NAME) can name;"
+            " found: text, doc",
         ),
         (
             label_studio_task(1, ONE, (3, "q", "textarea", {"text": ["x"]})),

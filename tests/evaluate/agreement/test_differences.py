@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from custodes.evaluate.agreement.agreement import agreement
-from custodes.evaluate.check import check
+from custodes.evaluate.check.check import check
 from custodes.evaluate.verdict.verdict import verdict
 from tests.evaluate.agreement.test_agreement import scores_of
 from tests.evaluate.test_favoritism import study_of

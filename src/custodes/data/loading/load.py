@@ -7,6 +7,7 @@ name, and where there is no name (standard input, a pipe), the first bytes decid
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -75,10 +76,12 @@ def load_table(source: str | Path) -> Table:
 def _several(files: Sequence[Path], name: str) -> Table:
     """Files that a pattern names, as one table."""
     tables = [load_table(file) for file in files]
+    shared = os.path.commonpath([file.parent for file in files])
+    names = [file.relative_to(shared).as_posix() for file in files]
     return Table(
-        frame=stacked([table.frame for table in tables], [table.name for table in tables], where=name),
+        frame=stacked([table.frame for table in tables], names, where=name),
         name=name,
-        digest=digest_of((table.name, table.digest.encode()) for table in tables),
+        digest=digest_of((own, table.digest.encode()) for own, table in zip(names, tables, strict=True)),
         notes=tuple(note for table in tables for note in table.notes),
     )
 

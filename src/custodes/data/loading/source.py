@@ -52,11 +52,15 @@ def check_exists(path: Path) -> None:
 
 
 def matches(path: Path) -> list[Path]:
-    """The files that a pattern such as `scores/*.parquet` names, sorted."""
-    if not set(path.name) & set("*?["):
+    """The files that a pattern such as `scores/*.parquet` or `*/scores.csv` names, sorted.
+
+    The part of the path that is there is no pattern, whatever is in its name.
+    """
+    there = next((own for own in (path, *path.parents) if exists(own)), path)
+    if not set(str(path)) & set("*?[") or there == path:
         return []
     try:
-        return sorted(found for found in path.parent.glob(path.name) if found.is_file())
+        return sorted(found for found in there.glob(str(path.relative_to(there))) if found.is_file())
     except (OSError, ValueError):
         return []
 

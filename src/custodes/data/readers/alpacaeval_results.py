@@ -1,4 +1,4 @@
-"""A folder of AlpacaEval's results: `MODEL/ANNOTATOR/annotations.json` or `MODEL/annotations.json`.
+"""A folder of AlpacaEval's results: `MODEL/ANNOTATOR/annotations.json`, `MODEL/annotations.json`, or the file itself.
 
 Layout: github.com/tatsu-lab/alpaca_eval, `results/`, and what `--output_path` of its command writes.
 """
@@ -19,7 +19,7 @@ from custodes.data.study import Study
 from custodes.errors import InputError, listed, suggestion
 
 NAME = "annotations.json"
-DEPTHS = (f"*/*/{NAME}", f"*/{NAME}")
+DEPTHS = (f"*/*/{NAME}", f"*/{NAME}", NAME)
 
 
 def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:

@@ -42,9 +42,11 @@ class Task:
 
 @dataclass(kw_only=True)
 class Answers:
-    """What people and models answered, collected answer by answer; `where` is what messages call the export."""
+    """What people and models answered, collected answer by answer; `where` is what messages call the export, `way`
+    another way to say which system a task shows."""
 
     where: str
+    way: str = ""
     found: Found = field(init=False)
     answers: dict[str, list[tuple[Task, Any, str, str, str]]] = field(default_factory=lambda: defaultdict(list))
     unused: Counter[str] = field(default_factory=Counter)
@@ -61,7 +63,7 @@ class Answers:
         if not pair and not one:
             raise InputError(
                 f"{self.where}: task {number_of_task} names no system: give its data a field 'system', or 'system_a'"
-                f" and 'system_b' where it shows two outputs; found: {listed(fields) or 'no field'}"
+                f" and 'system_b' where it shows two outputs{self.way}; found: {listed(fields) or 'no field'}"
             )
         systems = tuple(said[name] for name in pair or (str(one),))
         return Task(item=said.get(ITEM, number_of_task), systems=systems, aspect=said.get("aspect", ""))

@@ -38,6 +38,12 @@ SOURCE = re.compile(r"(?:\./)?(.*[^/])/sources/([^/]+)\.txt")
 SPARE = (".domain.score", ".seg.rating")
 """Files that are not used: means over a domain, and the annotators' single errors."""
 
+KNOWN = (
+    "; other folders known: logs of Inspect, lm-evaluation-harness or HELM, results of AlpacaEval"
+    " (MODEL/ANNOTATOR/annotations.json) or RewardBench 2, shards of Parquet, and what save_to_disk wrote"
+)
+"""Folders that other readers take: this one is asked last."""
+
 TWO_WORDS = r"^(\S+)\s+(\S+)$"
 
 
@@ -62,7 +68,7 @@ def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     if not found:
         raise InputError(
             f"{name}: no mt-metrics-eval data: no file TESTSET/sources/LP.txt in it;"
-            " give the folder or tar that holds the test sets, or a table file"
+            f" give the folder or tar that holds the test sets, or a table file{KNOWN if path.is_dir() else ''}"
         )
     label = _chosen(found, part, where=name)
     root, pair = found[label]

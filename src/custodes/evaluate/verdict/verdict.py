@@ -14,7 +14,7 @@ from custodes.answers.setting import Setting
 from custodes.answers.tables import label, p_value, score, table
 from custodes.data.study import Study
 from custodes.evaluate.agreement.agreement import Agreement, agreement
-from custodes.evaluate.check import check
+from custodes.evaluate.check.check import check
 from custodes.evaluate.consistency.consistency import consistency
 from custodes.evaluate.favoritism import favoritism
 from custodes.evaluate.leaderboard.leaderboard import leaderboard

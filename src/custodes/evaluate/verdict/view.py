@@ -12,7 +12,7 @@ import polars as pl
 from custodes.answers.result import Result
 from custodes.evaluate.agreement.agreement import Agreement
 from custodes.evaluate.agreement.standing import ORDERING
-from custodes.evaluate.check import SIDED
+from custodes.evaluate.check.check import SIDED
 from custodes.evaluate.comparison import HUMAN
 from custodes.evaluate.leaderboard.leaderboard import CORRECTED
 from custodes.evaluate.partiality import DISFAVOURED, FAVOURED

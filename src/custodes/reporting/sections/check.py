@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from custodes.answers.tables import label
-from custodes.evaluate.check import check
+from custodes.evaluate.check.check import check
 from custodes.reporting.section import Context, Section
 from custodes.reporting.tables import table_html
 

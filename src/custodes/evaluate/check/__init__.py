@@ -1,0 +1,1 @@
+"""Is a study sound enough to ask it anything?"""

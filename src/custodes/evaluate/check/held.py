@@ -1,0 +1,143 @@
+"""What one aspect of a study holds: who rated what, how much of it, and how often it ties."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from custodes.answers.setting import Setting, settings
+from custodes.data.notes import Note
+from custodes.data.panel import Panel
+from custodes.data.study import Study
+from custodes.evaluate.comparison import HUMAN, Comparison
+from custodes.evaluate.design import Design
+from custodes.evaluate.leaderboard.field import Field, ground
+from custodes.stats import ABSENT
+from custodes.stats.arrays import Floats
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """One aspect: `clusters` how many; `ties` the share of comparisons that people together (`human`) and each metric
+    tie; `persons` (people, items, systems) and `metric_scores` (metrics, items, systems) the scores, of `scored`."""
+
+    aspect: str
+    items: tuple[str, ...]
+    clusters: int
+    systems: tuple[str, ...]
+    people: tuple[str, ...]
+    metrics: tuple[str, ...]
+    ties: Mapping[str, float | None]
+    persons: Floats
+    metric_scores: Floats
+
+    @classmethod
+    def of(cls, comparison: Comparison) -> Held:
+        """What is compared, people against metrics."""
+        signs = dict(zip(comparison.metrics, comparison.metric_signs, strict=True)) | {HUMAN: comparison.human_signs}
+        return cls(
+            aspect=comparison.aspect,
+            items=comparison.items,
+            clusters=comparison.design.n_units,
+            systems=comparison.systems,
+            people=comparison.people,
+            metrics=comparison.metrics,
+            ties={name: _tie_share(own[own != ABSENT]) for name, own in signs.items()},
+            persons=comparison.persons,
+            metric_scores=comparison.metric_scores,
+        )
+
+
+def held_alone(chosen: Study, setting: Setting) -> tuple[list[Held], list[Note]]:
+    """What a selected study of people alone, or of metrics alone, holds by aspect, and the notes on it."""
+    arena = ground(chosen, settings(setting))
+    return [_of_field(chosen, own) for own in arena.fields], list(arena.notes)
+
+
+def _of_field(chosen: Study, own: Field) -> Held:
+    rows = chosen._rows_of([*chosen.humans, *chosen.metrics])
+    rows = rows.filter(pl.col("aspect").is_in([own.aspect] if chosen.humans else [own.aspect, ""]))
+    present = set(rows["rater"])
+    people, metrics = (tuple(name for name in side if name in present) for side in (chosen.humans, chosen.metrics))
+    items = tuple(rows.filter(pl.col("item") != "")["item"].unique(maintain_order=True))
+    rated = chosen.ratings.frame.filter(pl.col("rater").is_in([*people, *metrics]))["item"]
+    panel = Panel.from_study(
+        chosen,
+        raters=[*people, *metrics],
+        aspect=own.aspect,
+        items=tuple(rated.filter(rated != "").unique(maintain_order=True)),
+        systems=chosen.systems,
+    )
+    return Held(
+        aspect=own.aspect,
+        items=items,
+        clusters=Design.of(chosen, items=items, systems=chosen.systems).n_units,
+        systems=chosen.systems,
+        people=people,
+        metrics=metrics,
+        ties={name: _tie_share(battles.sign) for name, battles in own.battles.items()},
+        persons=panel.values[: len(people)],
+        metric_scores=panel.values[len(people) :],
+    )
+
+
+def _tie_share(signs: np.ndarray) -> float | None:
+    return float((signs == 0).mean()) if signs.size else None
+
+
+def raters_of(study: Study, held: Held) -> dict[str, Any]:
+    """One row per person and per metric."""
+    ours = pl.col("aspect").is_in([held.aspect, ""])
+    systems = list(held.systems)
+    rows = study.ratings.frame.filter(ours & pl.col("item").is_in(list(held.items)) & pl.col("system").is_in(systems))
+    verdicts = study.preferences.frame.filter(
+        ours & pl.col("system_a").is_in(systems) & pl.col("system_b").is_in(systems)
+    )
+    # A cell is an output of an item; a verdict rates two of them.
+    outputs = [rows.select("rater", "item", "system")]
+    outputs += [verdicts.select("rater", "item", system=side) for side in ("system_a", "system_b")]
+    told = pl.DataFrame({"rater": [*held.people, *held.metrics]})
+    for counted in (
+        rows.group_by("rater").agg(pl.len().alias("ratings"), low=pl.col("score").min(), high=pl.col("score").max()),
+        verdicts.group_by("rater").agg(pl.len().alias("verdicts")),
+        pl.concat(outputs).unique().group_by("rater").agg(pl.len().alias("cells")),
+    ):
+        told = told.join(counted, on="rater", how="left", maintain_order="left")
+    cells = len(held.items) * len(systems)
+    seen = told["cells"].fill_null(0)
+    alone = [held.ties.get(HUMAN)] if len(held.people) == 1 else [None] * len(held.people)
+    return {
+        "rater": told["rater"],
+        "kind": ["human"] * len(held.people) + ["metric"] * len(held.metrics),
+        "items": len(held.items),
+        "systems": len(systems),
+        "ratings": told["ratings"].fill_null(0),
+        "verdicts": told["verdicts"].fill_null(0),
+        "coverage": seen / cells,
+        "missing": cells - seen,
+        "ties": [*alone, *map(held.ties.get, held.metrics)],
+        "low": told["low"],
+        "high": told["high"],
+    }
+
+
+def summary_of(held: Held, raters: dict[str, Any]) -> dict[str, Any]:
+    """The row of this aspect, from those of its raters."""
+    missing, n = int(raters["missing"].sum()), len(raters["rater"])
+    return {
+        "items": len(held.items),
+        "clusters": held.clusters,
+        "systems": len(held.systems),
+        "raters": n,
+        "people": len(held.people),
+        "metrics": len(held.metrics),
+        "ratings": int(raters["ratings"].sum()),
+        "verdicts": int(raters["verdicts"].sum()),
+        "coverage": 1 - missing / (len(held.items) * len(held.systems) * n),
+        "missing": missing,
+        "ties": held.ties.get(HUMAN),
+    }

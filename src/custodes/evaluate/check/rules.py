@@ -1,0 +1,165 @@
+"""What would fool a reader of any study, of people or metrics alone too: rules that compare nobody with people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from custodes.data.scale import BEYOND, MissingCode
+from custodes.data.study import NO_METRIC, Study
+from custodes.errors import listed
+from custodes.evaluate.check.held import Held
+from custodes.evaluate.comparison import label_of
+from custodes.stats.agreement import correlation
+from custodes.stats.arrays import Floats
+
+FEW_ITEMS = 30
+DUPLICATE_CORRELATION = 0.999
+MEAN_ROUNDING = 0.0125
+"""Half a tenth on a scale of 1 to 5: a mean that was written with one digit."""
+FEWEST_MEANS = 20
+"""Outputs below which a mean of others may be one by chance."""
+SILENT = "people-without-scores"
+
+
+class Problem(NamedTuple):
+    """A row of the table of problems."""
+
+    severity: Literal["error", "warning", "info"]
+    rule: str
+    message: str
+    examples: Sequence[str] = ()
+
+
+def columns_of(problems: Iterable[Problem]) -> dict[str, list[Any]]:
+    """Problems as columns."""
+    told = list(problems)
+    return {name: [getattr(own, name) for own in told] for name in Problem._fields}
+
+
+def missing_side(chosen: Study) -> Iterator[Problem]:
+    """Which side is missing where people are alone, or metrics; of people who said nothing a note tells."""
+    if not chosen.metrics:
+        yield Problem("warning", "no-metrics", NO_METRIC)
+    elif not chosen.humans and SILENT not in {note.rule for note in chosen.notes}:
+        yield Problem("warning", "no-people", chosen.whose_people())
+
+
+def few_items(held: Held) -> Iterator[Problem]:
+    """Few items of a study of one side."""
+    n_items = len(held.items)
+    if n_items < FEW_ITEMS:
+        message = f"only {n_items} items were rated; intervals under {FEW_ITEMS} items are rough"
+        yield Problem("warning", "few-items", message)
+
+
+def beyond_declared(study: Study) -> list[Problem]:
+    """Raters whose scores often lie beyond the bounds that the raters file declares: the bounds may be wrong."""
+    shares = (
+        study.ratings.frame.join(study.raters.frame.drop_nulls(["low", "high"]), on="rater")
+        .group_by("rater", maintain_order=True)
+        .agg(share=(~pl.col("score").is_between(pl.col("low"), pl.col("high"))).mean())
+        .filter(pl.col("share") > BEYOND)
+    )
+    if shares.is_empty():
+        return []
+    names = shares["rater"].to_list()
+    told = [f"{name} ({share:.0%})" for name, share in shares.iter_rows()]
+    message = f"scores beyond the low and high of the raters file: {listed(told)}; combinations clip them to the bounds"
+    return [Problem("warning", "beyond-declared", message, names)]
+
+
+def orders(study: Study) -> list[Problem]:
+    """Judges whose presentation order cannot be told from the pair, and comparisons with one of two orders."""
+    judges = study.metrics
+    shown = study.preferences.frame.filter(pl.col("rater").is_in(list(judges)) & (pl.col("order") != ""))
+    pair = ["rater", "system_a", "system_b"]
+    varies = pl.col("order").n_unique() > 1
+    by_pair = shown.group_by(pair).agg(varies=varies).group_by("rater").agg(pl.col("varies").any())
+    fixed = [name for name in judges if name in set(by_pair.filter(~pl.col("varies"))["rater"])]
+    both = shown.group_by("item", "aspect", *pair).agg(both=varies).group_by("rater")
+    half = both.agg(pl.col("both").any(), (~pl.col("both")).sum().alias("half")).filter("both", pl.col("half") > 0)
+    lost = {name: number for name, _, number in half.sort("rater").iter_rows()}
+    one_order = (
+        f"judges that saw every pair of systems in one order only: {listed(fixed)}; whether they prefer what is shown"
+        " first cannot be told from what they prefer: show some comparisons in both orders"
+    )
+    told = listed((f"{name} ({number})" for name, number in lost.items()), limit=3)
+    halved = (
+        f"comparisons that a judge saw in one of two orders only: {told}; they count whole with what it said there,"
+        " which holds its preference for a slot: judge the other order, or use orders='consistent'"
+    )
+    found = (
+        (fixed, Problem("warning", "one-order", one_order, fixed)),
+        (lost, Problem("warning", "half-judged", halved, list(lost))),
+    )
+    return [problem for holds, problem in found if holds]
+
+
+def twins(held: Held) -> Iterator[Problem]:
+    """Metrics that are all but the same."""
+    if not held.metric_scores.size:
+        return
+    scores, found = held.metric_scores.reshape(len(held.metrics), -1), []
+    for a in range(len(scores) - 1):
+        alike: Floats = correlation.pearson(scores[a], scores[a + 1 :])
+        found += [
+            f"{held.metrics[a]} / {held.metrics[a + 1 + b]}"
+            for b in np.flatnonzero(np.abs(alike) > DUPLICATE_CORRELATION)
+        ]
+    if found:
+        message = f"metrics that are all but the same (correlation over {DUPLICATE_CORRELATION}): {listed(found)}"
+        yield Problem("info", "near-duplicates", message, found)
+
+
+def means_of_others(held: Held) -> Iterator[Problem]:
+    """People, or metrics, that are the mean of others, and so no judgement of their own."""
+    people, metrics = (
+        dict(zip(held.people, held.persons, strict=True)),
+        dict(zip(held.metrics, held.metric_scores, strict=True)),
+    )
+    label = label_of(held.aspect)
+    for name, own in (people | metrics).items():
+        if _is_mean(own, [scores for other, scores in people.items() if other != name]):
+            others = [other for other in people if other != name]
+            if name in people:
+                told = "who are counted twice then: leave it out of human"
+            else:
+                told = "who would be judged by themselves: leave it out of metrics"
+            message = f"{name!r} is the mean of the people {listed(others, limit=4)}{label}, {told}"
+        elif name in metrics and _is_mean(own, [scores for other, scores in metrics.items() if other != name]):
+            others = [other for other in metrics if other != name]
+            message = f"{name!r} is the mean of the metrics {listed(others, limit=4)}{label}, and no judge of its own"
+        else:
+            continue
+        yield Problem("warning", "mean-of-others", message, [name])
+
+
+def _is_mean(own: Floats, others: Sequence[Floats]) -> bool:
+    """Whether scores (items, systems) are the means of several others that differ, but for rounding."""
+    if len(others) < 2:
+        return False
+    scores = np.stack(others)
+    given = np.isfinite(scores)
+    both = np.isfinite(own) & (given.sum(axis=0) > 1)
+    if both.sum() < FEWEST_MEANS:
+        return False
+    own, scores = own[both], scores[:, both]
+    tolerance = MEAN_ROUNDING * np.ptp(own) * (1 + 1e-9)
+    apart = np.nanmax(np.nanmax(scores, axis=0) - np.nanmin(scores, axis=0))
+    return bool(0 < tolerance < apart and np.abs(own - np.nanmean(scores, axis=0)).max() <= tolerance)
+
+
+def missing_codes(study: Study) -> Iterator[Problem]:
+    """Raters with a value far from all their others, which may stand for none."""
+    told = {}
+    for (rater, aspect), rows in study.ratings.frame.group_by("rater", "aspect", maintain_order=True):
+        code = MissingCode.of(rows["score"].to_numpy())
+        if code:
+            told[str(rater)] = f"{rater}{label_of(str(aspect))}: {code}"
+    if told:
+        message = f"a value far from all others of its rater: {listed(told.values(), limit=3)}"
+        yield Problem("warning", "missing-code", message, list(told))
