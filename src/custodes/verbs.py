@@ -17,6 +17,7 @@ from custodes.answers.question import UNRECORDED, Option, options_of
 from custodes.answers.result import Result
 from custodes.answers.setting import HELP
 from custodes.console import quiet_pipe
+from custodes.data.loading import small_file
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, shown
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, idle
@@ -217,7 +218,7 @@ def channel_table(text: str) -> list[list[float]] | str:
     if text == "ideal":
         return text
     try:
-        lines = Path(text).read_text(encoding="utf-8").splitlines()
+        lines = small_file(Path(text), "a channel").decode("utf-8").splitlines()
         return [[float(cell) for cell in line.split(",")] for line in lines if line.strip()]
     except OSError:
         raise InputError(f"--channel {text}: no such file; give a .csv of 3x3 numbers, or the word ideal") from None

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 from custodes.errors import OptionError
+from custodes.memory import SHARE, memory
 
-SHARE = 0.8
-"""Of the machine's memory that an answer may take."""
 NUMBERS = 1000
 """That a resample takes beside how often it holds each cluster: the statistics of all raters, of several aspects at
 once. On the demo (seven metrics, three aspects) it is 3000 in agreement and less elsewhere."""
@@ -24,11 +21,3 @@ def check_memory(name: str, value: int, numbers: float) -> None:
             f"{name}={value}: takes about {needed / 1e9:.0f} GB of memory, and this machine has {there / 1e9:.0f} GB;"
             " ask for fewer"
         )
-
-
-def memory() -> float:
-    """Bytes of the machine; without end where it does not say."""
-    try:
-        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, ValueError, OSError):  # not on every system
-        return float("inf")

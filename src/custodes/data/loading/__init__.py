@@ -16,6 +16,7 @@ from custodes.data.loading.source import (
     is_stream,
     matches,
     path_and_part,
+    small_file,
 )
 from custodes.data.loading.sql import is_uri
 from custodes.data.loading.table import Table
@@ -36,5 +37,6 @@ __all__ = [
     "matches",
     "parse_json",
     "path_and_part",
+    "small_file",
     "utf8_text",
 ]

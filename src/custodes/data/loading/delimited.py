@@ -9,6 +9,7 @@ import re
 
 import polars as pl
 
+from custodes.data.loading.size import check_delimited
 from custodes.data.loading.table import named_columns
 from custodes.data.notes import Note, noted
 from custodes.data.table import MISSING_TOKENS
@@ -37,7 +38,7 @@ def from_delimited(text: str, suffix: str, name: str) -> tuple[pl.DataFrame, lis
         text = LONE_RETURN.sub("\n", text)  # line ends of old Macs; within quotes a return may be of a cell
     usual = "\t" if suffix == ".tsv" else ","
     separator = _separator(text, usual)
-    _check_header(text, separator, name)
+    check_delimited(text, _checked_header(text, separator, name), name)
     frame = _parsed(text, separator, name)
     notes = noted(
         (
@@ -73,13 +74,14 @@ def _separator(text: str, usual: str) -> str:
     return max(among, key=lambda separator: among[separator], default=usual)  # of equals the first, the usual one
 
 
-def _check_header(text: str, separator: str, name: str) -> None:
+def _checked_header(text: str, separator: str, name: str) -> int:
+    """How many columns the header names."""
     try:
         rows = csv.reader(io.StringIO(text[:HEADER_CHARACTERS], newline=""), delimiter=separator)
         header = next((row for row in rows if row), [])
     except csv.Error as error:
         raise InputError(f"{name}: the header cannot be read: {error}") from None
-    named_columns(header, where=name)
+    return len(named_columns(header, where=name))
 
 
 def _parsed(text: str, separator: str, name: str) -> pl.DataFrame:

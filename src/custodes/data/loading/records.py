@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from custodes.data.loading.size import check_cells, check_records
 from custodes.data.loading.table import first_doubled, named_columns
 from custodes.errors import InputError, listed
 
@@ -27,6 +28,7 @@ def parse_json(text: str, *, where: str) -> Any:
 
 def from_json(text: str, name: str) -> pl.DataFrame:
     """A list of objects as a frame of text."""
+    check_records(text, name)
     records = parse_json(text, where=name)
     if isinstance(records, dict):
         raise InputError(
@@ -40,6 +42,7 @@ def from_json(text: str, name: str) -> pl.DataFrame:
 
 def from_lines(text: str, name: str) -> pl.DataFrame:
     """An object a line as a frame of text; blank lines are passed over."""
+    check_records(text, name)
     lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
     records = [parse_json(line, where=f"{name}, line {number}") for number, line in lines]
     return from_records(records, name, "row")
@@ -54,6 +57,7 @@ def from_records(records: Sequence[Any], name: str, unit: str) -> pl.DataFrame:
         named_columns(record, where=f"{name}, {unit} {number}")
     records = [{key.strip(): value for key, value in record.items()} for record in records]
     columns = dict.fromkeys(key for record in records for key in record)
+    check_cells(len(records), len(columns), name)
     try:
         return pl.DataFrame(
             {column: [_cell(record.get(column)) for record in records] for column in columns},

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import stat
 import sys
 from pathlib import Path
 
 from custodes.data.loading.compression import LARGEST, mebibytes
+from custodes.data.loading.size import check_file
 from custodes.errors import InputError, suggestion
 
 STANDARD_INPUT = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 PIPES = ("/dev/fd/", "/proc/self/fd/")
 """Where a shell puts the output of a command that stands in place of a file."""
+
+SMALL = 64 * 2**20
+"""Bytes of a file that is no table (a schema, a channel, the state of a protocol) at most."""
 
 
 def path_and_part(source: str | Path) -> tuple[Path, str | None]:
@@ -72,10 +78,23 @@ def file_bytes(path: Path) -> bytes:
         if is_standard_input(path):
             return _standard_input()
         if is_stream(path):
-            return _piped(path)
+            return _piped(path, LARGEST)
+        check_file(path.stat().st_size, path.name)
         return path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def small_file(path: Path, what: str) -> bytes:
+    """The bytes of a file that is written by hand or by us, or of a pipe of the shell, where they are few."""
+    if not exists(path):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    if is_stream(path):
+        return _piped(path, SMALL)
+    size = path.stat().st_size
+    if size > SMALL:
+        raise InputError(f"{path}: {mebibytes(size)}, and {what} has at most {mebibytes(SMALL)}; give another file")
+    return path.read_bytes()
 
 
 def _standard_input() -> bytes:
@@ -84,18 +103,18 @@ def _standard_input() -> bytes:
         raise InputError("standard input: there is none; give the path of a file")
     if sys.stdin.isatty():
         raise InputError("standard input: a terminal, not a table; pipe one into it, or give the path of a file")
-    return _limited(stream.read(LARGEST + 1), "standard input")
+    return _limited(stream.read(LARGEST + 1), "standard input", LARGEST)
 
 
-def _piped(path: Path) -> bytes:
+def _piped(path: Path, limit: int) -> bytes:
     """A pipe is read where the shell holds its other end; another could wait for ever, and a device never ends."""
     if not stat.S_ISFIFO(path.stat().st_mode) or not str(path).startswith(PIPES):
         raise InputError(f"{path}: a pipe or device, not a file; give its content on standard input: - < {path}")
     with path.open("rb") as stream:
-        return _limited(stream.read(LARGEST + 1), str(path))
+        return _limited(stream.read(limit + 1), str(path), limit)
 
 
-def _limited(data: bytes, name: str) -> bytes:
-    if len(data) > LARGEST:
-        raise InputError(f"{name}: more than {mebibytes(LARGEST)}; save it as a file and give its path")
+def _limited(data: bytes, name: str, limit: int) -> bytes:
+    if len(data) > limit:
+        raise InputError(f"{name}: more than {mebibytes(limit)}; save it as a file and give its path")
     return data

@@ -2,19 +2,54 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from typing import Any
 
 import polars as pl
 
-from custodes.data.loading.compression import zip_members
+from custodes.data.loading.compression import LARGEST, zip_member, zip_members
 from custodes.data.loading.table import chosen, named_columns
 from custodes.data.notes import Note, noted
 from custodes.errors import InputError, MissingExtraError, listed
+from custodes.memory import SHARE, memory
 
 ZIP = b"PK\x03\x04"
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 INSIDE = ("xl/workbook.xml", "xl/workbook.bin", "content.xml")
 """Files by which a zip archive is a workbook."""
+
+NEARER = "delete what stands far from the table, or save the table alone, as CSV"
+DIGITS = 9
+"""Of the number of a row, and of the letters of a column: more are of no sheet."""
+
+CELL = 32
+"""Bytes of a cell while a sheet is read, which holds the empty ones between its cells too."""
+
+PLACE = re.compile(rb"""\sr\s*=\s*["']([A-Za-z]*)([0-9]+)["']""")
+ROW = re.compile(rb"<(?:\w+:)?row[\s/>]")
+CELLS = re.compile(rb"<(?:\w+:)?c[\s/>]")
+"""Of the XML of a sheet: where a cell or a row stands, and where one begins, which need not say where it stands."""
+
+TRIAL = """
+import sys
+try:
+    import resource
+    resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]),) * 2)
+except (ImportError, ValueError, OSError):
+    pass
+import fastexcel
+data = sys.stdin.buffer.read()
+try:
+    book = fastexcel.read_excel(data)
+    for sheet in book.sheet_names:
+        book.load_sheet(sheet, header_row=None, dtypes="string")
+except Exception:
+    pass
+"""
+"""What another process does first with a workbook whose sheets are not XML of cells: it ends where memory does not
+suffice, and what is damaged is told later."""
 
 
 def is_workbook(data: bytes, name: str) -> bool:
@@ -36,6 +71,7 @@ def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFram
     if not is_workbook(data, name):
         raise InputError(f"{name}: not a spreadsheet, or a damaged one; save it again, or as CSV")
     try:
+        _check_reach(data, name)
         book = fastexcel.read_excel(data)
         known = list(book.sheet_names)
         wanted = known if part is None else [chosen(part, known, name=name, what="sheet")]
@@ -52,6 +88,48 @@ def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFram
     return _table(cells, name), noted(
         ("cell-error", len(faults), f"{name}: {len(faults)} cells hold an error and count as empty ({told})")
     )
+
+
+def _check_reach(data: bytes, name: str) -> None:
+    """Raise where a sheet reaches so far that the cells between would not fit in memory."""
+    members = [] if data.startswith(OLE) else zip_members(data, name)
+    if not any(own.filename == INSIDE[0] for own in members):
+        limit = str(int(min(SHARE * memory(), sys.maxsize)))
+        if subprocess.run(
+            [sys.executable, "-c", TRIAL, limit], input=data, capture_output=True, check=False
+        ).returncode:
+            raise InputError(f"{name}: its cells reach too far to be read, or it is damaged; {NEARER}")
+        return
+    for member in members:
+        rows, columns = _reach(zip_member(data, member, name))
+        if rows * columns * CELL > LARGEST:
+            raise InputError(
+                f"{name}: {member.filename} reaches over {rows:,} rows and {columns:,} columns, which are too many;"
+                f" {NEARER}"
+            )
+
+
+def _reach(sheet: bytes) -> tuple[int, int]:
+    """How many rows and columns the XML of a sheet reaches over, at most."""
+    rows = columns = named_cells = named_rows = 0
+    for found in PLACE.finditer(sheet):
+        letters, row = found[1], int(found[2][:DIGITS])
+        rows = max(rows, row)
+        named_cells += bool(letters)
+        named_rows += not letters
+        columns = max(columns, _column(letters[:DIGITS]))
+    parts = ROW.split(sheet)
+    rows += max(0, len(parts) - 1 - named_rows)
+    counts = [len(CELLS.findall(part)) for part in parts[1:]]
+    return rows, columns + (max(counts) if sum(counts) > named_cells else 0)
+
+
+def _column(letters: bytes) -> int:
+    """The number of a column: A is 1, AA 27."""
+    number = 0
+    for letter in letters.upper():
+        number = 26 * number + letter - ord("A") + 1
+    return number
 
 
 def _cells(book: Any, sheet: str) -> tuple[pl.DataFrame, list[tuple[int, str, str]]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from custodes.data.loading import small_file
 from custodes.data.mapping.columns import Columns
 from custodes.data.patterns import Patterns
 from custodes.data.study import SELECTION
@@ -34,7 +35,7 @@ class Schema:
         """The schema in a TOML file; an unknown key is an error with a suggestion. Paths in it are beside the file."""
         place = Path(path)
         try:
-            said = tomllib.loads(place.read_text(encoding="utf-8"))
+            said = tomllib.loads(small_file(place, "a schema").decode("utf-8"))
         except OSError as error:
             raise InputError(f"schema {place}: cannot be read: {error.strerror}") from None
         except UnicodeDecodeError as error:

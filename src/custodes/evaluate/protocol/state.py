@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from custodes.answers.question import LARGEST_SEED
+from custodes.data.loading import small_file
 from custodes.errors import InputError, OptionError, shown
 from custodes.evaluate.protocol.stopping import Stopping, asked_for
 from custodes.sealed import decoded, digest, is_whole
@@ -106,7 +107,7 @@ class State:
     def read(cls, path: str | Path) -> State:
         """The state in a file."""
         try:
-            text = Path(path).read_bytes()
+            text = small_file(Path(path), "a state")
         except (OSError, TypeError, ValueError) as problem:
             reason = problem.strerror if isinstance(problem, OSError) else problem
             raise InputError(f"cannot read {shown(path)}: {reason}") from None
