@@ -65,7 +65,10 @@ def shown(value: object) -> str:
     >>> shown("a" * 200)[-6:]
     'aaa...'
     """
-    text = " ".join(repr(value).split())
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # whatever it is, it is not what was asked for
+        text = f"<{type(value).__name__}>"
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
 
 

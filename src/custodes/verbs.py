@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal, get_origin, get_type_hints
 from cyclopts import Parameter, Token
 from numpy.typing import ArrayLike
 
-from custodes.answers.arguments import members
 from custodes.answers.question import UNRECORDED, Option, options_of
 from custodes.answers.result import Result
 from custodes.answers.setting import HELP
+from custodes.arguments import members
 from custodes.console import quiet_pipe
 from custodes.data.loading import small_file
 from custodes.data.study import Study

@@ -8,26 +8,22 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import cache, wraps
 from importlib.metadata import version
-from numbers import Integral
 from pathlib import PurePath
 from typing import Any, NamedTuple, ParamSpec, TypeVar, get_args, get_type_hints
 
 import numpy as np
 import polars as pl
 
-from custodes.answers.arguments import argument, declared
 from custodes.answers.result import Provenance, Result
 from custodes.answers.setting import DEFAULTS, HELP
 from custodes.answers.tables import with_lines
+from custodes.arguments import argument, declared, seed_or_generator
 from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, shown, suggestion
 
 Rng = int | np.random.Generator | None
 """A seed, a generator, or None for a fresh seed that is recorded; 0 is a seed like any other."""
-
-LARGEST_SEED = 2**64 - 1
-"""What a file of JSON can hold."""
 
 UNRECORDED = ("rng", "progress", "workers")
 """Arguments that change no number of an answer, or that its provenance has a field for."""
@@ -174,13 +170,10 @@ def refuse_ignored(asked: Callable[..., Any], why: str, **values: Any) -> None:
 
 def recorded(rng: Rng) -> tuple[int | np.random.Generator, int | None]:
     """What to draw from, and the seed to record (None for the caller's own generator, which cannot be replayed)."""
+    rng = seed_or_generator("rng", rng)
     if isinstance(rng, np.random.Generator):
         return rng, None
-    if rng is not None and not (isinstance(rng, Integral) and not isinstance(rng, bool) and 0 <= rng <= LARGEST_SEED):
-        raise OptionError(
-            f"rng={shown(rng)}: a seed is a whole number from 0 to {LARGEST_SEED}; or a generator of NumPy, or None"
-        )
-    seed = int(np.random.SeedSequence().generate_state(1)[0]) if rng is None else int(rng)
+    seed = int(np.random.SeedSequence().generate_state(1)[0]) if rng is None else rng
     return seed, seed
 
 

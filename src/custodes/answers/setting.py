@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from numbers import Integral, Real
-from typing import Any, Literal, TypedDict, TypeGuard
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 
+from custodes.arguments import is_number, one_of
 from custodes.data.pairs import Aggregate
 from custodes.data.patterns import Patterns
 from custodes.data.preferences import Orders
-from custodes.errors import OptionError, shown, suggestion
+from custodes.errors import OptionError, suggestion
 
 Ties = float | Literal["exact", "calibrated"]
 
@@ -107,52 +106,3 @@ def settings(given: Setting) -> Setting:
 def selection_of(given: Mapping[str, Any]) -> Selection:
     """The part of a setting that says what is compared."""
     return {name: given[name] for name in Selection.__annotations__ if name in given}  # type: ignore[return-value]
-
-
-LARGEST = 10**9
-"""No whole number that an option counts by is larger."""
-
-FEWEST_RESAMPLES = 20
-"""The standard error of fewer is off by a sixth and more."""
-
-
-def between(name: str, value: float, low: float, high: float) -> float:
-    """An option that must lie strictly between two numbers."""
-    if not (is_number(value) and low < value < high):
-        raise OptionError(f"{name}={shown(value)}: must lie between {low:g} and {high:g}, both excluded")
-    return value
-
-
-def at_least(name: str, value: int, least: int) -> int:
-    """An option that must be an integer of at least some size, and at most `LARGEST`."""
-    if not is_whole(value) or value < least:
-        raise OptionError(f"{name}={shown(value)}: must be a whole number of at least {least}")
-    if value > LARGEST:
-        raise OptionError(f"{name}={shown(value)}: must be at most {LARGEST}")
-    return int(value)
-
-
-def enough_resamples(name: str, value: int) -> int:
-    """How many resamples: none, or as many as an interval can be made of."""
-    at_least(name, value, 0)
-    if 0 < value < FEWEST_RESAMPLES:
-        raise OptionError(f"{name}={value}: too few for an interval; give at least {FEWEST_RESAMPLES}, or 0 for none")
-    return int(value)
-
-
-def is_number(value: Any) -> TypeGuard[float]:
-    """Whether it is a number, and not a word for one, true or false."""
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def is_whole(value: Any) -> TypeGuard[int]:
-    """Whether it is a whole number, whatever it was written as."""
-    return is_number(value) and (isinstance(value, Integral) or (math.isfinite(value) and value == value // 1))
-
-
-def one_of(name: str, value: Any, allowed: Any) -> Any:
-    """An option that must be one of some words."""
-    if not isinstance(value, str) or value not in allowed:
-        close = suggestion(value, allowed) if isinstance(value, str) else ""
-        raise OptionError(f"{name}={shown(value)}; allowed: {', '.join(allowed)}{close}")
-    return value

@@ -15,8 +15,9 @@ import polars as pl
 
 from custodes.answers.question import Rng, question, refuse_ignored
 from custodes.answers.result import Provenance, Result, result
-from custodes.answers.setting import Selection, one_of
+from custodes.answers.setting import Selection
 from custodes.answers.tables import count, label, score, share, table
+from custodes.arguments import one_of
 from custodes.combining.combined_metric import CombinedMetric, single_of
 from custodes.combining.costs import Costs, costs_of, path_columns
 from custodes.combining.generalisation import generalised

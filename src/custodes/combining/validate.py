@@ -12,8 +12,9 @@ import polars as pl
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Selection, one_of
+from custodes.answers.setting import Selection
 from custodes.answers.tables import count, label, score, table
+from custodes.arguments import one_of
 from custodes.combining.combined_metric import CombinedMetric, raw_scores
 from custodes.combining.generalisation import ITEMS, LEAST_SYSTEMS, SYSTEMS, conclusion
 from custodes.combining.methods import Lesson

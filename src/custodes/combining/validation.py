@@ -11,13 +11,13 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.answers.setting import at_least, between, one_of
+from custodes.arguments import at_least, between, one_of
 from custodes.combining.methods import BEST, Lesson, Method
 from custodes.combining.normalise import Normalisation, normalisation
 from custodes.combining.task import Task, outer_folds
 from custodes.errors import OptionError
-from custodes.evaluate.memory import check_memory
 from custodes.evaluate.parallel import each
+from custodes.memory import check_memory
 from custodes.progress import Progress
 from custodes.stats.agreement import correlation, kendall
 from custodes.stats.arrays import Floats, Ints

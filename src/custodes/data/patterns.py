@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from fnmatch import translate
 
-from custodes.errors import OptionError, listed, suggestion
+from custodes.arguments import several
+from custodes.errors import OptionError, listed, shown, suggestion
 
 Patterns = str | Sequence[str] | None
 """A comma list of globs, several of them, or None for everything."""
@@ -42,8 +43,8 @@ def split_patterns(patterns: str | Sequence[str], labels: Sequence[str]) -> list
     ['f(a,b)', 'bleu']
     """
     given = [patterns] if isinstance(patterns, str) else patterns
-    if not isinstance(given, Iterable) or not all(isinstance(entry, str) for entry in given):
-        raise OptionError(f"{patterns!r}: labels and patterns are text, one or a list")
+    if not several(given) or not all(isinstance(entry, str) for entry in given):
+        raise OptionError(f"{shown(patterns)}: labels and patterns are text, one or a list")
     return [part for entry in given for part in _split(entry, labels)]
 
 

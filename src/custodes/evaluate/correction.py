@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from custodes.answers.question import Rng, question, refuse_ignored
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Setting, between, one_of
+from custodes.answers.setting import Setting
 from custodes.answers.tables import View, count, flag, label, probability, score, share, table
 from custodes.answers.views import bounds, number, parts, titled
 from custodes.answers.wording import digits_of
+from custodes.arguments import between, one_of
 from custodes.data.notes import Note
 from custodes.data.pairs import PairCounts
 from custodes.data.study import Study

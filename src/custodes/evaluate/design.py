@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from custodes.data.pairs import pairs_of
 from custodes.data.panel import label_codes
 from custodes.data.study import Study
-from custodes.evaluate.memory import NUMBERS, check_memory
+from custodes.memory import NUMBERS, check_memory
 from custodes.stats.arrays import Floats
 from custodes.stats.clusters import is_clustered
 from custodes.stats.resampling import resample

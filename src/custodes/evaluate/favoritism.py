@@ -32,9 +32,9 @@ from custodes.evaluate.clusters import (
 from custodes.evaluate.comparison import Counted, counted, label_of
 from custodes.evaluate.edges import CELLS, PAIR, crossed, written
 from custodes.evaluate.judges import few_clusters_notes
-from custodes.evaluate.memory import check_memory
 from custodes.evaluate.parallel import each
 from custodes.evaluate.partiality import DISFAVOURED, FAVOURED, UNTOLD, partiality_columns, partiality_notes
+from custodes.memory import check_memory
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats

@@ -13,7 +13,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from custodes.answers.setting import Selection, one_of
+from custodes.answers.setting import Selection
+from custodes.arguments import one_of
 from custodes.data.notes import Note, noted
 from custodes.data.panel import Panel
 from custodes.data.study import Study

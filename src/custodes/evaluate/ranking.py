@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Setting, one_of
+from custodes.answers.setting import Setting
 from custodes.answers.tables import View, count, label, labels, p_value, score, share, table, with_interval
 from custodes.answers.views import parts, titled
 from custodes.answers.wording import percent
+from custodes.arguments import one_of
 from custodes.data.notes import Note, noted
 from custodes.data.pairs import PairCounts
 from custodes.data.study import Study

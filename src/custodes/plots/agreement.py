@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from custodes.answers.setting import one_of
+from custodes.arguments import one_of
 from custodes.evaluate.agreement.agreement import Agreement
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.plots import alt, theme

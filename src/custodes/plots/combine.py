@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from custodes.answers.setting import one_of
+from custodes.arguments import one_of
 from custodes.combining.combine import Combine
 from custodes.combining.methods import BEST, METHODS
 from custodes.combining.validation import STATISTICS

@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from custodes.answers.setting import one_of
+from custodes.arguments import one_of
 from custodes.errors import OptionError
 from custodes.evaluate.edges import CELLS, OUTCOMES
 from custodes.evaluate.favoritism import Favoritism

@@ -11,7 +11,8 @@ import polars as pl
 
 from custodes.answers.question import Rng, documented, recorded
 from custodes.answers.result import Result
-from custodes.answers.setting import Setting, one_of
+from custodes.answers.setting import Setting
+from custodes.arguments import one_of
 from custodes.data.study import Study
 from custodes.evaluate.agreement.standing import CHOOSING, ORDERING
 from custodes.evaluate.verdict.verdict import Verdict, told_by

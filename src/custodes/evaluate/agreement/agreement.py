@@ -11,8 +11,9 @@ import polars as pl
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Setting, one_of
+from custodes.answers.setting import Setting
 from custodes.answers.tables import UNRELIABLE, count, flag, label, p_value, score, share, table
+from custodes.arguments import one_of
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import listed

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Selection, at_least, one_of
+from custodes.answers.setting import Selection
 from custodes.answers.tables import count, label, labels, score, share, table, with_interval
+from custodes.arguments import at_least, one_of
 from custodes.data.notes import Note, noted
 from custodes.data.patterns import Patterns, select_labels
 from custodes.data.study import Study

@@ -10,8 +10,9 @@ import polars as pl
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Selection, one_of
+from custodes.answers.setting import Selection
 from custodes.answers.tables import Column, count, label, score, share, table, with_interval
+from custodes.arguments import one_of
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import InputError, listed

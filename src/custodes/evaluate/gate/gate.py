@@ -11,18 +11,19 @@ import polars as pl
 
 from custodes.answers.question import Rng, question, refuse_ignored
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Setting, at_least, is_number, one_of, selection_of
+from custodes.answers.setting import Setting, selection_of
 from custodes.answers.tables import View, count, label, p_value, score, table
 from custodes.answers.views import number
 from custodes.answers.wording import digits_of, plural
+from custodes.arguments import at_least, is_number, one_of
 from custodes.data.study import Study
 from custodes.errors import OptionError, listed
 from custodes.evaluate.agreement.statistic import PERMUTATIONS, Sample
 from custodes.evaluate.comparison import Comparison, compared
 from custodes.evaluate.gate.junit import Case, junit
 from custodes.evaluate.gate.rules import ALLOWED, Measured, Rule, measured, one_metric, requirement
-from custodes.evaluate.memory import NUMBERS, check_memory
 from custodes.evaluate.parallel import each
+from custodes.memory import NUMBERS, check_memory
 from custodes.progress import Progress, silent
 from custodes.stats.arrays import Floats
 from custodes.stats.resampling import resample

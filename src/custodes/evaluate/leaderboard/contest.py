@@ -13,7 +13,7 @@ from custodes.data.battles import Battles
 from custodes.errors import listed
 from custodes.evaluate.design import Design
 from custodes.evaluate.leaderboard.covariates import SHOWN_FIRST, Covariate
-from custodes.evaluate.memory import check_memory
+from custodes.memory import check_memory
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, Signs
 from custodes.stats.strength import battles as arrays_of

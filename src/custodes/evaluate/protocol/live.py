@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations, islice
 from math import comb
@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from custodes.answers.arguments import argument
 from custodes.answers.question import recorded
-from custodes.answers.setting import at_least, is_whole
+from custodes.arguments import argument, at_least, is_whole, several
 from custodes.data.pairs import PairPreferences, pairs_of
 from custodes.errors import InputError, OptionError, listed, shown, suggestion
 from custodes.evaluate.protocol.annotations import outcome_of
@@ -110,6 +109,7 @@ def next_annotations(state: State) -> list[Annotation]:
     >>> next_annotations(start(["B", "A"], ["i1"]))
     [Annotation(item='i1', system_a='A', system_b='B')]
     """
+    _check_state(state)
     available = np.ones((len(state.answers), len(state.items)), dtype=bool)
     orders = annotation_order(available, np.array(state.units), np.random.default_rng(state.seed)).tolist()
     rows = zip(state.pairs, state.answers, (state.asked - state.usable).tolist(), orders, strict=True)
@@ -131,6 +131,7 @@ def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -
     >>> decisions(state)[0].annotations, next_annotations(state)
     (1, [])
     """
+    _check_state(state)
     known = {"item": set(state.items), "system": set(state.systems)}
     answers = dict(zip(state.pairs, map(dict, state.answers), strict=True))
     asked = set(next_annotations(state))
@@ -158,18 +159,26 @@ def decisions(state: State) -> list[Decision]:
     >>> [(pair.decision, pair.is_open) for pair in decisions(start(["A", "B"], ["i1"]))]
     [('=', True)]
     """
+    _check_state(state)
     rows = zip(state.pairs, state.decision, state.usable.tolist(), state.is_open, strict=True)
     return [Decision(*pair, "=+-"[decision], n, is_open, n > 0) for pair, decision, n, is_open in rows]
+
+
+def _check_state(state: State) -> None:
+    """Raise InputError for anything but a state."""
+    if not isinstance(state, State):
+        raise InputError(f"state={shown(state)}: give a State; State.read(path) reads one")
 
 
 def _verdicts(given: Iterable[tuple[str, str, str, int | None]]) -> Iterator[tuple[str, str, str, int | None]]:
     """The answers with labels and preferences as Python's own, whatever library they came from."""
     wanted = "give item, system_a, system_b and 1, 0, -1 or None"
-    if not isinstance(given, Iterable) or isinstance(given, str | bytes | Mapping):
+    if not several(given):
         raise InputError(f"verdicts {shown(given)}: {wanted}, one of these an answer")
     for row in given:
-        several = isinstance(row, Iterable) and not isinstance(row, str | bytes | Mapping)
-        if len(parts := tuple(row) if several else ()) != 4 or not all(isinstance(name, str) for name in parts[:3]):
+        if len(parts := tuple(row) if several(row) else ()) != 4 or not all(
+            isinstance(name, str) for name in parts[:3]
+        ):
             raise InputError(f"verdict {shown(row)}: {wanted}")
         item, a, b, preference = parts
         if preference is not None and not (is_whole(preference) and preference in (1, 0, -1)):
@@ -181,8 +190,7 @@ def _verdicts(given: Iterable[tuple[str, str, str, int | None]]) -> Iterator[tup
 
 def _labels(what: str, given: Sequence[str]) -> tuple[str, ...]:
     """Labels as Python's own text, which is what a file holds."""
-    several = isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping)
-    made: list[Any] = list(given) if several else [None]
+    made: list[Any] = list(given) if several(given) else [None]
     if not all(isinstance(own, str) for own in made):
         raise OptionError(f"{what}={shown(given)}: must be a list of text")
     for own in made:

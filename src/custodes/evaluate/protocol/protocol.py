@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Setting, at_least
+from custodes.answers.setting import Setting
 from custodes.answers.tables import Column, count, label, score, share, table, with_sd
+from custodes.arguments import at_least
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.evaluate.comparison import Comparison, label_of
-from custodes.evaluate.memory import check_memory
 from custodes.evaluate.protocol.annotations import (
     IDEAL,
     NONE,
@@ -33,6 +33,7 @@ from custodes.evaluate.protocol.annotations import (
     with_ideal,
 )
 from custodes.evaluate.protocol.stopping import STOPPING, USUAL, Stopping, asked_for
+from custodes.memory import check_memory
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
 from custodes.stats.clusters import pooled_design_effect

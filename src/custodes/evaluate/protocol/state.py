@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from custodes.answers.question import LARGEST_SEED
+from custodes.arguments import LARGEST_SEED
 from custodes.data.loading import small_file
 from custodes.errors import InputError, OptionError, shown
 from custodes.evaluate.protocol.stopping import Stopping, asked_for

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
 
-from custodes.answers.arguments import argument, declared
-from custodes.answers.setting import at_least, between, is_number, one_of
 from custodes.answers.tables import count, label
+from custodes.arguments import argument, at_least, between, declared, is_number, one_of, several
 from custodes.errors import OptionError, shown, suggestion
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.correction.estimators import ESTIMATORS
@@ -67,8 +66,7 @@ class Stopping:
         elif "equivalence" in parts:
             raise OptionError("stop 'equivalence' asks for a margin: equivalence=0.1 settles pairs within 0.1 of a tie")
         if self.looks is not None:
-            several = isinstance(self.looks, Iterable) and not isinstance(self.looks, str | bytes | Mapping)
-            looks = tuple(at_least("looks", look, 1) for look in self.looks) if several else ()
+            looks = tuple(at_least("looks", look, 1) for look in self.looks) if several(self.looks) else ()
             if not looks or any(b <= a for a, b in pairwise(looks)):
                 raise OptionError(
                     f"looks={_listed(looks or self.looks)}: annotations of a pair at each look, increasing: 10,20,40"

@@ -14,8 +14,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.answers.arguments import argument
-from custodes.answers.setting import FEWEST_RESAMPLES, LARGEST
+from custodes.arguments import FEWEST_RESAMPLES, LARGEST, argument
 from custodes.errors import CustodesError, OptionError
 from custodes.questions import QUESTIONS
 

@@ -1,0 +1,259 @@
+"""The door of what is public: an argument is of the type that its signature declares, and within the limits of all."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, wraps
+from numbers import Integral, Real
+from os import PathLike
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, ParamSpec, TypeGuard, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from custodes.errors import OptionError, shown, suggestion
+from custodes.progress import Progress, silent
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+LARGEST = 10**9
+"""No whole number that an option counts by is larger."""
+
+FEWEST_RESAMPLES = 20
+"""The standard error of fewer is off by a sixth and more."""
+
+
+def between(name: str, value: float, low: float, high: float) -> float:
+    """An option that must lie strictly between two numbers."""
+    if not (is_number(value) and low < value < high):
+        raise OptionError(f"{name}={shown(value)}: must lie between {low:g} and {high:g}, both excluded")
+    return value
+
+
+def at_least(name: str, value: int, least: int) -> int:
+    """An option that must be an integer of at least some size, and at most `LARGEST`."""
+    if not is_whole(value) or value < least:
+        raise OptionError(f"{name}={shown(value)}: must be a whole number of at least {least}")
+    if value > LARGEST:
+        raise OptionError(f"{name}={shown(value)}: must be at most {LARGEST}")
+    return int(value)
+
+
+def enough_resamples(name: str, value: int) -> int:
+    """How many resamples: none, or as many as an interval can be made of."""
+    at_least(name, value, 0)
+    if 0 < value < FEWEST_RESAMPLES:
+        raise OptionError(f"{name}={value}: too few for an interval; give at least {FEWEST_RESAMPLES}, or 0 for none")
+    return int(value)
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Whether it is a number, and not a word for one, true or false."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def is_whole(value: Any) -> TypeGuard[int]:
+    """Whether it is a whole number, whatever it was written as."""
+    return is_number(value) and (isinstance(value, Integral) or (math.isfinite(value) and value == value // 1))
+
+
+def one_of(name: str, value: Any, allowed: Any) -> Any:
+    """An option that must be one of some words."""
+    if not isinstance(value, str) or value not in allowed:
+        close = suggestion(value, allowed) if isinstance(value, str) else ""
+        raise OptionError(f"{name}={shown(value)}; allowed: {', '.join(allowed)}{close}")
+    return value
+
+
+LARGEST_SEED = 2**64 - 1
+"""What a file of JSON can hold."""
+
+
+def seed_or_generator(name: str, value: Any) -> Any:
+    """What numbers are drawn from: a seed, a generator of NumPy, or None for a fresh seed."""
+    if value is None or isinstance(value, np.random.Generator):
+        return value
+    if isinstance(value, bool) or not (isinstance(value, Integral) and 0 <= int(value) <= LARGEST_SEED):
+        raise OptionError(
+            f"{name}={shown(value)}: a seed is a whole number from 0 to {LARGEST_SEED}; or a generator of NumPy, or"
+            " None"
+        )
+    return int(value)
+
+
+def several(value: Any) -> TypeGuard[Iterable[Any]]:
+    """Whether it is several values side by side, in whatever container.
+
+    >>> several(["a"]), several("a"), several(np.array(5))
+    (True, False, False)
+    """
+    if isinstance(value, str | bytes | Mapping | PathLike):
+        return False
+    try:
+        iter(value)
+    except TypeError:
+        return False
+    return True
+
+
+LIMITS: Mapping[str, Callable[[str, Any], Any]] = {
+    **{name: lambda name, value: between(name, value, 0, 1) for name in ("confidence", "alpha", "gamma")},
+    "resamples": enough_resamples,
+    "rng": seed_or_generator,
+}
+"""What arguments that several questions share may be, beside their type."""
+
+
+@cache
+def declared(function: Callable[..., Any]) -> Mapping[str, Any]:
+    """The types of all arguments of a function, those of `**options: Unpack[...]` among them."""
+    hints = get_type_hints(function)
+    unpacked = [get_args(kind)[0] for kind in hints.values() if get_origin(kind) is Unpack]
+    return {**hints, **{name: kind for options in unpacked for name, kind in get_type_hints(options).items()}}
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """Make a function check every argument it is given by the type that its signature declares."""
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        bound, kinds = signature.bind(*args, **kwargs), declared(function)
+        for name, value in bound.arguments.items():
+            parameter = signature.parameters[name]
+            if name in kinds and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                bound.arguments[name] = argument(name, value, kinds[name])
+        return function(*bound.args, **bound.kwargs)
+
+    return called
+
+
+def members(kind: Any) -> tuple[Any, ...]:
+    """The types that a value may have."""
+    if get_origin(kind) in (Union, UnionType):
+        return tuple(member for part in get_args(kind) for member in members(part))
+    return (kind,)
+
+
+def argument(name: str, value: Any, kind: Any) -> Any:
+    """The value as Python's own of its declared type; OptionError for another type or beyond the limits of its name.
+
+    >>> argument("resamples", np.int64(200), int)
+    200
+    """
+    allowed = members(kind)
+    if value is None and type(None) in allowed:
+        return None
+    made = _of_type(name, value, [own for own in allowed if own is not type(None)])
+    return LIMITS[name](name, made) if name in LIMITS else made
+
+
+def _of_type(name: str, value: Any, allowed: Sequence[Any]) -> Any:
+    """The value as the first of its types that it fits."""
+    words = [word for kind in allowed if get_origin(kind) is Literal for word in get_args(kind)]
+    known = [_TYPES[kind] for kind in allowed if kind in _TYPES]
+    if isinstance(value, str) and value in words:
+        return value
+    if words and (isinstance(value, str) or not known) and str not in allowed:
+        return one_of(name, value, [*words, *(text for text, _ in known)])
+    if not known and not words and len(allowed) == 1 and isinstance(own := allowed[0], type):
+        if not isinstance(value, own):
+            raise OptionError(f"{name}={shown(value)}: must be a {own.__name__}")
+        return value
+    if len(known) + bool(words) < len(allowed):
+        return value  # several types, some of their own: checked where it matters
+    for _, taken in known:
+        made = taken(value)
+        if made is not None:
+            return made
+    wanted = " or ".join([*words, *dict.fromkeys(text for text, _ in known)])
+    raise OptionError(f"{name}={shown(value)}: must be {wanted}")
+
+
+def _flag(value: Any) -> bool | None:
+    return bool(value) if isinstance(value, bool | np.bool_) else None
+
+
+def _whole(value: Any) -> int | None:
+    return int(value) if is_whole(value) and abs(value) <= LARGEST else None
+
+
+def _number(value: Any) -> float | None:
+    if not is_number(value):
+        return None
+    try:
+        return value if isinstance(value, int) and abs(value) <= LARGEST else float(value)
+    except OverflowError:  # a whole number beyond all others
+        return None
+
+
+def _text(value: Any) -> str | None:
+    return str(value) if isinstance(value, str) else None
+
+
+def _texts(value: Any) -> Any:
+    if isinstance(value, str):  # one needs no list
+        return str(value)
+    made = list(value) if several(value) else [None]
+    if not all(isinstance(own, str) for own in made):
+        return None
+    return value if isinstance(value, tuple | list) else made
+
+
+def _path(value: Any) -> Any:
+    return value if isinstance(value, PathLike) else None
+
+
+def _numbers(value: Any) -> Any:
+    in_a_row = isinstance(value, Sequence | np.ndarray) and getattr(value, "ndim", 1) == 1
+    made = [_number(own) for own in (value if in_a_row else [value])]
+    return made if made and None not in made else None
+
+
+def _by_name(taken: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def all_taken(value: Any) -> Any:
+        if not (isinstance(value, Mapping) and all(isinstance(name, str) for name in value)):
+            return None
+        made = {str(name): taken(own) for name, own in value.items()}
+        return None if None in made.values() else made
+
+    return all_taken
+
+
+def _progress(value: Any) -> Any:
+    """The same callable, which says in one line where it is not what wraps an iterable."""
+    if value is silent or not callable(value):
+        return value if callable(value) else None
+
+    def wrapped(iterable: Iterable[Any], /, *, total: int | None = None, desc: str | None = None) -> Iterable[Any]:
+        try:
+            made = value(iterable, total=total, desc=desc)
+        except TypeError as problem:
+            raise OptionError(
+                f"progress={shown(value)}: {problem}; it is called with an iterable, total= and desc="
+            ) from problem
+        if not isinstance(made, Iterable):
+            raise OptionError(f"progress={shown(value)}: returned {shown(made)}; it must return the iterable, wrapped")
+        return made
+
+    return wrapped
+
+
+_TYPES: Mapping[Any, tuple[str, Callable[[Any], Any]]] = {
+    bool: ("True or False", _flag),
+    int: (f"a whole number of at most {LARGEST}", _whole),
+    float: ("a number", _number),
+    str: ("text", _text),
+    Sequence[str]: ("text, one or a list", _texts),
+    Sequence[float]: ("a list of numbers", _numbers),
+    Path: ("a path", _path),
+    Progress: ("a callable that wraps an iterable", _progress),
+    Mapping[str, float]: ("numbers by name", _by_name(_number)),
+    Mapping[str, str]: ("names by name", _by_name(_text)),
+    Mapping[str, Sequence[float]]: ("numbers by name, one or a list each", _by_name(_numbers)),
+}
+"""What a value must be, in words, and the value as Python's own, None where it is something else."""
