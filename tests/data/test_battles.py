@@ -88,8 +88,9 @@ def test_scores_and_verdicts_of_the_same_raters() -> None:
 
 
 def test_what_was_shown_first_comes_along() -> None:
-    rows = [("1", "B", "A", 1, "ab"), ("2", "A", "B", 1, "ab"), ("3", "A", "B", 0, ""), ("4", "A", "B", 1, "ab")]
-    rows += [("4", "A", "B", 1, "ba")]
+    won = "system_a"
+    rows = [("1", "B", "A", won, "ab"), ("2", "A", "B", won, "ab"), ("3", "A", "B", "tie", "")]
+    rows += [("4", "A", "B", won, "ab"), ("4", "A", "B", won, "ba")]
     table = pl.DataFrame(rows, schema=["item", "system_a", "system_b", "preference", "order"], orient="row")
     table = table.with_columns(rater=pl.lit("ann"), kind=pl.lit("human"))
     arena = ground(cu.read(table).select(one_side=True), settings({}))

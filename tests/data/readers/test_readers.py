@@ -59,7 +59,7 @@ def test_no_input_raises() -> None:
 
 
 PLAIN = {"item": [1, 2, 3], "system": ["A", "A", "B"], "rater": ["ann", "ann", "bob"], "score": [4.0, None, 2.5]}
-VERDICTS = {"item": [1, 2], "system_a": ["B", "A"], "system_b": ["A", "B"], "rater": ["j", "j"], "preference": [1, 0]}
+VERDICTS = {"item": [1, 2], "system_a": ["B", "A"], "system_b": ["A", "B"], "rater": ["j", "j"], "preference": [1, -1]}
 
 
 def doors(columns: dict[str, list[object]]) -> dict[str, object]:
@@ -96,5 +96,5 @@ def test_every_dataframe_gives_the_same_preferences(door: str) -> None:
     study = read(doors(VERDICTS)[door])
     assert study.preferences.frame.select("item", "system_a", "system_b", "preference").rows() == [
         ("1", "A", "B", -1),
-        ("2", "A", "B", 0),
+        ("2", "A", "B", -1),
     ]

@@ -430,7 +430,8 @@ def test_who_won_everything_is_finite_and_one_end_is_open() -> None:
 
 
 def test_nothing_but_ties() -> None:
-    board = cu.leaderboard(cu.read(by(battles(np.random.default_rng(10), n=60, ties=1.0), "ann", "human")), **QUICK)
+    ties = by(battles(np.random.default_rng(10), n=60, ties=1.0), "ann", "human").with_columns(preference=pl.lit("tie"))
+    board = cu.leaderboard(cu.read(ties), **QUICK)
     assert board.systems["strength"].abs().max() < 1e-6
     assert board.systems["group"].unique().to_list() == ["a"]
     assert rules(board)[-1] == "all-ties"

@@ -71,7 +71,6 @@ def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str) -> tupl
         swapped=pl.col("facing") & same & pl.col("free"),
         torn=pl.col("facing") & ~same,
         against=pl.col("facing") & same & ~pl.col("free"),
-        leads=pl.struct(COMPARISON).is_first_distinct(),
     )
     refuse(
         rows["against"],
@@ -82,7 +81,7 @@ def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str) -> tupl
     )
     if not rows["swapped"].any():
         return rows["told"].alias("shown"), []
-    share = pl.col("swapped").filter("leads").mean().over("rater")
+    share = pl.col("swapped").filter(pl.struct(COMPARISON).is_first_distinct()).mean().over("rater")
     by_flags = (pl.col("swapped") & pl.col("flagged")).any().over("rater") & pl.col("flagged")
     as_named = (
         pl.col("free")
