@@ -12,6 +12,7 @@ from custodes.data.mapping.columns import FACTS, Columns, UnfitError
 from custodes.data.mapping.guess import suggested
 from custodes.data.mapping.schema import Schema
 from custodes.data.mapping.words import NAMES, named, sides
+from custodes.data.notes import noted
 from custodes.data.readers import OURS, PATH_READERS, TABLE_READERS
 from custodes.data.readers.nested import top_keys
 from custodes.data.readers.plugins import plugged
@@ -142,13 +143,17 @@ def _mapped(table: Table, *, reader: str | None, invalid: Invalid, columns: Colu
         raise OptionError(f"reader={reader!r} takes no patterns of columns; leave it out, or map single columns")
     found = TABLE_READERS["ratings"] if mapped.wide else _table_reader(table, reader)
     unfit = not found.fits(table.frame.columns)
+    names = table.frame.columns
+    orders = named("order", names) if found is TABLE_READERS["battles"] and "order" not in names else []
     try:
         study: Study = found.make(table.frame, where=table.name, invalid=invalid)
     except InputError as error:
-        if unfit or found is TABLE_READERS["wide"]:
+        if unfit or orders or found is TABLE_READERS["wide"]:
             raise UnfitError(str(error)) from None
         raise
-    study = replace(study, digest=table.digest, notes=(*table.notes, *mapped.notes, *study.notes))
+    told = f"{table.name}: columns that look like the order shown are not used: {listed(orders)}; map one to order"
+    unused = noted(("unused-order", len(orders), told))
+    study = replace(study, digest=table.digest, notes=(*table.notes, *mapped.notes, *study.notes, *unused))
     if not study.ratings.frame.height and not study.preferences.frame.height and study.outputs is None:
         raise InputError(f"{table.name}: no row holds a score or a verdict; there is nothing to judge")
     if columns and table.digest:

@@ -9,9 +9,9 @@ from itertools import product
 import polars as pl
 
 from custodes.data.mapping.columns import ROLES, Columns
-from custodes.data.mapping.cross import people_cross
 from custodes.data.mapping.pattern import literal
-from custodes.data.mapping.shapes import people_pattern, pooled_aspects
+from custodes.data.mapping.people import numbers_of, people_patterns, rest_pattern
+from custodes.data.mapping.shapes import pooled_aspects
 from custodes.data.mapping.words import (
     ASPECTS,
     AVERAGES,
@@ -66,7 +66,7 @@ def suggested(frame: pl.DataFrame, given: Columns, reads: Callable[[pl.DataFrame
 
 
 def _broken(frame: pl.DataFrame, guess: Columns) -> str:
-    """`NAME 'cell' in row 1` for the first column that patterns leave out though it is one of scores but for some cells.
+    """`NAME 'cell' in row 1` for the first column left out that is one of scores but for some cells.
 
     Most of its cells are numbers or nearly so, or its name is one of ratings.
     """
@@ -77,7 +77,7 @@ def _broken(frame: pl.DataFrame, guess: Columns) -> str:
         if name in guess.roles.values() or name in ROLES or numbers == cells or frame[name].dtype != pl.String:
             continue
         texts = frame[name].str.strip_chars()
-        bad = texts.is_not_null() & ~texts.str.to_lowercase().is_in(MISSING_TOKENS) & _numbers(texts).is_null()
+        bad = texts.is_not_null() & ~texts.str.to_lowercase().is_in(MISSING_TOKENS) & numbers_of(texts).is_null()
         nearly = int((bad & texts.fill_null("").str.contains(NEARLY)).sum())
         rated = looks_human(name) or {stem(part) for part in parts(name)} & (ASPECTS | SCORERS)
         prose = bool((texts.filter(bad).str.count_matches(r"\s") >= PROSE).any())
@@ -95,11 +95,11 @@ def flags(columns: Columns) -> str:
 
 def apart(frame: pl.DataFrame, raters: Sequence[str], *, where: str) -> list[Note]:
     """A note on columns of people that are told apart by aspects, with the patterns that keep aspects apart."""
-    patterns, people = _people(frame, raters)
+    patterns, people = people_patterns(frame, raters)
     aspects = pooled_aspects(people)
     if not patterns or not aspects or "aspect" in frame.columns:
         return []
-    columns = Columns(patterns=(*patterns, *_rest(raters, people)))
+    columns = Columns(patterns=(*patterns, *rest_pattern(raters, people)))
     try:
         columns.apply(frame, where=where)
     except CustodesError:
@@ -175,7 +175,7 @@ def _verdicts(
             more = _others(base, known, ("rater", "aspect", "kind", "repeat"))
             more |= _others({**base, **more}, known, ("order",))
             yield {**base, **more}, ()
-            if roles[1] == "winner" or _numbers(frame[winner]).lt(0).any():
+            if roles[1] == "winner" or numbers_of(frame[winner]).lt(0).any():
                 base[roles[1]] = base.pop(roles[0])
                 yield {**base, **more}, ()
 
@@ -243,9 +243,9 @@ def _wide(
     more = _others(base, known, ("aspect", "repeat"))
     more = {role: name for role, name in more.items() if name == role}
     scores = [name for name in numbers if name not in more.values() and (name == "score" or name not in ROLES)]
-    patterns, people = _people(frame, scores)
+    patterns, people = people_patterns(frame, scores)
     if patterns:
-        yield {**base, **more}, (*patterns, *_rest(scores, people))
+        yield {**base, **more}, (*patterns, *rest_pattern(scores, people))
     elif people:
         return
     if averages(scores):
@@ -254,40 +254,6 @@ def _wide(
         return
     yield {**base, **more}, ()
     yield {**base, **more}, ("{rater}",)
-
-
-def _people(frame: pl.DataFrame, scores: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
-    """Patterns of the columns of people, and these columns; no pattern where only one that pools aspects would do."""
-    plain = [name for name in scores if name not in averages(scores)]
-    named_so = [name for name in plain if looks_human(name)]
-    cross = people_cross([name for name in plain if _in_halves(frame[name])])
-    crossed = set(cross.columns) if cross else set[str]()
-    if not crossed - set(named_so):
-        of_aspects = [name for name in named_so if ASPECTS & {stem(part) for part in parts(name)}]
-        for people in dict.fromkeys([tuple(named_so), tuple(of_aspects)]):
-            pattern = people_pattern(people, scores) if people else "{aspect"
-            if "{aspect" in pattern or not pooled_aspects(people):
-                return ((pattern,) if people else ()), list(people)
-    if not cross:
-        return (), named_so
-    others = [name for name in named_so if name not in crossed and crossed - set(named_so)]
-    more = (people_pattern(others, scores),) if others else ()
-    return (cross.pattern, *more), [*cross.columns, *others]
-
-
-def _rest(scores: Sequence[str], people: Sequence[str]) -> tuple[str, ...]:
-    """The pattern of metrics beside people: of all that is left, without averages and what looks like people's."""
-    left = [name for name in scores if name not in people]
-    metrics = [name for name in left if name not in averages(scores) and not looks_human(name)]
-    if not metrics:
-        return ()
-    return ("metric:{rater}",) if metrics == left else (f"metric:{{rater:{','.join(metrics)}}}",)
-
-
-def _in_halves(column: pl.Series) -> bool:
-    """Whether numbers are whole or halves, as people's ratings mostly are."""
-    doubled = _numbers(column).drop_nulls() * 2
-    return bool((doubled == doubled.round()).all())
 
 
 def _may_name(column: pl.Series) -> bool:
@@ -300,15 +266,6 @@ def _may_name(column: pl.Series) -> bool:
 def _varies(frame: pl.DataFrame, name: str, item: str) -> bool:
     """Whether a column says several things of an item; one that says one thing is part of the item."""
     return bool((frame.group_by(item).agg(pl.col(name).n_unique())[name] > 1).any()) if name != item else False
-
-
-def _numbers(column: pl.Series) -> pl.Series:
-    """The numbers of a column, null where a cell holds none."""
-    return (
-        pl.Series(dtype=pl.Float64)
-        if column.dtype.is_nested()
-        else column.cast(pl.String).cast(pl.Float64, strict=False)
-    )
 
 
 def _is_number(column: pl.Series) -> bool:

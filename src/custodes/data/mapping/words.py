@@ -98,6 +98,9 @@ AVERAGES = frozenset(
 )
 """Words of columns that are computed from others."""
 
+SPREADS = frozenset(_words("std sd stdev stddev var variance sem num count n"))
+"""Those that are no scores, whatever they are computed from."""
+
 GENERIC = frozenset(_words("score scores rating ratings value avg average mean median label grade annotation judgment"))
 """What ratings are called that are of no aspect."""
 
@@ -137,7 +140,7 @@ def looks_like_machine(label: str) -> bool:
 
 
 def averages(columns: Sequence[str]) -> list[str]:
-    """The columns that are computed from others here: `human_avg` beside `human_1`.
+    """The columns computed from ratings of people here, or that tell how scores spread: `human_avg` beside `human_1`.
 
     >>> averages(["human_1", "human_2", "human_avg", "mean_length"])
     ['human_avg']
@@ -148,8 +151,9 @@ def averages(columns: Sequence[str]) -> list[str]:
         rest = own - AVERAGES - {"n"}
         others = {other: words for other, words in stems.items() if other != name and rest <= words}
         base = [other for other, words in others.items() if not words & AVERAGES and (rest or looks_human(other))]
-        counted = "n" in own and len(base) < len(others)  # MOS_n beside MOS_std, and not by the person n
-        if base and (own & AVERAGES or counted):
+        spread = own & (SPREADS - {"n"}) or ("n" in own and len(base) < len(others))  # MOS_n, and not by the person n
+        rated = any(looks_human(other) or rest & (ASPECTS | SHORT_ASPECTS) for other in base)
+        if base and (spread or (own & AVERAGES and rated and not looks_like_machine(name))):
             found.append(name)
     return found
 
