@@ -113,8 +113,8 @@ def check(study: Study, *, rng: Rng = 0, progress: Progress = silent, **setting:
     notes = list(dict.fromkeys(notes))
     parts = [
         Check.part(own.aspect, summary=summary_of(own, raters), raters=raters, problems=columns_of(problems))
-        for own, compared_ in zip(held, found, strict=True)
-        for raters, problems in [(raters_of(chosen, own), [*compared_, *_of_aspect(own)])]
+        for own, first in zip(held, found, strict=True)
+        for raters, problems in [(raters_of(chosen, own), [*first, *_of_aspect(own)])]
     ]
     everywhere = columns_of(_of_study(study, chosen, notes))
     return Check.of([*parts, Check.part(problems=everywhere)], notes)

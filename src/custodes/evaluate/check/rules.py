@@ -20,6 +20,7 @@ FEW_ITEMS = 30
 DUPLICATE_CORRELATION = 0.999
 MEAN_ROUNDING = 0.0125
 """Half a tenth on a scale of 1 to 5: a mean that was written with one digit."""
+ROUNDING = 1e-9
 FEWEST_MEANS = 20
 """Outputs below which a mean of others may be one by chance."""
 SILENT = "people-without-scores"
@@ -117,40 +118,41 @@ def twins(held: Held) -> Iterator[Problem]:
 
 def means_of_others(held: Held) -> Iterator[Problem]:
     """People, or metrics, that are the mean of others, and so no judgement of their own."""
-    people, metrics = (
-        dict(zip(held.people, held.persons, strict=True)),
-        dict(zip(held.metrics, held.metric_scores, strict=True)),
-    )
     label = label_of(held.aspect)
-    for name, own in (people | metrics).items():
-        if _is_mean(own, [scores for other, scores in people.items() if other != name]):
-            others = [other for other in people if other != name]
-            if name in people:
-                told = "who are counted twice then: leave it out of human"
-            else:
-                told = "who would be judged by themselves: leave it out of metrics"
-            message = f"{name!r} is the mean of the people {listed(others, limit=4)}{label}, {told}"
-        elif name in metrics and _is_mean(own, [scores for other, scores in metrics.items() if other != name]):
-            others = [other for other in metrics if other != name]
-            message = f"{name!r} is the mean of the metrics {listed(others, limit=4)}{label}, and no judge of its own"
+    people, metrics = set(_means(held.people, held.persons)), set(_means(held.metrics, held.metric_scores))
+    judged_by = set(_means(held.metrics, held.metric_scores, of=held.persons))
+    for name in (*held.people, *held.metrics):
+        humans, others = (listed([own for own in side if own != name], limit=4) for side in (held.people, held.metrics))
+        if name in people:
+            told = f"people {humans}{label}, who are counted twice then: leave it out of human"
+        elif name in judged_by:
+            told = f"people {humans}{label}, who would be judged by themselves: leave it out of metrics"
+        elif name in metrics:
+            told = f"metrics {others}{label}, and no judge of its own"
         else:
             continue
-        yield Problem("warning", "mean-of-others", message, [name])
+        yield Problem("warning", "mean-of-others", f"{name!r} is the mean of the {told}", [name])
 
 
-def _is_mean(own: Floats, others: Sequence[Floats]) -> bool:
-    """Whether scores (items, systems) are the means of several others that differ, but for rounding."""
-    if len(others) < 2:
-        return False
-    scores = np.stack(others)
-    given = np.isfinite(scores)
-    both = np.isfinite(own) & (given.sum(axis=0) > 1)
-    if both.sum() < FEWEST_MEANS:
-        return False
-    own, scores = own[both], scores[:, both]
-    tolerance = MEAN_ROUNDING * np.ptp(own) * (1 + 1e-9)
-    apart = np.nanmax(np.nanmax(scores, axis=0) - np.nanmin(scores, axis=0))
-    return bool(0 < tolerance < apart and np.abs(own - np.nanmean(scores, axis=0)).max() <= tolerance)
+def _means(names: Sequence[str], scores: Floats, of: Floats | None = None) -> Iterator[str]:
+    """Whose scores (raters, items, systems) are, but for rounding, the means of several others that differ: of each
+    other, or of those that are given."""
+    group = scores if of is None else of
+    if len(group) < 2 + (of is None) or not group.size:
+        return
+    given = np.isfinite(group)
+    total, n = np.where(given, group, 0.0).sum(axis=0), given.sum(axis=0)
+    apart = np.fmax.reduce(group) - np.fmin.reduce(group)
+    for name, own in zip(names, scores, strict=True):
+        rated = np.isfinite(own)
+        others = n - rated if of is None else n
+        both = rated & (others > 1)
+        if both.sum() < FEWEST_MEANS:
+            continue
+        mean = (total - own if of is None else total)[both] / others[both]
+        tolerance = MEAN_ROUNDING * np.ptp(own[both]) * (1 + ROUNDING)
+        if 0 < tolerance < apart[both].max() and np.abs(own[both] - mean).max() <= tolerance:
+            yield name
 
 
 def missing_codes(study: Study) -> Iterator[Problem]:
