@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from custodes.visible import visible
 
-LONGEST, HEAD = 4000, 1000
+LONGEST, HEAD = 2000, 600
 """Characters of an error at most, and how many of them are its beginning: the way out stands at the end."""
 
 
@@ -15,10 +15,10 @@ class CustodesError(Exception):
     """Anything wrong that the user can mend; the message is one line, and harmless to a terminal."""
 
     def __str__(self) -> str:
-        text = " ".join(super().__str__().splitlines())
-        if len(text) > LONGEST:
-            text = f"{text[:HEAD]} [{len(text) - LONGEST} characters left out] {text[HEAD - LONGEST :]}"
-        return visible(text)
+        text = visible(" ".join(super().__str__().splitlines()))
+        if len(text) <= LONGEST:
+            return text
+        return f"{text[:HEAD]} [{len(text) - LONGEST} characters left out] {text[HEAD - LONGEST :]}"
 
 
 class InputError(CustodesError):

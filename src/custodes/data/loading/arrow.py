@@ -10,11 +10,12 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import polars as pl
 
-from custodes.data.loading.compression import LARGEST, allowed, too_large
+from custodes.data.loading.compression import LARGEST, allowed, mebibytes, too_large
 from custodes.data.loading.table import named_columns
 from custodes.errors import InputError, MissingExtraError
 
@@ -24,6 +25,9 @@ ARROW_FILE = b"ARROW1"
 ARROW_STREAM = b"\xff\xff\xff\xff"
 CELL = 8
 """Bytes that a cell takes at least, however few it takes in a file where many rows are the same."""
+
+FEWEST_ROWS, MOST_ROWS = 256, 65_536
+"""Rows of Parquet that are read at once."""
 
 TRIAL = "import io, sys, polars; polars.read_parquet(io.BytesIO(sys.stdin.buffer.read()))"
 """What another process does first with Parquet, which prints and ends as it likes."""
@@ -43,15 +47,20 @@ def from_parquet(data: bytes, name: str) -> pl.DataFrame:
         return _with_polars(data, name, damaged)
     try:
         file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data))
-        groups = (file.metadata.row_group(number) for number in range(file.metadata.num_row_groups))
+        groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
         _check_size(sum(group.total_byte_size for group in groups), len(data), name)
         if file.metadata.num_rows * file.metadata.num_columns * CELL > LARGEST:
             raise InputError(
                 f"{name}: {file.metadata.num_rows} rows are too many to hold; count first, with count_pairs"
             )
-        return _from_arrow(file.read(use_threads=False), name)
+        largest = max((group.total_byte_size for group in groups), default=0)
+        rows = min(MOST_ROWS, max(FEWEST_ROWS, LARGEST // max(largest, 1)))
+        batches = _within_limit(file.iter_batches(rows, use_threads=False), name)
+        return _from_arrow(pyarrow.Table.from_batches(batches, file.schema_arrow), name)
     except InputError:
         raise
+    except (MemoryError, pyarrow.ArrowCapacityError):
+        raise _written_out(name) from None
     except Exception:  # PyArrow raises half a dozen kinds on damaged bytes
         raise damaged from None
 
@@ -71,15 +80,48 @@ def from_arrow_file(data: bytes, name: str) -> pl.DataFrame:
         else:
             reader = coming = pyarrow.ipc.open_stream(source)
         batches, size = [], 0
-        for batch in coming:
+        for batch in _within_limit(coming, name):
             batches.append(batch)
             size += batch.nbytes
             _check_size(size, len(data), name)
         return _from_arrow(pyarrow.Table.from_batches(batches, reader.schema), name)
     except InputError:
         raise
+    except (MemoryError, pyarrow.ArrowCapacityError):
+        raise _written_out(name) from None
     except Exception:  # PyArrow raises half a dozen kinds on damaged bytes
         raise InputError(f"{name}: not an Arrow file or stream, or a damaged one; write it again") from None
+
+
+def _within_limit(batches: Iterable[Any], name: str) -> Iterator[Any]:
+    """Batches of rows, until their cells take too much when each is written out: many may share one text."""
+    import pyarrow
+
+    size = 0
+    for batch in batches:
+        batch.validate()
+        for column in batch.columns:
+            size += _decoded_size(column) if pyarrow.types.is_dictionary(column.type) else column.nbytes
+        if size > LARGEST:
+            raise _written_out(name)
+        yield batch
+
+
+def _decoded_size(column: Any) -> int:
+    """Bytes of labels that are stored as numbers, written out."""
+    from pyarrow import compute, types
+
+    kind = column.type.value_type
+    if not (types.is_string(kind) or types.is_large_string(kind)):
+        return len(column) * CELL
+    return compute.sum(compute.binary_length(column.dictionary).take(column.indices)).as_py() or 0
+
+
+def _written_out(name: str) -> InputError:
+    return InputError(
+        f"{name}: its cells take more than {mebibytes(LARGEST)} when each is written out; select columns or rows, and"
+        " write them to a file"
+    )
 
 
 def _from_arrow(table: Any, name: str) -> pl.DataFrame:

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from custodes.data.loading.compression import LARGEST, zip_member, zip_members
+from custodes.data.loading.size import COPIES
 from custodes.data.loading.table import chosen, named_columns
 from custodes.data.notes import Note, noted
 from custodes.errors import InputError, MissingExtraError, listed
@@ -29,8 +30,9 @@ CELL = 32
 
 PLACE = re.compile(rb"""\sr\s*=\s*["']([A-Za-z]*)([0-9]+)["']""")
 ROW = re.compile(rb"<(?:\w+:)?row[\s/>]")
+SHARED = re.compile(rb"<(?:\w+:)?si[\s/>]")
 CELLS = re.compile(rb"<(?:\w+:)?c[\s/>]")
-"""Of the XML of a sheet: where a cell or a row stands, and where one begins, which need not say where it stands."""
+"""Of XML: where a cell or a row stands, and where one begins, which need not say where; and a text that cells share."""
 
 TRIAL = """
 import sys
@@ -91,26 +93,37 @@ def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFram
 
 
 def _check_reach(data: bytes, name: str) -> None:
-    """Raise where a sheet reaches so far that the cells between would not fit in memory."""
+    """Raise where the cells of a sheet, and the empty ones between, would not fit in memory."""
     members = [] if data.startswith(OLE) else zip_members(data, name)
     if not any(own.filename == INSIDE[0] for own in members):
-        limit = str(int(min(SHARE * memory(), sys.maxsize)))
-        if subprocess.run(
-            [sys.executable, "-c", TRIAL, limit], input=data, capture_output=True, check=False
-        ).returncode:
-            raise InputError(f"{name}: its cells reach too far to be read, or it is damaged; {NEARER}")
-        return
+        return _try_elsewhere(data, name)
+    cells = longest = 0
     for member in members:
-        rows, columns = _reach(zip_member(data, member, name))
+        content = zip_member(data, member, name)
+        rows, columns, own = _reach(content)
         if rows * columns * CELL > LARGEST:
             raise InputError(
                 f"{name}: {member.filename} reaches over {rows:,} rows and {columns:,} columns, which are too many;"
                 f" {NEARER}"
             )
+        cells += own
+        longest = max(longest, *(len(text) for text in SHARED.split(content)[1:]), 0)
+    if cells * longest > LARGEST:  # a text that many cells share is stored once
+        _try_elsewhere(data, name)
+    return None
 
 
-def _reach(sheet: bytes) -> tuple[int, int]:
-    """How many rows and columns the XML of a sheet reaches over, at most."""
+def _try_elsewhere(data: bytes, name: str) -> None:
+    """Raise where another process, of limited memory, cannot hold the sheets of a workbook."""
+    limit = max(LARGEST, int(min(SHARE * memory() / COPIES, sys.maxsize)))
+    if subprocess.run(
+        [sys.executable, "-c", TRIAL, str(limit)], input=data, capture_output=True, check=False
+    ).returncode:
+        raise InputError(f"{name}: its cells hold more than fits in memory, or it is damaged; {NEARER}")
+
+
+def _reach(sheet: bytes) -> tuple[int, int, int]:
+    """How many rows and columns the XML of a sheet reaches over, at most, and how many cells it has."""
     rows = columns = named_cells = named_rows = 0
     for found in PLACE.finditer(sheet):
         letters, row = found[1], int(found[2][:DIGITS])
@@ -119,9 +132,10 @@ def _reach(sheet: bytes) -> tuple[int, int]:
         named_rows += not letters
         columns = max(columns, _column(letters[:DIGITS]))
     parts = ROW.split(sheet)
-    rows += max(0, len(parts) - 1 - named_rows)
     counts = [len(CELLS.findall(part)) for part in parts[1:]]
-    return rows, columns + (max(counts) if sum(counts) > named_cells else 0)
+    cells = sum(counts)
+    rows += max(0, len(counts) - named_rows)
+    return rows, columns + (max(counts) if cells > named_cells else 0), cells
 
 
 def _column(letters: bytes) -> int:

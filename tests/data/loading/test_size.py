@@ -1,0 +1,145 @@
+"""What would not fit in memory is refused before it is parsed, in one line that says how much it is."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zipfile
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from xlsxwriter import Workbook
+
+from custodes.data.loading import arrow, load_table, size, source, spreadsheet
+from custodes.data.mapping.schema import Schema
+from custodes.errors import CustodesError, InputError
+from custodes.evaluate.protocol.state import State
+from custodes.verbs import channel_table
+
+KEEP = "keep the columns and rows that are needed, or count first, with count_pairs of a polars scan"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("s.csv", "item,system\n" + "1,A\n" * 1000, "1,002 lines of 2 columns may take"),
+        ("s.csv", ",".join(f"c{at}" for at in range(500)) + "\n" + "1\n" * 30, "32 lines of 500 columns may take"),
+        ("s.jsonl", "{}\n" * 1000, "JSON of 1,000 objects may take"),
+        ("s.json", f"[{','.join(['{}'] * 1000)}]", "JSON of 1,000 objects may take"),
+        ("s.jsonl", "".join(f'{{"{at}": 1}}\n' for at in range(60)), "60 rows of 60 columns take"),
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_short_rows_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, told: str, packed: bool
+) -> None:
+    path = tmp_path / (f"{name}.gz" if packed else name)
+    path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+    monkeypatch.setattr(size, "memory", lambda: 100_000)
+    with pytest.raises(InputError) as error:
+        load_table(path)
+    assert str(error.value).startswith(f"{path.name}: {told} 0.0 GB of memory, and this machine has 0.0 GB; ")
+    assert str(error.value).endswith(KEEP)
+
+
+def test_a_file_larger_than_memory_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "s.parquet").write_bytes(bytes(1000))
+    monkeypatch.setattr(size, "memory", lambda: 1000)
+    with pytest.raises(InputError, match=r"^s\.parquet: the file takes 0\.0 GB of memory"):
+        load_table(tmp_path / "s.parquet")
+
+
+def workbook(path: Path, change: tuple[bytes, bytes], text: str = "x", rows: int = 2) -> Path:
+    """A workbook of three columns with an edit in its sheet."""
+    made = io.BytesIO()
+    book = Workbook(made, {"in_memory": True})
+    sheet = book.add_worksheet()
+    for row in range(rows):
+        sheet.write_row(row, 0, ["item", "system", "score"] if not row else [text] * 3)
+    book.close()
+    with zipfile.ZipFile(made) as old, zipfile.ZipFile(path, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if "sheet1" in name:
+                assert change[0] in content
+                content = content.replace(*change)
+            new.writestr(name, content)
+    return path
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        (b'<c r="C1"', b'<c r="XFD1048576"'),
+        (b'<c r="C1"', b"<c r = 'xfd1048576'"),
+        (b"</sheetData>", b"<row><c><v>1</v></c></row>" * 70_000 + b'<row><c r="XFD1"><v>1</v></c></row></sheetData>'),
+        (b"</row></sheetData>", b"<c><v>1</v></c>" * 70_000 + b'</row><row r="1048576"><c/></row></sheetData>'),
+    ],
+)
+def test_a_sheet_that_reaches_too_far(tmp_path: Path, change: tuple[bytes, bytes]) -> None:
+    path = workbook(tmp_path / "s.xlsx", change)
+    with pytest.raises(InputError) as error:
+        load_table(path)
+    assert str(error.value).startswith("s.xlsx: xl/worksheets/sheet1.xml reaches over ")
+    assert str(error.value).endswith("delete what stands far from the table, or save the table alone, as CSV")
+
+
+def test_cells_without_places_are_read(tmp_path: Path) -> None:
+    assert load_table(workbook(tmp_path / "s.xlsx", (b'<c r="C1" ', b"<c "))).frame.shape == (1, 3)
+
+
+@pytest.mark.parametrize(("code", "read"), [("raise SystemExit(0)", True), ("raise SystemExit(1)", False)])
+def test_a_text_that_cells_share_is_tried_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, read: bool
+) -> None:
+    path = workbook(tmp_path / "s.xlsx", (b"", b""), "x" * 1000, rows=200)
+    assert load_table(path).frame.height == 199
+    monkeypatch.setattr(spreadsheet, "LARGEST", 100_000)
+    monkeypatch.setattr(spreadsheet, "TRIAL", code)
+    if read:
+        assert load_table(path).frame.height == 199
+        return
+    with pytest.raises(InputError, match=r"^s\.xlsx: its cells hold more than fits in memory, or it is damaged; "):
+        load_table(path)
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "plain", "arrow"])
+def test_labels_are_counted_as_they_are_written_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    labels = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 1000, pyarrow.int32()), ["x" * 500])
+    table = pyarrow.table({"item": labels})
+    path = tmp_path / f"s.{'arrow' if suffix == 'arrow' else 'parquet'}"
+    if suffix == "arrow":
+        with pyarrow.ipc.new_file(path, table.schema) as into:
+            into.write_table(table)
+    else:
+        pyarrow.parquet.write_table(table, path, store_schema=suffix == "parquet")
+    assert load_table(path).frame["item"].to_list() == ["x" * 500] * 1000
+    monkeypatch.setattr(arrow, "LARGEST", 100_000)
+    with pytest.raises(InputError) as error:
+        load_table(path)
+    assert str(error.value) == (
+        f"{path.name}: its cells take more than 0 MiB when each is written out; select columns or rows, and write them"
+        " to a file"
+    )
+
+
+@pytest.mark.parametrize("read", [Schema.load, State.read, lambda path: channel_table(str(path))])
+def test_files_that_are_no_tables_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: object) -> None:
+    with pytest.raises(InputError, match="^/dev/zero: a pipe or device, not a file"):
+        read("/dev/zero")  # type: ignore[operator]
+    monkeypatch.setattr(source, "SMALL", 10)
+    (tmp_path / "s").write_bytes(bytes(11))
+    with pytest.raises(InputError, match=r"s: 0 MiB, and a \w+ has at most 0 MiB; give another file$"):
+        read(tmp_path / "s")  # type: ignore[operator]
+
+
+def test_a_long_error_keeps_its_way_out() -> None:
+    told = str(CustodesError(f"no {'x' * 100_000} here; do this instead"))
+    assert len(told) < 2100
+    assert told.startswith("no xxx")
+    assert told.endswith("xxx here; do this instead")
+    assert "x [98027 characters left out] x" in told
