@@ -149,3 +149,59 @@ def test_too_few_resamples_are_none_at_all(tiny: cu.Study) -> None:
         cu.agreement(tiny, resamples=1)
     assert cu.agreement(tiny, resamples=0).metrics["kendall_item_low"].is_null().all()
     assert cu.agreement(tiny, resamples=20).metrics["kendall_item_low"].is_not_null().any()
+
+
+class Unprintable:
+    """What has no words for itself."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
+METRIC = cu.SimulatedMetric(name="m")
+SIMULATED = {"items": 3, "quality": {"A": [1.0], "B": [0.0]}, "annotators": {"h": 0.5}, "metrics": [METRIC], "rng": 0}
+
+
+def functions(study: cu.Study, model: str) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """What is public beside the questions, and arguments that it answers."""
+    state = cu.live.start(["A", "B"], ["i1", "i2"])
+    rows = study.ratings.frame
+    agreed, gate = (
+        cu.agreement(study, resamples=0),
+        cu.gate(study, metric="m1", require="kendall_item>=0", resamples=100),
+    )
+    yield cu.read, {"reader": None, "schema": None, "invalid": None, "columns": None, "raters": None, "items": None}
+    counted = {"human": "h1", "metrics": None, "aspect": "", "aggregate": "mean", "human_ties": None, "ties": 0.0}
+    yield cu.count_pairs, {"table": rows, **counted, "directions": None, "systems": None, "batches": None}
+    more = {"aspects": ["x"], "documents": None, "groups": ["g"], "difficulty": 0.5, "spread": 0.5, "missing": 0.0}
+    yield cu.simulate, {**SIMULATED, **more, "name": "s"}
+    yield cu.SimulatedMetric, {**vars(METRIC)}
+    yield study.select, {**dict.fromkeys(["human", "metrics", "systems", "aspect", "group"]), "one_side": False}
+    yield study.describe, {"raters": None, "items": None, "raters_name": "r", "items_name": "i"}
+    for method in (agreed.to_frame, agreed.to_html, agreed.to_latex, agreed.to_markdown):
+        yield method, {"table": None}
+    yield agreed.plot, {"statistic": "kendall_item", "aspect": None, "nothing": 1}
+    yield gate.to_junit, {"seconds": 0.0}
+    yield cu.live.start, {"systems": ["A", "B"], "items": ["i1"], "metric": None, "clusters": None, "seed": 0}
+    yield cu.live.record, {"state": state, "verdicts": []}
+    yield cu.live.next_annotations, {"state": state}
+    yield cu.live.decisions, {"state": state}
+    yield cu.CombinedMetric.load, {"path": model}
+    yield cu.CombinedMetric.load(model).score, {"study": study, "name": None}
+
+
+def test_every_argument_of_all_else_that_is_public(tiny: cu.Study, model: str) -> None:
+    worse = [*BAD, np.array(5), np.array([]), iter(["x"]), Unprintable(), "\ud800", "a" * 100_000, b"a" * 100_000]
+    for function, given in functions(tiny, model):
+        sources = [tiny.ratings.frame] if function is cu.read else []
+        for name in given:
+            for value in worse:
+                try:
+                    function(*sources, **{**given, name: value})
+                    told = ""
+                except CustodesError as problem:
+                    told = str(problem)
+                except Exception as problem:
+                    raise AssertionError(f"{function.__qualname__} {name} {type(value)}") from problem
+                assert "\n" not in told
+                assert len(told) < 600, (function.__qualname__, name, told)

@@ -160,7 +160,7 @@ def _of_type(name: str, value: Any, allowed: Sequence[Any]) -> Any:
         return value
     if words and (isinstance(value, str) or not known) and str not in allowed:
         return one_of(name, value, [*words, *(text for text, _ in known)])
-    if not known and not words and len(allowed) == 1 and isinstance(own := allowed[0], type):
+    if not known and allowed[0] is not Any and len(allowed) == 1 and isinstance(own := allowed[0], type):
         if not isinstance(value, own):
             raise OptionError(f"{name}={shown(value)}: must be a {own.__name__}")
         return value
