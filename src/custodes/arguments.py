@@ -85,6 +85,13 @@ def seed_or_generator(name: str, value: Any) -> Any:
     return int(value)
 
 
+def check_storable(what: str, labels: Iterable[str]) -> None:
+    """Raise OptionError for text that no file can hold: half of a pair of code units."""
+    for own in labels:
+        if not own.isascii() and any("\ud800" <= letter <= "\udfff" for letter in own):
+            raise OptionError(f"{what}: {shown(own)} is no text that a file can hold")
+
+
 def several(value: Any) -> TypeGuard[Iterable[Any]]:
     """Whether it is several values side by side, in whatever container.
 

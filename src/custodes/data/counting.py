@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,14 +73,11 @@ def count_pairs(
     rows = _valid_rows(table)
     survey = _survey(rows)
     known = tuple(survey["rater"].unique().sort())
-    others = tuple(name for name in known if name not in people)
-    judges = others if metrics is None else _names(metrics)
+    judges = tuple(name for name in known if name not in people) if metrics is None else _names(metrics)
     _check_names(people, known, option="human", what="rater")
     _check_names(judges, known, option="metrics", what="rater")
     if both := [name for name in judges if name in people]:
         raise OptionError(f"count_pairs: {listed(both)} cannot be both human and metric")
-    _check_names(ties if isinstance(ties, Mapping) else (), others, option="ties", what="metric")
-    _check_names(directions or (), known, option="directions", what="rater")
     if turned := [sign for sign in (directions or {}).values() if sign not in (1, -1)]:
         raise OptionError(f"count_pairs: directions hold 1 or -1 (lower is better), not {turned[0]}")
     if systems is not None:
@@ -269,7 +266,7 @@ def _names(given: str | Sequence[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(dict.fromkeys(given))
 
 
-def _check_names(names: Iterable[str], known: tuple[str, ...], *, option: str, what: str) -> None:
+def _check_names(names: Sequence[str], known: tuple[str, ...], *, option: str, what: str) -> None:
     for name in names:
         if name not in known:
             raise OptionError(

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from custodes.arguments import LARGEST, argument, checked, declared
+from custodes.arguments import LARGEST, argument, check_storable, checked, declared
 from custodes.data.counting import count_pairs
 from custodes.data.items import Items
 from custodes.data.pairs import pairs_of
@@ -171,7 +171,7 @@ def simulate(
     _check_shares(missing=missing)
     for which, sd in (("difficulty", difficulty), ("spread", spread)):
         _check_least(which, sd, 0)
-    _check(systems, quality, aspects, annotators, metrics)
+    _check(systems, quality, aspects, annotators, metrics, groups)
     rng = np.random.default_rng(rng)
     labels, side = _items(items, documents, tuple(groups))
     level = np.array([quality[system] for system in systems], dtype=float)
@@ -286,6 +286,7 @@ def _check(
     aspects: Sequence[str],
     annotators: Mapping[str, float],
     metrics: Sequence[SimulatedMetric],
+    groups: Sequence[str],
 ) -> None:
     if not isinstance(metrics, Sequence) or not all(isinstance(own, SimulatedMetric) for own in metrics):
         raise OptionError(f"simulate: metrics={shown(metrics)}: give a list of cu.SimulatedMetric(...)")
@@ -311,6 +312,7 @@ def _check(
         if metric.copies and metric.by_aspect != by_name[metric.copies].by_aspect:
             raise OptionError(f"simulate: {metric.name!r} and {metric.copies!r} must both rate aspects, or neither")
         by_name[metric.name] = metric
+    check_storable("simulate", [*systems, *aspects, *groups, *annotators, *by_name])
     if len({*annotators, *by_name}) < len(annotators) + len(metrics):
         raise OptionError("simulate: annotators and metrics need names of their own")
 
