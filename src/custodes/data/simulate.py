@@ -422,7 +422,7 @@ def _chances(level: Floats, sd: Floats) -> Floats:
 
     first, second = pairs_of(range(len(level)))  # type: ignore[arg-type]
     difference = level[first] - level[second]
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.asarray(ndtr(difference / (np.sqrt(2) * sd)))
 
 
