@@ -15,7 +15,7 @@ import pytest
 
 import custodes as cu
 from custodes.arguments import FEWEST_RESAMPLES, LARGEST, argument
-from custodes.errors import CustodesError, OptionError
+from custodes.errors import CustodesError, InputError, OptionError
 from custodes.questions import QUESTIONS
 
 NAN = float("nan")
@@ -149,3 +149,109 @@ def test_too_few_resamples_are_none_at_all(tiny: cu.Study) -> None:
         cu.agreement(tiny, resamples=1)
     assert cu.agreement(tiny, resamples=0).metrics["kendall_item_low"].is_null().all()
     assert cu.agreement(tiny, resamples=20).metrics["kendall_item_low"].is_not_null().any()
+
+
+class Unprintable:
+    """What has no words for itself."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
+METRIC = cu.SimulatedMetric(name="m")
+SIMULATED = {"items": 3, "quality": {"A": [1.0], "B": [0.0]}, "annotators": {"h": 0.5}, "metrics": [METRIC], "rng": 0}
+
+
+def functions(study: cu.Study, model: str) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """What is public beside the questions, and arguments that it answers."""
+    state = cu.live.start(["A", "B"], ["i1", "i2"])
+    rows = study.ratings.frame
+    agreed, gate = (
+        cu.agreement(study, resamples=0),
+        cu.gate(study, metric="m1", require="kendall_item>=0", resamples=100),
+    )
+    yield cu.read, {"reader": None, "schema": None, "invalid": None, "raters": None, "items": None}
+    counted = {"human": "h1", "metrics": None, "aspect": "", "aggregate": "mean", "human_ties": None, "ties": 0.0}
+    yield cu.count_pairs, {"table": rows, **counted, "directions": None, "systems": None, "batches": None}
+    more = {"aspects": ["x"], "documents": None, "groups": ["g"], "difficulty": 0.5, "spread": 0.5, "missing": 0.0}
+    yield cu.simulate, {**SIMULATED, **more, "name": "s"}
+    yield cu.SimulatedMetric, {**vars(METRIC)}
+    yield study.select, {**dict.fromkeys(["human", "metrics", "systems", "aspect", "group"]), "one_side": False}
+    yield study.describe, {"raters": None, "items": None, "raters_name": "r", "items_name": "i"}
+    for method in (agreed.to_frame, agreed.to_html, agreed.to_latex, agreed.to_markdown):
+        yield method, {"table": None}
+    yield agreed.plot, {"statistic": "kendall_item", "aspect": None, "nothing": 1}
+    yield gate.to_junit, {"seconds": 0.0}
+    yield cu.live.start, {"systems": ["A", "B"], "items": ["i1"], "metric": None, "clusters": None, "seed": 0}
+    yield cu.live.record, {"state": state, "verdicts": []}
+    yield cu.live.next_annotations, {"state": state}
+    yield cu.live.decisions, {"state": state}
+    yield cu.CombinedMetric.load, {"path": model}
+    yield cu.CombinedMetric.load(model).score, {"study": study, "name": None}
+
+
+def test_every_argument_of_all_else_that_is_public(tiny: cu.Study, model: str) -> None:
+    worse = [*BAD, np.array(5), np.array([]), iter(["x"]), Unprintable(), "\ud800", "a" * 300]
+    for function, given in functions(tiny, model):
+        sources = [tiny.ratings.frame] if function is cu.read else []
+        for name in given:
+            for value in worse:
+                try:
+                    function(*sources, **{**given, name: value})
+                    told = ""
+                except CustodesError as problem:
+                    told = str(problem)
+                except Exception as problem:
+                    raise AssertionError(f"{function.__qualname__} {name} {type(value)}") from problem
+                assert "\n" not in told
+                assert len(told) < 600, (function.__qualname__, name, told)
+
+
+def test_what_has_no_words_for_itself_is_named_by_its_kind(tiny: cu.Study) -> None:
+    with pytest.raises(OptionError, match="confidence=<Unprintable>: must be a number"):
+        cu.agreement(tiny, confidence=Unprintable())
+
+
+@pytest.mark.parametrize(
+    ("progress", "told"),
+    [(lambda *_, **__: None, "returned None; it must return the iterable, wrapped"), (lambda: None, "is called with")],
+)
+def test_a_progress_that_wraps_nothing(progress: Any, told: str, tiny: cu.Study) -> None:
+    with pytest.raises(OptionError, match=told):
+        cu.favoritism(tiny, resamples=0, progress=progress)
+
+
+def test_what_a_callable_of_the_caller_raises_is_the_callers(tiny: cu.Study) -> None:
+    def broken(*_: Any, **__: Any) -> Any:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        cu.favoritism(tiny, resamples=0, progress=broken)
+
+
+@pytest.mark.parametrize("value", [np.array(5), b"h1", {"h1": 1}, 5, Path("h1")])
+def test_one_value_is_not_several(value: Any, tiny: cu.Study) -> None:
+    for name in ("human", "metrics", "systems", "aspect", "group"):
+        with pytest.raises(OptionError, match=f"{name}=.*: must be text"):
+            cu.check(tiny, **{name: value})
+    with pytest.raises(OptionError, match="looks"):
+        cu.Stopping(looks=value)
+    with pytest.raises(OptionError, match="systems=.*must be a list of text"):
+        cu.live.start(value, ["i"])
+
+
+def test_words_of_the_door(tiny: cu.Study) -> None:
+    agreed = cu.agreement(tiny, resamples=0)
+    with pytest.raises(OptionError, match="agreement has no table ''; tables: "):
+        agreed.to_frame("")
+    with pytest.raises(OptionError, match=r"agreement_intervals has no option 'metric'; options: statistic, aspect, "):
+        agreed.plot(metric="m1")
+    with pytest.raises(OptionError, match="path=3: must be text or a path"):
+        cu.CombinedMetric.load(3)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"state=b'x': give a State; State\.read\(path\) reads one"):
+        cu.live.decisions(b"x")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=r"folds='a+\.\.\.: allowed: item"):
+        cu.combine(tiny, folds="a" * 100_000)
+    made = cu.combine(tiny, method="ridge", repeats=1, resamples=0).model
+    with pytest.raises(OptionError, match="study=3: must be a Study"):
+        made.score(3)  # type: ignore[arg-type]

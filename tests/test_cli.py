@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from errno import ENAMETOOLONG, ENOSPC
 from pathlib import Path
 
 import polars as pl
@@ -454,6 +455,24 @@ def test_output_that_cannot_be_written_is_refused_before_any_work(custodes: Run)
     refused(custodes("agreement", "demo", "-o", "missing/answer.json"), "missing", "no such folder")
     assert not Path("new").exists()
     assert list(Path("there").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [
+        (OSError(ENAMETOOLONG, "File name too long", "a" * 300), r"cannot read 'a+\.\.\.: File name too long; give"),
+        (OSError(ENOSPC, "No space left on device"), "cannot write: No space left on device; choose another place"),
+    ],
+)
+def test_a_problem_of_reading_is_not_told_as_one_of_writing(
+    problem: OSError, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(_: Sequence[str]) -> int:
+        raise problem
+
+    monkeypatch.setattr(cli, "app", fails)
+    assert cli.run(["check", "demo"]) == 2
+    assert re.search(said, capsys.readouterr().err)
 
 
 def test_a_failed_write_leaves_the_old_file(custodes: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,6 +85,13 @@ def seed_or_generator(name: str, value: Any) -> Any:
     return int(value)
 
 
+def check_storable(what: str, labels: Iterable[str]) -> None:
+    """Raise OptionError for text that no file can hold: half of a pair of code units."""
+    for own in labels:
+        if not own.isascii() and any("\ud800" <= letter <= "\udfff" for letter in own):
+            raise OptionError(f"{what}: {shown(own)} is no text that a file can hold")
+
+
 def several(value: Any) -> TypeGuard[Iterable[Any]]:
     """Whether it is several values side by side, in whatever container.
 
@@ -160,7 +167,7 @@ def _of_type(name: str, value: Any, allowed: Sequence[Any]) -> Any:
         return value
     if words and (isinstance(value, str) or not known) and str not in allowed:
         return one_of(name, value, [*words, *(text for text, _ in known)])
-    if not known and not words and len(allowed) == 1 and isinstance(own := allowed[0], type):
+    if not known and allowed[0] is not Any and len(allowed) == 1 and isinstance(own := allowed[0], type):
         if not isinstance(value, own):
             raise OptionError(f"{name}={shown(value)}: must be a {own.__name__}")
         return value

@@ -19,7 +19,7 @@ from custodes.console import put, quiet_pipe, say, tell
 from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.schema import Schema
 from custodes.data.writing import TABLES, check_suffix, long_tables, without_formulas, write_table
-from custodes.errors import CustodesError, CustodesWarning, OptionError, suggestion
+from custodes.errors import CustodesError, CustodesWarning, OptionError, shown, suggestion
 from custodes.files import check_apart, check_writable, folder, is_folder, is_stream, write_atomically
 from custodes.options import Inputs, Model, Output, QuoteFormulas, Reading, Tested, check_quoted, read_by
 from custodes.questions import QUESTIONS, RESULTS
@@ -244,7 +244,10 @@ def run(argv: Sequence[str]) -> int:
         )
     except OSError as problem:
         said = "standard output is closed" if problem.errno == EBADF else problem.strerror
-        message = f"cannot write: {said}; choose another place"
+        if problem.filename is None:  # of a stream; what is written to a file is told of where that is done
+            message = f"cannot write: {said}; choose another place"
+        else:
+            message = f"cannot read {shown(problem.filename)}: {said}; give another file"
     except KeyboardInterrupt:
         tell("interrupted")
         return 130

@@ -252,6 +252,11 @@ def test_a_metric_without_the_aspect_is_taken_by_its_rows_without_one() -> None:
         ({"human": "ann", "ties": -1.0}, "at least 0"),
         ({"human": "ann", "human_ties": float("nan")}, "at least 0"),
         ({"human": "ann", "batches": 0}, "at least 1"),
+        ({"human": "ann", "batches": 1000}, "the table has [0-9]+ rows with a score; give fewer"),
+        ({"human": "ann", "batches": 10**20}, "must be a whole number of at most"),
+        ({"human": "ann", "systems": "AB"}, "systems='AB' is no system here"),
+        ({"human": "ann", "metrics": "blue"}, "did you mean 'bleu'"),
+        ({"human": "ann", "directions": {"bleu": 0}}, "directions hold 1 or -1"),
     ],
 )
 def test_mistakes_are_named(hand: pl.DataFrame, setting: dict[str, Any], message: str) -> None:

@@ -260,6 +260,15 @@ def test_another_seed_gives_another_study_and_a_generator_goes_on() -> None:
         ({"annotators": {"ann": 0.0}}, r"outside \(0, 1\]"),
         ({"aspects": ("x", "y")}, "1 values for 2 aspects"),
         ({"documents": 9}, "allowed: 1 to the number of items"),
+        ({"items": 0}, "items=0: must lie between 1 and"),
+        ({"quality": {}}, "quality is empty"),
+        ({"quality": {"A": 0.0, "Be": float("nan")}}, "of quality\\['Be'\\] is nan"),
+        ({"quality": "x"}, "quality='x': must be numbers by name, one or a list each"),
+        ({"metrics": ["m"]}, "give a list of cu.SimulatedMetric"),
+        ({"annotators": {}}, "nobody rates"),
+        ({"missing": 2.0}, "a share lies between 0 and 1"),
+        ({"spread": -1.0}, "spread=-1.0: must lie between 0 and"),
+        ({"aspects": "-1", "items": 10**8, "quality": dict.fromkeys(map(str, range(999)), 0.0)}, "GB of memory"),
     ],
 )
 def test_impossible_requests_are_refused(change: dict[str, Any], message: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
@@ -15,8 +16,9 @@ import polars as pl
 from custodes.answers import formats
 from custodes.answers.tables import TABLE, Table, View, table, with_lines
 from custodes.answers.views import views
+from custodes.arguments import checked
 from custodes.data.notes import Note
-from custodes.errors import OptionError, suggestion
+from custodes.errors import OptionError, shown, suggestion
 from custodes.visible import visible
 
 
@@ -94,17 +96,19 @@ class Result:
         """Table name to Polars frame, in the order of the documentation."""
         return {name: getattr(self, name) for name in self.declared()}
 
+    @checked
     def to_frame(self, table: str | None = None) -> pl.DataFrame:
         """One table, by default the main one, as a Polars frame (`.to_pandas()` makes it pandas)."""
         tables = self.tables()
-        name = table or next(iter(tables))
+        name = next(iter(tables)) if table is None else table
         if name not in tables:
             raise OptionError(
-                f"{self.provenance.question} has no table {name!r}; tables: {', '.join(tables)}"
+                f"{self.provenance.question} has no table {shown(name)}; tables: {', '.join(tables)}"
                 f"{suggestion(name, tables)}"
             )
         return tables[name]
 
+    @checked
     def views(self, table: str | None = None) -> Iterator[View]:
         """The essential tables as text, or every column of the one that is named."""
         for name in self.declared() if table is None else [table]:
@@ -112,8 +116,8 @@ class Result:
             if table is not None:
                 yield from views(own, frame, name, every=True)
             elif own.essential and not frame.is_empty():
-                shown = own.rows(self) if own.rows else frame
-                yield from views(own, shown, name, left_out=frame.height - shown.height)
+                kept = own.rows(self) if own.rows else frame
+                yield from views(own, kept, name, left_out=frame.height - kept.height)
 
     def told(self) -> Iterator[str]:
         """The notes as sentences for a reader."""
@@ -176,11 +180,19 @@ class Result:
     def plot(self, **options: Any) -> Any:
         """The main picture, an Altair chart; `options` as the function of `custodes.plots` takes that draws it.
 
-        Raises `OptionError` where a result has no picture.
+        Raises `OptionError` where a result has no picture, or its picture no such option.
         """
         if not self.PICTURE:
             raise OptionError(f"{self.provenance.question} has no picture; its tables: {', '.join(self.declared())}")
-        return getattr(importlib.import_module("custodes.plots"), self.PICTURE)(self, **options)
+        picture = getattr(importlib.import_module("custodes.plots"), self.PICTURE)
+        _, *known = inspect.signature(picture).parameters
+        for name in options:
+            if name not in known:
+                raise OptionError(
+                    f"the picture {self.PICTURE} has no option {name!r}; options: {', '.join(known)}"
+                    f"{suggestion(name, known)}"
+                )
+        return checked(picture)(self, **options)
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name} ({frame.height} rows)" for name, frame in self.tables().items())

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from custodes.arguments import argument, checked
 from custodes.combining.methods import BEST, METHODS, Formula, Lesson
 from custodes.combining.normalise import Normalisation, Source
 from custodes.combining.task import Task, aspect_of
@@ -165,7 +166,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         of the wrong kind or not finite, trees that are none, a metric named twice, or anything but the name changed by
         hand.
         """
-        where = Path(path)
+        where = Path(argument("path", path, str | Path))
         check_exists(where)
         content = file_bytes(where)
         try:
@@ -236,6 +237,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             pool=METHODS[self.method].pool,
         )
 
+    @checked
     def score(self, study: Study, *, name: str | None = None) -> tuple[pl.DataFrame, tuple[Note, ...]]:
         """Ratings of every output by the combined metric: a long table that every reader takes, and notes.
 

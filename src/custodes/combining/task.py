@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from custodes.data.panel import label_codes
 from custodes.data.scale import Scale
 from custodes.data.study import Study
 from custodes.data.table import check_columns, check_unique, label_column
-from custodes.errors import InputError, OptionError, listed, suggestion
+from custodes.errors import InputError, OptionError, listed, shown, suggestion
 from custodes.evaluate.comparison import compared, label_of
 from custodes.evaluate.design import Design
 from custodes.evaluate.judges import METRIC, Judges, judged
@@ -245,9 +246,9 @@ def labelled_folds(of: Task, labels: tuple[str, ...], where: str) -> NDArray[np.
 
 
 def _from_file(design: Design, path: str) -> tuple[str, ...]:
-    if not Path(path).is_file():
+    if not os.path.isfile(path):
         raise OptionError(
-            f"folds={path!r}: allowed: {', '.join(FOLDS)}, or a file `item, fold`; there is no such file"
+            f"folds={shown(path)}: allowed: {', '.join(FOLDS)}, or a file `item, fold`; there is no such file"
             f"{suggestion(path, FOLDS)}"
         )
     known, _ = keyed(path, "item", "fold", label_column)

@@ -10,6 +10,7 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
+from custodes.arguments import checked
 from custodes.data.pairs import FLOAT_NOISE, Aggregate, PairCounts, pair_codes, pairs_of
 from custodes.data.panel import label_codes
 from custodes.data.table import check_columns
@@ -24,6 +25,7 @@ CELLS = 15
 """Outcomes of (human, metric) as 4 * human + metric; the sixteenth, both silent, is no count."""
 
 
+@checked
 def count_pairs(
     table: Any,
     *,
@@ -61,11 +63,9 @@ def count_pairs(
     >>> count_pairs(table, human="ann").paired[0, 0].tolist()  # ann: A wins; bleu: B wins
     [[0, 0, 1], [0, 0, 0], [0, 0, 0]]
     """
-    people = (human,) if isinstance(human, str) else tuple(human)
+    people = _names(human)
     if not people:
         raise OptionError("count_pairs: human is empty; name at least one person")
-    if aggregate not in ("mean", "vote"):
-        raise OptionError(f"count_pairs: aggregate={aggregate!r}; allowed: mean, vote")
     thresholds = list(ties.values()) if isinstance(ties, Mapping) else [ties]
     for threshold in (*thresholds, human_ties or 0.0):
         if not (np.isfinite(threshold) and threshold >= 0):
@@ -73,12 +73,15 @@ def count_pairs(
     rows = _valid_rows(table)
     survey = _survey(rows)
     known = tuple(survey["rater"].unique().sort())
-    judges = tuple(metrics) if metrics is not None else tuple(name for name in known if name not in people)
+    judges = tuple(name for name in known if name not in people) if metrics is None else _names(metrics)
     _check_names(people, known, option="human", what="rater")
     _check_names(judges, known, option="metrics", what="rater")
     if both := [name for name in judges if name in people]:
         raise OptionError(f"count_pairs: {listed(both)} cannot be both human and metric")
+    if turned := [sign for sign in (directions or {}).values() if sign not in (1, -1)]:
+        raise OptionError(f"count_pairs: directions hold 1 or -1 (lower is better), not {turned[0]}")
     if systems is not None:
+        systems = _names(systems)
         _check_names(systems, tuple(survey["system"].unique().sort()), option="systems", what="system")
     survey, aspects = _chosen_rows(survey, people=people, judges=judges, aspect=aspect)
     if systems is not None:
@@ -259,6 +262,10 @@ def _spread(survey: pl.DataFrame, people: tuple[str, ...]) -> float:
     return float(ranges.item() or 0.0)
 
 
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(dict.fromkeys(given))
+
+
 def _check_names(names: Sequence[str], known: tuple[str, ...], *, option: str, what: str) -> None:
     for name in names:
         if name not in known:
@@ -278,6 +285,8 @@ def _batches(rows: nw.LazyFrame[Any], batches: int | None) -> list[nw.LazyFrame[
         batches = 1 + int(lazy.select(pl.len()).collect(engine="streaming").item()) // BATCH_ROWS
     if batches < 1:
         raise OptionError(f"count_pairs: batches={batches} must be at least 1")
+    if batches > max(1, n := lazy.select(pl.len()).collect(engine="streaming").item()):
+        raise OptionError(f"count_pairs: batches={batches}, and the table has {n} rows with a score; give fewer")
     if batches == 1:
         return [rows]
     part = pl.col("item").hash() % batches

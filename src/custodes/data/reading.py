@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
+from custodes.arguments import checked
 from custodes.data.loading import Table, check_exists, is_standard_input, is_stream, is_uri, load_table, path_and_part
 from custodes.data.mapping.columns import FACTS, Columns, UnfitError
 from custodes.data.mapping.guess import suggested
@@ -19,7 +20,7 @@ from custodes.data.readers.plugins import plugged
 from custodes.data.readers.reader import Invalid, PathReader, TableReader
 from custodes.data.study import Study, digest_of, join
 from custodes.data.table import to_polars
-from custodes.errors import CustodesError, InputError, OptionError, listed, suggestion
+from custodes.errors import CustodesError, InputError, OptionError, listed, shown, suggestion
 
 DEMO = "demo"
 
@@ -32,6 +33,7 @@ VERDICTS = ("item", "system_a", "system_b", "winner")
 """Roles that an error shows where a table looks like one of verdicts."""
 
 
+@checked
 def read(
     *sources: Any,
     reader: str | None = None,
@@ -70,9 +72,9 @@ def read(
     invalid = said.reading.get("invalid", "error")
     if reader is not None and reader not in OURS and reader not in plugged(OURS):
         known = (*OURS, *plugged(OURS))
-        raise OptionError(f"reader={reader!r} is unknown{suggestion(reader, known)}; readers: {', '.join(known)}")
+        raise OptionError(f"reader={shown(reader)} is unknown{suggestion(reader, known)}; readers: {', '.join(known)}")
     if invalid not in get_args(Invalid):
-        raise OptionError(f"invalid={invalid!r} is unknown; allowed: {', '.join(get_args(Invalid))}")
+        raise OptionError(f"invalid={shown(invalid)} is unknown; allowed: {', '.join(get_args(Invalid))}")
     if items is not None and set(FACTS) & set(said.columns.roles):
         raise OptionError(f"items: columns say {listed(set(FACTS) & set(said.columns.roles))} already; say it once")
     if sum(is_standard_input(own) for own in (*sources, raters, items)) > 1:

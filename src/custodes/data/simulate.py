@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from math import comb
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
+from custodes.arguments import LARGEST, argument, check_storable, checked, declared
 from custodes.data.counting import count_pairs
 from custodes.data.items import Items
 from custodes.data.pairs import pairs_of
@@ -19,7 +20,8 @@ from custodes.data.raters import Raters
 from custodes.data.ratings import SCHEMA as RATINGS_SCHEMA
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
-from custodes.errors import OptionError, listed, suggestion
+from custodes.errors import OptionError, listed, shown, suggestion
+from custodes.memory import check_memory
 from custodes.stats.arrays import Floats
 
 Counts = NDArray[np.int64]
@@ -47,6 +49,16 @@ class SimulatedMetric:
     by_aspect: bool = False
     higher_is_better: bool = True
     missing: float = 0.0
+
+    def __post_init__(self) -> None:
+        kinds = declared(SimulatedMetric)
+        for own in fields(self):
+            object.__setattr__(self, own.name, argument(own.name, getattr(self, own.name), kinds[own.name]))
+        numbers = {"signal": self.signal, **self.favours}
+        _check_numbers({**numbers, "noise": self.noise, "missing": self.missing}, where=repr(self.name))
+        _check_shares(missing=self.missing)
+        for name, value in (("noise", self.noise), ("levels", self.levels)):
+            _check_least(name, value, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +124,7 @@ class Simulation:
         return np.stack(tables, axis=2).swapaxes(0, 1)
 
 
+@checked
 def simulate(
     *,
     items: int,
@@ -139,6 +152,7 @@ def simulate(
     >>> made.study.metrics, made.truth.better.round(2).tolist()  # normal cdf of 1 / (0.7 * sqrt 2)
     (('m',), [[0.84]])
     """
+    aspects, groups = ([own] if isinstance(own, str) else own for own in (aspects, groups))
     recipe = {
         "items": items,
         "quality": quality,
@@ -153,7 +167,11 @@ def simulate(
         "name": name,
     }
     systems = tuple(sorted(quality))
-    _check(systems, quality, aspects, annotators, metrics)
+    _check_size(items, len(systems), len(aspects), len(groups))
+    _check_shares(missing=missing)
+    for which, sd in (("difficulty", difficulty), ("spread", spread)):
+        _check_least(which, sd, 0)
+    _check(systems, quality, aspects, annotators, metrics, groups)
     rng = np.random.default_rng(rng)
     labels, side = _items(items, documents, tuple(groups))
     level = np.array([quality[system] for system in systems], dtype=float)
@@ -268,8 +286,14 @@ def _check(
     aspects: Sequence[str],
     annotators: Mapping[str, float],
     metrics: Sequence[SimulatedMetric],
+    groups: Sequence[str],
 ) -> None:
+    if not isinstance(metrics, Sequence) or not all(isinstance(own, SimulatedMetric) for own in metrics):
+        raise OptionError(f"simulate: metrics={shown(metrics)}: give a list of cu.SimulatedMetric(...)")
+    if not (annotators or metrics):
+        raise OptionError("simulate: nobody rates; give annotators or metrics")
     for system, values in quality.items():
+        _check_numbers(dict(zip(aspects, values, strict=False)), where=f"quality[{system!r}]")
         if len(values) != len(aspects):
             raise OptionError(f"simulate: quality[{system!r}] has {len(values)} values for {len(aspects)} aspects")
     for annotator, reliability in annotators.items():
@@ -288,8 +312,35 @@ def _check(
         if metric.copies and metric.by_aspect != by_name[metric.copies].by_aspect:
             raise OptionError(f"simulate: {metric.name!r} and {metric.copies!r} must both rate aspects, or neither")
         by_name[metric.name] = metric
+    check_storable("simulate", [*systems, *aspects, *groups, *annotators, *by_name])
     if len({*annotators, *by_name}) < len(annotators) + len(metrics):
         raise OptionError("simulate: annotators and metrics need names of their own")
+
+
+def _check_size(items: int, n_systems: int, n_aspects: int, n_groups: int) -> None:
+    """Of each output there is a number for each aspect, while it is drawn and as a row."""
+    _check_least("items", items, 1)
+    for name, n in (("quality", n_systems), ("aspects", n_aspects), ("groups", n_groups)):
+        if not n:
+            raise OptionError(f"simulate: {name} is empty; give at least one")
+    check_memory("items", items, 10.0 * items * n_systems * n_aspects)
+
+
+def _check_shares(**shares: float) -> None:
+    for name, share in shares.items():
+        if not 0 <= share <= 1:
+            raise OptionError(f"simulate: {name}={share}: a share lies between 0 and 1")
+
+
+def _check_least(name: str, value: float, least: float) -> None:
+    if not least <= value <= LARGEST:
+        raise OptionError(f"simulate: {name}={value}: must lie between {least} and {LARGEST}")
+
+
+def _check_numbers(numbers: Mapping[str, float], *, where: str) -> None:
+    for name, number in numbers.items():
+        if not abs(number) <= LARGEST:
+            raise OptionError(f"simulate: {name!r} of {where} is {number}; give a finite number")
 
 
 def _items(items: int, documents: int | None, groups: tuple[str, ...]) -> tuple[tuple[str, ...], pl.DataFrame]:
@@ -371,7 +422,7 @@ def _chances(level: Floats, sd: Floats) -> Floats:
 
     first, second = pairs_of(range(len(level)))  # type: ignore[arg-type]
     difference = level[first] - level[second]
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.asarray(ndtr(difference / (np.sqrt(2) * sd)))
 
 

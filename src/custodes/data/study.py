@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from custodes.arguments import checked
 from custodes.data.items import Items
 from custodes.data.mapping.words import looks_human
 from custodes.data.notes import Note, noted
@@ -95,6 +96,7 @@ class Study:
             [f.filter(pl.col("rater").is_in(list(raters))).select("rater", "aspect", "item") for f in frames]
         )
 
+    @checked
     def describe(
         self, *, raters: Any = None, items: Any = None, raters_name: str = "raters", items_name: str = "items"
     ) -> Study:
@@ -116,6 +118,7 @@ class Study:
         said = [frame.write_csv() for frame in (study.raters.frame, study.items.frame)]
         return replace(study, digest=digest_of(study.digest, *said))
 
+    @checked
     def select(
         self,
         *,

@@ -43,7 +43,7 @@ def test_a_forced_reader_says_what_it_needs() -> None:
             {"reader": "rating"},
             "reader='rating' is unknown (did you mean 'ratings'?); readers: ratings, battles, argilla,",
         ),
-        ({"invalid": "skip"}, "invalid='skip' is unknown; allowed: error, drop"),
+        ({"invalid": "skip"}, "invalid='skip'; allowed: error, drop, force"),
         ({"reader": "mtme"}, "reader='mtme' takes the path of a file or folder, not a dataframe"),
     ],
 )

@@ -18,6 +18,11 @@ from tests.evaluate.protocol.test_protocol import scores_of
 from tests.evaluate.test_favoritism import study_of
 
 
+def test_more_rounds_than_minutes_take_are_refused() -> None:
+    with pytest.raises(OptionError, match="items=1000000: 1000000 rounds, .* ask for batch=20 or more"):
+        plan(margins=[0.1], items=1_000_000, replications=1, stopping=Stopping(batch=1))
+
+
 def test_one_look_is_the_exact_power() -> None:
     made = plan(margins=[0.0, 0.3], tie_rate=0.2, items=60, stopping=Stopping(looks=[60]), replications=2000)
     exact = made.power.filter(pl.col("annotations") == 60)

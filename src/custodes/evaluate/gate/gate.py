@@ -15,7 +15,7 @@ from custodes.answers.setting import Setting, selection_of
 from custodes.answers.tables import View, count, label, p_value, score, table
 from custodes.answers.views import number
 from custodes.answers.wording import digits_of, plural
-from custodes.arguments import at_least, is_number, one_of
+from custodes.arguments import at_least, checked, is_number, one_of
 from custodes.data.study import Study
 from custodes.errors import OptionError, listed
 from custodes.evaluate.agreement.statistic import PERMUTATIONS, Sample
@@ -131,12 +131,15 @@ class Gate(Result):
         """Plain text, one rule a line."""
         return (f"{row['outcome']}  {line_of(row)}" for row in self.rules.to_dicts())
 
+    @checked
     def to_junit(self, seconds: float = 0.0) -> str:
         """JUnit XML as systems for continuous integration show it: a test case a rule.
 
         A rule that fails is a failure. One of which nothing can be said is skipped: an error would count as a failure
-        there, and it is none.
+        there, and it is none. `seconds` is how long it took.
         """
+        if not 0 <= seconds < np.inf:
+            raise OptionError(f"seconds={seconds}: must be a finite number of at least 0")
         cases = [
             Case(
                 group=row["metric"] + (f" ({row['aspect']})" if row["aspect"] else ""),

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from custodes.answers.question import recorded
-from custodes.arguments import argument, at_least, is_whole, several
+from custodes.arguments import argument, at_least, check_storable, is_whole, several
 from custodes.data.pairs import PairPreferences, pairs_of
 from custodes.errors import InputError, OptionError, listed, shown, suggestion
 from custodes.evaluate.protocol.annotations import outcome_of
@@ -193,9 +193,7 @@ def _labels(what: str, given: Sequence[str]) -> tuple[str, ...]:
     made: list[Any] = list(given) if several(given) else [None]
     if not all(isinstance(own, str) for own in made):
         raise OptionError(f"{what}={shown(given)}: must be a list of text")
-    for own in made:
-        if not own.isascii() and any("\ud800" <= letter <= "\udfff" for letter in own):
-            raise OptionError(f"{what}: {own!r} is no text that a file can hold")
+    check_storable(what, made)
     return tuple(map(str, made))
 
 

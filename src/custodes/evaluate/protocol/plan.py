@@ -37,6 +37,8 @@ from custodes.stats.stopping.replay import Answers, replay
 
 MARGINS = (0.0, 0.1, 0.2, 0.3, 0.4)
 TIE_RATE = 0.3
+MOST_ROUNDS = 50_000
+"""All pairs are judged anew after each, however few studies are simulated."""
 CURVE = (10, 20, 40, 60, 80, 100, 150, 200, 300, 400)
 """Annotations a pair at which the power curve is drawn, up to the number of items."""
 
@@ -176,6 +178,7 @@ def plan(
             raise OptionError(
                 f"estimator={own.name!r} needs the items of a whole study, which a plan does not draw; use human"
             )
+    _check_rounds(items, rules)
     first = min(rule.looks[0] if rule.looks else rule.batch for rule in rules)
     made: list[dict[str, pl.DataFrame]] = []
     notes: list[Note] = []
@@ -198,9 +201,19 @@ def plan(
 
 
 def _check_size(items: int, replications: int, *, n_pairs: int) -> None:
-    """Of each annotation there is a random number, its kind, and the kind's channel."""
+    """Of each annotation there is a random number, its kind, and the kind's channel; the power curve sums over as many
+    at each of its places."""
     name, value = max(("items", items), ("replications", replications), key=lambda option: option[1])
-    check_memory(name, value, 10.0 * replications * items * n_pairs)
+    check_memory(name, value, 10.0 * (replications + len(CURVE)) * items * n_pairs)
+
+
+def _check_rounds(items: int, rules: Iterable[Stopping]) -> None:
+    """Every pair is judged anew after each round."""
+    for rule in rules:
+        rounds = len(rule.looks) if rule.looks else -(-items // rule.batch)
+        if rounds > MOST_ROUNDS:
+            way = "fewer looks" if rule.looks else f"batch={-(-items // MOST_ROUNDS)} or more"
+            raise OptionError(f"items={items}: {rounds} rounds, and {MOST_ROUNDS} at most take minutes; ask for {way}")
 
 
 @dataclass(frozen=True, kw_only=True)

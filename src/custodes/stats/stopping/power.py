@@ -27,11 +27,8 @@ def human_power(shares: Floats, n: NDArray[np.integer[Any]], *, gamma: float) ->
     """
     from scipy.special import betainc, gammaln, xlog1py, xlogy
 
-    untied = wins = np.arange(int(n.max(initial=0)) + 1)
-    # The smallest number of wins that decides, for each number of untied annotations (one more than all: none does).
-    losses = untied[:, np.newaxis] - wins
-    enough = (human_theta(wins, np.maximum(losses, 0)) > 1 - gamma / 2) & (losses >= 0)
-    need = np.where(enough.any(axis=1), enough.argmax(axis=1), untied + 1)
+    untied = np.arange(int(n.max(initial=0)) + 1)
+    need = _wins_needed(untied, gamma=gamma)
     size, ties = n[:, np.newaxis], np.asarray(shares)[:, 1:2]
     possible = untied <= size
     rest = np.where(possible, size - untied, 0)
@@ -47,6 +44,16 @@ def human_power(shares: Floats, n: NDArray[np.integer[Any]], *, gamma: float) ->
         )
         tails.append((chance * tail).sum(axis=1))
     return tails[0], tails[1]
+
+
+def _wins_needed(untied: NDArray[np.integer[Any]], *, gamma: float) -> NDArray[np.integer[Any]]:
+    """The smallest number of wins that decides, for each number of untied annotations; one more than all: none does."""
+    least, most = np.zeros_like(untied), untied + 1
+    while (least < most).any():  # halved: more wins decide wherever fewer do
+        wins = (least + most) // 2
+        enough = human_theta(wins, np.maximum(untied - wins, 0)) > 1 - gamma / 2
+        least, most = np.where((least < most) & ~enough, wins + 1, least), np.where(enough, wins, most)
+    return most
 
 
 def margin_width(shares: Floats, n: NDArray[np.integer[Any]], *, gamma: float) -> Floats:
