@@ -98,8 +98,9 @@ def test_a_pattern_is_checked(written: str, message: str) -> None:
 
 
 def test_a_name_of_very_many_parts_takes_no_time() -> None:
-    name = "_".join("abcdefghij" * 40)
+    name = "_".join("abcdefghij" * 100)
     assert splits("{aspect}_{rater}_{repeat}_{kind}", name) == {}
     assert splits("{rater}", name) == {name: {"rater": name}}
-    with pytest.raises(OptionError, match="in two ways"):
+    with pytest.raises(OptionError) as caught:
         splits("{aspect}_{rater}", name)
+    assert "in two ways" in caught.value.args[0]
