@@ -11,6 +11,7 @@ import polars as pl
 
 from custodes.arguments import checked
 from custodes.data.items import Items
+from custodes.data.mapping.cross import beside_people
 from custodes.data.mapping.words import looks_human
 from custodes.data.notes import Note, noted
 from custodes.data.outputs import Outputs
@@ -149,7 +150,12 @@ class Study:
         aspects = select_labels(aspect, known, option="aspect", what="aspect")
         judges = study._chosen_metrics(metrics, candidates) if candidates or metrics or not one_side else ()
         chosen_systems = select_labels(systems, self.systems, option="systems", what="system")
-        notes = [*self.notes, *people_notes, *study._people_among(judges), *study._aspect_notes(judges, aspects)]
+        notes = [
+            *self.notes,
+            *people_notes,
+            *study._people_among(judges, people),
+            *study._aspect_notes(judges, aspects),
+        ]
         keep = pl.col("rater").is_in(list(people)) & pl.col("aspect").is_in(list(aspects)) | pl.col("rater").is_in(
             list(judges)
         ) & pl.col("aspect").is_in([*aspects, ""])
@@ -221,15 +227,17 @@ class Study:
             words = [word for word in words or [] if word not in tokens] or None
         return select_labels(words, candidates, option="metrics", what="metric")
 
-    def _people_among(self, judges: tuple[str, ...]) -> list[Note]:
-        """A note on metrics that look like people, where no kind was declared."""
+    def _people_among(self, judges: tuple[str, ...], people: tuple[str, ...]) -> list[Note]:
+        """A note on metrics of no declared kind that look like people, or whose names go with those of people."""
         kinds = self.raters.kind
-        people = [name for name in judges if not kinds[name] and looks_human(name)]
+        unknown = [name for name in judges if not kinds[name]]
+        beside = beside_people(unknown, people)
+        likely = [name for name in unknown if looks_human(name) or name in beside]
         message = (
-            f"raters that look like people count as metrics: {listed(people)}; if they are people, name them too in"
+            f"raters that look like people count as metrics: {listed(likely)}; if they are people, name them too in"
             " human, or leave them out of metrics"
         )
-        return noted(("people-as-metrics", len(people), message))
+        return noted(("people-as-metrics", len(likely), message))
 
     def _aspect_notes(self, judges: tuple[str, ...], aspects: tuple[str, ...]) -> list[Note]:
         rows = self._rows_of(judges).select("rater", "aspect").unique(maintain_order=True)

@@ -14,7 +14,7 @@ from custodes.data.mapping.pattern import ColumnPattern, split_columns
 from custodes.data.mapping.words import AVERAGES, GENERIC, SCORERS, looks_human, parts, stem
 from custodes.data.notes import Note, noted
 from custodes.data.table import counted_cells, label_column, number_column
-from custodes.errors import InputError, OptionError, listed, suggestion
+from custodes.errors import InputError, OptionError, listed, shown, suggestion
 
 FACTS = tuple(name for name in ITEM_SCHEMA if name != "item")
 """Roles that say something of the item."""
@@ -74,7 +74,7 @@ class Columns:
             return given
         if not isinstance(given, Mapping):
             raise OptionError(
-                f"columns={given!r}: give role to column, such as {{'item': 'doc_id', 'system': 'model'}}"
+                f"columns={shown(given)}: give role to column, such as {{'item': 'doc_id', 'system': 'model'}}"
             )
         roles, patterns = dict(given), tuple[str, ...]()
         for role in roles:

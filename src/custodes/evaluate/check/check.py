@@ -26,7 +26,7 @@ from custodes.progress import Progress, silent
 
 TOLD = (*SERIOUS_NOTES, "people-as-metrics")
 """Notes that are told as problems of their own."""
-WARNED = ("unused-people", "place-or-column", "item-in-each-row", "graded-preference", rules.SILENT)
+WARNED = ("unused-people", "place-or-column", "item-in-each-row", "graded-preference", "unused-order", rules.SILENT)
 """Notes that may turn a number round, or leave a side empty."""
 SIDED = ("one-sided-people", "sides")
 """Sides are compared and not systems: by what people say, or as the reader of the data declares."""
