@@ -118,3 +118,16 @@ def test_people_without_aspects_in_their_names_are_told_nothing(extra: dict[str,
     frame = wide(*names, text=False).rename({"doc_id": "item", "model": "system"})
     study = cu.read(frame.with_columns(**{name: pl.lit(value) for name, value in extra.items()}))
     assert study.notes == ()
+
+
+def test_annotators_of_an_aspect_that_was_not_chosen_are_told_of() -> None:
+    names = ("coherence_alice", "coherence_bob", "fluency_alice", "fluency_bob", "bleu")
+    rows = [
+        {"item": str(i), "system": system, **{name: (i + j + at) % 5 for at, name in enumerate(names)}}
+        for i in range(6)
+        for j, system in enumerate("ABC")
+    ]
+    notes = {
+        note.rule: note.message for note in cu.agreement(pl.DataFrame(rows), human="coherence_*", resamples=0).notes
+    }
+    assert "fluency_alice, fluency_bob;" in notes["people-as-metrics"]
