@@ -333,3 +333,12 @@ def test_the_demo_is_corrected_towards_people() -> None:
         result.pairs.filter(pl.col("estimator") == name)["margin"].to_numpy() for name in ("human", "naive", "mixture")
     )
     assert np.abs(corrected - people).mean() < np.abs(naive - people).mean() / 4
+
+
+@pytest.mark.slow
+def test_nuts_answers_of_several_aspects_at_once() -> None:
+    pytest.importorskip("numpyro", reason="NumPyro is not installed")
+    asked = {"metrics": "judge", "systems": "Aster,Birch", "estimator": "mixture"}
+    drawn, exact = (cu.correction(cu.read("demo"), **asked, **more).pairs for more in ({"sampler": "nuts"}, {}))  # type: ignore[arg-type]
+    assert drawn["aspect"].n_unique() == 2
+    assert np.allclose(drawn["theta"], exact["theta"], atol=0.03)
