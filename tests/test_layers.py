@@ -23,7 +23,7 @@ BELOW = {
     "files": {"errors", "process"},
     "sealed": {"errors"},
     "stats": {"errors", "registry"},
-    "data": {"arguments", "memory", "stats", "errors", "progress", "files", "registry", "visible"},
+    "data": {"arguments", "memory", "stats", "errors", "progress", "files", "registry", "sealed", "visible"},
     "answers": {"arguments", "data", "stats", "errors", "progress", "visible"},
     "evaluate": {"arguments", "memory", "answers", "data", "stats", "errors", "progress", "registry", "sealed"},
     "combining": {

@@ -62,7 +62,7 @@ def test_threads_that_read_trees_first_never_crash(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b'{"a": 1, "a": 1}', "not the JSON that custodes writes: the key 'a' stands twice"),
+        (b'{"a": 1, "a": 1}', "not the JSON that custodes writes: key 'a' stands twice"),
         (b'{"a": "b"}', "what it holds cannot be: Expected `int`, got `str`"),
         (b"{", "not the JSON that custodes writes"),
         (b'{"a": ' * 100_000, "what it holds cannot be"),

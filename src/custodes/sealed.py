@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from typing import Any, TypeVar
 
 import msgspec
@@ -30,7 +31,7 @@ def decoded(content: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     """
     try:
         made = decoder.decode(content)
-        json.loads(content, object_pairs_hook=_without_twins)  # msgspec takes the last of two
+        json.loads(content, object_pairs_hook=without_twins)  # msgspec takes the last of two
     except msgspec.ValidationError as problem:
         raise InputError(f"what it holds cannot be: {_printed(problem)}") from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
@@ -55,9 +56,14 @@ def _printed(problem: Exception) -> str:
 _REASON = 200  # characters
 
 
-def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON from its pairs; ValueError where a key stands twice, of which a parser would keep the last.
+
+    >>> without_twins([("a", 1), ("b", 2)])
+    {'a': 1, 'b': 2}
+    """
     made = dict(pairs)
     if len(made) < len(pairs):
-        twin = next(key for i, (key, _) in enumerate(pairs) if key in dict(pairs[:i]))
-        raise ValueError(f"the key {twin!r} stands twice")
+        twin = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"key {twin!r} stands twice in one object")
     return made

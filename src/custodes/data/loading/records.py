@@ -9,14 +9,15 @@ from typing import Any
 import polars as pl
 
 from custodes.data.loading.size import check_cells, check_records
-from custodes.data.loading.table import first_doubled, named_columns
+from custodes.data.loading.table import named_columns
 from custodes.errors import InputError, listed
+from custodes.sealed import without_twins
 
 
 def parse_json(text: str, *, where: str) -> Any:
     """JSON with numbers as the text they were written in; a key that stands twice is an error."""
     try:
-        return json.loads(text, parse_float=str, parse_int=str, parse_constant=str, object_pairs_hook=_unique_object)
+        return json.loads(text, parse_float=str, parse_int=str, parse_constant=str, object_pairs_hook=without_twins)
     except json.JSONDecodeError as error:
         at = f"line {error.lineno}, column {error.colno}" if error.lineno > 1 else f"column {error.colno}"
         raise InputError(f"{where}: malformed JSON at {at}: {error.msg}") from None
@@ -65,13 +66,6 @@ def from_records(records: Sequence[Any], name: str, unit: str) -> pl.DataFrame:
         )
     except UnicodeEncodeError:
         raise InputError(f"{name}: holds a lone surrogate (\\ud800 to \\udfff); mend the cell") from None
-
-
-def _unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        raise ValueError(f"key {first_doubled(key for key, _ in pairs)!r} stands twice in one object")
-    return made
 
 
 def _cell(value: Any) -> str | None:
