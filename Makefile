@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOWEST := .venv-bounds
 comma := ,
-BOUNDED := learn,duckdb,score,encode,judge,vendors
+BOUNDED := learn,duckdb,score,encode,judge,vendors,annotate
 TESTS := tests
 
 # Environments of their own for what tests compare with or drive; without one, its tests are skipped. The torch of the package

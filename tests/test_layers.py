@@ -50,6 +50,10 @@ BELOW = {
         *("answers", "arguments", "cache", "data", "errors", "files", "memory", "plugins", "progress", "registry"),
         *("sealed", "stats", "visible"),
     },
+    "annotate": {
+        *("answers", "arguments", "data", "errors", "evaluate", "files", "memory", "process", "progress", "registry"),
+        *("sealed", "stats", "visible"),
+    },
     "plots": {"arguments", "combining", "evaluate", "answers", "data", "stats", "errors", "files", "visible"},
     "reporting": {
         *(
@@ -71,8 +75,8 @@ BELOW = {
     "diagnosis": {"answers", "data", "public"},
     "verbs": {"arguments", "options", "console", "evaluate", "answers", "data", "errors"},
     "commands": {
-        *("arguments", "verbs", "options", "console", "scoring", "judging", "answers", "cache", "data", "errors"),
-        *("files", "progress", "public"),
+        *("annotate", "arguments", "verbs", "options", "console", "scoring", "judging", "answers", "cache", "data"),
+        *("errors", "files", "progress", "public"),
     },
     "cli": {"commands", "verbs", "questions", "options", "console", "data", "errors", "files", "public", "diagnosis"},
     "__main__": {"cli", "process"},
@@ -85,7 +89,10 @@ TOGETHER = {
 }
 """Questions that are made from others; all others know nothing of each other."""
 
-HEAVY = {"jax", "torch", "xgboost", "sklearn", "matplotlib", "starlette", "scipy", "altair", "vl_convert", "jinja2"}
+HEAVY = {
+    *("jax", "torch", "xgboost", "sklearn", "matplotlib", "scipy", "altair", "vl_convert", "jinja2"),
+    *("starlette", "uvicorn", "nh3", "markdown_it", "pygments", "limits", "PIL"),
+}
 
 
 def imported(path: Path) -> list[str]:

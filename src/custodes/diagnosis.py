@@ -46,6 +46,13 @@ EXTRAS: Mapping[str, Extra] = {
     "encode": Extra("BERTScore and cosines of encoders, without PyTorch", ("onnxruntime", "tokenizers")),
     "judge": Extra("LLM judges over HTTP, and what they cost", ("httpx2", "genai_prices")),
     "vendors": Extra("LLM judges of vendors with a protocol of their own", ("pydantic_ai",)),
+    "annotate": Extra(
+        "the site that asks people",
+        (
+            *("starlette", "uvicorn", "nh3", "markdown_it", "pygments", "latex2mathml", "itsdangerous", "limits"),
+            *("PIL", "jwt"),
+        ),
+    ),
     "nuts": Extra("correction by NUTS (sampler='nuts'), beside the exact sampler", ("numpyro", "jax")),
 }
 """Every extra of the package, in the order in which most people need them."""

@@ -1,0 +1,1 @@
+"""Ask people: a study in one file, a site that asks, decisions of completed looks."""

@@ -1,0 +1,1 @@
+"""The site: pages for those who answer and for the owner."""
