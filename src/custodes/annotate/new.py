@@ -17,7 +17,10 @@ from custodes.annotate.clock import Clock
 from custodes.annotate.material import Material, Pair, pairs_of, read_material
 from custodes.annotate.orders import askable, clusters_of, orders_of
 from custodes.annotate.plan import StudyPlan
+from custodes.annotate.planning import read_plan
 from custodes.annotate.rendering import Rendered, render
+from custodes.annotate.rules import check_plan, notes_on
+from custodes.annotate.wording import completed
 from custodes.arguments import checked
 from custodes.data.notes import Note, noted
 from custodes.data.patterns import Patterns
@@ -49,14 +52,22 @@ def new(
     'study.db'
     """
     place = check_writable(path)
-    own = plan if isinstance(plan, StudyPlan) else StudyPlan()
+    own = completed(plan_from(plan))
     study, material = read_material(texts, systems=systems)
     chosen = pairs_of(material.systems, pairs, mode=own.question.mode)
     made = Made.of(material, chosen, seed=own.seed)
     rendered = render(material, own.texts.render, progress=progress)
-    notes = (*study.notes, *made.notes, *rendered.notes)
+    most = max(map(len, made.orders))
+    notes = (*study.notes, *made.notes, *rendered.notes, *notes_on(own, items=most))
     store.create(place, own, lambda database: fill(database, material, made, rendered, notes))
     return place
+
+
+def plan_from(given: StudyPlan | str | Path | None) -> StudyPlan:
+    """A plan that is given, one in a file, or all defaults; checked."""
+    if isinstance(given, StudyPlan):
+        return check_plan(given)
+    return StudyPlan() if given is None else read_plan(given)
 
 
 @dataclass(frozen=True, kw_only=True)
