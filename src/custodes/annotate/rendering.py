@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from threading import Timer, local
 from types import TracebackType
 
@@ -109,13 +110,9 @@ def rendered(asked: Iterable[str], how: Render, *, progress: Progress) -> dict[s
 
 
 def _check_installed() -> None:
-    try:
-        import latex2mathml
-        import markdown_it
-        import nh3
-        import pygments  # noqa: F401  (told before anything is begun)
-    except ImportError as error:
-        raise MissingExtraError(f"Markdown needs {error.name}: pip install 'custodes[annotate]'") from error
+    for name in ("markdown_it", "pygments", "latex2mathml", "nh3"):
+        if find_spec(name) is None:
+            raise MissingExtraError(f"Markdown needs {name}: pip install 'custodes[annotate]'")
 
 
 class _Workers:
