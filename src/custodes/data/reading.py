@@ -251,7 +251,8 @@ def _mapped(table: Table, *, reader: str | None, invalid: Invalid, columns: Colu
     if len(folders) == 1 and study.outputs is not None:
         study = replace(study, outputs=study.outputs.beside(*folders))
     study = replace(study, digest=table.digest, notes=(*table.notes, *mapped.notes, *study.notes, *unused))
-    if not study.ratings.frame.height and not study.preferences.frame.height and study.outputs is None:
+    said = (study.ratings, study.preferences, study.second_ratings, study.second)
+    if not any(own.frame.height for own in said) and study.outputs is None:
         raise InputError(f"{table.name}: no row holds a score or a verdict; there is nothing to judge")
     if columns and table.digest:
         study = replace(study, digest=digest_of(table.digest, repr(columns)))
