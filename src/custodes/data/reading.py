@@ -129,7 +129,7 @@ def _opened(source: Any, *, reader: str | None, invalid: Invalid) -> Study | Tab
         path, part = path_and_part(source)
         check_exists(path)
         whole = named or (_path_reader(path) if reader is None else None)
-        if whole:
+        if whole and not (whole.whole and part):
             return whole.make(path, part=part, invalid=invalid)
     elif named:
         raise OptionError(f"reader={reader!r} takes the path of a file or folder, not a dataframe")

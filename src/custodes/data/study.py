@@ -11,6 +11,7 @@ import polars as pl
 
 from custodes.arguments import checked
 from custodes.data.items import Items
+from custodes.data.looks import empty_looks
 from custodes.data.mapping.cross import beside_people
 from custodes.data.mapping.words import looks_human
 from custodes.data.notes import Note, noted
@@ -41,13 +42,14 @@ class Study:
     is what questions ask about unless they are told otherwise (see `select`). `sides`: the systems are sides of a pair
     (chosen and rejected, first and second output), so that none is better than another. `second` and `second_ratings`:
     second opinions on what others were asked first; they say something of people and nothing of systems, so that no
-    question of systems counts them.
+    question of systems counts them. `looks`: what stopped the asking, where the answers did (see `data.looks`).
     """
 
     ratings: Ratings = field(default_factory=Ratings.empty)
     preferences: Preferences = field(default_factory=Preferences.empty)
     second: Preferences = field(default_factory=Preferences.empty)
     second_ratings: Ratings = field(default_factory=Ratings.empty)
+    looks: pl.DataFrame = field(default_factory=empty_looks)
     raters: Raters
     items: Items = field(default_factory=Items.empty)
     outputs: Outputs | None = None
@@ -193,6 +195,7 @@ class Study:
             preferences=pairs,
             second=self.second.where(keep & among),
             second_ratings=Ratings(frame=self.second_ratings.frame.filter(rated)),
+            looks=self.looks.filter(among),
             raters=raters,
             notes=tuple(notes),
         )
@@ -283,7 +286,7 @@ class Study:
         if self.digest:
             return self.digest
         frames = [self.ratings.frame, *_rows(self.preferences), self.raters.frame, self.items.frame]
-        for again in (*_rows(self.second), self.second_ratings.frame):
+        for again in (*_rows(self.second), self.second_ratings.frame, self.looks):
             frames += [again] if again.height else []
         texts = () if self.outputs is None else (self.outputs.texts, self.outputs.sources)
         return digest_of(*(frame.write_csv() for frame in frames), *(frame.write_ndjson() for frame in texts))
@@ -320,6 +323,7 @@ def join(studies: Sequence[Study]) -> Study:
             preferences=_both(joined.preferences, replace(other.preferences, frame=given), "verdict"),
             second=_both(joined.second, other.second, "second opinion"),
             second_ratings=_both_ratings(joined.second_ratings, other.second_ratings, "second opinion"),
+            looks=pl.concat([joined.looks, other.looks]),
             raters=raters,
             items=joined.items.joined(other.items),
             outputs=outputs,
