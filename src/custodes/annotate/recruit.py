@@ -1,9 +1,9 @@
 """How people come and how they are paid: the parameters of platforms' links, completion codes, the way back.
 
 Facts of the platforms: Prolific's three identifiers, its return link with a code that is fixed for the study, and its
-signed links (docs.prolific.com, "Retrieve JSON Web Key Set" and "The study object"); the four parameters that Mechanical
-Turk adds and the form that goes back to it (docs.aws.amazon.com, "How Mechanical Turk tasks are rendered" and
-"ExternalQuestion"). Toloka adds nothing by itself: the link in the task is written with `worker_id` and `assignment_id`.
+signed links (docs.prolific.com, "Retrieve JSON Web Key Set" and "The study object"); the four parameters that
+Mechanical Turk adds and the form that goes back to it (docs.aws.amazon.com, "How Mechanical Turk tasks are rendered"
+and "ExternalQuestion"). Toloka adds nothing by itself: its task links to us with `worker_id` and `assignment_id`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"
 """What Mechanical Turk says for the assignment while somebody only looks at it."""
 COMPLETE = "https://app.prolific.com/submissions/complete"
 ISSUER = "https://www.prolific.com"
-TOKEN = "prolific_token"  # noqa: S105 (the name of a parameter)
+TOKEN = "prolific_token"
 LONGEST = 100
 """Characters of an identifier."""
 
@@ -68,7 +68,8 @@ def arrival(plan: StudyPlan, params: Mapping[str, str], *, host: str) -> Arrival
     missing or no identifier, and where it must be signed and is not (forged, expired, made for another place).
 
     >>> from custodes.annotate.plan import People
-    >>> arrival(StudyPlan(people=People(recruit="toloka")), {"worker_id": "a1", "assignment_id": "7"}, host="").external_id
+    >>> toloka = StudyPlan(people=People(recruit="toloka"))
+    >>> arrival(toloka, {"worker_id": "a1", "assignment_id": "7"}, host="").external_id
     'a1'
     """
     source = plan.people.recruit
@@ -193,14 +194,15 @@ class WayBack(NamedTuple):
 def code_of(plan: StudyPlan, why: str, own: str | None) -> str | None:
     """The completion code of a session that ended so (as in `Done.why`): the platform's, or its `own`.
 
-    A person who was blocked or declined gets none; nor does one whose data are erased.
+    Who declined gets none, nor does one whose data are erased. Who was blocked gets one: what the work was worth is for
+    the owner to say, who sees the standing beside the code.
 
     >>> code_of(StudyPlan(), "finished", "K7")
     'K7'
     """
     codes = plan.people.codes
     fixed = {"finished": codes.finished, "stopped": codes.no_work or codes.finished, "no-work": codes.no_work}
-    fixed["failed"] = codes.failed
+    fixed |= dict.fromkeys(("failed", "blocked"), codes.failed)
     return (fixed[why] or own) if why in fixed else None
 
 
