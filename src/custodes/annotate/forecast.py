@@ -56,10 +56,10 @@ def forecast(now: Snapshot) -> Forecast:
     """Play the study to its end from the posterior of every open pair's shares, `DRAWS` times.
 
     The prior is a Dirichlet around the share of ties of all pairs together, as strong as the pairs are alike (a draw of
-    its strength each time). Only completed looks count, so that no running number shows through; pairs are judged by
-    people's answers alone: with a metric, looks decide earlier at best. The answers of a look that is under way are subtracted.
+    its strength each time). Only completed looks count, so that no running number shows through, and people's answers
+    alone, though a metric may end a pair earlier. The answers of a look that is under way are subtracted.
 
-    Source: posterior predictive simulation of a group-sequential design (Spiegelhalter, Abrams & Myles 2004, ch. 6).
+    Source: ours; posterior predictive draws of the rule of the plan.
     """
     open_pairs = tuple(_Open.of(pair, now.plan.stopping) for pair in now.pairs if pair.is_open)
     if now.state == "stopped" or not open_pairs:
