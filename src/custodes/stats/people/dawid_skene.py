@@ -75,9 +75,9 @@ def _model(answers: Answers, posterior: Floats) -> tuple[Floats, Floats]:
 def _posterior(answers: Answers, confusion: Floats, prior: Floats) -> Floats:
     at = answers.at_worker
     logs = np.log(confusion)
-    scores = np.stack(
+    scores: Floats = np.stack(
         [
-            np.bincount(answers.task, weights=logs[:, right].ravel()[at], minlength=answers.n_tasks)
+            np.bincount(answers.task, weights=logs[:, right].ravel()[at], minlength=answers.n_tasks).astype(np.float64)
             for right in range(answers.n_labels)
         ],
         axis=1,

@@ -104,7 +104,7 @@ class _Counts:
         own = state.guess[:, np.newaxis] * state.strategy
         gain = np.log1p(state.know[:, np.newaxis] / np.maximum(own, 1e-300)).ravel()
         scores = np.bincount(self.at_task, weights=gain[self.at_worker], minlength=self.answers.n_tasks * own.shape[1])
-        made, size = chances(scores.reshape(self.answers.n_tasks, own.shape[1]))
+        made, size = chances(scores.reshape(self.answers.n_tasks, own.shape[1]).astype(np.float64))
         return fixed(made, self.known), size
 
     def expected(self, state: _State) -> tuple[Floats, Floats]:
@@ -142,7 +142,8 @@ def _update(guessed: Floats, said: Floats, fit: Fit) -> _State:
     if fit == "em":
         little = SMOOTHING / guessed.shape[1]
         both, guessed = both + little, guessed + little
-        return _State(*(both / both.sum(axis=0)), guessed / row_sums(guessed))
+        guess, know = both / both.sum(axis=0)
+        return _State(guess, know, guessed / row_sums(guessed))
     from scipy.special import digamma
 
     both, guessed = both + PRIOR, guessed + GUESSES

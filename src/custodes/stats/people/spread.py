@@ -81,7 +81,7 @@ def _icc(group: Ints, item: Ints, worker: Ints, value: Floats, used: Bools) -> f
     n_groups = int(place.max(initial=-1)) + 1
 
     def sums(values: Floats) -> Floats:
-        return np.bincount(place, weights=values, minlength=n_groups)
+        return np.asarray(np.bincount(place, weights=values, minlength=n_groups), dtype=np.float64)
 
     def squares(within: Ints) -> tuple[Floats, Floats]:
         """Per group: sums of squared sums over what is alike, and of squared numbers."""
