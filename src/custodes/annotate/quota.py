@@ -11,7 +11,7 @@ from custodes.evaluate.protocol.asking import Ruling
 FREE, LEASED, ANSWERED, IMPOSSIBLE = range(4)
 
 
-class Filling:
+class Quota:
     """As `Asking`, where a pair is one system and there is nothing to decide: all places are wanted at once."""
 
     def __init__(self, *, orders: Sequence[Sequence[int]]) -> None:
