@@ -105,6 +105,9 @@ class Ledger:
         if given.unit is None or given.session.worker.excluded:
             return
         if given.expired:
+            unit = self.book.ballots.units[given.unit]
+            if given.role == "primary" and not self.book.ballots.is_free(unit):
+                return  # somebody else has it
             self.event("renewed", session=given.session, given=given)
         self.keep(given, self.clock.steady())
 

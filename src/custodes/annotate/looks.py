@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from custodes.annotate.ballots import Ballots
-from custodes.annotate.quota import Quota
 from custodes.annotate.orders import clusters_of
 from custodes.annotate.people import Unit
 from custodes.annotate.plan import StudyPlan
+from custodes.annotate.quota import Quota
 from custodes.annotate.rules import rule_of
 from custodes.evaluate.protocol.asking import Asking, Ruling
 from custodes.stats import ABSENT
