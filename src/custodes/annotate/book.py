@@ -292,6 +292,7 @@ def _replanned(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
     engine = book.ballots.asking
     if isinstance(engine, Asking):
         engine.set_budget(book.plan.stopping.budget)
+        book.ballots.changed()
 
 
 _EVENTS: dict[str, Callable[[Book, EventRow, Mapping[str, Any]], None]] = {

@@ -56,6 +56,7 @@ def add_pairs(ballots: Ballots, base: sqlite3.Connection, plan: StudyPlan, *, to
             for k, order in enumerate(asked, start=known):
                 engine.add(order, systems[k], None if metric is None else metric[k])
     ballots.asking = engine
+    ballots.changed()
 
 
 def _metric_of(base: sqlite3.Connection, orders: Sequence[Sequence[Unit]], place: dict[int, int]) -> Signs | None:
