@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -119,8 +119,3 @@ def _saved(image: Image, name: str, *, moves: bool) -> bytes:
     buffer = io.BytesIO()
     image.save(buffer, **options)
     return buffer.getvalue()
-
-
-def names_of(paths: Iterable[str], media: Mapping[str, Medium]) -> tuple[str, ...]:
-    """The names under which images are served."""
-    return tuple(media[path].name for path in paths)
