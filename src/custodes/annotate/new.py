@@ -59,7 +59,7 @@ def new(
     'study.db'
     """
     place = check_writable(path)
-    own = completed(plan_of(plan))
+    own = completed(given_plan(plan))
     study, material = read_material(texts, systems=systems)
     media = media_of(material.images(), progress=progress)
     material = material.with_images({name: medium.name for name, medium in media.items()})
@@ -96,7 +96,7 @@ def new(
     return place
 
 
-def plan_of(given: StudyPlan | str | Path | None) -> StudyPlan:
+def given_plan(given: StudyPlan | str | Path | None) -> StudyPlan:
     """A plan that is given, one in a file, or all defaults; checked."""
     if isinstance(given, StudyPlan):
         return check_plan(given)
