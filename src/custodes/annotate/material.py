@@ -88,7 +88,8 @@ class Material:
 
     def images(self) -> list[str]:
         """The paths of all images."""
-        return [path for own in (*self.items, *self.outputs.values()) for path in own.images]
+        above = [path for item in self.items for path in item.images]
+        return above + [path for output in self.outputs.values() for path in output.images]
 
     def with_images(self, names: Mapping[str, str]) -> Material:
         """The same with other names for images: those under which they are served."""

@@ -107,7 +107,7 @@ def _remade(content: bytes, path: str) -> tuple[tuple[str, str], bytes]:
 def _saved(image: Image, name: str, *, moves: bool) -> bytes:
     """The pixels as a file, upright, without what else the file said: place, camera, comments."""
     image.load()
-    info = {key: value for key, value in image.info.items() if key in KEPT}
+    info: dict[Any, Any] = {key: value for key, value in image.info.items() if key in KEPT}
     image.info = info
     options: dict[str, Any] = {"format": name, "exif": b""} if name != "GIF" else {"format": name, "comment": b""}
     if name == "JPEG":

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-import numpy as np
-
 from custodes.annotate.material import Material, Pair
 from custodes.evaluate.check.rules import Problem
 
@@ -41,16 +39,16 @@ def problems(material: Material, pairs: Sequence[Pair]) -> Iterator[Problem]:
         compared,
         "unlike-format",
         lambda text: bool(FORMAT.search(text)),
-        "has Markdown signs in {a:.0%} of its outputs, {second} in {b:.0%}: people may judge form; bring both into one"
-        " form, or say in the instructions that form does not count",
+        "have signs of Markdown",
+        "people may judge form; bring all into one form, or say in the instructions that form does not count",
     )
     yield from _unlike(
         material,
         compared,
         "unlike-ending",
         lambda text: not WHOLE.search(text.rstrip()),
-        "ends in the middle of a sentence in {a:.0%} of its outputs, {second} in {b:.0%}: were outputs cut? Make them"
-        " again with a higher limit",
+        "end within a sentence",
+        "were outputs cut? Make them again with a higher limit",
     )
 
 
@@ -96,7 +94,8 @@ def _unlike(
     pairs: Sequence[tuple[str, str]],
     rule: str,
     has: Callable[[str], bool],
-    message: str,
+    what: str,
+    way_out: str,
 ) -> Iterator[Problem]:
     """Pairs of systems of which one has something much more often, by exact sign tests over the items of both.
 
@@ -107,12 +106,21 @@ def _unlike(
 
     found = {key: has(own.text) for key, own in material.outputs.items() if own.text.strip()}
     labels = [item.label for item in material.items]
+    unlike = list[tuple[float, str, str, float, float]]()
     for first, second in pairs:
         both = [(found[i, first], found[i, second]) for i in labels if (i, first) in found and (i, second) in found]
-        if not both:
-            continue
-        a, b = np.mean(both, axis=0)
         more, less = sum(x and not y for x, y in both), sum(y and not x for x, y in both)
-        if abs(a - b) < LEAST or binomtest(more, more + less).pvalue > LEVEL / (2 * len(pairs)):
+        if not both or abs(more - less) < LEAST * len(both):
             continue
-        yield Problem("warning", rule, f"{first} {message.format(a=a, b=b, second=second)}", [first, second])
+        if binomtest(more, more + less).pvalue <= LEVEL / (2 * len(pairs)):
+            a, b = (sum(own) / len(both) for own in zip(*both, strict=True))
+            unlike.append((abs(a - b), *((first, second, a, b) if a > b else (second, first, b, a))))
+    if unlike:
+        _, first, second, a, b = max(unlike)
+        others = f"; so it is in {len(unlike)} of {len(pairs)} pairs" if len(unlike) > 1 else ""
+        yield Problem(
+            "warning",
+            rule,
+            f"{a:.0%} of the outputs of {first} {what}, and {b:.0%} of those of {second}{others}: {way_out}",
+            list(dict.fromkeys(name for _, name, *_ in sorted(unlike, reverse=True)))[:5],
+        )
