@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from custodes.annotate.filling import Filling
+from custodes.annotate.quota import Quota
 from custodes.annotate.people import Given, Unit, Worker
 from custodes.evaluate.protocol.asking import Asking
 
@@ -22,7 +22,7 @@ class Ballots:
 
     def __init__(self, *, per_item: int, workers: Mapping[int, Worker]) -> None:
         self.per_item, self.workers = per_item, workers
-        self.asking: Asking | Filling | None = None
+        self.asking: Asking | Quota | None = None
         self.units: dict[int, Unit] = {}
         self.places: list[list[Unit]] = []
         self.singles: list[dict[int, Unit]] = []
@@ -35,7 +35,7 @@ class Ballots:
         """Primary questions that people have before them."""
 
     @property
-    def engine(self) -> Asking | Filling:
+    def engine(self) -> Asking | Quota:
         """The engine, once there are pairs."""
         assert self.asking is not None
         return self.asking

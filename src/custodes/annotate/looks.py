@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from custodes.annotate.ballots import Ballots
-from custodes.annotate.filling import Filling
+from custodes.annotate.quota import Quota
 from custodes.annotate.orders import clusters_of
 from custodes.annotate.people import Unit
 from custodes.annotate.plan import StudyPlan
@@ -41,7 +41,7 @@ def add_pairs(ballots: Ballots, base: sqlite3.Connection, plan: StudyPlan, *, to
     engine = ballots.asking
     if plan.question.mode == "rate":
         if engine is None:
-            engine = Filling(orders=())
+            engine = Quota(orders=())
         for order in asked:
             engine.add(order, ())
     else:
