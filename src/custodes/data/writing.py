@@ -49,7 +49,11 @@ def _long_texts(outputs: Outputs) -> pl.DataFrame:
     first = pl.int_range(pl.len()).over("item") == 0
     said = outputs.sources.select((pl.col("images").list.len() > 0).any(), (pl.col("context", "meta") != "").any())
     names = ["source", "references", *(name for name, here in said.row(0, named=True).items() if here)]
-    return rows.select("item", "system", "text", *(pl.when(first).then(pl.col(name)) for name in names))
+    told = rows.select("item", "system", "text", *(pl.when(first).then(pl.col(name)) for name in names))
+    if not outputs.images.height:
+        return told
+    shown = outputs.images.group_by("item", "system", maintain_order=True).agg(output_image="image")
+    return told.join(shown, on=["item", "system"], how="left", maintain_order="left")
 
 
 def _verdicts(own: Preferences) -> pl.DataFrame:
