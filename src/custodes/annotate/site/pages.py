@@ -160,21 +160,17 @@ def choices_of(plan: StudyPlan) -> tuple[Choice, ...]:
     """What may be answered to each aspect, from left to right; nothing where it is a number."""
     question, w = plan.question, words(plan.texts.language)
     if question.mode == "compare":
-        equal = (
-            [Choice("0", w["equally_good" if question.both_bad else "equal"], ("0",), "0")] if question.equal else []
-        )
-        # with several aspects one box says it of all
-        bad = [Choice(BOTH_BAD, w["both_bad"], ("b",), "b")] if question.both_bad and len(question.aspects) == 1 else []
-        first, second = w["first_better"], w["second_better"]
-        left, right = (Choice("1", first, ("1", "ArrowLeft"), "←"), Choice("-1", second, ("2", "ArrowRight"), "→"))
-        return (left, *equal, *bad, right)
+        made = [Choice("1", w["first_better"], ("1", "ArrowLeft"), "←")]
+        if question.equal:
+            made.append(Choice("0", w["equally_good" if question.both_bad else "equal"], ("0",), "0"))
+        if question.equal and question.both_bad and len(question.aspects) == 1:  # of several, one box says it of all
+            made.append(Choice(BOTH_BAD, w["both_bad"], ("b",), "b"))
+        return (*made, Choice("-1", w["second_better"], ("2", "ArrowRight"), "→"))
     low, high = question.scale
     if high - low >= BUTTONS:
         return ()
     points = range(low, high + 1)
     labels = dict(zip(points, question.labels, strict=True)) if len(question.labels) == len(points) else {}
-    if len(question.labels) == 2:
-        labels = dict(zip((low, high), question.labels, strict=True))
     return tuple(Choice(str(p), str(p), (str(p),) if 0 <= p <= 9 else (), label=labels.get(p, "")) for p in points)
 
 
