@@ -102,6 +102,8 @@ ENGLISH = {
     "refused": "Nobody else can take part at the moment",
     "refused_what": "The study has all the people it needs, or too many came from here at once. Please try "
     "again later.",
+    "unknown": "This link does not work",
+    "unknown_what": "Please start again from the page that sent you here.",
     "absent": "Nothing is here",
     "absent_what": "This link is not valid, or not any more. Please look whether it was copied whole.",
     "too_large": "That was too much at once",
@@ -216,6 +218,8 @@ GERMAN = {
     "refused": "Gerade kann niemand mehr teilnehmen",
     "refused_what": "Die Studie hat alle, die sie braucht, oder es kamen zu viele auf einmal. Bitte später "
     "noch einmal.",
+    "unknown": "Dieser Link geht nicht",
+    "unknown_what": "Bitte beginnen Sie noch einmal auf der Seite, von der Sie kamen.",
     "absent": "Hier ist nichts",
     "absent_what": "Dieser Link gilt nicht oder nicht mehr. Bitte prüfen Sie, ob er vollständig kopiert wurde.",
     "too_large": "Das war zu viel auf einmal",
