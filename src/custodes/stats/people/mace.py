@@ -104,7 +104,7 @@ class _Counts:
         own = state.guess[:, np.newaxis] * state.strategy
         gain = np.log1p(state.know[:, np.newaxis] / np.maximum(own, 1e-300)).ravel()
         scores = np.bincount(self.at_task, weights=gain[self.at_worker], minlength=self.answers.n_tasks * own.shape[1])
-        made, size = chances(scores.reshape(self.answers.n_tasks, own.shape[1]).astype(np.float64))
+        made, size = chances(np.asarray(scores, dtype=np.float64).reshape(self.answers.n_tasks, own.shape[1]))
         return fixed(made, self.known), size
 
     def expected(self, state: _State) -> tuple[Floats, Floats]:
