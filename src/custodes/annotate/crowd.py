@@ -19,7 +19,7 @@ from custodes.annotate.session import (
     Instructions,
     View,
 )
-from custodes.data.simulate import LIKERT, SimulatedMetric, marks, simulate
+from custodes.data.simulate import LIKERT, marks, simulate
 from custodes.stats.arrays import Floats
 
 Habit = Literal["careful", "side", "random"]
@@ -74,7 +74,7 @@ class Crowd:
             quality={system: [level] * len(self.aspects) for system, level in self.quality.items()},
             aspects=self.aspects,
             annotators={"one": 1.0},
-            metrics=[SimulatedMetric(name="none")],
+            metrics=[],
             difficulty=DIFFICULTY,
             spread=SPREAD,
             rng=rng,

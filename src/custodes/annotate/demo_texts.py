@@ -60,9 +60,7 @@ def demo_texts(*, items: int = 60, rng: int | np.random.Generator = 0) -> pl.Dat
             told = asked | {fact: _one([own for own in FACTS[fact] if own != asked[fact]], draw) for fact in wrong}
             text = _one(ANSWERS, draw).format(**told)
             sentences = ". ".join(part[:1].upper() + part[1:] for part in text.split(". "))
-            rows.append(
-                {"item": f"message{number:0{width}}", "system": system, "text": sentences, "context": context}
-            )
+            rows.append({"item": f"message{number:0{width}}", "system": system, "text": sentences, "context": context})
     return pl.DataFrame(rows)
 
 
