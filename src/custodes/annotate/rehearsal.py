@@ -183,11 +183,14 @@ def _fast() -> str | None:
 def emptied(path: Path, into: Path) -> StudyPlan:
     """A copy of a study without the answers, and its plan."""
     real = store.check(path)
-    with store.told(real), closing(store.connect(real, durable=False, reading=True)) as source:
-        with closing(sqlite3.connect(into)) as copy:
-            source.backup(copy)
-            copy.executescript(EMPTY)
-            (text,) = copy.execute("SELECT json FROM plan ORDER BY version DESC LIMIT 1").fetchone()
+    with (
+        store.told(real),
+        closing(store.connect(real, durable=False, reading=True)) as source,
+        closing(sqlite3.connect(into)) as copy,
+    ):
+        source.backup(copy)
+        copy.executescript(EMPTY)
+        (text,) = copy.execute("SELECT json FROM plan ORDER BY version DESC LIMIT 1").fetchone()
     return msgspec.json.decode(text, type=StudyPlan)
 
 

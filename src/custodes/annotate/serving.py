@@ -82,10 +82,15 @@ def serve(
         tell("Ctrl-C ends it; every answer that was acknowledged is on the disk")
         if open_browser:
             webbrowser.open(site.owner)
-        with _interrupted() as stopped:
-            while site.is_alive() and not stopped.wait(1.0):
-                pass
+        until_interrupted(site)
     tell("stopped; everything is written")
+
+
+def until_interrupted(site: Site) -> None:
+    """Wait for Ctrl-C, or for the server to end."""
+    with _interrupted() as stopped:
+        while site.is_alive() and not stopped.wait(1.0):
+            pass
 
 
 @contextmanager
