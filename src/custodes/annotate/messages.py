@@ -55,10 +55,11 @@ def demo_texts(*, items: int = 60, rng: int | np.random.Generator = 0) -> pl.Dat
     for number in range(1, items + 1):
         asked = {fact: _one(words, draw) for fact, words in FACTS.items()}
         context = _one(MESSAGES, draw).format(**asked)
-        for system, chance in MISTAKES.items():
+        ways = draw.permutation(len(ANSWERS)).tolist()  # no two systems answer with the same words
+        for way, (system, chance) in zip(ways, MISTAKES.items(), strict=True):
             wrong = [fact for fact in FACTS if draw.random() < chance]
             told = asked | {fact: _one([own for own in FACTS[fact] if own != asked[fact]], draw) for fact in wrong}
-            text = _one(ANSWERS, draw).format(**told)
+            text = ANSWERS[way].format(**told)
             sentences = ". ".join(part[:1].upper() + part[1:] for part in text.split(". "))
             rows.append({"item": f"message{number:0{width}}", "system": system, "text": sentences, "context": context})
     return pl.DataFrame(rows)
