@@ -1,4 +1,4 @@
-"""Studies are served to this machine alone unless somebody knows what they do; a server ends with everything written."""
+"""Studies are served to this machine alone unless somebody knows better; a server ends with everything written."""
 
 from __future__ import annotations
 
