@@ -1,6 +1,6 @@
 """The pictures of pages in `docs/images`, made from a study of the demo's texts: `python docs/screenshots.py`.
 
-It needs the extra annotate, Playwright, and a Chromium that is installed. Colours are cut to 64 so that files stay small.
+It needs the extra annotate, Playwright, and a Chromium that is installed. Colours are cut to 64: files stay small.
 """
 
 from __future__ import annotations
