@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
 import tempfile
 from collections.abc import Sequence
 from contextlib import closing
@@ -20,6 +22,7 @@ from custodes.answers.question import versions
 from custodes.answers.result import Provenance, Result, result
 from custodes.answers.tables import count, flag, label, labels, score, share, table
 from custodes.arguments import checked
+from custodes.files import check_writable
 
 
 @result
@@ -102,8 +105,6 @@ def status(path: str | Path) -> Status:
 
 def copied(path: Path, into: Path) -> Path:
     """A whole copy of a study that may be written to meanwhile."""
-    import sqlite3
-
     with (
         store.told(path),
         closing(store.connect(path, durable=False, reading=True)) as source,
@@ -111,6 +112,16 @@ def copied(path: Path, into: Path) -> Path:
     ):
         source.backup(copy)
     return into
+
+
+def kept(path: str | Path, into: str | Path) -> Path:
+    """A whole copy of a study under another name, or nothing; `OptionError` where that cannot be written."""
+    place = check_writable(into)
+    real = store.check(path)
+    with tempfile.TemporaryDirectory(prefix=".custodes-", dir=place.resolve().parent) as folder:
+        copy = copied(real, Path(folder, "study.db"))
+        os.replace(copy, place)
+    return place
 
 
 def _study(now: Snapshot, ahead: Forecast) -> dict[str, Any]:

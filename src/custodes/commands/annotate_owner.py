@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from custodes.console import put, quiet_pipe, say
 from custodes.files import check_apart, is_stream, write_atomically
-from custodes.options import Output
+from custodes.options import SWITCH, Output
 from custodes.verbs import OUTPUT, answered, whole
 
 if TYPE_CHECKING:
@@ -122,5 +122,57 @@ def forget(study: Study, worker: Worker) -> None:
     say(f"{study}: nothing names {worker} any more; copies made before still do")
 
 
-OWNER = (invite, status, stop, reopen, exclude, forget)
+def reconcile(
+    study: Study,
+    codes: Annotated[Path, Parameter(help="The platform's list of people and completion codes (.csv).")],
+    *,
+    output: Output = OUTPUT,
+) -> int:
+    """Compare a platform's list of completion codes with a study: whom to pay, and who claims what is not theirs.
+
+    Exit status 1 where a code is not the person's, or somebody is missing. The study may be served meanwhile.
+
+    Example: `custodes annotate reconcile study.db codes.csv -o checked.csv`
+    """
+    from custodes.annotate.reconciling import Reconciled
+    from custodes.annotate.reconciling import reconcile as asked
+
+    output.check([study, codes], Reconciled.declared())
+    made, seconds = answered(lambda _, progress: asked(study, codes), None, output, {})
+    with quiet_pipe():
+        output.write(made, seconds)
+    return int(made.status)
+
+
+def backup(
+    study: Study, *, output: Annotated[Path, Parameter(name=["--output", "-o"], help="The file of the copy.")]
+) -> None:
+    """A whole copy of a study, also while it is served; the copy is a study that can be served.
+
+    Example: `custodes annotate backup study.db -o copy.db`
+    """
+    from custodes.annotate.overview import kept
+
+    check_apart([output], [study])
+    say(str(kept(study, output)))
+
+
+def export(
+    study: Study,
+    *,
+    output: Annotated[Path, Parameter(name=["--output", "-o"], help="DIR of the tables.")],
+    external_ids: Annotated[
+        bool, SWITCH, Parameter(help="Also what platforms call the people; it names them.")
+    ] = False,
+) -> None:
+    """Everything as plain tables, also while the study is served; battles.csv is read by every verb.
+
+    Example: `custodes annotate export study.db -o export/`
+    """
+    from custodes.annotate.exporting import export as written
+
+    say(str(written(study, output, external_ids=external_ids)))
+
+
+OWNER = (invite, status, stop, reopen, exclude, forget, reconcile, backup, export)
 """In the order of a study."""

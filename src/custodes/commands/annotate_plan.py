@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from custodes.annotate.keys import KEYS, rows
 from custodes.annotate.plan import StudyPlan
-from custodes.annotate.planning import changed, read_plan
+from custodes.annotate.planning import changed, plan_of, read_plan
 from custodes.arguments import members
 from custodes.errors import OptionError, shown
 
@@ -48,6 +48,9 @@ def plan_from(path: Path | None, options: dict[str, Any]) -> StudyPlan:
             text = options.get(_name(section, key))
             if text is not None:
                 said.setdefault(section, {})[key] = _value(_name(section, key), kinds[key], text)
+    if "texts" in said:  # @FILE is that of the current folder
+        texts = plan_of({"texts": said["texts"]}, where="options", folder=Path()).texts
+        said["texts"] = {key: getattr(texts, key) for key in said["texts"]}
     return changed(plan, said)
 
 
