@@ -10,6 +10,7 @@ from typing import Any
 from custodes.evaluate.check.check import Check as Check, check as check
 from custodes.evaluate.leaderboard.leaderboard import Leaderboard as Leaderboard, leaderboard as leaderboard
 from custodes.evaluate.agreement.agreement import Agreement as Agreement, agreement as agreement
+from custodes.evaluate.annotators.annotators import Annotators as Annotators, annotators as annotators
 from custodes.evaluate.favoritism import Favoritism as Favoritism, favoritism as favoritism
 from custodes.evaluate.consistency.consistency import Consistency as Consistency, consistency as consistency
 from custodes.evaluate.ranking import Ranking as Ranking, ranking as ranking

@@ -12,6 +12,7 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from custodes.data.preferences import Preferences
 from custodes.data.readers import READERS
 from custodes.data.reading import read
 from custodes.data.study import Study
@@ -38,6 +39,7 @@ FAMILIES = [
     ["item", "model_a", "model_b", "winner", "rater"],
     ["item", "system_a", "system_b", "preference", "rater", "order"],
     ["item", "system_a", "system_b", "preference", "rater", "order", "invalid", "p_a", "p_tie", "p_b"],
+    ["item", "system_a", "system_b", "preference", "rater", "role", "seconds"],
     ["instruction", "generator_1", "generator_2", "preference", "annotator"],
     ["ref", "subset", "model"],
     ["dataset", "item", "judge", "prompt", "gold", "winner_original_order", "winner_swapped_order"],
@@ -104,35 +106,44 @@ GOOD = {
     "invalid": st.sampled_from(["", "", "refusal", None]),
     **dict.fromkeys(["p_a", "p_b"], st.sampled_from(["0.5", "0.25", "", None])),
     "p_tie": st.sampled_from(["0", "0.5", "", None]),
+    "role": st.sampled_from(["primary", "second", "", None, "crowd"]),
+    "seconds": st.sampled_from(["0", "3.5", "", None, "-1", "inf", "fast"]),
 }
 
 
 def check(study: Study) -> None:
     """The invariants of the central types."""
-    scores, verdicts, raters = study.ratings.frame, study.preferences.frame, study.raters.frame
-    assert scores.null_count().sum_horizontal().item() == 0
-    chances = verdicts.select("p_a", "p_tie", "p_b")
-    assert verdicts.drop(chances.columns).null_count().sum_horizontal().item() == 0
-    assert all(None in row or (min(row) >= 0 and abs(sum(row) - 1) <= 1.1e-3) for row in chances.rows())
-    assert set(study.preferences.missing["why"]).isdisjoint({"", None})
-    assert scores["score"].is_finite().all()
-    assert not scores.drop("score").is_duplicated().any()
-    assert not verdicts.drop("preference", *chances.columns).is_duplicated().any()
-    assert (verdicts["system_a"] < verdicts["system_b"]).all()
-    assert set(verdicts["preference"]) <= {1, 0, -1}
-    assert set(verdicts["order"]) <= {"ab", "ba", ""}
+    raters = study.raters.frame
+    check_rows(study.ratings.frame, study.preferences, raters)
+    check_rows(study.second_ratings.frame, study.second, raters)
     assert raters["rater"].is_unique().all()
-    assert set(scores["rater"]) | set(verdicts["rater"]) <= set(raters["rater"])
-    assert set(raters["kind"]) <= {"human", "metric", ""}
-    for frame in (scores, verdicts, raters):
-        labels = frame.select("rater", *(name for name in frame.columns if name.startswith("system")))
-        assert not (labels == "").select(pl.any_horizontal(pl.all())).to_series().any()
     assert study.items.frame["item"].is_unique().all()
     if study.outputs is not None:
         assert not study.outputs.texts.select("item", "system").is_duplicated().any()
         assert study.outputs.sources["item"].is_unique().all()
         assert study.outputs.sources.null_count().sum_horizontal().item() == 0
     assert len(study.fingerprint()) == 16
+
+
+def check_rows(scores: pl.DataFrame, preferences: Preferences, raters: pl.DataFrame) -> None:
+    verdicts = preferences.frame
+    assert scores.null_count().sum_horizontal().item() == 0
+    chances = verdicts.select("p_a", "p_tie", "p_b")
+    assert verdicts.drop(*chances.columns, "seconds").null_count().sum_horizontal().item() == 0
+    assert all(None in row or (min(row) >= 0 and abs(sum(row) - 1) <= 1.1e-3) for row in chances.rows())
+    assert verdicts.filter(pl.col("seconds") < 0).is_empty()
+    assert set(preferences.missing["why"]).isdisjoint({"", None})
+    assert scores["score"].is_finite().all()
+    assert not scores.drop("score").is_duplicated().any()
+    assert not verdicts.drop("preference", "seconds", *chances.columns).is_duplicated().any()
+    assert (verdicts["system_a"] < verdicts["system_b"]).all()
+    assert set(verdicts["preference"]) <= {1, 0, -1}
+    assert set(verdicts["order"]) <= {"ab", "ba", ""}
+    assert set(scores["rater"]) | set(verdicts["rater"]) <= set(raters["rater"])
+    assert set(raters["kind"]) <= {"human", "metric", ""}
+    for frame in (scores, verdicts, raters):
+        labels = frame.select("rater", *(name for name in frame.columns if name.startswith("system")))
+        assert not (labels == "").select(pl.any_horizontal(pl.all())).to_series().any()
 
 
 def try_reading(source: object, **options: object) -> None:

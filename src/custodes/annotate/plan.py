@@ -41,6 +41,15 @@ class Texts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     differences: bool = False
 
 
+class Codes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Completion codes that the platform fixed beforehand, one for all (Prolific): of those who finished, who `failed`
+    known comparisons, for whom no work was left. '': each session has a code of its own."""
+
+    finished: str = ""
+    failed: str = ""
+    no_work: str = ""
+
+
 class People(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Who is asked, and how their work is checked.
 
@@ -48,7 +57,7 @@ class People(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     person; `per_item`: answers to a comparison that count (1: as many items as possible); `overlap`: the share of
     second opinions; `gold_every`: one known comparison in so many; `attention`: obvious ones a batch; `qualification`:
     known comparisons first, of which `passed` must be right; `most`: people at most; `signed`: whether a platform's
-    parameters must be signed."""
+    parameters must be signed, by one of `keys` (a JWKS: the platform's address of it, or a file)."""
 
     recruit: Recruit = "links"
     batch: int = 15
@@ -62,6 +71,8 @@ class People(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     passed: int = 0
     most: int = 1000
     signed: bool = False
+    keys: str = "https://api.prolific.com/.well-known/study/jwks.json"
+    codes: Codes = Codes()
 
 
 class Money(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

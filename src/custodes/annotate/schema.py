@@ -2,7 +2,8 @@
 
 Everything that happened is a row. What a person saw and said is in `assignment` and `judgment`; a correction is another
 assignment of the same unit (`again`), which counts from then on. A look is a row written with the answer that completed
-it, and never again.
+it, and never again. Workers, sessions, assignments, judgments, exclusions and events are numbered by one count: their
+numbers say in which order all of it happened, whatever the clock said.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ CREATE TABLE assignment (
 ) STRICT;
 CREATE TABLE judgment (
     judgment INTEGER PRIMARY KEY, assignment INTEGER NOT NULL REFERENCES assignment, aspect TEXT NOT NULL,
-    answer REAL, reason TEXT NOT NULL, visible_seconds REAL, server_seconds REAL NOT NULL, at REAL NOT NULL,
+    role TEXT NOT NULL, answer REAL, reason TEXT NOT NULL,
+    visible_seconds REAL, server_seconds REAL NOT NULL, at REAL NOT NULL,
     late INTEGER NOT NULL, UNIQUE (assignment, aspect)
 ) STRICT;
 CREATE TABLE look (
@@ -71,11 +73,80 @@ CREATE TABLE event (
 ) STRICT;
 """
 
-VIEWS = """
--- As it stands now: the last word on every worker, and of every unit the last answer of a worker.
-CREATE VIEW standing AS
-SELECT worker, label, coalesce(
-    (SELECT excluded FROM exclusion e WHERE e.worker = w.worker ORDER BY e.exclusion DESC LIMIT 1), 0) AS excluded
-FROM worker w;
+INDEXES = """
+CREATE INDEX assignment_again ON assignment (again) WHERE again IS NOT NULL;
+CREATE INDEX event_assignment ON event (assignment) WHERE kind = 'second';
+CREATE INDEX exclusion_worker ON exclusion (worker);
 """
-"""To be completed: battles, ratings, raters, items, outputs, answers, looks (see `data.readers.annotation`)."""
+
+VIEWS = """
+-- As it stands now: the last word on every worker.
+CREATE VIEW standing AS
+SELECT w.worker, w.label, w.source, w.at, coalesce(
+    (SELECT e.excluded FROM exclusion e WHERE e.worker = w.worker ORDER BY e.exclusion DESC LIMIT 1), 0) AS excluded
+FROM worker w;
+
+-- Everything that was said: `answer` is for system_a, or a rating; of a known comparison, for its first output.
+-- `role`: what it counts as (primary, second, gold, attention, qualification). `taken_back`: it was corrected.
+CREATE VIEW answers AS
+SELECT
+    j.judgment AS answer_id, g.label AS rater, g.source AS source, i.label AS item, a1.label AS system_a,
+    a2.label AS system_b, j.aspect AS aspect, j.answer AS answer, j.reason AS reason,
+    CASE WHEN j.role = 'primary' AND EXISTS
+        (SELECT 1 FROM event d WHERE d.kind = 'second' AND d.assignment = a.assignment) THEN 'second' ELSE j.role
+    END AS role,
+    a.role AS asked_as, CASE a.flip WHEN 0 THEN 'ab' ELSE 'ba' END AS "order",
+    o.kind AS known, o.expected AS expected, a.session AS session, a.batch AS batch, a.number AS number,
+    a.look AS look, u.place AS place, a.eligible AS eligible, a.p_role AS p_role, a.p_pair AS p_pair,
+    a.policy AS policy, j.visible_seconds AS visible_seconds, j.server_seconds AS server_seconds,
+    a.at AS asked_at, j.at AS answered_at, j.late AS late,
+    EXISTS (SELECT 1 FROM assignment c WHERE c.again = a.assignment) AS taken_back, g.excluded AS excluded,
+    a.assignment AS assignment, a.unit AS unit, a.gold AS gold, p.pair AS pair
+FROM judgment j
+JOIN assignment a ON a.assignment = j.assignment
+JOIN session s ON s.session = a.session
+JOIN standing g ON g.worker = s.worker
+LEFT JOIN unit u ON u.unit = a.unit
+LEFT JOIN pair p ON p.pair = u.pair
+LEFT JOIN item i ON i.item = u.item
+LEFT JOIN system a1 ON a1.system = p.first
+LEFT JOIN system a2 ON a2.system = p.second
+LEFT JOIN gold o ON o.gold = a.gold;
+
+-- Comparisons that stand, without people who are excluded now. 'invalid': why there is no preference.
+CREATE VIEW battles AS
+SELECT item, system_a, system_b, rater, 'human' AS kind, aspect, '' AS repeat, "order",
+    CAST(answer AS INTEGER) AS preference, CASE WHEN answer IS NULL THEN reason ELSE '' END AS invalid, role,
+    coalesce(visible_seconds, server_seconds) AS seconds
+FROM answers
+WHERE unit IS NOT NULL AND system_b IS NOT NULL AND NOT taken_back AND NOT excluded ORDER BY answer_id;
+
+-- Ratings that stand, without people who are excluded now.
+CREATE VIEW ratings AS
+SELECT item, system_a AS system, rater, 'human' AS kind, aspect, answer AS score, role,
+    coalesce(visible_seconds, server_seconds) AS seconds
+FROM answers
+WHERE unit IS NOT NULL AND system_b IS NULL AND answer IS NOT NULL AND NOT taken_back AND NOT excluded
+ORDER BY answer_id;
+
+-- People, without what could name them.
+CREATE VIEW raters AS
+SELECT label AS rater, 'human' AS kind, 1 AS person, source, excluded, date(at, 'unixepoch') AS date FROM standing
+ORDER BY worker;
+
+CREATE VIEW items AS SELECT label AS item, cluster, grp AS "group" FROM item ORDER BY item.item;
+
+CREATE VIEW outputs AS
+SELECT i.label AS item, s.label AS system, o.text AS text FROM output o
+JOIN item i ON i.item = o.item JOIN system s ON s.system = o.system ORDER BY o.item, o.system;
+
+CREATE VIEW sources AS SELECT label AS item, source AS source, context AS context FROM item ORDER BY item.item;
+
+-- Looks as they were judged; never rewritten.
+CREATE VIEW looks AS
+SELECT a.label AS system_a, b.label AS system_b, l.look, l.n, l.wins, l.ties, l.losses, l.decision, l.is_open,
+    l.theta, l.margin, l.low, l.high, l.used, l.at
+FROM look l JOIN pair p ON p.pair = l.pair JOIN system a ON a.system = p.first LEFT JOIN system b ON b.system = p.second
+ORDER BY l.pair, l.look;
+"""
+"""What happened, with labels, in the formats that `read` knows."""

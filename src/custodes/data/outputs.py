@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import polars as pl
 from custodes.data.notes import Note, noted
 
 SCHEMA = {"item": pl.String, "system": pl.String, "text": pl.String}
+IMAGES = {"item": pl.String, "system": pl.String, "image": pl.String}
 SOURCES: dict[str, Any] = {
     "item": pl.String,
     "source": pl.String,
@@ -19,18 +22,25 @@ SOURCES: dict[str, Any] = {
     "context": pl.String,
     "meta": pl.String,
 }
+ROLES = ("role", "speaker")
+"""What may say who speaks in a turn of a dialogue."""
+WORDS = ("text", "content")
+"""What may hold the words of a turn."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
     """`texts`: item, system, text (one row per output); `sources`: item, source, references, images (paths or
-    addresses), context, meta (a JSON object as text), one row per item; '' and [] where nobody said."""
+    addresses), context (a text, or turns as JSON: a list of objects with role and text), meta (a JSON object as text),
+    one row per item; '' and [] where nobody said. `images`: item, system, image (a path or address), one row per image
+    of an output."""
 
     texts: pl.DataFrame
     sources: pl.DataFrame
+    images: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=IMAGES))
 
     @classmethod
-    def of(cls, texts: pl.DataFrame, sources: pl.DataFrame) -> Outputs:
+    def of(cls, texts: pl.DataFrame, sources: pl.DataFrame, images: pl.DataFrame | None = None) -> Outputs:
         """From sources with some of their columns; what is not there, or null, is empty."""
         known = [
             pl.col(name) if name in sources.columns else pl.lit(None, dtype=kind).alias(name)
@@ -39,16 +49,20 @@ class Outputs:
         lists = [name for name, kind in SOURCES.items() if kind == pl.List(pl.String)]
         empty = pl.lit([], dtype=pl.List(pl.String))
         whole = sources.select(known).with_columns(pl.col(pl.String).fill_null(""), pl.col(lists).fill_null(empty))
-        return cls(texts=texts, sources=whole)
+        return cls(texts=texts, sources=whole, images=pl.DataFrame(schema=IMAGES) if images is None else images)
 
     def beside(self, folder: Path) -> Outputs:
         """The same with images that lie in the folder of the file by their path; others stay as they are written."""
-        named = self.sources["images"].explode().drop_nulls().unique()
+        named = pl.concat([self.sources["images"].explode().drop_nulls(), self.images["image"]]).unique()
         here = {name: str(folder / name) for name in named if "\0" not in name and (folder / name).is_file()}
         if not here:
             return self
         placed = pl.col("images").list.eval(pl.element().replace(here))
-        return Outputs(texts=self.texts, sources=self.sources.with_columns(placed))
+        return replace(
+            self,
+            sources=self.sources.with_columns(placed),
+            images=self.images.with_columns(pl.col("image").replace(here)),
+        )
 
     def joined(self, other: Outputs) -> tuple[Outputs, list[Note]]:
         """Both together: of an output the first text, of an item the first of each that is not empty."""
@@ -72,4 +86,47 @@ class Outputs:
             ),
         )
         first = texts.unique(["item", "system"], keep="first", maintain_order=True)
-        return Outputs.of(first, told.agg(pl.col(names).drop_nulls().first())), notes
+        seen = other.images.join(self.images, on=["item", "system"], how="anti", maintain_order="left")
+        images = pl.concat([self.images, seen])
+        return Outputs.of(first, told.agg(pl.col(names).drop_nulls().first()), images), notes
+
+
+def turns_of(context: str) -> list[tuple[str, str]] | None:
+    """Role and text of each turn where a context is a dialogue: JSON, a list of objects with `role` and `text` (or
+    `content`). None for any other text.
+
+    >>> turns_of('[{"role": "user", "text": "Hi"}]'), turns_of("[1] a source")
+    ([('user', 'Hi')], None)
+    """
+    if not context.lstrip().startswith("["):
+        return None
+    try:
+        return turns_in(json.loads(context))
+    except (ValueError, RecursionError):
+        return None
+
+
+def turns_in(given: Any) -> list[tuple[str, str]] | None:
+    """Role and text of each turn of a list of objects, None where it is no dialogue."""
+    if not isinstance(given, list) or not given or not all(isinstance(own, dict) for own in given):
+        return None
+    turns = []
+    for own in given:
+        role, text = (_first_text(own, names) for names in (ROLES, WORDS))
+        if role is None or text is None:
+            return None
+        turns.append((role, text))
+    return turns
+
+
+def _first_text(turn: dict[str, Any], names: Sequence[str]) -> str | None:
+    return next((turn[name] for name in names if isinstance(turn.get(name), str)), None)
+
+
+def dialogue(turns: Sequence[tuple[str, str]]) -> str:
+    """Turns as the text of a context.
+
+    >>> dialogue([("user", "Hi")])
+    '[{"role": "user", "text": "Hi"}]'
+    """
+    return json.dumps([{"role": role, "text": text} for role, text in turns], ensure_ascii=False)

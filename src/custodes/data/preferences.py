@@ -25,12 +25,15 @@ from custodes.errors import InputError, listed
 
 KEY = ("item", "system_a", "system_b", "rater", "aspect", "repeat", "order")
 CHANCES = ("p_a", "p_tie", "p_b")
-SCHEMA = {**dict.fromkeys(KEY, pl.String), "preference": pl.Int8, **dict.fromkeys(CHANCES, pl.Float64)}
+SECONDS = "seconds"
+VALUES = ("preference", *CHANCES, SECONDS)
+"""What a verdict says; the rest is what it is of."""
+SCHEMA = {**dict.fromkeys(KEY, pl.String), "preference": pl.Int8, **dict.fromkeys((*CHANCES, SECONDS), pl.Float64)}
 MISSING = {**dict.fromkeys((*KEY, "why"), pl.String)}
 EMPTY, UNREADABLE = "empty", "unreadable"
 WHOLE = 1e-3
 """How far from 1 the sum of the chances of a verdict may be."""
-OPTIONAL = ("aspect", "repeat", "order", "invalid", *CHANCES)
+OPTIONAL = ("aspect", "repeat", "order", "invalid", *CHANCES, SECONDS)
 INVALID = "invalid-verdict"
 """The note on verdicts that the file itself calls invalid."""
 NOT_ASKED = "not asked"
@@ -52,9 +55,10 @@ class Preferences:
 
     `frame` has item, system_a, system_b (system_a < system_b), rater, aspect, repeat ('not asked': a tie of two outputs
     that are the same, see `asked`), order ('ab', 'ba': the order in which the outputs were shown; '' unknown),
-    preference (1: system_a better, 0 tie, -1: system_b better) and the chances p_a, p_tie, p_b that the rater gave to
-    these (null: not known). `missing` has the columns up to order, and `why` (the reason that the file gives, else
-    'empty' or 'unreadable'): what was asked and not answered. Questions take it for not rated; `consistency` counts it.
+    preference (1: system_a better, 0 tie, -1: system_b better), the chances p_a, p_tie, p_b that the rater gave to
+    these and the seconds that it took (null: not known). `missing` has the columns up to order, and `why` (the reason
+    that the file gives, else 'empty' or 'unreadable'): what was asked and not answered. Questions take it for not
+    rated; `consistency` counts it.
     """
 
     frame: pl.DataFrame
@@ -76,7 +80,7 @@ class Preferences:
         unused: Sequence[str] = (),
     ) -> tuple[Preferences, list[Note]]:
         """Check a table `item, system_a, system_b, rater, preference` (optional `aspect`, `repeat`, `order`, `invalid`,
-        `p_a`, `p_tie`, `p_b`).
+        `p_a`, `p_tie`, `p_b`, `seconds`).
 
         Rows are turned so that system_a < system_b. An empty preference is an absent verdict: kept in `missing` with
         the reason in `invalid`, and counted; `unreadable` marks rows where there was a verdict that nobody could read.
@@ -86,7 +90,7 @@ class Preferences:
         ...     {"item": [1], "system_a": ["B"], "system_b": ["A"], "rater": ["judge"], "preference": [1]}
         ... )
         >>> Preferences.make(verdicts)[0].frame.row(0)
-        ('1', 'A', 'B', 'judge', '', '0', '', -1, None, None, None)
+        ('1', 'A', 'B', 'judge', '', '0', '', -1, None, None, None, None)
         """
         frame = to_polars(table, where=where)
         required = ("item", "system_a", "system_b", "rater", "preference")
@@ -102,6 +106,7 @@ class Preferences:
                 number_column(frame, "preference", where=where),
                 label_column(frame, "invalid", where=where, empty=True),
                 *_chances(frame, where=where),
+                _seconds(frame, where=where),
             ]
         )
         _check_values(made, where=where)
@@ -141,6 +146,13 @@ class Preferences:
     def where(self, keep: pl.Expr) -> Preferences:
         """The rows, of verdicts and of missing ones, that meet a condition on what both have."""
         return Preferences(frame=self.frame.filter(keep), missing=self.missing.filter(keep))
+
+    def parted(self, second: pl.Series, answered: pl.Series) -> tuple[Preferences, Preferences]:
+        """First and second opinions: `second` and `answered` (whether there is a preference) are of the rows that this
+        was made from, in their order."""
+        given, lost = second.filter(answered), second.filter(~answered)
+        first = Preferences(frame=self.frame.filter(~given), missing=self.missing.filter(~lost))
+        return first, Preferences(frame=self.frame.filter(given), missing=self.missing.filter(lost))
 
     @property
     def asked(self) -> Preferences:
@@ -227,6 +239,14 @@ def _chances(frame: pl.DataFrame, *, where: str) -> list[pl.Series]:
         lambda rows, at: f"{where}: p_a, p_tie, p_b sum to {total[at]:g} in row {rows}; their sum must be 1",
     )
     return made.get_columns()
+
+
+def _seconds(frame: pl.DataFrame, *, where: str) -> pl.Series:
+    if SECONDS not in frame.columns:
+        return pl.Series(SECONDS, [None] * frame.height, dtype=pl.Float64)
+    seconds = number_column(frame, SECONDS, where=where)
+    refuse_values(seconds, seconds < 0, where=where, allowed="seconds from 0 up, or nothing")
+    return seconds
 
 
 def _check_values(made: pl.DataFrame, *, where: str) -> None:

@@ -83,6 +83,12 @@ class Ratings:
         )
         return cls(frame=made.drop_nulls("score")), notes
 
+    def parted(self, second: pl.Series, answered: pl.Series) -> tuple[Ratings, Ratings]:
+        """First and second opinions: `second` and `answered` (whether there is a score) are of the rows that this was
+        made from, in their order."""
+        given = second.filter(answered)
+        return Ratings(frame=self.frame.filter(~given)), Ratings(frame=self.frame.filter(given))
+
 
 def _check_size(made: pl.DataFrame, *, where: str) -> None:
     """Refuse raters whose scores are so large or small that their squares are beyond what a number can hold."""

@@ -129,7 +129,7 @@ def _opened(source: Any, *, reader: str | None, invalid: Invalid) -> Study | Tab
         path, part = path_and_part(source)
         check_exists(path)
         whole = named or (_path_reader(path) if reader is None else None)
-        if whole:
+        if whole and not (whole.whole and part):
             return whole.make(path, part=part, invalid=invalid)
     elif named:
         raise OptionError(f"reader={reader!r} takes the path of a file or folder, not a dataframe")
@@ -251,7 +251,8 @@ def _mapped(table: Table, *, reader: str | None, invalid: Invalid, columns: Colu
     if len(folders) == 1 and study.outputs is not None:
         study = replace(study, outputs=study.outputs.beside(*folders))
     study = replace(study, digest=table.digest, notes=(*table.notes, *mapped.notes, *study.notes, *unused))
-    if not study.ratings.frame.height and not study.preferences.frame.height and study.outputs is None:
+    said = (study.ratings, study.preferences, study.second_ratings, study.second)
+    if not any(own.frame.height for own in said) and study.outputs is None:
         raise InputError(f"{table.name}: no row holds a score or a verdict; there is nothing to judge")
     if columns and table.digest:
         study = replace(study, digest=digest_of(table.digest, repr(columns)))

@@ -11,12 +11,13 @@ import polars as pl
 
 from custodes.arguments import checked
 from custodes.data.items import Items
+from custodes.data.looks import empty_looks
 from custodes.data.mapping.cross import beside_people
 from custodes.data.mapping.words import looks_human
 from custodes.data.notes import Note, noted
 from custodes.data.outputs import Outputs
 from custodes.data.patterns import Patterns, select_labels, split_patterns
-from custodes.data.preferences import CHANCES, KEY, Preferences
+from custodes.data.preferences import KEY, SECONDS, VALUES, Preferences
 from custodes.data.raters import UNTOLD, Raters
 from custodes.data.ratings import Ratings
 from custodes.errors import InputError, OptionError, listed, suggestion
@@ -39,11 +40,16 @@ class Study:
 
     Every row names its rater; `raters` says which are people. `name` and `digest` say where it came from. `selection`
     is what questions ask about unless they are told otherwise (see `select`). `sides`: the systems are sides of a pair
-    (chosen and rejected, first and second output), so that none is better than another.
+    (chosen and rejected, first and second output), so that none is better than another. `second` and `second_ratings`:
+    second opinions on what others were asked first; they say something of people and nothing of systems, so that no
+    question of systems counts them. `looks`: what stopped the asking, where the answers did (see `data.looks`).
     """
 
     ratings: Ratings = field(default_factory=Ratings.empty)
     preferences: Preferences = field(default_factory=Preferences.empty)
+    second: Preferences = field(default_factory=Preferences.empty)
+    second_ratings: Ratings = field(default_factory=Ratings.empty)
+    looks: pl.DataFrame = field(default_factory=empty_looks)
     raters: Raters
     items: Items = field(default_factory=Items.empty)
     outputs: Outputs | None = None
@@ -61,6 +67,7 @@ class Study:
             "metrics": self.metrics,
         }
         parts |= {"ratings": self.ratings.frame, "verdicts": self.preferences.frame}
+        parts |= {"second opinions": [*self.second.frame["rater"], *self.second_ratings.frame["rater"]]}
         sizes = ", ".join(f"{len(own)} {name}" for name, own in parts.items() if len(own))
         aspects = listed(filter(None, self.aspects))
         return visible(f"<Study {self.name}: {sizes}{f'; aspects {aspects}' if aspects else ''}>")
@@ -167,8 +174,8 @@ class Study:
             members = self._items_in(group)
             notes += self._whole_systems_left(keep, group)
             keep &= pl.col("item").is_in(members.implode())
-        ratings = self.ratings.frame.filter(keep & pl.col("system").is_in(list(chosen_systems)))
         wanted = list(chosen_systems)
+        rated = keep & pl.col("system").is_in(wanted)
         # Without a choice a system counts even if every verdict on it is missing.
         among = pl.lit(True) if systems is None else pl.col("system_a").is_in(wanted) & pl.col("system_b").is_in(wanted)
         pairs = self.preferences.where(keep & among)
@@ -184,8 +191,11 @@ class Study:
         raters = study.raters.with_kinds(dict.fromkeys(judges, "metric")).only([*people, *judges])
         return replace(
             study,
-            ratings=Ratings(frame=ratings),
+            ratings=Ratings(frame=self.ratings.frame.filter(rated)),
             preferences=pairs,
+            second=self.second.where(keep & among),
+            second_ratings=Ratings(frame=self.second_ratings.frame.filter(rated)),
+            looks=self.looks.filter(among),
             raters=raters,
             notes=tuple(notes),
         )
@@ -275,8 +285,9 @@ class Study:
         """The digest of the input, computed from the rows where no file gave one."""
         if self.digest:
             return self.digest
-        own = self.preferences
-        frames = (self.ratings.frame, own.frame, own.missing, self.raters.frame, self.items.frame)
+        frames = [self.ratings.frame, *_rows(self.preferences), self.raters.frame, self.items.frame]
+        for again in (*_rows(self.second), self.second_ratings.frame, self.looks):
+            frames += [again] if again.height else []
         texts = () if self.outputs is None else (self.outputs.texts, self.outputs.sources)
         return digest_of(*(frame.write_csv() for frame in frames), *(frame.write_ndjson() for frame in texts))
 
@@ -308,11 +319,11 @@ def join(studies: Sequence[Study]) -> Study:
         raters, unlike = joined.raters.joined(other.raters)
         joined = replace(
             joined,
-            ratings=Ratings(frame=_united(joined.ratings.frame, other.ratings.frame, ["score"], "rating")),
-            preferences=Preferences(
-                frame=_united(joined.preferences.frame, given, ["preference", *CHANCES], "verdict"),
-                missing=pl.concat([joined.preferences.missing, other.preferences.missing]),
-            ),
+            ratings=_both_ratings(joined.ratings, other.ratings, "rating"),
+            preferences=_both(joined.preferences, replace(other.preferences, frame=given), "verdict"),
+            second=_both(joined.second, other.second, "second opinion"),
+            second_ratings=_both_ratings(joined.second_ratings, other.second_ratings, "second opinion"),
+            looks=pl.concat([joined.looks, other.looks]),
             raters=raters,
             items=joined.items.joined(other.items),
             outputs=outputs,
@@ -326,6 +337,20 @@ def join(studies: Sequence[Study]) -> Study:
 
 def digest_of(*texts: str) -> str:
     return hashlib.sha256("".join(texts).encode()).hexdigest()[:16]
+
+
+def _rows(own: Preferences) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """All rows of verdicts, without a column of seconds that nobody knows."""
+    known = own.frame[SECONDS].null_count() < own.frame.height
+    return own.frame if known else own.frame.drop(SECONDS), own.missing
+
+
+def _both_ratings(a: Ratings, b: Ratings, what: str) -> Ratings:
+    return Ratings(frame=_united(a.frame, b.frame, ["score"], what))
+
+
+def _both(a: Preferences, b: Preferences, what: str) -> Preferences:
+    return Preferences(frame=_united(a.frame, b.frame, list(VALUES), what), missing=pl.concat([a.missing, b.missing]))
 
 
 def _joined_outputs(a: Outputs | None, b: Outputs | None) -> tuple[Outputs | None, list[Note]]:

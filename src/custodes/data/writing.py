@@ -10,7 +10,8 @@ import msgspec
 import polars as pl
 
 from custodes.data.outputs import Outputs
-from custodes.data.preferences import CHANCES, EMPTY, Preferences
+from custodes.data.preferences import CHANCES, EMPTY, SECONDS, Preferences
+from custodes.data.roles import PRIMARY, SECOND
 from custodes.data.study import Study
 from custodes.errors import OptionError, suggestion
 from custodes.files import is_stream, write_atomically
@@ -32,8 +33,8 @@ def long_tables(study: Study) -> dict[str, pl.DataFrame]:
     """
     raters = study.raters.frame
     tables = {
-        "ratings": _with_kind(study.ratings.frame, raters),
-        "battles": _with_kind(_verdicts(study.preferences), raters),
+        "ratings": _with_kind(_with_role(study.ratings.frame, study.second_ratings.frame), raters),
+        "battles": _with_kind(_with_role(_verdicts(study.preferences), _verdicts(study.second)), raters),
         "raters": raters,
         "items": study.items.frame,
     }
@@ -48,20 +49,33 @@ def _long_texts(outputs: Outputs) -> pl.DataFrame:
     first = pl.int_range(pl.len()).over("item") == 0
     said = outputs.sources.select((pl.col("images").list.len() > 0).any(), (pl.col("context", "meta") != "").any())
     names = ["source", "references", *(name for name, here in said.row(0, named=True).items() if here)]
-    return rows.select("item", "system", "text", *(pl.when(first).then(pl.col(name)) for name in names))
+    told = rows.select("item", "system", "text", *(pl.when(first).then(pl.col(name)) for name in names))
+    if not outputs.images.height:
+        return told
+    shown = outputs.images.group_by("item", "system", maintain_order=True).agg(output_image="image")
+    return told.join(shown, on=["item", "system"], how="left", maintain_order="left")
 
 
 def _verdicts(own: Preferences) -> pl.DataFrame:
     """Verdicts and what was asked without an answer, with the reason in `invalid`; chances where there are any."""
     if not own.frame.height:
         return own.frame
-    chances = (
-        []
-        if own.frame.select(CHANCES).null_count().sum_horizontal().item() < len(CHANCES) * own.frame.height
-        else CHANCES
-    )
+    unknown = [
+        name
+        for names in (CHANCES, (SECONDS,))
+        if own.frame.select(pl.any_horizontal(pl.col(names).is_not_null()).any()).item() is False
+        for name in names
+    ]
     lost = own.missing.with_columns(invalid=pl.col("why").replace(EMPTY, "")).drop("why")
-    return pl.concat([own.frame, lost] if lost.height else [own.frame], how="diagonal").drop(chances)
+    return pl.concat([own.frame, lost] if lost.height else [own.frame], how="diagonal").drop(unknown)
+
+
+def _with_role(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
+    """First opinions, then second ones; with a column `role` where there are any of these."""
+    if not second.height:
+        return first
+    roles = [own.with_columns(role=pl.lit(role)) for own, role in ((first, PRIMARY), (second, SECOND)) if own.height]
+    return pl.concat(roles, how="diagonal")
 
 
 def _with_kind(frame: pl.DataFrame, raters: pl.DataFrame) -> pl.DataFrame:

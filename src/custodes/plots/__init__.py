@@ -8,6 +8,7 @@ Altair is loaded by the first picture, not by this import.
 """
 
 from custodes.plots.agreement import agreement_intervals
+from custodes.plots.annotators import annotator_competence
 from custodes.plots.ceiling import information_ratio, prediction_bars, release_history
 from custodes.plots.combine import (
     accuracy_and_favoritism,
@@ -42,6 +43,7 @@ __all__ = [
     "PAGE_WIDTH",
     "accuracy_and_favoritism",
     "agreement_intervals",
+    "annotator_competence",
     "budget_curve",
     "combination_weights",
     "complementarity_averages",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -35,3 +36,12 @@ def unit_of(values: Floats) -> float:
     """
     largest = float(np.max(np.abs(values), where=np.isfinite(values), initial=0.0))
     return float(2.0 ** np.floor(np.log2(largest))) if largest > 0 else 1.0
+
+
+@cache
+def legendre(n: int) -> tuple[Floats, Floats]:
+    """Nodes and weights of Gauss-Legendre quadrature on [-1, 1]; finding them takes longer than most uses of them."""
+    made = np.polynomial.legendre.leggauss(n)
+    for own in made:
+        own.flags.writeable = False
+    return made

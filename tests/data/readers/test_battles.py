@@ -42,7 +42,7 @@ def test_battles_by_preference_with_order_and_aspect() -> None:
         }
     )
     study = read(frame)
-    assert study.preferences.frame.drop("p_a", "p_tie", "p_b").rows() == [
+    assert study.preferences.frame.drop("p_a", "p_tie", "p_b", "seconds").rows() == [
         ("1", "A", "B", "j", "x", "0", "ba", -1),
         ("1", "A", "B", "j", "x", "0", "ab", 1),
     ]

@@ -22,7 +22,9 @@ JUDGMENTS = {
 
 def test_llmbar() -> None:
     study = read(pl.DataFrame(JUDGMENTS))
-    assert study.preferences.frame.drop("system_a", "system_b", "aspect", "repeat", "p_a", "p_tie", "p_b").rows() == [
+    assert study.preferences.frame.drop(
+        "system_a", "system_b", "aspect", "repeat", "p_a", "p_tie", "p_b", "seconds"
+    ).rows() == [
         ("D/x/0", "gpt/CoT", "ab", 1),
         ("D/x/0", "gpt/CoT", "ba", -1),
         ("D/x/1", "gpt/CoT", "ba", -1),

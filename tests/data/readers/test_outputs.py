@@ -7,7 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from custodes.data.outputs import turns_of
 from custodes.data.reading import read
+from custodes.data.writing import long_tables, write_table
 from custodes.errors import InputError
 
 
@@ -103,3 +105,53 @@ def test_what_is_no_text_in_a_dataframe_of_objects_is_one_line(name: str, value:
     table = pl.DataFrame({"item": ["1"], "system": ["A"]}).with_columns(pl.Series(name, [value], pl.Object))
     with pytest.raises(InputError, match=r"^table: holds a lone surrogate \(\\ud800 to \\udfff\); mend the cell$"):
         read(table if name == "text" else table.drop("system"))
+
+
+def test_images_of_outputs_in_both_shapes_and_through_a_file(tmp_path: Path) -> None:
+    wide, long = tmp_path / "wide.jsonl", tmp_path / "long.csv"
+    wide.write_text(
+        '{"item": 1, "outputs":'
+        ' {"A": {"text": "x", "image": "a.png"}, "B": {"images": ["b.png", "c.png"]}, "C": "y"}}\n'
+    )
+    long.write_text('item,system,text,output_image\n1,A,x,a.png\n1,B,,"[""b.png"", ""c.png""]"\n1,C,y,\n')
+    (tmp_path / "a.png").write_bytes(b"")
+    wanted = [("1", "A", str(tmp_path / "a.png")), ("1", "B", "b.png"), ("1", "B", "c.png")]
+    for path in (wide, long):
+        study = read(path)
+        assert study.outputs is not None
+        assert study.outputs.images.rows() == wanted
+        assert study.outputs.texts["system"].to_list() == ["A", "B", "C"]
+        again = long_tables(study)["outputs"]
+        write_table(again, tmp_path / "again.csv")
+        other = read(tmp_path / "again.csv").outputs
+        assert other is not None
+        assert other.images.rows() == wanted
+
+
+def test_an_output_of_a_struct_says_only_what_it_knows() -> None:
+    frame = pl.DataFrame({"item": [1, 2], "outputs": [{"A": {"text": "x", "image": "a"}}, {"A": None}]})
+    outputs = read(frame).outputs
+    assert outputs is not None
+    assert outputs.texts.rows() == [("1", "A", "x")]
+    with pytest.raises(InputError, match=r"row 1: outputs must be an object \{system: text\}, or"):
+        read(pl.DataFrame({"item": [1], "outputs": ['{"A": {"txt": "x"}}']}))
+
+
+def test_a_dialogue_is_a_context(tmp_path: Path) -> None:
+    path = tmp_path / "texts.jsonl"
+    path.write_text(
+        '{"item": 1, "context": [{"speaker": "User", "content": "Hi"}], "outputs": {"A": "x"}}\n'
+        '{"item": 2, "context": "[1] a source", "outputs": {"A": "x"}}\n'
+        '{"item": 3, "context": [{"who": "User", "content": "Hi"}], "outputs": {"A": "x"}}\n'
+    )
+    study = read(path)
+    assert study.outputs is not None
+    contexts = study.outputs.sources["context"].to_list()
+    assert contexts[0] == '[{"role": "User", "text": "Hi"}]'
+    assert contexts[1] == "[1] a source"
+    assert turns_of(contexts[2]) is None
+    assert [(note.rule, note.count) for note in study.notes] == [("context-not-turns", 1)]
+    structs = pl.DataFrame({"item": [1], "context": [[{"role": "User", "text": "Hi"}]], "outputs": [{"A": "x"}]})
+    same = read(structs).outputs
+    assert same is not None
+    assert same.sources["context"].to_list() == contexts[:1]

@@ -1,40 +1,13 @@
 from __future__ import annotations
 
-from itertools import permutations
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custodes.stats.judging.slot import nominal_alpha, slot_test
+from custodes.stats.judging.slot import slot_test
+from custodes.stats.people.alpha import alpha, of_two
 from custodes.stats.resampling.resample import CORRELATION, student_interval
-
-SMALL = st.lists(st.integers(0, 3), min_size=9, max_size=9).map(lambda own: np.array(own).reshape(3, 3)).filter(np.any)
-TABLES = st.lists(st.integers(0, 20), min_size=9, max_size=9).map(lambda own: np.array(own).reshape(3, 3))
-
-
-def alpha_by_pairs(table: np.ndarray) -> float:
-    """Krippendorff's definition, by going through pairs of values: within units, and of all values anywhere."""
-    units = [(i, j) for i in range(3) for j in range(3) for _ in range(table[i, j])]
-    values = [value for unit in units for value in unit]
-    observed = sum(a != b for unit in units for a, b in permutations(unit, 2)) / len(values)
-    n = len(values)
-    expected = sum(a != b for a, b in permutations(values, 2)) / (n * (n - 1))
-    return 1 - observed * n / len(values) / expected if expected else np.nan
-
-
-@given(SMALL)
-def test_alpha_is_one_minus_observed_over_expected_disagreement(table: np.ndarray) -> None:
-    assert nominal_alpha(table).item() == pytest.approx(alpha_by_pairs(table), nan_ok=True)
-
-
-@given(TABLES)
-def test_alpha_does_not_depend_on_which_order_or_outcome_comes_first(table: np.ndarray) -> None:
-    made = nominal_alpha(table)
-    assert nominal_alpha(table.T) == pytest.approx(made, nan_ok=True)
-    assert nominal_alpha(table[::-1, ::-1]) == pytest.approx(made, nan_ok=True)
-
 
 SUMS = st.lists(st.integers(-2, 2), min_size=2, max_size=40).map(lambda own: np.array([own], dtype=float))
 
@@ -99,7 +72,7 @@ def test_intervals_of_alpha_between_orders_hold_it() -> None:
     drawn = rng.multinomial(120, shares, size=400)
     again = np.stack([drawn, *np.moveaxis([rng.multinomial(120, own / 120, size=100) for own in drawn], 0, 1)])
     low, high = student_interval(
-        nominal_alpha(again.reshape(101, 400, 3, 3)), confidence=0.95, n_units=120, bounds=CORRELATION
+        alpha(of_two(again.reshape(101, 400, 3, 3)), scale="nominal"), confidence=0.95, n_units=120, bounds=CORRELATION
     )
-    truth = nominal_alpha((1e9 * shares).reshape(3, 3))
+    truth = alpha(of_two((1e9 * shares).reshape(3, 3)), scale="nominal")
     assert 0.92 < np.mean((low <= truth) & (truth <= high)) < 0.98  # measured: .949 in 1,000 studies

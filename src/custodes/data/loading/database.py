@@ -1,7 +1,7 @@
 """SQLite and DuckDB files, known by their first bytes: `FILE::TABLE`, or `FILE::SELECT ...`; nothing is written.
 
-SQLite is read from its bytes in memory, so that nothing can appear beside the file. A study of people's answers carries
-an application id of its own. Layouts: SQLite, 'Database File Format'; DuckDB, 'Storage Versions and Format'.
+SQLite is read from its bytes in memory, so that nothing can appear beside the file; those of a study of people's
+answers come from `running`. Layouts: SQLite, 'Database File Format'; DuckDB, 'Storage Versions and Format'.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ DUCKDB_AT = 8
 ANNOTATION_STUDY = 0x43555354
 """The application id of a study of people's answers ('CUST')."""
 
-APPLICATION_ID = slice(68, 72)
 JOURNAL_MODES = slice(18, 20)
+APPLICATION_ID = slice(68, 72)
 QUERY = re.compile(r"\s*(?:select|with|from|values)\b", re.IGNORECASE)
 READS = "a query only reads: SELECT ... FROM ..."
 DAMAGED = "a damaged database, or one of another version"
@@ -40,14 +40,9 @@ READING = {
 
 def from_sqlite(data: bytes, path: Path, part: str | None, name: str) -> pl.DataFrame:
     """A table, a view or the answer to a query of a SQLite file."""
-    if int.from_bytes(data[APPLICATION_ID]) == ANNOTATION_STUDY and part is None:
-        raise InputError(
-            f"{name}: a study of people's answers; export its ratings or battles, or name one of its tables with"
-            f" {name}::TABLE"
-        )
     for suffix in ("-wal", "-journal"):
         beside = path.with_name(path.name + suffix)
-        if beside.is_file() and beside.stat().st_size:
+        if int.from_bytes(data[APPLICATION_ID]) != ANNOTATION_STUDY and beside.is_file() and beside.stat().st_size:
             raise InputError(
                 f"{name}: {beside.name} beside it holds changes that are not in the file yet; end the program that"
                 f" writes it, or read a copy: sqlite3 {path.name} '.backup copy.db'"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import polars as pl
 
-from custodes.data.loading import arrow, compression, database, spreadsheet
+from custodes.data.loading import arrow, compression, database, running, spreadsheet
 from custodes.data.loading.beside import without_raters
 from custodes.data.loading.delimited import from_delimited
 from custodes.data.loading.folders import digest_of, holds_table, load_folder, stacked
@@ -68,7 +68,7 @@ def load_table(source: str | Path) -> Table:
             raise InputError(f"{name}: a folder, not a table file")
         frame, digest = load_folder(path, part)
         return Table(frame=_checked(frame, named), name=named, digest=digest)
-    data = file_bytes(path)
+    data = running.whole(path) if running.is_study(path) else file_bytes(path)
     frame, notes = _of_bytes(data, path, part, name)
     digest = hashlib.sha256(data).hexdigest()[:16]
     files = () if is_stream(path) else (path,)

@@ -10,13 +10,14 @@ import polars as pl
 
 from custodes.data.mapping.words import NAMES, named, normalised
 from custodes.data.notes import Note, noted
-from custodes.data.preferences import CHANCES, option
+from custodes.data.preferences import CHANCES, SECONDS, Preferences, option
 from custodes.data.raters import Raters, kinds_of
 from custodes.data.readers import words
 from custodes.data.readers.orders import shown_first
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.readers.verdicts import read_verdicts
 from custodes.data.readers.words import likely, what_is_said, without_empty
+from custodes.data.roles import second_rows
 from custodes.data.study import Study
 from custodes.data.table import check_columns, label_column, refuse
 from custodes.errors import InputError
@@ -31,7 +32,7 @@ COLUMNS = (
     ("item", *SYSTEMS[1], "winner"),
     ("item", *SYSTEMS[0], "preference"),
 )
-SAID = ("invalid", *CHANCES)
+SAID = ("invalid", *CHANCES, SECONDS)
 OPTIONAL = ("rater", "kind", "aspect", "order", "repeat", *SAID)
 WRITTEN = {*COLUMNS[1], "rater", "kind", "aspect", "order", "repeat"}
 """The columns of verdicts as we write them: 0 is a tie there."""
@@ -50,7 +51,8 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of verdicts; a tie in which both are bad is a tie; without a column `rater` one person gave them all.
 
     The judge may stand in `judge` instead of `rater`, the reason why there is no verdict in `invalid`, and the chances
-    of A, a tie and B in `p_a`, `p_tie`, `p_b`. `words` and `orders` say what cells mean.
+    of A, a tie and B in `p_a`, `p_tie`, `p_b`, the time that was taken in `seconds`. A `role` of `second` is a second
+    opinion (`Study.second`). `words` and `orders` say what cells mean.
     """
     if "judge" in frame.columns and "rater" not in frame.columns:
         frame = frame.rename({"judge": "rater"})
@@ -64,7 +66,9 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     required = (*needed, "rater") if rated else needed
     if not rated:
         refuse_nameless(frame, where=where)
-    notes = check_columns(frame, where=where, required=required, optional=OPTIONAL)
+    second = second_rows(frame, where=where)
+    taken = OPTIONAL if second is None else (*OPTIONAL, "role")
+    notes = check_columns(frame, where=where, required=required, optional=taken)
     optional = [name for name in ("aspect", "repeat") if name in frame.columns]
     table = pl.DataFrame(
         [
@@ -75,13 +79,13 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
             *(label_column(frame, name, where=where, empty=True) for name in optional),
             without_empty(label_column(frame, column, where=where, empty=True)).alias("verdict"),
             *([label_column(frame, "invalid", where=where, empty=True)] if "invalid" in frame.columns else []),
-            *(frame[name] for name in CHANCES if name in frame.columns),
+            *(frame[name] for name in (*CHANCES, SECONDS) if name in frame.columns),
         ]
     )
     made, told = judged(table, frame, where=where, column=column)
     systems = set(table["system_a"]) | set(table["system_b"])
     guess = partial(likely, systems=systems)
-    unused = [name for name in frame.columns if name not in (*required, *OPTIONAL)]
+    unused = [name for name in frame.columns if name not in (*required, *taken)]
     preferences, counted = read_verdicts(
         made, where=where, allowed=words.ALLOWED, invalid=invalid, likely=guess, unused=unused
     )
@@ -93,7 +97,10 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         *noted(("rater-assumed", not rated, assumed)),
     ]
     kinds = kinds_of(frame, where=where) if rated else {"human": "human"}
-    return Study(preferences=preferences, raters=Raters.infer(kinds), notes=tuple(notes), name=where)
+    again = Preferences.empty()
+    if second is not None:
+        preferences, again = preferences.parted(second, made["preference"].is_not_null())
+    return Study(preferences=preferences, second=again, raters=Raters.infer(kinds), notes=tuple(notes), name=where)
 
 
 def judged(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, column: str) -> tuple[pl.DataFrame, list[Note]]:

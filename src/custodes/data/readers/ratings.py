@@ -1,4 +1,4 @@
-"""The long table `item, system, rater, score` with optional `kind`, `aspect`, `repeat`, `invalid`."""
+"""The long table `item, system, rater, score` with optional `kind`, `aspect`, `repeat`, `invalid`, `role`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,26 @@ from custodes.data.notes import noted
 from custodes.data.raters import Raters, kinds_of
 from custodes.data.ratings import KEY, OPTIONAL, Ratings
 from custodes.data.readers.reader import Invalid, TableReader
+from custodes.data.roles import second_rows
 from custodes.data.study import Study
+from custodes.data.table import number_column
 
 
 def read_ratings(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
-    """A study of scores; without a column `kind`, who is human is left open."""
-    ratings, notes = Ratings.make(frame, where=where, ignore=("kind",))
-    idle = [name for name in frame.columns if name not in (*KEY, *OPTIONAL, "kind", "score")]
+    """A study of scores; without a column `kind`, who is human is left open.
+
+    A `role` of `second` is a second opinion (`Study.second_ratings`).
+    """
+    second = second_rows(frame, where=where)
+    known = ("kind",) if second is None else ("kind", "role")
+    ratings, notes = Ratings.make(frame, where=where, ignore=known)
+    idle = [name for name in frame.columns if name not in (*KEY, *OPTIONAL, *known, "score")]
     notes += noted(*unused_people(frame, idle, where=where))
-    return Study(ratings=ratings, raters=Raters.infer(kinds_of(frame, where=where)), notes=tuple(notes), name=where)
+    again = Ratings.empty()
+    if second is not None:
+        ratings, again = ratings.parted(second, number_column(frame, "score", where=where).is_not_null())
+    raters = Raters.infer(kinds_of(frame, where=where))
+    return Study(ratings=ratings, second_ratings=again, raters=raters, notes=tuple(notes), name=where)
 
 
 READER = TableReader(name="ratings", columns=(("item", "system", "rater", "score"),), make=read_ratings)

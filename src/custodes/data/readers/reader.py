@@ -38,9 +38,10 @@ class PathReader:
     """A format of a folder, an archive or a file that is no table: whether a path is of it, and how it makes a study.
 
     `fits(path)` looks at names and first bytes only. `make(path, part=, invalid=)` gets what was written after `::`, or
-    None.
+    None. With `whole` it never does: a part of such a path is a table.
     """
 
     name: str
     fits: Callable[[Path], bool]
     make: Callable[..., Study]
+    whole: bool = False

@@ -10,7 +10,8 @@ import polars as pl
 from custodes.answers.tables import with_interval
 from custodes.evaluate.consistency.material import Material
 from custodes.stats.arrays import Floats
-from custodes.stats.judging.slot import Tested, nominal_alpha, slot_test
+from custodes.stats.judging.slot import Tested, slot_test
+from custodes.stats.people.alpha import alpha, of_two
 from custodes.stats.ratios import ratio
 from custodes.stats.resampling import resample
 
@@ -44,7 +45,7 @@ def order_columns(part: Material, times: Floats, confidence: float) -> tuple[dic
         "half": [half.get(r, 0) for r in raters],
         **with_interval("same", ratio(np.trace(drawn, axis1=-2, axis2=-1), total), bounds=resample.SHARE, **ends),
         **with_interval("flip", ratio(to_first + to_second, total), bounds=resample.SHARE, **ends),
-        **with_interval("alpha", nominal_alpha(drawn), bounds=resample.CORRELATION, **ends),
+        **with_interval("alpha", alpha(of_two(drawn), scale="nominal"), bounds=resample.CORRELATION, **ends),
         **with_interval("first", ratio(wins[..., 0], wins.sum(axis=-1)), bounds=resample.SHARE, **ends),
         "margin": POINTS * test.estimate,
         "margin_low": POINTS * test.low.clip(-1, 1),

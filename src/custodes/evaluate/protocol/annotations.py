@@ -10,7 +10,7 @@ import polars as pl
 
 from custodes.answers.setting import Setting
 from custodes.data.patterns import Patterns
-from custodes.data.preferences import CHANCES
+from custodes.data.preferences import VALUES
 from custodes.data.study import Study
 from custodes.evaluate.comparison import Comparison, compare, with_outputs
 from custodes.stats import ABSENT
@@ -157,7 +157,7 @@ def _people_alone(study: Study, human: Patterns) -> Study:
 
     def doubled(frame: pl.DataFrame) -> pl.DataFrame:
         own = frame.filter(pl.col("rater").is_in(list(people)))
-        keys = [name for name in frame.columns if name not in ("rater", "score", "preference", *CHANCES)]
+        keys = [name for name in frame.columns if name not in ("rater", "score", *VALUES)]
         return pl.concat([own, own.unique(keys, keep="first", maintain_order=True).with_columns(rater=pl.lit(NONE))])
 
     raters = study.raters.with_kinds(dict.fromkeys(people, "human")).only(people)

@@ -4,26 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from itertools import combinations, islice
+from itertools import combinations
 from math import comb
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from custodes.answers.question import recorded
 from custodes.arguments import argument, at_least, check_storable, is_whole, several
-from custodes.data.pairs import PairPreferences, pairs_of
+from custodes.data.pairs import PairPreferences
 from custodes.errors import InputError, OptionError, listed, shown, suggestion
-from custodes.evaluate.protocol.annotations import outcome_of
-from custodes.evaluate.protocol.state import State
+from custodes.evaluate.protocol.state import State, given
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, asked_for
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Ints
-from custodes.stats.clusters import is_clustered
-from custodes.stats.correction.estimator import Items
-from custodes.stats.stopping.allocation import KINDS, annotation_order, granted, kinds_of, tables
-from custodes.stats.stopping.rules import rule_on
 
 __all__ = ["Annotation", "Decision", "State", "decisions", "next_annotations", "record", "start"]
 
@@ -84,9 +75,8 @@ def start(
     if not isinstance(stopping, Stopping):
         raise OptionError(f"stopping={shown(stopping)}: give one cu.Stopping(...)")
     (own,), (rule,) = asked_for(named, stopping, alone=metric is None)
-    n_pairs = comb(len(labels), 2)
     known = {cluster: i for i, cluster in enumerate(dict.fromkeys(documents))}
-    state = State(
+    return State(
         systems=labels,
         items=items,
         units=tuple(known[cluster] for cluster in documents),
@@ -94,63 +84,69 @@ def start(
         estimator=own.name,
         stopping=rule,
         seed=fixed,
-        look=-1,
-        answers=({},) * n_pairs,
-        asked=(0,) * n_pairs,
-        is_open=(True,) * n_pairs,
-        decision=(0,) * n_pairs,
+        answers=({},) * comb(len(labels), 2),
     )
-    return _next_look(state)
 
 
 def next_annotations(state: State) -> list[Annotation]:
-    """What to ask people now: what the present round still lacks, the same list until it is recorded; empty at the end.
+    """What to ask people now: what the present look of each pair still lacks, the same list until it is recorded; empty
+    at the end.
 
     >>> next_annotations(start(["B", "A"], ["i1"]))
     [Annotation(item='i1', system_a='A', system_b='B')]
     """
     _check_state(state)
-    available = np.ones((len(state.answers), len(state.items)), dtype=bool)
-    orders = annotation_order(available, np.array(state.units), np.random.default_rng(state.seed)).tolist()
-    rows = zip(state.pairs, state.answers, (state.asked - state.usable).tolist(), orders, strict=True)
+    asking = state.asking
     return [
-        Annotation(item, *pair)
-        for pair, answers, lacking, order in rows
-        for item in islice((state.items[i] for i in order if state.items[i] not in answers), max(0, lacking))
+        Annotation(state.items[asking.orders[number][place]], *pair)
+        for number, pair in enumerate(state.pairs)
+        for place in asking.wanted(number)
     ]
 
 
 def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -> State:
     """The state after some answers: (item, system_a, system_b, preference of system_a: 1, 0, -1, or None: impossible).
 
-    Answers may come in any order and in parts; the systems of a pair may be swapped. A round is judged when its last
-    answer is in, and the next one begins. Raises `InputError` for what was not asked now, or is answered differently a
-    second time.
+    Answers may come in any order and in parts; the systems of a pair may be swapped. A pair is judged when the last
+    answer of its look is in, and goes on to the next one; an estimator that reads all pairs, documents that share
+    answers and the last of a budget make it wait for the others. Raises `InputError` for what was not asked now, or is
+    answered differently a second time.
 
     >>> state = record(start(["A", "B"], ["i1"]), [("i1", "B", "A", 1)])
     >>> decisions(state)[0].annotations, next_annotations(state)
     (1, [])
     """
     _check_state(state)
-    known = {"item": set(state.items), "system": set(state.systems)}
-    answers = dict(zip(state.pairs, map(dict, state.answers), strict=True))
-    asked = set(next_annotations(state))
+    pairs = {pair: number for number, pair in enumerate(state.pairs)}
+    answers, new = list(state.answers), []
     for item, a, b, preference in _verdicts(verdicts):
-        for what, name in (("item", item), ("system", a), ("system", b)):
-            if name not in known[what]:
-                raise InputError(f"no {what} {shown(name)} in this protocol{suggestion(name, sorted(known[what]))}")
+        for what, name, known in (
+            ("item", item, state.numbers),
+            ("system", a, state.systems),
+            ("system", b, state.systems),
+        ):
+            if name not in known:
+                raise InputError(f"no {what} {shown(name)} in this protocol{suggestion(name, sorted(known))}")
         if a == b:
             raise InputError(f"{item!r}: {a!r} is compared with itself")
         low, high = sorted((a, b))
         value = ABSENT if preference is None else preference if a == low else -preference
-        if item not in answers[low, high] and Annotation(item, low, high) not in asked:
+        pair = pairs[low, high]
+        if item in answers[pair]:
+            if answers[pair][item] != value:
+                raise InputError(f"{low!r} against {high!r} on {item!r} is already answered, and differently")
+            continue
+        place = int(state.places[pair, state.numbers[item]])
+        if not state.asking.in_present_look(pair, place):
             raise InputError(f"{low!r} against {high!r} on {item!r} is not asked now; see next_annotations")
-        if answers[low, high].setdefault(item, value) != value:
-            raise InputError(f"{low!r} against {high!r} on {item!r} is already answered, and differently")
-    state = replace(state, answers=tuple(answers.values()))
-    while any(state.asked) and not next_annotations(state):
-        state = _next_look(_judged(state))
-    return state
+        if answers[pair] is state.answers[pair]:
+            answers[pair] = dict(answers[pair])
+        answers[pair][item] = value
+        new.append((pair, place, value))
+    asking = state.asking.copy()
+    for own in new:
+        given(asking, *own)
+    return state.after(asking, tuple(answers))
 
 
 def decisions(state: State) -> list[Decision]:
@@ -160,7 +156,8 @@ def decisions(state: State) -> list[Decision]:
     [('=', True)]
     """
     _check_state(state)
-    rows = zip(state.pairs, state.decision, state.usable.tolist(), state.is_open, strict=True)
+    own = state.asking
+    rows = zip(state.pairs, own.decision, own.n, own.is_open, strict=True)
     return [Decision(*pair, "=+-"[decision], n, is_open, n > 0) for pair, decision, n, is_open in rows]
 
 
@@ -170,12 +167,12 @@ def _check_state(state: State) -> None:
         raise InputError(f"state={shown(state)}: give a State; State.read(path) reads one")
 
 
-def _verdicts(given: Iterable[tuple[str, str, str, int | None]]) -> Iterator[tuple[str, str, str, int | None]]:
+def _verdicts(those: Iterable[tuple[str, str, str, int | None]]) -> Iterator[tuple[str, str, str, int | None]]:
     """The answers with labels and preferences as Python's own, whatever library they came from."""
     wanted = "give item, system_a, system_b and 1, 0, -1 or None"
-    if not several(given):
-        raise InputError(f"verdicts {shown(given)}: {wanted}, one of these an answer")
-    for row in given:
+    if not several(those):
+        raise InputError(f"verdicts {shown(those)}: {wanted}, one of these an answer")
+    for row in those:
         if len(parts := tuple(row) if several(row) else ()) != 4 or not all(
             isinstance(name, str) for name in parts[:3]
         ):
@@ -195,39 +192,6 @@ def _labels(what: str, given: Sequence[str]) -> tuple[str, ...]:
         raise OptionError(f"{what}={shown(given)}: must be a list of text")
     check_storable(what, made)
     return tuple(map(str, made))
-
-
-def _next_look(state: State) -> State:
-    """Ask for the annotations of the next look that lacks any, as far as the budget goes."""
-    n, last = state.usable, state.last
-    left = np.array(max(0, state.rule.budget - int(n.sum())))
-    is_open = np.array(state.is_open) & (n < last) & (left > 0)
-    look = state.look
-    given: Ints = np.zeros(len(n), dtype=np.int64)
-    while is_open.any() and not given.any() and look + 1 < len(state.rule.looks):
-        look += 1
-        target = np.minimum(state.rule.looks[look], last)
-        given = granted(np.where(is_open, np.maximum(target - n, 0), 0), left)
-    asked = np.where(given > 0, n + given, 0)
-    return replace(state, look=look, asked=tuple(asked.tolist()), is_open=tuple(is_open.tolist()))
-
-
-def _judged(state: State) -> State:
-    """Decide and close pairs by the answers of a complete round."""
-    metric = np.array(state.metric, dtype=np.int8) if state.metric else np.full_like(state.seen, ABSENT)
-    # A pair whose items were all skipped has nothing to be judged by.
-    judged = (np.array(state.asked) > 0) & (state.usable > 0)
-    kinds = kinds_of(state.seen, metric)
-    counts = np.stack([(kinds == kind).sum(axis=1) for kind in range(KINDS)], axis=1)
-    systems, units = np.stack(pairs_of(state.systems), axis=1), np.array(state.units)
-    needed = state.rule.estimator.needs_items or is_clustered(units)
-    items = Items(human=state.seen, systems=systems, units=units) if needed else None
-    known = tables(counts[judged], outcome_of(metric)[judged])
-    decision, is_open = np.array(state.decision), np.array(state.is_open)
-    decision[judged], is_open[judged], _ = rule_on(
-        state.rule, known, look=state.look, last=state.last[judged], items=items, judged=judged
-    )
-    return replace(state, decision=tuple(decision.tolist()), is_open=tuple(is_open.tolist()))
 
 
 def _metric_rows(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
@@ -12,16 +12,19 @@ import numpy as np
 
 from custodes.arguments import LARGEST_SEED
 from custodes.data.loading import small_file
+from custodes.data.pairs import pairs_of
 from custodes.errors import InputError, OptionError, shown
+from custodes.evaluate.protocol.asking import Asking
 from custodes.evaluate.protocol.stopping import Stopping, asked_for
 from custodes.sealed import decoded, digest, is_whole
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Ints, Signs
+from custodes.stats.arrays import Ints
 from custodes.stats.correction.estimators import ESTIMATORS
+from custodes.stats.stopping.allocation import annotation_order
 from custodes.stats.stopping.rules import Rule
 
 FORMAT = "custodes-protocol"
-VERSION = 1
+VERSION = 2
 SIGNS = {1, 0, -1, ABSENT}
 """Preferences of a pair's first system; the last one is none."""
 
@@ -31,9 +34,9 @@ class State:
     """All there is to know of a running protocol; plain values, so that it is a file between two sessions.
 
     `answers` (pairs): item to preference of the pair's first system (1, 0, -1, or -128: could not be made, so another
-    item is asked), in the order of `pairs`. `asked` (pairs): how many usable answers the present look wants of each.
-    `seed` makes the orders and an estimator's draws. `metric` (pairs, items) preferences, empty without a metric;
-    `units` the cluster of each item.
+    item is asked), in the order of `pairs`. `seed` makes the orders and an estimator's draws. `metric` (pairs, items)
+    preferences, empty without a metric; `units` the cluster of each item. What is asked and decided follows from these:
+    `asking`.
     """
 
     systems: tuple[str, ...]
@@ -43,11 +46,7 @@ class State:
     estimator: str
     stopping: Stopping
     seed: int
-    look: int
     answers: tuple[dict[str, int], ...]
-    asked: tuple[int, ...]
-    is_open: tuple[bool, ...]
-    decision: tuple[int, ...]
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
@@ -60,20 +59,52 @@ class State:
         return self.stopping.rule(ESTIMATORS[self.estimator], most=len(self.items), seed=self.seed)
 
     @cached_property
-    def seen(self) -> Signs:
-        """(pairs, items): the answers so far."""
-        return np.array([[own.get(item, ABSENT) for item in self.items] for own in self.answers], dtype=np.int8)
+    def numbers(self) -> dict[str, int]:
+        """Every item's index."""
+        return {item: k for k, item in enumerate(self.items)}
 
-    @property
-    def usable(self) -> Ints:
-        """(pairs,): how many answers there are, without those that could not be made."""
-        return np.asarray((self.seen != ABSENT).sum(axis=1))
+    @cached_property
+    def places(self) -> Ints:
+        """(pairs, items): where each item stands in the order of each pair."""
+        return np.argsort(self._orders, axis=1)
 
-    @property
-    def last(self) -> Ints:
-        """(pairs,): how many annotations each can have at its last look."""
-        skipped = np.array([len(own) for own in self.answers]) - self.usable
-        return np.minimum(self.rule.looks[-1], len(self.items) - skipped)
+    @cached_property
+    def _orders(self) -> Ints:
+        available = np.ones((len(self.answers), len(self.items)), dtype=bool)
+        return annotation_order(available, np.array(self.units), np.random.default_rng(self.seed))
+
+    @cached_property
+    def asking(self) -> Asking:
+        """What is asked and decided after these answers; not to be changed."""
+        return self._replayed[0]
+
+    @cached_property
+    def _replayed(self) -> tuple[Asking, int]:
+        """The answers given again, in whatever order they fit; and how many do not."""
+        made = Asking(
+            orders=self._orders.tolist(),
+            rule=self.rule,
+            systems=np.stack(pairs_of(self.systems), axis=1),
+            units=np.array(self.units),
+            metric=np.array(self.metric, dtype=np.int8) if self.metric else None,
+        )
+        left = [
+            {int(self.places[pair, self.numbers[item]]): value for item, value in own.items()}
+            for pair, own in enumerate(self.answers)
+        ]
+        while fitting := [
+            (pair, place) for pair, own in enumerate(left) for place in own if made.in_present_look(pair, place)
+        ]:
+            for pair, place in fitting:
+                given(made, pair, place, left[pair].pop(place))
+        return made, sum(map(len, left))
+
+    def after(self, asking: Asking, answers: tuple[dict[str, int], ...]) -> State:
+        """The state after more answers, which led to this."""
+        made = replace(self, answers=answers)
+        # what never changes is not made again
+        made.__dict__.update(asking=asking, rule=self.rule, numbers=self.numbers, places=self.places)
+        return made
 
     def to_json(self) -> bytes:
         """The state as JSON, with a digest of it."""
@@ -87,12 +118,13 @@ class State:
             head = decoded(content, _HEAD)
             if head.format != FORMAT:
                 raise InputError(f"format {shown(head.format)} is not {FORMAT!r}")
-            if head.version != VERSION:
-                raise InputError(f"version {head.version} of the format; this custodes reads {VERSION}")
-            file = decoded(content, _FILE)
+            if head.version not in (1, VERSION):
+                raise InputError(f"version {head.version} of the format; this custodes reads 1 and {VERSION}")
+            file = decoded(content, _FILE if head.version == VERSION else _FILE_1)
             if not is_whole(content, file):
                 raise InputError("fields are missing, or there are more")
-            if reason := fault(file.state):
+            state = file.state if isinstance(file.state, State) else file.state.now()
+            if reason := fault(state):
                 raise InputError(reason)
             if digest(file.state) != file.digest:
                 raise InputError("it was edited by hand: its content does not fit its digest")
@@ -101,7 +133,7 @@ class State:
                 f"this is no state of a protocol: {problem}; take its last good copy, or start anew with the same seed"
                 " and record the answers again"
             ) from None
-        return file.state
+        return state
 
     @classmethod
     def read(cls, path: str | Path) -> State:
@@ -128,23 +160,52 @@ class _File(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     state: State
 
 
+@dataclass(frozen=True, kw_only=True)
+class _State1:
+    """A state of version 1, when looks were common to all pairs: what now follows from the answers stood there, too."""
+
+    systems: tuple[str, ...]
+    items: tuple[str, ...]
+    units: tuple[int, ...]
+    metric: tuple[tuple[int, ...], ...]
+    estimator: str
+    stopping: Stopping
+    seed: int
+    look: int
+    answers: tuple[dict[str, int], ...]
+    asked: tuple[int, ...]
+    is_open: tuple[bool, ...]
+    decision: tuple[int, ...]
+
+    def now(self) -> State:
+        """The state that its answers make."""
+        return State(**{own.name: getattr(self, own.name) for own in fields(State)})
+
+
+class _File1(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    format: str
+    version: int
+    digest: str
+    state: _State1
+
+
 # Made here and not on first use: types looked up by several threads at once can crash the process.
 _HEAD = msgspec.json.Decoder(_Head)
 _FILE = msgspec.json.Decoder(_File)
+_FILE_1 = msgspec.json.Decoder(_File1)
 
 
 def fault(state: State) -> str:
     """Why no protocol can be in this state, or nothing."""
     n_pairs, n_items = len(state.pairs), len(state.items)
-    columns = (state.answers, state.asked, state.is_open, state.decision)
     if len(state.systems) < 2 or list(state.systems) != sorted(set(state.systems)):
         return "systems are two or more, each once and in order"
     if not n_items or len(set(state.items)) < n_items:
         return "items are one or more, each once"
     if len(state.units) != n_items or not all(0 <= unit < n_items for unit in state.units):
         return f"units are a number from 0 to {n_items - 1} for each of the {n_items} items"
-    if any(len(own) != n_pairs for own in columns):
-        return f"answers, asked, is_open and decision have an entry for each of the {n_pairs} pairs of systems"
+    if len(state.answers) != n_pairs:
+        return f"answers have an entry for each of the {n_pairs} pairs of systems"
     if state.metric and (len(state.metric) != n_pairs or {len(own) for own in state.metric} != {n_items}):
         return f"metric has {n_pairs} pairs of {n_items} items"
     values = {value for own in state.answers for value in own.values()} | {own for row in state.metric for own in row}
@@ -152,16 +213,20 @@ def fault(state: State) -> str:
         return f"preferences are {', '.join(map(str, sorted(SIGNS)))}"
     if unknown := {item for own in state.answers for item in own} - set(state.items):
         return f"answers name no item {shown(min(unknown))}"
-    if not set(state.decision) <= {1, 0, -1}:
-        return "decisions are 1, 0 or -1"
     if not 0 <= state.seed <= LARGEST_SEED:
         return f"seed is a whole number from 0 to {LARGEST_SEED}"
     try:
         asked_for(state.estimator, state.stopping, alone=not state.metric)
     except OptionError as problem:
         return str(problem)
-    if not 0 <= state.look < len(state.rule.looks):
-        return f"look is a whole number from 0 to {len(state.rule.looks) - 1}"
-    if not all(0 <= n <= n_items for n in state.asked):
-        return f"asked is a whole number from 0 to {n_items} for each pair"
+    if state._replayed[1]:
+        return f"{state._replayed[1]} of its answers were never asked for"
     return ""
+
+
+def given(asking: Asking, pair: int, place: int, value: int) -> None:
+    """An answer, or that it could not be made."""
+    if value == ABSENT:
+        asking.impossible(pair, place)
+    else:
+        asking.answer(pair, place, value)

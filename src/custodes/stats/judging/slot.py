@@ -1,11 +1,10 @@
-"""Does a judge prefer what is shown first? Agreement between orders, and the test of the margin of the first slot."""
+"""Does a judge prefer what is shown first? The test of the margin of the first slot."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats
 from custodes.stats.clusters import few_clusters
@@ -21,24 +20,6 @@ class Tested(NamedTuple):
     low: Floats
     high: Floats
     p_value: Floats
-
-
-def nominal_alpha(table: NDArray[Any]) -> Floats:
-    """Krippendorff's alpha for nominal data of two codings of the same things: counts (..., k, k) -> (...).
-
-    1 - observed over expected disagreement; NaN where all verdicts are of one kind, or there are none.
-
-    >>> nominal_alpha(np.array([[40, 10], [10, 40]])).round(3).item()
-    0.602
-
-    Source: Krippendorff 1970; 2019, "Content Analysis", section 12.3 (coincidences of two coders).
-    """
-    paired = np.asarray(table, dtype=np.float64)
-    both = paired + np.swapaxes(paired, -1, -2)
-    total, kinds = both.sum(axis=(-1, -2)), both.sum(axis=-1)
-    observed = total - np.trace(both, axis1=-2, axis2=-1)
-    expected = ratio(total**2 - (kinds**2).sum(axis=-1), total - 1)
-    return np.asarray(1 - ratio(observed, expected))
 
 
 def slot_test(sums: Floats, sizes: Floats, *, wider: Floats, confidence: float) -> Tested:

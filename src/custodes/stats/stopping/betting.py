@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, legendre
 
 _NODES = 48  # stakes; any finite set is valid, more of them bring no narrower interval
 _STEPS = 40  # halvings of an interval of at most 2: closer than 1e-11
@@ -27,7 +27,7 @@ def log_wealth(counts: NDArray[Any], *, margin: Floats) -> Floats:
     averaging over stakes is a mixture martingale (Robbins 1970).
     """
     counts = np.asarray(counts, dtype=np.float64)
-    node, weight = np.polynomial.legendre.leggauss(_NODES)
+    node, weight = legendre(_NODES)
     stake, prior = (node + 1) / 2, np.log(weight / 2)
     margin = np.clip(margin, -1 + 1e-12, 1 - 1e-12)[..., np.newaxis]
     # Staking u against a margin that is too low turns a fortune of 1 into 1 + u (x - m) / (1 + m) for a preference x.

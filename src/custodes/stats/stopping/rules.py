@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,9 +133,8 @@ def rule_on(
     from scipy.special import ndtr
 
     tail, own = float(ndtr(-rule.bounds[look])), rule.estimator
-    if items is not None and not own.needs_items:
-        effect = pooled_design_effect(items.human, units=items.units)[judged]
-        counts, last = counts.effective(effect), last / effect
+    counts, effect = _worth(rule, counts, items, judged)
+    last = last / effect
     here = Look(
         human=counts.human,
         last=last,
@@ -149,6 +148,37 @@ def rule_on(
     for closing, limit in rule.closings:
         closed |= closing.closes(here, rule.deciding, limit)
     return decision, ~closed, here.seen.p
+
+
+def repeated(rule: Rule, counts: Counts, *, look: int, items: Items | None, judged: NDArray[np.bool_]) -> Evidence:
+    """What is said of tables at a look, arguments as of `rule_on`: `low` and `high` hold the margin at all looks
+    together, and exclude a tie where the look decides. With the boundary 'none' they hold it at one look.
+
+    Source: Jennison and Turnbull 1989, "Interim analyses: the repeated confidence interval approach".
+    """
+    from scipy.special import ndtr
+
+    tail = float(ndtr(-rule.bounds[look]))
+    counts, _ = _worth(rule, counts, items, judged)
+    about = items if items is not None and rule.estimator.needs_items else counts
+    estimate = rule.estimator.estimate(
+        about, confidence=1 - 2 * tail, gamma=2 * tail, rng=np.random.default_rng(rule.seed)
+    )
+    seen = Evidence.of(estimate, gamma=2 * tail)
+    if about is items:
+        seen = seen.where(judged)
+    if rule.deciding.anytime:
+        low, high = betting_interval(counts.human, level=rule.gamma)
+        seen = replace(seen, low=low, high=high)
+    return seen
+
+
+def _worth(rule: Rule, counts: Counts, items: Items | None, judged: NDArray[np.bool_]) -> tuple[Counts, Floats | float]:
+    """Counts by what they are worth where items share clusters, and what they were divided by."""
+    if items is None or rule.estimator.needs_items:
+        return counts, 1.0
+    effect = pooled_design_effect(items.human, units=items.units)[judged]
+    return counts.effective(effect), effect
 
 
 def _evidence(rule: Rule, counts: Counts, tail: float) -> Evidence:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, legendre
 
 _NODES = 32  # Gauss-Legendre nodes at least
 _NODES_A_SD = 2  # more for each standard deviation of a step that fits between the bounds
@@ -69,7 +69,7 @@ def crossing_probability(bounds: Floats, information: Floats) -> float:
     steps = np.sqrt(np.diff(share, prepend=0.0))
     edges = np.asarray(bounds) * np.sqrt(share)
     widest = float((2 * edges[1:] / steps[1:]).max(initial=0.0))
-    node, weight = np.polynomial.legendre.leggauss(_NODES + int(np.ceil(_NODES_A_SD * widest)))
+    node, weight = legendre(_NODES + int(np.ceil(_NODES_A_SD * widest)))
     place = edges[0] * node
     density = _normal(place / steps[0]) / steps[0]
     inside = edges[0] * weight * density

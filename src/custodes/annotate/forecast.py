@@ -1,0 +1,197 @@
+"""What a study will still need: answers, hours and money, from completed looks only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.annotate.plan import Ending, StudyPlan
+from custodes.annotate.snapshot import PairNow, PersonNow, Snapshot
+from custodes.evaluate.protocol.stopping import Stopping
+from custodes.stats.arrays import Floats, Ints
+from custodes.stats.correction.estimator import Counts
+from custodes.stats.correction.estimators import ESTIMATORS
+from custodes.stats.stopping.rules import Rule, rule_on
+
+DRAWS = 200
+INNER = (0.1, 0.5, 0.9)
+"""The ends of an interval of 80 %, and the median between them."""
+STRENGTHS = np.geomspace(1, 64, 13)
+"""Answers that what pairs have in common may be worth: the fewer, the more pairs differ."""
+ENOUGH = 50
+"""Primary answers from which on a study says itself how many others it takes."""
+TIMED = 30
+"""Answers from which on a study says what an answer takes."""
+
+
+class Range(NamedTuple):
+    """A median and the ends of an interval of 80 %."""
+
+    middle: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """What is still to come, and what was spent. `answers` that decide, `paid` answers of all kinds, `hours` at the
+    pace of the last half hour (None: nobody answered then), `spent` and `cost` to come with the platform's fee, `wage`
+    an hour (None while too few answers were timed) and whether it `is_low`: below the plan's."""
+
+    answers: Range
+    paid: Range
+    hours: Range | None
+    spent: float
+    cost: Range
+    wage: float | None
+    is_low: bool
+
+
+def forecast(now: Snapshot) -> Forecast:
+    """Play the study to its end from the posterior of every open pair's shares, `DRAWS` times.
+
+    The prior is a Dirichlet around the share of ties of all pairs together, as strong as the pairs are alike (a draw of
+    its strength each time). Only completed looks count, so that no running number shows through, and people's answers
+    alone, though a metric may end a pair earlier. The answers of a look that is under way are subtracted.
+
+    Source: ours; posterior predictive draws of the rule of the plan.
+    """
+    open_pairs = tuple(_Open.of(pair, now.plan.stopping) for pair in now.pairs if pair.is_open)
+    if now.state == "stopped" or not open_pairs:
+        left = np.zeros(1)
+    else:
+        done = tuple((pair.wins, pair.ties, pair.losses) for pair in now.pairs)
+        totals = _totals(now.plan.stopping, open_pairs, done, len(now.pairs))
+        left = np.maximum(totals - sum(pair.answered for pair in now.pairs if pair.is_open), 0)
+        if now.plan.stopping.budget is not None:
+            left = np.minimum(left, max(now.plan.stopping.budget - now.primary, 0))
+    answers, money = _range(left), now.plan.money
+    each = money.price * (1 + money.fee)
+    paid = Range(*(value * _paid_share(now) for value in answers))
+    pace = 2 * now.recent
+    wage = _wage(now.people, money.price)
+    return Forecast(
+        answers=answers,
+        paid=paid,
+        hours=Range(*(value / pace for value in answers)) if pace else None,
+        spent=now.paid * each,
+        cost=Range(*(value * each for value in paid)),
+        wage=wage,
+        is_low=wage is not None and money.price > 0 and wage < money.wage,
+    )
+
+
+class _Open(NamedTuple):
+    """An open pair at its last completed look: how many were done, outcomes, and the annotations of each look."""
+
+    done: int
+    outcome: tuple[int, int, int]
+    looks: tuple[int, ...]
+
+    @classmethod
+    def of(cls, pair: PairNow, ending: Ending) -> _Open:
+        """Items may end before the plan's last look; the look under way says where."""
+        looks = ending.looks[: pair.looks]
+        if pair.looks_done == len(looks) - 1:
+            looks = (*looks[:-1], min(looks[-1], pair.wanted))
+        return cls(pair.looks_done, (pair.wins, pair.ties, pair.losses), looks)
+
+
+@lru_cache(maxsize=8)
+def _totals(
+    ending: Ending, pairs: tuple[_Open, ...], outcomes: tuple[tuple[int, int, int], ...], n_pairs: int
+) -> Floats:
+    """Answers that the open pairs have in the end, all together: (DRAWS,). Kept, since looks are few and pages many."""
+    rng = np.random.default_rng(0)
+    shares = _shares(np.array([pair.outcome for pair in pairs]), np.array(outcomes), rng)
+    counts = np.broadcast_to(np.array([pair.outcome for pair in pairs]), shares.shape).copy()
+    n = counts.sum(axis=-1)
+    last = np.array([pair.looks[-1] for pair in pairs])
+    is_open = np.ones(n.shape, dtype=bool)
+    rule = rule_of(ending, most=int(last.max()), pairs=n_pairs)
+    for look, _ in enumerate(rule.looks):
+        wanted = np.array([pair.looks[look] if pair.done <= look < len(pair.looks) else 0 for pair in pairs])
+        asked = np.where(is_open, np.maximum(wanted - n, 0), 0)
+        counts += rng.multinomial(asked, shares)
+        n = n + asked
+        judged = asked > 0
+        if judged.any():
+            _, goes_on, _ = rule_on(
+                rule,
+                people_only(counts[judged]),
+                look=look,
+                last=np.broadcast_to(last, n.shape)[judged],
+                items=None,
+                judged=judged,
+            )
+            is_open[judged] = goes_on & (n < last)[judged]
+    return np.asarray(n.sum(axis=1), dtype=np.float64)
+
+
+def _shares(own: Ints, all_pairs: Ints, rng: np.random.Generator) -> Floats:
+    """Draws of win, tie and loss shares of pairs with outcomes `own` (pairs, 3), by all pairs' (..., 3): (DRAWS, pairs,
+    3). Neither system of a pair is better beforehand."""
+    from scipy.special import gammaln
+
+    ties = (all_pairs[:, 1].sum() + 1) / (all_pairs.sum() + 3)
+    mean = np.array([(1 - ties) / 2, ties, (1 - ties) / 2])
+    alpha = STRENGTHS[:, np.newaxis] * mean
+    fit = gammaln(alpha.sum(axis=-1)) - gammaln(alpha.sum(axis=-1) + all_pairs.sum(axis=-1, keepdims=True))
+    fit = fit + (gammaln(alpha + all_pairs[:, np.newaxis]) - gammaln(alpha)).sum(axis=-1)
+    likely = fit.sum(axis=0)
+    weight = np.exp(likely - likely.max())
+    strength = rng.choice(STRENGTHS, size=DRAWS, p=weight / weight.sum())
+    drawn = rng.standard_gamma(strength[:, np.newaxis, np.newaxis] * mean + own)
+    return np.asarray(drawn / drawn.sum(axis=-1, keepdims=True))
+
+
+def rule_of(ending: Ending, *, most: int, pairs: int) -> Rule:
+    """The rule of a plan on people's answers alone, of pairs with at most `most` of them."""
+    boundary: dict[str, str | float] = {} if "anytime" in ending.stop else {"boundary": ending.boundary}
+    stopping = Stopping(
+        stop=ending.stop,
+        looks=ending.looks,
+        futility=ending.futility if "futility" in ending.stop else Stopping.futility,
+        equivalence=ending.equivalence,
+        gamma=ending.gamma / pairs if ending.family else ending.gamma,
+        **boundary,  # type: ignore[arg-type]
+    )
+    return stopping.rule(ESTIMATORS["human"], most=most, seed=0)
+
+
+def people_only(outcomes: NDArray[np.integer]) -> Counts:
+    """Tables of outcomes (..., 3) without a metric."""
+    none = np.zeros((*outcomes.shape, 3), dtype=np.int64)
+    return Counts(none, none[..., 0], outcomes)
+
+
+def _paid_share(now: Snapshot) -> float:
+    """Answers that are paid for each that decides: as so far, or as planned while there are few."""
+    if now.primary >= ENOUGH:
+        return now.paid / now.primary
+    return 1 / (_deciding_share(now.plan))
+
+
+def _deciding_share(plan: StudyPlan) -> float:
+    people = plan.people
+    known = (1 / people.gold_every if people.gold_every else 0.0) + people.attention / people.batch
+    return (1 - min(known, 0.5)) * (1 - people.overlap)
+
+
+def _wage(people: Sequence[PersonNow], price: float) -> float | None:
+    """What an hour of comparisons brings at the median of people's medians, each as often as it was answered."""
+    timed = sorted((one.seconds, one.answers) for one in people if one.seconds is not None and one.answers)
+    if sum(answers for _, answers in timed) < TIMED:
+        return None
+    seconds = np.repeat([each for each, _ in timed], [answers for _, answers in timed])
+    return float(price * 3600 / max(float(np.median(seconds)), 0.1))
+
+
+def _range(draws: Floats) -> Range:
+    low, middle, high = np.quantile(draws, INNER)
+    return Range(float(middle), float(low), float(high))

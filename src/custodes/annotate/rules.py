@@ -1,0 +1,184 @@
+"""What a plan may say: checked when it is read, and what its stopping means for the items there are."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from custodes.annotate.plan import StudyPlan
+from custodes.arguments import at_least, check_storable, one_of, seed_or_generator
+from custodes.data.notes import Note, noted
+from custodes.errors import OptionError, shown
+from custodes.evaluate.protocol.stopping import Stopping, asked_for
+from custodes.stats.correction.estimator import Estimator
+from custodes.stats.correction.estimators import ESTIMATORS
+from custodes.stats.stopping.rules import Rule
+
+LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
+CURRENCY = re.compile(r"[A-Z]{3}")
+WIDEST = 100
+"""Points between the ends of a scale at most."""
+ANYTIME = "anytime"
+
+
+def check_plan(plan: StudyPlan) -> StudyPlan:
+    """The same plan; OptionError for the first thing in it that cannot be, or would change nothing."""
+    if not plan.name.strip():
+        raise OptionError("name='': a study needs a name")
+    seed_or_generator("seed", plan.seed)
+    check_storable("plan", _texts_of(plan))
+    for check in (_check_question, _check_texts, _check_people, _check_money):
+        check(plan)
+    try:
+        stopping_of(plan, pairs=1)
+    except OptionError as problem:
+        raise OptionError(f"[stopping] {problem}") from None
+    return plan
+
+
+def _texts_of(plan: StudyPlan) -> list[str]:
+    texts = plan.texts
+    words = (texts.title, texts.instructions, texts.consent, texts.thanks, texts.contact)
+    return [plan.name, plan.question.text, *plan.question.aspects, *plan.question.labels, *words]
+
+
+def _check_question(plan: StudyPlan) -> None:
+    own = plan.question
+    aspects = [aspect.strip() for aspect in own.aspects]
+    if not own.text.strip():
+        raise OptionError("[question] text='': say what people are asked")
+    if not aspects or len(set(aspects)) < len(aspects) or ("" in aspects and len(aspects) > 1):
+        raise OptionError(f"[question] aspects={shown(own.aspects)}: one or more names, each once")
+    low, high = own.scale
+    if own.mode == "rate":
+        if not low < high or high - low > WIDEST:
+            raise OptionError(
+                f"[question] scale={shown(own.scale)}: the least and the most of a rating, such as [1, 5], at most"
+                f" {WIDEST} apart"
+            )
+        if own.labels and len(own.labels) != high - low + 1:
+            raise OptionError(
+                f"[question] labels: {len(own.labels)} words for the {high - low + 1} points of the scale; give one"
+                " each, or none"
+            )
+        _idle(own, "mode is rate", equal=True, both_bad=False)
+    else:
+        _idle(own, "mode is compare", scale=(1, 5), labels=())
+    if own.both_bad and not own.equal:
+        raise OptionError("[question] both_bad=true would change nothing: equal is false, and both bad is a kind of it")
+
+
+def _idle(section: Any, why: str, **usual: Any) -> None:
+    """Refuse what is not as by default and would change nothing."""
+    for name, value in usual.items():
+        if getattr(section, name) != value:
+            raise OptionError(f"[question] {name}={shown(getattr(section, name))} would change nothing: {why}")
+
+
+def _check_texts(plan: StudyPlan) -> None:
+    if not LANGUAGE.fullmatch(plan.texts.language):
+        raise OptionError(f"[texts] language={plan.texts.language!r}: a language tag, such as en, pt-BR or ar")
+
+
+def _check_people(plan: StudyPlan) -> None:
+    own = plan.people
+    for name, least in (("batch", 1), ("batches", 1), ("per_item", 1), ("most", 1), *_FROM_NOUGHT):
+        at_least(f"[people] {name}", getattr(own, name), least)
+    _share("[people] cap", own.cap, low=0.0, most=1.0, includes_low=False)
+    _share("[people] overlap", own.overlap, low=0.0, most=0.9)
+    known = own.attention + (1 if own.gold_every and own.gold_every <= own.batch else 0)
+    if known >= own.batch and own.batch > 1:
+        raise OptionError(
+            f"[people] attention={own.attention}: with known comparisons nothing is left of a batch of {own.batch};"
+            " ask fewer, or make batches larger"
+        )
+    if own.gold_every == 1:
+        raise OptionError("[people] gold_every=1: every question would have a known answer; say 2 or more, or 0")
+    if own.passed > own.qualification:
+        raise OptionError(
+            f"[people] passed={own.passed}: more than the {own.qualification} questions of the qualification"
+        )
+    if own.qualification and not own.passed:
+        raise OptionError(
+            f"[people] qualification={own.qualification} would change nothing: say how many must be right (passed)"
+        )
+    if own.signed and own.recruit != "prolific":
+        raise OptionError(f"[people] signed=true would change nothing: recruit is {own.recruit}, and prolific signs")
+
+
+_FROM_NOUGHT = (("gold_every", 0), ("attention", 0), ("qualification", 0), ("passed", 0))
+
+
+def _check_money(plan: StudyPlan) -> None:
+    own = plan.money
+    for name in ("price", "wage"):
+        _share(f"[money] {name}", getattr(own, name), low=0.0, most=1e6)
+    _share("[money] fee", own.fee, low=0.0, most=10.0)
+    if not CURRENCY.fullmatch(own.currency):
+        raise OptionError(f"[money] currency={own.currency!r}: three capital letters, such as USD or EUR")
+
+
+def _share(name: str, value: float, *, low: float, most: float, includes_low: bool = True) -> None:
+    if not ((low <= value if includes_low else low < value) and value <= most):
+        raise OptionError(f"{name}={value:g}: a number {'from' if includes_low else 'above'} {low:g} to {most:g}")
+
+
+def stopping_of(plan: StudyPlan, *, pairs: int) -> Stopping:
+    """When a pair is decided and closed, by the `Stopping` of the protocol; `pairs` share gamma where the plan says so.
+
+    >>> stopping_of(StudyPlan(), pairs=3)
+    Stopping(stop='futility', looks=(10, 20, 40), boundary='pocock')
+    """
+    own = plan.stopping
+    anytime = ANYTIME in own.stop.split("+")
+    usual = own.boundary == type(own)().boundary
+    made = Stopping(
+        looks=own.looks,
+        # Bets hold however often one looks, so the usual boundary gives way; another one is refused.
+        boundary="none" if anytime and usual else own.boundary,
+        stop=own.stop,
+        futility=own.futility,
+        equivalence=own.equivalence,
+        gamma=own.gamma / max(1, pairs) if own.family else own.gamma,
+        budget=own.budget,
+    )
+    if own.estimator is not None:
+        one_of("estimator", own.estimator, ESTIMATORS)
+    return made
+
+
+def rule_of(plan: StudyPlan, *, pairs: int, items: int, has_metric: bool) -> Rule:
+    """The rule that judges a pair of at most so many items, its looks cut to them."""
+    estimators, (stopping,) = asked_for(plan.stopping.estimator, stopping_of(plan, pairs=pairs), alone=not has_metric)
+    estimator: Estimator = estimators[0]
+    return stopping.rule(estimator, most=items, seed=plan.seed)
+
+
+def notes_on(plan: StudyPlan, *, items: int) -> list[Note]:
+    """What the looks mean for the items there are, and what a plan without a boundary costs."""
+    import numpy as np
+
+    from custodes.stats.stopping.sequential import crossing_probability
+
+    own, looks = plan.stopping, sorted({min(n, items) for n in plan.stopping.looks})
+    cut = [n for n in own.looks if n > items]
+    notes = noted(
+        (
+            "looks-cut",
+            len(cut),
+            f"a pair has {items} items at most: it is looked at after {', '.join(map(str, looks))} answers",
+        )
+    )
+    if own.boundary == "none" and ANYTIME not in own.stop.split("+") and len(looks) > 1:
+        from scipy.special import ndtri
+
+        chance = crossing_probability(np.full(len(looks), -ndtri(own.gamma / 2)), np.array(looks, dtype=float))
+        notes += noted(
+            (
+                "no-boundary",
+                True,
+                f"boundary none: of pairs without a difference {chance:.2f} are declared different after"
+                f" {len(looks)} looks, not {own.gamma:g}; pocock keeps it",
+            )
+        )
+    return notes

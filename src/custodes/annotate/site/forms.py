@@ -1,0 +1,92 @@
+"""What a form of a session's page says: fields to acts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from custodes.annotate.plan import StudyPlan
+from custodes.annotate.session import Act, Agree, Answer, Begin, Comment, Decline, Skip, Undo
+
+REASONS = ("language", "broken", "offensive", "other")
+"""Why something cannot be judged."""
+
+BOTH_BAD = "bad"
+"""The value of a tie of two bad outputs."""
+
+
+class UnreadError(ValueError):
+    """A form that says nothing that can be done; its text is a key of the words."""
+
+
+def act_of(plan: StudyPlan, fields: Mapping[str, str]) -> Act:
+    """The act that a form asks for; UnreadError for anything else.
+
+    >>> act_of(StudyPlan(), {"do": "answer", "assignment": "7", "v0": "1", "seconds": "3.2"})
+    Answer(assignment=7, values={'': 1}, seconds=3.2, both_bad=False)
+    """
+    match fields.get("do"):
+        case "agree" if fields.get("agree"):
+            return Agree(digest=fields.get("digest", ""))
+        case "decline":
+            return Decline()
+        case "begin":
+            return Begin()
+        case "undo":
+            return Undo(assignment=_assignment(fields))
+        case "skip" if fields.get("reason") in REASONS:
+            return Skip(assignment=_assignment(fields), reason=fields["reason"], seconds=seconds(fields))
+        case "comment" if fields.get("text", "").strip():
+            about = _assignment(fields) if "assignment" in fields else None
+            return Comment(text=fields["text"].strip(), assignment=about)
+        case "answer":
+            return _answer(plan, fields)
+    raise UnreadError("unread")
+
+
+def _answer(plan: StudyPlan, fields: Mapping[str, str]) -> Answer:
+    question = plan.question
+    low, high = (-1, 1) if question.mode == "compare" else question.scale
+    values, bad = {}, question.both_bad and "both_bad" in fields
+    for place, aspect in enumerate(question.aspects):
+        said = fields.get(f"v{place}", "")
+        if not said:
+            raise UnreadError("unfilled")
+        if said == BOTH_BAD and question.both_bad:
+            bad, said = True, "0"
+        value = _whole(said)
+        if not low <= value <= high or (question.mode == "compare" and value == 0 and not (question.equal or bad)):
+            raise UnreadError("unread")
+        values[aspect] = value
+    return Answer(assignment=_assignment(fields), values=values, seconds=seconds(fields), both_bad=bad)
+
+
+def _assignment(fields: Mapping[str, str]) -> int:
+    value = _whole(fields.get("assignment", ""))
+    if not 0 <= value < 2**63:
+        raise UnreadError("unread")
+    return value
+
+
+def _whole(said: str) -> int:
+    said = said.strip()
+    if not said.isascii() or not said.removeprefix("-").isdigit() or len(said) > _DIGITS:
+        raise UnreadError("unread")
+    return int(said)
+
+
+_DIGITS = 20
+
+
+def alive(fields: Mapping[str, str]) -> tuple[int, float | None]:
+    """The assignment of an open page, and how long it has been visible; UnreadError without one."""
+    return _assignment(fields), seconds(fields)
+
+
+def seconds(fields: Mapping[str, str]) -> float | None:
+    """How long the question was visible; None where the page could not tell."""
+    try:
+        value = float(fields.get("seconds", ""))
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value >= 0 else None

@@ -1,0 +1,110 @@
+"""How the owner's pages say numbers, names and states."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from starlette.responses import HTMLResponse
+
+from custodes.annotate.forecast import Range
+from custodes.annotate.site import pages
+from custodes.annotate.snapshot import PairNow, PersonNow
+from custodes.answers.wording import UNDEFINED, number
+
+SAID = {
+    "pause": "Paused: nobody gets a question until you resume.",
+    "resume": "Open again.",
+    "stop": "Stopped: nobody is asked any more. Pairs keep the ruling of their last completed look.",
+    "reopen": "Open again; that it was stopped stays in the file.",
+    "exclude": "Excluded: no more questions, and answers in looks that are not complete are asked again.",
+    "restore": "Back in the study.",
+    "forget": "Erased: nothing in the file names this person any more. The answers stay.",
+    "replan": "Changed; what was before stays in the file.",
+}
+"""What a page says after an act."""
+
+FLAGS = {
+    "known": "too many known comparisons wrong",
+    "fast": "median time below a quarter of the study's",
+    "one side": "nearly always one side",
+    "all equal": "only ever equal",
+    "gold": "two known comparisons wrong",
+}
+
+
+def page(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+    """A page of the owner."""
+    return HTMLResponse(pages.environment().get_template(template).render(show=_SHOW, **values), status)
+
+
+def money(value: float, currency: str) -> str:
+    """An amount.
+
+    >>> money(61.8, "USD")
+    '61.80 USD'
+    """
+    return f"{value:,.2f} {currency}"
+
+
+def between(range_: Range, digits: int = 0) -> str:
+    """An interval of 80 %, as one number where it is none.
+
+    >>> between(Range(200.0, 160.0, 240.0))
+    '160–240'
+    """
+    low, high = (f"{value:,.{digits}f}" for value in (range_.low, range_.high))
+    return low if low == high else f"{low}–{high}"
+
+
+def share(part: int, whole: int) -> str:
+    """A part of a whole in per cent.
+
+    >>> share(3, 4), share(0, 0)
+    ('75 %', '–')
+    """
+    return f"{100 * part / whole:.0f} %" if whole else UNDEFINED
+
+
+def seconds(value: float | None) -> str:
+    """How long something took.
+
+    >>> seconds(38.4), seconds(None)
+    ('38 s', '–')
+    """
+    return UNDEFINED if value is None else f"{value:.0f} s" if value >= 10 else f"{value:.1f} s"
+
+
+def when(at: float | None) -> str:
+    """A time, in UTC.
+
+    >>> when(0.0)
+    '1970-01-01 00:00 UTC'
+    """
+    return UNDEFINED if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def ruling(pair: PairNow) -> str:
+    """What the last completed look of a pair says: nothing of a pair that is open, so that nobody stops by eye."""
+    if pair.is_open:
+        return "open"
+    if pair.decision is None:
+        return "not judged"
+    if not pair.second:
+        return "done"
+    return "no difference shown" if not pair.decision else f"{pair.first if pair.decision > 0 else pair.second} better"
+
+
+def margin(pair: PairNow) -> str:
+    """The margin of a closed pair with its interval."""
+    if pair.is_open or pair.margin is None:
+        return UNDEFINED
+    return f"{number(pair.margin)} [{number(pair.low)}, {number(pair.high)}]"
+
+
+def flags(person: PersonNow) -> str:
+    """Why a person is not simply ok."""
+    return "; ".join(FLAGS.get(flag, flag) for flag in person.flags)
+
+
+_SHOW = {own.__name__: own for own in (money, between, share, seconds, when, ruling, margin, flags, number)}

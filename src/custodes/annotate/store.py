@@ -1,0 +1,173 @@
+"""The file of a study: made whole or not at all, told from other files, held by one server, brought to this version."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from custodes.annotate.plan import StudyPlan
+from custodes.annotate.schema import INDEXES, TABLES, VERSION, VIEWS
+from custodes.data.loading.database import ANNOTATION_STUDY, SQLITE
+from custodes.errors import CustodesError, InputError, OptionError, shown
+from custodes.files import check_writable
+from custodes.process import UNFINISHED
+
+WAIT = 5.0
+"""Seconds that a statement waits for another program that writes."""
+
+MIGRATIONS: Mapping[int, Sequence[str]] = {}
+"""Statements that make the next version of a version, in one transaction each."""
+
+
+class StudyBusy(CustodesError):  # noqa: N818  said of the study
+    """The file of a study cannot be written now (a full disk, another program); nothing is lost; try again."""
+
+
+def create(path: str | Path, plan: StudyPlan, fill: Callable[[sqlite3.Connection], None]) -> Path:
+    """Make the file of a study, whole or not at all: tables, plan, and what `fill` puts in (one transaction).
+
+    A file that is there already is never replaced: `OptionError`.
+    """
+    place = check_writable(path)
+    if place.exists():
+        raise OptionError(f"{place} is there already, and may hold answers; choose another name or move it")
+    name = place.with_name(f".custodes-{os.urandom(8).hex()}")
+    UNFINISHED.add(str(name))
+    try:
+        with told(place), closing(sqlite3.connect(name, isolation_level=None)) as base:
+            with whole(base):
+                for script in (TABLES, INDEXES, VIEWS):
+                    _run(base, script)
+                base.execute(
+                    "INSERT INTO plan VALUES (1, ?, ?)", (time.time(), msgspec.json.encode(plan).decode("utf-8"))
+                )
+                fill(base)
+                base.execute("PRAGMA application_id = 0x43555354")
+                base.execute("PRAGMA user_version = 1")
+            base.execute("PRAGMA journal_mode = WAL")
+        try:
+            os.link(name, place)  # unlike a rename it replaces nothing
+        except FileExistsError:
+            raise OptionError(f"{place} is there already, and may hold answers; choose another name") from None
+        except OSError:  # a file system without links
+            os.rename(name, place)
+    finally:
+        for left in (name, Path(f"{name}-wal"), Path(f"{name}-shm")):
+            with suppress(OSError):
+                left.unlink()
+        UNFINISHED.discard(str(name))
+    return place
+
+
+def connect(path: Path, *, durable: bool, reading: bool = False) -> sqlite3.Connection:
+    """A connection to a study's file; `durable`: what is committed survives a power cut."""
+    base = sqlite3.connect(path, timeout=WAIT, isolation_level=None, check_same_thread=False)
+    try:
+        base.execute("PRAGMA foreign_keys = ON")
+        if reading:
+            base.execute("PRAGMA query_only = ON")
+            return base
+        base.execute("PRAGMA journal_mode = WAL")
+        base.execute("PRAGMA synchronous = FULL" if durable else "PRAGMA synchronous = OFF")
+    except BaseException:
+        base.close()
+        raise
+    return base
+
+
+def check(path: str | Path) -> Path:
+    """The real path of a study's file; `InputError` for what is none."""
+    place = Path(os.path.realpath(path))
+    way = "custodes annotate new makes one"
+    try:
+        with place.open("rb") as file:
+            head = file.read(100)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file; {way}") from None
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
+    if not head.startswith(SQLITE) or int.from_bytes(head[68:72]) != ANNOTATION_STUDY:
+        raise InputError(f"{path}: not a study of people's answers; {way}")
+    return place
+
+
+def migrate(base: sqlite3.Connection, path: str | Path) -> None:
+    """Bring a file to this version, one transaction a version; `InputError` for one of a later version."""
+    (found,) = base.execute("PRAGMA user_version").fetchone()
+    if found > VERSION:
+        raise InputError(f"{path}: a study of version {found}, and this custodes knows {VERSION}; upgrade custodes")
+    for version in range(found, VERSION):
+        if version not in MIGRATIONS:
+            raise InputError(f"{path}: a study of version {found}, which this custodes does not know any more")
+        with whole(base):
+            for statement in MIGRATIONS[version]:
+                base.execute(statement)
+
+
+@contextmanager
+def whole(base: sqlite3.Connection) -> Iterator[None]:
+    """All of it or nothing."""
+    base.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        base.execute("COMMIT")
+    except BaseException:
+        if base.in_transaction:
+            base.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def told(path: str | Path) -> Iterator[None]:
+    """What SQLite refuses is one line."""
+    try:
+        yield
+    except sqlite3.Error as problem:
+        raise InputError(f"{shown(str(path))}: no study can be kept there ({problem})") from None
+
+
+def _run(base: sqlite3.Connection, script: str) -> None:
+    """The statements of a script, inside the transaction that is open (`executescript` would end it)."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            base.execute(statement)
+            statement = ""
+
+
+class Lock:
+    """The one server of a study: a lock of the file beside it, which ends with the process."""
+
+    def __init__(self, path: Path) -> None:
+        self._file: BinaryIO = Path(f"{path}.lock").open("ab")  # noqa: SIM115  held until released
+        try:
+            _hold(self._file)
+        except OSError:
+            self._file.close()
+            raise InputError(
+                f"{path}: another program serves this study; end that one, or ask it (its owner's page)"
+            ) from None
+
+    def release(self) -> None:
+        """Let another one hold it."""
+        self._file.close()
+
+
+def _hold(file: BinaryIO) -> None:
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,230 @@
+"""Texts made safe: HTML of an allow-list, made once when a study is made and never for a request.
+
+Nothing that a text says is lost on the way: where the words that are seen are not those that were written, a text is
+refused here (`Unlike`), and shown plain by whoever asked. A link is shown as its words and its address, an image as its
+words and its address, too, a reference and an entity as they are written.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import string
+from collections.abc import Sequence
+from functools import cache
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+
+Render = Literal["plain", "markdown", "markdown+math"]
+PARAGRAPHS = re.compile(r"\n[ \t]*\n\s*")
+LONGEST = 50_000
+"""Characters of a text that is shown as Markdown."""
+SIGNS = frozenset(string.punctuation)
+"""What Markdown may take for markup."""
+
+ALIGNED = {"text-align:left": "left", "text-align:center": "center", "text-align:right": "right"}
+CLASSES = {
+    "div": {"turn", "language"},
+    "p": {"role", *(f"heading-{n}" for n in range(1, 7))},
+    "span": {"k", "s", "c", "m", "f", "e"},
+    "pre": {"code"},
+    "th": set(ALIGNED.values()),
+    "td": set(ALIGNED.values()),
+}
+"""Classes that HTML of ours may have, which the stylesheet knows."""
+TAGS = {
+    *("p", "br", "div", "span", "strong", "em", "code", "pre", "blockquote", "ul", "ol", "li", "hr"),
+    *("table", "thead", "tbody", "tr", "th", "td"),
+}
+MATH = {
+    *("math", "mrow", "mi", "mn", "mo", "ms", "mtext", "mspace", "mfrac", "msqrt", "mroot", "mstyle", "msub", "msup"),
+    *("msubsup", "munder", "mover", "munderover", "mtable", "mtr", "mtd", "mpadded", "menclose"),
+}
+OF_MATH = {
+    *("mathvariant", "stretchy", "fence", "separator", "form", "lspace", "rspace", "width", "height", "depth"),
+    *("linethickness", "accent", "movablelimits", "columnalign", "rowspacing", "columnspacing", "columnlines"),
+    *("rowlines", "displaystyle", "scriptlevel", "minsize", "maxsize", "largeop", "notation"),
+}
+ATTRIBUTES = {"li": {"value"}, **dict.fromkeys(MATH, OF_MATH), "math": {"display", "alttext", *OF_MATH}}
+
+
+class Unlike(ValueError):  # noqa: N818  said of a text
+    """The words that would be seen are not those of the text."""
+
+
+def shown(text: str, how: Render) -> str:
+    """Safe HTML of a text; `Unlike` where Markdown would show other words than were written.
+
+    >>> shown("**a** <b>", "markdown")
+    '<p><strong>a</strong> &lt;b&gt;</p>'
+    """
+    if how == "plain":
+        return plain(text)
+    made = cleaned(_markdown("math" in how).render(_whole(text))).strip()
+    if words(visible(made)) != words(text):
+        raise Unlike
+    return made
+
+
+def prose(text: str) -> str:
+    """HTML of what the owner of a study wrote, as Markdown where that loses no word.
+
+    >>> prose("**Read** both.")
+    '<p><strong>Read</strong> both.</p>'
+    """
+    try:
+        return shown(text, "markdown")
+    except Unlike:
+        return plain(text)
+
+
+def plain(text: str) -> str:
+    """Paragraphs, with line breaks and spaces between words kept.
+
+    >>> plain("a < b\\nc\\n\\nd")
+    '<p>a &lt; b<br>c</p><p>d</p>'
+    """
+    whole = "\n".join(_whole(text).splitlines()).strip("\n")
+    parts = [html.escape(part, quote=False).replace("\n", "<br>") for part in PARAGRAPHS.split(whole) if part.strip()]
+    return "".join(f"<p>{part}</p>" for part in parts)
+
+
+def dialogue(turns: Sequence[tuple[str, str]]) -> str:
+    """Turns of a dialogue, of role and HTML.
+
+    >>> dialogue([("user", "<p>Hi</p>")])
+    '<div class="turn"><p class="role">user</p><p>Hi</p></div>'
+    """
+    said = [(html.escape(" ".join(_whole(role).split()), quote=False), own) for role, own in turns]
+    return "".join(f'<div class="turn"><p class="role">{role}</p>{own}</div>' for role, own in said)
+
+
+def cleaned(made: str) -> str:
+    """HTML without anything that is not on the list: tags, attributes and classes."""
+    import nh3
+
+    return nh3.clean(
+        made, tags=TAGS | MATH, attributes=ATTRIBUTES, allowed_classes=CLASSES, url_schemes=set(), link_rel=None
+    )
+
+
+def words(text: str) -> str:
+    """What must not be lost of a text: all but white space and what may be a sign of markup.
+
+    >>> words("# a  *b* (c)")
+    'abc'
+    """
+    return "".join(letter for letter in _whole(text) if letter not in SIGNS and not letter.isspace())
+
+
+def visible(made: str) -> str:
+    """The text that a person sees of HTML of ours; of a formula, as it was written.
+
+    >>> visible('<ol><li value="3">a</li></ol>')
+    '3a'
+    """
+    reader = _Visible()
+    reader.feed(made)
+    reader.close()
+    return "".join(reader.parts)
+
+
+class _Visible(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.parts: list[str] = []
+        self.in_math = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "math":
+            self.in_math = True
+        self.parts += (value or "" for name, value in attrs if name in ("alttext", "value"))
+
+    def handle_endtag(self, tag: str) -> None:
+        self.in_math = self.in_math and tag != "math"
+
+    def handle_data(self, data: str) -> None:
+        if not self.in_math:
+            self.parts.append(data)
+
+
+def _whole(text: str) -> str:
+    """The text without what no page can hold."""
+    return text.replace("\0", "\ufffd")
+
+
+@cache
+def _markdown(with_math: bool) -> MarkdownIt:
+    """CommonMark with tables; what would hide a word (references, entities, images, HTML) is text."""
+    from markdown_it import MarkdownIt
+
+    made = MarkdownIt("commonmark", {"html": False, "breaks": True, "xhtmlOut": False}).enable("table")
+    made.disable(["reference", "image", "entity", "html_block", "html_inline"])
+    if with_math:
+        from custodes.annotate.formulas import add_formulas
+
+        add_formulas(made)
+    for name, rule in _RULES.items():
+        made.add_render_rule(name, rule)
+    made.validateLink = lambda url: True  # shown as text, never followed
+    made.normalizeLink = made.normalizeLinkText = lambda url: url
+    return made
+
+
+def _heading_open(own: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
+    # The headings of a page are the page's own: those of an output only look like some.
+    return f'<p class="heading-{tokens[at].tag[1:]}">'
+
+
+def _heading_close(own: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
+    return "</p>"
+
+
+def _item_open(own: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
+    """Numbers as they are written, also where they do not count up."""
+    return f'<li value="{html.escape(tokens[at].info)}">' if tokens[at].info else "<li>"
+
+
+def _link_open(own: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
+    return ""
+
+
+def _link_close(own: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
+    """The address after the words of a link, as text; of an address alone nothing more."""
+    depth, start = 1, at - 1
+    while start >= 0 and depth:
+        depth += {"link_close": 1, "link_open": -1}.get(tokens[start].type, 0)
+        start -= 1
+    opened = tokens[start + 1]
+    if opened.markup == "autolink":
+        return ""
+    title = f' "{opened.attrs["title"]}"' if opened.attrs.get("title") else ""
+    return html.escape(f" ({opened.attrs.get('href', '')}{title})", quote=False)
+
+
+def _cell_open(own: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
+    place = ALIGNED.get(str(tokens[at].attrs.get("style", "")))
+    return f'<{tokens[at].tag} class="{place}">' if place else f"<{tokens[at].tag}>"
+
+
+def _fence(own: Any, tokens: Any, at: int, options: Any, env: Any) -> str:
+    from custodes.annotate.code import highlighted
+
+    said = tokens[at].info.strip()
+    language = f'<div class="language">{html.escape(said, quote=False)}</div>' if said else ""
+    return f'{language}<pre class="code"><code>{highlighted(tokens[at].content, said)}</code></pre>'
+
+
+_RULES = {
+    "heading_open": _heading_open,
+    "heading_close": _heading_close,
+    "list_item_open": _item_open,
+    "link_open": _link_open,
+    "link_close": _link_close,
+    "th_open": _cell_open,
+    "td_open": _cell_open,
+    "fence": _fence,
+}

@@ -1,0 +1,101 @@
+"""What people are told: templates of instructions, consent and thanks, and their blanks filled from the plan."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+from custodes.annotate.plan import StudyPlan
+
+TEMPLATES = ("compare", "adequacy", "rate", "consent", "thanks")
+"""Texts that a plan may name. `adequacy` is in the spirit of the instructions in Figure 4 of the correction paper
+(Deriu et al. 2023), in words of our own."""
+BLANK = re.compile(r"\{(\w+)\}")
+IDENTITY = {
+    "links": "The link that you were given stands for you.",
+    "open": "A number that we draw stands for you.",
+    "prolific": "The id that Prolific gives us stands for you; we never learn your name.",
+    "mturk": "The worker id that Mechanical Turk gives us stands for you; we never learn your name.",
+    "toloka": "The id that Toloka gives us stands for you; we never learn your name.",
+}
+"""What is stored of a person, by how people come."""
+
+
+@cache
+def template(name: str) -> str:
+    """The text of a template."""
+    return (files(__package__) / f"{name}.md").read_text(encoding="utf-8")
+
+
+def completed(plan: StudyPlan) -> StudyPlan:
+    """The plan with the whole texts of the templates that it names, and of the usual ones where it says nothing; so
+    that a study holds every word that people saw.
+
+    >>> completed(StudyPlan()).texts.thanks
+    'Thank you. Your answers are saved.\\n'
+    """
+    texts = plan.texts
+    usual = {
+        "instructions": "rate" if plan.question.mode == "rate" else "compare",
+        "consent": "consent",
+        "thanks": "thanks",
+    }
+    named = {key: getattr(texts, key).strip() or name for key, name in usual.items()}
+    whole = {key: template(name) if name in TEMPLATES else getattr(texts, key) for key, name in named.items()}
+    return msgspec.structs.replace(plan, texts=msgspec.structs.replace(texts, **whole))
+
+
+def instructions(plan: StudyPlan) -> str:
+    """Markdown of what to do, its blanks filled."""
+    return _filled(completed(plan).texts.instructions, plan)
+
+
+def consent(plan: StudyPlan) -> str:
+    """Markdown of what people agree to, its blanks filled.
+
+    >>> "up to 20 batches" in consent(StudyPlan())
+    True
+    """
+    return _filled(completed(plan).texts.consent, plan)
+
+
+def thanks(plan: StudyPlan) -> str:
+    """Markdown of the end, its blanks filled."""
+    return _filled(completed(plan).texts.thanks, plan)
+
+
+def consent_digest(plan: StudyPlan) -> str:
+    """What is stored of the text that somebody agreed to: its SHA-256, in hexadecimal."""
+    return hashlib.sha256(consent(plan).encode()).hexdigest()
+
+
+def _filled(text: str, plan: StudyPlan) -> str:
+    """The text with the blanks that we know filled; other braces stay."""
+    known = blanks(plan)
+    return BLANK.sub(lambda found: known.get(found[1], found[0]), text)
+
+
+def blanks(plan: StudyPlan) -> dict[str, str]:
+    """What a text may leave to the plan: `{question}`, `{batch}` and so on.
+
+    >>> sorted(blanks(StudyPlan()))
+    ['batch', 'batches', 'contact', 'identity', 'least', 'most', 'pay', 'question', 'title']
+    """
+    people, money = plan.people, plan.money
+    pay = f"You are paid {money.price:.2f} {money.currency} for an answer"
+    pay += f", {money.price * people.batch:.2f} {money.currency} for a batch."
+    return {
+        "question": plan.question.text,
+        "title": plan.texts.title or plan.name,
+        "batch": str(people.batch),
+        "batches": str(people.batches),
+        "least": str(plan.question.scale[0]),
+        "most": str(plan.question.scale[1]),
+        "contact": plan.texts.contact or "Write to the person who gave you the link.",
+        "identity": IDENTITY[people.recruit],
+        "pay": pay if money.price else "This page pays nothing.",
+    }

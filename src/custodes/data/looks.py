@@ -1,0 +1,43 @@
+"""Looks: what was decided while people were asked, where a study was stopped by its answers."""
+
+from __future__ import annotations
+
+import polars as pl
+
+SCHEMA = {
+    "system_a": pl.String,
+    "system_b": pl.String,
+    "look": pl.Int64,
+    "n": pl.Int64,
+    "wins": pl.Int64,
+    "ties": pl.Int64,
+    "losses": pl.Int64,
+    "decision": pl.Int64,
+    "is_open": pl.Boolean,
+    "theta": pl.Float64,
+    "margin": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+}
+"""A row per pair and look, as they were judged: `wins` are of system_a; `decision` 1, 0 or -1 (system_a better, not
+decided, system_b better); `is_open` whether the pair was asked about after it; theta the chance that system_a is the
+better; margin with its interval."""
+
+
+def empty_looks() -> pl.DataFrame:
+    """No looks: a study that was not stopped by its answers, as far as is known."""
+    return pl.DataFrame(schema=SCHEMA)
+
+
+def turned(looks: pl.DataFrame) -> pl.DataFrame:
+    """The same with system_a < system_b, as verdicts have it."""
+    turn = pl.col("system_a") > pl.col("system_b")
+
+    def swapped(name: str, other: pl.Expr) -> pl.Expr:
+        return pl.when(turn).then(other).otherwise(pl.col(name)).alias(name)
+
+    pairs = (("system_a", "system_b"), ("wins", "losses"))
+    swaps = [swapped(name, pl.col(other)) for pair in pairs for name, other in (pair, pair[::-1])]
+    signs = [swapped(name, -pl.col(other)) for name, other in (("margin", "margin"), ("low", "high"), ("high", "low"))]
+    decision = swapped("decision", -pl.col("decision"))
+    return looks.with_columns(*swaps, *signs, decision, swapped("theta", 1 - pl.col("theta")))

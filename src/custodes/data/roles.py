@@ -1,0 +1,27 @@
+"""The role of an opinion: a first one says something of systems, a second one of people only."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from custodes.data.table import label_column, refuse_values
+
+PRIMARY, SECOND = "primary", "second"
+ROLES = (PRIMARY, SECOND)
+
+
+def second_rows(frame: pl.DataFrame, *, where: str) -> pl.Series | None:
+    """Which rows of a file are second opinions, by its column `role`; None where no cell of it is one of `ROLES`.
+
+    An empty cell is a first opinion. A column of that name with other words is not ours.
+
+    >>> second_rows(pl.DataFrame({"role": ["second", ""]}), where="b.csv").to_list()
+    [True, False]
+    """
+    if "role" not in frame.columns or frame["role"].dtype.is_nested():
+        return None
+    role = label_column(frame, "role", where=where, empty=True).str.to_lowercase()
+    if not role.is_in(ROLES).any():
+        return None
+    refuse_values(role, ~role.is_in([*ROLES, ""]), where=where, allowed=", ".join(ROLES))
+    return role == SECOND

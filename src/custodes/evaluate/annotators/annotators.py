@@ -1,0 +1,274 @@
+"""Who of the people can be trusted, do they agree, and what do they say together?"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from custodes.answers.question import Rng, question
+from custodes.answers.result import Result, result
+from custodes.answers.tables import count, flag, label, labels, p_value, probability, score, share, table
+from custodes.data.notes import Note, noted
+from custodes.data.patterns import Patterns
+from custodes.data.study import Study
+from custodes.errors import InputError, OptionError, listed
+from custodes.evaluate.annotators.consensus import Method, chosen_method, consensus, label_columns
+from custodes.evaluate.annotators.identity import SLOT, People, persons
+from custodes.evaluate.annotators.material import MOST_LABELS, Said, material
+from custodes.evaluate.annotators.standing import FIRST, LITTLE, SECOND, Tests, standing_columns
+from custodes.evaluate.annotators.together import FEW_DOUBLES, agreement_columns, people_columns
+from custodes.evaluate.comparison import label_of
+from custodes.evaluate.parallel import each
+from custodes.progress import Progress, silent
+from custodes.stats.arrays import Floats
+from custodes.stats.decisions.signtest import adjust
+from custodes.stats.resampling import resample
+
+WHAT = label("what", "`verdicts` on comparisons, or `ratings` of outputs")
+FEW_PEOPLE = 10
+"""People below which results speak of these people only."""
+
+
+@result
+class Annotators(Result):
+    """People one by one and together. See `annotators`."""
+
+    PICTURE = "annotator_competence"
+
+    annotators: pl.DataFrame = table(
+        "One row per person (or slot) and kind of answer.",
+        WHAT,
+        label("rater", "who answered"),
+        flag("person", "whether this is one person, not a slot that several may have filled", essential=False),
+        count("answers", "tasks answered: comparisons, or outputs"),
+        share("share", "of all answers", "Share of all"),
+        count("doubled", "of these: tasks that others answered, too"),
+        score(
+            "competence",
+            "by answers to what others answered too: 1 is always right, 0 guesses. `mace`: the chance of knowing;"
+            " `dawid-skene`: kappa with what is right by the model; null for `majority`",
+            "Competence",
+            interval=True,
+            best="high",
+        ),
+        share(
+            "agreement", "mean share of the others who gave the same answer", "Others agree", interval=True, best="high"
+        ),
+        count("decided", "verdicts for one side, where the order shown is known", essential=False),
+        share("first", "of these, for what was shown first", "First shown"),
+        share("ties", "of all verdicts", "Ties"),
+        p_value("side_p", "of choosing without looking at the side, all tests of the study (Holm)", essential=False),
+        p_value(
+            "little_p",
+            "of agreeing with others at least half as much as these do among themselves, beyond chance; all tests of"
+            " the study (Holm)",
+            essential=False,
+        ),
+        labels("flags", f"what is claimed at `alpha`: `{FIRST}`, `{SECOND}`, `{LITTLE}`", "Flags"),
+        label("reason", "why nothing, or no competence, is said", essential=False),
+    )
+    agreement: pl.DataFrame = table(
+        "One row per kind of answer: how much less people disagree than by chance.",
+        WHAT,
+        count("people", "who answered"),
+        count("tasks", "answered: comparisons, or outputs"),
+        count("doubled", "of these: by several people", "By several"),
+        count("answers", "to these", essential=False),
+        score("alpha_nominal", "Krippendorff's alpha: answers are alike or not", "Alpha", interval=True, best="high"),
+        score("alpha_ordinal", "of answers in order: a near miss counts less", "Alpha, ordinal", interval=True),
+        score("alpha_interval", "of answers as numbers, by squared differences", "Alpha, interval", interval=True),
+        label("reason", f"`too few` with fewer than {FEW_DOUBLES} tasks that several answered", essential=False),
+    )
+    people: pl.DataFrame = table(
+        "One row per kind of answer: of how many people it speaks.",
+        WHAT,
+        count("people", "who answered"),
+        count("answers", "in all"),
+        share("largest", "share of the one who answered most", "Largest share"),
+        share("gini", "0: all answered as much, near 1: one did nearly all", "Gini"),
+        score("effective", "how many people with like shares they amount to", "Effective people"),
+        score(
+            "icc",
+            "taste: how alike a person's answers to different items of a pair (a system) are, beyond those of two"
+            " people; interval over people",
+            "ICC of taste",
+            interval=True,
+        ),
+        score("alike", "answers to a pair (a system) by the same person, as an answer has it", essential=False),
+        score(
+            "design_effect",
+            "1 + (alike - 1) icc: by how much the variance of a share of a pair (a mean of a system) is larger than if"
+            " every answer were another person's",
+            "Design effect",
+        ),
+    )
+    labels: pl.DataFrame = table(
+        "One row per task: what people say together.",
+        WHAT,
+        label("item", "of the task"),
+        label("system_a", "of a comparison"),
+        label("system_b", "of a comparison"),
+        label("system", "of an output"),
+        label("label", "`win`, `tie` or `loss` of system_a, votes even: `tie`; or a score, votes even: null"),
+        probability("chance", "of this label by the method; by `majority`, its share of the votes"),
+        probability("p_a", "chance that system_a is better"),
+        probability("p_tie", "of a tie"),
+        probability("p_b", "that system_b is better"),
+        score("expected", "mean label: from -1 to 1, or a score"),
+        count("answers", "of the task"),
+        label("method", "`dawid-skene`, `mace` or `majority`"),
+        essential=False,
+    )
+
+
+@question(
+    "custodes annotators battles.csv --method mace --format csv --table labels",
+    method="How answers are taken together; auto: by how many there are.",
+    people="Whether raters are one person each, or slots.",
+)
+def annotators(
+    study: Study,
+    *,
+    method: Method = "auto",
+    people: People = "auto",
+    human: Patterns = None,
+    systems: Patterns = None,
+    aspect: Patterns = None,
+    group: Patterns = None,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    alpha: float = 0.05,
+    rng: Rng = 0,
+    progress: Progress = silent,
+) -> Annotators:
+    """Who of the people can be trusted, how far they agree, of how many people they speak, and what they say together.
+
+    Any study with several people: verdicts, or ratings on a scale (of scores that are numbers, alpha by squared
+    differences only). `method` 'dawid-skene' learns what each person says where a label is right, 'mace' how often each
+    knows it, 'majority' nothing; 'auto' takes the first where half of the people have 20 answers to what others
+    answered too, the second where they have fewer, the last where there are slots, or too few people. `people` 'auto'
+    asks the raters table, then names and who answered what (see the notes). Of a slot only agreement is told.
+
+    Flags are claims: all tests of people in the study count (Holm at `alpha`). Intervals: Student's over resampled
+    clusters of items (of competence, of the first 200 resamples). human, systems, aspect, group: comma lists of globs.
+    Raises `OptionError` for unknown names and where nobody is known to be a person, `InputError` where no person
+    answered.
+
+    >>> import custodes as cu
+    >>> made = cu.annotators(cu.read("demo"), aspect="fluency", resamples=50)
+    >>> made.agreement.row(0, named=True)["people"]
+    3
+
+    Source: Hovy et al. 2013 (MACE); Dawid and Skene 1979; Krippendorff 2019; the test of sides is exact, that of
+    agreement is ours.
+    """
+    chosen = study.select(human=human, systems=systems, aspect=aspect, group=group, one_side=True)
+    if not chosen.humans:
+        raise OptionError(study.whose_people())
+    parts, told = material(chosen, chosen.humans)
+    if not parts:
+        raise InputError(f"{study.name}: no person gave a score or verdict ({listed(chosen.humans, limit=3)})")
+    known, who = persons(chosen, chosen.humans, people)
+    generator = np.random.default_rng(rng)
+    answer = partial(_answer, known=known, method=method, resamples=resamples, confidence=confidence)
+    made = list(
+        each(
+            answer, parts, rng=generator, progress=progress, desc="annotators", label=lambda own: own.aspect + own.what
+        )
+    )
+    for own, (adjusted, flags) in zip(made, _claims([own.tests for own in made], alpha), strict=True):
+        own.tables["annotators"] |= adjusted | {"flags": flags}
+    tables = [Annotators.part(own.aspect, **own.tables) for own in made]
+    notes = [*chosen.notes, *told, *who, *(note for own in made for note in own.notes)]
+    return Annotators.of(tables, notes)
+
+
+class _Part(NamedTuple):
+    aspect: str
+    tables: dict[str, dict[str, Any]]
+    tests: Tests
+    notes: list[Note]
+
+
+def _answer(
+    said: Said,
+    rng: np.random.Generator,
+    *,
+    known: frozenset[str],
+    method: Method,
+    resamples: int,
+    confidence: float,
+) -> _Part:
+    times = resample.with_point(resample.bootstrap_weights(said.n_units, resamples if said.n_units > 1 else 0, rng))
+    is_person = np.array([name in known for name in said.raters])
+    slots = int((~is_person).sum())
+    columns, tests = standing_columns(said, is_person, times=times, confidence=confidence)
+    chosen, why = chosen_method(said, method, slots=bool(slots)) if not said.continuous else ("", "")
+    reason = f"more than {MOST_LABELS} different scores: numbers, not labels" if said.continuous else ""
+    together, ends = {}, np.full((3, len(said.raters)), np.nan)
+    if chosen:
+        made = consensus(said, chosen, times=times, confidence=confidence, rng=rng)
+        unseen = np.where(is_person & (columns["doubled"] > 0), 1.0, np.nan)
+        ends, reason = np.stack([made.competence, made.low, made.high]) * unseen, made.reason
+        together = label_columns(said, made)
+    columns |= dict(zip(("competence", "competence_low", "competence_high"), ends, strict=True))
+    columns["reason"] = [SLOT if not own else reason for own in is_person]
+    tables = {
+        "annotators": columns,
+        "agreement": agreement_columns(said, times=times, confidence=confidence),
+        "people": people_columns(said, slots=slots, confidence=confidence),
+        "labels": together,
+    }
+    return _Part(said.aspect, tables, tests, _notes(said, chosen, why, reason, slots))
+
+
+def _claims(tests: list[Tests], alpha: float) -> list[tuple[dict[str, Floats], list[list[str]]]]:
+    """Of every part: adjusted p-values, and flags; all tests of all people count."""
+    sizes = [len(own.side) for own in tests]
+    flat = np.concatenate([np.concatenate([own.side, own.little]) for own in tests])
+    adjusted = iter(np.split(adjust(flat, correction="holm"), np.cumsum([2 * n for n in sizes])[:-1]))
+    made = []
+    for own, n in zip(tests, sizes, strict=True):
+        side, little = np.split(next(adjusted), [n])
+        flags = [
+            [
+                word
+                for word, claimed in (
+                    (FIRST if own.first[w] else SECOND, side[w] <= alpha),
+                    (LITTLE, little[w] <= alpha),
+                )
+                if claimed
+            ]
+            for w in range(n)
+        ]
+        made.append(({"side_p": side, "little_p": little}, flags))
+    return made
+
+
+def _notes(said: Said, method: str, why: str, reason: str, slots: int) -> list[Note]:
+    of, n = f"{label_of(said.aspect)}", len(said.raters)
+    doubled = int(said.doubled.sum())
+    return noted(
+        ("method", bool(method), f"{said.what}{of} taken together by {method}: {why}"),
+        ("numbers", said.continuous, f"{said.what}{of}: {reason}, so there are no labels and no competence"),
+        (
+            "few-people",
+            n < FEW_PEOPLE and not slots,
+            f"{said.what}{of} speak of these {n} people: intervals are over items, and other people may differ",
+        ),
+        (
+            "few-doubled",
+            doubled if doubled < FEW_DOUBLES else 0,
+            f"{said.what}{of}: {doubled} tasks that several people answered, too few for agreement;"
+            " ask some of them of a second person",
+        ),
+        (
+            "none-doubled",
+            doubled == 0,
+            f"{said.what}{of}: nobody answered what another did; nothing is known of people",
+        ),
+        aspect=said.aspect,
+    )

@@ -1,0 +1,175 @@
+"""What people say together of each task, and how far each person can be trusted for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from custodes.errors import OptionError
+from custodes.evaluate.annotators.material import OUTCOMES, VERDICTS, Said
+from custodes.stats.arrays import Floats
+from custodes.stats.people import dawid_skene as ds
+from custodes.stats.people import mace as mace_of
+from custodes.stats.people.answers import UNKNOWN, Answers, likeliest
+from custodes.stats.people.majority import majority
+from custodes.stats.ratios import ratio
+from custodes.stats.resampling import resample
+
+Method = Literal["auto", "dawid-skene", "mace", "majority"]
+
+ENOUGH = 20
+"""Answers to what others answered too, by half of the people at least, from which on each has a table of errors."""
+FEWEST_PEOPLE, FEWEST_DOUBLED = 3, 30
+"""People, and tasks with several answers, below which nobody's competence can be told."""
+
+RESTARTS, ITERATIONS, MOST_STEPS = 10, 50, 100
+STEPS = 10
+"""Of a resample, from where the data ended."""
+MOST_RESAMPLES = 200
+"""A standard error needs no more, and each is a fit."""
+FEWEST_UNITS = 12
+"""Clusters of items of a person's doubled answers below which there is no interval."""
+
+
+class Consensus(NamedTuple):
+    """By `method`: `posterior` (tasks, labels), `competence` with its ends (workers,), and why there is none."""
+
+    method: str
+    posterior: Floats
+    competence: Floats
+    low: Floats
+    high: Floats
+    reason: str
+
+
+def chosen_method(said: Said, method: Method, *, slots: bool) -> tuple[str, str]:
+    """The method to use, and why that one."""
+    own = np.bincount(said.answers.worker[said.both], minlength=len(said.raters))
+    doubled = int(said.doubled.sum())
+    if method != "auto":
+        if method != "majority" and not doubled:
+            raise OptionError(
+                f"method={method!r}: nobody{_of(said)} answered what another did, so nothing can be learnt of anybody;"
+                " take method='majority'"
+            )
+        return method, "as asked for"
+    if slots:
+        return "majority", "slots are not known to be one person each"
+    if len(said.raters) < FEWEST_PEOPLE or doubled < FEWEST_DOUBLED:
+        return "majority", f"fewer than {FEWEST_PEOPLE} people or {FEWEST_DOUBLED} tasks that several answered"
+    middle = float(np.median(own))
+    if middle >= ENOUGH:
+        return "dawid-skene", f"half of the people answered {middle:g} tasks or more that others answered, too"
+    return "mace", f"half of the people answered only {middle:g} tasks or fewer that others answered, too"
+
+
+def _of(said: Said) -> str:
+    return f" for aspect {said.aspect!r}" if said.aspect else ""
+
+
+def consensus(said: Said, method: str, *, times: Floats, confidence: float, rng: np.random.Generator) -> Consensus:
+    """Fit on tasks with several answers, applied to all; `times` (1 + B, units) are resamples of the items.
+
+    Competence by 'mace' is the chance that a person knew what to answer, by 'dawid-skene' Cohen's kappa of a person's
+    answers with what is right by the model. Both are 1 for who is always right and 0 for who guesses.
+    """
+    nobody = np.full(len(said.raters), np.nan)
+    if method == "majority":
+        share = majority(said.answers).share
+        return Consensus(method, share, nobody, nobody, nobody, "a majority learns nothing of people")
+    several = said.doubled.astype(np.float64)
+    answers = replace(said.answers, weight=several)
+    fit = _mace if method == "mace" else _dawid_skene
+    posterior, competence, once_more = fit(answers, said, rng)
+    drawn = [once_more(several * own[said.unit]) for own in times[1 : 1 + MOST_RESAMPLES]]
+    draws = np.stack([competence, *drawn])
+    bounds = resample.SHARE if method == "mace" else resample.CORRELATION
+    low, high = _ends(said, draws, confidence, bounds)
+    return Consensus(method, posterior, competence, low, high, "")
+
+
+Again = Callable[[Floats], Floats]
+
+
+def _mace(answers: Answers, said: Said, rng: np.random.Generator) -> tuple[Floats, Floats, Again]:
+    made = mace_of.mace(answers, fit="vb", restarts=RESTARTS, iterations=ITERATIONS, rng=rng)
+
+    def again(weight: Floats) -> Floats:
+        return mace_of.again(answers, made, fit="vb", iterations=STEPS, weight=weight).competence
+
+    return made.posterior, made.competence, again
+
+
+def _dawid_skene(answers: Answers, said: Said, rng: np.random.Generator) -> tuple[Floats, Floats, Again]:
+    made = ds.dawid_skene(answers, iterations=MOST_STEPS)
+
+    def again(weight: Floats) -> Floats:
+        own = ds.again(answers, made, iterations=STEPS, weight=weight)
+        return _kappa(replace(answers, weight=weight), own.posterior)
+
+    return made.posterior, _kappa(answers, made.posterior), again
+
+
+def _kappa(answers: Answers, posterior: Floats) -> Floats:
+    """(workers,): Cohen's kappa of a person's answers with what is right; NaN where one of them does not vary."""
+    size = (answers.n_workers, answers.n_labels)
+    counts = np.stack(
+        [
+            np.bincount(
+                answers.at_worker,
+                weights=(posterior[:, right] * answers.weight)[answers.task],
+                minlength=size[0] * size[1],
+            ).reshape(size)
+            for right in range(size[1])
+        ],
+        axis=1,
+    )
+    total = counts.sum(axis=(1, 2))
+    same = ratio(np.trace(counts, axis1=1, axis2=2), total)
+    by_chance = ratio((counts.sum(axis=1) * counts.sum(axis=2)).sum(axis=1), total**2)
+    return np.asarray(ratio(same - by_chance, np.where(by_chance < 1 - 1e-9, 1 - by_chance, 0.0)))
+
+
+def _ends(said: Said, draws: Floats, confidence: float, bounds: resample.Bounds) -> tuple[Floats, Floats]:
+    """Intervals by as many clusters as a person answered."""
+    seen = np.unique(np.stack([said.answers.worker[said.both], said.unit[said.answers.task[said.both]]]), axis=1)
+    number = np.bincount(seen[0], minlength=len(said.raters))
+    low, high = np.full((2, len(said.raters)), np.nan)
+    for n in np.unique(number[number >= FEWEST_UNITS]):
+        who = number == n
+        low[who], high[who] = resample.student_interval(
+            draws[:, who], confidence=confidence, n_units=int(n), bounds=bounds
+        )
+    return low, high
+
+
+def label_columns(said: Said, made: Consensus) -> dict[str, Any]:
+    """The columns of `labels`."""
+    asked, best = said.answers.asked, likeliest(np.nan_to_num(made.posterior))
+    undecided = best == UNKNOWN
+    verdicts = said.what == VERDICTS
+    if verdicts:
+        best = np.where(undecided, OUTCOMES.index("tie"), best)
+        words = list(OUTCOMES)
+    else:
+        words = [f"{own:g}" for own in said.labels]
+    chances = made.posterior.T if verdicts else np.full((3, len(asked)), np.nan)
+    at = np.maximum(best, 0)
+    values = np.array(said.labels)
+    tasks = said.tasks
+    blank = [None] * tasks.height
+    return {
+        "what": said.what,
+        "item": tasks["item"].to_list(),
+        **{name: tasks[name].to_list() if verdicts else blank for name in ("system_a", "system_b")},
+        "system": blank if verdicts else tasks["system"].to_list(),
+        "label": [words[k] if verdicts or not open_ else None for k, open_ in zip(at, undecided, strict=True)],
+        "chance": np.where(undecided & ~np.full(len(at), verdicts), np.nan, made.posterior[np.arange(len(at)), at]),
+        **dict(zip(("p_a", "p_tie", "p_b"), chances, strict=True)),
+        "expected": made.posterior @ values,
+        "answers": asked,
+        "method": made.method,
+    }

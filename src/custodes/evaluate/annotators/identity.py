@@ -1,0 +1,75 @@
+"""Who is one person, and who is a slot: a column that different people filled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import polars as pl
+
+from custodes.data.mapping.words import HUMAN, parts, stem
+from custodes.data.notes import Note, noted
+from custodes.data.study import Study
+from custodes.errors import listed
+
+People = Literal["auto", "persons", "slots"]
+
+WHOLE = 0.9
+"""The share of what raters of like names answered, from which on each is thought to have been given all of it."""
+
+SLOT = "a slot, not known to be one person"
+
+
+def persons(study: Study, raters: Sequence[str], people: People) -> tuple[frozenset[str], list[Note]]:
+    """Those of the raters who are one person each, and how that is known.
+
+    'auto': by the raters table; of others a slot is whoever is called by a number alone (`annotator2`, `human_b`)
+    beside raters of like names who all answered (nearly) the same tasks, as in files with a column for each slot.
+    """
+    if people != "auto":
+        return frozenset(raters if people == "persons" else ()), []
+    said = study.raters.frame.filter(pl.col("person"))["rater"]
+    told = frozenset(raters) & frozenset(said)
+    slots = _slots(study, [name for name in raters if name not in told])
+    assumed = sorted(frozenset(raters) - told - slots)
+    how = "say so with people='persons' or 'slots', or in the column 'person' of a raters table"
+    return frozenset(raters) - slots, noted(
+        (
+            "slots",
+            len(slots),
+            f"taken for slots that may hold several people, as all of a name answered the same tasks:"
+            f" {listed(sorted(slots))}; nothing is said of them one by one; {how}",
+        ),
+        ("assumed-persons", len(assumed), f"taken for one person each: {listed(assumed, limit=3)}; if not, {how}"),
+    )
+
+
+def is_numbered(name: str) -> bool:
+    """Whether a name says no more than that it is somebody.
+
+    >>> is_numbered("annotator2"), is_numbered("human_b"), is_numbered("beatrix"), is_numbered("A2X9QK")
+    (True, True, False, False)
+    """
+    return all(own in HUMAN or len(own) <= 1 for own in map(stem, parts(name)))
+
+
+def _slots(study: Study, raters: Sequence[str]) -> frozenset[str]:
+    """Raters by a number alone who answered what all of their name did."""
+    likely = [name for name in raters if is_numbered(name)]
+    ours = pl.col("rater").is_in(likely)
+    scores, verdicts = study.ratings.frame.filter(ours), study.preferences.frame.filter(ours)
+    rows = pl.concat(
+        [
+            scores.select("rater", "aspect", "item", "system", system_b=pl.lit("")),
+            verdicts.select("rater", "aspect", "item", "system_b", system="system_a").select(
+                "rater", "aspect", "item", "system", "system_b"
+            ),
+        ]
+    ).unique()
+    names = {name: "_".join(stem(part) for part in parts(name) if len(stem(part)) > 1) for name in likely}
+    rows = rows.with_columns(like=pl.col("rater").replace_strict(names, return_dtype=pl.String))
+    tasks = rows.select(pl.exclude("rater")).unique().group_by("like").len("tasks")
+    own = rows.group_by("like", "rater").len("own").join(tasks, on="like")
+    several = own.filter(pl.len().over("like") > 1)
+    whole = several.filter((pl.col("own") >= WHOLE * pl.col("tasks")).all().over("like"))
+    return frozenset(whole["rater"])

@@ -1,0 +1,158 @@
+"""What people answered under one aspect, as long arrays: verdicts on comparisons, or scores of outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from custodes.data.notes import Note, noted
+from custodes.data.panel import label_codes
+from custodes.data.study import Study
+from custodes.evaluate.design import Design
+from custodes.stats.arrays import Bools, Floats, Ints, Signs
+from custodes.stats.people.answers import Answers
+
+VERDICTS, RATINGS = "verdicts", "ratings"
+OUTCOMES = ("win", "tie", "loss")
+"""Of the first system of a comparison."""
+
+MOST_LABELS = 12
+"""Different scores up to which they are points of a scale; more are numbers."""
+
+MOST_UNITS = 2000
+"""With more clusters of items they are dealt to so many blocks, which are resampled together."""
+
+SHOWN = {"ab": 1, "ba": -1, "": 0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Said:
+    """`what` people gave under an aspect: `VERDICTS` or `RATINGS`.
+
+    `raters` who answered; `tasks` (item, system_a, system_b, system) in order. `answers` has a row per answer, with its
+    `value` (n,) (1, 0, -1, or the score); its labels are `labels` (none: `continuous` scores, whose labels are all 0).
+    `unit` (tasks,) is the block of clusters of a task, `group` (tasks,) its pair of systems, or system, and `item`
+    (tasks,). Of verdicts one by one: `sided_worker`, `sided_pair`, `sign` and `order` of decided ones in a known
+    order."""
+
+    aspect: str
+    what: str
+    raters: tuple[str, ...]
+    tasks: pl.DataFrame
+    answers: Answers
+    value: Floats
+    labels: tuple[float, ...]
+    unit: Ints
+    n_units: int
+    group: Ints
+    item: Ints
+    sided_worker: Ints
+    sided_pair: Ints
+    sign: Signs
+    order: Signs
+
+    @property
+    def continuous(self) -> bool:
+        """Whether scores are numbers rather than points of a scale."""
+        return not self.labels
+
+    @property
+    def doubled(self) -> Bools:
+        """(tasks,): whether several people answered."""
+        return self.answers.asked > 1
+
+    @property
+    def both(self) -> Bools:
+        """(n,): whether others answered the same task."""
+        return np.asarray(self.doubled[self.answers.task])
+
+
+def material(chosen: Study, raters: Sequence[str]) -> tuple[list[Said], list[Note]]:
+    """All that some raters of a selected study answered, aspect by aspect; one answer a person and task."""
+    settled, told = chosen.preferences.asked.settled("mean")
+    ours = pl.col("rater").is_in(list(raters))
+    verdicts, raw = settled.filter(ours), chosen.preferences.asked.frame.filter(ours)
+    scores = chosen.ratings.frame.filter(ours & (pl.col("item") != ""))
+    key = ["item", "system", "rater", "aspect"]
+    single = scores.group_by(key).agg(pl.col("score").sort_by("repeat").first())
+    again = scores.height - single.height
+    aspects = pl.concat([verdicts["aspect"], single["aspect"]]).unique(maintain_order=True)
+    found = []
+    for aspect in sorted(aspects):
+        own = verdicts.filter(pl.col("aspect") == aspect)
+        if own.height:
+            found.append(_verdicts(chosen, aspect, own, raw.filter(pl.col("aspect") == aspect)))
+        rated = single.filter(pl.col("aspect") == aspect)
+        if rated.height:
+            found.append(_ratings(chosen, aspect, rated))
+    message = f"{again} scores that a person gave again of the same output left out: the first counts"
+    return found, [*told, *noted(("scored-again", again, message))]
+
+
+def _verdicts(study: Study, aspect: str, rows: pl.DataFrame, raw: pl.DataFrame) -> Said:
+    pair = pl.struct("system_a", "system_b")
+    raters = tuple(rows["rater"].unique().sort())
+    shown = raw.with_columns(shown=pl.col("order").replace_strict(SHOWN, return_dtype=pl.Int8))
+    shown = shown.filter((pl.col("shown") != 0) & (pl.col("preference") != 0))
+    value = rows["preference"].cast(pl.Float64)
+    made = _said(study, aspect, VERDICTS, rows, raters, group=pair, values=value, label=(1 - value).cast(pl.Int64))
+    return Said(
+        **made,
+        labels=(1.0, 0.0, -1.0),
+        sided_worker=label_codes(shown["rater"], raters),
+        sided_pair=shown.select(pair.rank("dense") - 1).to_series().to_numpy().astype(np.int64),
+        sign=shown["preference"].to_numpy(),
+        order=shown["shown"].to_numpy(),
+    )
+
+
+def _ratings(study: Study, aspect: str, rows: pl.DataFrame) -> Said:
+    raters = tuple(rows["rater"].unique().sort())
+    points = rows["score"].unique().sort()
+    labels = tuple(points) if points.len() <= MOST_LABELS else ()
+    code = points.search_sorted(rows["score"]) if labels else pl.Series([0] * rows.height)
+    rows = rows.with_columns(system_a=pl.lit(""), system_b=pl.lit(""))
+    made = _said(study, aspect, RATINGS, rows, raters, group=pl.col("system"), values=rows["score"], label=code)
+    none, sign = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int8)
+    return Said(**made, labels=labels, sided_worker=none, sided_pair=none, sign=sign, order=sign)
+
+
+def _said(
+    study: Study,
+    aspect: str,
+    what: str,
+    rows: pl.DataFrame,
+    raters: tuple[str, ...],
+    *,
+    group: pl.Expr,
+    values: pl.Series,
+    label: pl.Series,
+) -> dict[str, Any]:
+    """What verdicts and ratings have in common."""
+    names = [name for name in ("item", "system_a", "system_b", "system") if name in rows.columns]
+    rows = rows.with_columns(_value=values, _label=label)
+    tasks = rows.select(names).unique().sort(names).with_row_index("_task")
+    worker = pl.Series(label_codes(rows["rater"], raters))
+    placed = rows.with_columns(_worker=worker).join(tasks, on=names, how="left").sort("_task", "_worker", "_label")
+    items = tuple(tasks["item"].unique().sort())
+    design = Design.of(study, items=items, systems=())
+    item = label_codes(tasks["item"], items)
+    unit = design.units[item] % MOST_UNITS
+    columns = [placed[name].to_numpy() for name in ("_task", "_worker", "_label")]
+    n_labels = int(rows["_label"].max()) + 1 if what == RATINGS else len(OUTCOMES)  # type: ignore[arg-type]
+    return {
+        "aspect": aspect,
+        "what": what,
+        "raters": raters,
+        "tasks": tasks.drop("_task"),
+        "answers": Answers.of(*columns, n_tasks=tasks.height, n_workers=len(raters), n_labels=n_labels),
+        "value": placed["_value"].to_numpy(),
+        "unit": unit,
+        "n_units": int(unit.max()) + 1,
+        "group": tasks.select(group.rank("dense") - 1).to_series().to_numpy().astype(np.int64),
+        "item": item,
+    }

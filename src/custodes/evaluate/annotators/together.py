@@ -1,0 +1,70 @@
+"""How far people agree, and of how many people their answers speak."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from custodes.answers.tables import with_interval
+from custodes.evaluate.annotators.material import Said
+from custodes.stats.arrays import Floats
+from custodes.stats.people.alpha import Scale, alpha, coincidences, interval_alpha, moments
+from custodes.stats.people.spread import effective_number, gini, taste
+from custodes.stats.resampling import resample
+
+FEW_DOUBLES = 30
+TOO_FEW = "too few: fewer than {} tasks that several people answered"
+SCALES: tuple[Scale, ...] = ("nominal", "ordinal")
+
+
+def agreement_columns(said: Said, *, times: Floats, confidence: float) -> dict[str, Any]:
+    """The row of `agreement`."""
+    answers, both = said.answers, said.both
+    doubled = int(said.doubled.sum())
+    units = len(np.unique(said.unit[said.doubled]))
+    ends: dict[str, Any] = {"confidence": confidence, "clusters": units, "bounds": resample.CORRELATION}
+    enough = doubled >= FEW_DOUBLES
+    undefined = np.full(len(times), np.nan)
+    met = coincidences(answers, units=said.unit, n_units=said.n_units)
+    of_labels = resample.weighted_sums(times, np.moveaxis(met, 0, -1))
+    known = moments(answers.task, said.value, units=said.unit, n_units=said.n_units)
+    of_numbers = resample.weighted_sums(times, known.T)
+    drawn = {name: undefined if said.continuous or not enough else alpha(of_labels, scale=name) for name in SCALES}
+    return {
+        "what": said.what,
+        "people": len(said.raters),
+        "tasks": answers.n_tasks,
+        "doubled": doubled,
+        "answers": int(both.sum()),
+        **{
+            name: value
+            for scale, own in drawn.items()
+            for name, value in with_interval(f"alpha_{scale}", own, **ends).items()
+        },
+        **with_interval("alpha_interval", interval_alpha(of_numbers) if enough else undefined, **ends),
+        "reason": "" if enough else TOO_FEW.format(FEW_DOUBLES),
+    }
+
+
+def people_columns(said: Said, *, slots: int, confidence: float) -> dict[str, Any]:
+    """The row of `people`."""
+    answers = said.answers
+    counts = np.bincount(answers.worker, minlength=len(said.raters))
+    made = taste(said.group[answers.task], said.item[answers.task], answers.worker, said.value)
+    reach = resample.student_quantile(confidence, len(said.raters)) * made.error
+    known = not slots
+    icc = made.icc if known else np.nan
+    return {
+        "what": said.what,
+        "people": len(said.raters),
+        "answers": len(answers),
+        "largest": float(counts.max() / counts.sum()),
+        "gini": gini(counts),
+        "effective": effective_number(counts) if known else np.nan,
+        "icc": icc,
+        "icc_low": max(icc - reach, -1.0) if np.isfinite(reach) and known else np.nan,
+        "icc_high": min(icc + reach, 1.0) if np.isfinite(reach) and known else np.nan,
+        "alike": made.alike,
+        "design_effect": made.effect if known else np.nan,
+    }

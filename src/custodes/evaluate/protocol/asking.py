@@ -1,0 +1,382 @@
+"""Many people at once: what is wanted now, and each pair judged by itself when the prefix of its order is complete."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from custodes.evaluate.protocol.annotations import outcome_of
+from custodes.stats import ABSENT
+from custodes.stats.arrays import Bools, Ints, Signs
+from custodes.stats.clusters import is_clustered
+from custodes.stats.correction.estimator import Counts, Items
+from custodes.stats.stopping.allocation import KINDS, granted, kinds_of, tables
+from custodes.stats.stopping.rules import Rule, repeated, rule_on
+
+FREE, LEASED = 2, 3
+"""A place nobody answers yet; one that somebody has before him. Others are 1, 0, -1, or `ABSENT`: impossible."""
+
+_ORDERED = msgspec.json.Encoder(order="sorted")
+
+
+class Ruling(NamedTuple):
+    """What a completed look of a pair said: of `n` answers `wins`, `ties` and `losses` of its first system, from the
+    places `used` of its order. `decision` 1, 0 or -1; `is_open` while more are asked. `low` and `high` bound the margin
+    at all looks together; `error` is its standard error."""
+
+    pair: int
+    look: int
+    n: int
+    wins: int
+    ties: int
+    losses: int
+    decision: int
+    is_open: bool
+    theta: float
+    margin: float
+    low: float
+    high: float
+    used: tuple[int, ...]
+    error: float
+
+
+class Asking:
+    """The state of a protocol with people at the other end; events in, wishes and rulings out; no clock, no files.
+
+    `orders`: of every pair its items in random order; a place is an index there. `systems` (pairs, 2). `units` (items,)
+    the cluster of each item. `metric` (pairs, items) preferences. Every pair is judged on the first so many usable
+    places of its order, when they are all settled, whatever came in elsewhere, so who answers faster changes nothing.
+    A pair goes on at once, except where other pairs matter:
+
+    - An estimator that reads all pairs, or items that share documents within a prefix: looks are common to all pairs.
+    - A budget that may not cover a look of all open pairs: the last answers are shared evenly, by place, when all pairs
+      have completed what they have. So they depend on which pairs are open, never on who was quick.
+
+    `n` usable answers, `look` the present or last look, `is_open` and `decision` of each pair; `why` it is closed:
+    'rule', 'items' (or looks), 'budget' or 'owner'. `rulings`: all so far; where looks are common one answer may bring
+    several. The same events give the same state, and so do answers in another order.
+    """
+
+    def __init__(
+        self,
+        *,
+        orders: Sequence[Sequence[int]],
+        rule: Rule,
+        systems: Ints,
+        units: Ints,
+        metric: Signs | None = None,
+    ) -> None:
+        self.rule = rule
+        self.n: list[int] = []
+        self.look: list[int] = []
+        self.is_open: list[bool] = []
+        self.decision: list[int] = []
+        self.why: list[str] = []
+        self.rulings: list[Ruling] = []
+        self._units = np.asarray(units)
+        self._is_clustered = is_clustered(self._units)
+        self._orders: list[tuple[int, ...]] = []
+        self._systems: list[tuple[int, int]] = []
+        self._metric: list[Signs | None] = []
+        self._place: list[list[int]] = []  # what stands at each place
+        self._usable: list[int] = []  # places that are not impossible
+        self._leased: list[int] = []
+        self._target: list[int] = []  # usable answers that the present look wants
+        self._begin: list[int] = []  # the present look's places, with all before them: _begin to _end
+        self._end: list[int] = []
+        self._is_judged: list[bool] = []  # the present look is
+        self.is_common = rule.estimator.needs_items
+        for pair, order in enumerate(orders):
+            self._append(
+                order, (int(systems[pair][0]), int(systems[pair][1])), None if metric is None else metric[pair]
+            )
+        self._go_on()
+
+    def add(self, order: Sequence[int], systems: Sequence[int], metric_row: Signs | None = None) -> int:
+        """A pair that comes later; its number."""
+        self._append(order, (int(systems[0]), int(systems[1])), metric_row)
+        self._go_on()
+        return len(self.n) - 1
+
+    def copy(self) -> Asking:
+        """One that goes its own way from here."""
+        made = object.__new__(Asking)
+        made.__dict__.update({name: list(own) if isinstance(own, list) else own for name, own in self.__dict__.items()})
+        made._place = [list(own) for own in self._place]
+        return made
+
+    @property
+    def orders(self) -> Sequence[tuple[int, ...]]:
+        """Of every pair its items in the order asked."""
+        return self._orders
+
+    @property
+    def target(self) -> Sequence[int]:
+        """Usable answers that each pair will have when its present look is complete."""
+        return self._target
+
+    def wanted(self, pair: int) -> list[int]:
+        """Places of the present look that are neither leased nor settled, lowest first."""
+        if not self._lacking(pair):
+            return []
+        return [k for k in range(self._begin[pair], self._end[pair]) if self._place[pair][k] == FREE]
+
+    def open_pairs(self) -> list[int]:
+        """Pairs with at least one wanted place."""
+        return [pair for pair in range(len(self.n)) if self._lacking(pair)]
+
+    def lease(self, pair: int, place: int) -> None:
+        """Somebody has this wanted place before him."""
+        assert self.in_present_look(pair, place), (pair, place)
+        assert self._place[pair][place] == FREE, (pair, place)
+        self._place[pair][place] = LEASED
+        self._leased[pair] += 1
+
+    def release(self, pair: int, place: int) -> None:
+        """Nobody has it before him any more; nothing happens where nobody had."""
+        if self._place[pair][place] == LEASED:
+            self._put(pair, place, FREE)
+
+    def is_settled(self, pair: int, place: int) -> bool:
+        """Whether it is answered, or impossible."""
+        return self._place[pair][place] not in (FREE, LEASED)
+
+    def in_present_look(self, pair: int, place: int) -> bool:
+        """Whether the look that is being asked has this place, settled or not."""
+        is_asked = self.is_open[pair] and not self._is_judged[pair]
+        return is_asked and self._begin[pair] <= place < self._end[pair]
+
+    def answer(self, pair: int, place: int, preference: int) -> Ruling | None:
+        """An answer to a place of the present look that is not settled; the ruling where it completed the look."""
+        assert preference in (1, 0, -1), preference
+        self._settle(pair, place, preference)
+        self.n[pair] += 1
+        return self._completed(pair)
+
+    def impossible(self, pair: int, place: int) -> Ruling | None:
+        """It cannot be answered, for good: the next place of the order takes its turn, or the look is so much smaller.
+
+        No one can tell what the answer would have been, so such places never count as ties.
+        """
+        self._settle(pair, place, ABSENT)
+        self._usable[pair] -= 1
+        if self._end[pair] < len(self._orders[pair]):
+            self._end[pair] += 1
+        else:
+            self._target[pair] -= 1
+        return self._completed(pair)
+
+    def withdraw(self, pair: int, place: int) -> None:
+        """An answer of a look that is not complete is taken back, and its place free again."""
+        assert self.in_present_look(pair, place), (pair, place)
+        assert self._place[pair][place] in (1, 0, -1), (pair, place)
+        self._put(pair, place, FREE)
+        self.n[pair] -= 1
+
+    def close_all(self) -> None:
+        """The owner stops: nothing more is asked, and every pair keeps the ruling of its last look."""
+        for pair in range(len(self.n)):
+            if self.is_open[pair]:
+                for place in range(self._begin[pair], self._end[pair]):
+                    self.release(pair, place)
+                self._close(pair, "owner")
+
+    def reopen(self) -> None:
+        """What the owner stopped goes on where it was."""
+        self._open_again("owner")
+
+    def set_budget(self, budget: int | None) -> None:
+        """Another budget of all pairs together (None: without one), not below what is asked already; pairs that ended
+        for want of it go on."""
+        self.rule = replace(self.rule, budget=sys.maxsize if budget is None else budget)
+        self._open_again("budget")
+
+    def state_bytes(self) -> bytes:
+        """All that answers made of it, without leases: equal bytes are equal states."""
+        settled = [[FREE if own == LEASED else own for own in places] for places in self._place]
+        state = [settled, self.n, self.look, self._target, self.is_open, self.decision, self.why]
+        # The order in which pairs ended belongs to the clock.
+        return _ORDERED.encode([*state, sorted(self.rulings, key=lambda own: own[:2])])
+
+    # --- one pair
+
+    def _append(self, order: Sequence[int], systems: tuple[int, int], metric: Signs | None) -> None:
+        self._orders.append(tuple(map(int, order)))
+        self._systems.append(systems)
+        self._metric.append(metric)
+        self._place.append([FREE] * len(order))
+        self._usable.append(len(order))
+        for own in (self.n, self._leased, self._target, self._begin, self._end, self.decision):
+            own.append(0)
+        self.look.append(-1)
+        self.is_open.append(True)
+        self.why.append("")
+        self._is_judged.append(True)
+        first = self._units[list(self._orders[-1][: self.rule.looks[-1]])]
+        self.is_common |= is_clustered(first)
+
+    def _lacking(self, pair: int) -> int:
+        """How many places of the present look are free."""
+        if not self.is_open[pair] or self._is_judged[pair]:
+            return 0
+        return self._target[pair] - self.n[pair] - self._leased[pair]
+
+    def _put(self, pair: int, place: int, what: int) -> None:
+        self._leased[pair] -= self._place[pair][place] == LEASED
+        self._place[pair][place] = what
+
+    def _settle(self, pair: int, place: int, what: int) -> None:
+        assert self.in_present_look(pair, place), (pair, place)
+        assert not self.is_settled(pair, place), (pair, place)
+        self._put(pair, place, what)
+
+    def _close(self, pair: int, why: str) -> None:
+        self.is_open[pair], self.why[pair] = False, why
+
+    def _open_again(self, why: str) -> None:
+        for pair, own in enumerate(self.why):
+            if own == why:
+                self.is_open[pair], self.why[pair] = True, ""
+        self._go_on()
+
+    # --- looks
+
+    def _completed(self, pair: int) -> Ruling | None:
+        """Judge what is complete; the ruling of this pair."""
+        if self.n[pair] < self._target[pair]:
+            return None
+        due = [pair]
+        if self.is_common:
+            asked = [k for k in range(len(self.n)) if self.is_open[k] and not self._is_judged[k]]
+            due = [k for k in asked if self.n[k] >= self._target[k]]
+            if len(due) < len(asked):
+                return None
+        made = {
+            ruling.pair: ruling for look in sorted({self.look[k] for k in due}) for ruling in self._judge(look, due)
+        }
+        self._go_on()
+        made = {k: own._replace(is_open=self.is_open[k]) for k, own in made.items()}
+        self.rulings += made.values()
+        return made.get(pair)
+
+    def _judge(self, look: int, due: Iterable[int]) -> list[Ruling]:
+        """Decide and close the pairs that completed this look. A pair without answers has nothing to be judged by."""
+        pairs = [pair for pair in due if self.look[pair] == look]
+        for pair in pairs:
+            self._is_judged[pair], self._begin[pair] = True, self._end[pair]
+            if not self.n[pair]:
+                self._close(pair, "items")
+        pairs = [pair for pair in pairs if self.n[pair]]
+        if not pairs:
+            return []
+        used = [tuple(k for k in range(self._end[pair]) if self._place[pair][k] != ABSENT) for pair in pairs]
+        counts, items, judged = self._evidence(pairs)
+        last = np.array([min(self.rule.looks[-1], self._usable[pair]) for pair in pairs])
+        decision, is_open, _ = rule_on(self.rule, counts, look=look, last=last, items=items, judged=judged)
+        seen = repeated(self.rule, counts, look=look, items=items, judged=judged)
+        made = []
+        for k, pair in enumerate(pairs):
+            self.decision[pair] = int(decision[k])
+            if not is_open[k]:
+                self._close(pair, "rule")
+            elif self.n[pair] >= last[k]:
+                self._close(pair, "items")
+            wins, ties, losses = (sum(self._place[pair][place] == own for place in used[k]) for own in (1, 0, -1))
+            made.append(
+                Ruling(
+                    pair=pair,
+                    look=look,
+                    n=self.n[pair],
+                    wins=wins,
+                    ties=ties,
+                    losses=losses,
+                    decision=self.decision[pair],
+                    is_open=self.is_open[pair],
+                    theta=float(seen.theta[k]),
+                    margin=float(seen.margin[k]),
+                    low=float(seen.low[k]),
+                    high=float(seen.high[k]),
+                    used=used[k],
+                    error=float(seen.sd[k]),
+                )
+            )
+        return made
+
+    def _evidence(self, pairs: list[int]) -> tuple[Counts, Items | None, Bools]:
+        """Tables of some pairs; where items matter, all pairs' answers (or these pairs' alone), and which are these."""
+        n_items = len(self._units)
+        whole = range(len(self.n)) if self.is_common else pairs
+        human = np.full((len(whole), n_items), ABSENT, dtype=np.int8)
+        for row, pair in enumerate(whole):
+            # Of other pairs too: complete looks only.
+            place = self._place[pair][: self._begin[pair]]
+            human[row, list(self._orders[pair][: len(place)])] = place
+        judged = np.isin(np.array(whole), pairs)
+        own = human[judged]
+        silent = np.full(n_items, ABSENT, dtype=np.int8)
+        rows = [self._metric[pair] for pair in pairs]
+        metric = np.array([silent if row is None else row for row in rows], dtype=np.int8)
+        kinds = kinds_of(own, metric)
+        counts = np.stack([(kinds == kind).sum(axis=1) for kind in range(KINDS)], axis=1)
+        known = tables(counts, outcome_of(metric))
+        if not (self.rule.estimator.needs_items or self._is_clustered):
+            return known, None, judged
+        systems = np.array([self._systems[pair] for pair in whole])
+        return known, Items(human=human, systems=systems, units=self._units), judged
+
+    def _go_on(self) -> None:
+        """Begin the next look of every pair whose last one is judged, as far as the budget surely goes."""
+        waiting = []
+        for pair in range(len(self.n)):
+            if self.is_open[pair] and self._is_judged[pair]:
+                look = self._next_look(pair)
+                if look is None:
+                    self._close(pair, "items")
+                else:
+                    waiting.append((pair, look))
+        held = [(pair, look) for pair, look in waiting if not self._is_covered(look)]
+        for pair, look in waiting:
+            if (pair, look) not in held:
+                self._ask(pair, look, self._wants(pair, look))
+        if not held:
+            return
+        spent = sum(self._target[pair] if self.is_open[pair] else self.n[pair] for pair in range(len(self.n)))
+        is_asking = any(self.is_open[pair] and not self._is_judged[pair] for pair in range(len(self.n)))
+        if is_asking and spent < self.rule.budget:
+            return  # until the others have what they were promised
+        wants = np.array([self._wants(pair, look) for pair, look in held])
+        given = granted(wants, np.array(max(0, self.rule.budget - spent)))
+        for (pair, look), n in zip(held, given.tolist(), strict=True):
+            if n:
+                self._ask(pair, look, n)
+            else:
+                self._close(pair, "budget")
+
+    def _next_look(self, pair: int) -> int | None:
+        """The first look after the present one that lacks an answer, if any."""
+        looks = range(self.look[pair] + 1, len(self.rule.looks))
+        return next((look for look in looks if self._wants(pair, look) > 0), None)
+
+    def _wants(self, pair: int, look: int) -> int:
+        """How many more answers a look asks."""
+        return min(self.rule.looks[look], self._usable[pair]) - self.n[pair]
+
+    def _is_covered(self, look: int) -> bool:
+        """Whether the budget reaches to the end of this look even if every open pair gets there."""
+        if self.rule.budget == sys.maxsize:
+            return True
+        most = 0
+        for pair in range(len(self.n)):
+            promised = self._target[pair] if self.is_open[pair] else self.n[pair]
+            most += max(promised, self.n[pair] + self._wants(pair, look)) if self.is_open[pair] else promised
+        return most <= self.rule.budget
+
+    def _ask(self, pair: int, look: int, n: int) -> None:
+        self.look[pair], self._is_judged[pair] = look, False
+        self._target[pair] = self.n[pair] + n
+        self._end[pair] = self._begin[pair] + n

@@ -1,0 +1,73 @@
+"""Snapshots of studies for tests of what the owner is shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from custodes.annotate.plan import StudyPlan
+from custodes.annotate.snapshot import PairNow, PersonNow, Snapshot
+
+
+def pair(first: str = "Aster", second: str = "Birch", **given: Any) -> PairNow:
+    """An open pair before its first look, unless `given` says otherwise."""
+    usual = {
+        "answered": 0,
+        "wanted": 10,
+        "looks_done": 0,
+        "looks": 3,
+        "is_open": True,
+        "decision": None,
+        "n": 0,
+        "wins": 0,
+        "ties": 0,
+        "losses": 0,
+        "margin": None,
+        "low": None,
+        "high": None,
+        "impossible": 0,
+    }
+    return PairNow(first=first, second=second, **usual | given)
+
+
+def person(number: int = 1, **given: Any) -> PersonNow:
+    """Somebody who has not answered yet."""
+    usual = {
+        "label": f"w{number:03}",
+        "source": "links",
+        "external_id": "",
+        "answers": 0,
+        "batches": 0,
+        "seconds": None,
+        "gold_right": 0,
+        "gold_asked": 0,
+        "first_shown": 0,
+        "decided": 0,
+        "equal": 0,
+        "agreed": 0,
+        "doubled": 0,
+        "refused": 0,
+        "standing": "ok",
+        "flags": (),
+        "code": None,
+    }
+    return PersonNow(worker=number, **usual | given)
+
+
+def snapshot(*pairs: PairNow, people: tuple[PersonNow, ...] = (), **given: Any) -> Snapshot:
+    """A study with these pairs."""
+    usual = {
+        "plan": StudyPlan(),
+        "state": "open",
+        "answers": 0,
+        "primary": sum(one.answered for one in pairs),
+        "second": 0,
+        "gold": 0,
+        "refused": 0,
+        "late": 0,
+        "paid": 0,
+        "recent": 0,
+        "peeked": 0,
+        "comments": (),
+        "last_answer": None,
+    }
+    return Snapshot(pairs=pairs, people=people, **usual | given)

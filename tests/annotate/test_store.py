@@ -1,0 +1,83 @@
+"""The file of a study: made whole or not at all, known, held by one."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from custodes.annotate import store
+from custodes.annotate.plan import StudyPlan
+from custodes.annotate.schema import VERSION
+from custodes.errors import InputError, OptionError
+from tests.annotate.studies import study
+
+
+def test_a_file_says_what_it_is(tmp_path: Path) -> None:
+    path = study(tmp_path / "study.db")
+    with closing(sqlite3.connect(path)) as base:
+        assert base.execute("PRAGMA application_id").fetchone() == (0x43555354,)
+        assert base.execute("PRAGMA user_version").fetchone() == (VERSION,)
+        assert base.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert base.execute("SELECT count(*) FROM unit").fetchone() == (50,)
+        for view in ("battles", "ratings", "raters", "items", "outputs", "sources", "answers", "looks"):
+            base.execute(f"SELECT * FROM {view}").fetchall()
+    assert [own.name for own in tmp_path.iterdir()] == ["study.db"]
+
+
+def test_half_a_file_is_none(tmp_path: Path) -> None:
+    def fill(base: sqlite3.Connection) -> None:
+        raise InputError("row 3: no output")
+
+    with pytest.raises(InputError, match="row 3"):
+        store.create(tmp_path / "study.db", StudyPlan(), fill)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_study_is_never_replaced(tmp_path: Path) -> None:
+    path = study(tmp_path / "study.db")
+    before = path.read_bytes()
+    with pytest.raises(OptionError, match="is there already"):
+        study(path)
+    assert path.read_bytes() == before
+
+
+def test_other_files_are_told(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    with closing(sqlite3.connect(tmp_path / "other.db")) as base:
+        base.execute("CREATE TABLE t (a)")
+    for name, told in (("notes.txt", "not a study"), ("other.db", "not a study"), ("none.db", "no such file")):
+        with pytest.raises(InputError, match=told):
+            store.check(tmp_path / name)
+
+
+def test_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = study(tmp_path / "study.db")
+    with closing(store.connect(path, durable=False)) as base:
+        monkeypatch.setattr(store, "VERSION", VERSION + 1)
+        with pytest.raises(InputError, match="does not know any more"):
+            store.migrate(base, path)
+        broken = {VERSION: ("CREATE TABLE extra (a INTEGER) STRICT", "CREATE TABLE extra (a INTEGER) STRICT")}
+        monkeypatch.setattr(store, "MIGRATIONS", broken)
+        with pytest.raises(sqlite3.Error):
+            store.migrate(base, path)
+        made = {VERSION: ("CREATE TABLE extra (a INTEGER) STRICT", "PRAGMA user_version = 2")}
+        monkeypatch.setattr(store, "MIGRATIONS", made)
+        store.migrate(base, path)
+        store.migrate(base, path)
+        assert base.execute("SELECT count(*) FROM extra").fetchone() == (0,)
+        monkeypatch.setattr(store, "VERSION", VERSION)
+        with pytest.raises(InputError, match="upgrade custodes"):
+            store.migrate(base, path)
+
+
+def test_one_server(tmp_path: Path) -> None:
+    path = study(tmp_path / "study.db")
+    lock = store.Lock(path)
+    with pytest.raises(InputError, match="another program serves"):
+        store.Lock(path)
+    lock.release()
+    store.Lock(path).release()

@@ -1,0 +1,128 @@
+"""Files of studies of people's answers, written row by row as a server would have left them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+import msgspec
+
+from custodes.annotate import schema
+from custodes.annotate.plan import StudyPlan
+from custodes.data.loading.database import ANNOTATION_STUDY
+
+
+@dataclass(frozen=True, kw_only=True)
+class Said:
+    """An answer of a worker about an item; `second` '' for a rating; `answer` None: it cannot be judged."""
+
+    worker: int
+    item: str
+    first: str = "Aster"
+    second: str = "Birch"
+    answer: float | None = 1
+    role: str = "primary"
+    flip: int = 0
+    aspect: str = ""
+    reason: str = ""
+    seconds: float | None = 10.0
+    again: int | None = None
+    at: float = 1.7e9
+
+
+def connected(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, isolation_level=None)
+
+
+def new_file(path: Path, *, items: Iterable[str], systems: Iterable[str], plan: StudyPlan | None = None) -> Path:
+    """A study of which nobody has answered yet; every pair has its units in the order of the items."""
+    plan = plan or StudyPlan(name=path.stem)
+    items, systems = tuple(items), tuple(systems)
+    base = connected(path)
+    base.executescript(schema.TABLES + schema.INDEXES + schema.VIEWS)
+    base.execute("INSERT INTO plan VALUES (1, 0, ?)", (msgspec.json.encode(plan).decode(),))
+    for n, item in enumerate(items):
+        row = (n, item, f"doc{n // 2}", "news", f"source of {item}", "")
+        base.execute("INSERT INTO item VALUES (?, ?, ?, ?, ?, ?, '', '', '')", row)
+    for n, system in enumerate(systems):
+        base.execute("INSERT INTO system VALUES (?, ?, 0)", (n, system))
+        base.executemany(
+            "INSERT INTO output VALUES (?, ?, ?, '', '')",
+            [(place, n, f"=text {item} of {system}") for place, item in enumerate(items)],
+        )
+    rated = plan.question.mode == "rate"
+    pairs = [(n, None) for n in range(len(systems))] if rated else list(combinations(range(len(systems)), 2))
+    for pair, (a, b) in enumerate(pairs):
+        base.execute("INSERT INTO pair VALUES (?, ?, ?)", (pair, a, b))
+        base.executemany(
+            "INSERT INTO unit VALUES (?, ?, ?, ?)",
+            [(pair * len(items) + place, pair, place, place) for place in range(len(items))],
+        )
+    base.execute(f"PRAGMA application_id = {ANNOTATION_STUDY}")
+    base.execute("PRAGMA user_version = 1")
+    base.execute("PRAGMA journal_mode = WAL")
+    base.close()
+    return path
+
+
+def say(base: sqlite3.Connection, *answers: Said) -> list[int]:
+    """Write answers, each in a transaction of its own; the numbers of their assignments."""
+    return [_say(base, own) for own in answers]
+
+
+def _say(base: sqlite3.Connection, said: Said) -> int:
+    base.execute("BEGIN IMMEDIATE")
+    label = f"w{said.worker:03d}"
+    base.execute(
+        "INSERT OR IGNORE INTO worker VALUES (?, ?, 'prolific', ?, ?, ?)",
+        (said.worker, label, f"hash{said.worker}", f"external-{said.worker}", said.at),
+    )
+    base.execute(
+        "INSERT OR IGNORE INTO session VALUES (?, ?, ?, ?, '{}')",
+        (said.worker, said.worker, f"token{said.worker}", said.at),
+    )
+    (unit,) = base.execute(
+        """SELECT u.unit FROM unit u JOIN item i USING (item) JOIN pair p USING (pair)
+        JOIN system a ON a.system = p.first LEFT JOIN system b ON b.system = p.second
+        WHERE i.label = ? AND a.label = ? AND coalesce(b.label, '') = ?""",
+        (said.item, said.first, said.second),
+    ).fetchone()
+    made = base.execute(
+        """INSERT INTO assignment (session, batch, number, unit, role, flip, look, again, at, eligible, p_role, p_pair,
+        policy) VALUES (?, 0, 0, ?, ?, ?, 1, ?, ?, 3, .88, .5, 'even')""",
+        (said.worker, unit, said.role, said.flip, said.again, said.at),
+    ).lastrowid
+    base.execute(
+        """INSERT INTO judgment (assignment, aspect, role, answer, reason, visible_seconds, server_seconds, at, late)
+        VALUES (?, ?, ?, ?, ?, ?, 60, ?, 0)""",
+        (made, said.aspect, said.role, said.answer, said.reason, said.seconds, said.at),
+    )
+    base.execute("COMMIT")
+    assert made is not None
+    return made
+
+
+def exclude(base: sqlite3.Connection, worker: int) -> None:
+    base.execute("INSERT INTO exclusion (worker, excluded, by, reason, at) VALUES (?, 1, 'rule', 'gold', 0)", (worker,))
+
+
+def look(
+    base: sqlite3.Connection, pair: int, number: int, counts: tuple[int, int, int], decision: int, **more: float
+) -> None:
+    """A look of a pair: how often it won, tied and lost."""
+    told = {"theta": 0.99, "margin": 0.4, "low": 0.1, "high": 0.6, "is_open": 0} | more
+    base.execute(
+        "INSERT INTO look VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '[]', 0)",
+        (
+            pair,
+            number,
+            sum(counts),
+            *counts,
+            decision,
+            told["is_open"],
+            *(told[k] for k in ("theta", "margin", "low", "high")),
+        ),
+    )

@@ -1,0 +1,234 @@
+"""A study of people's answers is read through its views, as of one moment, and nothing is left beside it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import custodes as cu
+from custodes.annotate.plan import Money, Question, StudyPlan
+from custodes.data.loading import load_table, running
+from custodes.data.reading import read
+from custodes.errors import InputError
+from tests.data.annotation_files import Said, connected, exclude, look, new_file, say
+
+ITEMS = [f"d{n}" for n in range(6)]
+SYSTEMS = ["Birch", "Aster", "Cedar"]  # in this order in the file
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Two people on three items, second opinions, a refusal, a corrected answer, and somebody who is excluded."""
+    made = new_file(
+        tmp_path / "study.db", items=ITEMS, systems=SYSTEMS, plan=StudyPlan(money=Money(price=0.2, fee=0.25))
+    )
+    with closing(connected(made)) as base:
+        (first,) = say(base, Said(worker=1, item="d0", first="Birch", second="Aster", answer=1, flip=1))
+        say(
+            base,
+            Said(worker=1, item="d0", first="Birch", second="Aster", answer=-1, flip=1, again=first, seconds=7.5),
+            Said(worker=2, item="d0", first="Birch", second="Aster", answer=0, role="second", seconds=None),
+            Said(worker=2, item="d1", first="Birch", second="Cedar", answer=None, reason="language"),
+            Said(worker=2, item="d1", first="Aster", second="Cedar", answer=1),
+            Said(worker=3, item="d2", first="Aster", second="Cedar", answer=1),
+        )
+        exclude(base, 3)
+        look(base, 0, 1, (3, 1, 6), -1, theta=0.01, margin=-0.3, low=-0.6, high=-0.1)
+    return made
+
+
+def listing(folder: Path) -> dict[str, bytes]:
+    return {own.name: own.read_bytes() for own in folder.iterdir()}
+
+
+def test_what_people_said(path: Path) -> None:
+    study = read(path)
+    assert study.preferences.frame.select(
+        "item", "system_a", "system_b", "rater", "order", "preference", "seconds"
+    ).rows() == [
+        ("d0", "Aster", "Birch", "w001", "ab", 1, 7.5),
+        ("d1", "Aster", "Cedar", "w002", "ab", 1, 10.0),
+    ]
+    assert study.preferences.missing.select("item", "rater", "why").rows() == [("d1", "w002", "language")]
+    assert study.second.frame.select("item", "rater", "preference", "seconds").rows() == [("d0", "w002", 0, 60.0)]
+    assert study.raters.frame.select("rater", "kind", "person", "date", "cost", "cost_unit").rows() == [
+        ("w001", "human", True, "2023-11-14", 0.25, "usd"),
+        ("w002", "human", True, "2023-11-14", 0.25, "usd"),
+    ]
+    assert study.items.frame.select("item", "cluster", "group").row(1) == ("d1", "doc0", "news")
+    assert study.outputs is not None
+    assert study.outputs.texts.row(0) == ("d0", "Birch", "=text d0 of Birch")
+    assert study.outputs.sources["source"][0] == "source of d0"
+    assert study.name == "study.db"
+    told = {note.rule: note.count for note in study.notes}
+    assert told == {"invalid-verdict": 1, "excluded-people": 1, "second-opinions": 1}
+
+
+def test_looks_are_turned_as_verdicts_are(path: Path) -> None:
+    (row,) = read(path).looks.rows(named=True)
+    counts = {"look": 1, "n": 10, "wins": 6, "ties": 1, "losses": 3, "decision": 1, "is_open": False}
+    margin = {"theta": 0.99, "margin": 0.3, "low": 0.1, "high": 0.6}
+    assert row == {"system_a": "Aster", "system_b": "Birch", **counts, **margin}
+
+
+def test_ratings(tmp_path: Path) -> None:
+    plan = StudyPlan(question=Question(mode="rate"))
+    made = new_file(tmp_path / "r.db", items=ITEMS, systems=SYSTEMS, plan=plan)
+    with closing(connected(made)) as base:
+        say(
+            base,
+            Said(worker=1, item="d0", second="", answer=4),
+            Said(worker=2, item="d0", second="", answer=2, role="second"),
+        )
+    study = read(made)
+    assert study.ratings.frame.select("item", "system", "rater", "score").rows() == [("d0", "Aster", "w001", 4.0)]
+    assert study.second_ratings.frame.select("rater", "score").rows() == [("w002", 2.0)]
+    assert study.preferences.frame.is_empty()
+
+
+def test_a_study_without_answers_holds_its_texts(tmp_path: Path) -> None:
+    study = read(new_file(tmp_path / "new.db", items=ITEMS, systems=SYSTEMS))
+    assert study.outputs is not None
+    assert study.outputs.texts.height == 18
+    assert not study.humans
+    with pytest.raises(cu.CustodesError):
+        cu.leaderboard(study)
+
+
+def test_nothing_is_changed_and_nothing_left_beside(path: Path) -> None:
+    before = listing(path.parent)
+    assert [*before] == ["study.db"]
+    for source in (path, f"{path}::SELECT * FROM looks"):
+        read(path) if source == path else load_table(source)
+    assert listing(path.parent) == before
+
+
+def test_while_it_is_written(path: Path) -> None:
+    with closing(connected(path)) as base:
+        say(base, Said(worker=2, item="d4", first="Birch", second="Aster"))
+        before = {name: own for name, own in listing(path.parent).items() if not name.endswith("-shm")}
+        assert before["study.db-wal"]
+        assert read(path).preferences.frame.height == 3
+        assert load_table(f"{path}::battles").frame.height == 5
+        base.execute("BEGIN IMMEDIATE")
+        base.execute("DELETE FROM judgment")  # not committed
+        assert read(path).preferences.frame.height == 3
+        base.execute("ROLLBACK")
+        after = listing(path.parent)
+        assert {name: after[name] for name in before} == before
+        assert sorted(after) == ["study.db", "study.db-shm", "study.db-wal"]
+        say(base, Said(worker=2, item="d5", first="Birch", second="Aster"))
+        assert read(path).preferences.frame.height == 4
+
+
+def test_a_reader_in_the_process_of_the_server_takes_no_lock_away(path: Path) -> None:
+    def held() -> int:
+        told = Path("/proc/locks")
+        if not told.exists():
+            pytest.skip("this system does not tell who holds which lock")
+        return sum(f":{path.stat().st_ino} " in line for line in told.read_text().splitlines())
+
+    with closing(connected(path)) as base:
+        say(base, Said(worker=2, item="d4", first="Birch", second="Aster"))
+        before = held()
+        assert before
+        read(path)
+        load_table(f"{path}::battles")
+        assert held() == before
+
+
+KILLED = """
+import os, signal, sys
+sys.path.insert(0, ".")
+from pathlib import Path
+from tests.data.annotation_files import Said, connected, say
+base = connected(Path(sys.argv[1]))
+say(base, Said(worker=2, item="d4", first="Birch", second="Aster"))
+base.execute("BEGIN IMMEDIATE")
+base.execute("DELETE FROM look")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("index", [True, False], ids=["with its index", "copied without"])
+def test_after_its_server_was_killed(path: Path, index: bool) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    if not index:
+        path.with_name("study.db-shm").unlink()
+    before = {name: own for name, own in listing(path.parent).items() if not name.endswith("-shm")}
+    assert "study.db-wal" in before
+    study = read(path)
+    assert (study.preferences.frame.height, study.looks.height) == (3, 1)
+    assert load_table(f"{path}::battles").frame.height == 5
+    after = listing(path.parent)
+    assert {name: after[name] for name in before} == before
+    assert len(after) == 2 + index
+
+
+def test_through_a_link(path: Path, tmp_path: Path) -> None:
+    link = tmp_path / "elsewhere" / "link.db"
+    link.parent.mkdir()
+    link.symlink_to(path)
+    with closing(connected(path)) as base:
+        say(base, Said(worker=2, item="d4", first="Birch", second="Aster"))
+        assert read(link).preferences.frame.height == 3
+    assert os.listdir(link.parent) == ["link.db"]
+
+
+def test_the_digest_is_of_what_was_said(path: Path) -> None:
+    digest = read(path).digest
+    with closing(connected(path)) as base:
+        base.execute("CREATE TABLE unrelated (a)")
+        assert read(path).digest == digest
+        say(base, Said(worker=2, item="d4", first="Birch", second="Aster", role="second"))
+        assert read(path).digest != digest
+
+
+def test_a_file_that_changes_each_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    states = iter(range(100))
+    monkeypatch.setattr(running, "_state", lambda path: (next(states),))
+    with pytest.raises(InputError, match=r"^study\.db: it changed each time that it was read; read a copy"):
+        read(path)
+
+
+def test_what_is_no_whole_study(path: Path) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=r"^study\.db: a damaged database"):
+        read(path)
+    path.write_bytes(whole)
+    with closing(connected(path)) as base:
+        base.execute("DROP VIEW looks")
+    with pytest.raises(InputError, match=r"^study\.db: a study of another version of custodes: it has no looks"):
+        read(path)
+    path.unlink()
+    with closing(sqlite3.connect(path)) as base:
+        base.execute("CREATE TABLE ratings AS SELECT 1 AS item, 'A' AS system, 3.5 AS ann UNION ALL SELECT 2, 'B', 4")
+        base.commit()
+    assert read(path).ratings.frame.height == 2  # a database like any other
+
+
+def test_the_reader_may_be_named(path: Path) -> None:
+    assert read(path, reader="annotation").preferences.frame.height == 2
+    small = path.with_name("small.csv")
+    small.write_text("item,system,ann\n1,A,1\n")
+    with pytest.raises(InputError, match=r"^small\.csv: not a study of people's answers; custodes annotate new makes"):
+        read(small, reader="annotation")
+
+
+def test_joined_to_scores(path: Path, tmp_path: Path) -> None:
+    scores = tmp_path / "scores.csv"
+    lines = [f"{item},{system},bleu,metric,{n % 5}" for n, item in enumerate(ITEMS) for system in SYSTEMS]
+    scores.write_text("\n".join(["item,system,rater,kind,score", *lines]) + "\n")
+    study = read(path, scores)
+    assert study.metrics == ("bleu",)
+    assert (study.second.frame.height, study.looks.height) == (1, 1)
+    assert cu.consistency(study).notes is not None

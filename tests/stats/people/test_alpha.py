@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from custodes.stats.people.alpha import Scale, alpha, coincidences, interval_alpha, moments, of_two
+from custodes.stats.people.answers import Answers
+
+SMALL = st.lists(st.integers(0, 3), min_size=9, max_size=9).map(lambda own: np.array(own).reshape(3, 3)).filter(np.any)
+TABLES = st.lists(st.integers(0, 20), min_size=9, max_size=9).map(lambda own: np.array(own).reshape(3, 3))
+SAID = st.lists(st.lists(st.integers(-1, 4), min_size=3, max_size=3), min_size=2, max_size=12).map(np.array)
+"""(tasks, workers): a label of five, -1 for none."""
+
+
+def alpha_by_pairs(said: np.ndarray, kind: str) -> float:
+    """Krippendorff's definition, by going through pairs of values: within units, and of all values anywhere."""
+    units = [[int(own) for own in row if own >= 0] for row in said]
+    units = [row for row in units if len(row) > 1]
+    values = [value for row in units for value in row]
+    many = [values.count(label) for label in range(5)]
+
+    def apart(a: int, b: int) -> float:
+        a, b = sorted((a, b))
+        if kind == "ordinal":
+            return (sum(many[a : b + 1]) - (many[a] + many[b]) / 2) ** 2
+        return float(a != b) if kind == "nominal" else (a - b) ** 2
+
+    n = len(values)
+    if n < 2:
+        return np.nan
+    observed = sum(apart(a, b) / (len(row) - 1) for row in units for a, b in permutations(row, 2)) / n
+    expected = sum(apart(a, b) for a, b in permutations(values, 2)) / (n * (n - 1))
+    return 1 - observed / expected if expected else np.nan
+
+
+def answers_of(said: np.ndarray) -> Answers:
+    task, worker = np.nonzero(said >= 0)
+    return Answers.of(
+        task, worker, said[task, worker], n_tasks=len(said), n_workers=said.shape[1], n_labels=max(5, said.max() + 1)
+    )
+
+
+def made(said: np.ndarray, kind: str) -> float:
+    own = answers_of(said)
+    one = np.zeros(len(said), dtype=int)
+    if kind == "interval":
+        return float(interval_alpha(moments(own.task, own.label.astype(float), units=one, n_units=1)[0]))
+    scale: Any = kind
+    return float(alpha(coincidences(own, units=one, n_units=1)[0], scale=scale))
+
+
+every_kind = pytest.mark.parametrize("kind", ["nominal", "ordinal", "interval"])
+
+
+@every_kind
+@given(said=SAID)
+def test_alpha_is_one_minus_observed_over_expected_disagreement(said: np.ndarray, kind: str) -> None:
+    assert made(said, kind) == pytest.approx(alpha_by_pairs(said, kind), nan_ok=True, abs=1e-9)
+
+
+@every_kind
+def test_alpha_is_that_of_evalica(kind: str) -> None:
+    evalica, pd = pytest.importorskip("evalica"), pytest.importorskip("pandas")
+    rng = np.random.default_rng(4)
+    said = np.clip(rng.integers(0, 5, (60, 1)) + rng.integers(-1, 2, (60, 4)), 0, 4)
+    said[rng.random(said.shape) < 0.3] = -1
+    data = pd.DataFrame(np.where(said < 0, np.nan, said).T)
+    assert made(said, kind) == pytest.approx(evalica.alpha(data, distance=kind).alpha, abs=1e-12)
+
+
+@given(said=SAID, scale=st.floats(0.01, 100), shift=st.floats(-100, 100))
+def test_alpha_of_numbers_does_not_depend_on_their_unit(said: np.ndarray, scale: float, shift: float) -> None:
+    own = answers_of(said)
+    one, value = np.zeros(len(said), dtype=int), own.label.astype(float)
+    plain, other = (
+        interval_alpha(moments(own.task, given, units=one, n_units=1)[0]) for given in (value, value * scale + shift)
+    )
+    assert other == pytest.approx(float(plain), nan_ok=True, abs=1e-6)
+
+
+@every_kind
+@given(said=SAID)
+def test_copies_of_people_raise_agreement(said: np.ndarray, kind: str) -> None:
+    said = np.abs(said)
+    plain, copied = made(said[:, :2], kind), made(said[:, [0, 1, 0, 1]], kind)
+    if not np.isnan(plain) and plain < 1:
+        assert copied > plain
+
+
+@given(TABLES)
+def test_alpha_does_not_depend_on_which_order_or_outcome_comes_first(table: np.ndarray) -> None:
+    scales: tuple[Scale, ...] = ("nominal", "ordinal")
+    for scale in scales:
+        whole = alpha(of_two(table), scale=scale)
+        assert alpha(of_two(table.T), scale=scale) == pytest.approx(whole, nan_ok=True)
+        assert alpha(of_two(table[::-1, ::-1]), scale=scale) == pytest.approx(whole, nan_ok=True)
+
+
+@given(SMALL)
+def test_two_codings_are_units_of_two_answers(table: np.ndarray) -> None:
+    said = np.repeat(np.argwhere(np.ones((3, 3))), table.ravel(), axis=0)
+    assert alpha(of_two(table), scale="nominal").item() == pytest.approx(alpha_by_pairs(said, "nominal"), nan_ok=True)
