@@ -6,13 +6,13 @@ import sys
 from importlib import import_module
 
 # `new` is loaded now: a module of the same name would take its place if it were first loaded by another way.
-from custodes.annotate.new import add as add
 from custodes.annotate.new import new as new
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from custodes.annotate.adding import add as add
     from custodes.annotate.checking import check as check
     from custodes.annotate.desk import Desk as Desk
     from custodes.annotate.exporting import export as export
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from custodes.annotate.serving import serve as serve
 
 _HOMES = {
+    "add": "adding",
     "check": "checking",
     "rehearse": "rehearsal",
     "serve": "serving",

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from custodes.annotate.quota import Quota
 from custodes.annotate.people import Given, Unit, Worker
+from custodes.annotate.quota import Quota
 from custodes.evaluate.protocol.asking import Asking
 
 REFUSALS = 2

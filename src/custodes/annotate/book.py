@@ -60,6 +60,8 @@ class Book:
         self.ballots = Ballots(per_item=self.plan.people.per_item, workers=self.workers)
         self.control = "open"
         self.totals = Totals()
+        self.began: dict[int, set[Worker]] = {}
+        """Who has begun which item."""
         self.comments: list[tuple[str, str, float]] = []
         self.paces: deque[float] = deque(maxlen=RECENT)
         self.primaries: deque[float] = deque()
@@ -120,6 +122,7 @@ class Book:
         if given.role == "second" and given.again is None:
             self.ballots.seconds_given[unit.pair] += 1
         worker.seen.add(unit.item)
+        self.began.setdefault(unit.item, set()).add(worker)
         worker.had.add(unit.id)
         session.last_item = unit.item
         self.ballots.hold(given)

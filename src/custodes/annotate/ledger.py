@@ -14,7 +14,6 @@ from custodes.annotate.leases import Leases, length
 from custodes.annotate.looks import look_row
 from custodes.annotate.people import Given, Session, Worker
 from custodes.annotate.records import WRITING, EventRow, JudgmentRow, Row, happened
-from custodes.evaluate.protocol.asking import Asking
 
 
 class Ledger:
@@ -59,10 +58,9 @@ class Ledger:
         beside = self.book.put(rows)
         engine = self.book.ballots.asking
         if engine is not None and len(engine.rulings) > self._ruled:
-            assert isinstance(engine, Asking)
             now = self.clock.wall()
             made = [
-                look_row(engine, ruling, pair=self.book.ballots.numbers[ruling.pair], at=now)
+                look_row(ruling, pair=self.book.ballots.numbers[ruling.pair], at=now)
                 for ruling in engine.rulings[self._ruled :]
             ]
             self.base.executemany("INSERT INTO look VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", made)

@@ -10,15 +10,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from custodes.annotate.ballots import Ballots
-from custodes.annotate.quota import Quota
 from custodes.annotate.orders import clusters_of
 from custodes.annotate.people import Unit
 from custodes.annotate.plan import StudyPlan
+from custodes.annotate.quota import Quota
 from custodes.annotate.rules import rule_of
 from custodes.evaluate.protocol.asking import Asking, Ruling
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Signs
-from custodes.stats.stopping.stagewise import stagewise
 
 
 def add_pairs(ballots: Ballots, base: sqlite3.Connection, plan: StudyPlan, *, total: int, last: int) -> None:
@@ -76,24 +75,8 @@ LookRow = tuple[
 ]
 
 
-def look_row(engine: Asking, ruling: Ruling, *, pair: int, at: float) -> LookRow:
-    """A look as it is kept. `pair`: its number in the file.
-
-    The look that closes a pair has the stage-wise estimate, the ones before it intervals that hold at all looks.
-    """
-    margins = (ruling.margin, ruling.low, ruling.high)
-    if not ruling.is_open and not engine.rule.deciding.anytime:
-        looks = [own.n for own in engine.rulings if own.pair == ruling.pair and own.look <= ruling.look]
-        bounds = [engine.rule.bounds[own.look] for own in engine.rulings if own.pair == ruling.pair]
-        after = stagewise(
-            np.array([ruling.margin]),
-            np.array([ruling.error]),
-            n=np.array([looks]),
-            bounds=np.array(bounds),
-            level=engine.rule.gamma,
-        )
-        ended = (float(after.margin[0]), float(after.low[0]), float(after.high[0]))
-        margins = margins if math.isnan(ended[0]) else ended
-    numbers = [None if math.isnan(own) else own for own in (ruling.theta, *margins)]
+def look_row(ruling: Ruling, *, pair: int, at: float) -> LookRow:
+    """A look as it is kept. `pair`: its number in the file."""
+    numbers = [None if math.isnan(own) else own for own in (ruling.theta, ruling.margin, ruling.low, ruling.high)]
     counts = (ruling.n, ruling.wins, ruling.ties, ruling.losses, ruling.decision, int(ruling.is_open))
     return (pair, ruling.look, *counts, *numbers, json.dumps(ruling.used), at)  # type: ignore[return-value]

@@ -30,7 +30,6 @@ class Worker:
     load: Counter[int] = field(default_factory=Counter)
     votes: dict[int, Given] = field(default_factory=dict)
     lapsed: dict[int, Given] = field(default_factory=dict)
-    rating: list[int] = field(default_factory=list)
     work: Work = field(default_factory=lambda: Work())
 
 

@@ -140,36 +140,45 @@ def _side(book: Book, what: str, n: int) -> int:
 
 
 def rating(book: Book, session: Session, rng: Random) -> Choice | None:
-    """An output of an item that this person has begun, not the one before; or the first output of a new item."""
-    ballots, worker = book.ballots, session.worker
+    """An output of an item that this person has begun, not the one before; or of a new item; or what others left."""
+    worker = session.worker
     free: dict[int, list[Unit]] = {}
-    for pair in ballots.engine.open_pairs():
-        for place in ballots.engine.wanted(pair):
-            unit = ballots.places[pair][place]
+    for pair in book.ballots.engine.open_pairs():
+        for place in book.ballots.engine.wanted(pair):
+            unit = book.ballots.places[pair][place]
             if unit.id not in worker.had:
                 free.setdefault(unit.item, []).append(unit)
-    begun = {item: units for item, units in free.items() if item in worker.seen}
-    choice = [unit for item, units in begun.items() for unit in units if item != session.last_item]
+    begun = [item for item in free if item in worker.seen]
+    choice = [unit for item in begun if item != session.last_item for unit in free[item]]
+    new = {item: _below_cap(book, worker, units) for item, units in free.items() if item not in worker.seen}
     if len(begun) < ACTIVE:
-        choice = _new_item(book, worker, {item: own for item, own in free.items() if item not in begun}) or choice
-    choice = choice or [unit for units in begun.values() for unit in units]
+        choice = _first_item(new, {item for item in new if _is_new(book, item)}) or choice
+    choice = choice or [unit for item in begun for unit in free[item]]
+    choice = choice or _first_item(new, {item for item in new if _is_left(book, item)})
     if not choice:
         return None
     unit = choice[rng.randrange(len(choice))]
     return Choice("primary", unit, None, 0, 0, len(choice), 1.0, 1 / len(choice), TOGETHER)
 
 
-def _new_item(book: Book, worker: Worker, free: dict[int, list[Unit]]) -> list[Unit]:
-    """The outputs of the first item that nobody else has begun, else of the first that somebody has."""
-    able = {
-        item: [unit for unit in units if worker.load[unit.pair] < cap(book, unit.pair)] for item, units in free.items()
-    }
-    able = {item: units for item, units in able.items() if units}
-    if not able:
-        return []
-    begun = {item for item, units in able.items() if any(unit.votes or unit.holders for unit in units)}
-    whole = {item: len(units) for item, units in able.items() if item not in begun}
-    most = max(whole.values(), default=0)
-    untouched = [item for item, n in whole.items() if n == most]
-    first = min(untouched or able, key=lambda item: min(unit.place for unit in able[item]))
-    return able[first]
+def _below_cap(book: Book, worker: Worker, units: Sequence[Unit]) -> list[Unit]:
+    return [unit for unit in units if worker.load[unit.pair] < cap(book, unit.pair)]
+
+
+def _is_new(book: Book, item: int) -> bool:
+    """Whether one more person may begin it."""
+    return len(book.began.get(item, ())) < book.plan.people.per_item
+
+
+def _is_left(book: Book, item: int) -> bool:
+    """Whether nobody who began it is at work."""
+    return not any(
+        not given.expired for worker in book.began.get(item, ()) for own in worker.sessions for given in own.open
+    )
+
+
+def _first_item(units: dict[int, list[Unit]], items: set[int]) -> list[Unit]:
+    """The outputs of the first of these items."""
+    able = [item for item in items if units[item]]
+    first = min(able, key=lambda item: (min(unit.place for unit in units[item]), item), default=None)
+    return [] if first is None else units[first]

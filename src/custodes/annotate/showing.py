@@ -96,7 +96,7 @@ def _choice(ledger: Ledger, session: Session) -> Choice | None:
         if choice is not None:
             return choice
     choice = policy.real(book, session, rng)
-    if choice is None and book.ballots.holding:
+    if choice is None and book.ballots.holding and book.plan.people.gold_every:
         return policy.known(book, session, "gold", rng)
     return choice
 
