@@ -1,7 +1,7 @@
 """What a desk costs this machine: answers without a disk, a study of 100,000 answers read again and counted.
 
-`python benchmarks/annotate_desk.py [ANSWERS]`. 500 people answer in turn about 45 pairs of 10 systems (2,500 items, looks
-at 20 and 2,500 answers, second opinions and known comparisons as by default), in one process, without waiting for a disk;
+`python benchmarks/annotate_desk.py [ANSWERS]`. 500 people answer in turn about 45 pairs of 10 systems (2,500 items,
+looks at 20 and 2,500 answers, second opinions and known comparisons as by default), in one process, without a disk;
 then the file is opened anew and the owner's view is made, the best of three.
 """
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from custodes.annotate import store
 from custodes.annotate.desk import Desk
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.session import (
@@ -28,7 +29,7 @@ from custodes.annotate.session import (
     Wait,
 )
 from custodes.errors import InputError, OptionError
-from tests.annotate.studies import Hands, answer, asked, at_once, begun, plan_of, said, study
+from tests.annotate.studies import Hands, add_systems, answer, asked, at_once, begun, plan_of, said, study
 
 FREE = {"cap": 1.0, "overlap": 0.0, "gold_every": 0, "attention": 0}
 LONG = {"looks": (20, 40), "stop": "decided", "boundary": 9.0}
@@ -434,3 +435,32 @@ def test_images_and_peeks(tmp_path: Path) -> None:
         assert desk.media("../a.png").result() is None
         desk.peek().result()
         assert desk.snapshot().result().peeked == 1
+
+
+def test_items_and_systems_that_come_later(tmp_path: Path) -> None:
+    plan = plan_of(people={**FREE, "batch": 99}, stopping={"looks": (5, 10, 20), "stop": "decided", "boundary": 9.0})
+    with opened(tmp_path, plan=plan, items=8) as desk:
+        token = begun(desk)
+        while isinstance(view := desk.view(token).result(), Ask):
+            answer(desk, token)
+        assert isinstance(view, Done)
+        assert [pair.answered for pair in desk.snapshot().result().pairs] == [8]
+        looks = rows(desk, "SELECT * FROM look")
+        with closing(store.connect(desk.path, durable=False)) as base, store.whole(base):
+            base.executemany(
+                "INSERT INTO item VALUES (?, ?, ?, '', '', '', '', '[]', '{}')",
+                [(k, f"i{k}", f"d{k}") for k in range(8, 16)],
+            )
+            base.executemany(
+                "INSERT INTO output VALUES (?, ?, 'new', 'new', '[]')", [(k, s) for k in range(8, 16) for s in range(2)]
+            )
+            base.executemany("INSERT INTO unit (pair, place, item) VALUES (0, ?, ?)", [(k, k) for k in range(8, 16)])
+            add_systems(base, ["later"], seed=1)
+        desk.reload().result()
+        while isinstance(view := desk.view(token).result(), Ask):
+            answer(desk, token)
+        assert sorted(pair.answered for pair in desk.snapshot().result().pairs) == [16, 16, 16]
+        assert rows(desk, "SELECT * FROM look WHERE pair = 0")[: len(looks)] == looks
+        state = desk.state()
+    with at_once(desk.path) as desk:
+        assert desk.state() == state

@@ -28,10 +28,10 @@ WORKER = Path(__file__).with_name("desk_worker.py")
 def large(path: Path, items: int) -> Path:
     """A study that is not soon at an end."""
     plan = plan_of(
-        people={"cap": 1.0, "batch": 500, "batches": 100, "gold_every": 100, "attention": 0},
+        people={"cap": 1.0, "batch": 500, "batches": 100, "gold_every": 0, "attention": 0},
         stopping={"looks": (20, items), "stop": "decided", "boundary": 9.0},
     )
-    return study(path, plan=plan, systems=7, items=items, known={"gold": 3})
+    return study(path, plan=plan, systems=7, items=items, known={})
 
 
 @contextmanager
@@ -68,7 +68,8 @@ def check(path: Path, told: Told) -> int:
     with closing(sqlite3.connect(path)) as base:
         assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         rows = base.execute(
-            "SELECT assignment, CASE flip WHEN 1 THEN -answer ELSE answer END FROM judgment JOIN assignment USING (assignment)"
+            "SELECT assignment, CASE flip WHEN 1 THEN -answer ELSE answer END"
+            " FROM judgment JOIN assignment USING (assignment)"
         ).fetchall()
         kept = dict(rows)
         assert len(kept) == len(rows)  # none twice

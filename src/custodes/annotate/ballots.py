@@ -52,6 +52,12 @@ class Ballots:
         self.seconds_given.append(0)
         self.impossible.append(0)
 
+    def add_places(self, pair: int, places: Iterable[Unit]) -> None:
+        """Units behind those that a pair has."""
+        for unit in places:
+            self.places[pair].append(unit)
+            self.units[unit.id] = unit
+
     def wanted(self, pair: int) -> list[Unit]:
         """Units of the present look that are free, the first of the order first; kept as long as the look is asked."""
         if self._judged != len(self.engine.rulings):

@@ -58,6 +58,8 @@ class Book:
         self.tokens: dict[str, Session] = {}
         self.persons: dict[tuple[str, str], Worker] = {}
         self.ballots = Ballots(per_item=self.plan.people.per_item, workers=self.workers)
+        self.added = 0, 0
+        """Pairs, and the last unit, that are asked about."""
         self.control = "open"
         self.totals = Totals()
         self.began: dict[int, set[Worker]] = {}
@@ -226,6 +228,7 @@ def _session(book: Book, row: EventRow) -> Session:
 
 
 def _added(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
+    book.added = said["pairs"], said["units"]
     add_pairs(book.ballots, book.base, book.plan, total=said["pairs"], last=said["units"])
 
 

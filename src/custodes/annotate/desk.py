@@ -209,12 +209,12 @@ class Desk:
         return self._do(lambda: snapshot_of(self._ledger))
 
     def reload(self) -> Future[None]:
-        """Take in systems that were added to the file: their pairs are asked about from now on."""
+        """Take in systems and items that were added to the file: they are asked about from now on."""
 
         def take_in() -> None:
             (pairs,) = self._base.execute("SELECT count(*) FROM pair").fetchone()
             (units,) = self._base.execute("SELECT coalesce(max(unit), 0) FROM unit").fetchone()
-            if pairs > len(self._ledger.book.ballots.places):
+            if (pairs, units) != self._ledger.book.added:
                 self._ledger.read()
                 self._ledger.event("added", pairs=pairs, units=units)
 
