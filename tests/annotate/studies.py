@@ -130,3 +130,12 @@ def said(desk: Desk, ask: Ask, value: int = 1, *, seconds: float | None = 5.0) -
     """An answer to a question."""
     values = dict.fromkeys(desk.plan.question.aspects, value)
     return Answer(assignment=ask.assignment, values=values, seconds=seconds)
+
+
+def rightly(desk: Desk, token: str, value: int, *, seconds: float | None = 5.0) -> View | None:
+    """Answer what is there, a known comparison as it should be."""
+    given = desk._ledger.book.given[asked(desk, token).assignment]
+    if given.gold is not None:
+        expected = desk._ledger.book.gold[given.gold][1]
+        value = -expected if given.flip else expected
+    return answer(desk, token, value, seconds=seconds)
