@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from custodes.annotate import store
+from custodes.annotate.addresses import Addresses
 from custodes.annotate.desk import Desk
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.session import (
@@ -320,8 +321,6 @@ def test_who_may_come(tmp_path: Path) -> None:
 
 
 def test_addresses_of_one_network_are_one() -> None:
-    from custodes.annotate.arriving import Addresses
-
     own = Addresses()
     for k in range(5):
         own.came(f"2001:db8:0:1::{k}", 0.0)

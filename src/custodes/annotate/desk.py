@@ -16,6 +16,7 @@ from typing import Literal, Self, TypeVar
 import msgspec
 
 from custodes.annotate import acting, arriving, store
+from custodes.annotate.addresses import Addresses
 from custodes.annotate.book import state_of
 from custodes.annotate.clock import Clock
 from custodes.annotate.counting import snapshot_of
@@ -45,7 +46,7 @@ class Desk:
         self.path = path
         self._base, self._lock, self._clock = base, lock, clock
         self._ledger = Ledger(base, clock)
-        self._addresses = arriving.Addresses()
+        self._addresses = Addresses()
         self._writer = Writer(base, again=self._ledger.read, threaded=threaded)
         self._threaded = threaded
 
