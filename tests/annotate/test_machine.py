@@ -17,7 +17,7 @@ from custodes.annotate import store
 from custodes.annotate.desk import Desk
 from custodes.annotate.policy import cap
 from custodes.annotate.session import Answer, Ask, Begin, Break, Comment, Skip, Undo, View
-from tests.annotate.studies import Hands, add_systems, at_once, begun, plan_of, said, study
+from tests.annotate.studies import Hands, add_later, add_systems, at_once, begun, plan_of, said, study
 
 INDEX = st.integers(0, 50)
 VALUE = st.sampled_from((1, 0, -1))
@@ -146,11 +146,14 @@ class Study(RuleBasedStateMachine):
         self.desk.control("reopen" if stop else "resume").result()
 
     @precondition(lambda self: self.systems < 5)
-    @rule()
-    def add(self) -> None:
+    @rule(items=st.integers(0, 2))
+    def add(self, items: int) -> None:
         with closing(store.connect(self.path, durable=False)) as base, store.whole(base):
-            add_systems(base, [f"s{self.systems}"], seed=5, rate=self.mode == "rate")
-        self.systems += 1
+            if items:
+                add_later(base, items)
+            else:
+                add_systems(base, [f"s{self.systems}"], seed=5, rate=self.mode == "rate")
+                self.systems += 1
         self.desk.reload().result()
 
     @rule()

@@ -17,7 +17,6 @@ import msgspec
 
 from custodes.annotate import acting, arriving, store
 from custodes.annotate.addresses import Addresses
-from custodes.annotate.book import state_of
 from custodes.annotate.clock import Clock
 from custodes.annotate.counting import snapshot_of
 from custodes.annotate.ledger import Ledger
@@ -27,6 +26,7 @@ from custodes.annotate.rules import check_plan
 from custodes.annotate.session import Act, Example, View
 from custodes.annotate.showing import examples_of, view_of
 from custodes.annotate.snapshot import Snapshot
+from custodes.annotate.state import state_of
 from custodes.annotate.store import StudyBusy
 from custodes.annotate.writer import Writer
 from custodes.errors import InputError, OptionError, suggestion
