@@ -111,7 +111,7 @@ def test_two_kills(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_fifty_kills(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    seen = killed(tmp_path, kills=50, items=2500, most=2.5)
+    seen = killed(tmp_path, kills=50, items=1200, most=2.5)
     with capsys.disabled():
         print(f"\n50 kills under {PEOPLE} people: {seen}")
     assert seen["acknowledged"] >= 20_000
