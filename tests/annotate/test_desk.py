@@ -372,6 +372,17 @@ def test_known_answers_block(tmp_path: Path) -> None:
         assert (person.standing, person.gold_right) == ("blocked", 0)
         assert rows(desk, "SELECT by, reason FROM exclusion") == [("rule", "known comparisons")]
         assert rows(desk, "SELECT count(*) FROM battles") == [(0,)]
+        desk.restore("w001").result()  # the owner's word is the last
+        while isinstance(view := desk.view(token).result(), Ask | Break):
+            if isinstance(view, Break):
+                desk.act(token, Begin()).result()
+            elif desk._ledger.book.given[view.assignment].gold is None:
+                answer(desk, token)
+            else:
+                desk.act(token, Skip(assignment=view.assignment, reason="language")).result()
+        (after,) = desk.snapshot().result().people
+        assert (after.standing, after.gold_asked) == ("watch", person.gold_asked)
+        assert after.refused > 0
 
 
 def test_somebody_is_forgotten(tmp_path: Path) -> None:

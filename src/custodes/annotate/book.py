@@ -175,6 +175,9 @@ class Book:
                 work.training_right += sign * is_right
                 return
             totals.gold += sign
+            if given.value is None:
+                work.refused += sign  # not wrong
+                return
             work.asked += sign
             work.right += sign * is_right
             return
