@@ -9,7 +9,6 @@ import sqlite3
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import closing
 from pathlib import Path
 from typing import Literal, Self, TypeVar
 
@@ -80,11 +79,9 @@ class Desk:
         """What holds now."""
         return self._ledger.book.plan
 
-    @property
-    def examples(self) -> tuple[Example, ...]:
+    def examples(self) -> Future[tuple[Example, ...]]:
         """Worked examples of the instructions."""
-        with closing(store.connect(self.path, durable=False, reading=True)) as base:
-            return examples_of(base)
+        return self._do(lambda: examples_of(self._base))
 
     def state(self) -> bytes:
         """All that is known but clocks; equal bytes after a restart."""
