@@ -335,7 +335,7 @@ def test_qualification(tmp_path: Path) -> None:
         examples = desk.view(desk.invite(1).result()[0][1]).result()
         assert isinstance(examples, Instructions)
         assert [own.why for own in examples.examples] == ["because"] * 2
-        assert desk.examples().result() == examples.examples
+        assert desk.examples == examples.examples
         ends = []
         for right in (True, False):
             token = begun(desk)

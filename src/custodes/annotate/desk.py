@@ -9,6 +9,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import closing
 from pathlib import Path
 from typing import Literal, Self, TypeVar
 
@@ -79,9 +80,11 @@ class Desk:
         """What holds now."""
         return self._ledger.book.plan
 
-    def examples(self) -> Future[tuple[Example, ...]]:
+    @property
+    def examples(self) -> tuple[Example, ...]:
         """Worked examples of the instructions."""
-        return self._do(lambda: examples_of(self._base))
+        with closing(store.connect(self.path, durable=False, reading=True)) as base:
+            return examples_of(base)
 
     def state(self) -> bytes:
         """All that is known but clocks; equal bytes after a restart."""
