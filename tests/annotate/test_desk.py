@@ -81,6 +81,22 @@ def test_a_visit(tmp_path: Path) -> None:
         assert token not in str(rows(desk, "SELECT * FROM session")) + str(rows(desk, "SELECT * FROM event"))
 
 
+def test_a_study_that_is_over(tmp_path: Path) -> None:
+    plan = plan_of(people={**FREE, "batch": 4}, stopping={"looks": (6,), "stop": "decided"})
+    with opened(tmp_path, plan=plan) as desk:
+        first, second = begun(desk), begun(desk)
+        for _ in range(3):
+            answer(desk, first)
+        assert isinstance(answer(desk, first), Break)
+        answer(desk, second)
+        end = answer(desk, second)
+        assert isinstance(end, Done)
+        assert end.why == "no-work"  # in the middle of a batch
+        end = desk.view(first).result()
+        assert isinstance(end, Done)
+        assert (end.why, end.answers) == ("finished", 4)
+
+
 def test_it_is_declined(tmp_path: Path) -> None:
     with opened(tmp_path) as desk:
         ((_, token),) = desk.invite(1).result()
