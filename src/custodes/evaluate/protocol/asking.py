@@ -22,6 +22,7 @@ from custodes.stats.stopping.stagewise import stagewise
 FREE, LEASED = 2, 3
 """A place nobody answers yet; one that somebody has before him. Others are 1, 0, -1, or `ABSENT`: impossible."""
 
+_NEXT = 1e-6  # to a bound
 _ORDERED = msgspec.json.Encoder(order="sorted")
 
 
@@ -317,7 +318,14 @@ class Asking:
         if planned and not self.is_open[pair] and not self.rule.deciding.anytime:
             looks, n = np.array(self._looks[pair]).T
             bounds = np.array(self.rule.bounds)[looks]
-            after = stagewise(said.score, said.error, n=n, bounds=bounds, level=self.rule.gamma)
+            # Theta decides, which is exact: a score next to the bound is put on the side where theta is.
+            own, edge = self.decision[pair], bounds[-1] * said.error
+            score = said.score
+            if own:
+                score = own * np.maximum(own * score, edge * (1 + _NEXT))
+            elif self.look[pair] + 1 == len(self.rule.looks):
+                score = np.clip(score, -edge * (1 - _NEXT), edge * (1 - _NEXT))
+            after = stagewise(score, said.error, n=n, bounds=bounds, level=self.rule.gamma)
             if np.isfinite(after.margin[0]):
                 return float(after.margin[0]), float(after.low[0]), float(after.high[0])
         return float(said.margin[0]), float(said.low[0]), float(said.high[0])
