@@ -16,7 +16,7 @@ from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.estimator import Counts, decide
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.people.clustered import clustered
-from tests.simulation.crowds import Crowd, attended, study
+from tests.simulation.crowds import Crowd, arrived, attended, study
 
 USUAL = {"looks": (10, 20, 40), "boundary": "pocock"}
 EVEN = (0.4, 0.2, 0.4)
@@ -38,6 +38,27 @@ def test_false_decisions_of_forty_people_at_once(stop: str, budget: int | None) 
     assert false <= 0.06
     assert max(one, other) <= 0.035
     assert budget is None or max(sum(own.n) for own in studies) <= budget
+
+
+@pytest.mark.slow
+def test_whoever_judges_what_arrived_lets_the_quick_decide() -> None:
+    # Ten people on each pair, who are asked on whatever is complete: the trap that prefixes of the order avoid.
+    crowd = Crowd(people=10, careless=0.0, leaving=0.0)
+    rule = Stopping(stop="decided", **USUAL).rule(ESTIMATORS["human"], most=40, seed=0)
+    found = np.zeros((2, 1500))
+    for seed in range(found.shape[1]):
+        own = Asking(orders=[range(40)], rule=rule, systems=np.array([[0, 1]]), units=np.arange(40))
+        for place, said in enumerate(arrived(crowd, EVEN, answers=40, seed=seed)):
+            if own.is_open[0]:
+                own.answer(0, place, said)
+        prefix = study(Stopping(stop="decided", **USUAL), systems=2, items=40, seed=seed)
+        attended(prefix, crowd, EVEN, seed=seed)
+        found[:, seed] = own.decision[0], prefix.decision[0]
+    arrival, order = (found != 0).mean(axis=1)
+    print(f"by arrival {arrival:.4f} ({(found[0] == 1).mean():.4f} for the quick), by order {order:.4f}")
+    assert order <= 0.06
+    assert arrival > 0.06
+    assert (found[0] == 1).sum() > 3 * (found[0] == -1).sum()
 
 
 @pytest.mark.slow
