@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.ratios import ratio
@@ -48,7 +47,7 @@ def clustered(pair: Ints, worker: Ints, value: Floats, *, pairs: int, confidence
     number = np.bincount(where, minlength=rows.shape[1]).astype(np.float64)
     total = np.bincount(where, weights=value, minlength=rows.shape[1])
 
-    def by_pair(own: NDArray[Any]) -> Floats:
+    def by_pair(own: Floats | Ints) -> Floats:
         return np.asarray(np.bincount(rows[0], weights=own, minlength=pairs), dtype=np.float64)
 
     n, people = by_pair(number), np.bincount(rows[0], minlength=pairs)
