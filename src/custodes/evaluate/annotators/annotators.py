@@ -18,6 +18,7 @@ from custodes.errors import InputError, OptionError, listed
 from custodes.evaluate.annotators.consensus import Method, chosen_method, consensus, label_columns
 from custodes.evaluate.annotators.identity import SLOT, People, persons
 from custodes.evaluate.annotators.material import MOST_LABELS, Said, material
+from custodes.evaluate.annotators.sampled import pair_columns
 from custodes.evaluate.annotators.standing import FIRST, LITTLE, SECOND, Tests, standing_columns
 from custodes.evaluate.annotators.together import FEW_DOUBLES, agreement_columns, people_columns
 from custodes.evaluate.comparison import label_of
@@ -104,6 +105,23 @@ class Annotators(Result):
             " every answer were another person's",
             "Design effect",
         ),
+    )
+    pairs: pl.DataFrame = table(
+        "One row per pair of systems that people compared: its margin with people as the sample.",
+        label("system_a", "of a comparison"),
+        label("system_b", "of a comparison"),
+        count("answers", "of all people", "Answers"),
+        count("people", "who answered"),
+        score("effective", "how many people with like shares they amount to", "Effective people"),
+        score(
+            "margin",
+            "share of answers for system_a minus share for system_b; interval over people, on these items, of a sample"
+            " that no look ended",
+            "Margin",
+            interval=True,
+        ),
+        label("reason", "why there is no interval", essential=False),
+        essential=False,
     )
     labels: pl.DataFrame = table(
         "One row per task: what people say together.",
@@ -220,6 +238,7 @@ def _answer(
         "annotators": columns,
         "agreement": agreement_columns(said, times=times, confidence=confidence),
         "people": people_columns(said, slots=slots, confidence=confidence),
+        "pairs": pair_columns(said, slots=slots, confidence=confidence),
         "labels": together,
     }
     return _Part(said.aspect, tables, tests, _notes(said, chosen, why, reason, slots))
