@@ -163,7 +163,7 @@ def _toml(value: Any) -> str:
         return repr(value)
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_toml, value))}]"
-    basic = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if "\n" not in value:
-        return basic
-    return '"""\n' + basic[1:-1].replace("\\n", "\n") + '"""'
+    if isinstance(value, msgspec.Struct):
+        return f"{{ {', '.join(f'{key} = {_toml(own)}' for key, own in msgspec.structs.asdict(value).items())} }}"
+    lines = [json.dumps(line, ensure_ascii=False).replace("\x7f", "\\u007f")[1:-1] for line in value.split("\n")]
+    return f'"{lines[0]}"' if len(lines) == 1 else '"""\n' + "\n".join(lines) + '"""'

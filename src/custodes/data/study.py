@@ -406,6 +406,8 @@ def _overlap_notes(a: Study, b: Study) -> list[Note]:
 
 def _items_notes(study: Study, items: Items, *, where: str) -> list[Note]:
     labels = study.item_labels()
+    if not labels.len() and study.outputs is not None:  # texts alone, which nobody rated yet
+        labels = study.outputs.texts["item"].unique(maintain_order=True)
     known = items.frame["item"]
     unknown = labels.filter(~labels.is_in(known.implode()))
     if unknown.len() == labels.len():
