@@ -176,9 +176,9 @@ class _Worker:
     """A process that answers one text at a time."""
 
     def __init__(self) -> None:
-        module = f"{__package__}.rendering_worker"
+        run = f"from {__package__}.rendering_worker import main; main()"
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment()
+            [sys.executable, "-P", "-c", run], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment()
         )
         self._decoder = msgspec.json.Decoder(Answered)
         if self._asked(Asked(text="", how="markdown+math"), START).why:  # libraries are loaded before the clock runs

@@ -39,7 +39,3 @@ def main() -> None:
             answer = Answered(why="failed")
         sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
         sys.stdout.buffer.flush()
-
-
-if __name__ == "__main__":
-    main()
