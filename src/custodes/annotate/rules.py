@@ -19,6 +19,8 @@ CURRENCY = re.compile(r"[A-Z]{3}")
 WIDEST = 100
 """Points between the ends of a scale at most."""
 ANYTIME = "anytime"
+LOOKS_CUT = "looks-cut"
+"""The note on looks that are more than a pair has items."""
 
 
 def check_plan(plan: StudyPlan) -> StudyPlan:
@@ -164,7 +166,7 @@ def notes_on(plan: StudyPlan, *, items: int) -> list[Note]:
     cut = [n for n in own.looks if n > items]
     notes = noted(
         (
-            "looks-cut",
+            LOOKS_CUT,
             len(cut),
             f"a pair has {items} items at most: it is looked at after {', '.join(map(str, looks))} answers",
         )
