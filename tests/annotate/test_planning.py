@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -91,6 +92,19 @@ def test_what_cannot_be_is_refused_in_one_line(said: str, message: str, tmp_path
         read_plan(path)
     assert str(error.value).startswith("study.toml: ")
     assert message in str(error.value)
+
+
+def test_a_plan_that_is_made_in_python_is_checked_as_well() -> None:
+    wrong: Any = "three"
+    for plan, message in {
+        StudyPlan(people=People(batch=wrong)): r"\[people\] batch: expected a whole number, got text in quotes",
+        StudyPlan(question=Question(equal=wrong)): r"\[question\] equal: expected true or false",
+        StudyPlan(name="\ud800"): "no text that a file can hold",
+    }.items():
+        with pytest.raises(OptionError, match=message):
+            check_plan(plan)
+    listed: Any = ["fluency", "depth"]
+    assert check_plan(StudyPlan(question=Question(aspects=listed))).question.aspects == ("fluency", "depth")
 
 
 def test_texts_stand_in_files_beside_the_plan(tmp_path: Path) -> None:
