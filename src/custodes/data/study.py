@@ -288,7 +288,7 @@ class Study:
         frames = [self.ratings.frame, *_rows(self.preferences), self.raters.frame, self.items.frame]
         for again in (*_rows(self.second), self.second_ratings.frame, self.looks):
             frames += [again] if again.height else []
-        texts = () if self.outputs is None else (self.outputs.texts, self.outputs.sources)
+        texts = () if self.outputs is None else (self.outputs.texts, self.outputs.sources, self.outputs.images)
         return digest_of(*(frame.write_csv() for frame in frames), *(frame.write_ndjson() for frame in texts))
 
 
