@@ -80,10 +80,10 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
         raise InputError(f"{where}: a study without texts and answers; there is nothing to read yet")
     preferences, second, told = _verdicts(battles, where)
     scores, second_scores, counted = _scores(ratings, where)
-    said = pl.concat([battles.select("rater"), ratings.select("rater")]).unique(maintain_order=True)
-    raters = Raters.infer(dict.fromkeys(said["rater"], "human"))
-    if said.height:
-        known = frames["raters"].join(said, on="rater", how="semi", maintain_order="left")
+    said = pl.concat([battles.select("rater"), ratings.select("rater")])
+    known = frames["raters"].join(said, on="rater", how="semi", maintain_order="left")
+    raters = Raters.infer(dict.fromkeys(known["rater"], "human"))
+    if known.height:
         raters, _ = raters.described(
             known.with_columns(person=pl.lit("true"), cost=cost or None, cost_unit=pl.lit(unit if cost else None))
         )
@@ -94,7 +94,7 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
         (
             "excluded-people",
             answers,
-            f"{where}: {answers} answers of {people} people who are excluded now are left out; looks are as they were"
+            f"{where}: {answers} answers of people who are excluded now ({people}) are left out; looks are as they were"
             " judged",
         ),
         (
@@ -105,8 +105,8 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
         (
             "peeked",
             peeked,
-            f"{where}: {peeked} times the owner looked at estimates between looks; who stops by what these show decides"
-            " falsely up to five times as often as told",
+            f"{where}: the owner looked at estimates between looks ({peeked} times); who stops by what these show"
+            " decides falsely up to five times as often as told",
         ),
     )
     return Study(

@@ -139,6 +139,12 @@ def paid(study: Study) -> str:
     return " ".join(told)
 
 
+def _without(files: Sequence[str], message: str) -> str:
+    """A message without the name of the input that it begins with."""
+    beginning = next((name for name in files if message.startswith(f"{name}: ")), "")
+    return message.removeprefix(f"{beginning}: ")
+
+
 def _build(context: Context) -> Mapping[str, Any]:
     study = _chosen(context)
     tables = []
@@ -157,7 +163,8 @@ def _build(context: Context) -> Mapping[str, Any]:
         tables.append(
             table_html(looks, columns, id="annotators-looks-table", caption="What stopped the asking", by=None)
         )
-    told = [sentence(note.message) for note in study.notes if note.rule in REPORTED]
+    files = study.name.split(" + ")
+    told = [sentence(_without(files, note.message)) for note in study.notes if note.rule in REPORTED]
     return {
         "sentences": [own for own in (paid(study), *dict.fromkeys(told), *looks_sentences(looks)) if own],
         "table": "\n".join(tables),
@@ -172,4 +179,5 @@ ANNOTATORS = Section(
     build=_build,
     extra=_rows,
     compares_systems=False,
+    alone=True,
 )
