@@ -47,8 +47,9 @@ def stopped(looks: pl.DataFrame) -> list[Note]:
         return []
     message = (
         f"{pairs} pairs were asked look by look, until their answers decided: strengths, ranks and groups of a"
-        " leaderboard hold all the same; win rates of systems, and what is said of one pair as if its number of answers"
-        " had been fixed (sign tests, decisions, margins, favoritism), may not: for a pair read its looks"
+        " leaderboard hold all the same where the boundary was made for repeated looks; win rates of systems, and what"
+        " is said of one pair as if its number of answers had been fixed (sign tests, decisions, margins, favoritism),"
+        " may not: for a pair read its looks"
     )
     return noted((STOPPED, pairs, message))
 

@@ -68,6 +68,10 @@ def _rows(context: Context) -> Mapping[str, pl.DataFrame]:
 
 def _figures(context: Context) -> Sequence[Figure]:
     rows = context.table("annotators.annotators").filter(pl.col("competence").is_not_null())
+
+    def ends(kind: str) -> bool:
+        return rows.filter(pl.col("what") == kind)["competence_low"].count() > 0
+
     return [
         Figure(
             id=f"annotators-{kind}",
@@ -75,7 +79,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             caption="How far each person is right by what others answered, too. Whisker: interval over resampled items."
             " Red: somebody of whom something is claimed, all tests of all people together.",
             alt="Dots with whiskers: competence of every person; the table below has the numbers.",
-            spec=spec_of(competence(empty_rows()).properties(width="container")),
+            spec=spec_of(competence(empty_rows(), ends=ends(kind)).properties(width="container")),
             table="annotators-shown",
             lines=("rater",),
             where={"aspect": "{aspect}", "what": kind},
