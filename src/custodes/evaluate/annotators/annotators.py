@@ -15,6 +15,7 @@ from custodes.data.notes import Note, noted
 from custodes.data.patterns import Patterns
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed
+from custodes.evaluate.annotators import margins
 from custodes.evaluate.annotators.consensus import Method, chosen_method, consensus, label_columns
 from custodes.evaluate.annotators.identity import SLOT, People, persons
 from custodes.evaluate.annotators.material import MOST_LABELS, Said, material
@@ -123,6 +124,7 @@ class Annotators(Result):
         label("reason", "why there is no interval", essential=False),
         essential=False,
     )
+    margins: pl.DataFrame = margins.TABLE
     labels: pl.DataFrame = table(
         "One row per task: what people say together.",
         WHAT,
@@ -191,7 +193,9 @@ def annotators(
         raise InputError(f"{study.name}: no person gave a score or verdict ({listed(chosen.humans, limit=3)})")
     known, who = persons(chosen, chosen.humans, people)
     generator = np.random.default_rng(rng)
-    answer = partial(_answer, known=known, method=method, resamples=resamples, confidence=confidence)
+    answer = partial(
+        _answer, known=known, method=method, resamples=resamples, confidence=confidence, second=chosen.second.frame
+    )
     made = list(
         each(
             answer, parts, rng=generator, progress=progress, desc="annotators", label=lambda own: own.aspect + own.what
@@ -219,6 +223,7 @@ def _answer(
     method: Method,
     resamples: int,
     confidence: float,
+    second: pl.DataFrame,
 ) -> _Part:
     times = resample.with_point(resample.bootstrap_weights(said.n_units, resamples if said.n_units > 1 else 0, rng))
     is_person = np.array([name in known for name in said.raters])
@@ -235,6 +240,7 @@ def _answer(
     columns |= dict(zip(("competence", "competence_low", "competence_high"), ends, strict=True))
     columns["reason"] = [SLOT if not own else reason for own in is_person]
     tables = {
+        "margins": margins.margin_columns(said, second, confidence=confidence),
         "annotators": columns,
         "agreement": agreement_columns(said, times=times, confidence=confidence),
         "people": people_columns(said, slots=slots, confidence=confidence),

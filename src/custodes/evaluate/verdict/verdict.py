@@ -16,9 +16,9 @@ from custodes.data.study import Study
 from custodes.evaluate.agreement.agreement import Agreement, agreement
 from custodes.evaluate.check.check import check
 from custodes.evaluate.consistency.consistency import consistency
-from custodes.evaluate.favoritism import favoritism
+from custodes.evaluate.favoritism import Favoritism, favoritism
 from custodes.evaluate.leaderboard.leaderboard import leaderboard
-from custodes.evaluate.ranking import ranking
+from custodes.evaluate.ranking import Ranking, ranking
 from custodes.evaluate.verdict.bias import favours, flips
 from custodes.evaluate.verdict.faults import faults
 from custodes.evaluate.verdict.metrics import chance, design, trust, uncertain
@@ -114,11 +114,27 @@ def best_metrics(agreement: Agreement) -> list[str]:
 
 
 def told_by(results: Mapping[str, Result]) -> Verdict:
-    """The verdict of results of one study, by question, without a provenance."""
-    aspects = results["agreement"].to_frame("metrics")["aspect"].unique(maintain_order=True)
+    """The verdict of results of one study, by question, without a provenance; of people alone, what is told of systems
+    by a `leaderboard`."""
+    alone = "agreement" not in results
+    named = results["leaderboard"].to_frame("systems") if alone else results["agreement"].to_frame("metrics")
+    aspects = named["aspect"].unique(maintain_order=True)
+    if alone:
+        views = [View({**NOBODY, **results}, str(aspect)) for aspect in aspects]
+        for view in views:
+            view.problems = view.problems.filter(pl.col("rule") != "no-metrics")
+        return Verdict.of([_part(view.aspect, (*design(view), *best(view))) for view in views], ())
     views = [View(results, str(aspect)) for aspect in aspects]
     parts = [] if len(views) == 1 else [_part("", overall(views))]
     return Verdict.of([*parts, *(_part(view.aspect, _told(view)) for view in views)], ())
+
+
+NOBODY: Mapping[str, Result] = {
+    "agreement": Agreement.of([Agreement.part("")], ()),
+    "favoritism": Favoritism.of([Favoritism.part("")], ()),
+    "ranking": Ranking.of([Ranking.part("")], ()),
+}
+"""What is said of metrics where there are none."""
 
 
 def _part(aspect: str, statements: Iterable[Statement]) -> dict[str, pl.DataFrame]:
