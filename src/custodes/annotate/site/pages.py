@@ -156,7 +156,9 @@ def message(
 
 def of_error(status: int) -> str:
     """The page of a request that cannot be served."""
-    return message({404: "absent", 413: "too_large", 429: "too_many"}.get(status, "wrong"))
+    return message(
+        {404: "absent", 413: "too_large", 429: "too_many", 500: "broken_down", 503: "unable"}.get(status, "wrong")
+    )
 
 
 def asked(plan: StudyPlan, ask: Ask) -> tuple[Asked, ...]:

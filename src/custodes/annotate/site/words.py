@@ -113,6 +113,10 @@ ENGLISH = {
     "wrong_what": "What was sent could not be read. Please go back and try again.",
     "busy": "Your answer is not saved yet",
     "busy_what": "It cannot be written down at the moment. Please try again: what you answered is kept on this page.",
+    "unable": "The study cannot be reached at the moment",
+    "unable_what": "Please try again in a minute. Nothing that you answered is lost.",
+    "broken_down": "Something went wrong here",
+    "broken_down_what": "It is our mistake, not yours. Please open your link once more; every answer so far is kept.",
     "again": "Try again",
     "kept": "No connection. Your answer is kept, and is sent as soon as there is one. Please keep this page open.",
 }
@@ -230,6 +234,10 @@ GERMAN = {
     "busy_what": "Sie lässt sich gerade nicht aufschreiben. Bitte noch einmal versuchen: Ihre Antwort bleibt "
     "auf dieser "
     "Seite.",
+    "unable": "Die Studie ist gerade nicht zu erreichen",
+    "unable_what": "Bitte versuchen Sie es in einer Minute noch einmal. Keine Ihrer Antworten ist verloren.",
+    "broken_down": "Hier ist etwas schiefgegangen",
+    "broken_down_what": "Das liegt an uns. Bitte öffnen Sie Ihren Link noch einmal; alle bisherigen Antworten sind da.",
     "again": "Noch einmal",
     "kept": "Keine Verbindung. Ihre Antwort bleibt hier und wird gesendet, sobald es eine gibt. Bitte die Seite offen "
     "lassen.",
