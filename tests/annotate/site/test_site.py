@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from custodes.annotate.desk import Desk, StudyBusy
 from msgspec.structs import replace
 from starlette.testclient import TestClient
 
+from custodes.annotate.desk import Desk, StudyBusy
 from custodes.annotate.site import pages
 from custodes.annotate.site.app import app
 from tests.annotate.site.studying import PEOPLE, PLAN, SYSTEMS, hidden, invited, judgments, made, opened, told
-
-Visit = Callable[[str], "Visitor"]
 
 
 class Visitor:
@@ -153,6 +151,19 @@ def test_a_browser_is_sent_to_where_its_page_is(visitor: Visitor) -> None:
     reply = visitor.client.post(visitor.path, data=fields, headers=headers)
     assert "your comment has been sent" in reply.text
     assert "I have read" not in visitor.client.get(visitor.path, params={"said": "agree_tick"}).text
+
+
+def test_words_that_differ_on_request(visitor: Visitor, desk: Desk) -> None:
+    desk.replan(replace(desk.plan, texts=replace(desk.plan.texts, differences=True))).result()
+    page = visitor.asked()
+    fields = {"do": "mark", "assignment": hidden(page)["assignment"]}
+    assert "<mark>" not in page
+    shown = visitor.post(**fields)
+    assert shown.count("<mark>") == 2  # text A., text B.
+    reply = visitor.client.post(visitor.path, data=fields, headers={"Sec-Fetch-Mode": "navigate"})
+    assert (reply.text, str(reply.url.query)) == (shown, str(b"marks=1"))
+    assert visitor.get() == page
+    assert len(told(desk.path, "SELECT 1 FROM event WHERE kind = 'marked' AND assignment IS NOT NULL")) == 2
 
 
 def test_instructions_again(visitor: Visitor) -> None:

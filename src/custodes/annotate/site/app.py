@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
@@ -17,7 +18,7 @@ from starlette.routing import Route
 from custodes.annotate import recruit
 from custodes.annotate.desk import Desk, StudyBusy
 from custodes.annotate.plan import StudyPlan
-from custodes.annotate.session import Comment, Example, Undo, View
+from custodes.annotate.session import Comment, Example, Mark, Undo, View
 from custodes.annotate.site import forms, guard, owner, pages, watch
 from custodes.errors import InputError
 
@@ -135,14 +136,15 @@ class Site:
         token = request.path_params["token"]
         desk = await self.find(token)
         view = known(await asyncio.wrap_future(desk.view(token)))
-        said = request.query_params.get("said", "")
-        return self.page(desk, pages.of_view(desk.plan, view, path=f"/s/{token}", said=said if said in TOLD else ""))
+        said, marks = request.query_params.get("said", ""), "marks" in request.query_params
+        how = {"path": f"/s/{token}", "said": said if said in TOLD else ""}
+        return self.page(desk, await self.shown(desk, view, marks=marks, **how))
 
     async def act(self, request: Request) -> Response:
         fields = await guard.form(request)
         token = request.path_params["token"]
         desk = await self.find(token)
-        path, said, status = f"/s/{token}", "", 200
+        path, said, status, marks = f"/s/{token}", "", 200, False
         try:
             act = forms.act_of(desk.plan, fields)
         except forms.UnreadError as problem:
@@ -150,14 +152,21 @@ class Site:
         else:
             try:
                 view, said = known(await asyncio.wrap_future(desk.act(token, act))), SAID.get(type(act), "")
+                marks = isinstance(act, Mark)
             except InputError:
                 raise HTTPException(422) from None
             except StudyBusy:  # it could not be written down: what was said comes back with the page
                 return self.busy(desk, pages.message("busy", desk.plan, path=path, fields=fields))
             # A browser that goes to the answer would ask before it came back to it: it is sent to where the page is.
             if request.headers.get("sec-fetch-mode") == "navigate":
-                return RedirectResponse(f"{path}?said={said}" if said else path, 303)
-        return self.page(desk, pages.of_view(desk.plan, view, path=path, said=said), status)
+                query = f"?said={said}" if said else "?marks=1" if marks else ""
+                return RedirectResponse(path + query, 303)
+        return self.page(desk, await self.shown(desk, view, path=path, said=said, marks=marks), status)
+
+    async def shown(self, desk: Desk, view: View, *, path: str, said: str, marks: bool) -> str:
+        """The page of a view; in a thread where words have to be compared."""
+        page = partial(pages.of_view, desk.plan, view, path=path, said=said, marks=marks)
+        return await run_in_threadpool(page) if marks else page()
 
     async def seen(self, request: Request) -> Response:
         fields = await guard.form(request)
