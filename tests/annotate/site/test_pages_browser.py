@@ -32,7 +32,7 @@ PLAN = StudyPlan(
     ),
 )
 EXAMPLE = Example(context=side("Say hello."), sides=(side("Hello!"), side("Bye!")), expected=1, why="It is hello.")
-SIZES = {"desktop": (1280, 860), "phone": (390, 844)}
+SIZES = {"desktop": (1280, 860), "phone": (390, 844), "zoomed": (320, 430)}
 TEXTS = {
     "plain": ask("A question.\n\nOf two parts.", "First.", "Second.\nOf two lines."),
     "markdown": ask(MARKDOWN, MARKDOWN, "Short.", how="markdown+math"),
@@ -75,8 +75,8 @@ def looked_at(browser: Any, address: str, names: list[str], size: str, scheme: s
     context = browser.new_context(
         viewport={"width": width, "height": height},
         color_scheme=scheme,
-        is_mobile=size == "phone",
-        has_touch=size == "phone",
+        is_mobile=size != "desktop",
+        has_touch=size != "desktop",
     )
     page = context.new_page()
     said: list[str] = []

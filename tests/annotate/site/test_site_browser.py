@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from custodes.annotate.desk import Desk
 from msgspec.structs import replace
 
+from custodes.annotate.desk import Desk
 from custodes.annotate.plan import Question, Texts
 from custodes.annotate.site.app import app
 from tests.annotate.site.served import served
@@ -268,6 +268,31 @@ def test_a_study_that_cannot_write_is_asked_again(own: Callable[..., Own], monke
     page.keyboard.press("2")
     number(page, 2)
     assert len(answers(desk)) == len(failed) == 1
+
+
+def test_an_open_page_keeps_its_question_and_a_paused_one_goes_on(
+    own: Callable[..., Own], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, _, desk, _, _ = own()
+    seen, kept = list[tuple[int, float | None]](), desk.seen
+
+    def watched(token: str, assignment: int, seconds: float | None) -> Any:
+        seen.append((assignment, seconds))
+        return kept(token, assignment, seconds)
+
+    monkeypatch.setattr(desk, "seen", watched)
+    with page.expect_response("**/seen") as reply:
+        page.clock.fast_forward(31_000)
+    assert reply.value.status == 204
+    ((assignment, seconds),) = seen
+    assert assignment == int(page.locator("main").get_attribute("data-assignment"))
+    assert 30 < (seconds or 0) < 60
+    desk.control("pause").result()
+    page.keyboard.press("1")
+    page.get_by_role("heading", name="The study is paused").wait_for()
+    desk.control("resume").result()
+    page.clock.fast_forward(61_000)
+    number(page, 2)
 
 
 def test_several_aspects_by_keys_and_a_code_that_is_copied(own: Callable[..., Own]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 ENGLISH = {
     "code": "en",
+    "direction": "ltr",
     "comparison": "Comparison {number} of {of}",
     "rating": "Response {number} of {of}",
     "practice": "Practice",
@@ -119,11 +120,13 @@ ENGLISH = {
     "broken_down": "Something went wrong here",
     "broken_down_what": "It is our mistake, not yours. Please open your link once more; every answer so far is kept.",
     "again": "Try again",
+    "offline": "No connection. This page tries again by itself.",
     "kept": "No connection. Your answer is kept, and is sent as soon as there is one. Please keep this page open.",
 }
 
 GERMAN = {
     "code": "de",
+    "direction": "ltr",
     "comparison": "Vergleich {number} von {of}",
     "rating": "Antwort {number} von {of}",
     "practice": "Übung",
@@ -241,6 +244,7 @@ GERMAN = {
     "broken_down": "Hier ist etwas schiefgegangen",
     "broken_down_what": "Das liegt an uns. Bitte öffnen Sie Ihren Link noch einmal; alle bisherigen Antworten sind da.",
     "again": "Noch einmal",
+    "offline": "Keine Verbindung. Diese Seite versucht es von selbst noch einmal.",
     "kept": "Keine Verbindung. Ihre Antwort bleibt hier und wird gesendet, sobald es eine gibt. Bitte die Seite offen "
     "lassen.",
 }
