@@ -108,7 +108,7 @@ def configuration(folder: Path, *, port: int, plain: int, secure: int) -> str:
     places = "".join(f"{kind}_temp_path {folder}/{kind};\n" for kind in kinds)
     user = "user root;" if os.geteuid() == 0 else ""
     head = f"daemon off;\n{user}\npid {folder}/nginx.pid;\nerror_log {folder}/start.log;\n"
-    return f"{head}events {{ worker_connections 1024; }}\nhttp {{\n{places}{text}}}\n"
+    return f"{head}events {{ worker_connections 1024; }}\nhttp {{\naccess_log {folder}/usual.log;\n{places}{text}}}\n"
 
 
 @pytest.fixture(scope="module")
@@ -240,10 +240,12 @@ def test_a_hundred_connections_of_an_address(proxy: Proxy) -> None:
 
 @needs_nginx
 def test_logs_hold_no_link(proxy: Proxy) -> None:
-    """Neither of requests that went well nor of those that failed."""
+    """Neither of requests that went well, nor of those that failed, nor of those without HTTPS."""
+    test_http_leads_to_https(proxy)
     proxy.ask("GET", f"/s/{proxy.token}")
     proxy.ask("POST", f"/s/{proxy.token}", "x" * (64 * 1024 + 1), Content_Type=FORM)
     text = (proxy.folder / f"{NAME}.log").read_text()
+    assert not (proxy.folder / "usual.log").read_text()
     assert re.search(r"^\d{4}-\d\d-\d\dT\S+ GET 200 \d+\.\d+$", text, re.MULTILINE)
     for place in proxy.folder.glob("*.log"):
         assert proxy.token not in place.read_text()
