@@ -1,4 +1,4 @@
-"""What people and files may write is text on the owner's pages: in a browser, with the content policy and without."""
+"""The owner's pages in a browser: for everybody, and hostile texts are texts, with the content policy and without."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from tests.annotate.studies import asked, begun, plan_of
 pytest.importorskip("starlette")
 
 from custodes.annotate.site.app import app
-from tests.annotate.test_security import browser
+from tests.annotate.site.served import served
+from tests.annotate.test_security import visitor
 
 FIRE = "window.fired=1"
 SCRIPTS = [
@@ -117,6 +118,7 @@ def filled(path: Path, texts: list[str]) -> Desk:
     return desk
 
 
+NAMES = ("hostile", "plain")
 PAGES = ("/admin", "/admin/study", "/admin/study/questions", "/admin/study/people/w002", "/admin/study/people/w063")
 
 
@@ -138,7 +140,7 @@ def test_no_text_becomes_markup(both: tuple[Desk, Desk]) -> None:
     for path in PAGES:
         tags = []
         for desk in both:
-            client = browser(desk)
+            client = visitor(desk)
             client.get("/admin?key=the-key")
             page = client.get(path)
             assert page.status_code == 200, path
@@ -146,30 +148,40 @@ def test_no_text_becomes_markup(both: tuple[Desk, Desk]) -> None:
         assert tags[0] == tags[1], path
 
 
+@pytest.fixture
+def address(both: tuple[Desk, Desk]) -> Iterator[str]:
+    made = app(dict(zip(NAMES, both, strict=True)), public_url="", secret="s" * 32, owner_key="the-key")
+    with served(made) as url:
+        yield url
+
+
+@pytest.fixture
+def cookies(address: str, browser: Any) -> Any:
+    """Of somebody who is signed in."""
+    context = browser.new_context()
+    context.new_page().goto(f"{address}/admin?key=the-key")
+    made = context.cookies()
+    context.close()
+    return made
+
+
 @pytest.mark.browser
-def test_nothing_runs(both: tuple[Desk, Desk]) -> None:
+def test_nothing_runs(address: str, browser: Any, cookies: Any) -> None:
     """With the content policy, and in a browser that does not know of it."""
-    from playwright.sync_api import sync_playwright
-
-    from tests.annotate.site.served import served
-
-    desks = dict(zip(("hostile", "plain"), both, strict=True))
-    made = app(desks, public_url="", secret="s" * 32, owner_key="the-key")
-    with served(made) as url, sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        signed_in = chromium.new_context()
-        signed_in.new_page().goto(f"{url}/admin?key=the-key")
-        for is_bare in (False, True):
-            seen: list[str] = []
-            context = chromium.new_context(bypass_csp=is_bare)
-            context.add_cookies(signed_in.cookies())  # type: ignore[arg-type]
-            page = context.new_page()
-            page.on("dialog", lambda dialog, seen=seen: (seen.append(dialog.message), dialog.dismiss()))
-            page.on("request", lambda request, seen=seen: seen.append(request.url))
-            counts = [[count(page, f"{url}{path.replace('study', name)}") for path in PAGES] for name in desks]
-            assert counts[0] == counts[1]
-            assert all(address.startswith(url) for address in seen)
-        chromium.close()
+    for is_bare in (False, True):
+        seen: list[str] = []
+        context = browser.new_context(bypass_csp=is_bare)
+        context.add_cookies(cookies)
+        page = context.new_page()
+        page.on("dialog", lambda dialog, seen=seen: (seen.append(dialog.message), dialog.dismiss()))
+        page.on("request", lambda request, seen=seen: seen.append(request.url))
+        counts = [[count(page, address + path.replace("study", name)) for path in PAGES] for name in NAMES]
+        assert counts[0] == counts[1]
+        assert all(one.startswith(address) for one in seen)
+        if is_bare:  # where something runs, it is seen
+            page.evaluate(f"document.body.insertAdjacentHTML('beforeend', `{SCRIPTS[12]}`)")
+            page.wait_for_function("window.fired")
+        context.close()
 
 
 def count(page: Any, address: str) -> Any:
@@ -180,3 +192,47 @@ def count(page: Any, address: str) -> Any:
         " return [window.fired, ...['form', 'button', 'script', 'img', 'iframe', 'svg', 'a', 'input'].map("
         "name => document.querySelectorAll(name).length)] }"
     )
+
+
+SIZES = {"desktop": (1280, 860), "phone": (390, 844)}
+SMALL = """() => [...document.querySelectorAll('button, summary, .button, input:not([type=hidden])')]
+    .filter(one => one.getBoundingClientRect().height < 44).map(one => one.outerHTML)"""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("size", "scheme"), [("desktop", "light"), ("phone", "dark")])
+def test_pages_are_for_everybody(address: str, browser: Any, cookies: Any, size: str, scheme: str) -> None:
+    """No violation of accessibility, nothing that is too small or too wide; without JavaScript."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    width, height = SIZES[size]
+    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+    context.add_cookies(cookies)
+    page = context.new_page()
+    for path in PAGES:
+        page.goto(address + path.replace("study", "plain"))
+        page.evaluate("() => { for (const one of document.querySelectorAll('details')) one.open = true }")
+        found = Axe().run(page).response["violations"]
+        assert not [(one["id"], [node["html"] for node in one["nodes"]]) for one in found], path
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
+        assert page.evaluate(SMALL) == [], path
+    context.close()
+
+
+@pytest.mark.browser
+def test_a_foreign_page_cannot_pause_a_study(address: str, browser: Any, cookies: Any, both: tuple[Desk, Desk]) -> None:
+    """A form on another port of this machine, which is the same site but another origin, sent by the owner's browser."""
+    form = (
+        f"<form method=post action='{address}/admin/hostile/reopen'><input name=sent value=1><button>x</button></form>"
+    )
+    before = both[0].state()
+    with served(lambda scope, receive, send: _answer(form, scope, send)) as other:
+        context = browser.new_context()
+        context.add_cookies(cookies)
+        page = context.new_page()
+        page.goto(other)
+        with page.expect_response(lambda reply: "/reopen" in reply.url) as sent:
+            page.click("button")
+        assert sent.value.status == 403
+        context.close()
+    assert both[0].state() == before
