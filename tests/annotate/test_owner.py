@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from custodes.annotate.desk import Desk
 
+from custodes.annotate.desk import Desk
 from custodes.annotate.session import Begin, Break, Comment, Skip
 from tests.annotate.studies import answer, asked, begun, plan_of, study
 

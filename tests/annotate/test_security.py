@@ -22,9 +22,9 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from custodes.annotate.desk import Desk
 
 import custodes
+from custodes.annotate.desk import Desk
 from custodes.annotate.session import Ask
 from custodes.annotate.sheets import FORMULAS, sheet
 from tests.annotate.studies import asked, begun, plan_of, study
