@@ -73,7 +73,7 @@ def guesses(desk: Desk, n: int) -> Counter[int]:
 
 def test_guesses_are_refused_and_then_not_looked_at(desk: Desk) -> None:
     token = begun(desk)
-    seen = guesses(desk, 300)
+    seen = guesses(desk, 120)
     assert set(seen) == {403, 404, 429}
     assert seen[403] + seen[404] == 60
     client = visitor(desk)
@@ -126,12 +126,12 @@ def test_an_answer_sent_again_is_one(desk: Desk) -> None:
     assert isinstance(desk.view(token).result(), Ask)
 
 
-def test_a_thousand_people_of_one_address_are_five(tmp_path: Path) -> None:
+def test_a_hundred_people_of_one_address_are_five(tmp_path: Path) -> None:
     with opened(tmp_path, people={"recruit": "open"}) as desk:
         client = visitor(desk)
         seen = Counter(
             client.post("/j/study", data={"worker": f"somebody {k}"}, follow_redirects=False).status_code
-            for k in range(200)
+            for k in range(100)
         )
         assert seen[303] == rows(desk, "session") == 5
         assert set(seen) <= {303, 403, 429}
@@ -386,7 +386,7 @@ def test_headers_without_an_end(desk: Desk) -> None:
 
 
 def test_who_says_nothing_is_not_waited_for(desk: Desk) -> None:
-    with listening(desk, seconds=0.3, timeout_keep_alive=1) as port:
+    with listening(desk, seconds=0.2, timeout_keep_alive=1) as port:
         request = b"GET /health HTTP/1.1\r\nHost: x\r\n"
         assert talk(port) == b""
         assert talk(port, request) == b""  # no end of the headers
