@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import base64
+import csv
+import io
 import re
 import sqlite3
+import zipfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -278,6 +281,26 @@ def test_troubled_questions_and_comments(owner: TestClient, desk: Desk) -> None:
     assert "&lt;b&gt;both&lt;/b&gt; are off" in page
     assert "broken" in page
     assert "&lt;b&gt;both" in owner.get("/admin/hotel").text
+
+
+def test_who_is_somebody_by_the_word_of_a_link_alone(owner: TestClient, desk: Desk) -> None:
+    for who, params in (("anna", {"verified": "yes"}), ("bert", {})):
+        desk.join(source="prolific", external_id=who, params=params, address="192.0.2.1").result()
+    assert "signed by Prolific" in owner.get("/admin/hotel/people/w001").text
+    assert "by the word of the link alone" in owner.get("/admin/hotel/people/w002").text
+    rows = list(csv.DictReader(io.StringIO(owner.get("/admin/hotel/codes.csv").text)))
+    assert [(row["external_id"], row["signed"]) for row in rows] == [("anna", "yes"), ("bert", "no")]
+
+
+def test_a_study_as_files(owner: TestClient, desk: Desk) -> None:
+    person_of(desk, 4)
+    reply = owner.get("/admin/hotel/export.zip")
+    assert reply.headers["content-disposition"].endswith('filename="hotel.zip"')
+    with zipfile.ZipFile(io.BytesIO(reply.content)) as packed:
+        names = packed.namelist()
+        assert "hotel/battles.csv" in names
+        lines = packed.read("hotel/battles.csv").decode().splitlines()
+    assert len(lines) - 1 == desk.snapshot().result().answers
 
 
 def test_healthy(client: TestClient) -> None:

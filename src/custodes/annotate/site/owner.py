@@ -36,7 +36,10 @@ INVITED = 500
 
 Handler = Callable[..., Awaitable[Response]]
 
-CODES = ("worker", "source", "external_id", "code", "answers", "batches", "known_right", "known_asked", "standing")
+CODES = (
+    *("worker", "source", "external_id", "signed", "code", "answers", "batches", "known_right", "known_asked"),
+    "standing",
+)
 
 
 def routes(desks: Mapping[str, Any], *, owner_key: str, public_url: str, secret: str) -> list[Route]:
@@ -135,7 +138,8 @@ class Owner:
         name, desk = self._desk(request)
         now: Snapshot = await asyncio.wrap_future(desk.snapshot())
         ahead = await run_in_threadpool(forecast, now)
-        return showing.page(
+        return await run_in_threadpool(  # a thousand people are a tenth of a second
+            showing.page,
             "owner/study.html",
             status=status,
             **{"said": "", "problem": "", "peeked": None} | more,
@@ -154,7 +158,8 @@ class Owner:
         if not found:
             raise HTTPException(404)
         rows = await run_in_threadpool(details.answers_of, desk.path, label)
-        return showing.page("owner/person.html", name=name, now=now, person=found[0], rows=rows)
+        is_signed = label in await run_in_threadpool(details.signed, desk.path)
+        return showing.page("owner/person.html", name=name, now=now, person=found[0], rows=rows, is_signed=is_signed)
 
     async def questions(self, request: Request) -> Response:
         """Comparisons that somebody could not judge or wrote about."""
@@ -205,7 +210,8 @@ class Owner:
         """Who is to be paid: a table for spreadsheet programs."""
         name, desk = self._desk(request)
         now: Snapshot = await asyncio.wrap_future(desk.snapshot())
-        content = sheet(CODES, map(_paid, now.people))
+        signed = await run_in_threadpool(details.signed, desk.path)
+        content = sheet(CODES, [_paid(one, one.label in signed) for one in now.people])
         kept = {"Content-Disposition": f'attachment; filename="{_file(name)}-codes.csv"'}
         return Response(content, media_type="text/csv; charset=utf-8", headers=kept)
 
@@ -265,9 +271,9 @@ def _whole(name: str, text: str, *, most: int = 10**9) -> int:
     return int(text)
 
 
-def _paid(person: PersonNow) -> tuple[object, ...]:
+def _paid(person: PersonNow, is_signed: bool) -> tuple[object, ...]:
+    who = (person.label, person.source, person.external_id, "yes" if is_signed else "no", person.code)
     known = (person.gold_right, person.gold_asked)
-    who = (person.label, person.source, person.external_id, person.code)
     return (*who, person.answers, person.batches, *known, person.standing)
 
 
