@@ -289,7 +289,7 @@ def test_who_is_somebody_by_the_word_of_a_link_alone(owner: TestClient, desk: De
     assert "signed by Prolific" in owner.get("/admin/hotel/people/w001").text
     assert "by the word of the link alone" in owner.get("/admin/hotel/people/w002").text
     rows = list(csv.DictReader(io.StringIO(owner.get("/admin/hotel/codes.csv").text)))
-    assert [(row["external_id"], row["signed"]) for row in rows] == [("anna", "yes"), ("bert", "no")]
+    assert [(row["external_id"], row["signed"]) for row in rows] == [("anna", "true"), ("bert", "false")]
 
 
 def test_a_study_as_files(owner: TestClient, desk: Desk) -> None:
