@@ -30,6 +30,8 @@ from custodes.stats.decisions.signtest import adjust
 from custodes.stats.resampling import resample
 
 WHAT = label("what", "`verdicts` on comparisons, or `ratings` of outputs")
+MOST_SHOWN = 20
+"""People of a kind of answer that a terminal shows, beside those that are named."""
 FEW_PEOPLE = 10
 """People below which results speak of these people only."""
 
@@ -62,6 +64,7 @@ class Annotators(Result):
         count("decided", "verdicts for one side, where the order shown is known", essential=False),
         share("first", "of these, for what was shown first", "First shown"),
         share("ties", "of all verdicts", "Ties"),
+        score("seconds", "median that a verdict took, where the file says it", "Seconds"),
         p_value("side_p", "of choosing without looking at the side, all tests of the study (Holm)", essential=False),
         p_value(
             "little_p",
@@ -71,6 +74,7 @@ class Annotators(Result):
         ),
         labels("flags", f"what is claimed at `alpha`: `{FIRST}`, `{SECOND}`, `{LITTLE}`", "Flags"),
         label("reason", "why nothing, or no competence, is said", essential=False),
+        rows=lambda made: _shown(made.annotators),
     )
     agreement: pl.DataFrame = table(
         "One row per kind of answer: how much less people disagree than by chance.",
@@ -206,6 +210,13 @@ def annotators(
     tables = [Annotators.part(own.aspect, **own.tables) for own in made]
     notes = [*chosen.notes, *told, *who, *(note for own in made for note in own.notes)]
     return Annotators.of(tables, notes)
+
+
+def _shown(rows: pl.DataFrame) -> pl.DataFrame:
+    """Who is named, and who answered most."""
+    named = pl.col("flags").list.len() > 0
+    most = pl.col("answers").rank("ordinal", descending=True).over("aspect", "what") <= MOST_SHOWN
+    return rows.filter(named | most)
 
 
 class _Part(NamedTuple):
