@@ -90,7 +90,7 @@ def status(path: str | Path) -> Status:
     real = store.check(path)
     with tempfile.TemporaryDirectory(prefix="custodes-status-") as folder:
         copy = copied(real, Path(folder, "study.db"))
-        with closing(Desk.open(copy, threaded=False)) as desk:
+        with closing(Desk.open(copy, threaded=False, durable=False)) as desk:
             now = desk.snapshot().result()
     origin = Provenance(
         question="annotate status", study=Path(path).name, digest="", options={}, seed=None, versions=versions()

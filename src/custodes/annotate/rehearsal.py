@@ -215,7 +215,7 @@ def _once(path: Path, plan: StudyPlan, people: int, margin: float, habits: Habit
         )
         time = [0.0]
         clock = Clock(wall=lambda: START + time[0], steady=lambda: time[0])
-        with closing(Desk.open(path, clock=clock, threaded=False)) as desk:
+        with closing(Desk.open(path, clock=clock, threaded=False, durable=False)) as desk:
             drive = Drive(desk, crowd, behind, plan, time)
             is_ended = drive.run(people)
             paid = desk.snapshot().result().paid
