@@ -6,31 +6,34 @@ import sys
 from importlib import import_module
 
 # `new` is loaded now: a module of the same name would take its place if it were first loaded by another way.
-from custodes.annotate.new import add as add
 from custodes.annotate.new import new as new
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from custodes.annotate.adding import add as add
     from custodes.annotate.checking import check as check
     from custodes.annotate.desk import Desk as Desk
     from custodes.annotate.exporting import export as export
     from custodes.annotate.messages import demo_texts as demo_texts
+    from custodes.annotate.overview import status as status
     from custodes.annotate.plan import StudyPlan as StudyPlan
     from custodes.annotate.rehearsal import rehearse as rehearse
     from custodes.annotate.serving import serve as serve
 
 _HOMES = {
+    "add": "adding",
     "check": "checking",
     "rehearse": "rehearsal",
+    "status": "overview",
     "serve": "serving",
     "Desk": "desk",
     "export": "exporting",
     "StudyPlan": "plan",
     "demo_texts": "messages",
 }
-__all__ = ["Desk", "StudyPlan", "add", "check", "demo_texts", "export", "new", "rehearse", "serve"]
+__all__ = ["Desk", "StudyPlan", "add", "check", "demo_texts", "export", "new", "rehearse", "serve", "status"]
 
 
 def __getattr__(name: str) -> Any:
