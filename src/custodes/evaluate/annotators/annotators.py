@@ -48,8 +48,8 @@ class Annotators(Result):
         count("doubled", "of these: tasks that others answered, too"),
         score(
             "competence",
-            "by answers to what others answered too: 1 is always right, 0 guesses. `mace`: the chance of knowing;"
-            " `dawid-skene`: kappa with what is right by the model; null for `majority`",
+            "by answers to what others answered too: Cohen's kappa with what is right by `dawid-skene` or `mace`;"
+            " 1 is always right, 0 guesses; null by `majority`",
             "Competence",
             interval=True,
             best="high",

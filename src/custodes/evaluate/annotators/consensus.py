@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from custodes.errors import OptionError
+from custodes.evaluate.annotators.ends import intervals
 from custodes.evaluate.annotators.material import OUTCOMES, VERDICTS, Said
 from custodes.stats.arrays import Floats
 from custodes.stats.people import dawid_skene as ds
@@ -26,12 +28,10 @@ FEWEST_PEOPLE, FEWEST_DOUBLED = 3, 30
 """People, and tasks with several answers, below which nobody's competence can be told."""
 
 RESTARTS, ITERATIONS, MOST_STEPS = 10, 50, 100
-STEPS = 10
-"""Of a resample, from where the data ended."""
 MOST_RESAMPLES = 200
 """A standard error needs no more, and each is a fit."""
-FEWEST_UNITS = 12
-"""Clusters of items of a person's doubled answers below which there is no interval."""
+FEWEST_UNITS = 30
+"""Clusters of items of a person's doubled answers below which no simulation vouches for an interval."""
 
 
 class Consensus(NamedTuple):
@@ -73,8 +73,8 @@ def _of(said: Said) -> str:
 def consensus(said: Said, method: str, *, times: Floats, confidence: float, rng: np.random.Generator) -> Consensus:
     """Fit on tasks with several answers, applied to all; `times` (1 + B, units) are resamples of the items.
 
-    Competence by 'mace' is the chance that a person knew what to answer, by 'dawid-skene' Cohen's kappa of a person's
-    answers with what is right by the model. Both are 1 for who is always right and 0 for who guesses.
+    Competence is Cohen's kappa of a person's answers with what is right by the model: 1 for who is always right, 0 for
+    who guesses.
     """
     nobody = np.full(len(said.raters), np.nan)
     if method == "majority":
@@ -83,38 +83,32 @@ def consensus(said: Said, method: str, *, times: Floats, confidence: float, rng:
     several = said.doubled.astype(np.float64)
     answers = replace(said.answers, weight=several)
     fit = _mace if method == "mace" else _dawid_skene
-    posterior, competence, once_more = fit(answers, said, rng)
-    drawn = [once_more(several * own[said.unit]) for own in times[1 : 1 + MOST_RESAMPLES]]
-    draws = np.stack([competence, *drawn])
-    bounds = resample.SHARE if method == "mace" else resample.CORRELATION
-    low, high = _ends(said, draws, confidence, bounds)
-    return Consensus(method, posterior, competence, low, high, "")
+    posterior, once_more = fit(answers, rng)
+    drawn = [several * own[said.unit] for own in times[1 : 1 + MOST_RESAMPLES]]
+    fits = [_kappa(replace(answers, weight=own), once_more(own)) for own in drawn]
+    draws = np.stack([_kappa(answers, posterior), *fits])
+    low, high = intervals(draws, said.clusters, confidence=confidence, bounds=resample.CORRELATION, fewest=FEWEST_UNITS)
+    return Consensus(method, posterior, draws[0], low, high, "")
 
 
 Again = Callable[[Floats], Floats]
+"""From weights (tasks,) to chances of labels (tasks, labels)."""
 
 
-def _mace(answers: Answers, said: Said, rng: np.random.Generator) -> tuple[Floats, Floats, Again]:
+def _mace(answers: Answers, rng: np.random.Generator) -> tuple[Floats, Again]:
     made = mace_of.mace(answers, fit="vb", restarts=RESTARTS, iterations=ITERATIONS, rng=rng)
-
-    def again(weight: Floats) -> Floats:
-        return mace_of.again(answers, made, fit="vb", iterations=STEPS, weight=weight).competence
-
-    return made.posterior, made.competence, again
+    again = partial(mace_of.again, answers, made, fit="vb", iterations=ITERATIONS)
+    return made.posterior, lambda weight: again(weight=weight).posterior
 
 
-def _dawid_skene(answers: Answers, said: Said, rng: np.random.Generator) -> tuple[Floats, Floats, Again]:
+def _dawid_skene(answers: Answers, rng: np.random.Generator) -> tuple[Floats, Again]:
     made = ds.dawid_skene(answers, iterations=MOST_STEPS)
-
-    def again(weight: Floats) -> Floats:
-        own = ds.again(answers, made, iterations=STEPS, weight=weight)
-        return _kappa(replace(answers, weight=weight), own.posterior)
-
-    return made.posterior, _kappa(answers, made.posterior), again
+    again = partial(ds.again, answers, made, iterations=ITERATIONS)
+    return made.posterior, lambda weight: again(weight=weight).posterior
 
 
 def _kappa(answers: Answers, posterior: Floats) -> Floats:
-    """(workers,): Cohen's kappa of a person's answers with what is right; NaN where one of them does not vary."""
+    """(workers,): Cohen's kappa of a person's answers with what is right; NaN where neither varies."""
     size = (answers.n_workers, answers.n_labels)
     counts = np.stack(
         [
@@ -130,20 +124,7 @@ def _kappa(answers: Answers, posterior: Floats) -> Floats:
     total = counts.sum(axis=(1, 2))
     same = ratio(np.trace(counts, axis1=1, axis2=2), total)
     by_chance = ratio((counts.sum(axis=1) * counts.sum(axis=2)).sum(axis=1), total**2)
-    return np.asarray(ratio(same - by_chance, np.where(by_chance < 1 - 1e-9, 1 - by_chance, 0.0)))
-
-
-def _ends(said: Said, draws: Floats, confidence: float, bounds: resample.Bounds) -> tuple[Floats, Floats]:
-    """Intervals by as many clusters as a person answered."""
-    seen = np.unique(np.stack([said.answers.worker[said.both], said.unit[said.answers.task[said.both]]]), axis=1)
-    number = np.bincount(seen[0], minlength=len(said.raters))
-    low, high = np.full((2, len(said.raters)), np.nan)
-    for n in np.unique(number[number >= FEWEST_UNITS]):
-        who = number == n
-        low[who], high[who] = resample.student_interval(
-            draws[:, who], confidence=confidence, n_units=int(n), bounds=bounds
-        )
-    return low, high
+    return ratio(same - by_chance, np.where(by_chance < 1 - 1e-9, 1 - by_chance, 0.0)).round(12) + 0.0
 
 
 def label_columns(said: Said, made: Consensus) -> dict[str, Any]:

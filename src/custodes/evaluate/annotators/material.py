@@ -66,6 +66,13 @@ class Said:
         return self.answers.asked > 1
 
     @property
+    def clusters(self) -> Ints:
+        """(workers,): clusters of items of which a person answered what others answered, too."""
+        worker, unit = self.answers.worker[self.both], self.unit[self.answers.task[self.both]]
+        seen = np.unique(np.stack([worker, unit]), axis=1)
+        return np.bincount(seen[0], minlength=len(self.raters))
+
+    @property
     def both(self) -> Bools:
         """(n,): whether others answered the same task."""
         return np.asarray(self.doubled[self.answers.task])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from custodes.answers.tables import with_interval
+from custodes.evaluate.annotators.ends import intervals
 from custodes.evaluate.annotators.material import VERDICTS, Said
 from custodes.stats.arrays import Bools, Floats, chunks
 from custodes.stats.judging.slot import slot_test
@@ -74,46 +75,40 @@ def _alike(said: Said) -> tuple[Floats, Floats]:
 
 def _agreement(said: Said, same: Floats, times: Floats, confidence: float) -> dict[str, Floats]:
     """The mean share of others who said the same, with its interval over items."""
-    n, both = len(said.raters), said.both
-    worker, unit = said.answers.worker[both], said.unit[said.answers.task[both]]
-    if said.continuous:
-        return dict.fromkeys(("agreement", "agreement_low", "agreement_high"), np.full(n, np.nan))
-    made = {name: np.full(n, np.nan) for name in ("agreement", "agreement_low", "agreement_high")}
-    for some in chunks(n, said.n_units):
+    drawn = np.full((len(times), len(said.raters)), np.nan)
+    if not said.continuous:
+        for some, sums, counts in _by_unit(said, same):
+            drawn[:, some] = ratio(resample.weighted_sums(times, sums), resample.weighted_sums(times, counts))
+    low, high = intervals(drawn, said.clusters, confidence=confidence, bounds=resample.SHARE, fewest=FEWEST)
+    return {"agreement": drawn[0], "agreement_low": low, "agreement_high": high}
+
+
+def _by_unit(said: Said, values: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
+    """Some workers at a time: sums of values of doubled answers (n,), and their number, both (workers, units)."""
+    worker, unit = said.answers.worker[said.both], said.unit[said.answers.task[said.both]]
+    for some in chunks(len(said.raters), said.n_units):
         inside = (worker >= some.start) & (worker < some.stop)
         size = (some.stop - some.start, said.n_units)
         place = (worker[inside] - some.start) * size[1] + unit[inside]
         sums, counts = (
-            np.bincount(place, weights=own, minlength=size[0] * size[1]).reshape(size)
-            for own in (same[inside], np.ones(len(place)))
+            np.bincount(place, weights=own, minlength=size[0] * size[1]).reshape(size).astype(np.float64)
+            for own in (values[inside], np.ones(len(place)))
         )
-        share = ratio(resample.weighted_sums(times, sums), resample.weighted_sums(times, counts))
-        for who, clusters in enumerate((counts > 0).sum(axis=1)):
-            one = with_interval("agreement", share[:, who], confidence, clusters=int(clusters), bounds=resample.SHARE)
-            for name, value in one.items():
-                made[name][some.start + who] = value
-    return made
+        yield some, sums, counts
 
 
 def _little(said: Said, beyond: Floats) -> Floats:
     """One-sided p-values (workers,) of 'agrees with others at least `HALF` as much as these do', beyond chance."""
     n, both = len(said.raters), said.both
-    worker, unit = said.answers.worker[both], said.unit[said.answers.task[both]]
+    worker = said.answers.worker[both]
     p_value = np.full(n, np.nan)
     if said.continuous or not len(beyond):
         return p_value
     total, number = (np.bincount(worker, weights=own, minlength=n) for own in (beyond, np.ones(len(beyond))))
     usual = ratio(total.sum() - total, number.sum() - number)  # of everybody else
     excess = beyond - HALF * usual[worker]
-    for some in chunks(n, said.n_units):
-        inside = (worker >= some.start) & (worker < some.stop)
-        size = (some.stop - some.start, said.n_units)
-        place = (worker[inside] - some.start) * size[1] + unit[inside]
-        sums, counts = (
-            np.bincount(place, weights=own, minlength=size[0] * size[1]).reshape(size)
-            for own in (np.nan_to_num(excess[inside]), np.ones(len(place)))
-        )
-        made = slot_test(sums, counts, wider=np.ones(size[0]), confidence=0.95)
+    for some, sums, counts in _by_unit(said, np.nan_to_num(excess)):
+        made = slot_test(sums, counts, wider=np.ones(len(sums)), confidence=0.95)
         one_sided = np.where(made.estimate < 0, made.p_value / 2, 1 - made.p_value / 2)
         enough = ((counts > 0).sum(axis=1) >= FEWEST) & (usual[some] > 0)
         p_value[some] = np.where(enough, one_sided, np.nan)

@@ -19,7 +19,7 @@ SAME = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """Who said what: `task`, `worker`, `label` (n,) are positions from 0; sorted by all three.
+    """Who said what: `task`, `worker`, `label` (n,) are positions from 0, sorted; a worker answers a task once.
 
     `weight` (tasks,) is how often a task counts. Labels are in an order that can be turned round: of a comparison
     0 win, 1 tie, 2 loss. Make it with `of`, so that the order of rows changes no bit of what is computed.

@@ -93,13 +93,17 @@ def _icc(group: Ints, item: Ints, worker: Ints, value: Floats, used: Bools) -> f
 
     n, total, square = sums(np.ones(len(value))), sums(value), sums(value**2)
     (same, same_n), (shared, shared_n) = squares(worker), squares(item)
-    one, one_n = same - square, same_n - n
     two, two_n = total**2 - same - shared + square, n**2 - same_n - shared_n + n
-    weight = np.where(two_n > 0, one_n, 0.0)
-    if weight.sum() <= 0:
-        return float("nan")
     between = ratio(two, two_n)
-    known = weight > 0
-    above = (weight * (ratio(one, one_n) - between))[known].sum()
-    spread = (weight * (square / np.maximum(n, 1) - between))[known].sum()
+    # Each person by their answers but one: who gave most does not drown all others.
+    own, at = np.unique(np.stack([place, worker]), axis=1, return_inverse=True)
+    many = np.bincount(at, minlength=own.shape[1])
+    product = ratio(np.bincount(at, weights=value) ** 2 - np.bincount(at, weights=value**2), many)
+    known = (many > 1) & (two_n[own[0]] > 0)
+    weight = (many - 1)[known]
+    if not known.any():
+        return float("nan")
+    middle = between[own[0]][known]
+    above = product[known].sum() - (weight * middle).sum()
+    spread = (weight * ((square / np.maximum(n, 1))[own[0]][known] - middle)).sum()
     return float(np.clip(above / spread, -1.0, 1.0)) if spread > 1e-12 else float("nan")

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from custodes.stats.people.spread import effective_number, gini, taste
+
+COUNTS = st.lists(st.integers(0, 50), min_size=1, max_size=30).filter(any).map(np.array)
+
+
+@given(COUNTS, st.integers(2, 5))
+def test_shares_alone_matter(counts: np.ndarray, times: int) -> None:
+    assert gini(counts * times) == pytest.approx(gini(counts))
+    assert effective_number(counts * times) == pytest.approx(effective_number(counts))
+    assert 0 <= gini(counts) < 1
+    assert effective_number(counts) * (1 + 1e-12) >= 1
+    assert effective_number(counts) <= (counts > 0).sum() + 1e-9
+
+
+@given(COUNTS)
+def test_gini_is_the_mean_absolute_difference(counts: np.ndarray) -> None:
+    apart = np.abs(counts[:, None] - counts[None]).mean()
+    assert gini(counts) == pytest.approx(apart / (2 * counts.mean()), abs=1e-12)
+
+
+def test_nobody_has_no_shares() -> None:
+    assert np.isnan(gini(np.zeros(3, dtype=int)))
+    assert np.isnan(effective_number(np.zeros(3, dtype=int)))
+
+
+def simulated(rng: np.random.Generator, *, icc: float, people: int, each: int, shared: bool) -> float:
+    """Two groups; person and group have a taste of their own; items are shared by all or not at all."""
+    worker = np.tile(np.repeat(np.arange(people), each), 2)
+    group = np.repeat([0, 1], people * each)
+    item = np.tile(np.arange(each), 2 * people) if shared else np.arange(len(worker))
+    own = rng.normal(0, np.sqrt(icc), (2, people))[group, worker] + rng.normal(0, np.sqrt(1 - icc), len(worker))
+    of_item = rng.normal(0, 1, (2, len(worker)))[group, item] * 0.5 if shared else 0.0
+    return taste(group, item, worker, own + of_item + group).icc
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("icc", [0.0, 0.11, 0.4])
+def test_taste_is_found_whatever_items_people_share(icc: float, shared: bool) -> None:
+    rng = np.random.default_rng(1)
+    made = np.mean([simulated(rng, icc=icc, people=12, each=10, shared=shared) for _ in range(50)])
+    truth = icc / (1.25 if shared else 1.0)  # an item's own share of the variance is not taste
+    assert made == pytest.approx(truth, abs=0.04)
+
+
+def test_the_interval_of_taste_holds_it() -> None:
+    rng, held = np.random.default_rng(2), []
+    for _ in range(80):
+        worker = np.repeat(np.arange(20), 10)
+        value = rng.normal(0, np.sqrt(0.2), 20)[worker] + rng.normal(0, np.sqrt(0.8), 200)
+        made = taste(np.zeros(200, dtype=int), np.arange(200), worker, value)
+        held.append(abs(made.icc - 0.2) <= 2.09 * made.error)
+    assert 0.85 < np.mean(held) < 0.99  # measured: .90 in 1,000; the estimate is skewed with few people
+
+
+def test_one_person_or_one_answer_each_tells_nothing_of_taste() -> None:
+    item, one = np.arange(6), np.zeros(6, dtype=int)
+    value = np.array([1.0, 0, 1, 0, 1, 1])
+    assert np.isnan(taste(one, item, one, value).icc)
+    alone = taste(one, item, item, value)
+    assert np.isnan(alone.icc)
+    assert alone.alike == 1
