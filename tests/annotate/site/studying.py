@@ -10,8 +10,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import polars as pl
-from custodes.annotate.desk import Desk
 
+from custodes.annotate.desk import Desk
 from custodes.annotate.new import new
 from custodes.annotate.plan import Ending, People, StudyPlan, Texts
 
