@@ -129,9 +129,7 @@ def main() -> int:
         print(f"| {name}: ratio of times | {ratio:.0f} times | >= {AT_LEAST} times |")
     by_mace, by_table = million()
     good &= by_mace < 20
-    print(
-        f"| a million answers: MACE, {RESTARTS} restarts of {ITERATIONS} iterations | {by_mace:.1f} CPU s | < 20 CPU s |"
-    )
+    print(f"| a million answers: MACE, {RESTARTS} x {ITERATIONS} iterations | {by_mace:.1f} CPU s | < 20 CPU s |")
     print(f"| a million answers: Dawid and Skene's model | {by_table:.1f} CPU s | |")
     return 0 if good else 1
 
