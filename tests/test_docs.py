@@ -28,6 +28,8 @@ TEXTS = ROOT / "docs" / "howto" / "score-summaries.md"
 """Its texts are used by other pages."""
 DRAWN = {"gallery.md"}
 """Its code runs where the site is built, which draws all of it."""
+SERVED = {"ask-people.md"}
+"""Its commands run beside a server: tests/annotate/test_tutorial.py."""
 
 
 def ident(value: object) -> str | None:
@@ -55,7 +57,7 @@ def beside_the_demo(demo_files: Path, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if page.name not in GENERATED | DRAWN and not steps(page)], ids=ident
+    "page", [page for page in PAGES if page.name not in GENERATED | DRAWN | SERVED and not steps(page)], ids=ident
 )
 def test_code_of_a_page_runs_in_order(page: Path, beside_the_demo: Path) -> None:
     try_out(page)

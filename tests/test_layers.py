@@ -72,7 +72,7 @@ BELOW = {
     },
     "console": {"answers", "visible"},
     "options": {"console", "answers", "data", "errors", "progress", "files"},
-    "diagnosis": {"answers", "data", "public"},
+    "diagnosis": {"annotate", "answers", "data", "public"},
     "verbs": {"arguments", "options", "console", "evaluate", "answers", "data", "errors"},
     "commands": {
         *("annotate", "arguments", "verbs", "options", "console", "scoring", "judging", "answers", "cache", "data"),

@@ -22,6 +22,7 @@ whom it favours, and what the ranking of the systems really is.
     cu.validate(other, model="model.json")  # does it hold on another data set?
     cu.gate(study, require="spa>=0.8")      # does a judge still agree with people? for continuous integration
     cu.report(study).save("report.html")    # all of it, in one page
+    cu.annotate.new("texts.jsonl", "study.db")  # ask people; study.db is an input of all of these
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ TYPE_CHECKING = False  # the module typing takes time in which Ctrl-C would be a
 if TYPE_CHECKING:
     from typing import Any
 
+    from custodes import annotate as annotate
     from custodes import plots as plots
     from custodes.combining.combined_metric import CombinedMetric as CombinedMetric
     from custodes.data.counting import count_pairs as count_pairs
@@ -92,7 +94,11 @@ _RENAMED = {
     "correct": "correction",
 }
 """What is called otherwise now, and verbs whose question has another name."""
-_MODULES = {"plots": "custodes.plots", "live": "custodes.evaluate.protocol.live"}
+_MODULES = {
+    "plots": "custodes.plots",
+    "live": "custodes.evaluate.protocol.live",
+    "annotate": "custodes.annotate",
+}
 
 
 def _unknown(name: str) -> AttributeError:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, CycloptsError, Parameter
 
 import custodes as cu
+from custodes.commands.annotate import annotate
 from custodes.commands.beside import STREAMED, raters_place, tell_lower
 from custodes.commands.judge import judge
 from custodes.commands.score import score
@@ -147,6 +148,7 @@ def report(
 app.command(with_options(report, cu.report), name="report")
 app.command(score)
 app.command(judge)
+app.command(annotate)
 
 
 @app.command

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 UNFINISHED: set[str] = set()
-"""Files that are being written under a name of their own, to be renamed when they are whole."""
+"""Files and folders that are being written under a name of their own, to be renamed when they are whole."""
 
 CHILDREN: set[int] = set()
 """Groups of processes that were started to work for this one, to be ended with it."""
@@ -43,8 +43,9 @@ def watch() -> None:
 
 def _leave(number: int, frame: object) -> None:
     # No exception: it would wait for threads at work, and whoever catches all of them would swallow it.
-    for name in tuple(UNFINISHED):
-        _tried(os.unlink, name)
+    for gone in (os.unlink, os.rmdir):
+        for name in tuple(UNFINISHED):
+            _tried(gone, name)
     for group in tuple(CHILDREN):
         _tried(os.killpg, group, signal.SIGKILL)
     said = f"custodes: {SAID[signal.Signals(number).name]}\n".encode()

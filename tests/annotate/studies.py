@@ -5,13 +5,17 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from random import Random
 
 import msgspec
 
+from custodes.annotate.clock import Clock
+from custodes.annotate.desk import Desk
 from custodes.annotate.plan import StudyPlan
+from custodes.annotate.session import Agree, Answer, Ask, Begin, Consent, View
 from custodes.annotate.store import create
 
 GOLD = {"gold": 6, "attention": 4}
@@ -78,3 +82,51 @@ def add_systems(base: sqlite3.Connection, names: list[str], *, seed: int, rate: 
             "INSERT INTO unit VALUES (?, ?, ?, ?)", [(unit + 1 + k, pair, k, item) for k, item in enumerate(order)]
         )
         unit += len(order)
+
+
+@dataclass
+class Hands:
+    """A clock that tests move by hand."""
+
+    now: float = 1_700_000_000.0
+    steady: float = 0.0
+
+    def clock(self) -> Clock:
+        return Clock(wall=lambda: self.now, steady=lambda: self.steady)
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        self.steady += seconds
+
+
+def at_once(path: Path, hands: Hands | None = None) -> Desk:
+    """A desk without a thread of its own, whose clock stands still."""
+    return Desk.open(path, clock=(hands or Hands()).clock(), threaded=False, durable=False)
+
+
+def begun(desk: Desk) -> str:
+    """The token of somebody who has read the instructions."""
+    ((_, token),) = desk.invite(1).result()
+    if isinstance(view := desk.view(token).result(), Consent):
+        desk.act(token, Agree(digest=view.digest)).result()
+    desk.act(token, Begin()).result()
+    return token
+
+
+def asked(desk: Desk, token: str) -> Ask:
+    """The question before somebody."""
+    view = desk.view(token).result()
+    assert isinstance(view, Ask), view
+    return view
+
+
+def answer(desk: Desk, token: str, value: int = 1, *, seconds: float | None = 5.0) -> View | None:
+    """Answer what is there, in every aspect."""
+    ask = asked(desk, token)
+    return desk.act(token, said(desk, ask, value, seconds=seconds)).result()
+
+
+def said(desk: Desk, ask: Ask, value: int = 1, *, seconds: float | None = 5.0) -> Answer:
+    """An answer to a question."""
+    values = dict.fromkeys(desk.plan.question.aspects, value)
+    return Answer(assignment=ask.assignment, values=values, seconds=seconds)

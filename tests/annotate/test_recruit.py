@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import hmac
 import json
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from custodes.annotate.plan import Codes, People, StudyPlan
 from custodes.annotate.reconciling import matched
-from custodes.annotate.recruit import ISSUER, arrival, code_of, ending
+from custodes.annotate.recruit import ISSUER, arrival, check_signed, code_of, ending
 from custodes.annotate.session import Done
 from custodes.errors import InputError
 from tests.annotate.snapshots import person
@@ -183,13 +185,62 @@ def test_forged_signatures_are_refused(private: rsa.RSAPrivateKey, keys: str) ->
         arrival(own, IDS, host=HOST)
 
 
-def test_keys_that_are_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", [None, "{}", "[", '{"keys": [{"kty": "RSA"}]}'], ids=["none", "empty", "cut", "part"])
+def test_keys_that_are_none(tmp_path: Path, text: str | None) -> None:
+    """The owner is told where they should be; whoever comes is not."""
     place = tmp_path / "none.json"
-    for text in (None, "{}", "[", '{"keys": [{"kty": "RSA"}]}'):
-        if text is not None:
-            place.write_text(text)
-        with pytest.raises(InputError, match="JWKS"):
-            arrival(plan(recruit="prolific", signed=True, keys=str(place)), {"prolific_token": "a.b.c"}, host=HOST)
+    if text is not None:
+        place.write_text(text)
+    own = plan(recruit="prolific", signed=True, keys=str(place))
+    with pytest.raises(InputError, match=r"none.json: not a set of public keys \(JWKS\)"):
+        check_signed(own, host=HOST)
+    with pytest.raises(InputError, match="keys cannot be had now") as told:
+        arrival(own, {"prolific_token": "a.b.c"}, host=HOST)
+    assert "none.json" not in str(told.value)
+
+
+def test_a_site_without_a_name_believes_no_signature(private: rsa.RSAPrivateKey, keys: str) -> None:
+    """Else whoever has a token for another place would name that place in the header Host."""
+    own = plan(recruit="prolific", signed=True, keys=keys)
+    with pytest.raises(InputError, match="--public-url"):
+        check_signed(own, host="")
+    for audience in ("", "https:", []):
+        with pytest.raises(InputError, match="not signed"):
+            arrival(own, {"prolific_token": signed(private, aud=audience)}, host="")
+
+
+def test_keys_of_an_address(private: rsa.RSAPrivateKey, keys: str) -> None:
+    asked = []
+
+    class Keys(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            content = Path(keys).read_bytes()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Keys) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            own = plan(recruit="prolific", signed=True, keys=f"http://127.0.0.1:{server.server_port}/jwks.json")
+            for _ in range(3):
+                assert arrival(own, {"prolific_token": signed(private)}, host=HOST).verified
+            assert asked == ["/jwks.json"]  # kept
+        finally:
+            server.shutdown()
+            thread.join()
+    with pytest.raises(InputError, match="cannot be had now"):
+        arrival(
+            plan(recruit="prolific", signed=True, keys=f"http://127.0.0.1:{server.server_port}/gone.json"),
+            {"prolific_token": signed(private)},
+            host=HOST,
+        )
 
 
 def test_codes_are_compared() -> None:

@@ -34,7 +34,9 @@ class Said:
 
 
 def connected(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(path, isolation_level=None)
+    base = sqlite3.connect(path, isolation_level=None)
+    base.execute("PRAGMA synchronous = OFF")
+    return base
 
 
 def new_file(path: Path, *, items: Iterable[str], systems: Iterable[str], plan: StudyPlan | None = None) -> Path:

@@ -1,1 +1,43 @@
 """Ask people: a study in one file, a site that asks, decisions of completed looks."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+# `new` is loaded now: a module of the same name would take its place if it were first loaded by another way.
+from custodes.annotate.new import new as new
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from custodes.annotate.adding import add as add
+    from custodes.annotate.checking import check as check
+    from custodes.annotate.desk import Desk as Desk
+    from custodes.annotate.exporting import export as export
+    from custodes.annotate.messages import demo_texts as demo_texts
+    from custodes.annotate.plan import StudyPlan as StudyPlan
+    from custodes.annotate.rehearsal import rehearse as rehearse
+    from custodes.annotate.serving import serve as serve
+
+_HOMES = {
+    "add": "adding",
+    "check": "checking",
+    "rehearse": "rehearsal",
+    "serve": "serving",
+    "Desk": "desk",
+    "export": "exporting",
+    "StudyPlan": "plan",
+    "demo_texts": "messages",
+}
+__all__ = ["Desk", "StudyPlan", "add", "check", "demo_texts", "export", "new", "rehearse", "serve"]
+
+
+def __getattr__(name: str) -> Any:
+    """A public name is loaded on its first use: reading a study needs none of what a site needs."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

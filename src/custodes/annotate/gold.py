@@ -76,9 +76,8 @@ def _known(row: Mapping[str, str], material: Material, plan: StudyPlan, where: s
             raise InputError(f"{where}: an item of the study and texts beside it; give one of them")
         item = next((own for own in material.items if own.label == row["item"]), None)
         if item is None:
-            raise InputError(
-                f"{where}: no item {shown(row['item'])} in the study{suggestion(row['item'], [i.label for i in material.items])}"
-            )
+            near = suggestion(row["item"], [own.label for own in material.items])
+            raise InputError(f"{where}: no item {shown(row['item'])} in the study{near}")
         names = (row["system_a"],) if is_rating else (row["system_a"], row["system_b"])
         outputs = [_output(row["item"], name, material, where) for name in names]
         if not is_rating and row["system_a"] == row["system_b"]:

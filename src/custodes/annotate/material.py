@@ -86,9 +86,22 @@ class Material:
             items.append(Item(label=item, cluster=cluster, group=group, images=images, **words))
         return cls(items=tuple(items), systems=tuple(sorted(wanted)), outputs=outputs)
 
-    def with_outputs(self, others: Mapping[tuple[str, str], Output]) -> Material:
-        """The same with outputs that are known already."""
-        return replace(self, outputs={**others, **self.outputs})
+    def images(self) -> list[str]:
+        """The paths of all images."""
+        above = [path for item in self.items for path in item.images]
+        return above + [path for output in self.outputs.values() for path in output.images]
+
+    def with_images(self, names: Mapping[str, str]) -> Material:
+        """The same with other names for images: those under which they are served."""
+        return replace(
+            self,
+            items=tuple(replace(own, images=_named(own.images, names)) for own in self.items),
+            outputs={key: replace(own, images=_named(own.images, names)) for key, own in self.outputs.items()},
+        )
+
+
+def _named(images: Sequence[str], names: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(names[path] for path in images)
 
 
 def read_material(texts: Any, *, systems: Patterns = None) -> tuple[Study, Material]:

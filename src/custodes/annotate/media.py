@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,7 +107,7 @@ def _remade(content: bytes, path: str) -> tuple[tuple[str, str], bytes]:
 def _saved(image: Image, name: str, *, moves: bool) -> bytes:
     """The pixels as a file, upright, without what else the file said: place, camera, comments."""
     image.load()
-    info = {key: value for key, value in image.info.items() if key in KEPT}
+    info: dict[Any, Any] = {key: value for key, value in image.info.items() if key in KEPT}
     image.info = info
     options: dict[str, Any] = {"format": name, "exif": b""} if name != "GIF" else {"format": name, "comment": b""}
     if name == "JPEG":
@@ -119,8 +119,3 @@ def _saved(image: Image, name: str, *, moves: bool) -> bytes:
     buffer = io.BytesIO()
     image.save(buffer, **options)
     return buffer.getvalue()
-
-
-def names_of(paths: Iterable[str], media: Mapping[str, Medium]) -> tuple[str, ...]:
-    """The names under which images are served."""
-    return tuple(media[path].name for path in paths)

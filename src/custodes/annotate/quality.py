@@ -67,7 +67,7 @@ def _is_one_sided(first: int, decided: int, people: int) -> bool:
     if most <= SIDE * decided:
         return False
     tail = sum(comb(decided, k) for k in range(most, decided + 1))
-    return 2 * tail * people < RARE * 2**decided  # integers: no power underflows
+    return bool(2 * tail * people < RARE * 2**decided)  # integers: no power underflows
 
 
 FAST = 0.25

@@ -76,7 +76,8 @@ def reconcile(study: str | Path, codes: str | Path) -> Reconciled:
         with closing(Desk.open(copy, threaded=False)) as desk:
             now = desk.snapshot().result()
     rows = list(matched(frame, now.people, now.plan, name=Path(codes).name))
-    columns = {name: [row[name] for row in rows] for name in Reconciled.declared()["codes"].names}
+    names = [own.name for own in Reconciled.declared()["codes"].columns]
+    columns = {name: [row[name] for row in rows] for name in names}
     origin = Provenance(
         question="annotate reconcile", study=Path(study).name, digest="", options={}, seed=None, versions=versions()
     )

@@ -121,10 +121,7 @@ def _submit_to(value: str) -> str:
 def _signed(token: str, keys: str, host: str) -> dict[str, str]:
     """What a token of Prolific says, once its signature (RS256), issuer, expiry and audience (our host, or an address
     there) are checked. What the link says beside it is not looked at."""
-    try:
-        import jwt
-    except ImportError as error:
-        raise MissingExtraError("signed links need PyJWT: pip install 'custodes[annotate]'") from error
+    import jwt
 
     try:
         key = _key_set(keys)(token)
@@ -135,12 +132,12 @@ def _signed(token: str, keys: str, host: str) -> dict[str, str]:
             issuer=ISSUER,
             options={"require": ["exp", "aud", "iss"], "verify_aud": False},
         )
-    except jwt.PyJWKClientConnectionError:
+    except (jwt.PyJWKClientConnectionError, InputError):
         raise InputError("the platform's keys cannot be had now: please try again in some minutes") from None
     except (jwt.PyJWTError, ValueError):
         raise InputError(_UNSIGNED) from None
     audience = claims["aud"] if isinstance(claims["aud"], list) else [claims["aud"]]
-    if host not in {_host(place) for place in audience}:
+    if not host or host not in {_host(place) for place in audience}:
         raise InputError(_UNSIGNED)
     payload = claims.get("prolific")
     if not isinstance(payload, dict):
@@ -157,6 +154,25 @@ def _host(place: Any) -> str:
     """Of an address, or of a name alone."""
     text = place if isinstance(place, str) else ""
     return urlsplit(text if "://" in text else f"//{text}").netloc
+
+
+def check_signed(plan: StudyPlan, *, host: str) -> None:
+    """Tell the owner, before anybody comes, why signed links of a study could not be checked.
+
+    Raises InputError where a file of keys is none, or where the site does not know its own name; MissingExtraError
+    without PyJWT.
+
+    >>> check_signed(StudyPlan(), host="")
+    """
+    if not plan.people.signed:
+        return
+    try:
+        import jwt  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("signed links need PyJWT: pip install 'custodes[annotate]'") from error
+    if not host:
+        raise InputError("signed links are made for one address: serve the study with --public-url")
+    _key_set(plan.people.keys)
 
 
 @lru_cache(maxsize=16)

@@ -18,6 +18,7 @@ from types import TracebackType
 import msgspec
 
 from custodes.annotate import texts
+from custodes.annotate.gold import Known
 from custodes.annotate.material import Item, Material
 from custodes.annotate.rendering_worker import Answered, Asked
 from custodes.annotate.texts import LONGEST, Render
@@ -48,22 +49,47 @@ class Rendered:
 
     items: Mapping[str, str]
     outputs: Mapping[tuple[str, str], str]
+    known: Sequence[tuple[str, str, str]] = ()
+    refused: frozenset[str] = frozenset()
     notes: tuple[Note, ...] = ()
 
 
-def render(material: Material, how: Render, *, progress: Progress) -> Rendered:
-    """All texts as they are shown; where one output of an item must be plain, all of them are, since form is judged."""
+def render(material: Material, how: Render, *, known: Sequence[Known] = (), progress: Progress) -> Rendered:
+    """All texts as they are shown; where one output of an item must be plain, all of them are, since form is judged.
+
+    `known` are questions with a known answer, of which context and both outputs are made; `refused` are the items
+    whose outputs are plain.
+    """
     contexts = {item.label: _parts(item) for item in material.items}
     asked = [text for parts in contexts.values() for _, text in parts]
     asked += (own.text for own in material.outputs.values())
+    asked += (text for own in known for text in (*(text for _, text in _parts(own.context)), *_sides(own)))
     made = rendered(asked, how, progress=progress)
-    refused = {item for (item, _), own in material.outputs.items() if made[own.text].why}
+    refused = frozenset(item for (item, _), own in material.outputs.items() if made[own.text].why)
     outputs = {
         (item, system): texts.plain(own.text) if item in refused else made[own.text].html
         for (item, system), own in material.outputs.items()
     }
     items = {item: _context(parts, made) for item, parts in contexts.items()}
-    return Rendered(items=items, outputs=outputs, notes=tuple(_notes(material, made, refused)))
+    return Rendered(
+        items=items,
+        outputs=outputs,
+        known=[_known(own, made) for own in known],
+        refused=refused,
+        notes=tuple(_notes(material, made, refused)),
+    )
+
+
+def _sides(known: Known) -> tuple[str, ...]:
+    """The texts of the outputs of a known question."""
+    return (known.first.text,) if known.second is None else (known.first.text, known.second.text)
+
+
+def _known(known: Known, made: Mapping[str, Answered]) -> tuple[str, str, str]:
+    sides = _sides(known)
+    is_plain = any(made[text].why for text in sides)
+    first, *second = (texts.plain(text) if is_plain else made[text].html for text in sides)
+    return _context(_parts(known.context), made), first, "".join(second)
 
 
 def _parts(item: Item) -> list[tuple[str | None, str]]:
@@ -80,7 +106,7 @@ def _context(parts: Sequence[tuple[str | None, str]], made: Mapping[str, Answere
     return "".join(html if role is None else texts.dialogue([(role, html)]) for role, html in own)
 
 
-def _notes(material: Material, made: Mapping[str, Answered], refused: set[str]) -> list[Note]:
+def _notes(material: Material, made: Mapping[str, Answered], refused: frozenset[str]) -> list[Note]:
     """What is shown plain, and why."""
     reasons = Counter(made[own.text].why for own in material.outputs.values())
     told = [f"{n} {WHY[why]}" for why, n in reasons.items() if why]

@@ -76,11 +76,32 @@ def connect(path: Path, *, durable: bool, reading: bool = False) -> sqlite3.Conn
             base.execute("PRAGMA query_only = ON")
             return base
         base.execute("PRAGMA journal_mode = WAL")
+        base.execute("PRAGMA secure_delete = ON")  # who is forgotten is overwritten
         base.execute("PRAGMA synchronous = FULL" if durable else "PRAGMA synchronous = OFF")
     except BaseException:
         base.close()
         raise
     return base
+
+
+def copy(path: Path, place: Path) -> Path:
+    """A copy of a study that may be written meanwhile: whole, as it was at one moment; another file is replaced."""
+    name = place.with_name(f".custodes-{os.urandom(8).hex()}")
+    UNFINISHED.add(str(name))
+    try:
+        with (
+            told(place),
+            closing(connect(path, durable=False, reading=True)) as base,
+            closing(sqlite3.connect(name, isolation_level=None)) as made,
+        ):
+            base.backup(made)
+        os.replace(name, place)
+    finally:
+        for left in (name, Path(f"{name}-wal"), Path(f"{name}-shm")):
+            with suppress(OSError):
+                left.unlink()
+        UNFINISHED.discard(str(name))
+    return place
 
 
 def check(path: str | Path) -> Path:

@@ -161,7 +161,19 @@ def _markdown(with_math: bool) -> MarkdownIt:
     """CommonMark with tables; what would hide a word (references, entities, images, HTML) is text."""
     from markdown_it import MarkdownIt
 
-    made = MarkdownIt("commonmark", {"html": False, "breaks": True, "xhtmlOut": False}).enable("table")
+    class Parser(MarkdownIt):
+        """Addresses as they are written: they are shown as text, and never followed."""
+
+        def validateLink(self, url: str) -> bool:  # noqa: N802
+            return True
+
+        def normalizeLink(self, url: str) -> str:  # noqa: N802
+            return url
+
+        def normalizeLinkText(self, link: str) -> str:  # noqa: N802
+            return link
+
+    made = Parser("commonmark", {"html": False, "breaks": True, "xhtmlOut": False}).enable("table")
     made.disable(["reference", "image", "entity", "html_block", "html_inline"])
     if with_math:
         from custodes.annotate.formulas import add_formulas
@@ -169,8 +181,6 @@ def _markdown(with_math: bool) -> MarkdownIt:
         add_formulas(made)
     for name, rule in _RULES.items():
         made.add_render_rule(name, rule)
-    made.validateLink = lambda url: True  # shown as text, never followed
-    made.normalizeLink = made.normalizeLinkText = lambda url: url
     return made
 
 

@@ -252,7 +252,7 @@ def _mapped(table: Table, *, reader: str | None, invalid: Invalid, columns: Colu
         study = replace(study, outputs=study.outputs.beside(*folders))
     study = replace(study, digest=table.digest, notes=(*table.notes, *mapped.notes, *study.notes, *unused))
     said = (study.ratings, study.preferences, study.second_ratings, study.second)
-    if not any(own.frame.height for own in said) and study.outputs is None:
+    if not any(own.frame.height for own in said) and study.outputs is None and study.looks.is_empty():
         raise InputError(f"{table.name}: no row holds a score or a verdict; there is nothing to judge")
     if columns and table.digest:
         study = replace(study, digest=digest_of(table.digest, repr(columns)))

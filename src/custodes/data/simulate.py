@@ -180,9 +180,7 @@ def simulate(
     reliability = np.array(list(annotators.values()), dtype=float)
     frames = []
     for annotator, correlation in annotators.items():
-        noise = np.hypot(difficulty, spread) * np.sqrt(1 / correlation**2 - 1)
-        impression = latent + noise * rng.normal(size=latent.shape)
-        scores = _rounded(impression, LIKERT)
+        scores = marks(latent, reliability=correlation, sd=np.hypot(difficulty, spread), rng=rng)
         scores[rng.random(scores.shape) < missing] = np.nan
         frames.append(_rows(scores, rater=annotator, items=labels, systems=systems, aspects=aspects))
     views: dict[str, Floats] = {}
@@ -214,6 +212,16 @@ def simulate(
         preferred=_preferred(metrics, level, systems, spread=spread),
     )
     return Simulation(study=study, truth=truth, recipe=recipe)
+
+
+def marks(latent: Floats, *, reliability: float, sd: float, rng: np.random.Generator) -> Floats:
+    """What a person writes down of true qualities, 1 to 5; `sd` of the outputs of one system.
+
+    >>> marks(np.array([-9.0, 0.0, 9.0]), reliability=1.0, sd=1.0, rng=np.random.default_rng(0)).tolist()
+    [1.0, 3.0, 5.0]
+    """
+    noise = sd * np.sqrt(1 / reliability**2 - 1)
+    return _rounded(latent + noise * rng.normal(size=latent.shape), LIKERT)
 
 
 def simulate_counts(p: ArrayLike, channel: ArrayLike, *, n: int, rng: int | np.random.Generator) -> Counts:

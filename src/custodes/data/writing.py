@@ -109,6 +109,12 @@ def write_table(table: pl.DataFrame, path: str | Path, *, quote_formulas: bool =
     """Write a table by its suffix: .csv .tsv .jsonl .parquet, the text ones also .gz; .csv and .tsv for a spreadsheet
     with `quote_formulas`."""
     target = Path(path)
+    return write_atomically(target, table_bytes(table, target, quote_formulas=quote_formulas))
+
+
+def table_bytes(table: pl.DataFrame, path: str | Path, *, quote_formulas: bool = False) -> bytes:
+    """What `write_table` writes into a file of this name."""
+    target = Path(path)
     suffix = check_suffix(target)
     buffer = io.BytesIO()
     if suffix == ".parquet":
@@ -123,7 +129,7 @@ def write_table(table: pl.DataFrame, path: str | Path, *, quote_formulas: bool =
         flat.write_csv(buffer, separator="\t" if suffix == ".tsv" else ",")
     content = buffer.getvalue()
     # A fixed time stamp: the same table gives the same bytes.
-    return write_atomically(target, gzip.compress(content, mtime=0) if target.name.endswith(".gz") else content)
+    return gzip.compress(content, mtime=0) if target.name.endswith(".gz") else content
 
 
 def _json(texts: pl.Series) -> str:

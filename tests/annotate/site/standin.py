@@ -21,7 +21,7 @@ class StandIn:
     def __init__(self, asks: list[s.Ask], plan: StudyPlan | None = None, *, state: str = "consent") -> None:
         plan = plan or StudyPlan()
         self.plan, self.state, self.asks = plan, state, asks
-        self.examples: tuple[s.Example, ...] = ()
+        self.shown: tuple[s.Example, ...] = ()
         self.answers: list[s.Act] = []
         self.comments: list[str] = []
         self.kept: dict[str, tuple[str, bytes]] = {}
@@ -35,7 +35,7 @@ class StandIn:
         if self.state == "consent":
             return s.Consent(digest=self.digest)
         if self.state == "instructions":
-            return s.Instructions(examples=self.examples)
+            return s.Instructions(examples=self.shown)
         if self.state == "ask" and len(self.answers) < len(self.asks):
             return replace(self.asks[len(self.answers)], can_undo=bool(self.answers))
         return s.Done(why="finished", code="K7-QM", answers=len(self.answers), params={})
@@ -62,6 +62,9 @@ class StandIn:
             case _:
                 self.view_now = s.Done(why="declined", code=None, answers=0, params={})
         return done(self._view())
+
+    def examples(self) -> Future[tuple[s.Example, ...]]:
+        return done(self.shown)
 
     def seen(self, token: str, assignment: int, seconds: float | None) -> Future[None]:
         self.alive.append((assignment, seconds))

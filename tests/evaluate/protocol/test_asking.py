@@ -16,6 +16,7 @@ from custodes.stats import ABSENT
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.allocation import annotation_order
 from custodes.stats.stopping.replay import replay
+from custodes.stats.stopping.stagewise import stagewise
 
 N_ITEMS = 30
 PAIRS = np.stack(pairs_of(("A", "B", "C", "D")), axis=1)
@@ -222,3 +223,23 @@ def test_whatever_happens_prefixes_are_judged_and_a_copy_goes_its_own_way(data: 
     before = study.state_bytes()
     answered(study.copy(), people(0), lambda those: those[0])
     assert study.state_bytes() == before
+
+
+def test_the_margin_of_a_pair_that_ended_is_the_stage_wise_one() -> None:
+    study = asking(pairs=1, stop="decided")
+    # 4 wins of 5 do not decide; 11 of 12 do.
+    for place in range(12):
+        ruling = study.answer(0, place, -1 if place == 4 else 1)
+    assert ruling is not None
+    assert (ruling.decision, ruling.is_open, ruling.look) == (1, False, 1)
+    # Of people alone: the mean preference, and its spread with as many wins as losses (one of each more, of 3 kinds).
+    score, error = np.array([10 / 12]), np.sqrt([(12 + 2) / (12 + 3) / 12])
+    after = stagewise(score, error, n=np.array([5, 12]), bounds=np.array(study.rule.bounds[:2]), level=0.05)
+    assert (ruling.margin, ruling.low, ruling.high) == (after.margin[0], after.low[0], after.high[0])
+    assert 0 < ruling.low < ruling.margin < 10 / 12
+    stopped = asking(pairs=1, stop="decided")
+    for place in range(5):
+        stopped.answer(0, place, -1 if place == 4 else 1)
+    stopped.close_all()
+    # Whoever stops may have looked: what holds at all looks stays.
+    assert stopped.rulings[-1].low < 0 < stopped.rulings[-1].margin

@@ -6,16 +6,21 @@ import asyncio
 import secrets
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from custodes.annotate import recruit
+from custodes.annotate.plan import StudyPlan
 from custodes.annotate.session import Comment, Undo, View
-from custodes.annotate.site import forms, guard, pages
+from custodes.annotate.site import forms, guard, owner, pages, watch
+from custodes.errors import CustodesError, InputError
 
 HEALTHY = 2.0
 """Seconds within which the writer of every study must answer."""
@@ -39,8 +44,8 @@ def known(view: View | None) -> View:
 class Site:
     """What the handlers share: the studies by name, and to which of them a token belongs."""
 
-    def __init__(self, desks: Mapping[str, Any]) -> None:
-        self.desks = desks
+    def __init__(self, desks: Mapping[str, Any], public_url: str) -> None:
+        self.desks, self.host = desks, urlsplit(public_url).netloc
         self._homes: dict[str, Any] = {}
 
     async def find(self, token: str) -> Any:
@@ -62,6 +67,11 @@ class Site:
         policy = guard.policy(desk.plan.people.recruit)
         return HTMLResponse(content, status, {"Content-Security-Policy": policy})
 
+    def busy(self, desk: Any, content: str) -> HTMLResponse:
+        response = self.page(desk, content, 503)
+        response.headers["Retry-After"] = "5"
+        return response
+
     async def index(self, request: Request) -> Response:
         """One open study is the only thing that a visitor without a link can have come for."""
         if len(self.desks) == 1:
@@ -79,25 +89,43 @@ class Site:
 
     async def arrive(self, request: Request) -> Response:
         name, desk = self._joined(request)
-        params = dict(request.query_params)
-        return self.page(
-            desk,
-            pages.render("join.html", plan=desk.plan, path=f"/j/{name}", params=params, asks_who=True, preview=False),
-        )
+        plan, params = desk.plan, dict(request.query_params)
+        try:
+            arrival = await self._arrival(request, plan, params)
+        except InputError as problem:
+            return self.page(desk, pages.message("unknown", plan, what=str(problem)), 400)
+        examples = await asyncio.wrap_future(desk.examples()) if arrival.preview else ()
+        return self.page(desk, pages.of_arrival(plan, arrival, params, path=f"/j/{name}", examples=examples))
 
     async def join(self, request: Request) -> Response:
         _, desk = self._joined(request)
         fields = await guard.form(request)
         if fields.pop("website", ""):  # a field that nobody sees
             raise HTTPException(400)
-        address = request.client.host if request.client else ""
-        who = fields.pop("who", "").strip() or secrets.token_hex(16)
+        plan = desk.plan
+        try:
+            arrival = await self._arrival(request, plan, fields)
+        except InputError as problem:
+            return self.page(desk, pages.message("unknown", plan, what=str(problem)), 400)
+        if arrival.preview:
+            raise HTTPException(400)
+        params = dict(arrival.params) | ({"verified": "yes"} if arrival.verified else {})
         token = await asyncio.wrap_future(
-            desk.join(source=desk.plan.people.recruit, external_id=who, params=fields, address=address)
+            desk.join(
+                source=arrival.source,
+                external_id=arrival.external_id or secrets.token_hex(16),
+                params=params,
+                address=request.client.host if request.client else "",
+            )
         )
         if token is None:
-            return self.page(desk, pages.message("refused", desk.plan), 403)
+            return self.page(desk, pages.message("refused", plan), 403)
         return RedirectResponse(f"/s/{token}", 303)
+
+    async def _arrival(self, request: Request, plan: StudyPlan, params: Mapping[str, str]) -> recruit.Arrival:
+        """In a thread: a platform may have to be asked for its keys."""
+        host = self.host or request.headers.get("host", "")
+        return await run_in_threadpool(recruit.arrival, plan, params, host=host)
 
     async def show(self, request: Request) -> Response:
         token = request.path_params["token"]
@@ -116,7 +144,12 @@ class Site:
         except forms.UnreadError as problem:
             view, said, status = known(await asyncio.wrap_future(desk.view(token))), str(problem), 422
         else:
-            view, said = known(await asyncio.wrap_future(desk.act(token, act))), SAID.get(type(act), "")
+            try:
+                view, said = known(await asyncio.wrap_future(desk.act(token, act))), SAID.get(type(act), "")
+            except InputError:
+                raise HTTPException(422) from None
+            except CustodesError:  # it could not be written down: what was said comes back with the page
+                return self.busy(desk, pages.message("busy", desk.plan, path=path, fields=fields))
             # A browser that goes to the answer would ask before it came back to it: it is sent to where the page is.
             if request.headers.get("sec-fetch-mode") == "navigate":
                 return RedirectResponse(f"{path}?said={said}" if said else path, 303)
@@ -136,7 +169,7 @@ class Site:
         token = request.path_params["token"]
         desk = await self.find(token)
         known(await asyncio.wrap_future(desk.view(token)))
-        return self.page(desk, pages.of_help(desk.plan, desk.examples, path=f"/s/{token}"))
+        return self.page(desk, pages.of_help(desk.plan, await asyncio.wrap_future(desk.examples()), path=f"/s/{token}"))
 
     async def media(self, request: Request) -> Response:
         for desk in self.desks.values():
@@ -176,7 +209,7 @@ def app(desks: Mapping[str, Any], *, public_url: str = "", secret: str = "", own
 
     `public_url`: where people find it. `secret` signs the owner's cookie, which
     `owner_key` gives out."""
-    site = Site(desks)
+    site = Site(desks, public_url)
     return Starlette(
         routes=[
             Route("/", site.index),
@@ -189,7 +222,8 @@ def app(desks: Mapping[str, Any], *, public_url: str = "", secret: str = "", own
             Route("/m/{name}", site.media),
             Route("/static/{name}", site.static),
             Route("/health", site.health),
+            *owner.routes(desks, owner_key=owner_key, public_url=public_url, secret=secret),
         ],
-        middleware=[Middleware(guard.Headers)],
+        middleware=[Middleware(guard.Headers), Middleware(watch.Watch)],
         exception_handlers={HTTPException: site.refuse, 500: site.refuse},
     )

@@ -47,15 +47,16 @@ def act_of(plan: StudyPlan, fields: Mapping[str, str]) -> Act:
 def _answer(plan: StudyPlan, fields: Mapping[str, str]) -> Answer:
     question = plan.question
     low, high = (-1, 1) if question.mode == "compare" else question.scale
-    values, bad = {}, question.both_bad and "both_bad" in fields
+    may_be_bad = question.mode == "compare" and question.equal and question.both_bad
+    values, bad = {}, may_be_bad and "both_bad" in fields
     for place, aspect in enumerate(question.aspects):
         said = fields.get(f"v{place}", "")
         if not said:
             raise UnreadError("unfilled")
-        if said == BOTH_BAD and question.both_bad:
+        if said == BOTH_BAD and may_be_bad:
             bad, said = True, "0"
         value = _whole(said)
-        if not low <= value <= high or (question.mode == "compare" and value == 0 and not (question.equal or bad)):
+        if not low <= value <= high or (question.mode == "compare" and value == 0 and not question.equal):
             raise UnreadError("unread")
         values[aspect] = value
     return Answer(assignment=_assignment(fields), values=values, seconds=seconds(fields), both_bad=bad)

@@ -167,6 +167,8 @@ class Owner:
         """What changes a study: each is an event in its file."""
         name, desk = self._desk(request)
         what = request.path_params["what"]
+        if what not in ("invite", "peek", *self._acts):
+            raise HTTPException(404)
         fields = await guard.form(request)
         if what == "invite":
             return await self._invite(request, name, desk, fields)
@@ -174,8 +176,6 @@ class Owner:
             await asyncio.wrap_future(desk.peek())
             first = desk.plan.question.aspects[0]
             return await self._study(request, peeked=await run_in_threadpool(details.running, desk.path, first))
-        if what not in self._acts:
-            raise HTTPException(404)
         await self._acts[what](desk, fields)
         return RedirectResponse(f"/admin/{name}?said={what}", 303)
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
+from custodes.annotate import recruit, texts
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.session import Ask, Break, Consent, Done, Example, Instructions, Paused, View, Wait
 from custodes.annotate.site.forms import BOTH_BAD, REASONS
@@ -31,13 +31,6 @@ TEMPLATES = {
     Paused: "wait.html",
     Done: "done.html",
 }
-
-
-class WayBack(NamedTuple):
-    code: str | None
-    link: str | None = None
-    action: str | None = None
-    fields: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -99,10 +92,10 @@ def environment() -> Any:
 
 @lru_cache(maxsize=256)
 def prose(text: str) -> Any:
-    """A text of the owner, markdown, as safe HTML; made once."""
-    from markupsafe import Markup, escape
+    """A text of the owner, Markdown, as safe HTML; made once."""
+    from markupsafe import Markup
 
-    return Markup("").join(Markup("<p>{}</p>").format(part) for part in escape(text).split("\n\n"))
+    return Markup(texts.prose(text))
 
 
 def render(template: str, *, plan: StudyPlan | None = None, said: str = "", **values: Any) -> str:
@@ -125,7 +118,7 @@ def of_view(plan: StudyPlan, view: View, *, path: str, said: str = "") -> str:
     elif isinstance(view, Paused):
         values["refresh"] = PAUSED
     elif isinstance(view, Done):
-        values["back"] = WayBack(view.code)
+        values["back"] = recruit.ending(plan, view)
     return render(TEMPLATES[type(view)], plan=plan, said=said, **values)
 
 
@@ -134,10 +127,31 @@ def of_help(plan: StudyPlan, examples: tuple[Example, ...], *, path: str) -> str
     return render("help.html", plan=plan, path=path, examples=examples, answer=answer_of(plan))
 
 
-def message(kind: str, plan: StudyPlan | None = None, *, what: str = "", **fields: str) -> str:
+def of_arrival(
+    plan: StudyPlan, arrival: recruit.Arrival, params: Mapping[str, str], *, path: str, examples: tuple[Example, ...]
+) -> str:
+    """The door of a study: what it is, and a button that carries on what the link says; for who only looks, all that
+    there is to read."""
+    link = recruit.LINKS[arrival.source]
+    kept = {name: params[name] for name in (link.person, *link.others, recruit.TOKEN) if name in params}
+    return render(
+        "join.html",
+        plan=plan,
+        path=path,
+        params=kept,
+        asks_who=link.person if arrival.source == "open" and not arrival.external_id else "",
+        preview=arrival.preview,
+        examples=examples,
+        answer=answer_of(plan),
+    )
+
+
+def message(
+    kind: str, plan: StudyPlan | None = None, *, what: str = "", path: str = "", fields: Mapping[str, str] | None = None
+) -> str:
     """A page that says one thing, a key of the words; in English where no study is known. With `fields`, a form that
-    sends them once more to where they came from."""
-    return render("message.html", plan=plan, kind=kind, what=what, fields=fields)
+    sends them once more to `path`."""
+    return render("message.html", plan=plan, kind=kind, what=what, path=path, fields=fields or {})
 
 
 def of_error(status: int) -> str:
@@ -160,21 +174,17 @@ def choices_of(plan: StudyPlan) -> tuple[Choice, ...]:
     """What may be answered to each aspect, from left to right; nothing where it is a number."""
     question, w = plan.question, words(plan.texts.language)
     if question.mode == "compare":
-        equal = (
-            [Choice("0", w["equally_good" if question.both_bad else "equal"], ("0",), "0")] if question.equal else []
-        )
-        # with several aspects one box says it of all
-        bad = [Choice(BOTH_BAD, w["both_bad"], ("b",), "b")] if question.both_bad and len(question.aspects) == 1 else []
-        first, second = w["first_better"], w["second_better"]
-        left, right = (Choice("1", first, ("1", "ArrowLeft"), "←"), Choice("-1", second, ("2", "ArrowRight"), "→"))
-        return (left, *equal, *bad, right)
+        made = [Choice("1", w["first_better"], ("1", "ArrowLeft"), "←")]
+        if question.equal:
+            made.append(Choice("0", w["equally_good" if question.both_bad else "equal"], ("0",), "0"))
+        if question.equal and question.both_bad and len(question.aspects) == 1:  # of several, one box says it of all
+            made.append(Choice(BOTH_BAD, w["both_bad"], ("b",), "b"))
+        return (*made, Choice("-1", w["second_better"], ("2", "ArrowRight"), "→"))
     low, high = question.scale
     if high - low >= BUTTONS:
         return ()
     points = range(low, high + 1)
     labels = dict(zip(points, question.labels, strict=True)) if len(question.labels) == len(points) else {}
-    if len(question.labels) == 2:
-        labels = dict(zip((low, high), question.labels, strict=True))
     return tuple(Choice(str(p), str(p), (str(p),) if 0 <= p <= 9 else (), label=labels.get(p, "")) for p in points)
 
 

@@ -1,10 +1,9 @@
-"""Who asks, how often, and from where: rates of guesses and new sessions, a log without links, forms of the owner."""
+"""Who asks: a bound on guesses, a log without links, and forms of the owner that come from our own pages."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
@@ -12,63 +11,42 @@ from starlette.responses import HTMLResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from custodes.annotate.site import pages
-from custodes.annotate.site.rates import Rates, network
+from custodes.annotate.site.rates import Rates
 
 LOG = logging.getLogger("custodes.annotate.access")
-"""A line a request: method, name of the route, status, milliseconds. Never a path: links are keys. Never an address."""
+"""A line a request: method, name of the page, status, milliseconds. Never a path: links are keys. Never an address."""
 
 
 class Watch:
-    """Middleware that counts what an address guesses and begins, and answers 429 beyond the limits.
+    """Middleware that answers 429 to an address that goes on guessing links.
 
     A link that exists always works, however many others were tried from its address: a whole institution may share
     one."""
 
     def __init__(self, app: ASGIApp, rates: Rates | None = None) -> None:
         self.app, self.rates = app, rates or Rates()
-        self._beginning = Counter[str]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        began, address, status, is_refused = time.perf_counter(), _address(scope), 0, False
+        began, status, is_refused = time.perf_counter(), 0, False
 
         async def watched(message: Message) -> None:
             nonlocal status, is_refused
             if message["type"] == "http.response.start":
                 status = message["status"]
-                if _is_guess(scope, status) and not self.rates.guess(address):
+                if _is_guess(scope, status) and not self.rates.guess(_address(scope)):
                     status, is_refused = 429, True
-                    await _too_many(60)(scope, receive, send)
-                elif _begins(scope) and status == 303:
-                    self.rates.session(address)
+                    await HTMLResponse(pages.of_error(429), 429, {"Retry-After": "60"})(scope, receive, send)
             if not is_refused:
                 await send(message)
 
         try:
-            await self._bounded(address, scope, receive, watched)
+            await self.app(scope, receive, watched)
         finally:
             name = getattr(scope.get("endpoint"), "__name__", "nothing")
-            taken = 1000 * (time.perf_counter() - began)
-            LOG.info("%s %s %d %.0f ms", _method(scope), name, status, taken)
-
-    async def _bounded(self, address: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """Sessions that are being begun at this moment count too: a thousand at once are not all the first."""
-        if not _begins(scope):
-            await self.app(scope, receive, send)
-            return
-        one = network(address)
-        if self.rates.sessions_left(address) <= self._beginning[one]:
-            await _too_many(3600)(scope, receive, send)
-            return
-        self._beginning[one] += 1
-        try:
-            await self.app(scope, receive, send)
-        finally:
-            self._beginning[one] -= 1
-            if not self._beginning[one]:
-                del self._beginning[one]
+            LOG.info("%s %s %d %.0f ms", _method(scope), name, status, 1000 * (time.perf_counter() - began))
 
 
 def is_own(request: Request, public_url: str) -> bool:
@@ -90,10 +68,6 @@ def _is_guess(scope: Scope, status: int) -> bool:
     return (status == 404 and path.startswith("/s/")) or (status == 403 and b"key=" in scope["query_string"])
 
 
-def _begins(scope: Scope) -> bool:
-    return scope["method"] == "POST" and str(scope["path"]).startswith("/j/")
-
-
 def _address(scope: Scope) -> str:
     """The one that uvicorn has: of the connection, or what a proxy of this machine says (`--public-url`)."""
     return scope["client"][0] if scope.get("client") else ""
@@ -102,7 +76,3 @@ def _address(scope: Scope) -> str:
 def _method(scope: Scope) -> str:
     """Of those that there are: it may be any word."""
     return scope["method"] if scope["method"] in ("GET", "HEAD", "POST") else "OTHER"
-
-
-def _too_many(seconds: int) -> HTMLResponse:
-    return HTMLResponse(pages.of_error(429), 429, {"Retry-After": str(seconds)})

@@ -26,7 +26,6 @@ ENGLISH = {
     "number": "A number from {low} to {high}",
     "unfilled": "Please answer every question, then press Next.",
     "unread": "That could not be read. Please try again.",
-    "you_answered": "You answered: {answer}",
     "cannot": "I cannot judge this",
     "cannot_why": "Why can it not be judged?",
     "language": "I do not know this language well enough",
@@ -102,6 +101,8 @@ ENGLISH = {
     "refused": "Nobody else can take part at the moment",
     "refused_what": "The study has all the people it needs, or too many came from here at once. Please try "
     "again later.",
+    "unknown": "This link does not work",
+    "unknown_what": "Please start again from the page that sent you here.",
     "absent": "Nothing is here",
     "absent_what": "This link is not valid, or not any more. Please look whether it was copied whole.",
     "too_large": "That was too much at once",
@@ -138,7 +139,6 @@ GERMAN = {
     "number": "Eine Zahl von {low} bis {high}",
     "unfilled": "Bitte jede Frage beantworten und dann „Weiter“ drücken.",
     "unread": "Das war nicht lesbar. Bitte noch einmal versuchen.",
-    "you_answered": "Ihre Antwort war: {answer}",
     "cannot": "Das kann ich nicht beurteilen",
     "cannot_why": "Warum lässt es sich nicht beurteilen?",
     "language": "Ich kann diese Sprache nicht gut genug",
@@ -216,6 +216,8 @@ GERMAN = {
     "refused": "Gerade kann niemand mehr teilnehmen",
     "refused_what": "Die Studie hat alle, die sie braucht, oder es kamen zu viele auf einmal. Bitte später "
     "noch einmal.",
+    "unknown": "Dieser Link geht nicht",
+    "unknown_what": "Bitte beginnen Sie noch einmal auf der Seite, von der Sie kamen.",
     "absent": "Hier ist nichts",
     "absent_what": "Dieser Link gilt nicht oder nicht mehr. Bitte prüfen Sie, ob er vollständig kopiert wurde.",
     "too_large": "Das war zu viel auf einmal",

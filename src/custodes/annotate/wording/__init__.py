@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from functools import cache
 from importlib.resources import files
@@ -32,13 +31,13 @@ def template(name: str) -> str:
 
 
 def completed(plan: StudyPlan) -> StudyPlan:
-    """The plan with the whole texts of the templates that it names, and of the usual ones where it says nothing; so
-    that a study holds every word that people saw.
+    """The plan with the whole texts of the templates that it names, and of the usual ones where it says nothing, every
+    blank filled: a study holds each word that people saw.
 
     >>> completed(StudyPlan()).texts.thanks
-    'Thank you. Your answers are saved.\\n'
+    'Thank you. Your answers are saved.\n'
     """
-    texts = plan.texts
+    texts, known = plan.texts, blanks(plan)
     usual = {
         "instructions": "rate" if plan.question.mode == "rate" else "compare",
         "consent": "consent",
@@ -46,37 +45,9 @@ def completed(plan: StudyPlan) -> StudyPlan:
     }
     named = {key: getattr(texts, key).strip() or name for key, name in usual.items()}
     whole = {key: template(name) if name in TEMPLATES else getattr(texts, key) for key, name in named.items()}
-    return msgspec.structs.replace(plan, texts=msgspec.structs.replace(texts, **whole))
-
-
-def instructions(plan: StudyPlan) -> str:
-    """Markdown of what to do, its blanks filled."""
-    return _filled(completed(plan).texts.instructions, plan)
-
-
-def consent(plan: StudyPlan) -> str:
-    """Markdown of what people agree to, its blanks filled.
-
-    >>> "up to 20 batches" in consent(StudyPlan())
-    True
-    """
-    return _filled(completed(plan).texts.consent, plan)
-
-
-def thanks(plan: StudyPlan) -> str:
-    """Markdown of the end, its blanks filled."""
-    return _filled(completed(plan).texts.thanks, plan)
-
-
-def consent_digest(plan: StudyPlan) -> str:
-    """What is stored of the text that somebody agreed to: its SHA-256, in hexadecimal."""
-    return hashlib.sha256(consent(plan).encode()).hexdigest()
-
-
-def _filled(text: str, plan: StudyPlan) -> str:
-    """The text with the blanks that we know filled; other braces stay."""
-    known = blanks(plan)
-    return BLANK.sub(lambda found: known.get(found[1], found[0]), text)
+    # Braces that are no blank of ours stay.
+    filled = {key: BLANK.sub(lambda own: known.get(own[1], own[0]), text) for key, text in whole.items()}
+    return msgspec.structs.replace(plan, texts=msgspec.structs.replace(texts, **filled))
 
 
 def blanks(plan: StudyPlan) -> dict[str, str]:

@@ -14,6 +14,7 @@ from custodes.data.readers.battles import READER as BATTLES
 from custodes.data.readers.argilla import READER as ARGILLA
 from custodes.data.readers.label_studio import READER as LABEL_STUDIO
 from custodes.data.readers.outputs import READER as OUTPUTS
+from custodes.data.readers.looks import READER as LOOKS
 from custodes.data.readers.wide import READER as WIDE
 from custodes.data.readers.alpacaeval import READER as ALPACAEVAL
 from custodes.data.readers.arena import READER as ARENA

@@ -65,10 +65,14 @@ def read_annotation(path: Path, *, part: str | None, invalid: Invalid) -> Study:
 
     Second opinions are `Study.second`; known comparisons, corrected answers and people who are excluded are left out.
     """
-    where = path.name
     if not is_study(path):  # named by `reader`
-        raise InputError(f"{where}: not a study of people's answers; custodes annotate new makes one")
-    frames, (people, answers), (cost, unit) = of_one_state(path, lambda opened: _asked(opened, where))
+        raise InputError(f"{path.name}: not a study of people's answers; custodes annotate new makes one")
+    return of_one_state(path, lambda opened: study_of(opened, path.name))
+
+
+def study_of(opened: sqlite3.Connection, where: str) -> Study:
+    """The study that a connection sees, in a transaction of its own; see `read_annotation`."""
+    frames, (people, answers), (cost, unit) = _asked(opened, where)
     battles, ratings = frames["battles"], frames["ratings"]
     if not battles.height and not ratings.height and not frames["outputs"].height:
         raise InputError(f"{where}: a study without texts and answers; there is nothing to read yet")

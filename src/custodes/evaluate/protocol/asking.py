@@ -16,7 +16,8 @@ from custodes.stats.arrays import Bools, Ints, Signs
 from custodes.stats.clusters import is_clustered
 from custodes.stats.correction.estimator import Counts, Items
 from custodes.stats.stopping.allocation import KINDS, granted, kinds_of, tables
-from custodes.stats.stopping.rules import Rule, repeated, rule_on
+from custodes.stats.stopping.rules import Rule, Said, rule_on, said_on
+from custodes.stats.stopping.stagewise import stagewise
 
 FREE, LEASED = 2, 3
 """A place nobody answers yet; one that somebody has before him. Others are 1, 0, -1, or `ABSENT`: impossible."""
@@ -26,8 +27,8 @@ _ORDERED = msgspec.json.Encoder(order="sorted")
 
 class Ruling(NamedTuple):
     """What a completed look of a pair said: of `n` answers `wins`, `ties` and `losses` of its first system, from the
-    places `used` of its order. `decision` 1, 0 or -1; `is_open` while more are asked. `low` and `high` bound the margin
-    at all looks together; `error` is its standard error."""
+    places `used` of its order. `decision` 1, 0 or -1; `is_open` while more are asked. `low` and `high` hold the margin
+    at all looks together while more are asked, and once where the pair ended: then it is the median-unbiased one."""
 
     pair: int
     look: int
@@ -42,7 +43,6 @@ class Ruling(NamedTuple):
     low: float
     high: float
     used: tuple[int, ...]
-    error: float
 
 
 class Asking:
@@ -90,6 +90,7 @@ class Asking:
         self._begin: list[int] = []  # the present look's places, with all before them: _begin to _end
         self._end: list[int] = []
         self._is_judged: list[bool] = []  # the present look is
+        self._looks: list[tuple[tuple[int, int], ...]] = []  # those judged, and answers at each
         self.is_common = rule.estimator.needs_items
         for pair, order in enumerate(orders):
             self._append(
@@ -217,6 +218,7 @@ class Asking:
         self.is_open.append(True)
         self.why.append("")
         self._is_judged.append(True)
+        self._looks.append(())
         first = self._units[list(self._orders[-1][: self.rule.looks[-1]])]
         self.is_common |= is_clustered(first)
 
@@ -278,15 +280,17 @@ class Asking:
         counts, items, judged = self._evidence(pairs)
         last = np.array([min(self.rule.looks[-1], self._usable[pair]) for pair in pairs])
         decision, is_open, _ = rule_on(self.rule, counts, look=look, last=last, items=items, judged=judged)
-        seen = repeated(self.rule, counts, look=look, items=items, judged=judged)
+        said = said_on(self.rule, counts, look=look, items=items, judged=judged)
         made = []
         for k, pair in enumerate(pairs):
+            self._looks[pair] = (*self._looks[pair], (look, self.n[pair]))
             self.decision[pair] = int(decision[k])
             if not is_open[k]:
                 self._close(pair, "rule")
             elif self.n[pair] >= last[k]:
                 self._close(pair, "items")
             wins, ties, losses = (sum(self._place[pair][place] == own for place in used[k]) for own in (1, 0, -1))
+            margin, low, high = self._margin(pair, Said(*(own[k : k + 1] for own in said)))
             made.append(
                 Ruling(
                     pair=pair,
@@ -297,15 +301,26 @@ class Asking:
                     losses=losses,
                     decision=self.decision[pair],
                     is_open=self.is_open[pair],
-                    theta=float(seen.theta[k]),
-                    margin=float(seen.margin[k]),
-                    low=float(seen.low[k]),
-                    high=float(seen.high[k]),
+                    theta=float(said.theta[k]),
+                    margin=margin,
+                    low=low,
+                    high=high,
                     used=used[k],
-                    error=float(seen.sd[k]),
                 )
             )
         return made
+
+    def _margin(self, pair: int, said: Said) -> tuple[float, float, float]:
+        """Margin, low and high: over all looks together while more may come; by the stage-wise ordering at the end of a
+        pair that ended as planned, by its bound, at its last look or as hopeless. Betting holds at any time."""
+        planned = self.why[pair] == "rule" or self.look[pair] + 1 == len(self.rule.looks)
+        if planned and not self.is_open[pair] and not self.rule.deciding.anytime:
+            looks, n = np.array(self._looks[pair]).T
+            bounds = np.array(self.rule.bounds)[looks]
+            after = stagewise(said.score, said.error, n=n, bounds=bounds, level=self.rule.gamma)
+            if np.isfinite(after.margin[0]):
+                return float(after.margin[0]), float(after.low[0]), float(after.high[0])
+        return float(said.margin[0]), float(said.low[0]), float(said.high[0])
 
     def _evidence(self, pairs: list[int]) -> tuple[Counts, Items | None, Bools]:
         """Tables of some pairs; where items matter, all pairs' answers (or these pairs' alone), and which are these."""

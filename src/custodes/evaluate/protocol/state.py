@@ -120,7 +120,7 @@ class State:
                 raise InputError(f"format {shown(head.format)} is not {FORMAT!r}")
             if head.version not in (1, VERSION):
                 raise InputError(f"version {head.version} of the format; this custodes reads 1 and {VERSION}")
-            file = decoded(content, _FILE if head.version == VERSION else _FILE_1)
+            file: _File | _File1 = decoded(content, _FILE) if head.version == VERSION else decoded(content, _FILE_1)
             if not is_whole(content, file):
                 raise InputError("fields are missing, or there are more")
             state = file.state if isinstance(file.state, State) else file.state.now()

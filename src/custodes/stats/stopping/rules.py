@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.clusters import pooled_design_effect
-from custodes.stats.correction.estimator import Counts, Estimator, Evidence, Items, decide
+from custodes.stats.correction.estimator import Counts, Estimator, Evidence, Items, decide, margin_of
 from custodes.stats.stopping.betting import betting_interval, log_wealth
 from custodes.stats.stopping.sequential import predictive_probability
 
@@ -150,27 +151,43 @@ def rule_on(
     return decision, ~closed, here.seen.p
 
 
-def repeated(rule: Rule, counts: Counts, *, look: int, items: Items | None, judged: NDArray[np.bool_]) -> Evidence:
-    """What is said of tables at a look, arguments as of `rule_on`: `low` and `high` hold the margin at all looks
-    together, and exclude a tie where the look decides. With the boundary 'none' they hold it at one look.
+class Said(NamedTuple):
+    """What is said of tables (...) at a look. `low` and `high` hold the margin at all looks together, and exclude a tie
+    where the look decides; with the boundary 'none' they hold it at one look. `score` and its `error`: margin and
+    standard error that an estimate after the last look starts from (see `stagewise`)."""
+
+    theta: Floats
+    margin: Floats
+    low: Floats
+    high: Floats
+    score: Floats
+    error: Floats
+
+
+def said_on(rule: Rule, counts: Counts, *, look: int, items: Items | None, judged: NDArray[np.bool_]) -> Said:
+    """What is said beside a decision, arguments as of `rule_on`.
+
+    The score of people alone is their mean preference, with the spread that it has if losses are as likely as wins; of
+    other estimators margin and standard error.
 
     Source: Jennison and Turnbull 1989, "Interim analyses: the repeated confidence interval approach".
     """
     from scipy.special import ndtr
 
-    tail = float(ndtr(-rule.bounds[look]))
+    tail, own = float(ndtr(-rule.bounds[look])), rule.estimator
     counts, _ = _worth(rule, counts, items, judged)
-    about = items if items is not None and rule.estimator.needs_items else counts
-    estimate = rule.estimator.estimate(
-        about, confidence=1 - 2 * tail, gamma=2 * tail, rng=np.random.default_rng(rule.seed)
-    )
-    seen = Evidence.of(estimate, gamma=2 * tail)
+    about = items if items is not None and own.needs_items else counts
+    rng = np.random.default_rng(rule.seed)
+    seen = Evidence.of(own.estimate(about, confidence=1 - 2 * tail, gamma=2 * tail, rng=rng), gamma=2 * tail)
     if about is items:
         seen = seen.where(judged)
+    low, high, score, error = seen.low, seen.high, seen.margin, seen.sd
     if rule.deciding.anytime:
         low, high = betting_interval(counts.human, level=rule.gamma)
-        seen = replace(seen, low=low, high=high)
-    return seen
+    if not own.uses_metric and not own.needs_items:
+        labels, n = counts.human, counts.human.sum(axis=-1)
+        score, error = margin_of(labels), np.sqrt((labels[..., 0] + labels[..., 2] + 2) / (n + 3) / n)
+    return Said(seen.theta, seen.margin, low, high, score, error)
 
 
 def _worth(rule: Rule, counts: Counts, items: Items | None, judged: NDArray[np.bool_]) -> tuple[Counts, Floats | float]:

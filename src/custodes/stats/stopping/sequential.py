@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,19 +65,62 @@ def crossing_probability(bounds: Floats, information: Floats) -> float:
 
     Source: Armitage, McPherson and Rowe 1969 (their Table 2: 0.083 for two looks at 5 %).
     """
-    share = np.asarray(information, dtype=np.float64) / information[-1]
-    steps = np.sqrt(np.diff(share, prepend=0.0))
-    edges = np.asarray(bounds) * np.sqrt(share)
+    return float(1 - _carried(np.asarray(bounds), np.asarray(information, dtype=np.float64))[-1][1].sum())
+
+
+class Path(NamedTuple):
+    """Scores that were within the bounds at every look but the last: by look the `place` of nodes and their `mass`
+    under no difference. `edges` (looks - 1,) of the score, `information` (looks,)."""
+
+    inside: list[tuple[Floats, Floats]]
+    edges: Floats
+    information: Floats
+
+    def larger(self, drift: Floats, score: Floats) -> tuple[Floats, Floats]:
+        """Chance of being stopped above before the last look, or of a last score of `score` or more, and its slope in
+        the drift: (m,), (m,) -> (m,), (m,).
+
+        The score is sufficient for the drift: with it a mass at x is exp(drift x - drift^2 information / 2) times as
+        much as without, so the path is carried once, whatever the drift.
+        """
+        from scipy.special import ndtr
+
+        chance, slope = np.zeros(len(drift)), np.zeros(len(drift))
+        come, known = [(np.zeros(1), np.ones(1)), *self.inside], np.concatenate([[0.0], self.information])
+        for look, (place, mass) in enumerate(come):
+            step = np.sqrt(known[look + 1] - known[look])
+            edge = self.edges[look] if look < len(self.edges) else score[:, np.newaxis]
+            tilt = drift[:, np.newaxis]
+            weight = mass * np.exp(tilt * place - tilt**2 * known[look] / 2)
+            z = (place + tilt * step**2 - edge) / step
+            beyond = ndtr(z)
+            chance += (weight * beyond).sum(axis=1)
+            slope += (weight * ((place - tilt * known[look]) * beyond + step * _normal(z))).sum(axis=1)
+        return chance, slope
+
+
+def paths(bounds: Floats, information: Floats) -> Path:
+    """The path up to the last of some looks: (looks,) |z| that each asks, of which the last has no part, and (looks,)
+    information."""
+    information = np.asarray(information, dtype=np.float64)
+    inside = _carried(np.asarray(bounds)[:-1], information[:-1]) if len(information) > 1 else []
+    return Path(inside, np.asarray(bounds)[:-1] * np.sqrt(information[:-1]), information)
+
+
+def _carried(bounds: Floats, information: Floats) -> list[tuple[Floats, Floats]]:
+    """By look: nodes of the score within the bounds of it and of all looks before, and their mass."""
+    steps = np.sqrt(np.diff(information, prepend=0.0))
+    edges = bounds * np.sqrt(information)
     widest = float((2 * edges[1:] / steps[1:]).max(initial=0.0))
     node, weight = legendre(_NODES + int(np.ceil(_NODES_A_SD * widest)))
     place = edges[0] * node
-    density = _normal(place / steps[0]) / steps[0]
-    inside = edges[0] * weight * density
+    made = [(place, edges[0] * weight * _normal(place / steps[0]) / steps[0])]
     for edge, step in zip(edges[1:], steps[1:], strict=True):
         after = edge * node
-        density = _normal((after[:, np.newaxis] - place) / step) @ inside / step
-        place, inside = after, edge * weight * density
-    return float(1 - inside.sum())
+        density = _normal((after[:, np.newaxis] - place) / step) @ made[-1][1] / step
+        place = after
+        made.append((after, edge * weight * density))
+    return made
 
 
 def predictive_probability(

@@ -1,0 +1,258 @@
+"""How many people a study serves at once: answers a second, the slowest of a hundred, memory, the owner's page.
+
+`python benchmarks/annotation.py [--seconds 20]`. The server is `custodes annotate serve` in a process of its own on
+127.0.0.1; clients are connections of this process that answer as fast as pages come, without a pause, which people do
+not do: 500 of them stand for some 40,000 people at 1.5 answers a minute. An answer is the time from the first byte sent
+to the last byte of the next page; it is on the disk by then. Both share the cores of one machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import combinations
+from pathlib import Path
+from urllib.parse import urlencode, urlsplit
+
+import numpy as np
+
+import custodes as cu
+from custodes.annotate.plan import Ending, People
+from custodes.annotate.plan import StudyPlan as Plan
+
+SYSTEMS, ITEMS = 4, 6_000
+JUDGED = 100_000
+TARGETS = {
+    "500 clients, answers a second": ">= 500",
+    "500 clients, p99": "< 1.5 s",
+    "500 clients, errors": "0",
+    "500 clients, memory of the server": "< 150 MB",
+    "50 clients, p99": "< 0.3 s",
+    "owner's page": "< 0.3 s",
+}
+DO = re.compile(rb'name="do" value="(\w+)"')
+ASKED = re.compile(rb'name="assignment" value="(\d+)"')
+DIGEST = re.compile(rb'name="digest" value="(\w+)"')
+
+
+class Client:
+    """One person's browser: a connection that is kept, and the form of the page that it shows."""
+
+    def __init__(self, port: int, path: str) -> None:
+        self._port, self._path = port, path
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self.page = b""
+        self.failed = 0
+
+    async def request(self, method: str, path: str, body: bytes = b"", cookie: str = "") -> tuple[int, bytes, bytes]:
+        """Status, head and body."""
+        if self._streams is None:
+            self._streams = await asyncio.open_connection("127.0.0.1", self._port)
+        reader, writer = self._streams
+        head = [f"{method} {path} HTTP/1.1", f"host: 127.0.0.1:{self._port}", f"content-length: {len(body)}"]
+        head += ["content-type: application/x-www-form-urlencoded"] if body else []
+        head += [f"cookie: {cookie}"] if cookie else []
+        writer.write("\r\n".join([*head, "", ""]).encode() + body)
+        told = await reader.readuntil(b"\r\n\r\n")
+        found = re.search(rb"content-length: (\d+)", told.lower())
+        content = await reader.readexactly(int(found[1])) if found else b""
+        if b"connection: close" in told.lower():
+            self.close()
+        return int(told.split(b" ", 2)[1]), told, content
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._streams is not None:
+            self._streams[1].close()
+        self._streams = None
+
+    async def look(self) -> None:
+        """The page as it is now."""
+        status, _, self.page = await self.request("GET", self._path)
+        self.failed += status != 200
+
+    async def act(self) -> bool:
+        """Send the first form of the page; whether that was an answer."""
+        do = DO.search(self.page)
+        if do is None:  # nothing to do: it waits
+            await asyncio.sleep(0.5)
+            await self.look()
+            return False
+        fields = {"do": do[1].decode()}
+        if asked := ASKED.search(self.page):
+            number = int(asked[1])
+            fields |= {"assignment": str(number), "v0": str(number % 3 - 1), "seconds": "1.0"}
+        if digest := DIGEST.search(self.page):
+            fields |= {"digest": digest[1].decode(), "agree": "1"}
+        status, _, content = await self.request("POST", self._path, urlencode(fields).encode())
+        self.failed += status != 200
+        self.page = content if status == 200 else self.page
+        return fields["do"] == "answer" and status == 200
+
+
+async def load(port: int, paths: Sequence[str], seconds: float) -> tuple[list[float], int, float]:
+    """Seconds of every answer, errors, and how long it took."""
+    clients, took = [Client(port, path) for path in paths], list[float]()
+    end = [float("inf")]
+
+    async def work(client: Client) -> None:
+        while time.perf_counter() < end[0]:
+            start = time.perf_counter()
+            if await client.act():
+                took.append(time.perf_counter() - start)
+
+    await asyncio.gather(*(client.look() for client in clients))
+    for _ in range(3):  # consent and instructions
+        await asyncio.gather(*(client.act() for client in clients if b'value="answer"' not in client.page))
+    start = time.perf_counter()
+    end[0] = start + seconds
+    await asyncio.gather(*(work(client) for client in clients))
+    spent = time.perf_counter() - start
+    for client in clients:
+        client.close()
+    return took, sum(client.failed for client in clients), spent
+
+
+def made(folder: Path, people: int, *, items: int = ITEMS) -> tuple[Path, list[str]]:
+    """A study with enough to ask, and the addresses of so many people."""
+    rng = np.random.default_rng(0)
+    words = np.array(["the", "room", "was", "clean", "and", "quiet", "but", "small", "breakfast", "late"])
+    names = [f"system{k}" for k in range(SYSTEMS)]
+    rows = [
+        {"item": f"item{k:05}", "system": name, "text": f"{name[-1]}: {' '.join(rng.choice(words, 60))}."}
+        for k in range(items)
+        for name in names
+    ]
+    import polars as pl
+
+    plan = Plan(
+        name="load",
+        people=People(batch=50, batches=1000, cap=1.0, gold_every=0, attention=0, most=10_000),
+        stopping=Ending(looks=(items,), stop="decided", boundary="none"),
+    )
+    place = cu.annotate.new(pl.DataFrame(rows), folder / "study.db", plan=plan)
+    desk = cu.annotate.Desk.open(place, threaded=False)
+    try:
+        links = desk.invite(people).result()
+    finally:
+        desk.close()
+    return place, [f"/s/{token}" for _, token in links]
+
+
+@contextmanager
+def served(study: Path) -> Iterator[tuple[int, str, int]]:
+    """Port, the owner's path, and the number of the process."""
+    command = [sys.executable, "-m", "custodes", "annotate", "serve", str(study), "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        link = urlsplit(line.rpartition(" ")[2].strip())
+        assert link.port is not None, line
+        yield link.port, f"{link.path}?{link.query}", process.pid
+    finally:
+        process.terminate()
+        process.stdout.read()
+        process.wait(30)
+
+
+def memory(pid: int) -> float:
+    """MB that a process holds, at its highest."""
+    text = Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+)", text)[1]) / 1000  # type: ignore[index]
+
+
+async def owners(port: int, path: str, times: int = 5) -> list[float]:
+    """Seconds of the owner's page of a study."""
+    client = Client(port, "/")
+    _, head, _ = await client.request("GET", path)
+    cookie = re.search(rb"set-cookie: ([^;]+)", head, re.IGNORECASE)
+    assert cookie, head
+    took = []
+    for _ in range(times):
+        start = time.perf_counter()
+        status, _, page = await client.request("GET", "/admin/study", cookie=cookie[1].decode())
+        took.append(time.perf_counter() - start)
+        assert status == 200, status
+        assert b"system0" in page
+    client.close()
+    return took
+
+
+def filled(study: Path, answers: int) -> None:
+    """Answers given through the desk itself, as fast as it takes them."""
+    from custodes.annotate.session import Agree, Answer, Ask, Begin, Consent
+
+    desk = cu.annotate.Desk.open(study, threaded=False)
+    try:
+        done = 0
+        for _, token in desk.invite(200).result():
+            view = desk.view(token).result()
+            for _ in range(answers // 200 + 20):
+                if isinstance(view, Consent):
+                    view = desk.act(token, Agree(digest=view.digest)).result()
+                elif isinstance(view, Ask):
+                    answer = Answer(assignment=view.assignment, values={"": view.assignment % 3 - 1}, seconds=20.0)
+                    view = desk.act(token, answer).result()
+                    done += 1
+                else:
+                    view = desk.act(token, Begin()).result()
+                if done >= answers:
+                    return
+    finally:
+        desk.close()
+
+
+def main() -> None:
+    """Print a row a figure."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--judged", type=int, default=JUDGED)
+    given = parser.parse_args()
+    cores, busy = os.cpu_count(), os.getloadavg()[0]
+    print(f"{platform.platform()}, Python {platform.python_version()}, {cores} cores, {busy:.1f} processes waiting\n")
+    print("| what | measured | target |\n|---|---|---|")
+    for people in (500, 50):
+        with tempfile.TemporaryDirectory() as folder:
+            study, paths = made(Path(folder), people)
+            with served(study) as (port, _, pid):
+                took, failed, spent = asyncio.run(load(port, paths, given.seconds))
+                held = memory(pid)
+        figures = {
+            "answers a second": f"{len(took) / spent:.0f}",
+            "p50": f"{np.quantile(took, 0.5):.3f} s",
+            "p99": f"{np.quantile(took, 0.99):.3f} s",
+            "errors": f"{failed}",
+            "memory of the server": f"{held:.0f} MB",
+        }
+        for name, figure in figures.items():
+            row(f"{people} clients, {name}", figure)
+    with tempfile.TemporaryDirectory() as folder:
+        pairs = len(list(combinations(range(SYSTEMS), 2)))
+        study, _ = made(Path(folder), 1, items=given.judged // pairs + 200)
+        start = time.perf_counter()
+        filled(study, given.judged)
+        row(f"{given.judged:,} answers through the desk", f"{time.perf_counter() - start:.0f} s")
+        start = time.perf_counter()
+        with served(study) as (port, owner, pid):
+            row("the server is there again after", f"{time.perf_counter() - start:.1f} s")
+            row("owner's page", f"{np.median(asyncio.run(owners(port, owner))):.3f} s")
+            row("memory of the server", f"{memory(pid):.0f} MB")
+
+
+def row(what: str, figure: str) -> None:
+    """A row of the table, at once."""
+    print(f"| {what} | {figure} | {TARGETS.get(what, '')} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""The pictures of pages in `docs/images`, made from a study of the demo's texts: `python docs/screenshots.py`.
+
+It needs the extra annotate, Playwright, and a Chromium that is installed. Colours are cut to 64: files stay small.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from playwright.sync_api import Page, sync_playwright
+
+import custodes as cu
+from custodes.annotate.crowd import Crowd, Habits
+from custodes.annotate.demo import PLAN
+from custodes.annotate.driving import Answering
+from custodes.annotate.serving import serving
+from custodes.annotate.session import Ask, Done, Paused, Wait
+
+IMAGES = Path(__file__).parent / "images"
+ANSWERS = 70
+
+
+def main() -> None:
+    """Write all pictures."""
+    path = shutil.which("chromium")
+    if path is None:
+        sys.exit("chromium is not installed")
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
+        study = cu.annotate.new(cu.annotate.demo_texts(items=60), Path(folder, "hotel.db"), plan=PLAN)
+        with serving([study]) as site:
+            (desk,) = site.desks.values()
+            links = desk.invite(11).result()
+            answered(study, desk, [token for _, token in links[:10]])
+            browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+            page = browser.new_page(viewport={"width": 1000, "height": 640})
+            page.goto(f"{site.url}/s/{links[10][1]}")
+            begin(page)
+            save(page, "annotate-ask.png")
+            page.set_viewport_size({"width": 390, "height": 760})
+            save(page, "annotate-phone.png")
+            page.set_viewport_size({"width": 1100, "height": 900})
+            page.goto(site.owner)
+            page.goto(f"{site.url}/admin/hotel")
+            save(page, "annotate-owner.png")
+            browser.close()
+
+
+def answered(study: Path, desk: cu.annotate.Desk, tokens: list[str]) -> None:
+    """Simulated people give some answers, so that there is something to see."""
+    behind = Answering(study)
+    rng = np.random.default_rng(4)
+    crowd = Crowd(systems=behind.systems(), items=behind.items(), aspects=("",), better=0.3, habits=Habits(), rng=rng)
+    people = {token: crowd.arrive() for token in tokens}
+    given = 0
+    while given < ANSWERS:
+        before = given
+        for token, person in people.items():
+            view = desk.view(token).result()
+            if view is None or isinstance(view, Wait | Paused | Done):
+                continue
+            question = behind.question(view.assignment) if isinstance(view, Ask) else None
+            desk.act(token, crowd.act(person, view, question)).result()
+            given += isinstance(view, Ask)
+        if given == before and all(isinstance(desk.view(t).result(), Wait | Paused | Done) for t in tokens):
+            break
+    behind.close()
+
+
+def begin(page: Page) -> None:
+    """Through consent and instructions to the first comparison."""
+    page.check("input[name=agree]")
+    page.click("button.main")
+    page.wait_for_selector("input[value=begin]", state="attached")
+    page.click("button.main")
+    page.wait_for_selector("main[data-assignment]")
+
+
+def save(page: Page, name: str) -> None:
+    """A picture of what is seen, with few colours."""
+    picture = Image.open(io.BytesIO(page.screenshot()))
+    picture.convert("RGB").quantize(64).save(IMAGES / name, optimize=True)
+    print(f"{IMAGES / name}: {(IMAGES / name).stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""How people come into a study, and how one of them is forgotten."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import json
+import secrets
+from collections import deque
+from collections.abc import Mapping
+
+from custodes.annotate.ledger import Ledger
+from custodes.annotate.people import Session, Worker
+from custodes.annotate.records import SessionRow, WorkerRow
+from custodes.arguments import at_least
+
+PER_HOUR, HOUR = 5, 3600.0
+"""New people of one address."""
+
+
+class Addresses:
+    """When people came from where, in memory only."""
+
+    def __init__(self) -> None:
+        self._came: dict[str, deque[float]] = {}
+
+    def is_full(self, address: str, now: float) -> bool:
+        """Whether as many as may have come from there within the hour."""
+        for place in [place for place, times in self._came.items() if times[-1] <= now - HOUR]:
+            del self._came[place]
+        return sum(at > now - HOUR for at in self._came.get(_place_of(address), ())) >= PER_HOUR
+
+    def came(self, address: str, now: float) -> None:
+        """One more."""
+        self._came.setdefault(_place_of(address), deque(maxlen=PER_HOUR)).append(now)
+
+
+def _place_of(address: str) -> str:
+    """Of IPv6 the network, since one house has 2^64 addresses."""
+    try:
+        known = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if known.version == 4:
+        return str(known)
+    mapped = known.ipv4_mapped
+    return str(ipaddress.ip_network((known, 64), strict=False) if mapped is None else mapped)
+
+
+def hashed(token: str) -> str:
+    """What is kept of a token, or of who somebody is elsewhere."""
+    return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()
+
+
+def invite(ledger: Ledger, n: int) -> list[tuple[str, str]]:
+    """New people with a visit each: labels and tokens."""
+    at_least("people", n, 1)
+    made = []
+    for _ in range(n):
+        worker = _arrived(ledger, source="links", external_id="", external_hash=secrets.token_hex(16))
+        made.append((worker.label, _visit(ledger, worker, {})))
+    return made
+
+
+def join(
+    ledger: Ledger,
+    addresses: Addresses,
+    *,
+    source: str,
+    external_id: str,
+    params: Mapping[str, str],
+    address: str,
+) -> str | None:
+    """A token for somebody who comes; None where no more may."""
+    book, now = ledger.book, ledger.clock.steady()
+    who = hashed(f"{source}\n{external_id}") if external_id else secrets.token_hex(16)
+    worker = book.persons.get((source, who))
+    if worker is None:
+        if book.control == "stopped" or len(book.workers) >= book.plan.people.most or addresses.is_full(address, now):
+            return None
+        worker = _arrived(ledger, source=source, external_id=external_id, external_hash=who)
+        addresses.came(address, now)
+    last = worker.sessions[-1] if worker.sessions else None
+    if last is not None and (last.params == dict(params) or not _is_over(ledger, last)):
+        token = secrets.token_urlsafe(16)
+        ledger.event("token", session=last, hash=hashed(token))
+        return token
+    return _visit(ledger, worker, params)
+
+
+def _is_over(ledger: Ledger, session: Session) -> bool:
+    """Whether its batch is done, so that coming again is a visit of its own."""
+    is_done = session.batch > 0 and session.number >= ledger.book.plan.people.batch and not session.open
+    return is_done and session.worker.batches < ledger.book.plan.people.batches
+
+
+def _arrived(ledger: Ledger, *, source: str, external_id: str, external_hash: str) -> Worker:
+    row = WorkerRow(
+        worker=ledger.next,
+        label=f"w{len(ledger.book.workers) + 1:03d}",
+        source=source,
+        external_hash=external_hash,
+        external_id=external_id,
+        at=ledger.clock.wall(),
+    )
+    ledger.put(row)
+    return ledger.book.workers[row.worker]
+
+
+def _visit(ledger: Ledger, worker: Worker, params: Mapping[str, str]) -> str:
+    token = secrets.token_urlsafe(16)
+    kept = json.dumps(dict(params), ensure_ascii=False)
+    ledger.put(SessionRow(ledger.next, worker.id, hashed(token), ledger.clock.wall(), kept))
+    return token
+
+
+def forget(ledger: Ledger, worker: Worker) -> None:
+    """Blank what names somebody, everywhere: the one thing that is ever rewritten."""
+    base = ledger.base
+    base.execute("UPDATE worker SET external_id = '' WHERE worker = ?", (worker.id,))
+    base.execute("UPDATE session SET params = '{}' WHERE worker = ?", (worker.id,))
+    base.execute(
+        "UPDATE event SET json = json_set(json, '$.form', json_object()) WHERE kind = 'consent' AND worker = ?",
+        (worker.id,),
+    )
+    base.execute(
+        "UPDATE event SET json = json_set(json, '$.text', '') WHERE kind = 'comment' AND worker = ?", (worker.id,)
+    )
+    ledger.event("forgotten", worker=worker)

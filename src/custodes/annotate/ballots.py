@@ -1,0 +1,208 @@
+"""Who holds and who answered each unit, between people and the engine that knows only free, leased and settled places.
+
+A unit takes `per_item` answers of different people, which the engine gets as one: what most of them said, a tie where
+none was said most often.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from custodes.annotate.people import Given, Unit, Worker
+from custodes.annotate.quota import Quota
+from custodes.evaluate.protocol.asking import Asking
+
+REFUSALS = 2
+"""So many people who cannot judge a unit make it impossible."""
+
+
+class Ballots:
+    """The units of a study. `places` of each pair: (unit, item) in the order asked."""
+
+    def __init__(self, *, per_item: int, workers: Mapping[int, Worker]) -> None:
+        self.per_item, self.workers = per_item, workers
+        self.asking: Asking | Quota | None = None
+        self.units: dict[int, Unit] = {}
+        self.places: list[list[Unit]] = []
+        self.singles: list[dict[int, Unit]] = []
+        """Of each pair the units that have their answers and no second opinion, asked or given."""
+        self.seconds_given: list[int] = []
+        self.impossible: list[int] = []
+        self.numbers: list[int] = []
+        """Of each pair its number in the file."""
+        self.holding = 0
+        """Primary questions that people have before them."""
+
+    @property
+    def engine(self) -> Asking | Quota:
+        """The engine, once there are pairs."""
+        assert self.asking is not None
+        return self.asking
+
+    def add_pair(self, number: int, places: Iterable[Unit]) -> None:
+        """A pair with its units in the order asked."""
+        self.numbers.append(number)
+        self.places.append(list(places))
+        self.units |= {unit.id: unit for unit in self.places[-1]}
+        self.singles.append({})
+        self.seconds_given.append(0)
+        self.impossible.append(0)
+
+    def is_settled(self, unit: Unit) -> bool:
+        """Whether it has its answers, or is impossible."""
+        return self.engine.is_settled(unit.pair, unit.place)
+
+    def is_present(self, unit: Unit) -> bool:
+        """Whether its look is being asked, so that answers may change."""
+        return self.engine.in_present_look(unit.pair, unit.place)
+
+    def lacks(self, unit: Unit) -> int:
+        """How many more people it may be given to."""
+        return self.per_item - len(unit.votes) - len(unit.holders)
+
+    def is_free(self, unit: Unit) -> bool:
+        """Whether one more person may answer it as primary."""
+        return self.is_present(unit) and not self.is_settled(unit) and self.lacks(unit) > 0
+
+    def hold(self, given: Given) -> None:
+        """A person has a unit before him; nobody else is asked it where that is enough."""
+        unit, worker = self._of(given)
+        if given.role == "second":
+            unit.asked.add(given.id)
+            self._single(unit)
+        elif not worker.excluded and self.is_free(unit):
+            given.holds = True
+            unit.holders.add(given.id)
+            self.holding += 1
+            worker.load[unit.pair] += 1
+            self._lease(unit)
+
+    def let_go(self, given: Given) -> None:
+        """He does not, any more."""
+        unit, worker = self._of(given)
+        if given.role == "second":
+            unit.asked.discard(given.id)
+            self._single(unit)
+        elif given.holds:
+            given.holds = False
+            unit.holders.discard(given.id)
+            self.holding -= 1
+            worker.load[unit.pair] -= 1
+            self._lease(unit)
+
+    def vote(self, given: Given, value: int) -> None:
+        """An answer that counts."""
+        self.let_go(given)
+        unit, worker = self._of(given)
+        self._agreeing(unit, -1)
+        unit.votes[worker.id] = value
+        self._agreeing(unit, 1)
+        worker.votes[unit.id] = given
+        worker.load[unit.pair] += 1
+        if len(unit.votes) >= self.per_item and self.is_present(unit) and not self.is_settled(unit):
+            unit.leased = False
+            self.engine.answer(unit.pair, unit.place, majority(unit.votes.values()))
+        self._lease(unit)
+        self._single(unit)
+
+    def second(self, given: Given, value: int) -> None:
+        """An answer beside those that count."""
+        self.let_go(given)
+        unit, worker = self._of(given)
+        self._agreeing(unit, -1)
+        unit.seconds[worker.id] = value
+        self._agreeing(unit, 1)
+        self._single(unit)
+
+    def refuse(self, given: Given) -> None:
+        """One person cannot judge it; if he is not the first one, nobody can."""
+        self.let_go(given)
+        unit, worker = self._of(given)
+        unit.refused.add(worker.id)
+        if len(unit.refused) >= REFUSALS and self.is_present(unit) and not self.is_settled(unit):
+            unit.leased = False
+            self.impossible[unit.pair] += 1
+            self.engine.impossible(unit.pair, unit.place)
+
+    def take_back(self, given: Given) -> None:
+        """What was said is not said any more."""
+        unit, worker = self._of(given)
+        self._agreeing(unit, -1)
+        unit.seconds.pop(worker.id, None)
+        unit.refused.discard(worker.id)
+        if worker.votes.get(unit.id) is given:
+            self._withdraw(unit, worker)
+        self._agreeing(unit, 1)
+        self._single(unit)
+
+    def exclude(self, worker: Worker) -> None:
+        """Answers of looks that are not complete are free again; completed looks stay."""
+        for unit_id, given in list(worker.votes.items()):
+            unit = self.units[unit_id]
+            if self.is_present(unit):
+                self._agreeing(unit, -1)
+                self._withdraw(unit, worker)
+                self._agreeing(unit, 1)
+                worker.lapsed[unit_id] = given
+                self._single(unit)
+
+    def restore(self, worker: Worker) -> list[Given]:
+        """Answers count again where they are still wanted; those that do not, and are second opinions from now on."""
+        lapsed, worker.lapsed = worker.lapsed, {}
+        beside = []
+        for unit_id, given in lapsed.items():
+            assert given.value is not None
+            if self.is_free(self.units[unit_id]):
+                self.vote(given, given.value)
+            else:
+                given.counts = "second"
+                self.second(given, given.value)
+                beside.append(given)
+        return beside
+
+    def _withdraw(self, unit: Unit, worker: Worker) -> None:
+        if len(unit.votes) >= self.per_item and self.is_settled(unit):
+            self.engine.withdraw(unit.pair, unit.place)
+        del unit.votes[worker.id], worker.votes[unit.id]
+        worker.load[unit.pair] -= 1
+        self._lease(unit)
+
+    def _lease(self, unit: Unit) -> None:
+        """Tell the engine whether enough people have it."""
+        is_open = self.is_present(unit) and not self.is_settled(unit)
+        wanted = is_open and self.lacks(unit) <= 0
+        if wanted and not unit.leased:
+            self.engine.lease(unit.pair, unit.place)
+        elif unit.leased and not wanted:
+            self.engine.release(unit.pair, unit.place)
+        unit.leased = wanted
+
+    def _single(self, unit: Unit) -> None:
+        is_single = len(unit.votes) >= self.per_item and not unit.seconds and not unit.asked
+        if is_single:
+            self.singles[unit.pair][unit.id] = unit
+        else:
+            self.singles[unit.pair].pop(unit.id, None)
+
+    def _agreeing(self, unit: Unit, sign: int) -> None:
+        """Count (or uncount) who agrees with whom on a unit."""
+        said = [*unit.votes.items(), *unit.seconds.items()]
+        for a, own in said if len(said) > 1 else ():
+            work = self.workers[a].work
+            work.doubled += sign * (len(said) - 1)
+            work.agreed += sign * sum(own == other for b, other in said if b != a)
+
+    def _of(self, given: Given) -> tuple[Unit, Worker]:
+        assert given.unit is not None
+        return self.units[given.unit], given.session.worker
+
+
+def majority(values: Iterable[int]) -> int:
+    """What was said most often; 0 where that is not one thing.
+
+    >>> majority([1, 1, -1]), majority([1, 0, -1])
+    (1, 0)
+    """
+    (most, n), *others = Counter(values).most_common()
+    return 0 if others and others[0][1] == n else most

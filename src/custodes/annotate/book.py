@@ -1,0 +1,356 @@
+"""All that is known of a study while it runs: a fold over what happened, the same after a restart.
+
+`put` takes one row. Whoever wrote the row decided; nothing is decided here but what follows from the rows before.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from custodes.annotate.ballots import Ballots
+from custodes.annotate.looks import add_pairs
+from custodes.annotate.people import Given, Session, Worker
+from custodes.annotate.plan import StudyPlan
+from custodes.annotate.records import AssignmentRow, EventRow, ExclusionRow, JudgmentRow, Row, SessionRow, WorkerRow
+from custodes.evaluate.protocol.asking import Asking
+
+RECENT = 200
+"""So many of the last answers say how long one takes."""
+HALF_AN_HOUR = 1800.0
+KNOWN = ("gold", "attention", "qualification")
+
+
+@dataclass(slots=True)
+class Totals:
+    """Counts of the whole study."""
+
+    answers: int = 0
+    primary: int = 0
+    second: int = 0
+    gold: int = 0
+    refused: int = 0
+    late: int = 0
+    paid: int = 0
+    peeked: int = 0
+    equal: int = 0
+
+
+class Book:
+    """The state of a study. `base`: its file, for what does not change."""
+
+    def __init__(self, base: sqlite3.Connection) -> None:
+        self.base = base
+        self.plans = {
+            version: msgspec.json.decode(text, type=StudyPlan)
+            for version, text in base.execute("SELECT version, json FROM plan ORDER BY version")
+        }
+        self.version = min(self.plans)
+        self.workers: dict[int, Worker] = {}
+        self.sessions: dict[int, Session] = {}
+        self.given: dict[int, Given] = {}
+        self.tokens: dict[str, Session] = {}
+        self.persons: dict[tuple[str, str], Worker] = {}
+        self.ballots = Ballots(per_item=self.plan.people.per_item, workers=self.workers)
+        self.control = "open"
+        self.totals = Totals()
+        self.began: dict[int, set[Worker]] = {}
+        """Who has begun which item."""
+        self.comments: list[tuple[str, str, float]] = []
+        self.paces: deque[float] = deque(maxlen=RECENT)
+        self.primaries: deque[float] = deque()
+        self.last_answer: float | None = None
+        self.last = 0
+        self.gold: dict[int, tuple[str, int]] = {
+            number: (kind, expected) for number, kind, expected in base.execute("SELECT gold, kind, expected FROM gold")
+        }
+
+    @property
+    def plan(self) -> StudyPlan:
+        """What holds now."""
+        return self.plans[self.version]
+
+    def put(self, rows: Sequence[Row]) -> list[Given]:
+        """What happened; the judgments of one question together. Answers that an owner's word made second opinions."""
+        row = rows[0]
+        self.last = max(self.last, rows[-1][0])
+        match row:
+            case WorkerRow():
+                worker = Worker(id=row.worker, label=row.label, source=row.source, external_id=row.external_id)
+                self.workers[worker.id] = self.persons[row.source, row.external_hash] = worker
+            case SessionRow():
+                self._came(row)
+            case AssignmentRow():
+                self._asked(row)
+            case JudgmentRow():
+                self._answered(row)
+            case ExclusionRow():
+                return self._excluded(row)
+            case EventRow():
+                self._event(row)
+        return []
+
+    def _came(self, row: SessionRow) -> None:
+        worker = self.workers[row.worker]
+        session = Session(id=row.session, worker=worker, params=json.loads(row.params))
+        worker.sessions.append(session)
+        self.sessions[session.id] = self.tokens[row.token_hash] = session
+
+    def _asked(self, row: AssignmentRow) -> None:
+        session, worker = self.sessions[row.session], self.sessions[row.session].worker
+        known = {
+            name: getattr(row, name) for name in ("batch", "number", "unit", "gold", "role", "flip", "at", "again")
+        }
+        given = Given(id=row.assignment, session=session, **known)
+        self.given[given.id] = given
+        if given.again is not None:
+            self._taken_back(self.given[given.again])
+        else:
+            session.number = given.number
+        session.open.append(given)
+        if given.unit is None:
+            assert given.gold is not None
+            worker.known.add(given.gold)
+            return
+        unit = self.ballots.units[given.unit]
+        if given.role == "second" and given.again is None:
+            self.ballots.seconds_given[unit.pair] += 1
+        worker.seen.add(unit.item)
+        self.began.setdefault(unit.item, set()).add(worker)
+        worker.had.add(unit.id)
+        session.last_item = unit.item
+        self.ballots.hold(given)
+
+    def _answered(self, row: JudgmentRow) -> None:
+        given = self.given[row.assignment]
+        session = given.session
+        given.counts, given.value = row.role, None if row.answer is None else int(row.answer)
+        session.open = [own for own in session.open if own is not given]
+        session.answered.append(given)
+        session.worker.work.paid += given.again is None
+        self.totals.paid += given.again is None
+        self.totals.late += row.late
+        self.last_answer = row.at
+        if row.visible_seconds is not None:
+            session.worker.work.times.append(row.visible_seconds)
+        if not row.late:
+            self.paces.append(row.server_seconds)
+        self._count(given, 1)
+        if given.unit is None:
+            return
+        if given.value is None:
+            if row.role == "primary":
+                self.ballots.refuse(given)
+            else:
+                self.ballots.let_go(given)
+        elif row.role == "primary":
+            self.ballots.vote(given, given.value)
+            self.primaries.append(row.at)
+            while self.primaries[0] < row.at - HALF_AN_HOUR:
+                self.primaries.popleft()
+        else:
+            self.ballots.second(given, given.value)
+
+    def _taken_back(self, given: Given) -> None:
+        given.is_void = True
+        given.session.answered = [own for own in given.session.answered if own is not given]
+        self._count(given, -1)
+        if given.unit is not None:
+            self.ballots.take_back(given)
+
+    def _count(self, given: Given, sign: int) -> None:
+        """Count (or uncount) an answer."""
+        work, totals = given.session.worker.work, self.totals
+        if given.unit is None:
+            assert given.gold is not None
+            is_right = given.value == self.gold[given.gold][1]
+            if given.role == "qualification":
+                work.trained += sign
+                work.training_right += sign * is_right
+                return
+            totals.gold += sign
+            work.asked += sign
+            work.right += sign * is_right
+            return
+        if given.value is None:
+            work.refused += sign
+            totals.refused += sign
+            return
+        work.answers += sign
+        totals.answers += sign
+        totals.primary += sign * (given.counts == "primary")
+        totals.second += sign * (given.counts != "primary")
+        if self.plan.question.mode == "rate":
+            return
+        work.equal += sign * (given.value == 0)
+        totals.equal += sign * (given.value == 0)
+        work.decided += sign * (given.value != 0)
+        work.first_shown += sign * (given.value == (-1 if given.flip else 1))
+
+    def _excluded(self, row: ExclusionRow) -> list[Given]:
+        worker = self.workers[row.worker]
+        worker.excluded, worker.by, worker.reason = bool(row.excluded), row.by, row.reason
+        if not row.excluded:
+            beside = self.ballots.restore(worker)
+            self.totals.primary -= len(beside)
+            self.totals.second += len(beside)
+            return beside
+        for session in worker.sessions:
+            for given in session.open:
+                if given.unit is not None:
+                    given.expired = True
+                    self.ballots.let_go(given)
+        self.ballots.exclude(worker)
+        return []
+
+    def _event(self, row: EventRow) -> None:
+        happened = _EVENTS.get(row.kind)
+        if happened is not None:
+            happened(self, row, json.loads(row.json))
+
+    def expired(self, given: Given, *, is_over: bool) -> None:
+        """A question is free for others again, or its person is back."""
+        given.expired = is_over
+        (self.ballots.let_go if is_over else self.ballots.hold)(given)
+
+
+def _session(book: Book, row: EventRow) -> Session:
+    assert row.session is not None
+    return book.sessions[row.session]
+
+
+def _added(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
+    add_pairs(book.ballots, book.base, book.plan, total=said["pairs"], last=said["units"])
+
+
+def _consent(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
+    _session(book, row).agreed = said["digest"]
+
+
+def _declined(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
+    _session(book, row).declined = True
+
+
+def _begun(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
+    _session(book, row).begun = True
+
+
+def _batch(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
+    session = _session(book, row)
+    session.batch = session.worker.batches = said["batch"]
+    session.number, session.answered = 0, []
+    session.known = {int(place): kind for place, kind in said["known"].items()}
+
+
+def _qualified(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
+    _session(book, row).worker.qualified = said["passed"]
+
+
+def _code(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
+    _session(book, row).codes[said["why"]] = said["code"]
+
+
+def _token(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
+    book.tokens[said["hash"]] = _session(book, row)
+
+
+def _comment(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
+    if said["text"]:  # of somebody who is forgotten there is none
+        book.comments.append((_session(book, row).worker.label, said["text"], row.at))
+
+
+def _expired(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
+    assert row.assignment is not None
+    book.expired(book.given[row.assignment], is_over=row.kind == "expired")
+
+
+def _forgotten(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
+    assert row.worker is not None
+    worker = book.workers[row.worker]
+    worker.forgotten, worker.external_id = True, ""
+    book.comments = [own for own in book.comments if own[0] != worker.label]
+    for session in worker.sessions:
+        session.params = {}
+
+
+def _control(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
+    book.control = {"paused": "paused", "stopped": "stopped"}.get(row.kind, "open")
+
+
+def _peeked(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
+    book.totals.peeked += 1
+
+
+def _replanned(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
+    book.version = said["version"]
+    engine = book.ballots.asking
+    if isinstance(engine, Asking):
+        engine.set_budget(book.plan.stopping.budget)
+
+
+_EVENTS: dict[str, Callable[[Book, EventRow, Mapping[str, Any]], None]] = {
+    "added": _added,
+    "consent": _consent,
+    "declined": _declined,
+    "begun": _begun,
+    "batch": _batch,
+    "qualified": _qualified,
+    "code": _code,
+    "token": _token,
+    "comment": _comment,
+    "expired": _expired,
+    "renewed": _expired,
+    "forgotten": _forgotten,
+    "paused": _control,
+    "resumed": _control,
+    "stopped": _control,
+    "reopened": _control,
+    "peeked": _peeked,
+    "replanned": _replanned,
+}
+
+
+def state_of(book: Book) -> bytes:
+    """All of it but clocks, as bytes that are equal where the states are."""
+    people = [
+        (
+            *(own.id, own.label, own.excluded, own.by, own.reason, own.forgotten, own.qualified, own.batches),
+            *(sorted(own.seen), sorted(own.had), sorted(own.known), sorted((+own.load).items())),
+            *(sorted((unit, given.id) for unit, given in table.items()) for table in (own.votes, own.lapsed)),
+            *(getattr(own.work, name) for name in own.work.__slots__[:-1]),
+            own.work.times.tolist(),
+        )
+        for own in book.workers.values()
+    ]
+    visits = [
+        (
+            *(own.id, own.agreed, own.declined, own.begun, own.batch, own.number, own.last_item),
+            *(sorted(own.known.items()), sorted(own.codes.items())),
+            *([given.id for given in table] for table in (own.open, own.answered)),
+        )
+        for own in book.sessions.values()
+    ]
+    units = [
+        (
+            *(own.id, sorted(own.votes.items()), sorted(own.seconds.items()), own.leased),
+            *map(sorted, (own.holders, own.asked, own.refused)),
+        )
+        for own in book.ballots.units.values()
+        if own.votes or own.seconds or own.holders or own.asked or own.refused
+    ]
+    given = [
+        (own.id, own.role, own.flip, own.holds, own.expired, own.counts, own.value, own.is_void)
+        for own in book.given.values()
+    ]
+    totals = [getattr(book.totals, name) for name in book.totals.__slots__]
+    rest = [list(book.paces), list(book.primaries), book.comments, book.control, book.version, book.last, totals]
+    engine = b"" if book.ballots.asking is None else book.ballots.asking.state_bytes()
+    tokens = sorted((token, own.id) for token, own in book.tokens.items())
+    singles = [sorted(own) for own in book.ballots.singles]
+    return msgspec.json.encode([people, visits, units, given, tokens, singles, rest]) + engine

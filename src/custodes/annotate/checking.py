@@ -1,0 +1,122 @@
+"""What would fool the people who are asked, or the reader of their answers, before anybody is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import chain
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+import polars as pl
+
+from custodes.annotate import store
+from custodes.annotate.adding import Held
+from custodes.annotate.checks import looks, people, shown_texts
+from custodes.answers.question import versions
+from custodes.answers.result import Provenance, Result, result
+from custodes.answers.tables import count, label, labels, table
+from custodes.arguments import checked
+from custodes.data.notes import Note
+from custodes.evaluate.check.rules import Problem, columns_of
+
+SERIOUS = ("outputs-plain", "contexts-plain", "no-boundary", "nothing-to-ask", "outputs-not-added", "metric-not-added")
+"""Notes of a study's making that are warnings; others are for information."""
+
+
+@result
+class StudyCheck(Result):
+    """What a study of people's answers holds, and what would fool somebody. See `check`."""
+
+    BY: ClassVar[str] = ""
+
+    summary: pl.DataFrame = table(
+        "One row: the study.",
+        label("name", "of the plan"),
+        count("items", "whose outputs are shown"),
+        count("systems", "that are compared or rated"),
+        count("pairs", "of systems that are compared, or systems that are rated"),
+        count("questions", "that can be asked: items of each pair"),
+        count("known", "questions with a known answer that people meet: gold, qualification, attention"),
+        count("images", "of items and outputs", essential=False),
+        count("answers", "that are there already", essential=False),
+    )
+    problems: pl.DataFrame = table(
+        "What would fool somebody.",
+        label("severity", "error, warning or info"),
+        label("rule", "a short stable name, see the page of planning a study"),
+        label("message", "what was found and the way out", "What"),
+        labels("examples", "names concerned", essential=False),
+    )
+
+    def told(self) -> Iterator[str]:
+        """Only that there is none: `problems` holds the rest."""
+        return iter(() if self.problems.height else ("no problems found",))
+
+    @property
+    def status(self) -> int:
+        """1 with warnings or errors."""
+        return int(not {"warning", "error"}.isdisjoint(self.problems["severity"]))
+
+
+@checked
+def check(path: str | Path) -> StudyCheck:
+    """What would fool people or the reader of a study, before anybody is asked; it is only read.
+
+    `problems`: severity (error, warning, info), rule, message with the way out, and examples. Outputs that say who
+    wrote them, systems that are formatted or cut unlike others (sign tests over items that keep .05 for all pairs
+    together), looks and budgets that cannot be reached, a plan that decides nothing, strangers without known
+    comparisons, pay below the wage, consent without contact or pay, and what was noted when the study was made. Raises
+    InputError for what is no study.
+
+    >>> import polars as pl, tempfile
+    >>> from custodes.annotate.new import new
+    >>> texts = pl.DataFrame({"item": ["1", "1"], "system": ["X", "Y"], "text": ["As an AI, I agree.", "Yes."]})
+    >>> found = check(new(texts, Path(tempfile.mkdtemp()) / "study.db"))
+    >>> "names-itself" in found.problems["rule"].to_list()
+    True
+    """
+    place = store.check(path)
+    with store.told(place), closing(store.connect(place, durable=False, reading=True)) as base:
+        held = Held.read(base)
+        known = [kind for (kind,) in base.execute("SELECT kind FROM gold ORDER BY gold")]
+        seconds = [own for (own,) in base.execute(_SECONDS) if own is not None]
+        notes = [
+            msgspec.json.decode(own, type=Note)
+            for (own,) in base.execute("SELECT json FROM event WHERE kind = 'note' ORDER BY event")
+        ]
+        (images,) = base.execute("SELECT count(*) FROM media").fetchone()
+        (answers,) = base.execute("SELECT count(*) FROM judgment").fetchone()
+    noted = [
+        Problem("warning" if note.rule in SERIOUS else "info", note.rule, note.message) for note in dict.fromkeys(notes)
+    ]
+    found = chain(
+        shown_texts.problems(held.material, list(held.pairs.values())),
+        looks.problems(held),
+        people.problems(held.plan, known=known, seconds=seconds),
+        noted,
+    )
+    order = {"error": 0, "warning": 1, "info": 2}
+    problems = sorted(found, key=lambda problem: order[problem.severity])
+    summary = {
+        "name": [held.plan.name],
+        "items": [len(held.material.items)],
+        "systems": [len(held.material.systems)],
+        "pairs": [len(held.pairs)],
+        "questions": [sum(map(len, held.asked.values()))],
+        "known": [sum(kind != "example" for kind in known)],
+        "images": [images],
+        "answers": [answers],
+    }
+    provenance = Provenance(
+        question="annotate check", study=place.name, digest="", options={}, seed=None, versions=versions()
+    )
+    parts = [StudyCheck.part(summary=summary, problems=columns_of(problems))]
+    return StudyCheck.of(parts, (), provenance=provenance)
+
+
+_SECONDS = """
+SELECT coalesce(visible_seconds, server_seconds) FROM judgment j JOIN assignment a ON a.assignment = j.assignment
+WHERE a.unit IS NOT NULL
+"""

@@ -1,0 +1,1 @@
+"""Rules of `check`, by what they look at."""

@@ -1,0 +1,69 @@
+"""A study to try out: short texts of our own, served on this machine and opened in the browser."""
+
+from __future__ import annotations
+
+import tempfile
+import webbrowser
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from custodes.annotate.messages import demo_texts
+from custodes.annotate.new import new
+from custodes.annotate.plan import People, Question, StudyPlan, Texts
+from custodes.annotate.serving import Site, serving, until_interrupted
+from custodes.arguments import checked
+
+PLAN = StudyPlan(
+    name="hotel",
+    question=Question(text="Which answer fits better what the guest wrote?"),
+    texts=Texts(
+        title="Answers of a hotel",
+        instructions="A guest writes to a hotel, and two systems answer. Look whether name, day, time, nights, room and"
+        " wish are those of the guest. How nicely it is said does not matter.",
+        consent="This is a demonstration on your own machine. Nothing leaves it, and nobody is paid.",
+    ),
+    people=People(recruit="open"),
+)
+
+
+class Trial(NamedTuple):
+    """The demo while it is served: `ask` is the page of the first comparison of a person."""
+
+    site: Site
+    study: Path
+    ask: str
+
+
+@checked
+def demo(
+    *,
+    port: int = 0,
+    folder: str | Path | None = None,
+    open_browser: bool = True,
+    tell: Callable[[str], object] = print,
+) -> None:
+    """Make a study of short texts, serve it on this machine, and open it in the browser, until Ctrl-C.
+
+    `folder`: where study.db is kept (default: a temporary one, which is removed at the end). `port` 0 is any that is
+    free.
+    """
+    with trying(port=port, folder=folder, tell=tell) as trial:
+        tell(f"answer as a person of the study does: {trial.ask}")
+        tell(f"the owner's page (this link works once): {trial.site.owner}")
+        tell(f"the study is {trial.study}; every verb reads it, as in: custodes leaderboard {trial.study}")
+        if open_browser:
+            webbrowser.open(trial.ask)
+        tell("Ctrl-C ends it" if folder is not None else "Ctrl-C ends it and removes the study")
+        until_interrupted(trial.site)
+
+
+@contextmanager
+def trying(*, port: int, folder: str | Path | None, tell: Callable[[str], object] = print) -> Iterator[Trial]:
+    """The demo for as long as the context is open."""
+    with tempfile.TemporaryDirectory(prefix="custodes-demo-") as own:
+        place = new(demo_texts(), Path(folder or own, "study.db"), plan=PLAN)
+        with serving([place], port=port, tell=tell) as site:
+            ((_, token),) = site.desks["study"].invite(1).result()
+            yield Trial(site, place, f"{site.url}/s/{token}")

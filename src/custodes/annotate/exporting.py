@@ -1,0 +1,172 @@
+"""A study as files that any program reads: what it holds at one moment, whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import secrets
+import shutil
+import sqlite3
+import zipfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import msgspec
+import polars as pl
+
+from custodes.arguments import checked
+from custodes.data.loading.running import is_study, of_one_state
+from custodes.data.readers.annotation import study_of
+from custodes.data.study import Study
+from custodes.data.writing import long_tables, table_bytes, without_formulas
+from custodes.errors import InputError, OptionError
+from custodes.process import UNFINISHED
+
+SIGNATURE = "signature.txt"
+PLAN = "plan.json"
+PEOPLES = ("reason", "text", "external_id")
+"""Columns of words that people wrote, which a spreadsheet must not run."""
+
+ANSWERS = "SELECT * FROM answers ORDER BY answer_id"
+COMMENTS = """
+SELECT g.label AS rater, i.label AS item, e.at AS at, json_extract(e.json, '$.text') AS text
+FROM event e JOIN standing g ON g.worker = e.worker LEFT JOIN assignment a ON a.assignment = e.assignment
+LEFT JOIN unit u ON u.unit = a.unit LEFT JOIN item i ON i.item = u.item WHERE e.kind = 'comment' ORDER BY e.event
+"""
+PEOPLE = "SELECT label AS rater, external_id FROM worker"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _State:
+    """What there is to write, of one moment."""
+
+    study: Study
+    answers: pl.DataFrame
+    comments: pl.DataFrame
+    people: pl.DataFrame
+    plan: bytes
+
+
+@checked
+def export(path: str | Path, folder: str | Path, *, external_ids: bool = False) -> Path:
+    """Write a study of people's answers as files into a folder, whole or not at all, also while it is served.
+
+    battles.csv (or ratings.csv) holds what counts, second opinions marked by `role`; raters.csv, items.csv and
+    outputs.jsonl what is known of these; looks.csv what stopped the asking; answers.csv everything that was said, also
+    what was corrected, of known comparisons and by people who are excluded; comments.csv, plan.json; signature.txt how
+    many rows each has. People are w001, ...; `external_ids` adds what a platform calls them to raters.csv. A folder
+    that holds an earlier export is replaced. Raises `InputError` for what is no study, `OptionError` for a place that
+    cannot be written or holds other files.
+    """
+    files = _files(Path(path), external_ids=external_ids)
+    return _written(files, Path(folder))
+
+
+@checked
+def zipped(path: str | Path, *, external_ids: bool = False) -> bytes:
+    """The same files as `export` writes, as the bytes of a zip archive."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in _files(Path(path), external_ids=external_ids).items():
+            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)  # no time: the same bytes each time
+    return buffer.getvalue()
+
+
+def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:
+    """Name to content, the signature last."""
+    if not is_study(path):
+        raise InputError(f"{path}: not a study of people's answers; custodes annotate new makes one")
+    state = of_one_state(path, lambda opened: _state(opened, path.name))
+    tables = {
+        **long_tables(state.study),
+        "looks": state.study.looks,
+        "answers": state.answers,
+        "comments": state.comments,
+    }
+    if external_ids:
+        tables["raters"] = tables["raters"].join(state.people, on="rater", how="left", maintain_order="left")
+    files, rows = {}, {}
+    for name, table in tables.items():
+        if table.height:
+            file = f"{name}.jsonl" if name == "outputs" else f"{name}.csv"
+            rows[file] = table.height
+            files[file] = table_bytes(table if name == "outputs" else _shown(table), file)
+    files[PLAN] = state.plan
+    files[SIGNATURE] = _signature(state.study, files, rows)
+    return files
+
+
+def _state(opened: sqlite3.Connection, where: str) -> _State:
+    (plan,) = opened.execute("SELECT json FROM plan ORDER BY version DESC LIMIT 1").fetchone()
+    return _State(
+        study=study_of(opened, where),
+        answers=_table(opened, ANSWERS),
+        comments=_table(opened, COMMENTS),
+        people=_table(opened, PEOPLE),
+        plan=msgspec.json.format(plan, indent=2).encode(),
+    )
+
+
+def _table(opened: sqlite3.Connection, query: str) -> pl.DataFrame:
+    cursor = opened.execute(query)
+    names = [column[0] for column in cursor.description]
+    return pl.DataFrame(cursor.fetchall(), schema=names, orient="row", infer_schema_length=None)
+
+
+def _shown(table: pl.DataFrame) -> pl.DataFrame:
+    """With people's own words as text for a spreadsheet."""
+    words = [name for name in PEOPLES if name in table.columns and table[name].dtype == pl.String]
+    return table.with_columns(without_formulas(table.select(words))) if words else table
+
+
+def _signature(study: Study, files: Mapping[str, bytes], rows: Mapping[str, int]) -> bytes:
+    """What was written: of each file its rows and its SHA-256."""
+    lines = [f"study of people's answers: {study.name}", f"custodes: {version('custodes')}", f"digest: {study.digest}"]
+    for name, content in files.items():
+        held = f"{rows[name]} rows, " if name in rows else ""
+        lines.append(f"{name}: {held}sha256 {hashlib.sha256(content).hexdigest()}")
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _written(files: Mapping[str, bytes], folder: Path) -> Path:
+    """All files in a folder that appears at once."""
+    target = Path(os.path.realpath(folder))
+    if target.exists() and not _is_ours(target):
+        raise OptionError(f"cannot write {folder}: it holds something else than an export; name a new folder")
+    made = target.with_name(f".custodes-{secrets.token_hex(8)}")
+    old = target.with_name(f".custodes-{secrets.token_hex(8)}")
+    unfinished = {str(made), *(str(made / name) for name in files)}
+    UNFINISHED.update(unfinished)
+    try:
+        made.mkdir(parents=True)
+        for name, content in files.items():
+            (made / name).write_bytes(content)
+        if target.exists():
+            target.rename(old)
+        made.rename(target)
+    except OSError as problem:
+        if old.exists() and not target.exists():
+            old.rename(target)
+        raise OptionError(f"cannot write {folder}: {problem.strerror}; choose another place") from None
+    finally:
+        for left in (made, old) if target.exists() else (made,):
+            with suppress(OSError):
+                shutil.rmtree(left)
+        UNFINISHED.difference_update(unfinished)
+    return folder
+
+
+def _is_ours(target: Path) -> bool:
+    """Whether a place is an empty folder, or one that holds what a signature names and nothing else."""
+    if not target.is_dir():
+        return False
+    held = {own.name for own in target.iterdir()}
+    signature = target / SIGNATURE
+    if not held or not signature.is_file():
+        return not held
+    named = {line.partition(":")[0] for line in signature.read_text(encoding="utf-8", errors="replace").splitlines()}
+    return held <= named | {SIGNATURE}

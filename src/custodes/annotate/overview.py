@@ -1,0 +1,194 @@
+"""How a study stands, for a terminal or a program: what the owner's page shows, also while the study is served."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from custodes.annotate import store
+from custodes.annotate.desk import Desk
+from custodes.annotate.forecast import Forecast, forecast
+from custodes.annotate.snapshot import PairNow, PersonNow, Snapshot
+from custodes.answers.question import versions
+from custodes.answers.result import Provenance, Result, result
+from custodes.answers.tables import count, flag, label, labels, score, share, table
+from custodes.arguments import checked
+from custodes.files import check_writable
+
+
+@result
+class Status(Result):
+    """How a study stands; see `status`."""
+
+    BY: ClassVar[str] = ""
+
+    study: pl.DataFrame = table(
+        "One row: the whole study.",
+        label("name", "of the plan"),
+        label("state", "open, paused or stopped"),
+        count("people", "who began"),
+        count("answers", "to real comparisons"),
+        count("paid", "answers of all kinds that are paid for", essential=False),
+        count("refused", "comparisons that somebody could not judge", essential=False),
+        score("spent", "with the platform's fee, in the currency of the plan"),
+        score("to_come", "answers that are still to be paid for; the interval is of 80 %", interval=True),
+        score("cost", "money still to be spent", interval=True),
+        score("hours", "at the pace of the last half hour; null where nobody answered then", interval=True),
+        score("wage", "an hour, at the median time of an answer; null while too few were timed"),
+        count("peeked", "how often somebody looked at numbers of looks that were not complete", essential=False),
+    )
+    pairs: pl.DataFrame = table(
+        "A row a pair. What is decided comes from completed looks alone; an open look shows how many answers it has.",
+        label("system_a", "the first system"),
+        label("system_b", "the second; empty for ratings"),
+        flag("is_open", "whether answers are still wanted"),
+        count("answered", "answers in the present look"),
+        count("wanted", "answers that it takes"),
+        count("looks_done", "completed looks"),
+        count("looks", "at most", essential=False),
+        label("better", "the better system by the last completed look; empty where that did not decide"),
+        count("n", "answers of the last completed look"),
+        score("margin", "wins less losses of system_a, allowing for the looks", interval=True),
+        count("impossible", "comparisons that were settled without an answer", essential=False),
+    )
+    persons: pl.DataFrame = table(
+        "A row a person.",
+        label("worker", "the label that stands in every file"),
+        label("source", "where they came from", essential=False),
+        count("answers", "to real comparisons"),
+        count("batches", "completed", essential=False),
+        score("seconds", "median of an answer, while the page was visible"),
+        count("known_right", "known comparisons answered as expected"),
+        count("known_asked", "known comparisons asked"),
+        share("first_shown", "decided answers that prefer what was shown first"),
+        share("agreed", "second opinions that agree with the first"),
+        label("standing", "ok, watch, blocked or excluded"),
+        labels("flags", "why"),
+    )
+
+
+@checked
+def status(path: str | Path) -> Status:
+    """How a study stands: decisions of completed looks, answers, people with their standing, money spent and to come.
+
+    The study may be served meanwhile: a copy of it is looked at. Raises `InputError` for what is no study.
+
+    >>> import custodes as cu, tempfile
+    >>> study = cu.annotate.new(cu.annotate.demo_texts(items=12), tempfile.mkdtemp() + "/study.db")
+    >>> status(study).pairs["system_a"].to_list()
+    ['Aster', 'Aster', 'Birch']
+    """
+    real = store.check(path)
+    with tempfile.TemporaryDirectory(prefix="custodes-status-") as folder:
+        copy = copied(real, Path(folder, "study.db"))
+        with closing(Desk.open(copy, threaded=False)) as desk:
+            now = desk.snapshot().result()
+    origin = Provenance(
+        question="annotate status", study=Path(path).name, digest="", options={}, seed=None, versions=versions()
+    )
+    made = Status.part(
+        study=_study(now, forecast(now)),
+        pairs=_columns([_pair(own) for own in now.pairs]),
+        persons=_columns([_person(own) for own in now.people]),
+    )
+    return Status.of([made], (), provenance=origin)
+
+
+def copied(path: Path, into: Path) -> Path:
+    """A whole copy of a study that may be written to meanwhile."""
+    with (
+        store.told(path),
+        closing(store.connect(path, durable=False, reading=True)) as source,
+        closing(sqlite3.connect(into)) as copy,
+    ):
+        source.backup(copy)
+    return into
+
+
+def kept(path: str | Path, into: str | Path) -> Path:
+    """A whole copy of a study under another name, or nothing; `OptionError` where that cannot be written."""
+    place = check_writable(into)
+    real = store.check(path)
+    with tempfile.TemporaryDirectory(prefix=".custodes-", dir=place.resolve().parent) as folder:
+        copy = copied(real, Path(folder, "study.db"))
+        os.replace(copy, place)
+    return place
+
+
+def _study(now: Snapshot, ahead: Forecast) -> dict[str, Any]:
+    hours = ahead.hours or (np.nan,) * 3
+    return {
+        "name": now.plan.name,
+        "state": now.state,
+        "people": len(now.people),
+        "answers": now.answers,
+        "paid": now.paid,
+        "refused": now.refused,
+        "spent": ahead.spent,
+        **_range("to_come", ahead.paid),
+        **_range("cost", ahead.cost),
+        **_range("hours", hours),
+        "wage": np.nan if ahead.wage is None else ahead.wage,
+        "peeked": now.peeked,
+    }
+
+
+def _range(name: str, of: Sequence[float]) -> dict[str, float]:
+    middle, low, high = of
+    return {name: middle, f"{name}_low": low, f"{name}_high": high}
+
+
+def _pair(own: PairNow) -> dict[str, Any]:
+    better = {1: own.first, -1: own.second}.get(own.decision or 0, "")
+    return {
+        "system_a": own.first,
+        "system_b": own.second,
+        "is_open": own.is_open,
+        "answered": own.answered,
+        "wanted": own.wanted,
+        "looks_done": own.looks_done,
+        "looks": own.looks,
+        "better": better,
+        "n": own.n,
+        "margin": own.margin,
+        "margin_low": own.low,
+        "margin_high": own.high,
+        "impossible": own.impossible,
+    }
+
+
+def _person(own: PersonNow) -> dict[str, Any]:
+    return {
+        "worker": own.label,
+        "source": own.source,
+        "answers": own.answers,
+        "batches": own.batches,
+        "seconds": own.seconds,
+        "known_right": own.gold_right,
+        "known_asked": own.gold_asked,
+        "first_shown": own.first_shown / own.decided if own.decided else None,
+        "agreed": own.agreed / own.doubled if own.doubled else None,
+        "standing": own.standing,
+        "flags": list(own.flags),
+    }
+
+
+def _columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
+
+
+def notes_of(path: str | Path) -> list[str]:
+    """What was noted of a study: what is not asked, what was shown plain, and why."""
+    real = store.check(path)
+    with store.told(real), closing(store.connect(real, durable=False, reading=True)) as base:
+        kept = base.execute("SELECT json FROM event WHERE kind = 'note' ORDER BY event").fetchall()
+    return [msgspec.json.decode(text)["message"] for (text,) in kept]

@@ -1,0 +1,111 @@
+"""People as the desk knows them: who they are, their visits, what is before them, and what their work amounts to."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True, eq=False)
+class Worker:
+    """A person. `seen` items; `had` units, with what became of them; `load`: primary answers and open questions of a
+    pair; `lapsed`: answers that an exclusion set free."""
+
+    id: int
+    label: str
+    source: str
+    external_id: str
+    sessions: list[Session] = field(default_factory=list)
+    excluded: bool = False
+    by: str = ""
+    reason: str = ""
+    forgotten: bool = False
+    qualified: bool | None = None
+    batches: int = 0
+    seen: set[int] = field(default_factory=set)
+    had: set[int] = field(default_factory=set)
+    known: set[int] = field(default_factory=set)
+    load: Counter[int] = field(default_factory=Counter)
+    votes: dict[int, Given] = field(default_factory=dict)
+    lapsed: dict[int, Given] = field(default_factory=dict)
+    work: Work = field(default_factory=lambda: Work())
+
+
+@dataclass(slots=True, eq=False)
+class Work:
+    """What a person's answers amount to; `times`: seconds while a question was visible."""
+
+    answers: int = 0
+    refused: int = 0
+    first_shown: int = 0
+    decided: int = 0
+    equal: int = 0
+    right: int = 0
+    asked: int = 0
+    trained: int = 0
+    training_right: int = 0
+    agreed: int = 0
+    doubled: int = 0
+    paid: int = 0
+    times: array[float] = field(default_factory=lambda: array("d"))
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """A visit. `number`: the last place of the batch that was given out; `known`: the kinds of known comparisons at
+    places of the batch; `open`: what is before the person, the last one shown; `answered`: what may be taken back."""
+
+    id: int
+    worker: Worker
+    params: Mapping[str, str]
+    agreed: str | None = None
+    declined: bool = False
+    begun: bool = False
+    batch: int = 0
+    number: int = 0
+    known: Mapping[int, str] = field(default_factory=dict)
+    open: list[Given] = field(default_factory=list)
+    answered: list[Given] = field(default_factory=list)
+    codes: dict[str, str] = field(default_factory=dict)
+    last_item: int | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Given:
+    """A question that was given to somebody. `holds`: nobody else is asked it as primary; `counts`: what its answer
+    counted as ('' before); `value`: the answer in the first aspect, None where it could not be judged."""
+
+    id: int
+    session: Session
+    batch: int
+    number: int
+    unit: int | None
+    gold: int | None
+    role: str
+    flip: int
+    at: float
+    again: int | None
+    holds: bool = False
+    expired: bool = False
+    counts: str = ""
+    value: int | None = None
+    is_void: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Unit:
+    """An item of a pair at its place. By person: `votes` that count, `seconds` beside them, who `refused`. `holders`:
+    open questions of it; `asked`: open second opinions of it; `leased`: the engine knows that enough people have it."""
+
+    id: int
+    pair: int
+    place: int
+    item: int
+    votes: dict[int, int] = field(default_factory=dict)
+    seconds: dict[int, int] = field(default_factory=dict)
+    holders: set[int] = field(default_factory=set)
+    asked: set[int] = field(default_factory=set)
+    refused: set[int] = field(default_factory=set)
+    leased: bool = False

@@ -1,0 +1,256 @@
+"""A study asked of simulated people before anybody is paid: answers, hours, cost, decisions right and wrong."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from custodes.annotate import store
+from custodes.annotate.clock import Clock
+from custodes.annotate.crowd import Crowd, Habits
+from custodes.annotate.desk import Desk
+from custodes.annotate.driving import LONGEST, Answering, Drive
+from custodes.annotate.plan import StudyPlan
+from custodes.answers.question import Rng, recorded, versions
+from custodes.answers.result import Provenance, Result, result
+from custodes.answers.tables import count, label, score, share, table
+from custodes.arguments import at_least, checked
+from custodes.data.notes import Note, noted
+from custodes.errors import OptionError, shown
+from custodes.progress import Progress, silent
+from custodes.stats.judging.calibration import share_by_bin
+
+START = 1_700_000_000.0
+"""The wall's time at which every rehearsal begins."""
+EMPTY = """
+DELETE FROM judgment; DELETE FROM look; DELETE FROM exclusion; DELETE FROM event; DELETE FROM assignment;
+DELETE FROM session; DELETE FROM worker;
+"""
+"""What people did, in an order in which tables that name each other can be emptied."""
+
+
+@result
+class Rehearsal(Result):
+    """What became of a study in rehearsals; see `rehearse`."""
+
+    BY: ClassVar[str] = ""
+
+    outcomes: pl.DataFrame = table(
+        "A row a plan and a margin. Intervals of answers, hours and cost hold 8 of 10 rehearsals; those of shares are"
+        " 95 %, where the pairs of one rehearsal are not taken for independent.",
+        label("plan", "the name of the plan"),
+        score("margin", "by which careful people prefer each system to the next"),
+        count("pairs", "pairs of systems in a rehearsal"),
+        score("answers", "answers that were paid for", interval=True),
+        score("hours", "from the first answer to the last", interval=True),
+        score("work", "hours of work of all people", interval=True, essential=False),
+        score("cost", "in the currency of the plan; null where an answer has no price", interval=True),
+        score("people", "people who came", essential=False),
+        share("right", "pairs decided for the better system; without a margin, left undecided", interval=True),
+        share("wrong", "pairs decided for the worse system; without a margin, decided at all", interval=True),
+        share("missed", "pairs with a margin that were left undecided", interval=True),
+    )
+
+
+class Outcome(NamedTuple):
+    """One rehearsal."""
+
+    answers: int
+    hours: float
+    work: float
+    people: int
+    signs: Sequence[int]
+    """Of every pair: 1 decided for the better system (of two that are alike: the first), -1 for the other, 0 open."""
+    is_ended: bool
+
+
+@checked
+def rehearse(
+    path: str | Path,
+    *,
+    plans: Mapping[str, StudyPlan] | None = None,
+    people: int = 20,
+    margins: Sequence[float] = (0.0, 0.2),
+    careless: float = 0.1,
+    sided: float = 0.1,
+    leaving: float = 0.02,
+    seconds: float = 40.0,
+    reliability: float = 0.8,
+    repetitions: int = 20,
+    rng: Rng = 0,
+    progress: Progress = silent,
+) -> Rehearsal:
+    """Let simulated people answer a copy of a study, as often as asked, and count answers, hours, cost and decisions.
+
+    `people` are there from the beginning, and whoever leaves is replaced. `margins`: by how much careful people prefer
+    each system to the next (wins less losses). `careless` answer at random and `sided` take the first shown, both four
+    times as fast; `leaving`: the chance to vanish after an answer; `seconds`: the median of an answer; `reliability`:
+    correlation of what a careful person sees with true quality. `plans`: others to compare, by name, asked with the
+    same items and orders. The study itself is only read; answers that it has are left out. Raises `InputError` for what
+    is no study, `OptionError` for impossible requests.
+
+    >>> import custodes as cu, tempfile
+    >>> study = cu.annotate.new(cu.annotate.demo_texts(items=12), tempfile.mkdtemp() + "/study.db")
+    >>> cu.annotate.rehearse(study, margins=[0.6], repetitions=1).outcomes["pairs"].to_list()
+    [3]
+    """
+    habits = _habits(careless=careless, sided=sided, leaving=leaving, seconds=seconds, reliability=reliability)
+    at_least("people", people, 1)
+    at_least("repetitions", repetitions, 1)
+    for margin in margins:
+        if not 0 <= margin < 0.95:
+            raise OptionError(f"margins: {margin}: a margin of the better system lies from 0 to below 0.95")
+    drawn_from, seed = recorded(rng)
+    draw = np.random.default_rng(drawn_from)
+    with tempfile.TemporaryDirectory(dir=_fast(), prefix="custodes-rehearsal-") as own:
+        master = Path(own, "master.db")
+        plan = emptied(Path(path), master)
+        asked = {plan.name: plan, **(plans or {})}
+        cells = [(name, margin) for name in asked for margin in margins]
+        outcomes: dict[tuple[str, float], list[Outcome]] = {cell: [] for cell in cells}
+        todo = [cell for _ in range(repetitions) for cell in cells]
+        for name, margin in progress(todo, total=len(todo), desc="rehearsing"):
+            place = Path(own, "study.db")
+            shutil.copyfile(master, place)
+            if asked[name] is not plan:
+                replanned(place, asked[name])
+            outcomes[name, margin].append(_once(place, asked[name], people, margin, habits, draw.spawn(1)[0]))
+            for left in Path(own).glob("study.db*"):
+                left.unlink()
+    rows = [_row(name, margin, asked[name], found) for (name, margin), found in outcomes.items()]
+    origin = Provenance(
+        question="annotate rehearse",
+        study=Path(path).name,
+        digest="",
+        options={
+            **{name: value for name, value in msgspec.structs.asdict(plan.stopping).items() if value is not None},
+            "people": people,
+            "margins": list(margins),
+            "repetitions": repetitions,
+            **{name: getattr(habits, name) for name in Habits.__dataclass_fields__},
+        },
+        seed=seed,
+        versions=versions(),
+    )
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    return Rehearsal.of([Rehearsal.part(outcomes=columns)], _told(habits, people, outcomes, plan), provenance=origin)
+
+
+def _habits(**shares: float) -> Habits:
+    for name in ("careless", "sided", "leaving"):
+        if not 0 <= shares[name] < 1:
+            raise OptionError(f"{name}={shown(shares[name])}: a share lies from 0 to below 1")
+    if shares["careless"] + shares["sided"] > 1:
+        raise OptionError("careless and sided together are more than all people")
+    if not 0 < shares["reliability"] <= 1:
+        raise OptionError(f"reliability={shown(shares['reliability'])}: a correlation above 0, at most 1")
+    if not 0 < shares["seconds"] <= 86_400:
+        raise OptionError(f"seconds={shown(shares['seconds'])}: of an answer, above 0 and at most a day")
+    return Habits(**shares)
+
+
+def _told(habits: Habits, people: int, outcomes: Mapping[Any, Sequence[Outcome]], plan: StudyPlan) -> list[Note]:
+    ended = sum(not own.is_ended for found in outcomes.values() for own in found)
+    return [
+        Note(
+            rule="assumed",
+            message=f"assumed: {people} people at once and a new one for everybody who leaves or has done all batches;"
+            f" {habits.careless:.0%} answer at random, {habits.sided:.0%} take the first shown, {habits.leaving:.0%}"
+            f" leave after an answer, {habits.seconds:g} s an answer, reliability {habits.reliability:g}; real people"
+            " differ",
+        ),
+        *noted(
+            ("unfinished", ended, f"{ended} rehearsals were ended after {LONGEST / 86_400:g} days without a decision"),
+            ("ratings", plan.question.mode == "rate", "ratings decide nothing: right, wrong and missed are empty"),
+        ),
+    ]
+
+
+def _fast() -> str | None:
+    """A folder in memory, where there is one: nothing of a rehearsal has to survive."""
+    return "/dev/shm" if Path("/dev/shm").is_dir() and shutil.disk_usage("/dev/shm").free > 2**28 else None
+
+
+def emptied(path: Path, into: Path) -> StudyPlan:
+    """A copy of a study without the answers, and its plan."""
+    real = store.check(path)
+    with (
+        store.told(real),
+        closing(store.connect(real, durable=False, reading=True)) as source,
+        closing(sqlite3.connect(into)) as copy,
+    ):
+        source.backup(copy)
+        copy.executescript(EMPTY)
+        (text,) = copy.execute("SELECT json FROM plan ORDER BY version DESC LIMIT 1").fetchone()
+    return msgspec.json.decode(text, type=StudyPlan)
+
+
+def replanned(path: Path, plan: StudyPlan) -> None:
+    """Write another plan into a copy."""
+    with closing(sqlite3.connect(path)) as copy:
+        copy.execute(
+            "INSERT INTO plan SELECT max(version) + 1, ?, ? FROM plan", (START, msgspec.json.encode(plan).decode())
+        )
+        copy.commit()
+
+
+def _once(path: Path, plan: StudyPlan, people: int, margin: float, habits: Habits, rng: np.random.Generator) -> Outcome:
+    with closing(Answering(path)) as behind:
+        crowd = Crowd(
+            systems=behind.systems(),
+            items=behind.items(),
+            aspects=plan.question.aspects,
+            better=margin,
+            habits=habits,
+            rng=rng,
+        )
+        time = [0.0]
+        clock = Clock(wall=lambda: START + time[0], steady=lambda: time[0])
+        with closing(Desk.open(path, clock=clock, threaded=False)) as desk:
+            drive = Drive(desk, crowd, behind, plan, time)
+            is_ended = drive.run(people)
+            paid = desk.snapshot().result().paid
+        found = behind.decisions() if plan.question.mode == "compare" else []
+    signs = [decision * (1 if crowd.quality[a] >= crowd.quality[b] else -1) for a, b, decision in found]
+    return Outcome(
+        answers=paid,
+        hours=drive.last / 3600,
+        work=drive.work / 3600,
+        people=drive.came,
+        signs=signs,
+        is_ended=is_ended,
+    )
+
+
+def _row(name: str, margin: float, plan: StudyPlan, found: Sequence[Outcome]) -> dict[str, Any]:
+    price = plan.money.price * (1 + plan.money.fee)
+    row: dict[str, Any] = {"plan": name, "margin": margin, "pairs": len(found[0].signs)}
+    row |= _spread("answers", [own.answers for own in found])
+    row |= _spread("hours", [own.hours for own in found])
+    row |= _spread("work", [own.work for own in found])
+    row |= _spread("cost", [own.answers * price if price else np.nan for own in found])
+    row["people"] = float(np.mean([own.people for own in found]))
+    signs = np.array([sign for own in found for sign in own.signs])
+    units = np.repeat(np.arange(len(found)), [len(own.signs) for own in found])
+    better = {"right": signs > 0, "wrong": signs < 0, "missed": signs == 0}
+    ways = better if margin else {"right": signs == 0, "wrong": signs != 0, "missed": None}
+    for which, came in ways.items():
+        row |= dict.fromkeys((which, f"{which}_low", f"{which}_high"), np.nan)
+        if came is not None and came.size:
+            ends = share_by_bin(came.astype(float), np.zeros(came.size, dtype=np.int64), units=units, confidence=0.95)
+            row |= dict(zip((which, f"{which}_low", f"{which}_high"), (float(end[0]) for end in ends), strict=True))
+    return row
+
+
+def _spread(name: str, values: Sequence[float]) -> dict[str, float]:
+    low, high = np.quantile(values, [0.1, 0.9])
+    return {name: float(np.mean(values)), f"{name}_low": float(low), f"{name}_high": float(high)}

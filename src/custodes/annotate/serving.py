@@ -1,0 +1,322 @@
+"""Serving studies: one process, one port, every answer on the disk before it is acknowledged; it stops by Ctrl-C."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from custodes.annotate.desk import Desk
+from custodes.arguments import at_least, checked
+from custodes.errors import CustodesError, InputError, MissingExtraError, OptionError, shown
+from custodes.files import folder
+
+if TYPE_CHECKING:
+    import uvicorn
+
+CONNECTIONS = 4000
+"""At once; more are told that the server is busy."""
+EVERY = 15 * 60.0
+"""Seconds between two backups."""
+STARTING, ENDING = 20.0, 5.0
+"""Seconds that the server may take to start, and that requests have at its end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """What is served: `url` as people see it, `owner`: the link of the owner's page, which works once, `studies` by the
+    name that stands in their addresses."""
+
+    url: str
+    owner: str
+    port: int
+    desks: Mapping[str, Desk]
+    is_alive: Callable[[], bool]
+
+    def join(self, study: str) -> str | None:
+        """Where people of a platform, or anybody, arrive; None where everybody has a link of their own."""
+        recruit = self.desks[study].plan.people.recruit
+        return None if recruit == "links" else f"{self.url}/j/{study}"
+
+
+@checked
+def serve(
+    paths: Sequence[str | Path] | str | Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    public_url: str | None = None,
+    backup: str | Path | None = None,
+    open_browser: bool = False,
+    i_know: bool = False,
+    tell: Callable[[str], object] = print,
+) -> None:
+    """Serve studies (files, or folders of them) until Ctrl-C; what is said on the way goes to `tell`.
+
+    The first line has the owner's link, which works once. `host` other than this machine, or a `public_url` without
+    https, asks for `i_know`: links are keys, and go over the network as they are. With a `public_url` the server stands
+    behind a proxy on this machine and believes what it says of addresses. `backup`: a folder that gets a copy of every
+    study, at once, every 15 minutes and at the end. Raises `InputError` for what is no study, or is served already,
+    `OptionError` where a port is taken.
+
+    >>> import custodes as cu
+    >>> cu.annotate.serve([], port=0)
+    Traceback (most recent call last):
+    custodes.errors.OptionError: nothing to serve: give study.db, several of them, or a folder
+    """
+    own = _served(paths)
+    with serving(own, host=host, port=port, public_url=public_url, backup=backup, i_know=i_know, tell=tell) as site:
+        tell(f"the owner's page (this link works once): {site.owner}")
+        for name in site.desks:
+            people = site.join(name)
+            tell(f"{name}: people arrive at {people}" if people else f"{name}: invite people on the owner's page")
+        tell("Ctrl-C ends it; every answer that was acknowledged is on the disk")
+        if open_browser:
+            webbrowser.open(site.owner)
+        until_interrupted(site)
+    tell("stopped; everything is written")
+
+
+def until_interrupted(site: Site) -> None:
+    """Wait for Ctrl-C, or for the server to end."""
+    with _interrupted() as stopped:
+        while site.is_alive() and not stopped.wait(1.0):
+            pass
+
+
+@contextmanager
+def serving(
+    paths: Sequence[str | Path],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    public_url: str | None = None,
+    backup: str | Path | None = None,
+    i_know: bool = False,
+    tell: Callable[[str], object] = print,
+) -> Iterator[Site]:
+    """The same in a thread, for as long as the context is open: `serve`, tests and the demo."""
+    app = _application()
+    check_open(host, public_url, i_know=i_know)
+    with ExitStack() as stack:
+        door = stack.enter_context(bound(host, port))
+        desks: dict[str, Desk] = {}
+        for name, path in named(paths).items():
+            desks[name] = stack.enter_context(_opened(path))
+        own = door.getsockname()[1]
+        url = (public_url or f"http://{f'[{host}]' if ':' in host else host}:{own}").rstrip("/")
+        key = secrets.token_urlsafe(16)
+        if backup is not None:
+            stack.enter_context(_backups(desks, folder(backup), tell))
+        made = app(desks, public_url=url, secret=secrets.token_urlsafe(32), owner_key=key)
+        is_alive = stack.enter_context(_running(made, door, behind_a_proxy=public_url is not None))
+        yield Site(url=url, owner=f"{url}/admin?key={key}", port=own, desks=desks, is_alive=is_alive)
+
+
+def check_open(host: str, public_url: str | None, *, i_know: bool) -> None:
+    """Raise `OptionError` where links would go over a network unencrypted and nobody said that this is meant."""
+    if public_url is not None:
+        parts = urlsplit(public_url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/") or parts.query:
+            raise OptionError(
+                f"--public-url {shown(public_url)}: give scheme and host alone, such as https://ask.example.org"
+            )
+    way_out = "put a proxy with https before it (docs/howto/deploy-annotation.md), or say --i-know"
+    if not (is_local(host) or i_know):
+        raise OptionError(
+            f"--host {shown(host)} lets the whole network in, and links, which are keys, go unencrypted; {way_out}"
+        )
+    if public_url is not None and not i_know:
+        parts = urlsplit(public_url)
+        if parts.scheme == "http" and not is_local(parts.hostname or ""):
+            raise OptionError(f"--public-url {shown(public_url)}: links are keys, and go unencrypted; {way_out}")
+
+
+def is_local(host: str) -> bool:
+    """Whether an address is of this machine alone.
+
+    >>> is_local("127.0.0.1"), is_local("0.0.0.0")
+    (True, False)
+    """
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def named(paths: Sequence[str | Path]) -> dict[str, Path]:
+    """The name of each study in its addresses, which is that of its file; of folders all studies in them."""
+    made: dict[str, Path] = {}
+    for given in map(Path, paths):
+        found = sorted(given.glob("*.db")) if given.is_dir() else [given]
+        if not found:
+            raise InputError(f"{given}: no study in this folder; `custodes annotate new` makes one, study.db")
+        for path in found:
+            if path.stem in made:
+                raise OptionError(f"{made[path.stem]} and {path} have one name in addresses; rename one of the files")
+            made[path.stem] = path
+    if not made:
+        raise OptionError("nothing to serve: give study.db, several of them, or a folder")
+    return made
+
+
+def _served(paths: Any) -> list[str | Path]:
+    return [paths] if isinstance(paths, str | Path) else list(paths)
+
+
+def _application() -> Any:
+    try:
+        from custodes.annotate.site.app import app
+    except ModuleNotFoundError as problem:
+        if (problem.name or "").startswith("custodes"):
+            raise
+        raise MissingExtraError(f"serving needs {problem.name}: pip install 'custodes[annotate]'") from None
+    return app
+
+
+@contextmanager
+def bound(host: str, port: int) -> Iterator[socket.socket]:
+    """A socket on a port, 0 for any that is free; `OptionError` where it is taken or not ours."""
+    at_least("port", port, 0)
+    if port > 65_535:
+        raise OptionError(f"port={port}: ports go to 65535")
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        door = socket.socket(family, kind, proto)
+    except OSError as problem:
+        raise OptionError(f"--host {shown(host)}: {problem.strerror}; 127.0.0.1 is this machine") from None
+    with door:
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            door.bind(address)
+        except OSError as problem:
+            raise OptionError(
+                f"port {port} on {host}: {problem.strerror}; choose another by --port, or 0 for any that is free"
+            ) from None
+        yield door
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Desk]:
+    desk = Desk.open(path)
+    try:
+        yield desk
+    finally:
+        desk.close()
+
+
+@contextmanager
+def _running(app: Any, door: socket.socket, *, behind_a_proxy: bool) -> Iterator[Callable[[], bool]]:
+    """uvicorn in a thread of its own, so that signals stay with the caller."""
+    import uvicorn
+
+    _many_files()
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,  # it would write links, which are keys
+            log_level="warning",
+            limit_concurrency=CONNECTIONS,
+            timeout_keep_alive=15,
+            timeout_graceful_shutdown=int(ENDING),
+            server_header=False,
+            proxy_headers=behind_a_proxy,
+            forwarded_allow_ips="127.0.0.1,::1" if behind_a_proxy else "",
+            ws="none",
+            lifespan="auto",
+        )
+    )
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, name="custodes-site", daemon=True)
+    thread.start()
+    try:
+        _wait(server, thread)
+        yield thread.is_alive
+    finally:
+        server.should_exit = True
+        thread.join(ENDING + STARTING)
+
+
+def _wait(server: uvicorn.Server, thread: threading.Thread) -> None:
+    pause = threading.Event()
+    for _ in range(int(STARTING / 0.02)):
+        if server.started:
+            return
+        if not thread.is_alive():
+            break
+        pause.wait(0.02)
+    raise OptionError("the server did not start; `custodes doctor` says what is missing")
+
+
+def _many_files() -> None:
+    """As many open connections as the system allows a process, up to what is served."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = CONNECTIONS + 256
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+@contextmanager
+def _backups(desks: Mapping[str, Desk], into: Path, tell: Callable[[str], object]) -> Iterator[None]:
+    """A copy of every study now, every quarter of an hour, and at the end; what goes wrong later is told."""
+    stopped = threading.Event()
+
+    def copy() -> None:
+        for name, desk in desks.items():
+            desk.backup(into / f"{name}.db").result()
+
+    def work() -> None:
+        while not stopped.wait(EVERY):
+            try:
+                copy()
+            except CustodesError as problem:
+                tell(f"no backup: {problem}")
+
+    copy()
+    thread = threading.Thread(target=work, name="custodes-backup", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        thread.join()
+        try:
+            copy()
+        except CustodesError as problem:
+            tell(f"no backup at the end: {problem}")
+
+
+@contextmanager
+def _interrupted() -> Iterator[threading.Event]:
+    """Set by Ctrl-C and its like, once; a second one is what it was before."""
+    stopped, before = threading.Event(), dict[int, Any]()
+
+    def leave(number: int, frame: object) -> None:
+        signal.signal(number, before[number])
+        stopped.set()
+
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+                before[number] = signal.signal(number, leave)
+    try:
+        yield stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

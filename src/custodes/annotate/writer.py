@@ -1,0 +1,141 @@
+"""One thread that does everything that happens in a study, all that is waiting in one transaction.
+
+An act is acknowledged when its transaction is on the disk, so a killed process or a full disk takes nothing that was
+acknowledged. Committing many acts at once is what makes one file fast enough: a disk syncs some hundred times a second.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from typing import Any, TypeVar
+
+from custodes.annotate.store import StudyBusy
+from custodes.errors import CustodesError
+
+T = TypeVar("T")
+Job = tuple["Future[Any]", Callable[[], Any]]
+
+MOST = 500
+"""Acts of one transaction."""
+
+
+class Writer:
+    """The acts of a study, one after the other. `again`: know from the file what is known, after a failure.
+
+    Without a thread of its own every act is done at once by whoever asks.
+    """
+
+    def __init__(self, base: sqlite3.Connection, *, again: Callable[[], object], threaded: bool) -> None:
+        self._base, self._again = base, again
+        self._is_stale = self._is_closed = False
+        self._waiting: SimpleQueue[Job | None] = SimpleQueue()
+        self._one = Lock()
+        self._thread: Thread | None = None
+        if threaded:
+            self._thread = Thread(target=self._run, name="custodes-annotate", daemon=True)
+            self._thread.start()
+
+    def do(self, act: Callable[[], T]) -> Future[T]:
+        """Do it, soon; its outcome once it is on the disk. An act that fails with `CustodesError` has changed nothing.
+
+        `StudyBusy`, later, where the file could not be written.
+        """
+        future: Future[T] = Future()
+        if self._is_closed:
+            future.set_exception(StudyBusy("the study is closed; open it again"))
+        elif self._thread is None:
+            with self._one:
+                self._turn([(future, act)])
+        else:
+            self._waiting.put((future, act))
+        return future
+
+    def close(self) -> None:
+        """Do what is waiting, and no more."""
+        self._is_closed = True
+        if self._thread is not None:
+            self._waiting.put(None)
+            self._thread.join()
+            while (job := self._soon()) is not None:
+                job[0].set_exception(StudyBusy("the study is closed; open it again"))
+
+    def _run(self) -> None:
+        while (job := self._waiting.get()) is not None:
+            jobs = [job]
+            while len(jobs) < MOST and (job := self._soon()) is not None:
+                jobs.append(job)
+            self._turn(jobs)
+            if self._is_closed and self._waiting.empty():
+                return
+
+    def _soon(self) -> Job | None:
+        try:
+            return self._waiting.get_nowait()
+        except Empty:
+            return None
+
+    def _turn(self, jobs: Sequence[Job]) -> None:
+        """Some acts in one transaction."""
+        jobs = [job for job in jobs if job[0].running() or job[0].set_running_or_notify_cancel()]
+        try:
+            if self._is_stale:
+                self._again()
+                self._is_stale = False
+            self._base.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as problem:
+            _fail(jobs, _busy(problem))
+            return
+        done = []
+        try:
+            for future, act in jobs:
+                done.append((future, self._tried(act)))
+            self._base.execute("COMMIT")
+        except sqlite3.Error as problem:
+            self._undone()
+            _fail(jobs, _busy(problem))
+            return
+        except BaseException as problem:
+            self._undone()
+            if len(jobs) == 1:
+                _fail(jobs, problem)
+            else:  # one of them; the others are none the worse for it
+                for job in jobs:
+                    self._turn([job])
+            return
+        for future, (value, refused) in done:
+            if refused is None:
+                future.set_result(value)
+            else:
+                future.set_exception(refused)
+
+    def _tried(self, act: Callable[[], Any]) -> tuple[Any, CustodesError | None]:
+        """What an act gives, or why it was refused before it changed anything."""
+        before = self._base.total_changes
+        try:
+            return act(), None
+        except CustodesError as problem:
+            if self._base.total_changes > before:
+                raise AssertionError("refused after something was written") from problem
+            return None, problem
+
+    def _undone(self) -> None:
+        """Nothing of this turn has happened: forget what was thought of it."""
+        if self._base.in_transaction:
+            self._base.execute("ROLLBACK")
+        try:
+            self._again()
+        except sqlite3.Error:
+            self._is_stale = True
+
+
+def _busy(problem: sqlite3.Error) -> StudyBusy:
+    return StudyBusy(f"the study cannot be written now ({problem}); nothing is lost, try again")
+
+
+def _fail(jobs: Sequence[Job], problem: BaseException) -> None:
+    for future, _ in jobs:
+        future.set_exception(problem)

@@ -1,0 +1,172 @@
+"""The verbs `annotate`: a study of people's answers made, looked at, tried, served."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from custodes.commands.annotate_owner import OWNER
+from custodes.commands.annotate_plan import plan_from, with_plan
+from custodes.console import quiet_pipe, say, tell
+from custodes.files import check_apart, write_atomically
+from custodes.options import SWITCH, Inputs, Output, Reading, named_by
+from custodes.verbs import OUTPUT, READING, answered, numbers, whole
+
+annotate = App(
+    name="annotate",
+    help="Ask people: make a study of texts, serve it to people, close the loop. Every verb reads the study.",
+)
+
+Study = Annotated[Path, Parameter(help="The file of the study, such as study.db.")]
+Number = Annotated[int | None, Parameter(converter=whole)]
+
+
+def new(
+    *inputs: Inputs,
+    output: Annotated[Path, Parameter(name=["--output", "-o"], help="The file of the study.")] = Path("study.db"),
+    plan: Annotated[Path | None, Parameter(help="TOML with all that is asked; options count more.")] = None,
+    systems: Annotated[list[str] | None, Parameter(help="Only these systems.", negative="")] = None,
+    pairs: Annotated[list[str] | None, Parameter(help="Only these pairs, A:B each.", negative="")] = None,
+    write_plan: Annotated[
+        Path | None, Parameter(help="Write the plan as TOML with every key explained, and make no study.")
+    ] = None,
+    reading: Reading = READING,
+    **options: Any,
+) -> None:
+    """Make a study: texts in, one file that has every text and the order of all questions, fixed before the first.
+
+    Texts are rows of item, system, text, or item with outputs by system; with context, image, source where there are.
+
+    Example: `custodes annotate new outputs.jsonl -o study.db --question 'Which answer is better?' --looks 10,20,40`
+    """
+    from custodes.annotate.new import new as made
+    from custodes.annotate.planning import to_toml
+
+    wanted = plan_from(plan, options)
+    if write_plan is not None:
+        check_apart([write_plan], named_by(inputs, plan))
+        say(str(write_atomically(write_plan, to_toml(wanted))))
+        return
+    check_apart([output], named_by(inputs, plan, *reading.files))
+    place = made(reading.study(inputs), output, plan=wanted, systems=systems, pairs=pairs)
+    told(place)
+    say(str(place))
+
+
+def told(place: Path) -> None:
+    """What was noted when a study was made."""
+    from custodes.annotate.overview import notes_of
+
+    for note in dict.fromkeys(notes_of(place)):
+        tell(f"note: {note}")
+
+
+@annotate.command
+def rehearse(
+    study: Study,
+    *,
+    plan: Annotated[
+        list[Path] | None, Parameter(help="TOML of another plan to compare; repeatable.", negative="")
+    ] = None,
+    people: Annotated[Number, Parameter(help="People at once (default: 20).")] = None,
+    margins: Annotated[
+        str | None, Parameter(help="By how much careful people prefer each system to the next (default: 0,0.2).")
+    ] = None,
+    careless: Annotated[float | None, Parameter(help="Share who answer at random (default: 0.1).")] = None,
+    sided: Annotated[float | None, Parameter(help="Share who take the first shown (default: 0.1).")] = None,
+    leaving: Annotated[float | None, Parameter(help="Chance to vanish after an answer (default: 0.02).")] = None,
+    seconds: Annotated[float | None, Parameter(help="Median of an answer (default: 40).")] = None,
+    reliability: Annotated[
+        float | None, Parameter(help="Correlation of a careful impression with true quality (default: 0.8).")
+    ] = None,
+    repetitions: Annotated[Number, Parameter(help="Rehearsals of each plan and margin (default: 20).")] = None,
+    seed: Annotated[Number, Parameter(help="Of all draws (default: 0).")] = None,
+    output: Output = OUTPUT,
+) -> int:
+    """Ask simulated people first: answers, hours, cost, and decisions right and wrong, before anybody is paid.
+
+    Example: `custodes annotate rehearse study.db --people 10 --margins 0,0.1,0.3`
+    """
+    from custodes.annotate.planning import read_plan
+    from custodes.annotate.rehearsal import Rehearsal
+    from custodes.annotate.rehearsal import rehearse as asked
+
+    output.check([study, *(plan or ())], Rehearsal.declared())
+    given = {
+        "plans": {own.stem: read_plan(own) for own in plan} if plan else None,
+        "people": people,
+        "margins": None if margins is None else numbers("--margins", margins),
+        "careless": careless,
+        "sided": sided,
+        "leaving": leaving,
+        "seconds": seconds,
+        "reliability": reliability,
+        "repetitions": repetitions,
+        "rng": seed,
+    }
+    known = {name: value for name, value in given.items() if value is not None}
+    made, spent = answered(lambda _, progress, **own: asked(study, progress=progress, **own), None, output, known)
+    with quiet_pipe():
+        output.write(made, spent)
+    return 0
+
+
+@annotate.command
+def serve(
+    *studies: Annotated[Path, Parameter(help="Files of studies, or folders of them.")],
+    host: Annotated[str, Parameter(help="Address of this machine that is listened at.")] = "127.0.0.1",
+    port: Annotated[int, Parameter(help="Port; 0: any that is free.", converter=whole)] = 8080,
+    public_url: Annotated[
+        str | None, Parameter(help="As people see it through a proxy, such as https://ask.example.org.")
+    ] = None,
+    backup: Annotated[Path | None, Parameter(help="DIR of copies: now, every 15 minutes, at the end.")] = None,
+    open_browser: Annotated[bool, SWITCH, Parameter(name="--open", help="Open the owner's page here.")] = False,
+    i_know: Annotated[bool, SWITCH, Parameter(help="Serve a network without https.")] = False,
+) -> None:
+    """Serve studies until Ctrl-C: the pages of people, and the owner's page, whose link is printed.
+
+    Example: `custodes annotate serve study.db --backup copies`
+    """
+    from custodes.annotate.serving import serve as served
+
+    served(
+        list(studies),
+        host=host,
+        port=port,
+        public_url=public_url,
+        backup=backup,
+        open_browser=open_browser,
+        i_know=i_know,
+        tell=flushed,
+    )
+
+
+@annotate.command
+def demo(
+    *,
+    port: Annotated[int, Parameter(help="Port; 0: any that is free.", converter=whole)] = 0,
+    folder: Annotated[Path | None, Parameter(help="DIR that keeps study.db (default: none is kept).")] = None,
+    no_browser: Annotated[bool, SWITCH, Parameter(help="Only print the addresses.")] = False,
+) -> None:
+    """Try it: a study of short texts of our own, served on this machine and opened in the browser, until Ctrl-C.
+
+    Example: `custodes annotate demo`
+    """
+    from custodes.annotate.demo import demo as shown
+
+    shown(port=port, folder=folder, open_browser=not no_browser, tell=flushed)
+
+
+def flushed(text: str) -> None:
+    """A line that whoever waits for it gets at once."""
+    say(text)
+    import sys
+
+    sys.stdout.flush()
+
+
+annotate.command(with_plan(new), name="new")
+for command in OWNER:
+    annotate.command(command)

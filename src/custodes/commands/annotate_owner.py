@@ -1,0 +1,178 @@
+"""The verbs of a study's owner: who is invited, how it stands, when it ends, what comes out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from custodes.console import put, quiet_pipe, say
+from custodes.files import check_apart, is_stream, write_atomically
+from custodes.options import SWITCH, Output
+from custodes.verbs import OUTPUT, answered, whole
+
+if TYPE_CHECKING:
+    from custodes.annotate.desk import Desk
+
+Study = Annotated[Path, Parameter(help="The file of the study, such as study.db.")]
+Worker = Annotated[str, Parameter(help="The label of a person, as in w007.")]
+
+
+@contextmanager
+def held(study: Path) -> Iterator[Desk]:
+    """The study, which nobody serves now."""
+    from custodes.annotate.desk import Desk
+
+    desk = Desk.open(study, threaded=False)
+    try:
+        yield desk
+    finally:
+        desk.close()
+
+
+def invite(
+    study: Study,
+    *,
+    people: Annotated[int, Parameter(help="How many links.", converter=whole)],
+    url: Annotated[str, Parameter(help="Where it is served, as people see it.")] = "http://127.0.0.1:8080",
+    output: Annotated[
+        Path | None, Parameter(name=["--output", "-o"], help="FILE of links (.csv), for you alone; else printed.")
+    ] = None,
+) -> None:
+    """Make links, one a person: worker, link. They are keys and are shown once: the study keeps only what checks them.
+
+    While a study is served, its owner's page makes them.
+
+    Example: `custodes annotate invite study.db --people 10 -o links.csv`
+    """
+    if output is not None:
+        check_apart([output], [study])
+    with held(study) as desk:
+        made = desk.invite(people).result()
+    text = "worker,link\n" + "".join(f"{worker},{url.rstrip('/')}/s/{token}\n" for worker, token in made)
+    if output is None:
+        put(text.encode())
+        return
+    place = write_atomically(output, text)
+    if not is_stream(place):
+        os.chmod(place, 0o600)
+        say(str(place))
+
+
+def status(study: Study, *, output: Output = OUTPUT) -> None:
+    """How a study stands, also while it is served: pairs, people, money spent and to come.
+
+    Example: `custodes annotate status study.db --format json`
+    """
+    from custodes.annotate.overview import Status
+    from custodes.annotate.overview import status as asked
+
+    output.check([study], Status.declared())
+    made, seconds = answered(lambda _, progress: asked(study), None, output, {})
+    with quiet_pipe():
+        output.write(made, seconds)
+
+
+def stop(study: Study, *, why: Annotated[str, Parameter(help="Kept with the study.")] = "") -> None:
+    """End a study: pairs keep what their last completed look said, and nobody is asked any more.
+
+    Example: `custodes annotate stop study.db --why 'the budget is spent'`
+    """
+    with held(study) as desk:
+        desk.control("stop", why).result()
+    say(f"{study}: stopped; `custodes annotate reopen` opens it again")
+
+
+def reopen(study: Study, *, why: Annotated[str, Parameter(help="Kept with the study.")] = "") -> None:
+    """Open a study again that was stopped.
+
+    Example: `custodes annotate reopen study.db`
+    """
+    with held(study) as desk:
+        desk.control("reopen", why).result()
+    say(f"{study}: open")
+
+
+def exclude(
+    study: Study,
+    worker: Worker,
+    *,
+    why: Annotated[str, Parameter(help="The reason, which is kept: by rules that do not look at real answers.")],
+) -> None:
+    """Take a person out: no more work, answers of open looks asked again; completed looks stay as they were judged.
+
+    Example: `custodes annotate exclude study.db w007 --why 'known comparisons: 1 of 5'`
+    """
+    with held(study) as desk:
+        desk.exclude(worker, why).result()
+    say(f"{study}: {worker} is excluded")
+
+
+def forget(study: Study, worker: Worker) -> None:
+    """Erase who a person is: the id of the platform and what they wrote; answers stay under the label.
+
+    Example: `custodes annotate forget study.db w007`
+    """
+    with held(study) as desk:
+        desk.forget(worker).result()
+    say(f"{study}: nothing names {worker} any more; copies made before still do")
+
+
+def reconcile(
+    study: Study,
+    codes: Annotated[Path, Parameter(help="The platform's list of people and completion codes (.csv).")],
+    *,
+    output: Output = OUTPUT,
+) -> int:
+    """Compare a platform's list of completion codes with a study: whom to pay, and who claims what is not theirs.
+
+    Exit status 1 where a code is not the person's, or somebody is missing. The study may be served meanwhile.
+
+    Example: `custodes annotate reconcile study.db codes.csv -o checked.csv`
+    """
+    from custodes.annotate.reconciling import Reconciled
+    from custodes.annotate.reconciling import reconcile as asked
+
+    output.check([study, codes], Reconciled.declared())
+    made, seconds = answered(lambda _, progress: asked(study, codes), None, output, {})
+    with quiet_pipe():
+        output.write(made, seconds)
+    return int(made.status)
+
+
+def backup(
+    study: Study, *, output: Annotated[Path, Parameter(name=["--output", "-o"], help="The file of the copy.")]
+) -> None:
+    """A whole copy of a study, also while it is served; the copy is a study that can be served.
+
+    Example: `custodes annotate backup study.db -o copy.db`
+    """
+    from custodes.annotate.overview import kept
+
+    check_apart([output], [study])
+    say(str(kept(study, output)))
+
+
+def export(
+    study: Study,
+    *,
+    output: Annotated[Path, Parameter(name=["--output", "-o"], help="DIR of the tables.")],
+    external_ids: Annotated[
+        bool, SWITCH, Parameter(help="Also what platforms call the people; it names them.")
+    ] = False,
+) -> None:
+    """Everything as plain tables, also while the study is served; battles.csv is read by every verb.
+
+    Example: `custodes annotate export study.db -o export/`
+    """
+    from custodes.annotate.exporting import export as written
+
+    say(str(written(study, output, external_ids=external_ids)))
+
+
+OWNER = (invite, status, stop, reopen, exclude, forget, reconcile, backup, export)
+"""In the order of a study."""

@@ -1,0 +1,95 @@
+"""The keys of a plan as options of the command line: each is declared once, in the plan."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+import msgspec
+from cyclopts import Parameter
+
+from custodes.annotate.keys import KEYS, rows
+from custodes.annotate.plan import StudyPlan
+from custodes.annotate.planning import changed, plan_of, read_plan
+from custodes.arguments import members
+from custodes.errors import OptionError, shown
+
+NAMES = {("question", "text"): "question", ("question", "aspects"): "aspects"}
+"""Options that are not called as their key."""
+
+
+def with_plan(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command whose `**options` are the keys of a plan."""
+    own = [
+        parameter.replace(annotation=annotation)
+        for parameter, annotation in (
+            (one, get_type_hints(command, include_extras=True).get(one.name, one.annotation))
+            for one in inspect.signature(command).parameters.values()
+            if one.kind is not one.VAR_KEYWORD
+        )
+    ]
+    keys = [_option(section, key, default, told) for section, key, default, told in rows()]
+    inputs = [one for one in own if one.kind is not one.KEYWORD_ONLY]
+    given = [one for one in own if one.kind is one.KEYWORD_ONLY]
+    command.__signature__ = inspect.Signature([*inputs, *given, *keys])  # type: ignore[attr-defined]
+    return command
+
+
+def plan_from(path: Path | None, options: dict[str, Any]) -> StudyPlan:
+    """The plan of a file, or the usual one, with what the options say in place of it."""
+    plan = StudyPlan() if path is None else read_plan(path)
+    said: dict[str, dict[str, Any]] = {}
+    for section, keys in KEYS.items():
+        own = getattr(plan, section) if section else plan
+        kinds = get_type_hints(type(own))
+        for key in keys:
+            text = options.get(_name(section, key))
+            if text is not None:
+                said.setdefault(section, {})[key] = _value(_name(section, key), kinds[key], text)
+    if "texts" in said:  # @FILE is that of the current folder
+        texts = plan_of({"texts": said["texts"]}, where="options", folder=Path()).texts
+        said["texts"] = {key: getattr(texts, key) for key in said["texts"]}
+    return changed(plan, said)
+
+
+def _name(section: str, key: str) -> str:
+    return NAMES.get((section, key), key)
+
+
+def _option(section: str, key: str, default: str, told: str) -> inspect.Parameter:
+    name = _name(section, key)
+    usual = f" (default: {default})" if default and default != '""' else ""
+    note = Parameter(help=f"{told[0].upper()}{told[1:]}{usual}.")
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, note])
+
+
+def _value(name: str, kind: Any, text: str) -> Any:
+    """A word of the command line as a value of a plan; a list has commas."""
+    try:
+        if get_origin(kind) is tuple:
+            inner = get_args(kind)[0]
+            return tuple(msgspec.convert(part.strip(), inner, strict=False) for part in text.split(","))
+        if {str, float} <= set(members(kind)):
+            return _number(text)
+        return msgspec.convert(text, kind, strict=False)
+    except (msgspec.ValidationError, ValueError):
+        raise OptionError(f"--{name.replace('_', '-')} {shown(text)}: must be {_wanted(kind)}") from None
+
+
+def _number(text: str) -> str | float:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _wanted(kind: Any) -> str:
+    if get_origin(kind) is tuple:
+        return "a comma list, such as 10,20,40" if get_args(kind)[0] is int else "a comma list"
+    words = [word for member in members(kind) for word in get_args(member)]
+    if words:
+        return " or ".join(map(str, words))
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    return " or ".join(names[member] for member in members(kind) if member in names)

@@ -1,0 +1,43 @@
+"""Looks of a study that was stopped by its answers, as its export has them: to be joined to its verdicts."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from custodes.data.looks import SCHEMA, turned
+from custodes.data.raters import Raters
+from custodes.data.readers.reader import Invalid, TableReader
+from custodes.data.study import Study
+from custodes.data.table import check_columns, check_unique, label_column, number_column, refuse, refuse_values
+
+MARKS = ("system_a", "system_b", "look", "n", "decision")
+TRUE, FALSE = ("true", "1"), ("false", "0")
+
+
+def read_looks(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
+    """A study of looks only."""
+    notes = check_columns(frame, where=where, required=tuple(SCHEMA))
+    columns = []
+    for name, kind in SCHEMA.items():
+        if kind == pl.String:
+            columns.append(label_column(frame, name, where=where, empty=name == "system_b"))
+        elif kind == pl.Boolean:
+            text = label_column(frame, name, where=where).str.to_lowercase()
+            refuse_values(text, ~text.is_in([*TRUE, *FALSE]), where=where, allowed="true, false")
+            columns.append(text.is_in(TRUE))
+        else:
+            number = number_column(frame, name, where=where)
+            if kind == pl.Int64:
+                refuse_values(number, number.is_null() | (number % 1 != 0), where=where, allowed="a whole number")
+            columns.append(number.cast(kind))
+    made = pl.DataFrame(columns)
+    refuse_values(made["decision"], ~made["decision"].is_in([1, 0, -1]), where=where, allowed="1, 0, -1")
+    check_unique(made, ["system_a", "system_b", "look"], where=where, what="look", hint="one row per pair and look")
+    refuse(
+        made.select(pl.sum_horizontal("wins", "ties", "losses") != pl.col("n")).to_series(),
+        lambda rows, _: f"{where}: n is not wins + ties + losses in row {rows}; export the study again",
+    )
+    return Study(raters=Raters.infer({}), looks=turned(made), notes=tuple(notes), name=where)
+
+
+READER = TableReader(name="looks", columns=(MARKS,), make=read_looks, absent=("item", "rater"))

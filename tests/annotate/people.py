@@ -1,0 +1,111 @@
+"""Simulated people in front of the site: pages are asked for and forms sent over HTTP, as a browser without JavaScript
+does."""
+
+from __future__ import annotations
+
+import http.client
+import re
+from pathlib import Path
+from urllib.parse import urlencode, urlsplit
+
+import numpy as np
+
+from custodes.annotate.crowd import Crowd, Habits
+from custodes.annotate.driving import Answering
+from custodes.annotate.plan import StudyPlan
+
+DO = re.compile(r'name="do" value="(\w+)"')
+ASKED = re.compile(r'name="assignment" value="(\d+)"')
+DIGEST = re.compile(r'name="digest" value="(\w+)"')
+
+
+class Browser:
+    """What one person's link shows."""
+
+    def __init__(self, link: str) -> None:
+        parts = urlsplit(link)
+        assert parts.hostname is not None
+        self._path = parts.path
+        self._connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=20)
+        self.page = ""
+        self.look()
+
+    def look(self) -> None:
+        """Load the page again."""
+        self._send("GET")
+
+    def act(self, fields: dict[str, str]) -> None:
+        """Send a form."""
+        self._send("POST", urlencode(fields))
+
+    def _send(self, method: str, body: str | None = None) -> None:
+        headers = {"Content-Type": "application/x-www-form-urlencoded"} if body else {}
+        self._connection.request(method, self._path, body=body, headers=headers)
+        reply = self._connection.getresponse()
+        self.page = reply.read().decode()
+        assert reply.status == 200, (reply.status, self.page[:500])
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    @property
+    def does(self) -> str:
+        """What the first form of the page does; '' where there is none."""
+        found = DO.search(self.page)
+        return found[1] if found else ""
+
+    @property
+    def assignment(self) -> int:
+        """The number of the question."""
+        found = ASKED.search(self.page)
+        assert found is not None
+        return int(found[1])
+
+    @property
+    def digest(self) -> str:
+        """Of the consent."""
+        found = DIGEST.search(self.page)
+        assert found is not None
+        return found[1]
+
+
+def answer_all(links: list[str], study: Path, plan: StudyPlan, *, better: float, rng: int, most: int = 10_000) -> int:
+    """People take turns until none has anything to do; how many answers they gave."""
+    behind = Answering(study)
+    crowd = Crowd(
+        systems=behind.systems(),
+        items=behind.items(),
+        aspects=plan.question.aspects,
+        better=better,
+        habits=Habits(leaving=0.0),
+        rng=np.random.default_rng(rng),
+    )
+    browsers = [Browser(link) for link in links]
+    people = [crowd.arrive() for _ in links]
+    scale = plan.question.scale if plan.question.mode == "rate" else None
+    answers, idle = 0, 0
+    try:
+        while idle < 2 and answers < most:
+            idle += 1
+            for person, browser in zip(people, browsers, strict=True):
+                if not browser.does:
+                    browser.look()  # a page that waits
+                if browser.does == "agree":
+                    browser.act({"do": "agree", "digest": browser.digest, "agree": "1"})
+                elif browser.does == "begin":
+                    browser.act({"do": "begin"})
+                elif browser.does == "answer":
+                    number = browser.assignment
+                    values = crowd.values(person, behind.question(number), scale=scale)
+                    said = {f"v{place}": str(values[aspect]) for place, aspect in enumerate(plan.question.aspects)}
+                    browser.act({"do": "answer", "assignment": str(number), "seconds": "20", **said})
+                    answers += 1
+                else:
+                    continue
+                idle = 0
+    finally:
+        for browser in browsers:
+            browser.close()
+        behind.close()
+    return answers

@@ -1,0 +1,86 @@
+"""Every page that an annotator can see, of any plan and with any texts, and a site that shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec.structs import replace
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from custodes.annotate import recruit, texts
+from custodes.annotate.plan import People, Question, StudyPlan
+from custodes.annotate.session import Ask, Break, Consent, Done, Example, Instructions, Paused, Side, Wait
+from custodes.annotate.site import guard, pages
+
+PLAN = StudyPlan()
+
+
+def side(text: str, how: texts.Render = "plain") -> Side:
+    try:
+        return Side(html=texts.shown(text, how))
+    except texts.Unlike:
+        return Side(html=texts.plain(text))
+
+
+def ask(context: str, *outputs: str, how: texts.Render = "plain", **values: Any) -> Ask:
+    usual = {"assignment": 7, "number": 4, "of": 15, "can_undo": True}
+    sides = tuple(side(text, how) for text in outputs)
+    return Ask(context=side(context, how), sides=sides, **usual | values)
+
+
+def every(plan: StudyPlan, question: Ask, example: Example) -> dict[str, str]:
+    """By name: the HTML of all pages of a study that compares, and of those that it would have if it rated."""
+    at: dict[str, Any] = {"path": "/s/x"}
+    rates = replace(plan, question=Question(text=plan.question.text, mode="rate", labels=plan.question.labels[:2]))
+    slides = replace(rates, question=replace(rates.question, scale=(0, 100)))
+    several = replace(plan, question=replace(plan.question, aspects=(plan.question.text, "fluency"), both_bad=True))
+    platform = replace(plan, people=People(recruit="mturk"))
+    link = {"workerId": "w", "assignmentId": "a", "hitId": "h", "turkSubmitTo": "https://www.mturk.com"}
+    came = recruit.arrival(platform, link, host="here")
+    looks = recruit.arrival(platform, {}, host="here")
+    opened = replace(plan, people=People(recruit="open"))
+    one = Ask(assignment=7, number=1, of=15, context=question.context, sides=question.sides[:1], training=True)
+    made: dict[str, str] = {
+        "ask": pages.of_view(plan, question, **at),
+        "several": pages.of_view(several, question, **at),
+        "rate": pages.of_view(rates, one, **at),
+        "slide": pages.of_view(slides, one, **at),
+        "consent": pages.of_view(plan, Consent(digest="d"), **at),
+        "instructions": pages.of_view(plan, Instructions(examples=(example,)), **at),
+        "help": pages.of_help(plan, (example,), **at),
+        "break": pages.of_view(plan, Break(batches=1, answers=15), **at),
+        "wait": pages.of_view(plan, Wait(seconds=600), **at),
+        "paused": pages.of_view(plan, Paused(), **at),
+        "join": pages.of_arrival(platform, came, link, path="/j/x", examples=()),
+        "open": pages.of_arrival(opened, recruit.arrival(opened, {}, host=""), {}, path="/j/x", examples=()),
+        "preview": pages.of_arrival(platform, looks, {}, path="/j/x", examples=(example,)),
+        "submit": pages.of_view(platform, Done(why="finished", code="K7QM", answers=15, params=link), **at),
+        "busy": pages.message("busy", plan, path="/s/x", fields={"do": "answer", "v0": plan.question.text}),
+        "refused": pages.message("refused", plan),
+        "unknown": pages.message("unknown", plan, what=plan.question.text),
+        **{str(status): pages.of_error(status) for status in (400, 404, 413, 429)},
+    }
+    for why in ("finished", "no-work", "failed", "blocked", "stopped", "declined", "erased"):
+        made[why] = pages.of_view(plan, Done(why=why, code="K7QM", answers=3, params={}), **at)
+    return made
+
+
+def gallery(shown: Mapping[str, str], *, with_policy: bool = True) -> Starlette:
+    """A site of these pages, `/page/NAME`, with the headers of the real one or without."""
+
+    async def page(request: Request) -> Response:
+        return HTMLResponse(shown[request.path_params["name"]])
+
+    async def static(request: Request) -> Response:
+        file = pages.static()[request.path_params["name"]]
+        return Response(file.bytes, media_type=file.type)
+
+    return Starlette(
+        routes=[Route("/page/{name}", page), Route("/static/{name}", static)],
+        middleware=[Middleware(guard.Headers)] if with_policy else [],
+    )

@@ -1,0 +1,205 @@
+"""Every page of an annotator in headless Chromium: for everybody to use; no text runs, no request leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from msgspec.structs import replace
+
+from custodes.annotate.plan import Question, StudyPlan, Texts
+from custodes.annotate.session import Ask, Example, Side
+from tests.annotate.hostile import EVENTS, PAYLOADS
+from tests.annotate.site.gallery import ask, every, gallery, side
+from tests.annotate.site.served import served
+
+pytestmark = pytest.mark.browser
+
+MARKDOWN = (
+    "# Title\n\n**Kind** staff, `code` and [a link](https://example.org).\n\n1. one\n2. two\n\n> quoted\n\n"
+    "| a | b |\n|---|--:|\n| 1 | 2 |\n\n```python\ndef f(x):  # why\n    return 'a' + str(x)\n```\n\n"
+    "$$\\sqrt{x^2} = |x|$$"
+)
+ARABIC = "كان الفندق جميلاً والموظفون لطفاء للغاية. كانت غرفتنا تطل على الحديقة."
+PLAN = StudyPlan(
+    question=Question(text="Which review is better?", labels=("bad", "good")),
+    texts=Texts(
+        title="Hotels", contact="anna@example.org", consent="Who, why.\n\n- pay", instructions="**Read** both."
+    ),
+)
+EXAMPLE = Example(context=side("Say hello."), sides=(side("Hello!"), side("Bye!")), expected=1, why="It is hello.")
+SIZES = {"desktop": (1280, 860), "phone": (390, 844)}
+TEXTS = {
+    "plain": ask("A question.\n\nOf two parts.", "First.", "Second.\nOf two lines."),
+    "markdown": ask(MARKDOWN, MARKDOWN, "Short.", how="markdown+math"),
+    "arabic": ask(ARABIC, ARABIC, ARABIC * 3),
+    "long": ask("x" * 300, "word " * 4000, "y" * 300),
+}
+LOOK = {
+    "overflow": "() => document.documentElement.scrollWidth - document.documentElement.clientWidth",
+    "headings": "() => document.querySelectorAll('h1').length",
+    "small": """() => [...document.querySelectorAll('button, a, summary, .choices label, .choices input[type=number]')]
+      .filter((e) => e.getClientRects().length && !e.closest('dialog, .text'))
+      .filter((e) => e.getBoundingClientRect().height < 43.5)
+      .map((e) => e.outerHTML)""",
+}
+
+
+@pytest.fixture(scope="module")
+def shown() -> dict[str, str]:
+    """All pages of a study in English; with texts of all kinds on the page that asks."""
+    made = every(PLAN, TEXTS["plain"], EXAMPLE)
+    german = replace(PLAN, texts=replace(PLAN.texts, language="de"))
+    made |= {
+        f"de-{name}": page for name, page in every(german, TEXTS["plain"], EXAMPLE).items() if name in ("ask", "open")
+    }
+    return made | {f"ask-{name}": every(PLAN, own, EXAMPLE)["ask"] for name, own in TEXTS.items() if name != "plain"}
+
+
+@pytest.fixture(scope="module")
+def address(shown: dict[str, str]) -> Iterator[str]:
+    with served(gallery(shown)) as url:
+        yield url
+
+
+def looked_at(browser: Any, address: str, names: list[str], size: str, scheme: str) -> None:
+    """No violation of accessibility, nothing that is too small or too wide, no word of the browser, no other host."""
+    width, height = SIZES[size]
+    axe = Axe()
+    context = browser.new_context(
+        viewport={"width": width, "height": height},
+        color_scheme=scheme,
+        is_mobile=size == "phone",
+        has_touch=size == "phone",
+    )
+    page = context.new_page()
+    said: list[str] = []
+    page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: said.append(request.url))
+    try:
+        for name in names:
+            page.goto(f"{address}/page/{name}")
+            found = axe.run(page).response["violations"]
+            assert not [(v["id"], [n["html"] for n in v["nodes"]]) for v in found], name
+            assert page.evaluate(LOOK["overflow"]) <= 0, name
+            assert page.evaluate(LOOK["headings"]) == 1, name
+            assert not page.evaluate(LOOK["small"]), name
+    finally:
+        context.close()
+    assert all(one.startswith(f"{address}/") for one in said), said
+
+
+def test_pages_are_for_everybody(browser: Any, address: str, shown: dict[str, str]) -> None:
+    """Pages of each kind; all in both sizes and schemes are slow."""
+    looked_at(
+        browser, address, ["ask-markdown", "several", "slide", "consent", "de-open", "finished"], "phone", "light"
+    )
+    looked_at(browser, address, ["ask-arabic", "rate", "instructions", "ask-long"], "desktop", "dark")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_pages_in_both_sizes_and_schemes(
+    browser: Any, address: str, shown: dict[str, str], size: str, scheme: str
+) -> None:
+    looked_at(browser, address, sorted(shown), size, scheme)
+
+
+def hostile(text: str) -> dict[str, str]:
+    """All pages with this text wherever a text of an owner, an output or a platform can stand."""
+    own = StudyPlan(
+        question=Question(text=text, labels=(text, text)),
+        texts=Texts(title=text, contact=text, consent=text, instructions=text, thanks=text, language=text),
+    )
+    example = Example(
+        context=side(text), sides=(side(text, "markdown"), side(text, "markdown+math")), expected=1, why=text
+    )
+    return every(own, ask(text, *(text,) * 2, how="markdown+math"), example)
+
+
+def all_of() -> Ask:
+    """All texts on one page, in all three ways."""
+    made = tuple(side(text, how) for text in PAYLOADS for how in ("plain", "markdown", "markdown+math"))
+    context = Side(html="".join(one.html for one in made))
+    return Ask(assignment=1, number=1, of=1, context=context, sides=made, can_undo=True)
+
+
+PARTS = "() => document.querySelectorAll('form, button, input, textarea, a, script, link, meta, details').length"
+STRAYS = """(events) => {
+  const within = [...document.querySelectorAll('.text, .text *, legend, h1, h2, p, label, span')];
+  for (const element of within) for (const one of events) element.dispatchEvent(new Event(event));
+  return [...document.querySelectorAll('.text *')].flatMap((element) => [
+    ...(/^(script|iframe|object|embed|form|button|input|select|textarea|link|meta|base|style|svg|img|a|video|audio)$/i
+      .test(element.tagName) ? [element.outerHTML] : []),
+    ...element.getAttributeNames().filter((name) => !["class", "value", "display", "alttext", "stretchy", "fence",
+      "separator", "form", "lspace", "rspace", "width", "height", "depth", "linethickness", "accent", "mathvariant",
+      "movablelimits", "columnalign", "rowspacing", "columnspacing", "columnlines", "rowlines", "displaystyle",
+      "scriptlevel", "minsize", "maxsize", "largeop", "notation"].includes(name)),
+  ]);
+}"""
+
+
+SEND = """(events) => {
+  for (const element of document.querySelectorAll('*')) for (const one of events) element.dispatchEvent(new Event(one));
+}"""
+
+
+def nothing_runs(browser: Any, pairs: Mapping[str, tuple[str, str]], policies: Sequence[bool] = (True, False)) -> None:
+    """Of pairs of a hostile and a quiet page, with the policy and without: no dialog, no other host, the same parts."""
+    shown = {f"{kind}-{name}": page for name, both in pairs.items() for kind, page in zip("hq", both, strict=True)}
+    for with_policy in policies:
+        said: list[str] = []
+        with served(gallery(shown, with_policy=with_policy)) as url:
+            context = browser.new_context()
+            page = context.new_page()
+            page.on("dialog", lambda dialog, said=said: (said.append(dialog.message), dialog.dismiss()))
+            page.on("request", lambda request, said=said: said.append(request.url))
+            for name in pairs:
+                page.goto(f"{url}/page/q-{name}")
+                parts = page.evaluate(PARTS)
+                page.goto(f"{url}/page/h-{name}")
+                assert not page.evaluate(STRAYS, EVENTS), name
+                assert page.evaluate(PARTS) == parts, name
+                assert page.url == f"{url}/page/h-{name}"
+            context.close()
+        assert all(one.startswith(f"{url}/") for one in said), said
+
+
+def test_no_text_runs(browser: Any) -> None:
+    """All texts at once on pages of each kind; and each as an output of its own, in all three ways."""
+    assert len(PAYLOADS) >= 60
+    every_side = all_of()
+    calm = ask("a", *("b",) * len(every_side.sides))
+    bad, good = hostile(" ".join(PAYLOADS)), hostile("quiet")
+    pairs = {name: (bad[name], good[name]) for name in ("several", "rate", "consent", "preview", "finished", "busy")}
+    sides = {"sides": (every(PLAN, every_side, EXAMPLE)["ask"], every(PLAN, calm, EXAMPLE)["ask"])}
+    nothing_runs(browser, pairs | sides, policies=[False])
+    nothing_runs(browser, sides, policies=[True])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", PAYLOADS, ids=range(len(PAYLOADS)))
+def test_no_text_runs_anywhere(browser: Any, text: str) -> None:
+    bad, good = hostile(text), hostile("quiet")
+    nothing_runs(browser, {name: (bad[name], good[name]) for name in good})
+
+
+@pytest.mark.slow
+def test_these_texts_do_run_where_they_are_not_made_safe(browser: Any) -> None:
+    """Else the tests above could not fail."""
+    page = browser.new_page()
+    said: list[str] = []
+    page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
+    page.on("request", lambda request: said.append(request.url))
+    ran = 0
+    for text in PAYLOADS:
+        before = len(said)
+        page.set_content(f"<main><div class=text>{text}</div></main>")
+        page.evaluate(SEND, EVENTS)
+        ran += len(said) > before
+    page.close()
+    assert ran >= 40

@@ -1,0 +1,142 @@
+"""A whole study: made of texts, answered by simulated people over HTTP, decided, exported, read by other questions."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import custodes as cu
+from custodes import cli
+from custodes.annotate.messages import demo_texts
+from custodes.annotate.plan import Ending, People, StudyPlan
+from custodes.annotate.serving import serving
+from tests.annotate.people import answer_all
+
+pytest.importorskip("uvicorn")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A study and how many people answer it."""
+
+    plan: StudyPlan
+    items: int
+    people: int
+    better: float
+
+
+FAST = Case(
+    plan=StudyPlan(
+        name="whole",
+        people=People(batch=8, overlap=0.2, cap=0.4),
+        stopping=Ending(looks=(6, 12), boundary="pocock", stop="futility"),
+        seed=3,
+    ),
+    items=24,
+    people=6,
+    better=0.6,
+)
+LARGE = Case(
+    plan=StudyPlan(name="large", stopping=Ending(looks=(10, 20, 40)), seed=8), items=80, people=40, better=0.25
+)
+
+
+def asked(case: Case, folder: Path) -> Path:
+    """The study after people have answered it."""
+    study = cu.annotate.new(demo_texts(items=case.items), folder / "study.db", plan=case.plan)
+    with serving([study], tell=lambda text: None) as site:
+        made = site.desks["study"].invite(case.people).result()
+        links = [f"{site.url}/s/{token}" for _, token in made]
+        answer_all(links, study, case.plan, better=case.better, rng=case.plan.seed)
+    return study
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return asked(FAST, tmp_path_factory.mktemp("whole"))
+
+
+def rows(study: Path, select: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(study)) as base:
+        return base.execute(select).fetchall()
+
+
+def check_decided(study: Path, case: Case) -> None:
+    pairs = cu.annotate.status(study).pairs
+    assert not pairs["is_open"].any()
+    assert (pairs["looks_done"] >= 1).all()
+    decided = rows(study, "SELECT system_a, decision FROM looks WHERE decision <> 0")
+    assert decided, "with so clear a difference some pair is decided"
+    assert all(decision == 1 for _, decision in decided)  # systems come in the order of their quality
+
+
+def same_by_live(study: Path, case: Case) -> None:
+    """The same answers given to the live engine make the same decisions after the same number of answers."""
+    given = {
+        (item, a, b): preference
+        for item, a, b, preference in rows(
+            study, "SELECT item, system_a, system_b, preference FROM battles WHERE role = 'primary'"
+        )
+    }
+    ending = msgspec.structs.asdict(case.plan.stopping)
+    stopping = cu.Stopping(**{name: ending[name] for name in ("stop", "looks", "boundary", "futility", "gamma")})
+    items = [item for (item,) in rows(study, "SELECT label FROM item ORDER BY item")]
+    systems = [system for (system,) in rows(study, "SELECT label FROM system ORDER BY system")]
+    state = cu.live.start(systems, items, stopping=stopping, seed=case.plan.seed)
+    while questions := cu.live.next_annotations(state):
+        state = cu.live.record(state, [(*own, given[tuple(own)]) for own in questions])
+    by_live = {(d.system_a, d.system_b): ("=+-".index(d.decision), d.annotations) for d in cu.live.decisions(state)}
+    last = "SELECT system_a, system_b, decision, n FROM looks GROUP BY system_a, system_b HAVING look = max(look)"
+    by_study = {(a, b): (decision % 3, n) for a, b, decision, n in rows(study, last)}
+    assert by_study == by_live
+
+
+def test_people_decide_and_nobody_is_left_waiting(study: Path) -> None:
+    check_decided(study, FAST)
+
+
+def test_the_live_engine_says_the_same_of_the_same_answers(study: Path) -> None:
+    same_by_live(study, FAST)
+
+
+def test_the_export_is_complete_and_reads_as_the_study_does(study: Path, tmp_path: Path) -> None:
+    assert cli.run(["annotate", "export", str(study), "-o", f"{tmp_path}/out/"]) == 0
+    with (tmp_path / "out" / "battles.csv").open(encoding="utf-8") as file:
+        exported = list(csv.DictReader(file))
+    (kept,) = rows(study, "SELECT count(*) FROM battles")[0]
+    assert len(exported) == kept
+    by_files = cu.read(tmp_path / "out").preferences.frame
+    by_study = cu.read(study).preferences.frame
+    columns = ["item", "system_a", "system_b", "preference"]
+    assert by_files.select(columns).sort(columns).equals(by_study.select(columns).sort(columns))
+
+
+def test_second_opinions_are_no_evidence_on_systems(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    roles = dict(rows(study, "SELECT role, count(*) FROM battles WHERE preference IS NOT NULL GROUP BY role"))
+    assert roles["second"] > 0
+    assert cu.read(study).preferences.frame.height == roles["primary"]
+    capsys.readouterr()
+    assert cli.run(["leaderboard", str(study), "--resamples", "20", "--format", "json"]) == 0
+    table = json.loads(capsys.readouterr().out)
+    assert {row["system"] for row in table["systems"]} == {"Aster", "Birch", "Cedar"}
+
+
+def test_the_report_is_made_of_the_study_itself(study: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    assert cli.run(["report", str(study), "-o", str(page), "--resamples", "20"]) == 0
+    assert "Aster" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_a_larger_study(tmp_path: Path) -> None:
+    study = asked(LARGE, tmp_path)
+    check_decided(study, LARGE)
+    same_by_live(study, LARGE)

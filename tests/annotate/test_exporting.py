@@ -1,0 +1,184 @@
+"""A study as files: what counts is read back as it is in the study, and everything that was said is there."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from contextlib import closing
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from custodes.annotate.exporting import export, zipped
+from custodes.annotate.plan import Money, Question, StudyPlan
+from custodes.data.reading import read
+from custodes.errors import InputError, OptionError
+from tests.data.annotation_files import Said, connected, exclude, look, new_file, say
+
+FILES = {
+    *("battles.csv", "raters.csv", "items.csv", "outputs.jsonl", "looks.csv", "answers.csv", "comments.csv"),
+    *("plan.json", "signature.txt"),
+}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    made = new_file(
+        tmp_path / "study.db",
+        items=[f"d{n}" for n in range(6)],
+        systems=["Birch", "Aster", "Cedar"],
+        plan=StudyPlan(money=Money(price=0.2)),
+    )
+    with closing(connected(made)) as base:
+        (first,) = say(base, Said(worker=1, item="d0", first="Birch", second="Aster", answer=1, flip=1))
+        say(
+            base,
+            Said(worker=1, item="d0", first="Birch", second="Aster", answer=-1, flip=1, again=first, seconds=7.5),
+            Said(worker=2, item="d0", first="Birch", second="Aster", answer=0, role="second", seconds=None),
+            Said(worker=2, item="d1", first="Birch", second="Cedar", answer=None, reason="=other()"),
+            Said(worker=2, item="d1", first="Aster", second="Cedar", answer=1),
+            Said(worker=3, item="d2", first="Aster", second="Cedar", answer=1),
+        )
+        exclude(base, 3)
+        look(base, 0, 1, (3, 1, 6), -1, theta=0.01, margin=-0.3, low=-0.6, high=-0.1)
+        look(base, 1, 1, (5, 0, 5), 0, theta=0.5, margin=0, low=-0.6, high=0.6, is_open=1)
+        base.execute(
+            "INSERT INTO event (at, session, worker, kind, json) VALUES (5, 1, 1, 'comment', ?)",
+            ('{"text": "=HYPERLINK(\\"http://evil\\")"}',),
+        )
+    return made
+
+
+def test_the_way_there_and_back(path: Path, tmp_path: Path) -> None:
+    folder = export(path, tmp_path / "out")
+    assert {own.name for own in folder.iterdir()} == FILES
+    study = read(path)
+    again = read(
+        *(folder / name for name in ("battles.csv", "looks.csv", "outputs.jsonl")),
+        raters=folder / "raters.csv",
+        items=folder / "items.csv",
+    )
+    for own in ("preferences", "second"):
+        assert getattr(again, own).frame.equals(getattr(study, own).frame)
+        assert getattr(again, own).missing.equals(getattr(study, own).missing)
+    assert again.looks.equals(study.looks)
+    assert again.raters.frame.equals(study.raters.frame)
+    assert again.items.frame.equals(study.items.frame)
+    assert again.outputs is not None
+    assert study.outputs is not None
+    keys = ["item", "system"]
+    assert again.outputs.texts.sort(keys).equals(study.outputs.texts.sort(keys))
+
+
+def test_everything_that_was_said_is_there(path: Path, tmp_path: Path) -> None:
+    answers = pl.read_csv(export(path, tmp_path / "out") / "answers.csv")
+    assert answers.height == 6
+    assert answers.filter(pl.col("taken_back") == 1)["answer"].to_list() == [1.0]
+    assert answers.filter(pl.col("excluded") == 1)["rater"].to_list() == ["w003"]
+    known = {"rater", "item", "role", "order", "look", "place", "eligible", "p_role", "p_pair", "policy", "late"}
+    assert known | {"visible_seconds", "server_seconds"} <= {*answers.columns}
+
+
+def test_the_signature_counts_the_rows(path: Path, tmp_path: Path) -> None:
+    folder = export(path, tmp_path / "out")
+    told = dict(line.split(": ", 1) for line in (folder / "signature.txt").read_text().splitlines())
+    assert told["digest"] == read(path).digest
+    for name in FILES - {"signature.txt", "plan.json"}:
+        table = pl.read_ndjson(folder / name) if name.endswith("jsonl") else pl.read_csv(folder / name)
+        assert told[name].startswith(f"{table.height} rows, sha256 ")
+
+
+def test_words_of_people_are_text_in_a_spreadsheet(path: Path, tmp_path: Path) -> None:
+    folder = export(path, tmp_path / "out")
+    assert pl.read_csv(folder / "comments.csv")["text"].to_list() == ['\'=HYPERLINK("http://evil")']
+    assert "'=other()" in pl.read_csv(folder / "answers.csv")["reason"].to_list()
+
+
+def test_names_of_a_platform_are_told_where_they_are_asked_for(path: Path, tmp_path: Path) -> None:
+    plain = export(path, tmp_path / "plain")
+    assert not [own for own in plain.iterdir() if b"external-" in own.read_bytes() or b"hash" in own.read_bytes()]
+    named = pl.read_csv(export(path, tmp_path / "named", external_ids=True) / "raters.csv")
+    assert named.select("rater", "external_id").rows() == [("w001", "external-1"), ("w002", "external-2")]
+
+
+def test_ratings(tmp_path: Path) -> None:
+    plan = StudyPlan(question=Question(mode="rate"))
+    made = new_file(tmp_path / "r.db", items=["d0", "d1"], systems=["Aster", "Birch"], plan=plan)
+    with closing(connected(made)) as base:
+        say(
+            base,
+            Said(worker=1, item="d0", second="", answer=4),
+            Said(worker=2, item="d0", second="", answer=2, role="second"),
+        )
+    folder = export(made, tmp_path / "out")
+    again, study = read(folder / "ratings.csv"), read(made)
+    assert again.ratings.frame.equals(study.ratings.frame)
+    assert again.second_ratings.frame.equals(study.second_ratings.frame)
+
+
+def test_the_same_state_gives_the_same_bytes(path: Path, tmp_path: Path) -> None:
+    packed = zipped(path)
+    assert packed == zipped(path)
+    folder = export(path, tmp_path / "out")
+    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+        assert {name: archive.read(name) for name in archive.namelist()} == {
+            own.name: own.read_bytes() for own in folder.iterdir()
+        }
+
+
+def test_an_earlier_export_is_replaced_and_nothing_else(path: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    export(path, folder)  # an empty folder
+    with closing(connected(path)) as base:
+        say(base, Said(worker=2, item="d4", first="Birch", second="Aster"))
+        export(path, folder)
+    assert pl.read_csv(folder / "answers.csv").height == 7
+    (folder / "mine.txt").write_text("mine")
+    with pytest.raises(OptionError, match="holds something else than an export; name a new folder"):
+        export(path, folder)
+    assert (folder / "mine.txt").read_text() == "mine"
+    assert sorted(own.name for own in tmp_path.iterdir() if own.name.startswith(".")) == []
+
+
+def test_whole_or_not_at_all(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = export(path, tmp_path / "out")
+    before = {own.name: own.read_bytes() for own in folder.iterdir()}
+    written = Path.write_bytes
+
+    def full(self: Path, data: bytes) -> int:
+        if self.name == "looks.csv":
+            raise OSError(28, "No space left on device")
+        return written(self, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    for place in (folder, tmp_path / "new"):
+        with pytest.raises(OptionError, match=r"cannot write .*: No space left on device; choose another place"):
+            export(path, place)
+    assert {own.name: own.read_bytes() for own in folder.iterdir()} == before
+    assert sorted(own.name for own in tmp_path.iterdir() if not own.name.startswith("study.db")) == ["out"]
+
+
+def test_what_is_no_study(tmp_path: Path) -> None:
+    other = tmp_path / "a.csv"
+    other.write_text("item,system,ann\n1,A,1\n")
+    with pytest.raises(InputError, match=r"a\.csv: not a study of people's answers; custodes annotate new makes one"):
+        export(other, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"decision": 2}, "decision 2"),
+        ({"look": 1.5}, "look 1.5"),
+        ({"wins": 4}, "n is not wins"),
+        ({"is_open": "perhaps"}, "is_open 'perhaps'"),
+    ],
+    ids=["decision", "look", "sum", "open"],
+)
+def test_looks_that_cannot_be(path: Path, tmp_path: Path, changed: dict[str, object], told: str) -> None:
+    looks = pl.read_csv(export(path, tmp_path / "out") / "looks.csv").head(1)
+    made = looks.with_columns(**{name: pl.lit(value) for name, value in changed.items()})
+    with pytest.raises(InputError, match=told):
+        read(made)

@@ -1,0 +1,296 @@
+"""The owner's pages: who gets in, what they tell, what they keep to themselves, and what can be done."""
+
+from __future__ import annotations
+
+import base64
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from custodes.annotate.desk import Desk
+from custodes.annotate.session import Begin, Break, Comment, Skip
+from tests.annotate.studies import answer, asked, begun, plan_of, study
+
+pytest.importorskip("starlette")
+
+from starlette.testclient import TestClient
+
+from custodes.annotate.site.app import app
+
+URL = "http://testserver"
+OWN = {"Origin": URL}
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    plan = plan_of(money={"price": 0.15}, people={"cap": 1.0}, stopping={"budget": 80})
+    path = study(tmp_path / "study.db", systems=3, plan=plan)
+    with closing(Desk.open(path, durable=False)) as made:
+        yield made
+
+
+@pytest.fixture
+def client(desk: Desk) -> Iterator[TestClient]:
+    """A browser that is not signed in."""
+    with TestClient(app({"hotel": desk}, public_url=URL, secret="s" * 32, owner_key="the-key")) as made:
+        yield made
+
+
+@pytest.fixture
+def owner(client: TestClient) -> TestClient:
+    """A browser that is."""
+    assert client.get("/admin?key=the-key").status_code == 200
+    return client
+
+
+def person_of(desk: Desk, answers: int) -> str:
+    token = begun(desk)
+    for n in range(answers):
+        if isinstance(answer(desk, token, (1, 0, -1)[n % 3]), Break):
+            desk.act(token, Begin()).result()
+    return token
+
+
+def post(client: TestClient, path: str, headers: dict[str, str] = OWN, **fields: str) -> Any:
+    """A form as a browser sends it."""
+    return client.post(path, data=fields or {"sent": "1"}, headers=headers)
+
+
+PAGES = ["/admin", "/admin/hotel", "/admin/hotel/questions", "/admin/hotel/people/w001", "/admin/hotel/codes.csv"]
+FILES = ["/admin/hotel/export.zip", "/admin/hotel/backup.db"]
+ACTS = ["pause", "resume", "stop", "reopen", "exclude", "restore", "forget", "invite", "replan", "peek"]
+
+
+@pytest.mark.parametrize("path", [*PAGES, *FILES, "/admin/none"])
+def test_nobody_looks_without_a_key(client: TestClient, path: str) -> None:
+    reply = client.get(path)
+    assert reply.status_code == 403
+    assert "serve" in reply.text
+    assert "hotel" not in reply.text
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_nobody_acts_without_a_key(client: TestClient, desk: Desk, act: str) -> None:
+    before = desk.state()
+    assert client.post(f"/admin/hotel/{act}", data={"people": "1", "worker": "w001"}, headers=OWN).status_code == 403
+    assert desk.state() == before
+
+
+def test_a_key_works_once(client: TestClient) -> None:
+    first = client.get("/admin?key=the-key", follow_redirects=False)
+    assert (first.status_code, first.headers["location"]) == (303, "/admin")
+    cookie = first.headers["set-cookie"].lower()
+    assert all(part in cookie for part in ("httponly", "samesite=strict", "path=/admin"))
+    assert client.get("/admin").status_code == 200
+    client.cookies.clear()
+    assert client.get("/admin?key=the-key").status_code == 403
+
+
+def test_a_key_that_came_in_a_mail(client: TestClient) -> None:
+    """The browser does not send a strict cookie along a redirect that began on another site: there is a link."""
+    page = client.get("/admin?key=the-key", headers={"Sec-Fetch-Site": "cross-site"}, follow_redirects=False)
+    assert page.status_code == 200
+    assert 'href="/admin"' in page.text
+    assert client.get("/admin").status_code == 200
+
+
+def test_another_link_signs_in_another_browser(owner: TestClient, desk: Desk) -> None:
+    page = post(owner, "/admin/key")
+    (key,) = re.findall(r"/admin\?key=([\w-]+)", page.text)
+    owner.cookies.clear()
+    assert owner.get("/admin").status_code == 403
+    assert owner.get(f"/admin?key={key}").status_code == 200
+    post(owner, "/admin/leave")
+    assert owner.get("/admin").status_code == 403
+
+
+def test_cookies_are_signed(owner: TestClient, desk: Desk) -> None:
+    (value,) = owner.cookies.values()
+    payload, _, rest = value.partition(".")
+    other = TestClient(app({"hotel": desk}, public_url=URL, secret="t" * 32, owner_key="the-key"))
+    other.get("/admin?key=the-key")
+    more = base64.b64encode(b'{"owner": true, "more": 1}').decode()
+    forged = [payload, f"{payload}.", value[:-1], value[:-4] + "AAAA", f"{more}.{rest}", f"{more}.", "x", ""]
+    forged += list(other.cookies.values())
+    for cookie in forged:
+        owner.cookies.clear()
+        owner.cookies.set("custodes_owner", cookie, path="/admin")
+        assert owner.get("/admin").status_code == 403, cookie
+
+
+def test_a_cookie_over_https_is_secure(desk: Desk) -> None:
+    made = TestClient(app({"hotel": desk}, public_url="https://ask.example.org", secret="s", owner_key="k"))
+    reply = made.get("/admin?key=k", follow_redirects=False)
+    assert "; secure" in reply.headers["set-cookie"].lower()
+
+
+FOREIGN: dict[str, dict[str, str]] = {
+    "nothing": {},
+    "another origin": {"Origin": "https://evil.example"},
+    "another port": {"Origin": f"{URL}:81"},
+    "another scheme": {"Origin": URL.replace("http", "https")},
+    "a sandbox": {"Origin": "null"},
+    "another site": {"Sec-Fetch-Site": "cross-site", "Origin": URL},
+    "another host of the site": {"Sec-Fetch-Site": "same-site", "Origin": URL},
+    "an address bar": {"Sec-Fetch-Site": "none"},
+}
+
+
+@pytest.mark.parametrize("which", FOREIGN)
+def test_forms_of_other_pages_do_nothing(owner: TestClient, desk: Desk, which: str) -> None:
+    before = desk.state()
+    for act in ACTS:
+        fields = {"people": "1", "worker": "w001"}
+        assert owner.post(f"/admin/hotel/{act}", data=fields, headers=FOREIGN[which]).status_code == 403
+    assert owner.post("/admin/key", headers=FOREIGN[which]).status_code == 403
+    assert desk.state() == before
+
+
+def test_own_forms_are_told_by_either_header(owner: TestClient, desk: Desk) -> None:
+    for headers in (OWN, {"Sec-Fetch-Site": "same-origin"}):
+        assert post(owner, "/admin/hotel/pause", headers).status_code == 200
+        assert desk.snapshot().result().state == "paused"
+        assert post(owner, "/admin/hotel/resume", headers).status_code == 200
+        assert desk.snapshot().result().state == "open"
+
+
+def test_nothing_is_done_by_looking(owner: TestClient, desk: Desk) -> None:
+    before = desk.state()
+    for act in ACTS:
+        assert owner.get(f"/admin/hotel/{act}").status_code in (404, 405)
+    for page in PAGES[:-2]:
+        owner.get(page)
+    assert desk.state() == before
+
+
+def test_an_open_pair_shows_no_numbers(owner: TestClient, desk: Desk) -> None:
+    """Neither those of the look under way, nor those of a completed one."""
+    for _ in range(3):
+        person_of(desk, 12)
+    now = desk.snapshot().result()
+    page = owner.get("/admin/hotel").text
+    rows = re.findall(r"<tr><th scope=\"row\">(s\d – s\d)</th>(.*?)</tr>", page, re.DOTALL)
+    assert len(rows) == 3
+    for pair, (name, cells) in zip(now.pairs, rows, strict=True):
+        assert name == f"{pair.first} – {pair.second}"
+        assert f"{pair.answered} of {pair.wanted}" in cells or not pair.is_open
+        numbers = re.findall(r"<td[^>]*>(.*?)</td>", cells, re.DOTALL)
+        if pair.is_open:
+            assert numbers[2:5] == ["open", "–", "–"]
+    assert any(pair.is_open for pair in now.pairs)
+
+
+def test_a_peek_is_written_down(owner: TestClient, desk: Desk) -> None:
+    person_of(desk, 6)
+    assert "So far" not in owner.get("/admin/hotel").text
+    page = post(owner, "/admin/hotel/peek").text
+    assert "The file says so (1 so far)" in page
+    assert "So far" in page
+    with closing(sqlite3.connect(desk.path)) as base:
+        seen = base.execute(
+            "SELECT system_a, system_b, sum(answer = 1), sum(answer = 0), sum(answer = -1) FROM answers"
+            " WHERE role = 'primary' GROUP BY pair"
+        ).fetchall()
+    shown = re.findall(
+        r'<th scope="row">(s\d) – (s\d)</th>.*?<td class="n">(\d+), (\d+), (\d+)</td></tr>', page, re.DOTALL
+    )
+    assert {(a, b): tuple(map(int, n)) for a, b, *n in shown if n != ["0", "0", "0"]} == {
+        (a, b): tuple(n) for a, b, *n in seen
+    }
+    assert "So far" not in owner.get("/admin/hotel").text
+
+
+def test_people_are_excluded_and_come_back(owner: TestClient, desk: Desk) -> None:
+    person_of(desk, 3)
+    fields = {"worker": "w001", "reason": "fell asleep"}
+    page = owner.post("/admin/hotel/exclude", data=fields, headers=OWN)
+    assert "Excluded" in page.text
+    assert desk.snapshot().result().people[0].standing == "excluded"
+    assert "Restore" in owner.get("/admin/hotel/people/w001").text
+    owner.post("/admin/hotel/restore", data=fields, headers=OWN)
+    assert desk.snapshot().result().people[0].standing != "excluded"
+
+
+def test_what_cannot_be_done_is_told(owner: TestClient, desk: Desk) -> None:
+    before = desk.state()
+    for act, fields in {
+        "exclude": {"worker": "w999"},
+        "invite": {"people": "0"},
+        "replan": {"price": "-1", "most": "10", "budget": ""},
+    }.items():
+        reply = owner.post(f"/admin/hotel/{act}", data=fields, headers=OWN)
+        assert reply.status_code == 409, act
+        assert 'role="alert"' in reply.text
+    for people in ("", "x", "501", "1e3", "-1", "9" * 400, "²"):
+        assert owner.post("/admin/hotel/invite", data={"people": people}, headers=OWN).status_code == 409
+    assert post(owner, "/admin/hotel/explode").status_code == 404
+    assert post(owner, "/admin/none/pause").status_code == 404
+    assert desk.state() == before
+
+
+def test_invitations_work(owner: TestClient, desk: Desk) -> None:
+    page = owner.post("/admin/hotel/invite", data={"people": "3"}, headers=OWN).text
+    links = re.findall(rf"(w\d+) ({URL}/s/[\w-]+)", page)
+    assert len({label for label, _ in links}) == len({link for _, link in links}) == 3
+    assert all(owner.get(link).status_code == 200 for _, link in links)
+    assert not any(link in owner.get("/admin/hotel").text for _, link in links)
+
+
+def test_price_and_limits(owner: TestClient, desk: Desk) -> None:
+    fields = {"price": "0.25", "most": "40", "budget": "90"}
+    assert owner.post("/admin/hotel/replan", data=fields, headers=OWN).status_code == 200
+    assert (desk.plan.money.price, desk.plan.people.most, desk.plan.stopping.budget) == (0.25, 40, 90)
+
+
+def test_stopped_with_a_reason(owner: TestClient, desk: Desk) -> None:
+    owner.post("/admin/hotel/stop", data={"why": "the budget is spent"}, headers=OWN)
+    page = owner.get("/admin/hotel").text
+    assert "Reopen" in page
+    with closing(sqlite3.connect(desk.path)) as base:
+        kept = base.execute("SELECT json FROM event WHERE kind = 'stopped'").fetchall()
+    assert "the budget is spent" in str(kept)
+
+
+def test_a_persons_answers_name_no_system(owner: TestClient, desk: Desk) -> None:
+    person_of(desk, 9)
+    page = owner.get("/admin/hotel/people/w001").text
+    assert page.count("shown</td>") + page.count("equal</td>") + page.count(", right") + page.count(", wrong") >= 9
+    assert not re.search(r"\bs\d\b", page)
+    assert owner.get("/admin/hotel/people/w002").status_code == 404
+
+
+def test_a_copy_is_the_study(owner: TestClient, desk: Desk, tmp_path: Path) -> None:
+    person_of(desk, 5)
+    reply = owner.get("/admin/hotel/backup.db")
+    assert reply.headers["content-disposition"].endswith('filename="hotel.db"')
+    copy = tmp_path / "copy.db"
+    copy.write_bytes(reply.content)
+    with closing(Desk.open(copy, durable=False)) as again:
+        assert again.state() == desk.state()
+
+
+def test_troubled_questions_and_comments(owner: TestClient, desk: Desk) -> None:
+    token = begun(desk)
+    desk.act(token, Comment(text="<b>both</b> are off", assignment=asked(desk, token).assignment)).result()
+    for _ in range(4):  # some are known comparisons
+        desk.act(token, Skip(assignment=asked(desk, token).assignment, reason="broken")).result()
+    page = owner.get("/admin/hotel/questions").text
+    assert "&lt;b&gt;both&lt;/b&gt; are off" in page
+    assert "broken" in page
+    assert "&lt;b&gt;both" in owner.get("/admin/hotel").text
+
+
+def test_healthy(client: TestClient) -> None:
+    reply = client.get("/health")
+    assert (reply.status_code, reply.text) == (200, "ok")
+
+
+def test_every_page_of_a_study_without_people(owner: TestClient) -> None:
+    for page in PAGES[:3]:
+        assert owner.get(page).status_code == 200
+    assert "Nobody yet" in owner.get("/admin/hotel").text

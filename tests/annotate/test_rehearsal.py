@@ -1,0 +1,88 @@
+"""Rehearsals: the study stays as it is, the same seed gives the same table, and decisions are those of the truth."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import custodes as cu
+from custodes import cli
+from custodes.annotate.messages import demo_texts
+from custodes.annotate.plan import Ending, Money, People, StudyPlan
+from custodes.errors import OptionError
+
+PLAN = StudyPlan(
+    name="small",
+    people=People(batch=5, cap=0.5),
+    money=Money(price=0.2, fee=0.5),
+    stopping=Ending(looks=(6, 12)),
+)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return cu.annotate.new(demo_texts(items=16), tmp_path_factory.mktemp("rehearsal") / "study.db", plan=PLAN)
+
+
+def test_what_is_clear_is_decided_and_the_study_is_left_alone(study: Path) -> None:
+    before = hashlib.sha256(study.read_bytes()).hexdigest()
+    options = {"people": 4, "margins": [0.8], "careless": 0.0, "sided": 0.0, "repetitions": 2}
+    made = cu.annotate.rehearse(study, **options)
+    assert hashlib.sha256(study.read_bytes()).hexdigest() == before
+    (row,) = made.outcomes.to_dicts()
+    assert row["pairs"] == 3
+    assert row["right"] > 0.6
+    assert row["wrong"] == 0
+    assert row["right"] + row["missed"] == pytest.approx(1)
+    assert row["right_low"] < row["right"] <= row["right_high"]
+    assert row["cost"] == pytest.approx(row["answers"] * 0.3)  # 0.2 and half of it
+    assert row["hours"] < row["work"], "several people work at once"
+    again = cu.annotate.rehearse(study, **options)
+    assert again.outcomes.equals(made.outcomes)
+    assert not cu.annotate.rehearse(study, **options, rng=1).outcomes.equals(made.outcomes)
+
+
+def test_without_a_margin_every_decision_is_wrong(study: Path) -> None:
+    (row,) = cu.annotate.rehearse(study, margins=[0.0], repetitions=2, people=4).outcomes.to_dicts()
+    assert row["right"] + row["wrong"] == pytest.approx(1)
+    assert row["missed"] is None
+
+
+def test_plans_are_compared_on_the_command_line(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "short.toml"
+    other.write_text("[people]\nbatch = 5\ncap = 0.5\n[stopping]\nlooks = [4]\n", encoding="utf-8")
+    line = ["annotate", "rehearse", str(study), "--plan", str(other), "--margins", "0.5", "--repetitions", "1"]
+    assert cli.run([*line, "--people", "3", "--format", "json", "--no-timing"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    long, short = made["outcomes"]
+    assert (long["plan"], short["plan"]) == ("small", "short")
+    assert short["answers"] < long["answers"]
+    assert short["cost"] is None
+    assert "answer at random" in made["notes"][0]["message"]
+
+
+def test_ratings_are_rehearsed_and_decide_nothing(tmp_path: Path) -> None:
+    question = msgspec.structs.replace(PLAN.question, mode="rate")
+    plan = msgspec.structs.replace(PLAN, question=question)
+    study = cu.annotate.new(demo_texts(items=6), tmp_path / "study.db", plan=plan)
+    made = cu.annotate.rehearse(study, margins=[0.5], repetitions=1, people=3)
+    (row,) = made.outcomes.to_dicts()
+    assert row["answers"] > 0
+    assert row["right"] is None
+    assert "ratings" in {note.rule for note in made.notes}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"careless": 1.5}, {"careless": 0.6, "sided": 0.6}, {"margins": [1.0]}, {"reliability": 0.0}, {"people": 0}],
+    ids=str,
+)
+def test_what_cannot_be_is_refused(study: Path, options: dict[str, object]) -> None:
+    with pytest.raises(OptionError):
+        cu.annotate.rehearse(study, **options)

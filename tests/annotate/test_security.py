@@ -1,0 +1,430 @@
+"""What strangers try: guessed and stolen links, clever paths, endless requests, crowds from one address, words of SQL.
+
+Each row of `docs/explanation/threats.md` has its test here, in `test_recruit`, `test_owner` or `test_hostile_owner`."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+import logging
+import re
+import secrets
+import socket
+import sqlite3
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+import custodes
+from custodes.annotate.desk import Desk
+from custodes.annotate.session import Ask
+from custodes.annotate.sheets import FORMULAS, sheet
+from tests.annotate.studies import asked, begun, plan_of, study
+
+pytest.importorskip("starlette")
+
+from starlette.testclient import TestClient
+
+from custodes.annotate.site.app import app
+from custodes.annotate.site.connection import patient
+from custodes.annotate.site.guard import FIELDS, LARGEST
+from custodes.annotate.site.rates import network
+
+URL = "http://testserver"
+
+
+@contextmanager
+def opened(folder: Path, **sections: Any) -> Iterator[Desk]:
+    path = study(folder / "study.db", plan=plan_of(**sections))
+    with closing(Desk.open(path, durable=False)) as made:
+        yield made
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with opened(tmp_path) as made:
+        yield made
+
+
+def browser(desk: Desk, address: str = "192.0.2.1") -> TestClient:
+    made = app({"study": desk}, public_url=URL, secret="s" * 32, owner_key="the-key")
+    return TestClient(made, client=(address, 50_000))
+
+
+def rows(desk: Desk, table: str) -> int:
+    with closing(sqlite3.connect(desk.path)) as base:
+        (count,) = base.execute(f"SELECT count(*) FROM {table}").fetchone()
+    return int(count)
+
+
+def guesses(desk: Desk, n: int) -> Counter[int]:
+    client = browser(desk)
+    paths = ("/s/{}", "/s/{}/help", "/admin?key={}")
+    return Counter(client.get(paths[k % 3].format(secrets.token_urlsafe(16))).status_code for k in range(n))
+
+
+def test_guesses_are_refused_and_then_not_looked_at(desk: Desk) -> None:
+    token = begun(desk)
+    seen = guesses(desk, 300)
+    assert set(seen) == {403, 404, 429}
+    assert seen[403] + seen[404] == 60
+    client = browser(desk)
+    for _ in range(61):
+        client.post(f"/s/{secrets.token_urlsafe(16)}", data={"do": "begin"})
+    assert client.get("/s/x").status_code == 429
+    assert client.get(f"/s/{token}").status_code == 200  # a whole institution may share an address
+    assert client.get("/s/x").headers["retry-after"] == "60"
+
+
+@pytest.mark.slow
+def test_ten_thousand_guesses(desk: Desk) -> None:
+    begun(desk)
+    seen = guesses(desk, 10_000)
+    assert set(seen) <= {403, 404, 429}
+    assert seen[429] >= 9_000
+
+
+def test_wrong_links_look_the_same(desk: Desk) -> None:
+    """Nothing tells a link that was once from one that never was."""
+    token = begun(desk)
+    desk.forget("w001").result()
+    client = browser(desk)
+    was, never = client.get(f"/s/{token}"), client.get("/s/" + "A" * 22)
+    if was.status_code == 404:  # else the page says that the data are erased
+        assert was.text == never.text
+    near = [token[:-1], token + "A", token.swapcase(), token[::-1], quote(token + "\0"), token + "%20"]
+    assert {client.get(f"/s/{one}").status_code for one in near} == {404}
+
+
+def test_an_answer_of_another_session_is_nobodys(desk: Desk) -> None:
+    mine, yours = begun(desk), begun(desk)
+    ask = asked(desk, yours)
+    client = browser(desk)
+    fields = {"do": "answer", "assignment": str(ask.assignment), "v0": "1", "seconds": "5"}
+    before = rows(desk, "judgment")
+    for assignment in (ask.assignment, 0, -1, 10**9, 10**30):
+        client.post(f"/s/{mine}", data=fields | {"assignment": str(assignment)})
+    assert rows(desk, "judgment") == before
+    assert asked(desk, yours) == ask
+
+
+def test_an_answer_sent_again_is_one(desk: Desk) -> None:
+    token = begun(desk)
+    ask = asked(desk, token)
+    client = browser(desk)
+    for value in ("1", "1", "-1", "0"):
+        client.post(f"/s/{token}", data={"do": "answer", "assignment": str(ask.assignment), "v0": value})
+    assert rows(desk, "judgment") == 1
+    assert isinstance(desk.view(token).result(), Ask)
+
+
+def test_a_thousand_people_of_one_address_are_five(tmp_path: Path) -> None:
+    with opened(tmp_path, people={"recruit": "open"}) as desk:
+        client = browser(desk)
+        seen = Counter(
+            client.post("/j/study", data={"worker": f"somebody {k}"}, follow_redirects=False).status_code
+            for k in range(200)
+        )
+        assert seen[303] == rows(desk, "session") == 5
+        assert set(seen) <= {303, 403, 429}
+        others = [f"2001:db8:1:2:{k:x}::1" for k in range(20)]
+        for place in others:
+            browser(desk, place).post("/j/study", data={"worker": place}, follow_redirects=False)
+        assert rows(desk, "session") == 10  # they are one network
+
+
+def test_what_a_visitor_claims_of_the_address_is_not_believed(tmp_path: Path) -> None:
+    with opened(tmp_path, people={"recruit": "open"}) as desk:
+        client = browser(desk)
+        for k in range(30):
+            headers = dict.fromkeys(("X-Forwarded-For", "X-Real-IP", "Forwarded"), f"198.51.100.{k}")
+            client.post("/j/study", data={"worker": f"p{k}"}, headers=headers, follow_redirects=False)
+        assert rows(desk, "session") == 5
+        headers = {"X-Forwarded-For": "198.51.100.1"}
+        assert {client.get(f"/s/{k}", headers=headers).status_code for k in range(80)} == {404, 429}
+
+
+def test_networks() -> None:
+    same = {network(place) for place in ("2001:db8::1", "2001:db8::ffff:1", "2001:DB8:0:0::9%eth0")}
+    assert len(same) == 1
+    assert network("2001:db8:0:1::1") not in same
+    assert network("::ffff:192.0.2.1") == network("192.0.2.1") != network("192.0.2.2")
+    assert network("testclient") == "testclient"
+
+
+TRAVERSAL = [
+    *("../../etc/passwd", "..%2f..%2fetc%2fpasswd", "%2e%2e/%2e%2e/etc/passwd", "..%252f..%252fetc%252fpasswd"),
+    *(
+        "....//....//etc/passwd",
+        "..\\..\\etc\\passwd",
+        "..%5c..%5cetc%5cpasswd",
+        "%c0%ae%c0%ae/etc/passwd",
+        "/etc/passwd",
+    ),
+    *(
+        "//etc/passwd",
+        "study.db",
+        "../study.db",
+        "%00",
+        "app.py",
+        "../app.py",
+        "owner.css%00.png",
+        "~root",
+        "file:///etc/passwd",
+    ),
+]
+
+
+def test_no_path_leads_to_a_file(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "link.png").symlink_to("/etc/passwd")
+    client = browser(desk)
+    client.get("/admin?key=the-key")
+    for folder in ("/m/", "/static/", "/", "/j/", "/admin/", "/admin/study/", "/admin/study/people/"):
+        for path in [*TRAVERSAL, "link.png", str(tmp_path / "link.png"), quote(str(desk.path), safe="")]:
+            reply = client.get(folder + path)
+            assert reply.status_code in (400, 404, 405), folder + path
+            assert "root:" not in reply.text
+            assert not reply.content.startswith(b"SQLite")
+
+
+def test_a_study_is_named_only_as_it_is(desk: Desk) -> None:
+    client = browser(desk)
+    client.get("/admin?key=the-key")
+    for name in ("study.db", "Study", "study%00", "study ", "..", "%73tudy2"):
+        assert client.get(f"/admin/{name}").status_code == 404, name
+
+
+def test_what_is_too_large_is_refused(desk: Desk) -> None:
+    token = begun(desk)
+    client = browser(desk)
+    before = desk.state()
+
+    def chunks() -> Iterator[bytes]:
+        yield b"do=comment&text="
+        for _ in range(100):
+            yield b"x" * 1024
+
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    sent = [
+        client.post(f"/s/{token}", data={"do": "comment", "text": "x" * LARGEST}),
+        client.post(f"/s/{token}", content=chunks(), headers=kind),
+        client.post(f"/s/{token}", data={f"f{k}": "1" for k in range(FIELDS + 1)}),
+    ]
+    assert [reply.status_code for reply in sent] == [413] * 3
+    for other in ("multipart/form-data; boundary=x", "application/json", "text/plain", ""):
+        assert client.post(f"/s/{token}", content=b"{}", headers={"Content-Type": other}).status_code == 415
+    assert desk.state() == before
+
+
+WORDS = [
+    *("'; DROP TABLE judgment; --", '" OR 1=1 --', "w001' OR '1'='1", "\0", "%s", "{}", "{{7*7}}", "${7*7}"),
+    *("?", ":a", "é" * 50, "\ud800".encode("utf-8", "surrogatepass").decode("latin-1"), "\u202e", "'" * 500),
+]
+
+
+def test_words_are_values(desk: Desk) -> None:
+    token = begun(desk)
+    tables = {name: rows(desk, name) for name in ("worker", "session", "assignment", "unit", "judgment")}
+    client = browser(desk)
+    client.get("/admin?key=the-key")
+    for word in WORDS:
+        client.post(f"/s/{token}", data={"do": "comment", "text": word})
+        client.post(f"/s/{token}", data={"do": "skip", "assignment": "1", "reason": word})
+        for act in ("exclude", "restore", "forget"):
+            client.post(f"/admin/study/{act}", data={"worker": word, "reason": word}, headers={"Origin": URL})
+        assert client.get(f"/admin/study/people/{quote(word, safe='')}").status_code in (400, 404)
+        assert client.get(f"/s/{quote(word, safe='')}").status_code in (404, 429)
+    assert {name: rows(desk, name) for name in tables} == tables
+    assert client.get("/admin/study/questions").status_code == 200
+    assert "49" not in client.get("/admin/study/questions").text
+
+
+def test_statements_are_never_made_of_texts() -> None:
+    """Bound parameters only: what goes to `execute` is a constant, a name of one, or made of constants."""
+    found = []
+    for path in sorted(Path(custodes.__file__).parent.joinpath("annotate").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            name = getattr(node.func, "attr", "") if isinstance(node, ast.Call) else ""
+            if name in ("execute", "executemany", "executescript") and isinstance(node, ast.Call) and node.args:
+                first = node.args[0]
+                if isinstance(first, ast.JoinedStr | ast.BinOp) or (
+                    isinstance(first, ast.Call) and getattr(first.func, "attr", "") in ("format", "join", "replace")
+                ):
+                    found.append(f"{path.name}:{node.lineno}")
+    assert found == []
+
+
+def test_cells_stay_texts() -> None:
+    words = [
+        "=1+1",
+        "+1",
+        "-1",
+        "@SUM(A1)",
+        "\t=1",
+        "\r=1",
+        " =1",
+        "＝1",
+        '=cmd|"/c calc"!A1',
+        "a,b",
+        'a"b',
+        "a\nb",
+        "w001",
+    ]
+    text = sheet(["x"], [[word] for word in words])
+    back = [row[0] for row in csv.reader(io.StringIO(text, newline=""))][1:]
+    for word, cell in zip(words, back, strict=True):
+        assert cell in (word, f"'{word}")
+        assert not cell.lstrip(" ").startswith(FORMULAS)
+    assert sheet(["n"], [[-1.5], [None]]) == 'n\r\n-1.5\r\n""\r\n'
+
+
+def test_codes_are_a_sheet_of_texts(tmp_path: Path) -> None:
+    with opened(tmp_path, people={"recruit": "open"}) as desk:
+        client = browser(desk)
+        client.post("/j/study", data={"worker": "=HYPERLINK(1)"}, follow_redirects=False)
+        client.get("/admin?key=the-key")
+        reply = client.get("/admin/study/codes.csv")
+        assert "attachment" in reply.headers["content-disposition"]
+        assert "'=HYPERLINK(1)" in reply.text
+        assert ",=HYPER" not in reply.text
+
+
+def test_no_log_holds_a_key(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    token = begun(desk)
+    client = browser(desk)
+    with caplog.at_level(logging.DEBUG):
+        client.get("/admin?key=the-key")
+        client.get(f"/s/{token}")
+        client.get(f"/s/{token}/help")
+        client.post(f"/s/{token}", data={"do": "begin"})
+        client.post(f"/s/{token}/seen", data={"assignment": "1", "seconds": "3"})
+        client.get(f"/s/{token}x")
+        client.request("P" * 50, f"/s/{token}")
+    ours = [record.getMessage() for record in caplog.records if record.name.startswith("custodes")]
+    assert re.fullmatch(r"GET show 200 \d+ ms", ours[2] if "show" in ours[2] else ours[1])
+    assert any(line.startswith("OTHER ") for line in ours)
+    for line in ours:
+        assert token not in line
+        assert "the-key" not in line
+        assert "192.0.2" not in line
+
+
+def test_headers_of_everything(desk: Desk) -> None:
+    token = begun(desk)
+    client = browser(desk)
+    client.get("/admin?key=the-key")
+    for path in (f"/s/{token}", "/s/none", "/admin", "/admin/study", "/admin/study/codes.csv", "/none", "/health"):
+        headers = client.get(path).headers
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["cache-control"] == "no-store"
+        assert "access-control-allow-origin" not in headers
+
+
+def test_annotators_get_no_cookie(desk: Desk) -> None:
+    client = browser(desk)
+    client.get(f"/s/{begun(desk)}")
+    client.get("/health")
+    assert not client.cookies
+
+
+# --- connections
+
+
+@contextmanager
+def listening(desk: Desk, *, seconds: float, **more: Any) -> Iterator[int]:
+    """The site behind the protocol that `serve` uses, with less patience."""
+    import uvicorn
+
+    made = app({"study": desk}, public_url="", secret="s" * 32, owner_key="k")
+    with socket.create_server(("127.0.0.1", 0), backlog=4096) as door:
+        config = uvicorn.Config(
+            made, log_config=None, access_log=False, http=patient(seconds), lifespan="off", ws="none", **more
+        )
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, daemon=True)
+        thread.start()
+        try:
+            yield door.getsockname()[1]
+        finally:
+            server.should_exit = True
+            thread.join(20)
+
+
+def talk(port: int, *parts: bytes, wait: float = 10.0) -> bytes:
+    """What comes back until the server closes, or `wait` seconds."""
+    with socket.create_connection(("127.0.0.1", port), timeout=wait) as line:
+        for part in parts:
+            line.sendall(part)
+        got = b""
+        with closing(line.makefile("rb")) as reply:
+            while chunk := reply.read1(65536):
+                got += chunk
+        return got
+
+
+def test_headers_without_an_end(desk: Desk) -> None:
+    with listening(desk, seconds=10.0) as port:
+        long = b"GET /health HTTP/1.1\r\nHost: x\r\n" + b"X: " + b"y" * 40_000
+        try:
+            got = talk(port, long, wait=5.0)
+        except ConnectionError:  # closed while it was still being sent
+            got = b""
+        assert got == b""
+        fine = b"GET /health HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 8000 + b"\r\nConnection: close\r\n\r\n"
+        assert b"200 OK" in talk(port, fine)
+
+
+def test_who_says_nothing_is_not_waited_for(desk: Desk) -> None:
+    with listening(desk, seconds=0.3, timeout_keep_alive=1) as port:
+        request = b"GET /health HTTP/1.1\r\nHost: x\r\n"
+        assert talk(port) == b""
+        assert talk(port, request) == b""  # no end of the headers
+        assert talk(port, request + b"\r\n", b"GET /health HT").count(b"200 OK") == 1  # nor of a second request
+
+
+def slow_ones(desk: Desk, n: int) -> list[float]:
+    """Times of 30 requests while `n` connections have begun one and do not go on."""
+    token = begun(desk)
+    with listening(desk, seconds=10.0) as port:
+        lines = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(n)]
+        try:
+            for k, line in enumerate(lines):
+                head = b"POST /s/x HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+                line.sendall(head + (b"Content-Length: 60000\r\n\r\na=" if k % 2 else b""))
+            times = []
+            for _ in range(30):
+                began = time.perf_counter()
+                reply = talk(port, f"GET /s/{token} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+                times.append(time.perf_counter() - began)
+                assert b"200 OK" in reply
+            return times
+        finally:
+            for line in lines:
+                line.close()
+
+
+def test_others_are_served_beside_slow_ones(desk: Desk) -> None:
+    slow_ones(desk, 200)
+
+
+@pytest.mark.slow
+def test_others_are_served_beside_two_thousand_slow_ones(desk: Desk) -> None:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= hard < 4500:
+        pytest.skip("this machine does not allow as many open files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 4500), hard))
+    times = slow_ones(desk, 2000)
+    assert sorted(times)[-1] < 1.0  # the design's bound on the 99th percentile

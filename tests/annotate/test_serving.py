@@ -1,0 +1,160 @@
+"""Studies are served to this machine alone unless somebody knows better; a server ends with everything written."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+import custodes as cu
+from custodes import cli
+from custodes.annotate import serving
+from custodes.annotate.messages import demo_texts
+from custodes.errors import InputError, OptionError
+from tests.annotate.people import Browser
+
+pytest.importorskip("uvicorn")
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    return cu.annotate.new(demo_texts(items=6), tmp_path / "study.db")
+
+
+@contextmanager
+def command(*words: str) -> Iterator[subprocess.Popen[str]]:
+    """A server as a process of its own."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "custodes", "annotate", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "BROWSER": "true"},
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def line(process: subprocess.Popen[str], pattern: str) -> str:
+    """The link in the next line that has one like it."""
+    assert process.stdout is not None
+    for text in process.stdout:
+        if found := re.search(pattern, text):
+            return found[0]
+    raise AssertionError(process.stderr.read() if process.stderr else "")
+
+
+def test_ctrl_c_ends_it_with_every_answer_written(study: Path, tmp_path: Path) -> None:
+    links = tmp_path / "links.csv"
+    assert cli.run(["annotate", "invite", str(study), "--people", "1", "-o", str(links)]) == 0
+    assert links.stat().st_mode & 0o077 == 0, "links are keys"
+    token = links.read_text(encoding="utf-8").split("/s/")[1].strip()
+    copies = tmp_path / "copies"
+    with command("serve", str(study), "--port", "0", "--backup", str(copies)) as process:
+        address = line(process, r"http://127\.0\.0\.1:\d+/admin\?key=\S+").partition("/admin")[0]
+        assert cli.run(["annotate", "stop", str(study)]) == 2, "somebody else serves it"
+        assert cli.run(["annotate", "status", str(study)]) == 0, "who reads need not wait"
+        with closing(Browser(f"{address}/s/{token}")) as browser:
+            browser.act({"do": "agree", "digest": browser.digest, "agree": "1"})
+            browser.act({"do": "begin"})
+            browser.act({"do": "answer", "assignment": str(browser.assignment), "v0": "1"})
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+        assert process.returncode == 0
+        assert "everything is written" in out
+        assert err == ""
+    for place in (study, copies / "study.db"):
+        with closing(sqlite3.connect(place)) as base:
+            assert base.execute("SELECT count(*) FROM judgment").fetchone() == (1,)
+            assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert cli.run(["annotate", "stop", str(study), "--why", "done"]) == 0
+    assert cu.annotate.status(study).study["state"].to_list() == ["stopped"]
+    assert cli.run(["annotate", "reopen", str(study)]) == 0
+    assert cu.annotate.status(study).study["state"].to_list() == ["open"]
+
+
+def test_the_demo_is_there_at_once_and_gone_at_the_end() -> None:
+    with command("demo", "--no-browser") as process:
+        ask = line(process, r"http://127\.0\.0\.1:\d+/s/\S+")
+        with closing(Browser(ask)) as browser:
+            browser.act({"do": "agree", "digest": browser.digest, "agree": "1"})
+            browser.act({"do": "begin"})
+            first = browser.assignment
+            browser.act({"do": "answer", "assignment": str(first), "v0": "0"})
+            assert browser.assignment != first
+            assert not re.search("Aster|Birch|Cedar", browser.page), "no system has its name on a page"
+        place = Path(line(process, r"/\S+/study\.db"))
+        assert place.exists()
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+        assert process.returncode == 0
+    assert not place.exists()
+
+
+def test_a_port_that_is_taken_is_one_line(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        assert cli.run(["annotate", "serve", str(study), "--port", str(port)]) == 2
+    told = capsys.readouterr().err
+    assert f"port {port} on 127.0.0.1" in told
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"host": "0.0.0.0"}, "lets the whole network in"),
+        ({"public_url": "http://ask.example.org"}, "links are keys"),
+        ({"public_url": "ask.example.org"}, "give scheme and host"),
+        ({"public_url": "https://ask.example.org/x"}, "give scheme and host"),
+        ({"host": "no such host"}, "127.0.0.1 is this machine"),
+        ({"port": 70_000}, "65535"),
+    ],
+    ids=["network", "no-https", "no-scheme", "path", "no-host", "port"],
+)
+def test_what_would_let_others_in_or_cannot_be_is_refused(study: Path, options: dict[str, object], told: str) -> None:
+    known = {"i_know": True} if "no such" in str(options) else {}
+    with pytest.raises(OptionError, match=told):
+        cu.annotate.serve(study, **options, **known)
+
+
+def test_who_knows_may(study: Path) -> None:
+    told: list[str] = []
+    with serving.serving(
+        [study], public_url="http://ask.example.org", backup=None, i_know=True, tell=told.append
+    ) as site:
+        assert site.url == "http://ask.example.org"
+        with urlopen(f"http://127.0.0.1:{site.port}/health", timeout=20) as reply:
+            assert reply.read() == b"ok"
+    assert not told
+
+
+def test_folders_are_their_studies_and_names_differ(study: Path, tmp_path: Path) -> None:
+    other = cu.annotate.new(demo_texts(items=3), tmp_path / "other.db")
+    assert serving.named([tmp_path]) == {"other": other, "study": study}
+    (tmp_path / "more").mkdir()
+    with pytest.raises(InputError, match="no study in this folder"):
+        serving.named([tmp_path / "more"])
+    twin = cu.annotate.new(demo_texts(items=3), tmp_path / "more" / "study.db")
+    with pytest.raises(OptionError, match="one name in addresses"):
+        serving.named([study, twin])
+
+
+def test_what_is_no_study_is_told_before_anything_is_served(tmp_path: Path) -> None:
+    odd = tmp_path / "odd.db"
+    odd.write_bytes(b"no database")
+    with pytest.raises(InputError, match="not a study"):
+        cu.annotate.serve(odd, port=0)

@@ -1,0 +1,206 @@
+"""Texts made safe: nothing outside the allow-list, no word lost, and what takes too long is ended."""
+
+from __future__ import annotations
+
+import re
+import string
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from custodes.annotate import rendering, texts
+from custodes.annotate.material import Item, Material, Output
+from custodes.annotate.rendering import render, rendered
+from custodes.annotate.texts import Render, Unlike, plain, shown, visible, words
+from custodes.progress import silent
+
+WAYS: tuple[Render, ...] = ("plain", "markdown", "markdown+math")
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "<svg/onload=alert(1)>",
+    "[a](javascript:alert(1))",
+    "![a](x onerror=alert(1))",
+    "![a](https://evil.example/pixel.png)",
+    "<https://evil.example>",
+    "[ref]: javascript:alert(1)\n\n[x][ref]",
+    "<!--><script>alert(1)</script>-->",
+    "</p></div></form><form action=//evil.example><button>Next</button>",
+    "<button form=f name=answer value=1>1 is better</button>",
+    "<style>*{display:none}</style>",
+    "<iframe srcdoc='<script>alert(1)</script>'></iframe>",
+    "<math><mtext><table><mglyph><style><img src=x onerror=alert(1)></style></mglyph></table></mtext></math>",
+    "```html\n<script>alert(1)</script>\n```",
+    "```<b>\nx\n```",
+    "``` onclick=alert(1)\nx\n```",
+    "`<script>`",
+    "$<script>alert(1)</script>$",
+    "$\\href{javascript:alert(1)}{x}$",
+    "$\\text{<img src=x onerror=alert(1)>}$",
+    "$$\\class{x}{y} \\style{color:red}{z}$$",
+    "$\\unicode{x3c}script\\unicode{x3e}$",
+    "| <b>a</b> | b |\n|---|:--:|\n| <i> | [x](data:text/html,1) |",
+    "&lt;script&gt;alert(1)&lt;/script&gt; &#60;b&#62;",
+    "<a href='//evil' style='position:fixed;inset:0'>x</a>",
+    "\u202e<b>\u2066x",
+    "<plaintext>",
+    "<title></textarea><script>",
+    "a\0<b>\0",
+]
+
+
+class Tags(HTMLParser):
+    """Every tag with its attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.other: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def handle_comment(self, data: str) -> None:
+        self.other.append(data)
+
+    def handle_decl(self, decl: str) -> None:
+        self.other.append(decl)
+
+
+def check_allowed(made: str) -> None:
+    tags = Tags()
+    tags.feed(made)
+    tags.close()
+    assert not tags.other
+    for tag, attributes in tags.found:
+        assert tag in texts.TAGS | texts.MATH
+        for name, value in attributes.items():
+            if name == "class":
+                assert set((value or "").split()) <= texts.CLASSES[tag]
+            else:
+                assert name in texts.ATTRIBUTES[tag]
+
+
+@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_texts_make_no_markup_of_their_own(text: str, how: Render) -> None:
+    try:
+        made = shown(text, how)
+    except Unlike:
+        made = plain(text)
+    check_allowed(made)
+    assert words(visible(made)) == words(text)
+
+
+SIGNS = [
+    *string.punctuation,
+    "\n\n",
+    "](",
+    "```",
+    "$$",
+    "\\(",
+    "\\)",
+    "&amp;",
+    "<b>",
+    "<!--",
+    "---",
+    "1. ",
+    "- ",
+    "|-|\n",
+]
+WORDS = [*"ab1 \n\t", "é", "漢", "\u202e", "\u200b", "\x0b", "😀", "\\frac{1}{2}", "python\n", "://", "    "]
+PIECES = st.sampled_from([*SIGNS, *WORDS])
+
+
+@given(st.lists(PIECES, max_size=30).map("".join), st.sampled_from(WAYS))
+def test_any_text_is_safe_and_whole(text: str, how: Render) -> None:
+    try:
+        made = shown(text, how)
+    except Unlike:
+        return  # shown plain, which the next test is about
+    check_allowed(made)
+    assert words(visible(made)) == words(text)
+
+
+@given(st.text(max_size=80))
+def test_plain_text_is_safe_and_whole(text: str) -> None:
+    made = plain(text)
+    check_allowed(made)
+    assert words(visible(made)) == words(text)
+
+
+def test_markdown_is_drawn() -> None:
+    made = shown("# T\n\n1. a\n1. *b*\n\n> q\n\n| x |\n|:-:|\n| 1 |\n\n```python\nif x: pass\n```", "markdown")
+    assert '<p class="heading-1">T</p>' in made
+    assert made.count('<li value="1">') == 2  # numbers as they are written
+    assert "<em>b</em>" in made
+    assert '<td class="center">1</td>' in made
+    assert '<span class="k">if</span> x' in made
+    assert "<blockquote>" in made
+
+
+def test_links_references_and_images_are_text() -> None:
+    made = shown('[a](https://x.example "t") ![b](c.png) <https://y.example>\n\n[r]: https://z.example', "markdown")
+    assert 'a (https://x.example "t")' in visible(made)
+    assert "!b (c.png) https://y.example" in visible(made)
+    assert "[r]: https://z.example" in visible(made)
+
+
+def test_code_keeps_its_lines_and_spaces() -> None:
+    code = "def f():\n    return 1\n\n\nx = '<b>'\n"
+    made = shown(f"```python\n{code}```", "markdown")
+    inner = made[made.index("<code>") + 6 : made.index("</code>")]
+    assert visible(inner) == code
+
+
+def test_formulas_are_drawn_where_they_are_asked_for() -> None:
+    text = "It costs $5 and $6, and $x^2$ or \\(y\\).\n\n$$\n\\begin{aligned} a &= b \\\\ - c &= d \\end{aligned}\n$$"
+    assert "<math" not in shown(text, "markdown")
+    made = shown(text, "markdown+math")
+    assert made.count("<math") == 3
+    assert "$5 and $6" in made
+    assert re.search(r'alttext="x\^2"><mrow><msup>', made)
+    assert made.count("<mtr>") == 2  # lines that begin with a sign are no list
+
+
+def test_text_that_would_be_lost_is_refused() -> None:
+    nested = "".join("  " * n + f"- a{n}\n" for n in range(200))  # deeper than the parser goes, which drops it
+    with pytest.raises(Unlike):
+        shown(nested, "markdown")
+    with pytest.raises(Unlike):
+        shown("| a |\n|---|\n| b | c |\n", "markdown")  # a table drops cells that have no heading
+
+
+def test_both_outputs_of_an_item_are_shown_in_one_way() -> None:
+    dropped = "| a |\n|---|\n| b | c |"
+    material = Material(
+        items=(Item(label="1", context='[{"role": "U", "text": "*hi*"}]'), Item(label="2", source="**s**")),
+        systems=("A", "B"),
+        outputs={
+            ("1", "A"): Output(text=dropped),
+            ("1", "B"): Output(text="**b**"),
+            ("2", "A"): Output(text="**a**"),
+            ("2", "B"): Output(text="b"),
+        },
+    )
+    made = render(material, "markdown", progress=silent)
+    assert made.outputs["1", "B"] == "<p>**b**</p>"
+    assert made.outputs["2", "A"] == "<p><strong>a</strong></p>"
+    assert made.items["1"] == '<div class="turn"><p class="role">U</p><p><em>hi</em></p></div>'
+    assert made.items["2"] == "<p><strong>s</strong></p>"
+    assert made.refused == {"1"}
+    assert [(note.rule, note.count) for note in made.notes] == [("outputs-plain", 1)]
+
+
+def test_what_takes_too_long_is_ended_and_the_rest_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    long, slow = "x" * (texts.LONGEST + 1), "*a" * 20_000
+    with monkeypatch.context() as patch:
+        patch.setattr(rendering, "SECONDS", 0.001)  # which no machine can do
+        made = rendered([slow, long], "markdown", progress=silent)
+    assert (made[slow].why, made[long].why) == ("slow", "long")
+    made = rendered([slow, "*a*"], "markdown", progress=silent)
+    assert visible(made[slow].html) == slow
+    assert made["*a*"].html == "<p><em>a</em></p>"

@@ -1,0 +1,84 @@
+"""The page on asking people is followed: every command runs, and people answer while the study is served."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from custodes.annotate.plan import StudyPlan
+from tests.annotate.people import answer_all
+from tests.pages import blocks, run
+
+pytest.importorskip("uvicorn")
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "howto" / "ask-people.md"
+WAITS = ("custodes annotate serve", "custodes annotate demo")
+"""What goes on until it is ended."""
+
+
+def lines() -> list[str]:
+    """Python and commands of the page, in its order."""
+    found = []
+    for language, code in blocks(PAGE, "python", "sh", "text"):
+        joined = code.replace("\\\n", " ")
+        found += [joined] if language == "python" else [own for own in joined.splitlines() if own]
+    return found
+
+
+def served(line: str, folder: Path) -> None:
+    """A server as the page starts it, but on a port that is free; who has a link answers."""
+    words = [*line.split(), "--port", "0", *(["--no-browser"] if "demo" in line else [])]
+    process = subprocess.Popen(
+        [sys.executable, "-m", *words], stdout=subprocess.PIPE, text=True, env={**os.environ, "BROWSER": "true"}
+    )
+    assert process.stdout is not None
+    try:
+        told = next(text for text in process.stdout if "/admin?key=" in text)
+        found = re.search(r"http://[\d.:]+", told)
+        assert found is not None
+        if "serve" in line:
+            with (folder / "links.csv").open(encoding="utf-8") as file:
+                links = [row["link"].replace("http://127.0.0.1:8080", found[0]) for row in csv.DictReader(file)]
+            assert len(links) == 10
+            answers = answer_all(links, folder / "study.db", StudyPlan(), better=0.5, rng=1, most=90)
+            assert answers >= 30
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+        assert process.returncode == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_every_command_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    verbs = set[str]()
+    for line in lines():
+        if line.startswith(WAITS):
+            served(line, tmp_path)
+        elif line.startswith("custodes "):
+            status, out, err = run(line)
+            assert status in ((0, 1) if " check " in line else (0,)), (line, out, err)
+        else:
+            exec(compile(line, str(PAGE), "exec"), {})
+        verbs |= set(re.findall(r"^custodes annotate (\w+)", line))
+    assert verbs >= {"demo", "new", "check", "rehearse", "invite", "serve", "status", "backup", "export", "forget"}
+    assert (tmp_path / "report.html").exists()
+    assert (tmp_path / "copies" / "study.db").exists()
+    with contextlib.suppress(FileNotFoundError):
+        assert not list(tmp_path.glob(".custodes-*"))
+
+
+def test_its_pictures_are_small() -> None:
+    for name in re.findall(r"\.\./images/([\w-]+\.png)", PAGE.read_text(encoding="utf-8")):
+        assert (ROOT / "docs" / "images" / name).stat().st_size < 60_000

@@ -1,0 +1,61 @@
+"""Known answers: the rates of Wald's test, worked out exactly, and what it must not depend on."""
+
+from collections import defaultdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from custodes.stats.stopping.sprt import sprt
+
+
+def ended(chance: float, **limits: float) -> tuple[float, float]:
+    """The chance of ever being called bad, and the mean number of known answers until either: by all paths together."""
+    alive, blocked, answers = {(0, 0): 1.0}, 0.0, 0.0
+    for number in range(1, 120):
+        after: dict[tuple[int, int], float] = defaultdict(float)
+        for (right, wrong), share in alive.items():
+            after[right + 1, wrong] += share * chance
+            after[right, wrong + 1] += share * (1 - chance)
+        said = {counts: sprt(*counts, **limits) for counts in after}
+        blocked += sum(share for counts, share in after.items() if said[counts] == -1)
+        answers += sum(share * number for counts, share in after.items() if said[counts])
+        alive = {counts: share for counts, share in after.items() if not said[counts]}
+    return blocked, answers
+
+
+@pytest.mark.parametrize(
+    ("chance", "blocked", "answers"),
+    # simulated before this was written, with other code; .75 and .6 were cut off at some answers
+    [
+        (0.95, 0.000, 4.7),
+        (0.9, 0.003, 5.7),
+        (0.85, 0.015, 7.0),
+        (0.75, 0.13, 10.4),
+        (0.6, 0.61, 12.1),
+        (0.45, 0.92, 8.5),
+        (0.33, 0.98, 6.1),
+    ],
+)
+def test_who_is_blocked_after_how_many(chance: float, blocked: float, answers: float) -> None:
+    seen = ended(chance)
+    assert seen[0] == pytest.approx(blocked, abs=0.02)
+    assert seen[1] == pytest.approx(answers, abs=0.5)
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.05])
+@pytest.mark.parametrize("beta", [0.05, 0.2])
+def test_its_errors_are_as_asked_for(alpha: float, beta: float) -> None:
+    # Wald's bounds: alpha / (1 - beta) and beta / (1 - alpha) at most.
+    assert ended(0.85, alpha=alpha, beta=beta)[0] <= alpha / (1 - beta)
+    assert 1 - ended(0.45, alpha=alpha, beta=beta)[0] <= beta / (1 - alpha)
+
+
+@given(st.integers(0, 60), st.integers(0, 60))
+def test_another_right_answer_never_speaks_against_anyone(right: int, wrong: int) -> None:
+    assert sprt(right + 1, wrong) >= sprt(right, wrong) >= sprt(right, wrong + 1)
+
+
+def test_a_mirror_of_chances_is_a_mirror_of_answers() -> None:
+    even = {"good": 0.8, "bad": 0.2, "alpha": 0.05, "beta": 0.05}
+    assert all(sprt(a, b, **even) == -sprt(b, a, **even) for a in range(12) for b in range(12))

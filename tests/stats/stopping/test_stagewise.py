@@ -1,0 +1,100 @@
+"""Estimates after looks: other software, a brute-force simulation, one look, mirror images, order, decisions."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtri
+
+from custodes.stats.stopping.sequential import BOUNDARIES, group_sequential_bounds, paths
+from custodes.stats.stopping.stagewise import stagewise
+
+LOOKS = np.array([10, 20, 40])
+POCOCK = group_sequential_bounds(LOOKS, shape=BOUNDARIES["pocock"], level=0.05)
+
+
+def after(margin: list[float], error: float = 0.2, *, looks: int = 3, level: float = 0.05, bounds=POCOCK):
+    return stagewise(np.array(margin), np.full(len(margin), error), n=LOOKS[:looks], bounds=bounds[:looks], level=level)
+
+
+def test_other_software_says_the_same() -> None:
+    # Three equal looks by Pocock (2.2894), stopped at the second with z = 2.5: the drift lies in (0.30, 5.38), as the
+    # R package GroupSeq prints in its page "Compute Confidence Interval" (Pahl). Drift: the mean of z at the last look.
+    bounds = group_sequential_bounds([1, 2, 3], shape=BOUNDARIES["pocock"], level=0.05)
+    assert bounds[0] == pytest.approx(2.2894, abs=1e-4)
+    n, unit = np.array([1, 2]), 0.01  # an error so small that nothing is clipped
+    made = stagewise(np.array([2.5 * unit]), np.array([unit]), n=n, bounds=bounds[:2], level=0.05)
+    drift = np.array([made.low[0], made.high[0]]) / unit * np.sqrt(3 / 2)
+    assert drift == pytest.approx([0.30, 5.38], abs=0.005)
+
+
+def test_one_look_is_an_interval_of_a_fixed_sample() -> None:
+    made = stagewise(np.array([0.1, -0.3]), np.array([0.2, 0.1]), n=np.array([25]), bounds=np.array([1.96]), level=0.1)
+    reach = -ndtri(0.05) * np.array([0.2, 0.1])
+    assert made.margin == pytest.approx([0.1, -0.3])
+    assert made.low == pytest.approx(np.array([0.1, -0.3]) - reach)
+    assert made.high == pytest.approx(np.array([0.1, -0.3]) + reach)
+    assert made.p == pytest.approx([0.617075, 0.0026998], abs=1e-6)  # 2 (1 - Phi(.5)), 2 (1 - Phi(3))
+
+
+@pytest.mark.parametrize("drift", [-0.4, 0.0, 0.3])
+def test_the_chance_of_a_larger_result_is_that_of_a_simulation(drift: float) -> None:
+    rng, replications = np.random.default_rng(1), 200_000
+    steps = rng.normal(drift * np.array([10, 10, 20]), np.sqrt([10, 10, 20]), (replications, 3))
+    score = steps.cumsum(axis=1)
+    z = score / np.sqrt(LOOKS)
+    above, beyond = z[:, :2] > POCOCK[:2], np.abs(z[:, :2]) > POCOCK[:2]
+    first = above[:, 0] | (~beyond[:, 0] & above[:, 1])
+    reached = ~beyond.any(axis=1)
+    path = paths(POCOCK, LOOKS.astype(np.float64))
+    for last in (-5.0, 0.0, 4.0, 12.0):
+        share = (first | (reached & (score[:, 2] >= last))).mean()
+        chance, slope = path.larger(np.array([drift]), np.array([last]))
+        assert chance[0] == pytest.approx(share, abs=4 * np.sqrt(0.25 / replications))
+        up, down = (path.larger(np.array([drift + step]), np.array([last]))[0][0] for step in (1e-5, -1e-5))
+        assert slope[0] == pytest.approx((up - down) / 2e-5, rel=1e-5, abs=1e-9)
+
+
+@given(st.lists(st.floats(-0.9, 0.9), min_size=2, max_size=8), st.integers(1, 3), st.floats(0.05, 0.3))
+@settings(max_examples=40, deadline=None)
+def test_a_swap_mirrors_and_a_larger_score_is_a_larger_margin(values: list[float], looks: int, error: float) -> None:
+    ordered = np.sort(values)
+    made, mirror = after(list(ordered), error, looks=looks), after(list(-ordered), error, looks=looks)
+    for own, other in ((made.margin, mirror.margin), (made.low, mirror.high), (made.high, mirror.low)):
+        assert (own == -other).all()
+        assert (np.diff(own) >= -1e-9).all()
+    assert (made.p == mirror.p).all()
+    assert ((made.low <= made.margin + 1e-12) & (made.margin <= made.high + 1e-12)).all()
+
+
+@pytest.mark.parametrize("boundary", ["pocock", "obrien-fleming"])
+def test_the_interval_excludes_a_tie_where_the_bound_is_crossed(boundary: str) -> None:
+    bounds = group_sequential_bounds(LOOKS, shape=BOUNDARIES[boundary], level=0.05)
+    for looks in (1, 2, 3):
+        bound = bounds[looks - 1] * 0.1
+        over, under = (
+            after([bound * 1.001], 0.1, looks=looks, bounds=bounds),
+            after([bound * 0.999], 0.1, bounds=bounds),
+        )
+        assert over.low[0] > 0
+        assert over.p[0] < 0.05
+        if looks == 3:
+            assert under.low[0] < 0
+            assert under.p[0] == pytest.approx(0.05, abs=5e-4)
+
+
+def test_an_early_stop_is_believed_less_and_a_late_one_as_it_is() -> None:
+    early, late = after([0.5], looks=2), after([0.1])
+    assert early.margin[0] < 0.5
+    assert late.margin[0] == pytest.approx(0.1, abs=0.005)
+
+
+def test_a_look_that_brought_nothing_new_is_none() -> None:
+    n, bounds = np.array([10, 20, 20]), np.array([2.5, 2.4, 2.2])
+    made = stagewise(np.array([0.3]), np.array([0.2]), n=n, bounds=bounds, level=0.05)
+    assert made == stagewise(np.array([0.3]), np.array([0.2]), n=n[:2], bounds=bounds[[0, 2]], level=0.05)
+
+
+def test_without_an_error_there_is_no_estimate() -> None:
+    made = stagewise(np.array([0.3, np.nan, 0.1]), np.array([0.0, 0.1, np.inf]), n=LOOKS, bounds=POCOCK, level=0.05)
+    assert np.isnan(np.array(made)).all()
