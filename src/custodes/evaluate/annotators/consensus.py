@@ -93,9 +93,13 @@ def consensus(said: Said, method: str, *, times: Floats, confidence: float, rng:
     competence = _kappa(answers, made.posterior)
     if not _enough(said):
         return Consensus(method, made.posterior, competence, nobody, nobody, SPARSE)
-    drawn = [several * own[said.unit] for own in times[1 : 1 + MOST_RESAMPLES]]
-    fits = [again(answers, made, iterations=ITERATIONS, weight=own).posterior for own in drawn]
-    draws = [_kappa(replace(answers, weight=own), posterior) for own, posterior in zip(drawn, fits, strict=True)]
+
+    def resampled(drawn: Floats) -> Floats:
+        weight = several * drawn[said.unit]
+        fit = again(answers, made, iterations=ITERATIONS, weight=weight)
+        return _kappa(replace(answers, weight=weight), fit.posterior)
+
+    draws = [resampled(drawn) for drawn in times[1 : 1 + MOST_RESAMPLES]]
     low, high = intervals(
         np.stack([competence, *draws]),
         said.clusters,
