@@ -26,7 +26,7 @@ FEWEST_PEOPLE, FEWEST_DOUBLED = 3, 30
 """People, and tasks with several answers, below which nobody's competence can be told."""
 
 RESTARTS, ITERATIONS, MOST_STEPS = 10, 50, 100
-MOST_RESAMPLES = 200
+MOST_RESAMPLES = 100
 """A standard error needs no more, and each is a fit."""
 FEWEST_UNITS = 30
 """Clusters of items of a person's doubled answers below which no simulation vouches for an interval."""
