@@ -49,6 +49,8 @@ QUICK = {
 """What a question is asked where nothing depends on how much it computes."""
 
 EMPTY = {
+    ("annotators", "pairs"),
+    ("annotators", "margins"),
     ("check", "problems"),
     ("leaderboard", "corrected"),
     ("protocol", "naive"),
