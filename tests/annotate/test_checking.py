@@ -101,7 +101,7 @@ def test_form_of_systems_that_are_alike_is_said_to_differ_in_one_of_twenty_studi
             40,
             "consent-without-pay",
         ),
-        (StudyPlan(texts=Texts(contact="a@b.example", language="de")), 40, "english-texts"),
+        (StudyPlan(texts=Texts(contact="a@b.example", language="fr")), 40, "english-texts"),
         (StudyPlan(texts=SOUND.texts, people=People(recruit="prolific")), 40, "no-gold"),
         (StudyPlan(texts=SOUND.texts, people=People(recruit="prolific")), 40, "no-price"),
         (SOUND, 7, "few-items"),
