@@ -11,7 +11,7 @@ import polars as pl
 
 from custodes.arguments import checked
 from custodes.data.items import Items
-from custodes.data.looks import empty_looks
+from custodes.data.looks import empty_looks, stopped
 from custodes.data.mapping.cross import beside_people
 from custodes.data.mapping.words import looks_human
 from custodes.data.notes import Note, noted
@@ -184,6 +184,8 @@ class Study:
             f"systems are sides of a pair here ({listed(self.systems, limit=4)}), not systems: sample accuracy is the"
             " number to read; favoritism, rankings and leaderboards say nothing"
         )
+        looks = self.looks.filter(among)
+        notes += stopped(looks) if people else []
         notes += noted(
             ("systems-not-selected", len(left), f"systems not selected: {listed(left)}"),
             ("sides", self.sides, sided),
@@ -195,7 +197,7 @@ class Study:
             preferences=pairs,
             second=self.second.where(keep & among),
             second_ratings=Ratings(frame=self.second_ratings.frame.filter(rated)),
-            looks=self.looks.filter(among),
+            looks=looks,
             raters=raters,
             notes=tuple(notes),
         )
