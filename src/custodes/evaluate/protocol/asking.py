@@ -171,6 +171,13 @@ class Asking:
         self._put(pair, place, FREE)
         self.n[pair] -= 1
 
+    def extend(self, pair: int, items: Sequence[int]) -> None:
+        """Items that come later, behind those of its order; a pair that ended for want of items goes on."""
+        self._orders[pair] = (*self._orders[pair], *map(int, items))
+        self._place[pair] += [FREE] * len(items)
+        self._usable[pair] += len(items)
+        self._open_again("items")
+
     def close_all(self) -> None:
         """The owner stops: nothing more is asked, and every pair keeps the ruling of its last look."""
         for pair in range(len(self.n)):
