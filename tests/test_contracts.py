@@ -51,6 +51,7 @@ QUICK = {
 EMPTY = {
     ("check", "problems"),
     ("leaderboard", "corrected"),
+    ("annotators", "pairs"),
     ("protocol", "naive"),
     ("ceiling", "history"),
     ("combine", "pruning"),
