@@ -53,6 +53,7 @@ EMPTY = {
     ("leaderboard", "corrected"),
     ("protocol", "naive"),
     ("ceiling", "history"),
+    *(("annotators", name) for name in ("pairs", "margins")),
     ("combine", "pruning"),
     *(("consistency", name) for name in RESULTS["consistency"].declared() if name not in ("committee", "panels")),
     *((question, "left_out") for question in ("complementarity", "ceiling", "combine")),
@@ -147,6 +148,7 @@ def test_json_has_the_declared_fields(question: str, capsys: pytest.CaptureFixtu
     assert provenance["versions"]["custodes"] == version("custodes")
     choice = {
         "complementarity": {"level", "people"},
+        "annotators": {"method", "people"},
         "ceiling": {"folds"},
         "combine": {"folds"},
         "plan": set(),

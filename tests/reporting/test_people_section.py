@@ -60,7 +60,7 @@ def test_a_page_of_people_alone(made: Report) -> None:
     assert "{metric}" not in made.html.split('<script type="text/plain"')[0]
     assert made.verdict.provenance.question == "verdict"
     kinds = made.verdict.verdict["kind"].unique(maintain_order=True).to_list()
-    assert kinds == ["design", "best"]
+    assert kinds == ["design", "best", "labels"]
 
 
 def test_the_section_tells_who_answered_and_what_stopped(made: Report) -> None:

@@ -290,7 +290,7 @@ class Study:
         frames = [self.ratings.frame, *_rows(self.preferences), self.raters.frame, self.items.frame]
         for again in (*_rows(self.second), self.second_ratings.frame, self.looks):
             frames += [again] if again.height else []
-        texts = () if self.outputs is None else (self.outputs.texts, self.outputs.sources)
+        texts = () if self.outputs is None else (self.outputs.texts, self.outputs.sources, self.outputs.images)
         return digest_of(*(frame.write_csv() for frame in frames), *(frame.write_ndjson() for frame in texts))
 
 
@@ -408,6 +408,8 @@ def _overlap_notes(a: Study, b: Study) -> list[Note]:
 
 def _items_notes(study: Study, items: Items, *, where: str) -> list[Note]:
     labels = study.item_labels()
+    if not labels.len() and study.outputs is not None:  # texts alone, which nobody rated yet
+        labels = study.outputs.texts["item"].unique(maintain_order=True)
     known = items.frame["item"]
     unknown = labels.filter(~labels.is_in(known.implode()))
     if unknown.len() == labels.len():

@@ -32,7 +32,7 @@ LOOKS = (
     label("said", "better system; = not decided", "Ruling"),
     flag("is_open", "whether more is asked", "Open"),
     score(
-        "margin",
+        "at_look",
         "share that prefers system_a less share that prefers system_b, with an interval that holds after looks",
         "Margin",
         interval=True,
@@ -103,7 +103,7 @@ def looks_of(study: Study) -> pl.DataFrame:
     first = frame.filter(pl.col("aspect") == (aspects[0] if aspects.len() else ""))
     now = first.group_by("system_a", "system_b").agg(n_now=pl.len(), margin_now=pl.col("preference").mean())
     better = pl.when(pl.col("decision") > 0).then("system_a").when(pl.col("decision") < 0).then("system_b")
-    last = last.rename({"low": "margin_low", "high": "margin_high"})
+    last = last.rename({"margin": "at_look", "low": "at_look_low", "high": "at_look_high"})
     return last.join(now, on=["system_a", "system_b"], how="left", maintain_order="left").with_columns(
         said=better.otherwise(pl.lit("=")), n_now=pl.col("n_now").fill_null(0).cast(pl.Int64)
     )
