@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 import secrets
 import shutil
 import sqlite3
-import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -64,16 +62,6 @@ def export(path: str | Path, folder: str | Path, *, external_ids: bool = False) 
     """
     files = _files(Path(path), external_ids=external_ids)
     return _written(files, Path(folder))
-
-
-@checked
-def zipped(path: str | Path, *, external_ids: bool = False) -> bytes:
-    """The same files as `export` writes, as the bytes of a zip archive."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in _files(Path(path), external_ids=external_ids).items():
-            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)  # no time: the same bytes each time
-    return buffer.getvalue()
 
 
 def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:
