@@ -75,8 +75,8 @@ def _say(ledger: Ledger, given: Given, act: Answer | Skip) -> None:
     said = _skipped(ledger, act) if isinstance(act, Skip) else _said(ledger, given, act)
     if given.counts or given.is_void:
         return
-    clock, late = ledger.clock, given.unit is not None and not ledger.leases.is_kept(given.id, ledger.clock.steady())
-    role, at = _counts(ledger, given), clock.wall()
+    late = given.unit is not None and not ledger.leases.is_kept(given.id, ledger.clock.steady())
+    role, at = _counts(ledger, given), ledger.clock.wall()
     rows = [
         JudgmentRow(
             judgment=ledger.next + k,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from custodes.annotate.desk import Desk
+from custodes.annotate.recruit import check_signed
 from custodes.arguments import at_least, checked
 from custodes.errors import CustodesError, InputError, MissingExtraError, OptionError, shown
 from custodes.files import folder
@@ -74,7 +75,8 @@ def serve(
     custodes.errors.OptionError: nothing to serve: give study.db, several of them, or a folder
     """
     own = _served(paths)
-    with serving(own, host=host, port=port, public_url=public_url, backup=backup, i_know=i_know, tell=tell) as site:
+    options = {"host": host, "port": port, "public_url": public_url, "backup": backup, "i_know": i_know, "tell": tell}
+    with interrupted() as stopped, serving(own, **options) as site:
         tell(f"the owner's page (this link works once): {site.owner}")
         for name in site.desks:
             people = site.join(name)
@@ -82,15 +84,14 @@ def serve(
         tell("Ctrl-C ends it; every answer that was acknowledged is on the disk")
         if open_browser:
             webbrowser.open(site.owner)
-        until_interrupted(site)
+        wait(site, stopped)
     tell("stopped; everything is written")
 
 
-def until_interrupted(site: Site) -> None:
-    """Wait for Ctrl-C, or for the server to end."""
-    with _interrupted() as stopped:
-        while site.is_alive() and not stopped.wait(1.0):
-            pass
+def wait(site: Site, stopped: threading.Event) -> None:
+    """Until it is stopped, or the server has ended by itself."""
+    while site.is_alive() and not stopped.wait(1.0):
+        pass
 
 
 @contextmanager
@@ -112,6 +113,7 @@ def serving(
         desks: dict[str, Desk] = {}
         for name, path in named(paths).items():
             desks[name] = stack.enter_context(_opened(path))
+            check_signed(desks[name].plan, host=urlsplit(public_url or "").netloc)
         own = door.getsockname()[1]
         url = (public_url or f"http://{f'[{host}]' if ':' in host else host}:{own}").rstrip("/")
         key = secrets.token_urlsafe(16)
@@ -219,6 +221,8 @@ def _running(app: Any, door: socket.socket, *, behind_a_proxy: bool) -> Iterator
     """uvicorn in a thread of its own, so that signals stay with the caller."""
     import uvicorn
 
+    from custodes.annotate.site.connection import patient
+
     _many_files()
     server = uvicorn.Server(
         uvicorn.Config(
@@ -226,6 +230,7 @@ def _running(app: Any, door: socket.socket, *, behind_a_proxy: bool) -> Iterator
             log_config=None,
             access_log=False,  # it would write links, which are keys
             log_level="warning",
+            http=patient(),
             limit_concurrency=CONNECTIONS,
             timeout_keep_alive=15,
             timeout_graceful_shutdown=int(ENDING),
@@ -239,14 +244,14 @@ def _running(app: Any, door: socket.socket, *, behind_a_proxy: bool) -> Iterator
     thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, name="custodes-site", daemon=True)
     thread.start()
     try:
-        _wait(server, thread)
+        _started(server, thread)
         yield thread.is_alive
     finally:
         server.should_exit = True
         thread.join(ENDING + STARTING)
 
 
-def _wait(server: uvicorn.Server, thread: threading.Thread) -> None:
+def _started(server: uvicorn.Server, thread: threading.Thread) -> None:
     pause = threading.Event()
     for _ in range(int(STARTING / 0.02)):
         if server.started:
@@ -302,7 +307,7 @@ def _backups(desks: Mapping[str, Desk], into: Path, tell: Callable[[str], object
 
 
 @contextmanager
-def _interrupted() -> Iterator[threading.Event]:
+def interrupted() -> Iterator[threading.Event]:
     """Set by Ctrl-C and its like, once; a second one is what it was before."""
     stopped, before = threading.Event(), dict[int, Any]()
 
