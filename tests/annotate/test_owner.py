@@ -292,6 +292,19 @@ def test_who_is_somebody_by_the_word_of_a_link_alone(owner: TestClient, desk: De
     assert [(row["external_id"], row["signed"]) for row in rows] == [("anna", "true"), ("bert", "false")]
 
 
+def test_a_study_of_ratings(tmp_path: Path) -> None:
+    path = study(tmp_path / "ratings.db", systems=3, plan=plan_of(question={"mode": "rate"}))
+    with closing(Desk.open(path, durable=False)) as desk:
+        person_of_ratings = begun(desk)
+        for value in (1, 5, 3):
+            answer(desk, person_of_ratings, value)
+        client = TestClient(app({"hotel": desk}, public_url=URL, secret="s", owner_key="the-key"))
+        client.get("/admin?key=the-key")
+        for page in ("/admin/hotel", "/admin/hotel/people/w001", "/admin/hotel/questions"):
+            assert client.get(page).status_code == 200
+        assert "5.00" in client.get("/admin/hotel/people/w001").text
+
+
 def test_a_study_as_files(owner: TestClient, desk: Desk) -> None:
     person_of(desk, 4)
     reply = owner.get("/admin/hotel/export.zip")
