@@ -9,6 +9,7 @@ import re
 import sqlite3
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 
 from custodes.annotate.desk import Desk
 from custodes.annotate.session import Begin, Break, Comment, Skip
+from custodes.annotate.store import StudyBusy
 from tests.annotate.studies import answer, asked, begun, plan_of, study
 
 pytest.importorskip("starlette")
@@ -229,6 +231,15 @@ def test_what_cannot_be_done_is_told(owner: TestClient, desk: Desk) -> None:
     assert post(owner, "/admin/hotel/explode").status_code == 404
     assert post(owner, "/admin/none/pause").status_code == 404
     assert desk.state() == before
+
+
+def test_a_full_disk_is_told(owner: TestClient, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused: Future[None] = Future()
+    refused.set_exception(StudyBusy("study.db cannot be written now (database or disk is full); try again"))
+    monkeypatch.setattr(desk, "control", lambda *_: refused)
+    reply = post(owner, "/admin/hotel/pause")
+    assert reply.status_code == 503
+    assert "disk is full" in reply.text
 
 
 def test_invitations_work(owner: TestClient, desk: Desk) -> None:

@@ -26,6 +26,7 @@ from custodes.annotate.forecast import forecast
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.site import details, guard, showing, watch
 from custodes.annotate.snapshot import PersonNow, Snapshot
+from custodes.annotate.store import StudyBusy
 from custodes.data.writing import table_bytes
 from custodes.errors import CustodesError, OptionError
 
@@ -214,9 +215,10 @@ class Owner:
 
     async def _told(self, request: Request, problem: CustodesError) -> Response:
         """What went wrong, above the study that it is about."""
+        status = 503 if isinstance(problem, StudyBusy) else 409
         if "study" in request.path_params and request.method == "POST":
-            return await self._study(request, status=409, problem=str(problem))
-        return showing.page("owner/problem.html", status=409, problem=str(problem))
+            return await self._study(request, status=status, problem=str(problem))
+        return showing.page("owner/problem.html", status=status, problem=str(problem))
 
     def _desk(self, request: Request) -> tuple[str, Any]:
         name = request.path_params["study"]
