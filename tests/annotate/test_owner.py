@@ -93,6 +93,12 @@ def test_a_key_works_once(client: TestClient) -> None:
     assert client.get("/admin?key=the-key").status_code == 403
 
 
+def test_a_glance_uses_no_key_up(client: TestClient) -> None:
+    """Programs that look after links ask for the head only."""
+    assert client.head("/admin?key=the-key").status_code == 403
+    assert client.get("/admin?key=the-key").status_code == 200
+
+
 def test_a_key_that_came_in_a_mail(client: TestClient) -> None:
     """The browser does not send a strict cookie along a redirect that began on another site: there is a link."""
     page = client.get("/admin?key=the-key", headers={"Sec-Fetch-Site": "cross-site"}, follow_redirects=False)
@@ -107,8 +113,11 @@ def test_another_link_signs_in_another_browser(owner: TestClient, desk: Desk) ->
     owner.cookies.clear()
     assert owner.get("/admin").status_code == 403
     assert owner.get(f"/admin?key={key}").status_code == 200
+    (cookie,) = owner.cookies.values()
     post(owner, "/admin/leave")
     assert owner.get("/admin").status_code == 403
+    owner.cookies.set("custodes_owner", cookie, path="/admin")
+    assert owner.get("/admin").status_code == 403  # a copy of it is worth nothing either
 
 
 def test_cookies_are_signed(owner: TestClient, desk: Desk) -> None:
