@@ -29,7 +29,7 @@ import custodes as cu
 from custodes.annotate.plan import Ending, People
 from custodes.annotate.plan import StudyPlan as Plan
 
-SYSTEMS, ITEMS = 4, 6_000
+SYSTEMS, ITEMS = 10, 600
 JUDGED = 100_000
 TARGETS = {
     "500 clients, answers a second": ">= 500",
@@ -99,8 +99,8 @@ class Client:
         return fields["do"] == "answer" and status == 200
 
 
-async def load(port: int, paths: Sequence[str], seconds: float) -> tuple[list[float], int, float]:
-    """Seconds of every answer, errors, and how long it took."""
+async def load(port: int, pid: int, paths: Sequence[str], seconds: float) -> tuple[list[float], int, float, float]:
+    """Seconds of every answer, errors, how long it took, and processor time of the server meanwhile."""
     clients, took = [Client(port, path) for path in paths], list[float]()
     end = [float("inf")]
 
@@ -113,13 +113,13 @@ async def load(port: int, paths: Sequence[str], seconds: float) -> tuple[list[fl
     await asyncio.gather(*(client.look() for client in clients))
     for _ in range(3):  # consent and instructions
         await asyncio.gather(*(client.act() for client in clients if b'value="answer"' not in client.page))
-    start = time.perf_counter()
+    start, before = time.perf_counter(), processor(pid)
     end[0] = start + seconds
     await asyncio.gather(*(work(client) for client in clients))
-    spent = time.perf_counter() - start
+    spent, busy = time.perf_counter() - start, processor(pid) - before
     for client in clients:
         client.close()
-    return took, sum(client.failed for client in clients), spent
+    return took, sum(client.failed for client in clients), spent, busy
 
 
 def made(folder: Path, people: int, *, items: int = ITEMS) -> tuple[Path, list[str]]:
@@ -171,6 +171,12 @@ def memory(pid: int) -> float:
     return int(re.search(r"VmHWM:\s+(\d+)", text)[1]) / 1000  # type: ignore[index]
 
 
+def processor(pid: int) -> float:
+    """Seconds of processor time that a process has taken."""
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
 async def owners(port: int, path: str, times: int = 5) -> list[float]:
     """Seconds of the owner's page of a study."""
     client = Client(port, "/")
@@ -192,7 +198,7 @@ def filled(study: Path, answers: int) -> None:
     """Answers given through the desk itself, as fast as it takes them."""
     from custodes.annotate.session import Agree, Answer, Ask, Begin, Consent
 
-    desk = cu.annotate.Desk.open(study, threaded=False)
+    desk = cu.annotate.Desk.open(study, threaded=False, durable=False)
     try:
         done = 0
         for _, token in desk.invite(200).result():
@@ -218,14 +224,17 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--judged", type=int, default=JUDGED)
     given = parser.parse_args()
-    cores, busy = os.cpu_count(), os.getloadavg()[0]
-    print(f"{platform.platform()}, Python {platform.python_version()}, {cores} cores, {busy:.1f} processes waiting\n")
+    cores, waiting = os.cpu_count(), os.getloadavg()[0]
+    print(
+        f"{platform.platform()}, Python {platform.python_version()}, {cores} cores, {waiting:.1f} processes waiting\n"
+    )
     print("| what | measured | target |\n|---|---|---|")
     for people in (500, 50):
         with tempfile.TemporaryDirectory() as folder:
             study, paths = made(Path(folder), people)
             with served(study) as (port, _, pid):
-                took, failed, spent = asyncio.run(load(port, paths, given.seconds))
+                idle = memory(pid)
+                took, failed, spent, busy = asyncio.run(load(port, pid, paths, given.seconds))
                 held = memory(pid)
         figures = {
             "answers a second": f"{len(took) / spent:.0f}",
@@ -233,6 +242,8 @@ def main() -> None:
             "p99": f"{np.quantile(took, 0.99):.3f} s",
             "errors": f"{failed}",
             "memory of the server": f"{held:.0f} MB",
+            "memory before anybody came": f"{idle:.0f} MB",
+            "processor time of the server, an answer": f"{1000 * busy / len(took):.2f} ms",
         }
         for name, figure in figures.items():
             row(f"{people} clients, {name}", figure)

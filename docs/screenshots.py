@@ -23,7 +23,7 @@ from custodes.annotate.serving import serving
 from custodes.annotate.session import Ask, Done, Paused, Wait
 
 IMAGES = Path(__file__).parent / "images"
-ANSWERS = 70
+ANSWERS = 130
 
 
 def main() -> None:
@@ -55,7 +55,7 @@ def answered(study: Path, desk: cu.annotate.Desk, tokens: list[str]) -> None:
     """Simulated people give some answers, so that there is something to see."""
     behind = Answering(study)
     rng = np.random.default_rng(4)
-    crowd = Crowd(systems=behind.systems(), items=behind.items(), aspects=("",), better=0.3, habits=Habits(), rng=rng)
+    crowd = Crowd(systems=behind.systems(), items=behind.items(), aspects=("",), better=0.6, habits=Habits(), rng=rng)
     people = {token: crowd.arrive() for token in tokens}
     given = 0
     while given < ANSWERS:

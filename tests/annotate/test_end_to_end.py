@@ -113,7 +113,8 @@ def test_the_export_is_complete_and_reads_as_the_study_does(study: Path, tmp_pat
         exported = list(csv.DictReader(file))
     (kept,) = rows(study, "SELECT count(*) FROM battles")[0]
     assert len(exported) == kept
-    by_files = cu.read(tmp_path / "out").preferences.frame
+    out = tmp_path / "out"
+    by_files = cu.read(out / "battles.csv", raters=out / "raters.csv", items=out / "items.csv").preferences.frame
     by_study = cu.read(study).preferences.frame
     columns = ["item", "system_a", "system_b", "preference"]
     assert by_files.select(columns).sort(columns).equals(by_study.select(columns).sort(columns))
@@ -130,8 +131,9 @@ def test_second_opinions_are_no_evidence_on_systems(study: Path, capsys: pytest.
 
 
 def test_the_report_is_made_of_the_study_itself(study: Path, tmp_path: Path) -> None:
-    page = tmp_path / "report.html"
-    assert cli.run(["report", str(study), "-o", str(page), "--resamples", "20"]) == 0
+    page, scores = tmp_path / "report.html", tmp_path / "scores.csv"
+    assert cli.run(["score", str(study), "--metric", "length", "-o", str(scores)]) == 0
+    assert cli.run(["report", str(study), str(scores), "-o", str(page), "--resamples", "20"]) == 0
     assert "Aster" in page.read_text(encoding="utf-8")
 
 

@@ -17,7 +17,7 @@ from custodes.errors import OptionError
 
 PLAN = StudyPlan(
     name="small",
-    people=People(batch=5, cap=0.5),
+    people=People(batch=5, cap=1.0),
     money=Money(price=0.2, fee=0.5),
     stopping=Ending(looks=(6, 12)),
 )
@@ -56,9 +56,9 @@ def test_plans_are_compared_on_the_command_line(
     study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = tmp_path / "short.toml"
-    other.write_text("[people]\nbatch = 5\ncap = 0.5\n[stopping]\nlooks = [4]\n", encoding="utf-8")
+    other.write_text("[people]\nbatch = 5\ncap = 1.0\n[stopping]\nlooks = [4]\n", encoding="utf-8")
     line = ["annotate", "rehearse", str(study), "--plan", str(other), "--margins", "0.5", "--repetitions", "1"]
-    assert cli.run([*line, "--people", "3", "--format", "json", "--no-timing"]) == 0
+    assert cli.run([*line, "--people", "1", "--leaving", "0", "--format", "json", "--no-timing"]) == 0
     made = json.loads(capsys.readouterr().out)
     long, short = made["outcomes"]
     assert (long["plan"], short["plan"]) == ("small", "short")

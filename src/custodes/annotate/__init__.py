@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from custodes.annotate.desk import Desk as Desk
     from custodes.annotate.exporting import export as export
     from custodes.annotate.messages import demo_texts as demo_texts
+    from custodes.annotate.overview import status as status
     from custodes.annotate.plan import StudyPlan as StudyPlan
     from custodes.annotate.rehearsal import rehearse as rehearse
     from custodes.annotate.serving import serve as serve
@@ -25,13 +26,14 @@ _HOMES = {
     "add": "adding",
     "check": "checking",
     "rehearse": "rehearsal",
+    "status": "overview",
     "serve": "serving",
     "Desk": "desk",
     "export": "exporting",
     "StudyPlan": "plan",
     "demo_texts": "messages",
 }
-__all__ = ["Desk", "StudyPlan", "add", "check", "demo_texts", "export", "new", "rehearse", "serve"]
+__all__ = ["Desk", "StudyPlan", "add", "check", "demo_texts", "export", "new", "rehearse", "serve", "status"]
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from custodes.annotate.messages import demo_texts
 from custodes.annotate.new import new
 from custodes.annotate.plan import People, Question, StudyPlan, Texts
-from custodes.annotate.serving import Site, serving, until_interrupted
+from custodes.annotate.serving import Site, interrupted, serving, wait
 from custodes.arguments import checked
 
 PLAN = StudyPlan(
@@ -49,14 +49,14 @@ def demo(
     `folder`: where study.db is kept (default: a temporary one, which is removed at the end). `port` 0 is any that is
     free.
     """
-    with trying(port=port, folder=folder, tell=tell) as trial:
+    with interrupted() as stopped, trying(port=port, folder=folder, tell=tell) as trial:
         tell(f"answer as a person of the study does: {trial.ask}")
         tell(f"the owner's page (this link works once): {trial.site.owner}")
         tell(f"the study is {trial.study}; every verb reads it, as in: custodes leaderboard {trial.study}")
         if open_browser:
             webbrowser.open(trial.ask)
         tell("Ctrl-C ends it" if folder is not None else "Ctrl-C ends it and removes the study")
-        until_interrupted(trial.site)
+        wait(trial.site, stopped)
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
-import numpy as np
 import polars as pl
 
 from custodes.annotate import store
@@ -90,7 +89,7 @@ def status(path: str | Path) -> Status:
     real = store.check(path)
     with tempfile.TemporaryDirectory(prefix="custodes-status-") as folder:
         copy = copied(real, Path(folder, "study.db"))
-        with closing(Desk.open(copy, threaded=False)) as desk:
+        with closing(Desk.open(copy, threaded=False, durable=False)) as desk:
             now = desk.snapshot().result()
     origin = Provenance(
         question="annotate status", study=Path(path).name, digest="", options={}, seed=None, versions=versions()
@@ -125,7 +124,7 @@ def kept(path: str | Path, into: str | Path) -> Path:
 
 
 def _study(now: Snapshot, ahead: Forecast) -> dict[str, Any]:
-    hours = ahead.hours or (np.nan,) * 3
+    hours = ahead.hours or (None,) * 3
     return {
         "name": now.plan.name,
         "state": now.state,
@@ -134,15 +133,15 @@ def _study(now: Snapshot, ahead: Forecast) -> dict[str, Any]:
         "paid": now.paid,
         "refused": now.refused,
         "spent": ahead.spent,
-        **_range("to_come", ahead.paid),
+        **_range("to_come", [float(round(own)) for own in ahead.paid]),
         **_range("cost", ahead.cost),
         **_range("hours", hours),
-        "wage": np.nan if ahead.wage is None else ahead.wage,
+        "wage": ahead.wage,
         "peeked": now.peeked,
     }
 
 
-def _range(name: str, of: Sequence[float]) -> dict[str, float]:
+def _range(name: str, of: Sequence[float | None]) -> dict[str, float | None]:
     middle, low, high = of
     return {name: middle, f"{name}_low": low, f"{name}_high": high}
 

@@ -121,8 +121,7 @@ def rehearse(
         for name, margin in progress(todo, total=len(todo), desc="rehearsing"):
             place = Path(own, "study.db")
             shutil.copyfile(master, place)
-            if asked[name] is not plan:
-                replanned(place, asked[name])
+            replanned(place, asked[name])
             outcomes[name, margin].append(_once(place, asked[name], people, margin, habits, draw.spawn(1)[0]))
             for left in Path(own).glob("study.db*"):
                 left.unlink()
@@ -195,11 +194,10 @@ def emptied(path: Path, into: Path) -> StudyPlan:
 
 
 def replanned(path: Path, plan: StudyPlan) -> None:
-    """Write another plan into a copy."""
+    """Make a plan the only one of a copy."""
     with closing(sqlite3.connect(path)) as copy:
-        copy.execute(
-            "INSERT INTO plan SELECT max(version) + 1, ?, ? FROM plan", (START, msgspec.json.encode(plan).decode())
-        )
+        copy.execute("DELETE FROM plan")
+        copy.execute("INSERT INTO plan VALUES (1, ?, ?)", (START, msgspec.json.encode(plan).decode()))
         copy.commit()
 
 
@@ -215,7 +213,7 @@ def _once(path: Path, plan: StudyPlan, people: int, margin: float, habits: Habit
         )
         time = [0.0]
         clock = Clock(wall=lambda: START + time[0], steady=lambda: time[0])
-        with closing(Desk.open(path, clock=clock, threaded=False)) as desk:
+        with closing(Desk.open(path, clock=clock, threaded=False, durable=False)) as desk:
             drive = Drive(desk, crowd, behind, plan, time)
             is_ended = drive.run(people)
             paid = desk.snapshot().result().paid
@@ -237,20 +235,22 @@ def _row(name: str, margin: float, plan: StudyPlan, found: Sequence[Outcome]) ->
     row |= _spread("answers", [own.answers for own in found])
     row |= _spread("hours", [own.hours for own in found])
     row |= _spread("work", [own.work for own in found])
-    row |= _spread("cost", [own.answers * price if price else np.nan for own in found])
+    row |= _spread("cost", [own.answers * price for own in found] if price else [])
     row["people"] = float(np.mean([own.people for own in found]))
     signs = np.array([sign for own in found for sign in own.signs])
     units = np.repeat(np.arange(len(found)), [len(own.signs) for own in found])
     better = {"right": signs > 0, "wrong": signs < 0, "missed": signs == 0}
     ways = better if margin else {"right": signs == 0, "wrong": signs != 0, "missed": None}
     for which, came in ways.items():
-        row |= dict.fromkeys((which, f"{which}_low", f"{which}_high"), np.nan)
+        row |= dict.fromkeys((which, f"{which}_low", f"{which}_high"))
         if came is not None and came.size:
             ends = share_by_bin(came.astype(float), np.zeros(came.size, dtype=np.int64), units=units, confidence=0.95)
             row |= dict(zip((which, f"{which}_low", f"{which}_high"), (float(end[0]) for end in ends), strict=True))
     return row
 
 
-def _spread(name: str, values: Sequence[float]) -> dict[str, float]:
+def _spread(name: str, values: Sequence[float]) -> dict[str, float | None]:
+    if not values:
+        return dict.fromkeys((name, f"{name}_low", f"{name}_high"))
     low, high = np.quantile(values, [0.1, 0.9])
     return {name: float(np.mean(values)), f"{name}_low": float(low), f"{name}_high": float(high)}

@@ -75,7 +75,8 @@ def serve(
     custodes.errors.OptionError: nothing to serve: give study.db, several of them, or a folder
     """
     own = _served(paths)
-    with serving(own, host=host, port=port, public_url=public_url, backup=backup, i_know=i_know, tell=tell) as site:
+    options = {"host": host, "port": port, "public_url": public_url, "backup": backup, "i_know": i_know, "tell": tell}
+    with interrupted() as stopped, serving(own, **options) as site:
         tell(f"the owner's page (this link works once): {site.owner}")
         for name in site.desks:
             people = site.join(name)
@@ -83,15 +84,14 @@ def serve(
         tell("Ctrl-C ends it; every answer that was acknowledged is on the disk")
         if open_browser:
             webbrowser.open(site.owner)
-        until_interrupted(site)
+        wait(site, stopped)
     tell("stopped; everything is written")
 
 
-def until_interrupted(site: Site) -> None:
-    """Wait for Ctrl-C, or for the server to end."""
-    with _interrupted() as stopped:
-        while site.is_alive() and not stopped.wait(1.0):
-            pass
+def wait(site: Site, stopped: threading.Event) -> None:
+    """Until it is stopped, or the server has ended by itself."""
+    while site.is_alive() and not stopped.wait(1.0):
+        pass
 
 
 @contextmanager
@@ -244,14 +244,14 @@ def _running(app: Any, door: socket.socket, *, behind_a_proxy: bool) -> Iterator
     thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, name="custodes-site", daemon=True)
     thread.start()
     try:
-        _wait(server, thread)
+        _started(server, thread)
         yield thread.is_alive
     finally:
         server.should_exit = True
         thread.join(ENDING + STARTING)
 
 
-def _wait(server: uvicorn.Server, thread: threading.Thread) -> None:
+def _started(server: uvicorn.Server, thread: threading.Thread) -> None:
     pause = threading.Event()
     for _ in range(int(STARTING / 0.02)):
         if server.started:
@@ -307,7 +307,7 @@ def _backups(desks: Mapping[str, Desk], into: Path, tell: Callable[[str], object
 
 
 @contextmanager
-def _interrupted() -> Iterator[threading.Event]:
+def interrupted() -> Iterator[threading.Event]:
     """Set by Ctrl-C and its like, once; a second one is what it was before."""
     stopped, before = threading.Event(), dict[int, Any]()
 

@@ -29,6 +29,12 @@ def new(
     plan: Annotated[Path | None, Parameter(help="TOML with all that is asked; options count more.")] = None,
     systems: Annotated[list[str] | None, Parameter(help="Only these systems.", negative="")] = None,
     pairs: Annotated[list[str] | None, Parameter(help="Only these pairs, A:B each.", negative="")] = None,
+    gold: Annotated[
+        Path | None, Parameter(help="Table of comparisons with known answers, which check people's work.")
+    ] = None,
+    metric: Annotated[
+        str | None, Parameter(help="A metric among the inputs that is corrected by people, with --estimator.")
+    ] = None,
     write_plan: Annotated[
         Path | None, Parameter(help="Write the plan as TOML with every key explained, and make no study.")
     ] = None,
@@ -49,18 +55,63 @@ def new(
         check_apart([write_plan], named_by(inputs, plan))
         say(str(write_atomically(write_plan, to_toml(wanted))))
         return
-    check_apart([output], named_by(inputs, plan, *reading.files))
-    place = made(reading.study(inputs), output, plan=wanted, systems=systems, pairs=pairs)
+    check_apart([output], named_by(inputs, plan, gold, *reading.files))
+    own = {"plan": wanted, "systems": systems, "pairs": pairs, "gold": gold, "metric": metric}
+    place = made(reading.study(inputs), output, **own)
     told(place)
     say(str(place))
 
 
-def told(place: Path) -> None:
-    """What was noted when a study was made."""
+def told(place: Path, *, after: int = 0) -> None:
+    """What was noted of a study, after the first so many notes."""
+    for note in dict.fromkeys(notes(place)[after:]):
+        tell(f"note: {note}")
+
+
+def notes(place: Path) -> list[str]:
+    """What was noted of a study."""
     from custodes.annotate.overview import notes_of
 
-    for note in dict.fromkeys(notes_of(place)):
-        tell(f"note: {note}")
+    return notes_of(place)
+
+
+@annotate.command
+def add(
+    study: Study,
+    *inputs: Inputs,
+    systems: Annotated[list[str] | None, Parameter(help="Only these systems.", negative="")] = None,
+    pairs: Annotated[
+        list[str] | None, Parameter(help="Only these pairs with a new system, A:B each.", negative="")
+    ] = None,
+    reading: Reading = READING,
+) -> None:
+    """Add systems or items to a study that nobody serves now; what was asked stays, and so do the orders.
+
+    Example: `custodes annotate add study.db outputs2.jsonl`
+    """
+    from custodes.annotate.adding import add as added
+
+    check_apart([study], named_by(inputs, *reading.files))
+    before = len(notes(study))
+    place = added(study, reading.study(inputs), systems=systems, pairs=pairs)
+    told(place, after=before)
+    say(str(place))
+
+
+@annotate.command
+def check(study: Study, *, output: Output = OUTPUT) -> int:
+    """What would fool people or the reader of a study, before anybody is asked; exit status 1 where something would.
+
+    Example: `custodes annotate check study.db`
+    """
+    from custodes.annotate.checking import StudyCheck
+    from custodes.annotate.checking import check as asked
+
+    output.check([study], StudyCheck.declared())
+    made, seconds = answered(lambda _, progress: asked(study), None, output, {})
+    with quiet_pipe():
+        output.write(made, seconds)
+    return int(made.status)
 
 
 @annotate.command
