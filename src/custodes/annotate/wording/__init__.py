@@ -34,8 +34,8 @@ def completed(plan: StudyPlan) -> StudyPlan:
     """The plan with the whole texts of the templates that it names, and of the usual ones where it says nothing, every
     blank filled: a study holds each word that people saw.
 
-    >>> completed(StudyPlan()).texts.thanks
-    'Thank you. Your answers are saved.\n'
+    >>> completed(StudyPlan()).texts.thanks.strip()
+    'Thank you. Your answers are saved.'
     """
     texts, known = plan.texts, blanks(plan)
     usual = {
