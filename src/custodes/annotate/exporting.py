@@ -64,7 +64,7 @@ def export(path: str | Path, folder: str | Path, *, external_ids: bool = False) 
 
     >>> import custodes as cu, tempfile
     >>> study = cu.annotate.new(cu.annotate.demo_texts(items=2), Path(tempfile.mkdtemp()) / "study.db")
-    >>> (export(study, Path(tempfile.mkdtemp()) / "out") / "looks.csv").exists()
+    >>> (export(study, Path(tempfile.mkdtemp()) / "out") / "signature.txt").exists()
     True
     """
     files = _files(Path(path), external_ids=external_ids)
