@@ -152,6 +152,7 @@ def test_json_has_the_declared_fields(question: str, capsys: pytest.CaptureFixtu
     assert provenance["versions"]["custodes"] == version("custodes")
     choice = {
         "complementarity": {"level", "people"},
+        "annotators": {"method", "people"},
         "ceiling": {"folds"},
         "combine": {"folds"},
         "plan": set(),

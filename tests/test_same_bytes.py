@@ -32,6 +32,7 @@ QUICK = ("--resamples", "100", "--seed", "5")
 VERBS = {
     "check": ("check", "demo"),
     "leaderboard": ("leaderboard", "demo", *QUICK),
+    "annotators": ("annotators", "demo", *QUICK),
     "agreement": ("agreement", "demo", *QUICK),
     "favoritism": ("favoritism", "demo", *QUICK),
     "consistency": ("consistency", "demo", *QUICK),

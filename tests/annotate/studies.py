@@ -84,6 +84,22 @@ def add_systems(base: sqlite3.Connection, names: list[str], *, seed: int, rate: 
         unit += len(order)
 
 
+def add_later(base: sqlite3.Connection, items: int) -> None:
+    """Items with outputs of all systems, behind those that every pair has."""
+    (first,) = base.execute("SELECT count(*) FROM item").fetchone()
+    new = range(first, first + items)
+    base.executemany(
+        "INSERT INTO item VALUES (?, ?, '', '', '', '', '<p>later</p>', '[]', '{}')", [(k, f"i{k}") for k in new]
+    )
+    base.executemany(
+        "INSERT INTO output SELECT ?, system, 'later', '<p>later</p>', '[]' FROM system", [(k,) for k in new]
+    )
+    base.executemany(
+        "INSERT INTO unit (pair, place, item) SELECT pair, max(place) + 1, ? FROM unit GROUP BY pair",
+        [(k,) for k in new],
+    )
+
+
 @dataclass
 class Hands:
     """A clock that tests move by hand."""
@@ -130,3 +146,12 @@ def said(desk: Desk, ask: Ask, value: int = 1, *, seconds: float | None = 5.0) -
     """An answer to a question."""
     values = dict.fromkeys(desk.plan.question.aspects, value)
     return Answer(assignment=ask.assignment, values=values, seconds=seconds)
+
+
+def rightly(desk: Desk, token: str, value: int, *, seconds: float | None = 5.0) -> View | None:
+    """Answer what is there, a known comparison as it should be."""
+    given = desk._ledger.book.given[asked(desk, token).assignment]
+    if given.gold is not None:
+        expected = desk._ledger.book.gold[given.gold][1]
+        value = -expected if given.flip else expected
+    return answer(desk, token, value, seconds=seconds)

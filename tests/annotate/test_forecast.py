@@ -31,13 +31,6 @@ def test_answers_lie_between_the_next_look_and_the_last() -> None:
     assert more == Range(*(value - 20 for value in ahead))
 
 
-def test_only_completed_looks_count() -> None:
-    """Else the forecast would be a running estimate by another name."""
-    now = snapshot(pair(answered=15, wanted=20, looks_done=1, n=10, wins=4, ties=2, losses=4))
-    clear = snapshot(pair(answered=15, wanted=20, looks_done=1, n=10, wins=7, ties=3, losses=0))
-    assert forecast(clear).answers.middle < forecast(now).answers.middle
-
-
 def test_the_budget_is_a_bound() -> None:
     plan = StudyPlan(stopping=Ending(budget=30))
     now = snapshot(*(pair(second=str(i), answered=5) for i in range(4)), plan=plan)

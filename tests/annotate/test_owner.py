@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import base64
+import csv
+import io
 import re
 import sqlite3
+import zipfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -66,18 +69,15 @@ FILES = ["/admin/hotel/export.zip", "/admin/hotel/backup.db"]
 ACTS = ["pause", "resume", "stop", "reopen", "exclude", "restore", "forget", "invite", "replan", "peek"]
 
 
-@pytest.mark.parametrize("path", [*PAGES, *FILES, "/admin/none"])
-def test_nobody_looks_without_a_key(client: TestClient, path: str) -> None:
-    reply = client.get(path)
-    assert reply.status_code == 403
-    assert "serve" in reply.text
-    assert "hotel" not in reply.text
-
-
-@pytest.mark.parametrize("act", ACTS)
-def test_nobody_acts_without_a_key(client: TestClient, desk: Desk, act: str) -> None:
+def test_nobody_looks_or_acts_without_a_key(client: TestClient, desk: Desk) -> None:
     before = desk.state()
-    assert client.post(f"/admin/hotel/{act}", data={"people": "1", "worker": "w001"}, headers=OWN).status_code == 403
+    for path in (*PAGES, *FILES, "/admin/none"):
+        reply = client.get(path)
+        assert reply.status_code == 403, path
+        assert "serve" in reply.text
+        assert "hotel" not in reply.text
+    for act in ACTS:
+        assert post(client, f"/admin/hotel/{act}", people="1", worker="w001").status_code == 403, act
     assert desk.state() == before
 
 
@@ -141,13 +141,11 @@ FOREIGN: dict[str, dict[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("which", FOREIGN)
-def test_forms_of_other_pages_do_nothing(owner: TestClient, desk: Desk, which: str) -> None:
+def test_forms_of_other_pages_do_nothing(owner: TestClient, desk: Desk) -> None:
     before = desk.state()
-    for act in ACTS:
-        fields = {"people": "1", "worker": "w001"}
-        assert owner.post(f"/admin/hotel/{act}", data=fields, headers=FOREIGN[which]).status_code == 403
-    assert owner.post("/admin/key", headers=FOREIGN[which]).status_code == 403
+    for which, headers in FOREIGN.items():
+        for path in ("/admin/key", "/admin/leave", *(f"/admin/hotel/{act}" for act in ACTS)):
+            assert post(owner, path, headers, people="1", worker="w001").status_code == 403, (which, path)
     assert desk.state() == before
 
 
@@ -283,6 +281,26 @@ def test_troubled_questions_and_comments(owner: TestClient, desk: Desk) -> None:
     assert "&lt;b&gt;both&lt;/b&gt; are off" in page
     assert "broken" in page
     assert "&lt;b&gt;both" in owner.get("/admin/hotel").text
+
+
+def test_who_is_somebody_by_the_word_of_a_link_alone(owner: TestClient, desk: Desk) -> None:
+    for who, params in (("anna", {"verified": "yes"}), ("bert", {})):
+        desk.join(source="prolific", external_id=who, params=params, address="192.0.2.1").result()
+    assert "signed by Prolific" in owner.get("/admin/hotel/people/w001").text
+    assert "by the word of the link alone" in owner.get("/admin/hotel/people/w002").text
+    rows = list(csv.DictReader(io.StringIO(owner.get("/admin/hotel/codes.csv").text)))
+    assert [(row["external_id"], row["signed"]) for row in rows] == [("anna", "true"), ("bert", "false")]
+
+
+def test_a_study_as_files(owner: TestClient, desk: Desk) -> None:
+    person_of(desk, 4)
+    reply = owner.get("/admin/hotel/export.zip")
+    assert reply.headers["content-disposition"].endswith('filename="hotel.zip"')
+    with zipfile.ZipFile(io.BytesIO(reply.content)) as packed:
+        names = packed.namelist()
+        assert "hotel/battles.csv" in names
+        lines = packed.read("hotel/battles.csv").decode().splitlines()
+    assert len(lines) - 1 == desk.snapshot().result().answers
 
 
 def test_healthy(client: TestClient) -> None:

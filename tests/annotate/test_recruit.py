@@ -7,6 +7,7 @@ import hmac
 import json
 import threading
 import time
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,14 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from custodes.annotate.desk import Desk
 from custodes.annotate.plan import Codes, People, StudyPlan
-from custodes.annotate.reconciling import matched
+from custodes.annotate.reconciling import matched, reconcile
 from custodes.annotate.recruit import ISSUER, arrival, check_signed, code_of, ending
 from custodes.annotate.session import Done
 from custodes.errors import InputError
 from tests.annotate.snapshots import person
+from tests.annotate.studies import study
 
 HOST = "ask.example.org"
 IDS = {"PROLIFIC_PID": "5e9088a8a4b6ed018b45ba7b", "STUDY_ID": "671b8ae84509b9a624b95e13", "SESSION_ID": "671b8e95b17f"}
@@ -266,3 +269,18 @@ def test_codes_are_compared() -> None:
     assert [row["verdict"] for row in matched(frame, people[1:2], fixed, name="x")] == ["ours", "unknown"]
     with pytest.raises(InputError, match=r"list.csv: no column of codes"):
         list(matched(frame.drop("Answer.code"), people, fixed, name="list.csv"))
+
+
+def test_a_platforms_list_against_a_study(tmp_path: Path) -> None:
+    path = study(tmp_path / "study.db", plan=plan(recruit="prolific", codes=Codes(finished="C1")))
+    with closing(Desk.open(path, threaded=False, durable=False)) as desk:
+        for who in ("A", "B"):
+            desk.join(source="prolific", external_id=who, params={}, address=who).result()
+        listed = tmp_path / "codes.csv"
+        listed.write_text("Participant id,Status,Completion code\nA,APPROVED,C1\nB,AWAITING REVIEW,NOCODE\n")
+        made = reconcile(path, listed)  # also while it is served
+    assert made.codes["verdict"].to_list() == ["ours", "no such code"]
+    assert made.status == 1
+    listed.write_text("Status,Completion code\nAPPROVED,C1\n")
+    with pytest.raises(InputError, match=r"codes.csv: no column of people"):
+        reconcile(path, listed)

@@ -8,7 +8,7 @@ from custodes.annotate.ledger import Ledger
 from custodes.annotate.people import Given, Session, Worker
 from custodes.annotate.quality import Standing, standing
 from custodes.annotate.records import AssignmentRow, ExclusionRow, JudgmentRow
-from custodes.annotate.session import Act, Agree, Answer, Begin, Comment, Decline, Skip, Undo
+from custodes.annotate.session import Act, Agree, Answer, Begin, Comment, Decline, Mark, Skip, Undo
 from custodes.annotate.showing import begin_batch, can_undo, digest_of
 from custodes.errors import InputError, listed, shown
 
@@ -32,6 +32,12 @@ def do(ledger: Ledger, session: Session, act: Act) -> bool:
             given = None if act.assignment is None else _own(ledger, session, act.assignment)
             if act.text.strip():
                 ledger.event("comment", session=session, given=given, text=act.text[:LONGEST])
+        case Mark():
+            given = _own(ledger, session, act.assignment)
+            if given is None:
+                return False
+            if ledger.book.plan.texts.differences:
+                ledger.event("marked", session=session, given=given)
         case Answer() | Skip():
             given = _own(ledger, session, act.assignment)
             if given is None:
@@ -69,8 +75,8 @@ def _say(ledger: Ledger, given: Given, act: Answer | Skip) -> None:
     said = _skipped(ledger, act) if isinstance(act, Skip) else _said(ledger, given, act)
     if given.counts or given.is_void:
         return
-    clock, late = ledger.clock, given.unit is not None and not ledger.leases.is_kept(given.id, ledger.clock.steady())
-    role, at = _counts(ledger, given), clock.wall()
+    late = given.unit is not None and not ledger.leases.is_kept(given.id, ledger.clock.steady())
+    role, at = _counts(ledger, given), ledger.clock.wall()
     rows = [
         JudgmentRow(
             judgment=ledger.next + k,

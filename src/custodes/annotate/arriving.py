@@ -3,48 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import json
 import secrets
-from collections import deque
 from collections.abc import Mapping
 
+from custodes.annotate.addresses import Addresses
 from custodes.annotate.ledger import Ledger
 from custodes.annotate.people import Session, Worker
 from custodes.annotate.records import SessionRow, WorkerRow
 from custodes.arguments import at_least
-
-PER_HOUR, HOUR = 5, 3600.0
-"""New people of one address."""
-
-
-class Addresses:
-    """When people came from where, in memory only."""
-
-    def __init__(self) -> None:
-        self._came: dict[str, deque[float]] = {}
-
-    def is_full(self, address: str, now: float) -> bool:
-        """Whether as many as may have come from there within the hour."""
-        for place in [place for place, times in self._came.items() if times[-1] <= now - HOUR]:
-            del self._came[place]
-        return sum(at > now - HOUR for at in self._came.get(_place_of(address), ())) >= PER_HOUR
-
-    def came(self, address: str, now: float) -> None:
-        """One more."""
-        self._came.setdefault(_place_of(address), deque(maxlen=PER_HOUR)).append(now)
-
-
-def _place_of(address: str) -> str:
-    """Of IPv6 the network, since one house has 2^64 addresses."""
-    try:
-        known = ipaddress.ip_address(address)
-    except ValueError:
-        return address
-    if known.version == 4:
-        return str(known)
-    mapped = known.ipv4_mapped
-    return str(ipaddress.ip_network((known, 64), strict=False) if mapped is None else mapped)
 
 
 def hashed(token: str) -> str:

@@ -6,6 +6,7 @@ none was said most often.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
@@ -31,6 +32,8 @@ class Ballots:
         self.impossible: list[int] = []
         self.numbers: list[int] = []
         """Of each pair its number in the file."""
+        self._wanted: dict[int, list[Unit]] = {}
+        self._judged = 0
         self.holding = 0
         """Primary questions that people have before them."""
 
@@ -48,6 +51,26 @@ class Ballots:
         self.singles.append({})
         self.seconds_given.append(0)
         self.impossible.append(0)
+
+    def add_places(self, pair: int, places: Iterable[Unit]) -> None:
+        """Units behind those that a pair has."""
+        for unit in places:
+            self.places[pair].append(unit)
+            self.units[unit.id] = unit
+
+    def wanted(self, pair: int) -> list[Unit]:
+        """Units of the present look that are free, the first of the order first; kept as long as the look is asked."""
+        if self._judged != len(self.engine.rulings):
+            self.changed()
+        if pair not in self._wanted:
+            places = self.places[pair]
+            self._wanted[pair] = [places[place] for place in self.engine.wanted(pair)]
+        return self._wanted[pair]
+
+    def changed(self) -> None:
+        """Looks may have begun or ended anywhere."""
+        self._wanted.clear()
+        self._judged = len(self.engine.rulings)
 
     def is_settled(self, unit: Unit) -> bool:
         """Whether it has its answers, or is impossible."""
@@ -69,11 +92,11 @@ class Ballots:
         """A person has a unit before him; nobody else is asked it where that is enough."""
         unit, worker = self._of(given)
         if given.role == "second":
-            unit.asked.add(given.id)
+            unit.asked |= {given.id}
             self._single(unit)
         elif not worker.excluded and self.is_free(unit):
             given.holds = True
-            unit.holders.add(given.id)
+            unit.holders |= {given.id}
             self.holding += 1
             worker.load[unit.pair] += 1
             self._lease(unit)
@@ -82,11 +105,11 @@ class Ballots:
         """He does not, any more."""
         unit, worker = self._of(given)
         if given.role == "second":
-            unit.asked.discard(given.id)
+            unit.asked -= {given.id}
             self._single(unit)
         elif given.holds:
             given.holds = False
-            unit.holders.discard(given.id)
+            unit.holders -= {given.id}
             self.holding -= 1
             worker.load[unit.pair] -= 1
             self._lease(unit)
@@ -96,7 +119,7 @@ class Ballots:
         self.let_go(given)
         unit, worker = self._of(given)
         self._agreeing(unit, -1)
-        unit.votes[worker.id] = value
+        unit.votes = {**unit.votes, worker.id: value}
         self._agreeing(unit, 1)
         worker.votes[unit.id] = given
         worker.load[unit.pair] += 1
@@ -111,7 +134,7 @@ class Ballots:
         self.let_go(given)
         unit, worker = self._of(given)
         self._agreeing(unit, -1)
-        unit.seconds[worker.id] = value
+        unit.seconds = {**unit.seconds, worker.id: value}
         self._agreeing(unit, 1)
         self._single(unit)
 
@@ -119,18 +142,19 @@ class Ballots:
         """One person cannot judge it; if he is not the first one, nobody can."""
         self.let_go(given)
         unit, worker = self._of(given)
-        unit.refused.add(worker.id)
+        unit.refused |= {worker.id}
         if len(unit.refused) >= REFUSALS and self.is_present(unit) and not self.is_settled(unit):
             unit.leased = False
             self.impossible[unit.pair] += 1
             self.engine.impossible(unit.pair, unit.place)
+            self.changed()
 
     def take_back(self, given: Given) -> None:
         """What was said is not said any more."""
         unit, worker = self._of(given)
         self._agreeing(unit, -1)
-        unit.seconds.pop(worker.id, None)
-        unit.refused.discard(worker.id)
+        unit.seconds = _without(unit.seconds, worker.id)
+        unit.refused -= {worker.id}
         if worker.votes.get(unit.id) is given:
             self._withdraw(unit, worker)
         self._agreeing(unit, 1)
@@ -164,7 +188,8 @@ class Ballots:
     def _withdraw(self, unit: Unit, worker: Worker) -> None:
         if len(unit.votes) >= self.per_item and self.is_settled(unit):
             self.engine.withdraw(unit.pair, unit.place)
-        del unit.votes[worker.id], worker.votes[unit.id]
+        unit.votes = _without(unit.votes, worker.id)
+        del worker.votes[unit.id]
         worker.load[unit.pair] -= 1
         self._lease(unit)
 
@@ -177,6 +202,14 @@ class Ballots:
         elif unit.leased and not wanted:
             self.engine.release(unit.pair, unit.place)
         unit.leased = wanted
+        free = self._wanted.get(unit.pair)
+        if free is not None:
+            at = bisect_left(free, unit.place, key=_place)
+            is_there, is_free = at < len(free) and free[at] is unit, is_open and not wanted
+            if is_free and not is_there:
+                free.insert(at, unit)
+            elif is_there and not is_free:
+                del free[at]
 
     def _single(self, unit: Unit) -> None:
         is_single = len(unit.votes) >= self.per_item and not unit.seconds and not unit.asked
@@ -196,6 +229,14 @@ class Ballots:
     def _of(self, given: Given) -> tuple[Unit, Worker]:
         assert given.unit is not None
         return self.units[given.unit], given.session.worker
+
+
+def _place(unit: Unit) -> int:
+    return unit.place
+
+
+def _without(table: Mapping[int, int], key: int) -> Mapping[int, int]:
+    return {own: value for own, value in table.items() if own != key}
 
 
 def majority(values: Iterable[int]) -> int:

@@ -8,18 +8,16 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
 from custodes.annotate.ballots import Ballots
-from custodes.annotate.looks import add_pairs
+from custodes.annotate.events import EVENTS
 from custodes.annotate.people import Given, Session, Worker
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.records import AssignmentRow, EventRow, ExclusionRow, JudgmentRow, Row, SessionRow, WorkerRow
-from custodes.evaluate.protocol.asking import Asking
 
 RECENT = 200
 """So many of the last answers say how long one takes."""
@@ -58,6 +56,8 @@ class Book:
         self.tokens: dict[str, Session] = {}
         self.persons: dict[tuple[str, str], Worker] = {}
         self.ballots = Ballots(per_item=self.plan.people.per_item, workers=self.workers)
+        self.added = 0, 0
+        """Pairs, and the last unit, that are asked about."""
         self.control = "open"
         self.totals = Totals()
         self.began: dict[int, set[Worker]] = {}
@@ -210,7 +210,7 @@ class Book:
         return []
 
     def _event(self, row: EventRow) -> None:
-        happened = _EVENTS.get(row.kind)
+        happened = EVENTS.get(row.kind)
         if happened is not None:
             happened(self, row, json.loads(row.json))
 
@@ -218,139 +218,3 @@ class Book:
         """A question is free for others again, or its person is back."""
         given.expired = is_over
         (self.ballots.let_go if is_over else self.ballots.hold)(given)
-
-
-def _session(book: Book, row: EventRow) -> Session:
-    assert row.session is not None
-    return book.sessions[row.session]
-
-
-def _added(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
-    add_pairs(book.ballots, book.base, book.plan, total=said["pairs"], last=said["units"])
-
-
-def _consent(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
-    _session(book, row).agreed = said["digest"]
-
-
-def _declined(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
-    _session(book, row).declined = True
-
-
-def _begun(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
-    _session(book, row).begun = True
-
-
-def _batch(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
-    session = _session(book, row)
-    session.batch = session.worker.batches = said["batch"]
-    session.number, session.answered = 0, []
-    session.known = {int(place): kind for place, kind in said["known"].items()}
-
-
-def _qualified(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
-    _session(book, row).worker.qualified = said["passed"]
-
-
-def _code(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
-    _session(book, row).codes[said["why"]] = said["code"]
-
-
-def _token(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
-    book.tokens[said["hash"]] = _session(book, row)
-
-
-def _comment(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
-    if said["text"]:  # of somebody who is forgotten there is none
-        book.comments.append((_session(book, row).worker.label, said["text"], row.at))
-
-
-def _expired(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
-    assert row.assignment is not None
-    book.expired(book.given[row.assignment], is_over=row.kind == "expired")
-
-
-def _forgotten(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
-    assert row.worker is not None
-    worker = book.workers[row.worker]
-    worker.forgotten, worker.external_id = True, ""
-    book.comments = [own for own in book.comments if own[0] != worker.label]
-    for session in worker.sessions:
-        session.params = {}
-
-
-def _control(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
-    book.control = {"paused": "paused", "stopped": "stopped"}.get(row.kind, "open")
-
-
-def _peeked(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
-    book.totals.peeked += 1
-
-
-def _replanned(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
-    book.version = said["version"]
-    engine = book.ballots.asking
-    if isinstance(engine, Asking):
-        engine.set_budget(book.plan.stopping.budget)
-
-
-_EVENTS: dict[str, Callable[[Book, EventRow, Mapping[str, Any]], None]] = {
-    "added": _added,
-    "consent": _consent,
-    "declined": _declined,
-    "begun": _begun,
-    "batch": _batch,
-    "qualified": _qualified,
-    "code": _code,
-    "token": _token,
-    "comment": _comment,
-    "expired": _expired,
-    "renewed": _expired,
-    "forgotten": _forgotten,
-    "paused": _control,
-    "resumed": _control,
-    "stopped": _control,
-    "reopened": _control,
-    "peeked": _peeked,
-    "replanned": _replanned,
-}
-
-
-def state_of(book: Book) -> bytes:
-    """All of it but clocks, as bytes that are equal where the states are."""
-    people = [
-        (
-            *(own.id, own.label, own.excluded, own.by, own.reason, own.forgotten, own.qualified, own.batches),
-            *(sorted(own.seen), sorted(own.had), sorted(own.known), sorted((+own.load).items())),
-            *(sorted((unit, given.id) for unit, given in table.items()) for table in (own.votes, own.lapsed)),
-            *(getattr(own.work, name) for name in own.work.__slots__[:-1]),
-            own.work.times.tolist(),
-        )
-        for own in book.workers.values()
-    ]
-    visits = [
-        (
-            *(own.id, own.agreed, own.declined, own.begun, own.batch, own.number, own.last_item),
-            *(sorted(own.known.items()), sorted(own.codes.items())),
-            *([given.id for given in table] for table in (own.open, own.answered)),
-        )
-        for own in book.sessions.values()
-    ]
-    units = [
-        (
-            *(own.id, sorted(own.votes.items()), sorted(own.seconds.items()), own.leased),
-            *map(sorted, (own.holders, own.asked, own.refused)),
-        )
-        for own in book.ballots.units.values()
-        if own.votes or own.seconds or own.holders or own.asked or own.refused
-    ]
-    given = [
-        (own.id, own.role, own.flip, own.holds, own.expired, own.counts, own.value, own.is_void)
-        for own in book.given.values()
-    ]
-    totals = [getattr(book.totals, name) for name in book.totals.__slots__]
-    rest = [list(book.paces), list(book.primaries), book.comments, book.control, book.version, book.last, totals]
-    engine = b"" if book.ballots.asking is None else book.ballots.asking.state_bytes()
-    tokens = sorted((token, own.id) for token, own in book.tokens.items())
-    singles = [sorted(own) for own in book.ballots.singles]
-    return msgspec.json.encode([people, visits, units, given, tokens, singles, rest]) + engine

@@ -14,6 +14,7 @@ import polars as pl
 from custodes.annotate import store
 from custodes.annotate.adding import Held
 from custodes.annotate.checks import looks, people, shown_texts
+from custodes.annotate.rules import LOOKS_CUT
 from custodes.answers.question import versions
 from custodes.answers.result import Provenance, Result, result
 from custodes.answers.tables import count, label, labels, table
@@ -89,7 +90,9 @@ def check(path: str | Path) -> StudyCheck:
         (images,) = base.execute("SELECT count(*) FROM media").fetchone()
         (answers,) = base.execute("SELECT count(*) FROM judgment").fetchone()
     noted = [
-        Problem("warning" if note.rule in SERIOUS else "info", note.rule, note.message) for note in dict.fromkeys(notes)
+        Problem("warning" if note.rule in SERIOUS else "info", note.rule, note.message)
+        for note in dict.fromkeys(notes)
+        if note.rule != LOOKS_CUT  # the rules tell of every pair, as it is now
     ]
     found = chain(
         shown_texts.problems(held.material, list(held.pairs.values())),

@@ -16,7 +16,7 @@ from typing import Literal, Self, TypeVar
 import msgspec
 
 from custodes.annotate import acting, arriving, store
-from custodes.annotate.book import state_of
+from custodes.annotate.addresses import Addresses
 from custodes.annotate.clock import Clock
 from custodes.annotate.counting import snapshot_of
 from custodes.annotate.ledger import Ledger
@@ -26,6 +26,7 @@ from custodes.annotate.rules import check_plan
 from custodes.annotate.session import Act, Example, View
 from custodes.annotate.showing import examples_of, view_of
 from custodes.annotate.snapshot import Snapshot
+from custodes.annotate.state import state_of
 from custodes.annotate.store import StudyBusy
 from custodes.annotate.writer import Writer
 from custodes.errors import InputError, OptionError, suggestion
@@ -45,7 +46,7 @@ class Desk:
         self.path = path
         self._base, self._lock, self._clock = base, lock, clock
         self._ledger = Ledger(base, clock)
-        self._addresses = arriving.Addresses()
+        self._addresses = Addresses()
         self._writer = Writer(base, again=self._ledger.read, threaded=threaded)
         self._threaded = threaded
 
@@ -209,12 +210,12 @@ class Desk:
         return self._do(lambda: snapshot_of(self._ledger))
 
     def reload(self) -> Future[None]:
-        """Take in systems that were added to the file: their pairs are asked about from now on."""
+        """Take in systems and items that were added to the file: they are asked about from now on."""
 
         def take_in() -> None:
             (pairs,) = self._base.execute("SELECT count(*) FROM pair").fetchone()
             (units,) = self._base.execute("SELECT coalesce(max(unit), 0) FROM unit").fetchone()
-            if pairs > len(self._ledger.book.ballots.places):
+            if (pairs, units) != self._ledger.book.added:
                 self._ledger.read()
                 self._ledger.event("added", pairs=pairs, units=units)
 

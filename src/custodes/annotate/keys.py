@@ -45,6 +45,8 @@ KEYS: dict[str, dict[str, str]] = {
         "passed": "how many of these must be right",
         "most": "people at most",
         "signed": "whether the parameters of a platform must be signed; prolific only",
+        "keys": "where the keys of these signatures are: an address of the platform, or a file (JWKS)",
+        "codes": "completion codes that the platform fixed for all; empty: each session has its own",
     },
     "money": {
         "price": "of an answer",
@@ -54,7 +56,7 @@ KEYS: dict[str, dict[str, str]] = {
     },
     "stopping": {
         "looks": "answers of a pair at which it may be closed, as far as there are items",
-        "boundary": "what repeated looks ask: pocock, obrien-fleming, a |z|, or none (which does not keep gamma)",
+        "boundary": "what looks ask: pocock, obrien-fleming, a number that z must pass, or none (gamma is not kept)",
         "stop": "what closes a pair beside a decision: futility, equivalence, anytime, joined by +; or decided",
         "futility": "the chance of a decision below which a pair is closed",
         "equivalence": "the margin within which a pair is closed as equal; with stop equivalence",
@@ -84,6 +86,8 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
 def _words(value: object) -> str:
     if value is None:
         return "none"
+    if isinstance(value, msgspec.Struct):
+        return ", ".join(f'{key} = "{own}"' for key, own in msgspec.structs.asdict(value).items())
     if isinstance(value, bool):
         return str(value).lower()
     return ", ".join(f'"{own}"' if own == "" else str(own) for own in value) if isinstance(value, tuple) else str(value)

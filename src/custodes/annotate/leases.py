@@ -33,14 +33,11 @@ class Leases:
         return self._until.get(question, now) > now
 
     def due(self, now: float) -> list[int]:
-        """Those whose time is over, in the order in which they were given out."""
+        """Those whose time is over, in the order in which they were given out; they stay until they are ended."""
         if not self._until or now < self._next:
             return []
-        over = sorted(question for question, until in self._until.items() if until <= now)
-        for question in over:
-            del self._until[question]
-        self._next = min(self._until.values(), default=now)
-        return over
+        self._next = min(self._until.values())
+        return sorted(question for question, until in self._until.items() if until <= now)
 
     def first(self) -> float | None:
         """When the next one is over at the earliest."""

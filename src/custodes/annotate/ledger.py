@@ -21,36 +21,27 @@ class Ledger:
 
     def __init__(self, base: sqlite3.Connection, clock: Clock) -> None:
         self.base, self.clock = base, clock
-        self.book, self.leases, self._ruled = Book(base), Leases(), 0
+        self.book: Book
+        self.leases: Leases
         self.read()
 
     def read(self) -> None:
         """Know again what the file says, and no more."""
-        self.book, self.leases = Book(self.base), Leases()
+        book = Book(self.base)
         looks = {
             (pair, look): (decision, bool(is_open))
             for pair, look, decision, is_open in self.base.execute("SELECT pair, look, decision, is_open FROM look")
         }
-        self._ruled = 0
+        ruled = 0
         for rows in _together(happened(self.base)):
-            self.book.put(rows)
-            self._recall(looks)
+            book.put(rows)
+            ruled = _recalled(book, looks, ruled)
+        self.book, self.leases, self._ruled = book, Leases(), ruled
         now = self.clock.steady()
         for session in self.book.sessions.values():
             for given in session.open:
                 if given.unit is not None and not given.expired:
                     self.keep(given, now)
-
-    def _recall(self, looks: dict[tuple[int, int], tuple[int, bool]]) -> None:
-        """What a look said stays, also where the rule is another one now."""
-        engine = self.book.ballots.asking
-        if engine is None:
-            return
-        for ruling in engine.rulings[self._ruled :]:
-            said = looks.get((self.book.ballots.numbers[ruling.pair], ruling.look))
-            if said is not None:
-                engine.decision[ruling.pair], engine.is_open[ruling.pair] = said
-        self._ruled = len(engine.rulings)
 
     def put(self, *rows: Row) -> list[Given]:
         """Write what happened, and the looks that it completed."""
@@ -105,6 +96,9 @@ class Ledger:
         if given.unit is None or given.session.worker.excluded:
             return
         if given.expired:
+            unit = self.book.ballots.units[given.unit]
+            if given.role == "primary" and not self.book.ballots.is_free(unit):
+                return  # somebody else has it
             self.event("renewed", session=given.session, given=given)
         self.keep(given, self.clock.steady())
 
@@ -114,6 +108,19 @@ class Ledger:
             given = self.book.given[number]
             if not given.counts and not given.expired:
                 self.event("expired", session=given.session, given=given)
+            self.leases.end(number)
+
+
+def _recalled(book: Book, looks: dict[tuple[int, int], tuple[int, bool]], ruled: int) -> int:
+    """What a look said stays, also where the rule is another one now; how many rulings there are."""
+    engine = book.ballots.asking
+    if engine is None:
+        return 0
+    for ruling in engine.rulings[ruled:] if len(engine.rulings) > ruled else ():
+        said = looks.get((book.ballots.numbers[ruling.pair], ruling.look))
+        if said is not None:
+            engine.decision[ruling.pair], engine.is_open[ruling.pair] = said
+    return len(engine.rulings)
 
 
 def _together(rows: list[Row]) -> Iterator[list[Row]]:

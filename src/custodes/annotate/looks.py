@@ -22,7 +22,7 @@ from custodes.stats.arrays import Signs
 
 def add_pairs(ballots: Ballots, base: sqlite3.Connection, plan: StudyPlan, *, total: int, last: int) -> None:
     """Give the ballots the pairs of the file up to so many, with units up to the `last`, and the engine their orders;
-    what is there stays."""
+    what is there stays, new items stand behind it."""
     items = base.execute("SELECT item, cluster FROM item ORDER BY item").fetchall()
     place = {item: k for k, (item, _) in enumerate(items)}
     pairs = base.execute("SELECT pair, first, second FROM pair ORDER BY pair").fetchall()[:total]
@@ -33,9 +33,12 @@ def add_pairs(ballots: Ballots, base: sqlite3.Connection, plan: StudyPlan, *, to
         if (k := number.get(pair)) is not None:
             orders[k].append(Unit(id=unit, pair=k, place=len(orders[k]), item=item))
     known = len(ballots.places)
+    later = {k: own[len(ballots.places[k]) :] for k, own in enumerate(orders[:known])}
     new, metric = orders[known:], _metric_of(base, orders, place)
     for (pair, _, _), own in zip(pairs[known:], new, strict=True):
         ballots.add_pair(pair, own)
+    for k, own in later.items():
+        ballots.add_places(k, own)
     asked = [[place[unit.item] for unit in own] for own in new]
     engine = ballots.asking
     if plan.question.mode == "rate":
@@ -55,7 +58,11 @@ def add_pairs(ballots: Ballots, base: sqlite3.Connection, plan: StudyPlan, *, to
             engine.rule = rule
             for k, order in enumerate(asked, start=known):
                 engine.add(order, systems[k], None if metric is None else metric[k])
+    for k, own in later.items():
+        if own:
+            engine.extend(k, [place[unit.item] for unit in own])
     ballots.asking = engine
+    ballots.changed()
 
 
 def _metric_of(base: sqlite3.Connection, orders: Sequence[Sequence[Unit]], place: dict[int, int]) -> Signs | None:

@@ -6,6 +6,9 @@ from array import array
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+
+NOTHING: Mapping[int, int] = MappingProxyType({})
 
 
 @dataclass(slots=True, eq=False)
@@ -97,15 +100,17 @@ class Given:
 @dataclass(slots=True, eq=False)
 class Unit:
     """An item of a pair at its place. By person: `votes` that count, `seconds` beside them, who `refused`. `holders`:
-    open questions of it; `asked`: open second opinions of it; `leased`: the engine knows that enough people have it."""
+    open questions of it; `asked`: open second opinions of it; `leased`: the engine knows that enough people have it.
+
+    There are as many as all that could be asked, most of them untouched, so these share what is empty."""
 
     id: int
     pair: int
     place: int
     item: int
-    votes: dict[int, int] = field(default_factory=dict)
-    seconds: dict[int, int] = field(default_factory=dict)
-    holders: set[int] = field(default_factory=set)
-    asked: set[int] = field(default_factory=set)
-    refused: set[int] = field(default_factory=set)
+    votes: Mapping[int, int] = field(default_factory=lambda: NOTHING)
+    seconds: Mapping[int, int] = field(default_factory=lambda: NOTHING)
+    holders: frozenset[int] = frozenset()
+    asked: frozenset[int] = frozenset()
+    refused: frozenset[int] = frozenset()
     leased: bool = False

@@ -12,7 +12,7 @@ import msgspec
 
 from custodes.annotate.keys import KEYS, SECTIONS
 from custodes.annotate.plan import StudyPlan
-from custodes.annotate.rules import check_plan
+from custodes.annotate.rules import check_plan, in_words
 from custodes.data.loading import small_file, utf8_text
 from custodes.errors import InputError, OptionError, shown, suggestion
 
@@ -71,7 +71,7 @@ def plan_of(said: Mapping[str, Any], *, where: str, folder: Path) -> StudyPlan:
     try:
         plan = msgspec.convert(whole, StudyPlan)
     except msgspec.ValidationError as problem:
-        raise InputError(f"{where}: {_in_words(str(problem))}") from None
+        raise InputError(f"{where}: {in_words(str(problem))}") from None
     try:
         return check_plan(plan)
     except OptionError as problem:
@@ -105,23 +105,6 @@ def _prose(text: str, key: str, *, where: str, folder: Path) -> str:
         raise InputError(
             f"{where}: [texts] {key} = {text!r}: {place} cannot be read: {problem.strerror}; it stands beside the plan"
         ) from None
-
-
-def _in_words(problem: str) -> str:
-    """What msgspec says, with the key as the file writes it: Expected `int`, got `str` - at `$.people.batch`."""
-    what, _, place = problem.partition(" - at ")
-    section, _, key = place.strip("`").removeprefix("$").removeprefix(".").partition(".")
-    named = f"[{section}] {key}" if key else section
-    kinds = {"`str`": "text in quotes", "`int`": "a whole number", "`float`": "a number", "`bool`": "true or false"}
-    for kind, words in (
-        ("`float | str`", "text or a number"),
-        *kinds.items(),
-        ("`array`", "a list"),
-        ("`null`", "nothing"),
-        ("`object`", "a section"),
-    ):
-        what = what.replace(kind, words)
-    return f"{named}: {what[:1].lower()}{what[1:]}"
 
 
 def changed(plan: StudyPlan, said: Mapping[str, Mapping[str, Any]]) -> StudyPlan:
@@ -163,7 +146,7 @@ def _toml(value: Any) -> str:
         return repr(value)
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_toml, value))}]"
-    basic = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if "\n" not in value:
-        return basic
-    return '"""\n' + basic[1:-1].replace("\\n", "\n") + '"""'
+    if isinstance(value, msgspec.Struct):
+        return f"{{ {', '.join(f'{key} = {_toml(own)}' for key, own in msgspec.structs.asdict(value).items())} }}"
+    lines = [json.dumps(line, ensure_ascii=False).replace("\x7f", "\\u007f")[1:-1] for line in value.split("\n")]
+    return f'"{lines[0]}"' if len(lines) == 1 else '"""\n' + "\n".join(lines) + '"""'

@@ -98,9 +98,8 @@ def primaries(book: Book, worker: Worker) -> list[Unit]:
 
 def _first(book: Book, worker: Worker, pair: int) -> Unit | None:
     """The first free place whose item this person has not seen, else the first that he has not had."""
-    places, other = book.ballots.places[pair], None
-    for place in book.ballots.engine.wanted(pair):
-        unit = places[place]
+    other = None
+    for unit in book.ballots.wanted(pair):
         if unit.item not in worker.seen:
             return unit
         if other is None and unit.id not in worker.had:
@@ -144,8 +143,7 @@ def rating(book: Book, session: Session, rng: Random) -> Choice | None:
     worker = session.worker
     free: dict[int, list[Unit]] = {}
     for pair in book.ballots.engine.open_pairs():
-        for place in book.ballots.engine.wanted(pair):
-            unit = book.ballots.places[pair][place]
+        for unit in book.ballots.wanted(pair):
             if unit.id not in worker.had:
                 free.setdefault(unit.item, []).append(unit)
     begun = [item for item in free if item in worker.seen]

@@ -37,6 +37,13 @@ class Quota:
         self._place.append([FREE] * len(order))
         return len(self.n) - 1
 
+    def extend(self, pair: int, items: Sequence[int]) -> None:
+        """Items that come later."""
+        self.orders[pair] = (*self.orders[pair], *items)
+        self._place[pair] += [FREE] * len(items)
+        self.target[pair] += len(items)
+        self.is_open[pair] = True
+
     def wanted(self, pair: int) -> list[int]:
         """Places that nobody has, lowest first."""
         return [place for place, own in enumerate(self._place[pair]) if own == FREE]

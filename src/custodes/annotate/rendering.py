@@ -28,15 +28,17 @@ from custodes.errors import InputError, MissingExtraError
 from custodes.progress import Progress
 
 SECONDS = 2.0
-"""That a text may take."""
-START = 30.0
+"""Of a processor, that a text may take: a busy machine shows the same as an idle one."""
+PATIENCE = 1.0 if sys.platform == "win32" else 15.0
+"""By the clock it may take so many times that."""
+START = 60.0
 """Seconds that a process may take to begin, on a machine that is busy."""
 MOST = 8
 """Processes at once."""
 
 WHY = {
     "long": f"are longer than {LONGEST:,} characters",
-    "slow": f"took longer than {SECONDS:g} s",
+    "slow": f"take longer than {SECONDS:g} s",
     "unlike": "would have lost words",
     "failed": "could not be read",
 }
@@ -169,16 +171,16 @@ class _Workers:
         if worker is None or worker.is_over:
             worker = self._own.worker = _Worker()
             self._all.append(worker)
-        return worker.answer(Asked(text=text, how=self._how))
+        return worker.answer(Asked(text=text, how=self._how, seconds=SECONDS))
 
 
 class _Worker:
     """A process that answers one text at a time."""
 
     def __init__(self) -> None:
-        module = f"{__package__}.rendering_worker"
+        run = f"from {__package__}.rendering_worker import main; main()"
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment()
+            [sys.executable, "-P", "-c", run], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment()
         )
         self._decoder = msgspec.json.Decoder(Answered)
         if self._asked(Asked(text="", how="markdown+math"), START).why:  # libraries are loaded before the clock runs
@@ -191,7 +193,7 @@ class _Worker:
 
     def answer(self, asked: Asked) -> Answered:
         """HTML of a text, or why there is none."""
-        return self._asked(asked, SECONDS)
+        return self._asked(asked, SECONDS * PATIENCE)
 
     def _asked(self, asked: Asked, seconds: float) -> Answered:
         assert self._process.stdin is not None

@@ -5,6 +5,7 @@ python -m custodes.annotate.rendering_worker
 
 from __future__ import annotations
 
+import signal
 import sys
 
 import msgspec
@@ -13,10 +14,11 @@ from custodes.annotate.texts import Render, Unlike, shown
 
 
 class Asked(msgspec.Struct):
-    """A text, and how it is shown."""
+    """A text, how it is shown, and the CPU seconds that it may take; 0: as many as it takes."""
 
     text: str
     how: Render
+    seconds: float = 0.0
 
 
 class Answered(msgspec.Struct):
@@ -31,15 +33,19 @@ def main() -> None:
     decoder = msgspec.json.Decoder(Asked)
     for line in sys.stdin.buffer:
         asked = decoder.decode(line)
+        _limit(asked.seconds)
         try:
             answer = Answered(html=shown(asked.text, asked.how))
         except Unlike:
             answer = Answered(why="unlike")
         except (Exception, RecursionError):  # whatever a parser fails with, the text is shown plain
             answer = Answered(why="failed")
+        _limit(0.0)
         sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
         sys.stdout.buffer.flush()
 
 
-if __name__ == "__main__":
-    main()
+def _limit(seconds: float) -> None:
+    """End this process after so many seconds of work, whatever it does then; not where there are no such timers."""
+    if sys.platform != "win32":
+        signal.setitimer(signal.ITIMER_PROF, seconds)  # SIGPROF ends a process that does not handle it

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+import msgspec
 
 from custodes.annotate.plan import StudyPlan
 from custodes.arguments import at_least, check_storable, one_of, seed_or_generator
@@ -19,14 +22,16 @@ CURRENCY = re.compile(r"[A-Z]{3}")
 WIDEST = 100
 """Points between the ends of a scale at most."""
 ANYTIME = "anytime"
+LOOKS_CUT = "looks-cut"
+"""The note on looks that are more than a pair has items."""
 
 
 def check_plan(plan: StudyPlan) -> StudyPlan:
     """The same plan; OptionError for the first thing in it that cannot be, or would change nothing."""
+    plan = _typed(plan)
     if not plan.name.strip():
         raise OptionError("name='': a study needs a name")
     seed_or_generator("seed", plan.seed)
-    check_storable("plan", _texts_of(plan))
     for check in (_check_question, _check_texts, _check_people, _check_money):
         check(plan)
     try:
@@ -36,10 +41,43 @@ def check_plan(plan: StudyPlan) -> StudyPlan:
     return plan
 
 
-def _texts_of(plan: StudyPlan) -> list[str]:
-    texts = plan.texts
-    words = (texts.title, texts.instructions, texts.consent, texts.thanks, texts.contact)
-    return [plan.name, plan.question.text, *plan.question.aspects, *plan.question.labels, *words]
+def _typed(plan: StudyPlan) -> StudyPlan:
+    """The plan with every value of its declared type, which a struct that is made in Python need not have."""
+    try:
+        said = msgspec.to_builtins(plan)
+        made = msgspec.convert(said, StudyPlan)
+    except msgspec.ValidationError as problem:
+        raise OptionError(in_words(str(problem))) from None
+    except (TypeError, OverflowError) as problem:
+        raise OptionError(f"plan: {problem}; give text, numbers, true or false") from None
+    check_storable("plan", _texts_in(said))
+    return made
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """All texts of a plan."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for own in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts_in(own)
+
+
+def in_words(problem: str) -> str:
+    """What msgspec says, with the key as the file writes it: Expected `int`, got `str` - at `$.people.batch`."""
+    what, _, place = problem.partition(" - at ")
+    section, _, key = place.strip("`").removeprefix("$").removeprefix(".").partition(".")
+    named = f"[{section}] {key}" if key else section
+    kinds = {"`str`": "text in quotes", "`int`": "a whole number", "`float`": "a number", "`bool`": "true or false"}
+    for kind, words in (
+        ("`float | str`", "text or a number"),
+        *kinds.items(),
+        ("`array`", "a list"),
+        ("`null`", "nothing"),
+        ("`object`", "a section"),
+    ):
+        what = what.replace(kind, words)
+    return f"{named}: {what[:1].lower()}{what[1:]}"
 
 
 def _check_question(plan: StudyPlan) -> None:
@@ -164,7 +202,7 @@ def notes_on(plan: StudyPlan, *, items: int) -> list[Note]:
     cut = [n for n in own.looks if n > items]
     notes = noted(
         (
-            "looks-cut",
+            LOOKS_CUT,
             len(cut),
             f"a pair has {items} items at most: it is looked at after {', '.join(map(str, looks))} answers",
         )

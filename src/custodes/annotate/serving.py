@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from custodes.annotate.desk import Desk
+from custodes.annotate.recruit import check_signed
 from custodes.arguments import at_least, checked
 from custodes.errors import CustodesError, InputError, MissingExtraError, OptionError, shown
 from custodes.files import folder
@@ -119,6 +120,7 @@ def serving(
         desks: dict[str, Desk] = {}
         for name, path in named(paths).items():
             desks[name] = stack.enter_context(_opened(path))
+            check_signed(desks[name].plan, host=urlsplit(public_url or "").netloc)
         own = door.getsockname()[1]
         url = (public_url or f"http://{f'[{host}]' if ':' in host else host}:{own}").rstrip("/")
         key = secrets.token_urlsafe(16)
@@ -226,6 +228,8 @@ def _running(app: Any, door: socket.socket, *, behind_a_proxy: bool) -> Iterator
     """uvicorn in a thread of its own, so that signals stay with the caller."""
     import uvicorn
 
+    from custodes.annotate.site.connection import patient
+
     _many_files()
     server = uvicorn.Server(
         uvicorn.Config(
@@ -233,6 +237,7 @@ def _running(app: Any, door: socket.socket, *, behind_a_proxy: bool) -> Iterator
             log_config=None,
             access_log=False,  # it would write links, which are keys
             log_level="warning",
+            http=patient(),
             limit_concurrency=CONNECTIONS,
             timeout_keep_alive=15,
             timeout_graceful_shutdown=int(ENDING),

@@ -140,4 +140,11 @@ class Comment:
     assignment: int | None = None
 
 
-Act = Agree | Decline | Begin | Answer | Skip | Undo | Comment
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """The person asks to see the words that differ."""
+
+    assignment: int
+
+
+Act = Agree | Decline | Begin | Answer | Skip | Undo | Comment | Mark

@@ -13,7 +13,7 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, TypeVar
 
-from custodes.annotate.store import StudyBusy
+from custodes.annotate.store import StudyBusy, whole
 from custodes.errors import CustodesError
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ class Writer:
 
     def __init__(self, base: sqlite3.Connection, *, again: Callable[[], object], threaded: bool) -> None:
         self._base, self._again = base, again
-        self._is_stale = self._is_closed = False
+        self._is_stale = self._is_closed = self._has_failed = False
         self._waiting: SimpleQueue[Job | None] = SimpleQueue()
         self._one = Lock()
         self._thread: Thread | None = None
@@ -85,6 +85,10 @@ class Writer:
             if self._is_stale:
                 self._again()
                 self._is_stale = False
+            if self._has_failed and (why := self._still()) is not None:
+                self._read(jobs, why)
+                return
+            self._has_failed = False
             self._base.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as problem:
             _fail(jobs, _busy(problem))
@@ -95,6 +99,7 @@ class Writer:
                 done.append((future, self._tried(act)))
             self._base.execute("COMMIT")
         except sqlite3.Error as problem:
+            self._has_failed = True
             self._undone()
             _fail(jobs, _busy(problem))
             return
@@ -111,6 +116,27 @@ class Writer:
                 future.set_result(value)
             else:
                 future.set_exception(refused)
+
+    def _still(self) -> sqlite3.Error | None:
+        """Why nothing can be written yet, if so: known by writing what is there already."""
+        try:
+            with whole(self._base):
+                self._base.execute("PRAGMA application_id = 0x43555354")
+        except sqlite3.Error as problem:
+            return problem
+        return None
+
+    def _read(self, jobs: Sequence[Job], why: sqlite3.Error) -> None:
+        """Acts that only look. The others fail at their first row, before anything is thought of it."""
+        self._base.execute("PRAGMA query_only = ON")
+        for future, act in jobs:
+            try:
+                future.set_result(act())
+            except sqlite3.Error:
+                future.set_exception(_busy(why))
+            except BaseException as problem:
+                future.set_exception(problem)
+        self._base.execute("PRAGMA query_only = OFF")
 
     def _tried(self, act: Callable[[], Any]) -> tuple[Any, CustodesError | None]:
         """What an act gives, or why it was refused before it changed anything."""

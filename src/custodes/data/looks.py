@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from custodes.data.notes import Note, noted
+
 SCHEMA = {
     "system_a": pl.String,
     "system_b": pl.String,
@@ -24,9 +26,32 @@ decided, system_b better); `is_open` whether the pair was asked about after it; 
 better; margin with its interval."""
 
 
+STOPPED = "stopped-by-answers"
+"""The note on studies in which answers decided how many more were asked."""
+
+
 def empty_looks() -> pl.DataFrame:
     """No looks: a study that was not stopped by its answers, as far as is known."""
     return pl.DataFrame(schema=SCHEMA)
+
+
+def stopped(looks: pl.DataFrame) -> list[Note]:
+    """What holds of a study in which answers decided how many more were asked, and what does not (simulated, see the
+    page of statistics); nothing where every pair was asked the same, once.
+
+    >>> stopped(empty_looks())
+    []
+    """
+    pairs = looks.select("system_a", "system_b").n_unique() if looks.height else 0
+    if pairs == 0 or not (looks["look"].max() != 1 or looks["is_open"].any() or (looks["decision"] != 0).all()):
+        return []
+    message = (
+        f"{pairs} pairs were asked look by look, until their answers decided: strengths, ranks and groups of a"
+        " leaderboard hold all the same where the boundary was made for repeated looks; win rates of systems, and what"
+        " is said of one pair as if its number of answers had been fixed (sign tests, decisions, margins, favoritism),"
+        " may not: for a pair read its looks"
+    )
+    return noted((STOPPED, pairs, message))
 
 
 def turned(looks: pl.DataFrame) -> pl.DataFrame:

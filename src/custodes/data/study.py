@@ -11,7 +11,7 @@ import polars as pl
 
 from custodes.arguments import checked
 from custodes.data.items import Items
-from custodes.data.looks import empty_looks
+from custodes.data.looks import empty_looks, stopped
 from custodes.data.mapping.cross import beside_people
 from custodes.data.mapping.words import looks_human
 from custodes.data.notes import Note, noted
@@ -184,6 +184,8 @@ class Study:
             f"systems are sides of a pair here ({listed(self.systems, limit=4)}), not systems: sample accuracy is the"
             " number to read; favoritism, rankings and leaderboards say nothing"
         )
+        looks = self.looks.filter(among)
+        notes += stopped(looks) if people else []
         notes += noted(
             ("systems-not-selected", len(left), f"systems not selected: {listed(left)}"),
             ("sides", self.sides, sided),
@@ -195,7 +197,7 @@ class Study:
             preferences=pairs,
             second=self.second.where(keep & among),
             second_ratings=Ratings(frame=self.second_ratings.frame.filter(rated)),
-            looks=self.looks.filter(among),
+            looks=looks,
             raters=raters,
             notes=tuple(notes),
         )
@@ -288,7 +290,7 @@ class Study:
         frames = [self.ratings.frame, *_rows(self.preferences), self.raters.frame, self.items.frame]
         for again in (*_rows(self.second), self.second_ratings.frame, self.looks):
             frames += [again] if again.height else []
-        texts = () if self.outputs is None else (self.outputs.texts, self.outputs.sources)
+        texts = () if self.outputs is None else (self.outputs.texts, self.outputs.sources, self.outputs.images)
         return digest_of(*(frame.write_csv() for frame in frames), *(frame.write_ndjson() for frame in texts))
 
 
@@ -406,6 +408,8 @@ def _overlap_notes(a: Study, b: Study) -> list[Note]:
 
 def _items_notes(study: Study, items: Items, *, where: str) -> list[Note]:
     labels = study.item_labels()
+    if not labels.len() and study.outputs is not None:  # texts alone, which nobody rated yet
+        labels = study.outputs.texts["item"].unique(maintain_order=True)
     known = items.frame["item"]
     unknown = labels.filter(~labels.is_in(known.implode()))
     if unknown.len() == labels.len():

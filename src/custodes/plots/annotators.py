@@ -43,8 +43,9 @@ def annotator_competence(
     )
 
 
-def competence(data: Any) -> Any:
-    """Rows of `Annotators.annotators` of one kind of answer, with their flags in words in `said`."""
+def competence(data: Any, *, ends: bool = True) -> Any:
+    """Rows of `Annotators.annotators` of one kind of answer, with their flags in words in `said`; `ends`: whether any
+    has an interval."""
     base = alt.Chart(data).transform_calculate(reading="datum.said ? '{}' : '{}'".format(*READINGS))
     who = alt.Y("rater:N", title=None, sort=alt.EncodingSortField(field="competence", op="max", order="descending"))
     colour = alt.Color("reading:N", title=None, scale=alt.Scale(domain=list(READINGS), range=list(READINGS.values())))
@@ -58,10 +59,13 @@ def competence(data: Any) -> Any:
     ]
     x = alt.X("competence:Q", title="Competence: 1 is always right, 0 guesses")
     zero = alt.Chart(theme.inline(pl.DataFrame({"zero": [0]}))).encode(x="zero:Q")
-    return alt.layer(
-        zero.mark_rule(color=theme.GREY, strokeDash=[3, 3]),
+    whiskers = (
         base.transform_filter("isValid(datum.competence_low)")
         .mark_rule(**theme.WHISKER)
-        .encode(x=alt.X("competence_low:Q"), x2="competence_high:Q", y=who, color=colour),
+        .encode(x=alt.X("competence_low:Q"), x2="competence_high:Q", y=who, color=colour)
+    )
+    return alt.layer(
+        zero.mark_rule(color=theme.GREY, strokeDash=[3, 3]),
+        *([whiskers] if ends else []),
         base.mark_point(opacity=1).encode(x=x, y=who, color=colour, tooltip=tooltip),
     ).properties(height=alt.Step(theme.ROW))

@@ -11,9 +11,10 @@ import polars as pl
 
 from custodes.answers.question import Rng, documented, recorded
 from custodes.answers.result import Result
-from custodes.answers.setting import Setting
+from custodes.answers.setting import Setting, selection_of
 from custodes.arguments import one_of
 from custodes.data.study import Study
+from custodes.errors import InputError
 from custodes.evaluate.agreement.standing import CHOOSING, ORDERING
 from custodes.evaluate.verdict.verdict import Verdict, told_by
 from custodes.files import folder, write_atomically
@@ -70,7 +71,7 @@ class Report:
     def _charts(self) -> dict[tuple[str, ...], Any]:
         """What a picture shows to the picture, each once: what does not depend on the aspect is not repeated."""
         context, charts = self.context, dict[tuple[str, ...], Any]()
-        for section in SECTIONS:
+        for section in (own for own in SECTIONS if own.question in context.results):
             for figure in section.drawn(context)[0]:
                 needs = str((figure.where, figure.fields, figure.title))
                 for aspect in context.aspects if "{aspect}" in needs else context.aspects[:1]:
@@ -106,7 +107,8 @@ def report(
     regression, the quicker model), `combine` of every aspect in quick ways (the tables of all, the model of the first),
     `correction` by the best metrics (the best of every aspect, and some that are not told apart from it), and
     `protocol` and `plan` (of a study like this one) by people alone; where a study does not allow one of them, it is
-    not among `results`, and the page says why.
+    not among `results`, and the page says why. Where everybody who judged is a person, the page tells of systems and
+    people alone.
 
     >>> import custodes as cu
     >>> made = cu.report(cu.read("demo"), resamples=50)
@@ -116,8 +118,13 @@ def report(
     source, _ = recorded(rng)
     options: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "alpha": alpha, **setting}
     context = Context(study=study, options=options | {"rng": source, "progress": progress})
-    for section in SECTIONS:
+    people_alone = not study.select(**selection_of(setting), one_side=True).metrics
+    sections = tuple(section for section in SECTIONS if section.alone or not people_alone)
+    for section in sections:
         section.answer(context)
+    if people_alone and "leaderboard" not in context.results:
+        raise InputError(f"{study.name}: {context.absent['leaderboard']}")
     told = told_by(context.results)
-    told = replace(told, provenance=replace(context.results["agreement"].provenance, question="verdict"))
-    return Report(html=page(context, told, SECTIONS), results=context.results, verdict=told, context=context)
+    first = context.results["leaderboard" if people_alone else "agreement"]
+    told = replace(told, provenance=replace(first.provenance, question="verdict"))
+    return Report(html=page(context, told, sections), results=context.results, verdict=told, context=context)

@@ -21,6 +21,8 @@ def page(context: Context, verdict: Verdict, sections: Sequence[Section]) -> str
     data = {
         "tables": {name: columnar(context.table(name)) for name in (*own, *context.extra)},
         "downloads": own,
+        "aspects": context.aspects,
+        "metrics": context.metrics,
         "figures": [asdict(figure) for _, figures, _ in drawn for figure in figures],
         "chosen": [{**asdict(table), "columns": plain(table.columns)} for _, _, tables in drawn for table in tables],
         "labels": {name: statistic.label for name, statistic in STATISTICS.items()},

@@ -134,16 +134,21 @@ class Context:
     @cached_property
     def aspects(self) -> tuple[str, ...]:
         """The aspects that people rated."""
-        return tuple(self.table("agreement.metrics")["aspect"].unique(maintain_order=True))
+        of = "agreement.metrics" if "agreement" in self.results else "leaderboard.systems"
+        return tuple(self.table(of)["aspect"].unique(maintain_order=True))
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics, in the order of the study."""
+        """The metrics, in the order of the study; none where people are alone."""
+        if "agreement" not in self.results:
+            return ()
         return tuple(self.table("agreement.metrics")["metric"].unique(maintain_order=True))
 
     @cached_property
     def best(self) -> dict[str, str]:
-        """The metric of each aspect that agrees best with people."""
+        """The metric of each aspect that agrees best with people, where there are any."""
+        if "agreement" not in self.results:
+            return {}
         first = self.table("agreement.standing").unique("aspect", keep="first", maintain_order=True)
         return dict(first.select("aspect", "metric").iter_rows())
 
@@ -155,7 +160,8 @@ class Context:
 
     def choice(self, aspect: str, metric: str, statistic: str) -> dict[str, str]:
         """What a reader would have chosen to see this: the first pair of systems, all pairs of a correction."""
-        first = self.table("favoritism.pairs").row(0, named=True)
+        of = "favoritism.pairs" if "favoritism" in self.results else "leaderboard.pairs"
+        first = self.table(of).row(0, named=True)
         pair = {name: first[name] for name in ("system_a", "system_b")}
         return {"aspect": aspect, "metric": metric, "corrected": metric, "statistic": statistic, "which": "all", **pair}
 
@@ -177,7 +183,8 @@ class Section:
     page draws in it, `build` gives what its template `QUESTION.html` needs beyond those; a section with a `text` needs
     no template: the page shows the text, the pictures, and the `table` that it builds.
 
-    `extra` makes tables that only pictures need. Where `compares_systems`, it says nothing of sides.
+    `extra` makes tables that only pictures need. Where `compares_systems`, it says nothing of sides. `alone`: it stands
+    in the page of a study without metrics, too.
     """
 
     question: str
@@ -190,6 +197,7 @@ class Section:
     extra: Callable[[Context], Mapping[str, pl.DataFrame]] | None = None
     compares_systems: bool = True
     required: bool = False
+    alone: bool = False
 
     def answer(self, context: Context) -> None:
         """Ask the question, or keep why it cannot be answered; raises where no page makes sense without it."""

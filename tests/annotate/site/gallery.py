@@ -63,7 +63,7 @@ def every(plan: StudyPlan, question: Ask, example: Example) -> dict[str, str]:
         "busy": pages.message("busy", plan, path="/s/x", fields={"do": "answer", "v0": plan.question.text}),
         "refused": pages.message("refused", plan),
         "unknown": pages.message("unknown", plan, what=plan.question.text),
-        **{str(status): pages.of_error(status) for status in (400, 404, 413, 429)},
+        **{str(status): pages.of_error(status) for status in (400, 404, 413, 429, 500, 503)},
     }
     for why in ("finished", "no-work", "failed", "blocked", "stopped", "declined", "erased"):
         made[why] = pages.of_view(plan, Done(why=why, code="K7QM", answers=3, params={}), **at)

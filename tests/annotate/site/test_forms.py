@@ -9,14 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from custodes.annotate.plan import Question, StudyPlan
-from custodes.annotate.session import Agree, Answer, Begin, Comment, Decline, Skip, Undo
+from custodes.annotate.plan import Question, StudyPlan, Texts
+from custodes.annotate.session import Agree, Answer, Begin, Comment, Decline, Mark, Skip, Undo
 from custodes.annotate.site.forms import UnreadError, act_of
 
 PLAN = StudyPlan()
 BAD = StudyPlan(question=Question(both_bad=True))
 TWO = StudyPlan(question=Question(aspects=("a", "b"), both_bad=True))
 RATE = StudyPlan(question=Question(mode="rate", scale=(0, 100)))
+DIFFER = StudyPlan(texts=Texts(differences=True))
 NO_TIE = replace(PLAN, question=replace(PLAN.question, equal=False))
 ANSWER = {"do": "answer", "assignment": "7", "v0": "-1"}
 
@@ -35,6 +36,7 @@ ANSWER = {"do": "answer", "assignment": "7", "v0": "-1"}
             {"do": "skip", "assignment": "3", "reason": "broken", "seconds": "2.5"},
             Skip(assignment=3, reason="broken", seconds=2.5),
         ),
+        (DIFFER, {"do": "mark", "assignment": "3"}, Mark(assignment=3)),
         (PLAN, ANSWER, Answer(assignment=7, values={"": -1})),
         (BAD, ANSWER | {"v0": "bad"}, Answer(assignment=7, values={"": 0}, both_bad=True)),
         (TWO, ANSWER | {"v1": "0", "both_bad": "1"}, Answer(assignment=7, values={"a": -1, "b": 0}, both_bad=True)),
@@ -55,6 +57,7 @@ def test_seconds_that_are_none(seconds: str) -> None:
     [
         (PLAN, {}),
         (PLAN, {"do": "delete"}),
+        (PLAN, {"do": "mark", "assignment": "3"}),
         (PLAN, {"do": "agree", "digest": "d"}),
         (PLAN, {"do": "comment", "text": " \n"}),
         (PLAN, {"do": "skip", "assignment": "3", "reason": "bored"}),

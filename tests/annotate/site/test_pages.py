@@ -48,7 +48,7 @@ def test_one_heading_a_language_and_no_script_within() -> None:
     for name, page in every(PLAN, ASK, EXAMPLE).items():
         parts = Parts(page)
         assert len(parts.of("h1")) == 1, name
-        assert parts.of("html") == [{"lang": "en"}]
+        assert parts.of("html") == [{"lang": "en", "dir": "ltr"}]
         assert [own["src"] for own in parts.of("script")] == [
             f"/static/{n}" for n in pages.static() if n.endswith(".js")
         ]
@@ -96,7 +96,7 @@ def test_texts_of_the_owner_are_markdown_made_safe() -> None:
     page = pages.of_view(plan, Consent(digest="d"), path="/s/x")
     assert "<strong>Why</strong> &lt;script&gt;" in page
     assert 'lang="fr" dir="auto"' in page
-    assert '<html lang="en">' in page  # of the words, which are English
+    assert '<html lang="en" dir="ltr">' in page  # of the words, which are English
 
 
 def test_a_second_language_speaks_throughout() -> None:
@@ -104,7 +104,7 @@ def test_a_second_language_speaks_throughout() -> None:
     english, own = every(PLAN, ASK, EXAMPLE), every(german, ASK, EXAMPLE)
     for name, page in own.items():
         if not name.isdecimal():  # errors where no study is known
-            assert '<html lang="de">' in page, name
+            assert '<html lang="de" dir="ltr">' in page, name
             assert page != english[name]
             assert "Comparison" not in page
 

@@ -101,7 +101,7 @@ def test_models_beat_votes_where_some_only_guess(name: str) -> None:
     own, truth = planted(np.random.default_rng(2), tasks=400, people=10, each=4, knows=knows)
     right = np.mean(likeliest(METHODS[name](own)) == truth)
     votes = np.mean(likeliest(majority(own).share) == truth)
-    assert right >= votes + (0 if name == "majority" else 0.05)  # measured: .66 by votes, .84 to .86 by models
+    assert right >= votes + (0 if name == "majority" else 0.05)  # measured: .71 by votes, .93 by models
 
 
 def test_guessers_have_no_competence_and_others_theirs() -> None:

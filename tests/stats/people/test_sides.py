@@ -79,4 +79,4 @@ def test_fair_people_are_seldom_named_and_clickers_always() -> None:
             p.append(sides(worker, pair, sign, order, n_workers=20).p_value)
         found = np.array(p)
         assert (found[:, 0] < 1e-4).all()
-        assert np.mean(found[:, 1:] <= 0.05) < 0.06  # measured: .032 and .043 of 22,800
+        assert np.mean(found[:, 1:] <= 0.05) < 0.06  # measured: .043 of 1,140 in either

@@ -56,7 +56,7 @@ def test_the_interval_of_taste_holds_it() -> None:
         value = rng.normal(0, np.sqrt(0.2), 20)[worker] + rng.normal(0, np.sqrt(0.8), 200)
         made = taste(np.zeros(200, dtype=int), np.arange(200), worker, value)
         held.append(abs(made.icc - 0.2) <= 2.09 * made.error)
-    assert 0.85 < np.mean(held) < 0.99  # measured: .90 in 1,000; the estimate is skewed with few people
+    assert 0.85 < np.mean(held) < 0.99  # measured: .92 of 300; 10 people: .90, 40: .94
 
 
 def test_one_person_or_one_answer_each_tells_nothing_of_taste() -> None:

@@ -8,7 +8,7 @@ from math import floor
 import numpy as np
 
 from custodes.annotate.adding import Held
-from custodes.annotate.rules import rule_of
+from custodes.annotate.rules import LOOKS_CUT, rule_of
 from custodes.evaluate.check.rules import Problem
 from custodes.stats.stopping.allocation import KINDS, tables
 from custodes.stats.stopping.rules import rule_on
@@ -38,7 +38,7 @@ def problems(held: Held) -> Iterator[Problem]:
         least = min(n for n in sizes.values() if n >= looks[0])
         yield Problem(
             "info",
-            "looks-cut",
+            LOOKS_CUT,
             f"{len(short)} pairs have fewer items than the last look has answers ({looks[-1]}), the smallest {least}:"
             " its looks end there",
             short[:5],

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Mapping
-from typing import Any
+from functools import partial
 from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
@@ -17,10 +16,11 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from custodes.annotate import recruit
+from custodes.annotate.desk import Desk, StudyBusy
 from custodes.annotate.plan import StudyPlan
-from custodes.annotate.session import Comment, Undo, View
+from custodes.annotate.session import Comment, Example, Mark, Undo, View
 from custodes.annotate.site import forms, guard, owner, pages, watch
-from custodes.errors import CustodesError, InputError
+from custodes.errors import InputError
 
 HEALTHY = 2.0
 """Seconds within which the writer of every study must answer."""
@@ -41,14 +41,19 @@ def known(view: View | None) -> View:
     return view
 
 
+async def examples_of(desk: Desk) -> tuple[Example, ...]:
+    """Worked examples of a study, which are read from its file."""
+    return await run_in_threadpool(lambda: desk.examples)
+
+
 class Site:
     """What the handlers share: the studies by name, and to which of them a token belongs."""
 
-    def __init__(self, desks: Mapping[str, Any], public_url: str) -> None:
+    def __init__(self, desks: Mapping[str, Desk], public_url: str) -> None:
         self.desks, self.host = desks, urlsplit(public_url).netloc
-        self._homes: dict[str, Any] = {}
+        self._homes: dict[str, Desk] = {}
 
-    async def find(self, token: str) -> Any:
+    async def find(self, token: str) -> Desk:
         """The study of a token; HTTPException 404 where it is of none."""
         if len(self.desks) == 1:
             return next(iter(self.desks.values()))  # which says itself whether it knows it
@@ -63,11 +68,11 @@ class Site:
             self._homes[token] = desk
         return self._homes[token]
 
-    def page(self, desk: Any, content: str, status: int = 200) -> HTMLResponse:
+    def page(self, desk: Desk, content: str, status: int = 200) -> HTMLResponse:
         policy = guard.policy(desk.plan.people.recruit)
         return HTMLResponse(content, status, {"Content-Security-Policy": policy})
 
-    def busy(self, desk: Any, content: str) -> HTMLResponse:
+    def busy(self, desk: Desk, content: str) -> HTMLResponse:
         response = self.page(desk, content, 503)
         response.headers["Retry-After"] = "5"
         return response
@@ -80,7 +85,7 @@ class Site:
                 return RedirectResponse(f"/j/{name}", 303)
         raise HTTPException(404)
 
-    def _joined(self, request: Request) -> tuple[str, Any]:
+    def _joined(self, request: Request) -> tuple[str, Desk]:
         name = request.path_params["study"]
         desk = self.desks.get(name)
         if desk is None or desk.plan.people.recruit == "links":
@@ -94,7 +99,7 @@ class Site:
             arrival = await self._arrival(request, plan, params)
         except InputError as problem:
             return self.page(desk, pages.message("unknown", plan, what=str(problem)), 400)
-        examples = await asyncio.wrap_future(desk.examples()) if arrival.preview else ()
+        examples = await examples_of(desk) if arrival.preview else ()
         return self.page(desk, pages.of_arrival(plan, arrival, params, path=f"/j/{name}", examples=examples))
 
     async def join(self, request: Request) -> Response:
@@ -113,7 +118,7 @@ class Site:
         token = await asyncio.wrap_future(
             desk.join(
                 source=arrival.source,
-                external_id=arrival.external_id or secrets.token_hex(16),
+                external_id=arrival.external_id,
                 params=params,
                 address=request.client.host if request.client else "",
             )
@@ -131,14 +136,15 @@ class Site:
         token = request.path_params["token"]
         desk = await self.find(token)
         view = known(await asyncio.wrap_future(desk.view(token)))
-        said = request.query_params.get("said", "")
-        return self.page(desk, pages.of_view(desk.plan, view, path=f"/s/{token}", said=said if said in TOLD else ""))
+        said, marks = request.query_params.get("said", ""), "marks" in request.query_params
+        how = {"path": f"/s/{token}", "said": said if said in TOLD else ""}
+        return self.page(desk, await self.shown(desk, view, marks=marks, **how))
 
     async def act(self, request: Request) -> Response:
         fields = await guard.form(request)
         token = request.path_params["token"]
         desk = await self.find(token)
-        path, said, status = f"/s/{token}", "", 200
+        path, said, status, marks = f"/s/{token}", "", 200, False
         try:
             act = forms.act_of(desk.plan, fields)
         except forms.UnreadError as problem:
@@ -146,14 +152,21 @@ class Site:
         else:
             try:
                 view, said = known(await asyncio.wrap_future(desk.act(token, act))), SAID.get(type(act), "")
+                marks = isinstance(act, Mark)
             except InputError:
                 raise HTTPException(422) from None
-            except CustodesError:  # it could not be written down: what was said comes back with the page
+            except StudyBusy:  # it could not be written down: what was said comes back with the page
                 return self.busy(desk, pages.message("busy", desk.plan, path=path, fields=fields))
             # A browser that goes to the answer would ask before it came back to it: it is sent to where the page is.
             if request.headers.get("sec-fetch-mode") == "navigate":
-                return RedirectResponse(f"{path}?said={said}" if said else path, 303)
-        return self.page(desk, pages.of_view(desk.plan, view, path=path, said=said), status)
+                query = f"?said={said}" if said else "?marks=1" if marks else ""
+                return RedirectResponse(path + query, 303)
+        return self.page(desk, await self.shown(desk, view, path=path, said=said, marks=marks), status)
+
+    async def shown(self, desk: Desk, view: View, *, path: str, said: str, marks: bool) -> str:
+        """The page of a view; in a thread where words have to be compared."""
+        page = partial(pages.of_view, desk.plan, view, path=path, said=said, marks=marks)
+        return await run_in_threadpool(page) if marks else page()
 
     async def seen(self, request: Request) -> Response:
         fields = await guard.form(request)
@@ -169,7 +182,7 @@ class Site:
         token = request.path_params["token"]
         desk = await self.find(token)
         known(await asyncio.wrap_future(desk.view(token)))
-        return self.page(desk, pages.of_help(desk.plan, await asyncio.wrap_future(desk.examples()), path=f"/s/{token}"))
+        return self.page(desk, pages.of_help(desk.plan, await examples_of(desk), path=f"/s/{token}"))
 
     async def media(self, request: Request) -> Response:
         for desk in self.desks.values():
@@ -199,12 +212,14 @@ class Site:
         return PlainTextResponse("ok")
 
     async def refuse(self, request: Request, problem: Exception) -> Response:
-        status = problem.status_code if isinstance(problem, HTTPException) else 500
-        headers = problem.headers if isinstance(problem, HTTPException) else None
-        return HTMLResponse(pages.of_error(status), status, headers)
+        if isinstance(problem, HTTPException):
+            return HTMLResponse(pages.of_error(problem.status_code), problem.status_code, problem.headers)
+        if isinstance(problem, StudyBusy):
+            return HTMLResponse(pages.of_error(503), 503, {"Retry-After": "5"})
+        return HTMLResponse(pages.of_error(500), 500)
 
 
-def app(desks: Mapping[str, Any], *, public_url: str = "", secret: str = "", owner_key: str = "") -> Starlette:
+def app(desks: Mapping[str, Desk], *, public_url: str = "", secret: str = "", owner_key: str = "") -> Starlette:
     """The site of some studies, by the name of each in addresses.
 
     `public_url`: where people find it. `secret` signs the owner's cookie, which
@@ -225,5 +240,5 @@ def app(desks: Mapping[str, Any], *, public_url: str = "", secret: str = "", own
             *owner.routes(desks, owner_key=owner_key, public_url=public_url, secret=secret),
         ],
         middleware=[Middleware(guard.Headers), Middleware(watch.Watch)],
-        exception_handlers={HTTPException: site.refuse, 500: site.refuse},
+        exception_handlers={HTTPException: site.refuse, StudyBusy: site.refuse, 500: site.refuse},
     )

@@ -44,6 +44,17 @@ GROUP BY pair
 """
 
 
+_SIGNED = """
+SELECT DISTINCT w.label AS label FROM session s JOIN worker w ON w.worker = s.worker
+WHERE json_extract(s.params, '$.verified') = 'yes'
+"""
+
+
+def signed(path: str | Path) -> set[str]:
+    """The people whose platform signed who they are; of all others their link said so."""
+    return {row["label"] for row in _rows(path, _SIGNED)}
+
+
 def answers_of(path: str | Path, label: str) -> list[Row]:
     """A person's last answers, the newest first."""
     return _rows(path, _ANSWERS, (label, MOST))

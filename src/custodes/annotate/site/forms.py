@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from custodes.annotate.plan import StudyPlan
-from custodes.annotate.session import Act, Agree, Answer, Begin, Comment, Decline, Skip, Undo
+from custodes.annotate.session import Act, Agree, Answer, Begin, Comment, Decline, Mark, Skip, Undo
 
 REASONS = ("language", "broken", "offensive", "other")
 """Why something cannot be judged."""
@@ -34,6 +34,8 @@ def act_of(plan: StudyPlan, fields: Mapping[str, str]) -> Act:
             return Begin()
         case "undo":
             return Undo(assignment=_assignment(fields))
+        case "mark" if plan.texts.differences:
+            return Mark(assignment=_assignment(fields))
         case "skip" if fields.get("reason") in REASONS:
             return Skip(assignment=_assignment(fields), reason=fields["reason"], seconds=seconds(fields))
         case "comment" if fields.get("text", "").strip():

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import polars as pl
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -23,9 +24,9 @@ from starlette.routing import Route
 
 from custodes.annotate.forecast import forecast
 from custodes.annotate.plan import StudyPlan
-from custodes.annotate.sheets import sheet
 from custodes.annotate.site import details, guard, showing, watch
 from custodes.annotate.snapshot import PersonNow, Snapshot
+from custodes.data.writing import table_bytes
 from custodes.errors import CustodesError, OptionError
 
 COOKIE = "custodes_owner"
@@ -35,8 +36,6 @@ INVITED = 500
 """Links at once."""
 
 Handler = Callable[..., Awaitable[Response]]
-
-CODES = ("worker", "source", "external_id", "code", "answers", "batches", "known_right", "known_asked", "standing")
 
 
 def routes(desks: Mapping[str, Any], *, owner_key: str, public_url: str, secret: str) -> list[Route]:
@@ -135,7 +134,8 @@ class Owner:
         name, desk = self._desk(request)
         now: Snapshot = await asyncio.wrap_future(desk.snapshot())
         ahead = await run_in_threadpool(forecast, now)
-        return showing.page(
+        return await run_in_threadpool(  # a thousand people are a tenth of a second
+            showing.page,
             "owner/study.html",
             status=status,
             **{"said": "", "problem": "", "peeked": None} | more,
@@ -154,7 +154,8 @@ class Owner:
         if not found:
             raise HTTPException(404)
         rows = await run_in_threadpool(details.answers_of, desk.path, label)
-        return showing.page("owner/person.html", name=name, now=now, person=found[0], rows=rows)
+        is_signed = label in await run_in_threadpool(details.signed, desk.path)
+        return showing.page("owner/person.html", name=name, now=now, person=found[0], rows=rows, is_signed=is_signed)
 
     async def questions(self, request: Request) -> Response:
         """Comparisons that somebody could not judge or wrote about."""
@@ -205,7 +206,9 @@ class Owner:
         """Who is to be paid: a table for spreadsheet programs."""
         name, desk = self._desk(request)
         now: Snapshot = await asyncio.wrap_future(desk.snapshot())
-        content = sheet(CODES, map(_paid, now.people))
+        signed = await run_in_threadpool(details.signed, desk.path)
+        rows = [_paid(one, one.label in signed) for one in now.people]
+        content = table_bytes(pl.DataFrame(rows, schema=_CODES), "codes.csv", quote_formulas=True)
         kept = {"Content-Disposition": f'attachment; filename="{_file(name)}-codes.csv"'}
         return Response(content, media_type="text/csv; charset=utf-8", headers=kept)
 
@@ -265,10 +268,23 @@ def _whole(name: str, text: str, *, most: int = 10**9) -> int:
     return int(text)
 
 
-def _paid(person: PersonNow) -> tuple[object, ...]:
-    known = (person.gold_right, person.gold_asked)
-    who = (person.label, person.source, person.external_id, person.code)
-    return (*who, person.answers, person.batches, *known, person.standing)
+def _paid(person: PersonNow, is_signed: bool) -> dict[str, object]:
+    return {
+        "worker": person.label,
+        "source": person.source,
+        "external_id": person.external_id,
+        "signed": is_signed,
+        "code": person.code,
+        "answers": person.answers,
+        "batches": person.batches,
+        "known_right": person.gold_right,
+        "known_asked": person.gold_asked,
+        "standing": person.standing,
+    }
+
+
+_CODES = dict.fromkeys(("worker", "source", "external_id"), pl.String) | {"signed": pl.Boolean, "code": pl.String}
+_CODES |= dict.fromkeys(("answers", "batches", "known_right", "known_asked"), pl.Int64) | {"standing": pl.String}
 
 
 async def _sent(make: Callable[[Path], Path], name: str, kind: str) -> Response:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from custodes.annotate import recruit, texts
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.session import Ask, Break, Consent, Done, Example, Instructions, Paused, View, Wait
+from custodes.annotate.site.differences import marked
 from custodes.annotate.site.forms import BOTH_BAD, REASONS
 from custodes.annotate.site.words import ENGLISH, words
 
@@ -106,11 +107,17 @@ def render(template: str, *, plan: StudyPlan | None = None, said: str = "", **va
     return str(made.render(w=w, plan=plan, lang=lang, said=w.get(said, ""), **values))
 
 
-def of_view(plan: StudyPlan, view: View, *, path: str, said: str = "") -> str:
-    """The page of a session, at `path`: where it stands now."""
+def of_view(plan: StudyPlan, view: View, *, path: str, said: str = "", marks: bool = False) -> str:
+    """The page of a session, at `path`: where it stands now. `marks`: words that differ, where the plan has it."""
     values: dict[str, Any] = {"view": view, "path": path, "refresh": None}
     if isinstance(view, Ask):
-        values |= {"asked": asked(plan, view), "reasons": REASONS, "marked": False}
+        may = plan.texts.differences and len(view.sides) == 2
+        found = marked(*view.sides) if may and marks else None
+        if found is not None:
+            values["view"] = replace(view, sides=found)
+        elif may and marks:
+            said = "too_long"
+        values |= {"asked": asked(plan, view), "reasons": REASONS, "marked": found is not None, "may_mark": may}
     elif isinstance(view, Instructions):
         values |= {"examples": view.examples, "answer": answer_of(plan), "preview": False}
     elif isinstance(view, Wait):
@@ -156,7 +163,9 @@ def message(
 
 def of_error(status: int) -> str:
     """The page of a request that cannot be served."""
-    return message({404: "absent", 413: "too_large", 429: "too_many"}.get(status, "wrong"))
+    return message(
+        {404: "absent", 413: "too_large", 429: "too_many", 500: "broken_down", 503: "unable"}.get(status, "wrong")
+    )
 
 
 def asked(plan: StudyPlan, ask: Ask) -> tuple[Asked, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 ENGLISH = {
     "code": "en",
+    "direction": "ltr",
     "comparison": "Comparison {number} of {of}",
     "rating": "Response {number} of {of}",
     "practice": "Practice",
@@ -40,6 +41,7 @@ ENGLISH = {
     "taken_back": "Your last answer has been taken back.",
     "marks_on": "Show the words that differ",
     "marks_off": "Hide the words that differ",
+    "too_long": "These texts are too long to mark their words.",
     "consent": "Before you begin",
     "agree_tick": "I have read this and agree to take part.",
     "agree": "Agree and continue",
@@ -113,12 +115,18 @@ ENGLISH = {
     "wrong_what": "What was sent could not be read. Please go back and try again.",
     "busy": "Your answer is not saved yet",
     "busy_what": "It cannot be written down at the moment. Please try again: what you answered is kept on this page.",
+    "unable": "The study cannot be reached at the moment",
+    "unable_what": "Please try again in a minute. Nothing that you answered is lost.",
+    "broken_down": "Something went wrong here",
+    "broken_down_what": "It is our mistake, not yours. Please open your link once more; every answer so far is kept.",
     "again": "Try again",
+    "offline": "No connection. This page tries again by itself.",
     "kept": "No connection. Your answer is kept, and is sent as soon as there is one. Please keep this page open.",
 }
 
 GERMAN = {
     "code": "de",
+    "direction": "ltr",
     "comparison": "Vergleich {number} von {of}",
     "rating": "Antwort {number} von {of}",
     "practice": "Übung",
@@ -153,6 +161,7 @@ GERMAN = {
     "taken_back": "Ihre letzte Antwort ist zurückgenommen.",
     "marks_on": "Unterschiedliche Wörter zeigen",
     "marks_off": "Unterschiedliche Wörter nicht zeigen",
+    "too_long": "Diese Texte sind zu lang, um ihre Wörter zu markieren.",
     "consent": "Bevor es losgeht",
     "agree_tick": "Ich habe das gelesen und nehme teil.",
     "agree": "Zustimmen und weiter",
@@ -230,7 +239,12 @@ GERMAN = {
     "busy_what": "Sie lässt sich gerade nicht aufschreiben. Bitte noch einmal versuchen: Ihre Antwort bleibt "
     "auf dieser "
     "Seite.",
+    "unable": "Die Studie ist gerade nicht zu erreichen",
+    "unable_what": "Bitte versuchen Sie es in einer Minute noch einmal. Keine Ihrer Antworten ist verloren.",
+    "broken_down": "Hier ist etwas schiefgegangen",
+    "broken_down_what": "Das liegt an uns. Bitte öffnen Sie Ihren Link noch einmal; alle bisherigen Antworten sind da.",
     "again": "Noch einmal",
+    "offline": "Keine Verbindung. Diese Seite versucht es von selbst noch einmal.",
     "kept": "Keine Verbindung. Ihre Antwort bleibt hier und wird gesendet, sobald es eine gibt. Bitte die Seite offen "
     "lassen.",
 }

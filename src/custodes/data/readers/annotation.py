@@ -58,6 +58,8 @@ SELECT json_extract(json, '$.money.price') * (1 + json_extract(json, '$.money.fe
 FROM plan ORDER BY version DESC LIMIT 1
 """
 """What an answer costs, and in what."""
+PEEKED = "SELECT count(*) FROM event WHERE kind = 'peeked'"
+"""How often the owner looked at estimates between looks."""
 
 
 def read_annotation(path: Path, *, part: str | None, invalid: Invalid) -> Study:
@@ -72,16 +74,16 @@ def read_annotation(path: Path, *, part: str | None, invalid: Invalid) -> Study:
 
 def study_of(opened: sqlite3.Connection, where: str) -> Study:
     """The study that a connection sees, in a transaction of its own; see `read_annotation`."""
-    frames, (people, answers), (cost, unit) = _asked(opened, where)
+    frames, (people, answers), (cost, unit), peeked = _asked(opened, where)
     battles, ratings = frames["battles"], frames["ratings"]
     if not battles.height and not ratings.height and not frames["outputs"].height:
         raise InputError(f"{where}: a study without texts and answers; there is nothing to read yet")
     preferences, second, told = _verdicts(battles, where)
     scores, second_scores, counted = _scores(ratings, where)
-    said = pl.concat([battles.select("rater"), ratings.select("rater")]).unique(maintain_order=True)
-    raters = Raters.infer(dict.fromkeys(said["rater"], "human"))
-    if said.height:
-        known = frames["raters"].join(said, on="rater", how="semi", maintain_order="left")
+    said = pl.concat([battles.select("rater"), ratings.select("rater")])
+    known = frames["raters"].join(said, on="rater", how="semi", maintain_order="left")
+    raters = Raters.infer(dict.fromkeys(known["rater"], "human"))
+    if known.height:
         raters, _ = raters.described(
             known.with_columns(person=pl.lit("true"), cost=cost or None, cost_unit=pl.lit(unit if cost else None))
         )
@@ -92,13 +94,19 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
         (
             "excluded-people",
             answers,
-            f"{where}: {answers} answers of {people} people who are excluded now are left out; looks are as they were"
+            f"{where}: {answers} answers of people who are excluded now ({people}) are left out; looks are as they were"
             " judged",
         ),
         (
             "second-opinions",
             again,
             f"{where}: {again} second opinions say something of people, and are no evidence of systems",
+        ),
+        (
+            "peeked",
+            peeked,
+            f"{where}: the owner looked at estimates between looks ({peeked} times); who stops by what these show"
+            " decides falsely up to five times as often as told",
         ),
     )
     return Study(
@@ -116,8 +124,11 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
     )
 
 
-def _asked(opened: sqlite3.Connection, where: str) -> tuple[dict[str, pl.DataFrame], tuple[int, int], tuple[Any, Any]]:
-    """What the views say, how many people who are excluded gave how many answers, and what an answer costs."""
+def _asked(
+    opened: sqlite3.Connection, where: str
+) -> tuple[dict[str, pl.DataFrame], tuple[int, int], tuple[Any, Any], int]:
+    """What the views say, how many people who are excluded gave how many answers, what an answer costs, and how often
+    somebody looked between looks."""
     there = {name for (name,) in opened.execute("SELECT name FROM sqlite_master WHERE type = 'view'")}
     lacking = [name for name in (*VIEWS, "answers") if name not in there]
     if lacking:
@@ -129,7 +140,8 @@ def _asked(opened: sqlite3.Connection, where: str) -> tuple[dict[str, pl.DataFra
         columns = ", ".join(f'"{name}"' for name in schema)
         rows = opened.execute(f"SELECT {columns} FROM {view}").fetchall()
         frames[view] = pl.DataFrame(rows, schema=schema, orient="row", strict=False)
-    return frames, opened.execute(EXCLUDED).fetchone(), opened.execute(PAID).fetchone() or (None, None)
+    (peeked,) = opened.execute(PEEKED).fetchone()
+    return frames, opened.execute(EXCLUDED).fetchone(), opened.execute(PAID).fetchone() or (None, None), peeked
 
 
 def _verdicts(rows: pl.DataFrame, where: str) -> tuple[Preferences, Preferences, list[Note]]:

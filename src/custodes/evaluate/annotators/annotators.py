@@ -15,9 +15,11 @@ from custodes.data.notes import Note, noted
 from custodes.data.patterns import Patterns
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed
+from custodes.evaluate.annotators import margins
 from custodes.evaluate.annotators.consensus import Method, chosen_method, consensus, label_columns
 from custodes.evaluate.annotators.identity import SLOT, People, persons
 from custodes.evaluate.annotators.material import MOST_LABELS, Said, material
+from custodes.evaluate.annotators.sampled import pair_columns
 from custodes.evaluate.annotators.standing import FIRST, LITTLE, SECOND, Tests, standing_columns
 from custodes.evaluate.annotators.together import FEW_DOUBLES, agreement_columns, people_columns
 from custodes.evaluate.comparison import label_of
@@ -28,6 +30,8 @@ from custodes.stats.decisions.signtest import adjust
 from custodes.stats.resampling import resample
 
 WHAT = label("what", "`verdicts` on comparisons, or `ratings` of outputs")
+MOST_SHOWN = 20
+"""People of a kind of answer that a terminal shows, beside those that are named."""
 FEW_PEOPLE = 10
 """People below which results speak of these people only."""
 
@@ -60,6 +64,7 @@ class Annotators(Result):
         count("decided", "verdicts for one side, where the order shown is known", essential=False),
         share("first", "of these, for what was shown first", "First shown"),
         share("ties", "of all verdicts", "Ties"),
+        score("seconds", "median that a verdict took, where the file says it", "Seconds"),
         p_value("side_p", "of choosing without looking at the side, all tests of the study (Holm)", essential=False),
         p_value(
             "little_p",
@@ -69,6 +74,7 @@ class Annotators(Result):
         ),
         labels("flags", f"what is claimed at `alpha`: `{FIRST}`, `{SECOND}`, `{LITTLE}`", "Flags"),
         label("reason", "why nothing, or no competence, is said", essential=False),
+        rows=lambda made: _shown(made.annotators),
     )
     agreement: pl.DataFrame = table(
         "One row per kind of answer: how much less people disagree than by chance.",
@@ -105,6 +111,24 @@ class Annotators(Result):
             "Design effect",
         ),
     )
+    pairs: pl.DataFrame = table(
+        "One row per pair of systems that people compared: its margin with people as the sample.",
+        label("system_a", "of a comparison"),
+        label("system_b", "of a comparison"),
+        count("answers", "of all people", "Answers"),
+        count("people", "who answered"),
+        score("effective", "how many people with like shares they amount to", "Effective people"),
+        score(
+            "margin",
+            "share of answers for system_a minus share for system_b; interval over people, on these items, of a sample"
+            " that no look ended",
+            "Margin",
+            interval=True,
+        ),
+        label("reason", "why there is no interval", essential=False),
+        essential=False,
+    )
+    margins: pl.DataFrame = margins.TABLE
     labels: pl.DataFrame = table(
         "One row per task: what people say together.",
         WHAT,
@@ -173,7 +197,9 @@ def annotators(
         raise InputError(f"{study.name}: no person gave a score or verdict ({listed(chosen.humans, limit=3)})")
     known, who = persons(chosen, chosen.humans, people)
     generator = np.random.default_rng(rng)
-    answer = partial(_answer, known=known, method=method, resamples=resamples, confidence=confidence)
+    answer = partial(
+        _answer, known=known, method=method, resamples=resamples, confidence=confidence, second=chosen.second.frame
+    )
     made = list(
         each(
             answer, parts, rng=generator, progress=progress, desc="annotators", label=lambda own: own.aspect + own.what
@@ -184,6 +210,13 @@ def annotators(
     tables = [Annotators.part(own.aspect, **own.tables) for own in made]
     notes = [*chosen.notes, *told, *who, *(note for own in made for note in own.notes)]
     return Annotators.of(tables, notes)
+
+
+def _shown(rows: pl.DataFrame) -> pl.DataFrame:
+    """Who is named, and who answered most."""
+    named = pl.col("flags").list.len() > 0
+    most = pl.col("answers").rank("ordinal", descending=True).over("aspect", "what") <= MOST_SHOWN
+    return rows.filter(named | most)
 
 
 class _Part(NamedTuple):
@@ -201,6 +234,7 @@ def _answer(
     method: Method,
     resamples: int,
     confidence: float,
+    second: pl.DataFrame,
 ) -> _Part:
     times = resample.with_point(resample.bootstrap_weights(said.n_units, resamples if said.n_units > 1 else 0, rng))
     is_person = np.array([name in known for name in said.raters])
@@ -217,9 +251,11 @@ def _answer(
     columns |= dict(zip(("competence", "competence_low", "competence_high"), ends, strict=True))
     columns["reason"] = [SLOT if not own else reason for own in is_person]
     tables = {
+        "margins": margins.margin_columns(said, second, confidence=confidence),
         "annotators": columns,
         "agreement": agreement_columns(said, times=times, confidence=confidence),
         "people": people_columns(said, slots=slots, confidence=confidence),
+        "pairs": pair_columns(said, slots=slots, confidence=confidence),
         "labels": together,
     }
     return _Part(said.aspect, tables, tests, _notes(said, chosen, why, reason, slots))

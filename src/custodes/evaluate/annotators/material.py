@@ -11,6 +11,7 @@ import polars as pl
 
 from custodes.data.notes import Note, noted
 from custodes.data.panel import label_codes
+from custodes.data.preferences import Preferences
 from custodes.data.study import Study
 from custodes.evaluate.design import Design
 from custodes.stats.arrays import Bools, Floats, Ints, Signs
@@ -36,8 +37,8 @@ class Said:
     `raters` who answered; `tasks` (item, system_a, system_b, system) in order. `answers` has a row per answer, with its
     `value` (n,) (1, 0, -1, or the score); its labels are `labels` (none: `continuous` scores, whose labels are all 0).
     `unit` (tasks,) is the block of clusters of a task, `group` (tasks,) its pair of systems, or system, and `item`
-    (tasks,). Of verdicts one by one: `sided_worker`, `sided_pair`, `sign` and `order` of decided ones in a known
-    order."""
+    (tasks,). `seconds` (workers,) is the median that an answer took, NaN where not known. Of verdicts one by one:
+    `sided_worker`, `sided_pair`, `sign` and `order` of decided ones in a known order."""
 
     aspect: str
     what: str
@@ -50,6 +51,7 @@ class Said:
     n_units: int
     group: Ints
     item: Ints
+    seconds: Floats
     sided_worker: Ints
     sided_pair: Ints
     sign: Signs
@@ -79,11 +81,14 @@ class Said:
 
 
 def material(chosen: Study, raters: Sequence[str]) -> tuple[list[Said], list[Note]]:
-    """All that some raters of a selected study answered, aspect by aspect; one answer a person and task."""
-    settled, told = chosen.preferences.asked.settled("mean")
+    """All that some raters of a selected study answered, second opinions too, aspect by aspect; one answer a person and
+    task."""
     ours = pl.col("rater").is_in(list(raters))
-    verdicts, raw = settled.filter(ours), chosen.preferences.asked.frame.filter(ours)
-    scores = chosen.ratings.frame.filter(ours & (pl.col("item") != ""))
+    asked, second = chosen.preferences.asked.where(ours), chosen.second.where(ours)
+    both = Preferences(frame=pl.concat([asked.frame, second.frame]), missing=pl.concat([asked.missing, second.missing]))
+    verdicts, told = both.settled("mean")
+    rated = pl.concat([chosen.ratings.frame, chosen.second_ratings.frame])
+    scores = rated.filter(ours & (pl.col("item") != ""))
     key = ["item", "system", "rater", "aspect"]
     single = scores.group_by(key).agg(pl.col("score").sort_by("repeat").first())
     again = scores.height - single.height
@@ -92,7 +97,7 @@ def material(chosen: Study, raters: Sequence[str]) -> tuple[list[Said], list[Not
     for aspect in sorted(aspects):
         own = verdicts.filter(pl.col("aspect") == aspect)
         if own.height:
-            found.append(_verdicts(chosen, aspect, own, raw.filter(pl.col("aspect") == aspect)))
+            found.append(_verdicts(chosen, aspect, own, both.frame.filter(pl.col("aspect") == aspect)))
         rated = single.filter(pl.col("aspect") == aspect)
         if rated.height:
             found.append(_ratings(chosen, aspect, rated))
@@ -106,10 +111,12 @@ def _verdicts(study: Study, aspect: str, rows: pl.DataFrame, raw: pl.DataFrame) 
     shown = raw.with_columns(shown=pl.col("order").replace_strict(SHOWN, return_dtype=pl.Int8))
     shown = shown.filter((pl.col("shown") != 0) & (pl.col("preference") != 0))
     value = rows["preference"].cast(pl.Float64)
+    took = dict(raw.group_by("rater").agg(pl.col("seconds").median()).iter_rows())
     made = _said(study, aspect, VERDICTS, rows, raters, group=pair, values=value, label=(1 - value).cast(pl.Int64))
     return Said(
         **made,
         labels=(1.0, 0.0, -1.0),
+        seconds=np.array([took[name] for name in raters], dtype=np.float64),
         sided_worker=label_codes(shown["rater"], raters),
         sided_pair=shown.select(pair.rank("dense") - 1).to_series().to_numpy().astype(np.int64),
         sign=shown["preference"].to_numpy(),
@@ -125,7 +132,8 @@ def _ratings(study: Study, aspect: str, rows: pl.DataFrame) -> Said:
     rows = rows.with_columns(system_a=pl.lit(""), system_b=pl.lit(""))
     made = _said(study, aspect, RATINGS, rows, raters, group=pl.col("system"), values=rows["score"], label=code)
     none, sign = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int8)
-    return Said(**made, labels=labels, sided_worker=none, sided_pair=none, sign=sign, order=sign)
+    unknown = np.full(len(raters), np.nan)
+    return Said(**made, labels=labels, seconds=unknown, sided_worker=none, sided_pair=none, sign=sign, order=sign)
 
 
 def _said(

@@ -53,6 +53,7 @@ def standing_columns(said: Said, persons: Bools, *, times: Floats, confidence: f
         "decided": sided.decided,
         "first": sided.share * unknown,
         "ties": ratio(ties, number) if said.what == VERDICTS else np.nan,
+        "seconds": said.seconds * unknown,
     }
     return columns, Tests(sided.p_value * unknown, little, sided.share > 0.5)
 

@@ -14,6 +14,7 @@ from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.setting import Setting, selection_of
 from custodes.answers.tables import count, flag, label, labels, score, share, table
+from custodes.data.looks import STOPPED
 from custodes.data.notes import Note
 from custodes.data.preferences import HALF
 from custodes.data.raters import INCOMPLETE, UNLIKE, UNTOLD
@@ -42,6 +43,7 @@ WARNED = (
     UNTOLD,
     INCOMPLETE,
     TRUNCATED,
+    STOPPED,
 )
 """Notes that may turn a number round, or leave a side empty."""
 SIDED = ("one-sided-people", "sides")

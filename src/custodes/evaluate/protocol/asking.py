@@ -3,46 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from custodes.evaluate.protocol.annotations import outcome_of
+from custodes.evaluate.protocol.ruling import Case, Ruling, rulings
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Bools, Ints, Signs
+from custodes.stats.arrays import Ints, Signs
 from custodes.stats.clusters import is_clustered
-from custodes.stats.correction.estimator import Counts, Items
-from custodes.stats.stopping.allocation import KINDS, granted, kinds_of, tables
-from custodes.stats.stopping.rules import Rule, Said, rule_on, said_on
-from custodes.stats.stopping.stagewise import stagewise
+from custodes.stats.stopping.allocation import granted
+from custodes.stats.stopping.rules import Rule
+
+__all__ = ["Asking", "Ruling"]
 
 FREE, LEASED = 2, 3
 """A place nobody answers yet; one that somebody has before him. Others are 1, 0, -1, or `ABSENT`: impossible."""
 
 _ORDERED = msgspec.json.Encoder(order="sorted")
-
-
-class Ruling(NamedTuple):
-    """What a completed look of a pair said: of `n` answers `wins`, `ties` and `losses` of its first system, from the
-    places `used` of its order. `decision` 1, 0 or -1; `is_open` while more are asked. `low` and `high` hold the margin
-    at all looks together while more are asked, and once where the pair ended: then it is the median-unbiased one."""
-
-    pair: int
-    look: int
-    n: int
-    wins: int
-    ties: int
-    losses: int
-    decision: int
-    is_open: bool
-    theta: float
-    margin: float
-    low: float
-    high: float
-    used: tuple[int, ...]
 
 
 class Asking:
@@ -79,7 +58,6 @@ class Asking:
         self.why: list[str] = []
         self.rulings: list[Ruling] = []
         self._units = np.asarray(units)
-        self._is_clustered = is_clustered(self._units)
         self._orders: list[tuple[int, ...]] = []
         self._systems: list[tuple[int, int]] = []
         self._metric: list[Signs | None] = []
@@ -98,8 +76,22 @@ class Asking:
             )
         self._go_on()
 
-    def add(self, order: Sequence[int], systems: Sequence[int], metric_row: Signs | None = None) -> int:
-        """A pair that comes later; its number."""
+    def add(
+        self,
+        order: Sequence[int],
+        systems: Sequence[int],
+        metric_row: Signs | None = None,
+        *,
+        units: Ints | None = None,
+    ) -> int:
+        """A pair that comes later; its number. `units` of all items, where there are more than before; without it
+        further items are no document's."""
+        if units is not None:
+            assert len(units) >= len(self._units)
+            self._units = np.asarray(units)
+        more = max(order, default=-1) + 1 - len(self._units)
+        if more > 0:
+            self._units = np.append(self._units, self._units.max(initial=-1) + 1 + np.arange(more))
         self._append(order, (int(systems[0]), int(systems[1])), metric_row)
         self._go_on()
         return len(self.n) - 1
@@ -178,6 +170,13 @@ class Asking:
         assert self._place[pair][place] in (1, 0, -1), (pair, place)
         self._put(pair, place, FREE)
         self.n[pair] -= 1
+
+    def extend(self, pair: int, items: Sequence[int]) -> None:
+        """Items that come later, behind those of its order; a pair that ended for want of items goes on."""
+        self._orders[pair] = (*self._orders[pair], *map(int, items))
+        self._place[pair] += [FREE] * len(items)
+        self._usable[pair] += len(items)
+        self._open_again("items")
 
     def close_all(self) -> None:
         """The owner stops: nothing more is asked, and every pair keeps the ruling of its last look."""
@@ -258,91 +257,42 @@ class Asking:
             due = [k for k in asked if self.n[k] >= self._target[k]]
             if len(due) < len(asked):
                 return None
-        made = {
-            ruling.pair: ruling for look in sorted({self.look[k] for k in due}) for ruling in self._judge(look, due)
-        }
+        made = self._judged(due)
         self._go_on()
         made = {k: own._replace(is_open=self.is_open[k]) for k, own in made.items()}
         self.rulings += made.values()
         return made.get(pair)
 
-    def _judge(self, look: int, due: Iterable[int]) -> list[Ruling]:
-        """Decide and close the pairs that completed this look. A pair without answers has nothing to be judged by."""
-        pairs = [pair for pair in due if self.look[pair] == look]
-        for pair in pairs:
+    def _judged(self, due: list[int]) -> dict[int, Ruling]:
+        """Decide and close the pairs that completed their look. One without answers has nothing to be judged by."""
+        for pair in due:
             self._is_judged[pair], self._begin[pair] = True, self._end[pair]
-            if not self.n[pair]:
+            if self.n[pair]:
+                self._looks[pair] = (*self._looks[pair], (self.look[pair], self.n[pair]))
+            else:
                 self._close(pair, "items")
-        pairs = [pair for pair in pairs if self.n[pair]]
-        if not pairs:
-            return []
-        used = [tuple(k for k in range(self._end[pair]) if self._place[pair][k] != ABSENT) for pair in pairs]
-        counts, items, judged = self._evidence(pairs)
-        last = np.array([min(self.rule.looks[-1], self._usable[pair]) for pair in pairs])
-        decision, is_open, _ = rule_on(self.rule, counts, look=look, last=last, items=items, judged=judged)
-        said = said_on(self.rule, counts, look=look, items=items, judged=judged)
-        made = []
-        for k, pair in enumerate(pairs):
-            self._looks[pair] = (*self._looks[pair], (look, self.n[pair]))
-            self.decision[pair] = int(decision[k])
-            if not is_open[k]:
-                self._close(pair, "rule")
-            elif self.n[pair] >= last[k]:
-                self._close(pair, "items")
-            wins, ties, losses = (sum(self._place[pair][place] == own for place in used[k]) for own in (1, 0, -1))
-            margin, low, high = self._margin(pair, Said(*(own[k : k + 1] for own in said)))
-            made.append(
-                Ruling(
-                    pair=pair,
-                    look=look,
-                    n=self.n[pair],
-                    wins=wins,
-                    ties=ties,
-                    losses=losses,
-                    decision=self.decision[pair],
-                    is_open=self.is_open[pair],
-                    theta=float(said.theta[k]),
-                    margin=margin,
-                    low=low,
-                    high=high,
-                    used=used[k],
-                )
-            )
+        due = [pair for pair in due if self.is_open[pair]]
+        made = {}
+        for look in sorted({self.look[pair] for pair in due}):
+            cases = [self._case(pair) for pair in due if self.look[pair] == look]
+            beside = [self._case(pair) for pair in range(len(self.n))] if self.is_common else cases
+            for ruling, why in rulings(self.rule, cases, beside=beside, units=self._units):
+                made[ruling.pair], self.decision[ruling.pair] = ruling, ruling.decision
+                if why:
+                    self._close(ruling.pair, why)
         return made
 
-    def _margin(self, pair: int, said: Said) -> tuple[float, float, float]:
-        """Margin, low and high: over all looks together while more may come; by the stage-wise ordering at the end of a
-        pair that ended as planned, by its bound, at its last look or as hopeless. Betting holds at any time."""
-        planned = self.why[pair] == "rule" or self.look[pair] + 1 == len(self.rule.looks)
-        if planned and not self.is_open[pair] and not self.rule.deciding.anytime:
-            looks, n = np.array(self._looks[pair]).T
-            bounds = np.array(self.rule.bounds)[looks]
-            after = stagewise(said.score, said.error, n=n, bounds=bounds, level=self.rule.gamma)
-            if np.isfinite(after.margin[0]):
-                return float(after.margin[0]), float(after.low[0]), float(after.high[0])
-        return float(said.margin[0]), float(said.low[0]), float(said.high[0])
-
-    def _evidence(self, pairs: list[int]) -> tuple[Counts, Items | None, Bools]:
-        """Tables of some pairs; where items matter, all pairs' answers (or these pairs' alone), and which are these."""
-        n_items = len(self._units)
-        whole = range(len(self.n)) if self.is_common else pairs
-        human = np.full((len(whole), n_items), ABSENT, dtype=np.int8)
-        for row, pair in enumerate(whole):
-            # Of other pairs too: complete looks only.
-            place = self._place[pair][: self._begin[pair]]
-            human[row, list(self._orders[pair][: len(place)])] = place
-        judged = np.isin(np.array(whole), pairs)
-        own = human[judged]
-        silent = np.full(n_items, ABSENT, dtype=np.int8)
-        rows = [self._metric[pair] for pair in pairs]
-        metric = np.array([silent if row is None else row for row in rows], dtype=np.int8)
-        kinds = kinds_of(own, metric)
-        counts = np.stack([(kinds == kind).sum(axis=1) for kind in range(KINDS)], axis=1)
-        known = tables(counts, outcome_of(metric))
-        if not (self.rule.estimator.needs_items or self._is_clustered):
-            return known, None, judged
-        systems = np.array([self._systems[pair] for pair in whole])
-        return known, Items(human=human, systems=systems, units=self._units), judged
+    def _case(self, pair: int) -> Case:
+        """What its complete looks rest on."""
+        return Case(
+            pair=pair,
+            systems=self._systems[pair],
+            order=self._orders[pair],
+            settled=self._place[pair][: self._begin[pair]],
+            most=self._usable[pair],
+            looks=self._looks[pair],
+            metric=self._metric[pair],
+        )
 
     def _go_on(self) -> None:
         """Begin the next look of every pair whose last one is judged, as far as the budget surely goes."""

@@ -12,7 +12,7 @@ from custodes.evaluate.verdict.view import MOST_NAMED, Statement, View, only
 
 def overall(views: Sequence[View]) -> Iterator[Statement]:
     """Systems, metrics and partiality, where the aspects agree."""
-    yield from _systems(views)
+    yield from of_systems(views)
     order = [row["metric"] for row in views[0].standing]
     everywhere = [name for name in order if all(name in view.leaders for view in views)]
     if everywhere:
@@ -50,7 +50,8 @@ def overall(views: Sequence[View]) -> Iterator[Statement]:
         yield Statement(kind="favours", text=f"{more} of metric and system stand like this on every aspect.")
 
 
-def _systems(views: Sequence[View]) -> Iterator[Statement]:
+def of_systems(views: Sequence[View]) -> Iterator[Statement]:
+    """The systems that may be best on every aspect."""
     told = [view for view in views if view.board and not view.sided and not view.split]
     if len(told) < len(views):
         return

@@ -39,7 +39,8 @@ def best(view: View) -> Iterator[Statement]:
             )
         yield Statement(kind="best", text=text, rater=told["metric"], value=float(told["labels"]))
     first = [row["system"] for row in view.first]
-    counted = top["win_rate"] is not None  # corrected systems have strengths alone
+    # Corrected systems have strengths alone; of win rates no interval holds where answers decided how many were asked.
+    counted = top["win_rate"] is not None and not view.stopped
     column = "win_rate" if counted else "strength"
     numbers = {f"value{end}": top[f"{column}{end}"] for end in ("", "_low", "_high")}
     if counted:

@@ -10,19 +10,19 @@ import polars as pl
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Setting
+from custodes.answers.setting import Setting, selection_of
 from custodes.answers.tables import label, p_value, score, table
 from custodes.data.study import Study
 from custodes.evaluate.agreement.agreement import Agreement, agreement
 from custodes.evaluate.check.check import check
 from custodes.evaluate.consistency.consistency import consistency
-from custodes.evaluate.favoritism import favoritism
+from custodes.evaluate.favoritism import Favoritism, favoritism
 from custodes.evaluate.leaderboard.leaderboard import leaderboard
-from custodes.evaluate.ranking import ranking
+from custodes.evaluate.ranking import Ranking, ranking
 from custodes.evaluate.verdict.bias import favours, flips
 from custodes.evaluate.verdict.faults import faults
 from custodes.evaluate.verdict.metrics import chance, design, trust, uncertain
-from custodes.evaluate.verdict.overall import overall
+from custodes.evaluate.verdict.overall import of_systems, overall
 from custodes.evaluate.verdict.systems import best, more_labels
 from custodes.evaluate.verdict.view import Kind, Statement, View
 from custodes.progress import Progress, silent
@@ -85,7 +85,7 @@ def verdict(
     metrics, asked with the same arguments; see there for what the numbers mean and which errors are raised. What is
     told of systems holds for all of them together at `confidence`, what is told of metrics and of chance for all of an
     aspect together at level `alpha`; the aspects are not corrected for each other. The faults of judges hold for all
-    aspects together, at `alpha`.
+    aspects together, at `alpha`. Where nobody but people judged, it is made from `check` and `leaderboard`.
 
     >>> import custodes as cu
     >>> told = cu.verdict(cu.read("demo"), resamples=50, aspect="coherence")
@@ -94,6 +94,9 @@ def verdict(
     """
     asked: dict[str, Any] = {"rng": rng, "progress": progress, **setting}
     bounds: dict[str, Any] = {"confidence": confidence, "resamples": resamples, **asked}
+    if not study.select(**selection_of(setting), one_side=True).metrics:
+        people = {"check": check(study, **asked), "leaderboard": leaderboard(study, **bounds)}
+        return told_by(people)
     agreed = agreement(study, alpha=alpha, **bounds)
     favoured = favoritism(study, alpha=alpha, **bounds)  # refuses metrics without outputs, of which none is best
     return told_by(
@@ -114,19 +117,33 @@ def best_metrics(agreement: Agreement) -> list[str]:
 
 
 def told_by(results: Mapping[str, Result]) -> Verdict:
-    """The verdict of results of one study, by question, without a provenance."""
-    aspects = results["agreement"].to_frame("metrics")["aspect"].unique(maintain_order=True)
-    views = [View(results, str(aspect)) for aspect in aspects]
-    parts = [] if len(views) == 1 else [_part("", overall(views))]
-    return Verdict.of([*parts, *(_part(view.aspect, _told(view)) for view in views)], ())
+    """The verdict of results of one study, by question, without a provenance; of people alone, what is told of systems
+    by a `leaderboard`."""
+    alone = "agreement" not in results
+    named = results["leaderboard"].to_frame("systems") if alone else results["agreement"].to_frame("metrics")
+    aspects = named["aspect"].unique(maintain_order=True)
+    views = [View({**NOBODY, **results}, str(aspect)) for aspect in aspects]
+    across, subjects = (of_systems, OF_PEOPLE) if alone else (overall, SUBJECTS)
+    if alone:  # that there is no metric fools nobody who asks about people
+        for view in views:
+            view.problems = view.problems.filter(pl.col("rule") != "no-metrics")
+    parts = [] if len(views) == 1 else [_part("", across(views))]
+    told = ([statement for subject in subjects for statement in subject(view)] for view in views)
+    return Verdict.of([*parts, *(_part(view.aspect, own) for view, own in zip(views, told, strict=True))], ())
+
+
+SUBJECTS = (design, best, trust, faults, favours, more_labels, chance, flips, uncertain)
+"""In the order of the headings."""
+OF_PEOPLE = (design, best, more_labels)
+"""Those that need no metric."""
+NOBODY: Mapping[str, Result] = {
+    "agreement": Agreement.of([Agreement.part("")], ()),
+    "favoritism": Favoritism.of([Favoritism.part("")], ()),
+    "ranking": Ranking.of([Ranking.part("")], ()),
+}
+"""What is said of metrics where there are none."""
 
 
 def _part(aspect: str, statements: Iterable[Statement]) -> dict[str, pl.DataFrame]:
     rows = [asdict(statement) for statement in statements]
     return Verdict.part(aspect, verdict={name: [row[name] for row in rows] for name in rows[0]} if rows else {})
-
-
-def _told(view: View) -> Iterator[Statement]:
-    """In the order of the headings."""
-    subjects = (design, best, trust, faults, favours, more_labels, chance, flips, uncertain)
-    return (statement for subject in subjects for statement in subject(view))

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import polars as pl
 
 from custodes.answers.result import Result
+from custodes.data.looks import STOPPED
 from custodes.evaluate.agreement.agreement import Agreement
 from custodes.evaluate.agreement.standing import ORDERING
 from custodes.evaluate.check.check import SIDED
@@ -72,6 +73,7 @@ class View:
         self.judge = f"{CORRECTED}{self.corrected['metric']}" if self.corrected and usable else HUMAN
         unbeaten = _said(results["leaderboard"], "unbeaten", aspect) if boards and self.judge == HUMAN else []
         self.unbeaten = [message.partition(": ")[2] for message in unbeaten if message.startswith(HUMAN)]
+        self.stopped = "leaderboard" in results and any(n.rule == STOPPED for n in results["leaderboard"].notes)
         self.board: list[Row] = []
         if boards:
             known = boards["systems"].filter(pl.col("strength").is_not_null(), rater=self.judge)

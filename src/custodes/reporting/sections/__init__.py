@@ -6,6 +6,7 @@ from custodes.reporting.section import Section
 
 from custodes.reporting.sections.check import CHECK
 from custodes.reporting.sections.leaderboard import LEADERBOARD
+from custodes.reporting.sections.annotators import ANNOTATORS
 from custodes.reporting.sections.agreement import AGREEMENT
 from custodes.reporting.sections.favoritism import FAVORITISM
 from custodes.reporting.sections.consistency import CONSISTENCY

@@ -34,4 +34,5 @@ CHECK = Section(
     ask=lambda context: context.ask(check),
     build=_build,
     required=True,
+    alone=True,
 )

@@ -22,6 +22,10 @@ WHO = (("people", HUMAN, "people"), ("metric", "{metric}", "{metric}"))
 """Whose pictures and tables: the name of the part, the rater, what it is called."""
 
 
+def _who(context: Context) -> Sequence[tuple[str, str, str]]:
+    return WHO if context.metrics else WHO[:1]
+
+
 def _ask(context: Context) -> Leaderboard:
     made: Leaderboard = context.ask(leaderboard)
     if set(made.systems["aspect"].unique()) <= set(context.one_sided):
@@ -86,18 +90,22 @@ def _figures(context: Context) -> Sequence[Figure]:
                 opening=True,
             ),
         ),
-        *_in_panels(
-            by_metric,
-            Figure(
-                id="leaderboard-metric",
-                title="Who is best by {metric}",
-                caption=seen,
-                alt="A dot with a whisker for every system by the chosen metric; the table below has the numbers.",
-                spec=spec_of(strengths(empty_rows()).properties(width="container")),
-                table="leaderboard-by-metric",
-                where={"aspect": "{aspect}", "rater": "{metric}"},
-                lines=("system",),
-            ),
+        *(
+            _in_panels(
+                by_metric,
+                Figure(
+                    id="leaderboard-metric",
+                    title="Who is best by {metric}",
+                    caption=seen,
+                    alt="A dot with a whisker for every system by the chosen metric; the table below has the numbers.",
+                    spec=spec_of(strengths(empty_rows()).properties(width="container")),
+                    table="leaderboard-by-metric",
+                    where={"aspect": "{aspect}", "rater": "{metric}"},
+                    lines=("system",),
+                ),
+            )
+            if context.metrics
+            else []
         ),
         *(
             Figure(
@@ -110,7 +118,7 @@ def _figures(context: Context) -> Sequence[Figure]:
                 table="leaderboard.pairs",
                 where={"aspect": "{aspect}", "rater": rater},
             )
-            for who, rater, name in WHO
+            for who, rater, name in _who(context)
         ),
     ]
 
@@ -120,10 +128,13 @@ def _tables(context: Context) -> Sequence[ChosenTable]:
         return chosen_table(context, id, caption, f"leaderboard.{table}", {"aspect": "{aspect}", "rater": rater})
 
     return [
-        *(chosen(f"leaderboard-systems-{who}", f"Systems by {name}", "systems", rater) for who, rater, name in WHO),
+        *(
+            chosen(f"leaderboard-systems-{who}", f"Systems by {name}", "systems", rater)
+            for who, rater, name in _who(context)
+        ),
         *(
             chosen(f"leaderboard-pairs-{who}", f"Pairs of systems by {name}", "pairs", rater)
-            for who, rater, name in WHO
+            for who, rater, name in _who(context)
         ),
         chosen("leaderboard-effects", "What else counts, by people", "effects", HUMAN),
     ]
@@ -157,4 +168,5 @@ LEADERBOARD = Section(
         "leaderboard-by-metric": _by_metric(context),
     },
     compares_systems=False,  # asked first, before it is known what the others compare
+    alone=True,
 )

@@ -56,10 +56,12 @@ CITATIONS = (
 
 def _build(context: Context) -> Mapping[str, Any]:
     """Provenance, formulas in words, citations, and everything left out."""
+    alone = not context.metrics
     noted = {(note.rule, note.message): note.count for result in context.results.values() for note in result.notes}
     return {
         "provenance": [(question, str(result.provenance)) for question, result in context.results.items()],
-        "asked": context.results["agreement"].provenance.options,
+        "asked": context.results["leaderboard" if alone else "agreement"].provenance.options,
+        "alone": alone,
         "noted": [(rule, message, count) for (rule, message), count in noted.items()],
         "citations": CITATIONS,
         "downloads": [
@@ -68,4 +70,4 @@ def _build(context: Context) -> Mapping[str, Any]:
     }
 
 
-METHOD = Section(question="method", title="How these numbers were made", build=_build)
+METHOD = Section(question="method", title="How these numbers were made", build=_build, alone=True)

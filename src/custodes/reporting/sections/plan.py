@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from custodes.evaluate.protocol.plan import plan
+from custodes.evaluate.protocol.plan import Plan, plan
 from custodes.plots.plan import curve
 from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
-from custodes.reporting.sections.protocol import STOPPING
+from custodes.reporting.sections.protocol import STOPPING, check_not_stopped
 from custodes.reporting.tables import table_html
+
+
+def _ask(context: Context) -> Plan:
+    check_not_stopped(context)
+    made: Plan = context.ask(plan, metrics="none", stopping=STOPPING)
+    return made
 
 
 def _power(context: Context) -> list[Figure]:
@@ -29,7 +35,7 @@ PLAN = Section(
     title="Plan of the next study",
     text="Simulated from what this study leaves possible: pairs of systems that differ as much as these do, annotated "
     "by people alone under the looks of the section before. Correct is measured against the simulated truth.",
-    ask=lambda context: context.ask(plan, metrics="none", stopping=STOPPING),
+    ask=_ask,
     figures=_power,
     build=lambda context: {
         "table": table_html(
@@ -39,4 +45,5 @@ PLAN = Section(
             caption="What a study like this one would take",
         )
     },
+    alone=True,
 )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
+from custodes.data.looks import stopped
 from custodes.errors import InputError
 from custodes.evaluate.protocol.protocol import Protocol, protocol
 from custodes.evaluate.protocol.stopping import Stopping
@@ -25,7 +26,17 @@ CAPTIONS = {
 }
 
 
+def check_not_stopped(context: Context) -> None:
+    """Refuse a study in which answers decided how many were asked: there is no fixed number to replay."""
+    if stopped(context.study.looks):
+        raise InputError(
+            "answers decided here how many more were asked, so that there is no fixed number to replay or to plan from;"
+            " what stopped the asking stands in the section The people."
+        )
+
+
 def _ask(context: Context) -> Protocol:
+    check_not_stopped(context)
     made: Protocol = context.ask(protocol, metrics="none", stopping=STOPPING, null=True)
     most = max((row["annotations"] / row["pairs"] for row in made.reference.to_dicts()), default=0.0)
     if most < FEWEST:
@@ -79,4 +90,5 @@ PROTOCOL = Section(
     ask=_ask,
     figures=_figures,
     build=_build,
+    alone=True,
 )

@@ -229,7 +229,7 @@
   // ---- choices
   function read() {
     for (const select of all("select[data-choice]")) choice[select.dataset.choice] = select.value;
-    const pair = document.querySelector('select[data-choice="pair"]').selectedOptions[0];
+    const pair = document.querySelector('select[data-choice="pair"]')?.selectedOptions[0];
     if (pair) [choice.system_a, choice.system_b] = [pair.dataset.a, pair.dataset.b];
   }
 
@@ -285,8 +285,8 @@
     return [names.map(quoted).join(","), ...lines].join("\n") + "\n";
   }
 
-  choice.aspect = data.tables["agreement.metrics"].columns.aspect.labels[0];
-  choice.metric = data.tables["agreement.metrics"].columns.metric.labels[0];
+  choice.aspect = data.aspects[0];
+  choice.metric = data.metrics[0] || "";
   for (const select of all("select[data-choice]")) {
     const name = select.dataset.choice;
     const names = name === "pair" ? ["system_a", "system_b"] : [name];

@@ -29,7 +29,7 @@ async function send(address, options, stay) {
       swap(new DOMParser().parseFromString(page, "text/html"), stay);
       break;
     }
-    say($("#status").dataset.kept);
+    say($("#status").dataset[options ? "kept" : "offline"]);
     await later(pause);
   }
   busy = false;

@@ -1,0 +1,116 @@
+"""What a desk costs this machine: answers without a disk, a study of 100,000 answers read again and counted.
+
+`python benchmarks/annotate_desk.py [ANSWERS]`. 500 people answer in turn about 45 pairs of 10 systems (2,500 items,
+looks at 20 and 2,500 answers, second opinions and known comparisons as by default), in one process, without a disk;
+then the file is opened anew and the owner's view is made, the best of three.
+"""
+
+from __future__ import annotations
+
+import resource
+import sqlite3
+import sys
+import tempfile
+import time
+from contextlib import closing
+from itertools import combinations
+from pathlib import Path
+from random import Random
+
+import msgspec
+
+from custodes.annotate.desk import Desk
+from custodes.annotate.plan import StudyPlan
+from custodes.annotate.session import Answer, Ask, Begin, Break
+from custodes.annotate.store import create
+
+SYSTEMS, ITEMS, PEOPLE, ROUNDS = 10, 2_500, 500, 3
+TARGETS = {"open": "< 4 s", "snapshot": "< 0.3 s"}
+
+
+def study(path: Path) -> Path:
+    """The study, with short texts."""
+    plan = msgspec.convert(
+        {
+            "stopping": {"looks": [20, ITEMS], "stop": "decided", "boundary": 9.0},
+            "people": {"batch": 50, "batches": 100},
+        },
+        StudyPlan,
+    )
+
+    def fill(base: sqlite3.Connection) -> None:
+        items, systems = range(ITEMS), range(SYSTEMS)
+        base.executemany(
+            "INSERT INTO item VALUES (?, ?, '', '', '', '', ?, '[]', '{}')",
+            [(k, f"i{k}", f"<p>{k}</p>") for k in items],
+        )
+        base.executemany("INSERT INTO system VALUES (?, ?, 0)", [(k, f"s{k}") for k in systems])
+        base.executemany(
+            "INSERT INTO output VALUES (?, ?, '', '<p>text</p>', '[]')", [(k, s) for k in items for s in systems]
+        )
+        base.executemany(
+            "INSERT INTO gold VALUES (NULL, 'gold', '', 'a', 'b', '{}', ?, '')", [(1 - 2 * (k % 2),) for k in range(50)]
+        )
+        for pair, (first, second) in enumerate(combinations(systems, 2)):
+            base.execute("INSERT INTO pair VALUES (?, ?, ?)", (pair, first, second))
+            order = Random(pair).sample(items, ITEMS)
+            base.executemany(
+                "INSERT INTO unit (pair, place, item) VALUES (?, ?, ?)", [(pair, k, own) for k, own in enumerate(order)]
+            )
+
+    return create(path, plan, fill)
+
+
+def answered(path: Path, wanted: int) -> float:
+    """Seconds of an answer and the next question."""
+    with Desk.open(path, threaded=False, durable=False) as desk:
+        people = []
+        for _, token in desk.invite(PEOPLE).result():
+            desk.view(token).result()
+            people.append([token, desk.act(token, Begin()).result()])
+        draw, done = Random(0), 0
+        begin = time.perf_counter()
+        while done < wanted:
+            for own in people:
+                token, view = own
+                if isinstance(view, Break):
+                    own[1] = desk.act(token, Begin()).result()
+                elif isinstance(view, Ask):
+                    own[1] = desk.act(
+                        token, Answer(assignment=view.assignment, values={"": draw.choice((1, 0, -1))})
+                    ).result()
+                    done += 1
+        return (time.perf_counter() - begin) / done
+
+
+def main() -> None:
+    """Print a table."""
+    wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    with tempfile.TemporaryDirectory() as folder:
+        path = study(Path(folder) / "study.db")
+        rows = [("an answer and the next question", f"{1000 * answered(path, wanted):.2f} ms", "")]
+        opening, looking = [], []
+        for _ in range(ROUNDS):
+            begin = time.perf_counter()
+            with Desk.open(path, threaded=False) as desk:
+                opening.append(time.perf_counter() - begin)
+                begin = time.perf_counter()
+                answers = desk.snapshot().result().answers
+                looking.append(time.perf_counter() - begin)
+        rows.append((f"a study of {answers:,} answers opened", f"{min(opening):.2f} s", TARGETS["open"]))
+        rows.append(("the owner's view of it", f"{min(looking):.3f} s", TARGETS["snapshot"]))
+        with closing(sqlite3.connect(path)) as base:
+            begin = time.perf_counter()
+            base.execute("SELECT count(*) FROM (SELECT * FROM battles)").fetchone()
+            rows.append(("its comparisons as a view of the file", f"{time.perf_counter() - begin:.2f} s", ""))
+        rows.append(("the file", f"{path.stat().st_size / 2**20:.0f} MB", ""))
+        rows.append(
+            ("memory of the process", f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB", "")
+        )
+    print("| what | measured | target |\n|---|---|---|")
+    for row in rows:
+        print(f"| {' | '.join(row)} |")
+
+
+if __name__ == "__main__":
+    main()

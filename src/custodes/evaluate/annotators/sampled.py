@@ -1,0 +1,32 @@
+"""Pairs of systems with people as the sample: what as many other people might have said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from custodes.evaluate.annotators.material import VERDICTS, Said
+from custodes.stats.people.clustered import FEWEST_PEOPLE, clustered
+
+TOO_FEW = f"fewer than {FEWEST_PEOPLE} people: this speaks of them alone"
+
+
+def pair_columns(said: Said, *, slots: int, confidence: float) -> dict[str, Any]:
+    """The rows of `pairs`; none of ratings, and none where it is not known who answered."""
+    if said.what != VERDICTS or slots:
+        return {}
+    answers = said.answers
+    _, first = np.unique(said.group, return_index=True)
+    made = clustered(said.group[answers.task], answers.worker, said.value, pairs=len(first), confidence=confidence)
+    return {
+        "system_a": said.tasks["system_a"].gather(first),
+        "system_b": said.tasks["system_b"].gather(first),
+        "answers": np.bincount(said.group[answers.task], minlength=len(first)),
+        "people": made.people,
+        "effective": made.effective,
+        "margin": made.margin,
+        "margin_low": made.low,
+        "margin_high": made.high,
+        "reason": ["" if enough else TOO_FEW for enough in made.people >= FEWEST_PEOPLE],
+    }

@@ -1,0 +1,187 @@
+"""Section: who answered, how far people agree, what they were paid, and what stopped the asking."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from custodes.answers.setting import selection_of
+from custodes.answers.tables import count, flag, label, score
+from custodes.answers.wording import names, number, plural, sentence
+from custodes.data.study import Study
+from custodes.errors import InputError
+from custodes.evaluate.annotators.annotators import Annotators, annotators
+from custodes.plots.annotators import competence
+from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
+from custodes.reporting.tables import columns_with_values, table_html
+
+KINDS = ("verdicts", "ratings")
+SHOWN = (
+    ("people", "Of how many people it speaks"),
+    ("agreement", "How far people agree"),
+    ("annotators", "One by one"),
+    ("margins", "Margins as people see them, and without careless answers"),
+)
+PAIR = (label("system_a", "a system"), label("system_b", "another one"))
+LOOKS = (
+    *PAIR,
+    count("look", "the last completed one"),
+    count("n", "answers that it judged", "Answers"),
+    label("said", "better system; = not decided", "Ruling"),
+    flag("is_open", "whether more is asked", "Open"),
+    score(
+        "margin",
+        "share that prefers system_a less share that prefers system_b, with an interval that holds after looks",
+        "Margin",
+        interval=True,
+    ),
+    count("n_now", "answers that count now: without people who were excluded later, with later answers", "Answers now"),
+    score("margin_now", "margin of these", "Margin now"),
+)
+INFLATED = (
+    "Pairs that a look declared different were declared so because their margin looked large: on average it is larger"
+    " than the truth (in simulations of a true margin of .20, .46 among those declared). Take it for a direction, not a"
+    " size."
+)
+REPORTED = ("excluded-people", "second-opinions", "peeked", "stopped-by-answers", "invalid-verdict")
+"""Notes of the reader and of the selection that speak of people."""
+
+
+def _ask(context: Context) -> Annotators:
+    if len(context.study.humans) < 2:
+        raise InputError("one person or nobody answered, so there is nobody to compare with")
+    made: Annotators = context.ask(annotators)
+    return made
+
+
+def _chosen(context: Context) -> Study:
+    return context.study.select(**selection_of(context.options), one_side=True)
+
+
+def _rows(context: Context) -> Mapping[str, pl.DataFrame]:
+    """What the picture shows: flags in words."""
+    rows = context.table("annotators.annotators")
+    return {"annotators-shown": rows.with_columns(said=pl.col("flags").list.join(", ")).drop("flags")}
+
+
+def _figures(context: Context) -> Sequence[Figure]:
+    rows = context.table("annotators.annotators").filter(pl.col("competence").is_not_null())
+
+    def ends(kind: str) -> bool:
+        return rows.filter(pl.col("what") == kind)["competence_low"].count() > 0
+
+    return [
+        Figure(
+            id=f"annotators-{kind}",
+            title=f"Competence of people: {kind}",
+            caption="How far each person is right by what others answered, too. Whisker: interval over resampled items."
+            " Red: somebody of whom something is claimed, all tests of all people together.",
+            alt="Dots with whiskers: competence of every person; the table below has the numbers.",
+            spec=spec_of(competence(empty_rows(), ends=ends(kind)).properties(width="container")),
+            table="annotators-shown",
+            lines=("rater",),
+            where={"aspect": "{aspect}", "what": kind},
+        )
+        for kind in KINDS
+        if rows.filter(pl.col("what") == kind).height
+    ]
+
+
+def looks_of(study: Study) -> pl.DataFrame:
+    """The last look of each pair, beside what its answers say now; empty where nothing was stopped by its answers.
+
+    Looks are about the first aspect of a study alone.
+    """
+    if study.looks.is_empty():
+        return pl.DataFrame(schema={name: pl.String for own in LOOKS for name in own.names})
+    last = study.looks.sort("look").unique(["system_a", "system_b"], keep="last", maintain_order=True)
+    frame = study.preferences.frame
+    aspects = frame["aspect"].unique(maintain_order=True)
+    first = frame.filter(pl.col("aspect") == (aspects[0] if aspects.len() else ""))
+    now = first.group_by("system_a", "system_b").agg(n_now=pl.len(), margin_now=pl.col("preference").mean())
+    better = pl.when(pl.col("decision") > 0).then("system_a").when(pl.col("decision") < 0).then("system_b")
+    last = last.rename({"low": "margin_low", "high": "margin_high"})
+    return last.join(now, on=["system_a", "system_b"], how="left", maintain_order="left").with_columns(
+        said=better.otherwise(pl.lit("=")), n_now=pl.col("n_now").fill_null(0).cast(pl.Int64)
+    )
+
+
+def looks_sentences(looks: pl.DataFrame) -> list[str]:
+    """What must be known beside the looks: whose margins are inflated, and which rulings the answers of now do not
+    carry."""
+    declared = looks.filter(pl.col("said") != "=") if looks.height else looks
+    if declared.is_empty():
+        return []
+    against = declared.filter((pl.col("margin_now").fill_null(0) * pl.col("decision")) <= 0)
+    pairs = [f"{row['system_a']} and {row['system_b']}" for row in against.iter_rows(named=True)]
+    told = (
+        "As judged and after exclusions differ: the answers that count now do not prefer the same system of"
+        f" {names(pairs)}."
+    )
+    return [INFLATED, *([told] if pairs else [])]
+
+
+def paid(study: Study) -> str:
+    """What the answers cost and how long they took, where a file says so."""
+    frames = [study.preferences.frame.select("rater", "seconds"), study.second.frame.select("rater", "seconds")]
+    said = pl.concat(frames).filter(pl.col("rater").is_in(list(study.humans)))
+    seconds = said["seconds"].median()
+    told = []
+    if isinstance(seconds, float):
+        told.append(f"Half of the answers took {number(seconds, digits=0)} seconds or less.")
+    costs = said.join(study.raters.frame.select("rater", "cost", "cost_unit"), on="rater").drop_nulls("cost")
+    if costs.height and costs["cost_unit"].n_unique() == 1:
+        total, unit = float(costs["cost"].sum()), costs["cost_unit"][0] or ""
+        hourly = total / costs.height * 3600 / seconds if isinstance(seconds, float) and seconds > 0 else None
+        counted = plural(costs.height, "answer")
+        told.append(
+            f"{counted} that count, second opinions among them, cost {number(total)} {unit}".strip()
+            + ("." if hourly is None else f": {number(hourly)} an hour at that time, fees included.")
+        )
+    return " ".join(told)
+
+
+def _without(files: Sequence[str], message: str) -> str:
+    """A message without the name of the input that it begins with."""
+    beginning = next((name for name in files if message.startswith(f"{name}: ")), "")
+    return message.removeprefix(f"{beginning}: ")
+
+
+def _build(context: Context) -> Mapping[str, Any]:
+    study = _chosen(context)
+    tables = []
+    for name, caption in SHOWN:
+        rows = context.table(f"annotators.{name}")
+        if rows.height:
+            essential = [own for own in context.declared(f"annotators.{name}").columns if own.essential]
+            columns = columns_with_values(essential, rows)
+            notes = context.notes("annotators", "few-", "none-", "method") if name == "people" else ()
+            tables.append(table_html(rows, columns, id=f"annotators-{name}-table", caption=caption, notes=notes))
+    looks = looks_of(study)
+    if looks.height:
+        columns = columns_with_values(LOOKS, looks)
+        if (looks["n"] == looks["n_now"]).all():
+            columns = tuple(own for own in columns if not own.name.endswith("_now"))
+        tables.append(
+            table_html(looks, columns, id="annotators-looks-table", caption="What stopped the asking", by=None)
+        )
+    files = study.name.split(" + ")
+    told = [sentence(_without(files, note.message)) for note in study.notes if note.rule in REPORTED]
+    return {
+        "sentences": [own for own in (paid(study), *dict.fromkeys(told), *looks_sentences(looks)) if own],
+        "table": "\n".join(tables),
+    }
+
+
+ANNOTATORS = Section(
+    question="annotators",
+    title="The people",
+    ask=_ask,
+    figures=_figures,
+    build=_build,
+    extra=_rows,
+    compares_systems=False,
+    alone=True,
+)

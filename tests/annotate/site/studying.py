@@ -1,0 +1,75 @@
+"""Studies of real files for tests of the site: made once, copied, opened, asked over HTTP."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import polars as pl
+
+from custodes.annotate.desk import Desk
+from custodes.annotate.new import new
+from custodes.annotate.plan import Ending, People, StudyPlan, Texts
+
+SYSTEMS = ("Asterisk-7B", "Birchwood-Large")
+TOKEN = re.compile(r"/s/([\w-]+)")
+PEOPLE = People(batch=3, batches=2, cap=1.0, overlap=0.0, attention=0, gold_every=15)
+PLAN = StudyPlan(
+    people=PEOPLE,
+    stopping=Ending(looks=(20, 30), boundary="none"),
+    texts=Texts(
+        title="Hotels", consent="We ask which text is better.", instructions="Read both.", contact="a@example.org"
+    ),
+)
+
+
+def texts(items: int = 30, **own: str) -> pl.DataFrame:
+    """Outputs of two systems; `own`: others of the first item, by system's place."""
+    said = [[f"Item {i}, text {'AB'[s]}." for s in range(2)] for i in range(items)]
+    return pl.DataFrame(
+        {
+            "item": [f"i{i:02d}" for i in range(items) for _ in SYSTEMS],
+            "system": [name for _ in range(items) for name in SYSTEMS],
+            "text": [own.get(f"s{s}", said[i][s]) for i in range(items) for s in range(2)],
+        }
+    )
+
+
+def made(path: Path, plan: StudyPlan = PLAN, **own: str) -> Path:
+    return new(texts(**own), path, plan=plan)
+
+
+@contextmanager
+def opened(template: Path, path: Path) -> Iterator[Desk]:
+    """The desk of a copy of a study."""
+    shutil.copy(template, path)
+    with Desk.open(path) as desk:
+        yield desk
+
+
+def invited(desk: Desk) -> str:
+    """A token of somebody new."""
+    ((_, token),) = desk.invite(1).result()
+    return token
+
+
+def told(path: Path, query: str) -> list[tuple[object, ...]]:
+    """What the file of a study says."""
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as base:
+        return base.execute(query).fetchall()
+
+
+def judgments(path: Path) -> list[tuple[object, ...]]:
+    """Assignment, answer, reason and visible seconds of each, in their order."""
+    return told(path, "SELECT assignment, answer, reason, visible_seconds FROM judgment ORDER BY judgment")
+
+
+def hidden(page: str) -> Mapping[str, str]:
+    """The hidden fields of the first form of a page."""
+    form = page[page.index('<form method="post"') :]
+    form = form[: form.index("</form>")]
+    return dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', form))

@@ -1,0 +1,59 @@
+"""Marks of the words that differ: all else of the HTML stays as it was."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from custodes.annotate.session import Side
+from custodes.annotate.site.differences import LONGEST, marked
+from custodes.annotate.texts import plain, shown
+
+TEXTS = st.text(st.sampled_from("ab <>&*`\n$|-"), max_size=60)
+
+
+def marks(first: str, second: str) -> tuple[list[str], list[str]]:
+    found = marked(Side(html=first), Side(html=second))
+    assert found is not None
+    one, two = (re.findall("<mark>(.*?)</mark>", side.html) for side in found)
+    return one, two
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "one", "two"),
+    [
+        ("<p>the cat sat</p>", "<p>the dog sat</p>", ["cat"], ["dog"]),
+        ("<p>same</p>", "<ul><li>same</li></ul>", [], []),
+        ("<p>a &amp; b</p>", "<p>a &lt; b</p>", ["&amp;"], ["&lt;"]),
+        ("<p>x</p>", "", ["x"], []),
+        ('<p>a <math alttext="x > 1"><mi>x</mi></math></p>', "<p>a</p>", [], []),
+    ],
+)
+def test_words_that_differ(first: str, second: str, one: list[str], two: list[str]) -> None:
+    assert marks(first, second) == (one, two)
+
+
+@given(TEXTS, TEXTS)
+def test_nothing_else_changes(first: str, second: str) -> None:
+    sides = Side(html=plain(first), media=("a.png",)), Side(html=plain(second))
+    found = marked(*sides)
+    assert found is not None
+    for before, after in zip(sides, found, strict=True):
+        assert re.sub("</?mark>", "", after.html) == before.html
+        assert after.media == before.media
+    assert marks(sides[0].html, sides[0].html) == ([], [])
+
+
+def test_markdown_and_mathematics_stay() -> None:
+    text = "# T\n\n- a `b & c`\n\n| x |\n|--:|\n| 1 |\n\n```python\ndef f(): return '<'\n```\n\n$a < b$"
+    side = Side(html=shown(text, "markdown+math"))
+    found = marked(side, Side(html=""))
+    assert found is not None
+    assert re.sub("</?mark>", "", found[0].html) == side.html
+
+
+def test_long_outputs_are_left_alone() -> None:
+    assert marked(Side(html="<p>" + "a " * (LONGEST + 1) + "</p>"), Side(html="<p>a</p>")) is None

@@ -1,0 +1,175 @@
+"""The owner's pages in a browser: for everybody, and hostile texts are texts, with the content policy and without."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from custodes.annotate.desk import Desk
+from custodes.annotate.session import Comment, Skip
+from custodes.annotate.store import create
+from tests.annotate import studies
+from tests.annotate.studies import asked, begun, plan_of
+
+pytest.importorskip("starlette")
+
+from custodes.annotate.site.app import app
+from tests.annotate.hostile import PAYLOADS
+from tests.annotate.site.served import served
+from tests.annotate.test_security import visitor
+
+PLAIN = [f"words {k}" for k in range(len(PAYLOADS))]
+
+
+def filled(path: Path, texts: list[str]) -> Desk:
+    """A study in which everything that may be somebody's text is one of these."""
+    plan = plan_of(people={"recruit": "open", "cap": 1.0}, name=texts[0], texts={"title": texts[1]})
+
+    def fill(base: sqlite3.Connection) -> None:
+        base.executemany(
+            "INSERT INTO item VALUES (?, ?, ?, '', ?, '', '<p>x</p>', '[]', '{}')",
+            [(k, text, text, text) for k, text in enumerate(texts)],
+        )
+        studies.add_systems(base, texts[:3], seed=0)
+
+    desk = Desk.open(create(path, plan, fill), durable=False)
+    for k, text in enumerate(texts):
+        token = desk.join(source="open", external_id=text, params={"x": text}, address=f"192.0.{k}.1").result()
+        assert token is not None
+    for _ in range(2):
+        token = begun(desk)
+        for text in texts[:30]:
+            ask = asked(desk, token)
+            desk.act(token, Comment(text=text, assignment=ask.assignment)).result()
+    for _ in range(4):
+        desk.act(token, Skip(assignment=asked(desk, token).assignment, reason="other")).result()
+    desk.exclude("w001", texts[5]).result()
+    desk.control("stop", texts[6]).result()
+    return desk
+
+
+NAMES = ("hostile", "plain")
+PAGES = ("/admin", "/admin/study", "/admin/study/questions", "/admin/study/people/w002", "/admin/study/people/w063")
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> Iterator[tuple[Desk, Desk]]:
+    with (
+        closing(filled(tmp_path / "hostile.db", PAYLOADS)) as hostile,
+        closing(filled(tmp_path / "plain.db", PLAIN)) as plain,
+    ):
+        yield hostile, plain
+
+
+def test_no_text_becomes_markup(both: tuple[Desk, Desk]) -> None:
+    """The pages of the same study with plain words have the same tags."""
+    for path in PAGES:
+        tags = []
+        for desk in both:
+            client = visitor(desk)
+            client.get("/admin?key=the-key")
+            page = client.get(path)
+            assert page.status_code == 200, path
+            tags.append(re.findall(r"<(/?[a-z][a-z0-9]*)", page.text))
+        assert tags[0] == tags[1], path
+
+
+@pytest.fixture
+def address(both: tuple[Desk, Desk]) -> Iterator[str]:
+    made = app(dict(zip(NAMES, both, strict=True)), public_url="", secret="s" * 32, owner_key="the-key")
+    with served(made) as url:
+        yield url
+
+
+@pytest.fixture
+def cookies(address: str, browser: Any) -> Any:
+    """Of somebody who is signed in."""
+    context = browser.new_context()
+    context.new_page().goto(f"{address}/admin?key=the-key")
+    made = context.cookies()
+    context.close()
+    return made
+
+
+@pytest.mark.browser
+def test_nothing_runs(address: str, browser: Any, cookies: Any) -> None:
+    """With the content policy, and in a browser that does not know of it."""
+    for is_bare in (False, True):
+        seen: list[str] = []
+        context = browser.new_context(bypass_csp=is_bare)
+        context.add_cookies(cookies)
+        page = context.new_page()
+        page.on("dialog", lambda dialog, seen=seen: (seen.append(dialog.message), dialog.dismiss()))
+        page.on("request", lambda request, seen=seen: seen.append(request.url))
+        counts = [[count(page, address + path.replace("study", name)) for path in PAGES] for name in NAMES]
+        assert counts[0] == counts[1]
+        assert all(one.startswith(address) for one in seen)
+        if is_bare:  # where something runs, it is seen
+            with page.expect_event("dialog"):
+                page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=alert(1)>')")
+        context.close()
+
+
+def count(page: Any, address: str) -> Any:
+    """How many elements of a kind a page has with everything unfolded."""
+    page.goto(address)
+    return page.evaluate(
+        "() => { for (const one of document.querySelectorAll('details')) one.open = true;"
+        " return ['form', 'button', 'script', 'img', 'iframe', 'svg', 'a', 'input'].map("
+        "name => document.querySelectorAll(name).length) }"
+    )
+
+
+SIZES = {"desktop": (1280, 860), "phone": (390, 844)}
+SMALL = """() => [...document.querySelectorAll('button, summary, .button, input:not([type=hidden])')]
+    .filter(one => one.getBoundingClientRect().height < 44).map(one => one.outerHTML)"""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("size", "scheme"), [("desktop", "light"), ("phone", "dark")])
+def test_pages_are_for_everybody(address: str, browser: Any, cookies: Any, size: str, scheme: str) -> None:
+    """No violation of accessibility, nothing that is too small or too wide; without JavaScript."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    width, height = SIZES[size]
+    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+    context.add_cookies(cookies)
+    page = context.new_page()
+    for path in PAGES:
+        page.goto(address + path.replace("study", "plain"))
+        page.evaluate("() => { for (const one of document.querySelectorAll('details')) one.open = true }")
+        found = Axe().run(page).response["violations"]
+        assert not [(one["id"], [node["html"] for node in one["nodes"]]) for one in found], path
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
+        assert page.evaluate(SMALL) == [], path
+    context.close()
+
+
+@pytest.mark.browser
+def test_a_foreign_page_cannot_pause_a_study(address: str, browser: Any, cookies: Any, both: tuple[Desk, Desk]) -> None:
+    """A form of another port of this machine, the same site but another origin, sent by the owner's browser."""
+    act = f"{address}/admin/hostile/reopen"
+    content = f"<form method=post action='{act}'><input name=sent value=1><button>x</button></form>"
+    before = both[0].state()
+
+    async def foreign(scope: Any, receive: Any, send: Any) -> None:
+        headers = [(b"content-type", b"text/html")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": content.encode()})
+
+    with served(foreign) as other:
+        context = browser.new_context()
+        context.add_cookies(cookies)
+        page = context.new_page()
+        page.goto(other)
+        with page.expect_response(lambda reply: "/reopen" in reply.url) as sent:
+            page.click("button")
+        assert sent.value.status == 403
+        context.close()
+    assert both[0].state() == before

@@ -1,0 +1,388 @@
+"""The site over HTTP, from the door to the code at the end: every route, and what each refuses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from starlette.testclient import TestClient
+
+from custodes.annotate.desk import Desk, StudyBusy
+from custodes.annotate.site import pages
+from custodes.annotate.site.app import app
+from tests.annotate.site.studying import PEOPLE, PLAN, SYSTEMS, hidden, invited, judgments, made, opened, told
+
+
+class Visitor:
+    """A person with a link and a browser without JavaScript."""
+
+    def __init__(self, client: TestClient, token: str) -> None:
+        self.client, self.path = client, f"/s/{token}"
+
+    def get(self) -> str:
+        reply = self.client.get(self.path)
+        assert reply.status_code == 200
+        return reply.text
+
+    def post(self, status: int = 200, **fields: str) -> str:
+        reply = self.client.post(self.path, data=fields)
+        assert reply.status_code == status
+        return reply.text
+
+    def asked(self) -> str:
+        """The first question."""
+        page = self.get()
+        if 'value="agree"' in page:
+            page = self.post(do="agree", agree="1", digest=hidden(page)["digest"])
+        return self.post(do="begin")
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(tmp_path_factory.mktemp("study") / "study.db")
+
+
+@pytest.fixture
+def desk(template: Path, tmp_path: Path) -> Iterator[Desk]:
+    with opened(template, tmp_path / "study.db") as own:
+        yield own
+
+
+def site(desk: Desk, name: str = "hotels", **options: str) -> TestClient:
+    return TestClient(app({name: desk}, **{"secret": "s", "owner_key": "k"} | options))
+
+
+@pytest.fixture
+def visitor(desk: Desk) -> Iterator[Visitor]:
+    with site(desk) as client:
+        yield Visitor(client, invited(desk))
+
+
+def recruiting(desk: Desk, recruit: Any, **people: Any) -> None:
+    """Let people come in another way."""
+    plan = replace(desk.plan, people=replace(desk.plan.people, recruit=recruit, **people))
+    desk.replan(plan).result()
+
+
+def test_a_whole_session(visitor: Visitor, desk: Desk) -> None:
+    page = visitor.get()
+    assert "We ask which text is better." in page
+    assert "Instructions" in visitor.post(do="agree", agree="1", digest=hidden(page)["digest"])
+    page = visitor.post(do="begin")
+    seen = [page]
+    for number in (1, 2, 3):
+        assert f"Comparison {number} of 3" in page
+        page = visitor.post(**hidden(page), v0="1", seconds="2.5")
+        seen.append(page)
+    assert "Time for a break" in page
+    page = visitor.post(do="begin")
+    for _ in range(3):
+        page = visitor.post(**hidden(page), v0="0")
+    (code,) = re.findall(r'id="code" readonly value="(\w+)"', page)
+    assert visitor.get() == page
+    assert [row[1] for row in judgments(desk.path)][3:] == [0.0, 0.0, 0.0]
+    assert {abs(float(str(row[1]))) for row in judgments(desk.path)[:3]} == {1.0}
+    assert [row[3] for row in judgments(desk.path)] == [2.5] * 3 + [None] * 3
+    assert code in str(told(desk.path, "SELECT json FROM event WHERE kind = 'code'"))
+    assert not any(name in own for own in [*seen, page] for name in SYSTEMS)
+
+
+def test_no_question_without_consent(visitor: Visitor, desk: Desk) -> None:
+    for fields in ({"do": "begin"}, {"do": "agree", "agree": "1", "digest": "other"}, {"do": "answer", "v0": "1"}):
+        assert "I have read this" in visitor.client.post(visitor.path, data=fields).text
+    assert "You have left the study" in visitor.post(do="decline")
+    assert not judgments(desk.path)
+
+
+def test_an_answer_counts_once_and_a_reload_changes_nothing(visitor: Visitor, desk: Desk) -> None:
+    page = visitor.asked()
+    assert visitor.get() == page
+    after = visitor.post(**hidden(page), v0="1")
+    assert visitor.post(**hidden(page), v0="-1") == after  # once more, and another answer
+    assert visitor.get() == after
+    assert len(judgments(desk.path)) == 1
+
+
+def test_answers_that_are_none(visitor: Visitor, desk: Desk) -> None:
+    page = visitor.asked()
+    own = hidden(page)
+    for fields in ({"v0": "2"}, {"v0": "x"}, {}, {"assignment": "x", "v0": "1"}):
+        assert 'role="status"' in visitor.post(422, **own | fields)
+    assert "Please answer every question" in visitor.post(422, **own)
+    assert not judgments(desk.path)
+    assert visitor.get() == page
+
+
+def test_a_question_of_somebody_else_is_unknown(visitor: Visitor, desk: Desk) -> None:
+    own = hidden(visitor.asked())
+    other = Visitor(visitor.client, invited(desk))
+    other.asked()
+    other.post(404, **own | {"v0": "1"})
+    assert not judgments(desk.path)
+
+
+def test_undo_skip_and_comment(visitor: Visitor, desk: Desk) -> None:
+    first = visitor.asked()
+    second = visitor.post(**hidden(first), v0="1")
+    assert "Change my last answer" not in first
+    again = visitor.post(do="undo", assignment=hidden(second)["assignment"])
+    assert "Your last answer has been taken back." in again
+    assert "aria-current=true" in again
+    third = visitor.post(**hidden(again), v0="-1")
+    assert "Comparison 2 of 3" in third
+    assert "Comparison 2 of 3" in visitor.post(do="comment", text="Ünclear", assignment=hidden(third)["assignment"])
+    fourth = visitor.post(do="skip", reason="broken", assignment=hidden(third)["assignment"], seconds="9")
+    assert "Comparison 3 of 3" in fourth
+    assert judgments(desk.path)[-1][1:] == (None, "broken", 9.0)
+    assert "Ünclear" in str(desk.snapshot().result().comments)
+
+
+def test_a_browser_is_sent_to_where_its_page_is(visitor: Visitor) -> None:
+    """So that back and reload do not ask whether to send a form once more."""
+    page = visitor.asked()
+    headers = {"Sec-Fetch-Mode": "navigate"}
+    reply = visitor.client.post(visitor.path, data=dict(hidden(page), v0="1"), headers=headers, follow_redirects=False)
+    assert (reply.status_code, reply.headers["location"]) == (303, visitor.path)
+    fields = {"do": "comment", "text": "x"}
+    reply = visitor.client.post(visitor.path, data=fields, headers=headers)
+    assert "your comment has been sent" in reply.text
+    assert "I have read" not in visitor.client.get(visitor.path, params={"said": "agree_tick"}).text
+
+
+def test_words_that_differ_on_request(visitor: Visitor, desk: Desk) -> None:
+    desk.replan(replace(desk.plan, texts=replace(desk.plan.texts, differences=True))).result()
+    page = visitor.asked()
+    fields = {"do": "mark", "assignment": hidden(page)["assignment"]}
+    assert "<mark>" not in page
+    shown = visitor.post(**fields)
+    assert shown.count("<mark>") == 2  # text A., text B.
+    reply = visitor.client.post(visitor.path, data=fields, headers={"Sec-Fetch-Mode": "navigate"})
+    assert (reply.text, str(reply.url.query)) == (shown, str(b"marks=1"))
+    assert visitor.get() == page
+    assert len(told(desk.path, "SELECT 1 FROM event WHERE kind = 'marked' AND assignment IS NOT NULL")) == 2
+
+
+def test_instructions_again(visitor: Visitor) -> None:
+    page = visitor.asked()
+    text = visitor.client.get(f"{visitor.path}/help").text
+    assert "Read both." in text
+    assert visitor.path in text
+    assert visitor.get() == page
+
+
+def test_an_open_page_keeps_its_question(visitor: Visitor) -> None:
+    own = hidden(visitor.asked())
+    assert (
+        visitor.client.post(f"{visitor.path}/seen", data={"assignment": own["assignment"], "seconds": "30"}).status_code
+        == 204
+    )
+    assert visitor.client.post(f"{visitor.path}/seen", data={"assignment": "x"}).status_code == 422
+    assert visitor.client.post("/s/nobody/seen", data={"assignment": "1"}).status_code in (204, 404)
+
+
+def test_paused_and_stopped(visitor: Visitor, desk: Desk) -> None:
+    page = visitor.asked()
+    desk.control("pause").result()
+    paused = visitor.get()
+    assert "The study is paused" in paused
+    assert '<meta http-equiv="refresh"' in paused
+    desk.control("resume").result()
+    assert visitor.get() == page
+    desk.control("stop").result()
+    assert "The study is over" in visitor.get()
+
+
+def test_what_cannot_be_written_comes_back_with_the_page(
+    visitor: Visitor, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = visitor.asked()
+
+    def full(token: str, act: object) -> None:
+        raise StudyBusy("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(desk, "act", full)
+        reply = visitor.client.post(visitor.path, data=dict(hidden(page), v0="-1", seconds="4.0"))
+    assert (reply.status_code, reply.headers["retry-after"]) == (503, "5")
+    assert "not saved yet" in reply.text
+    assert dict(hidden(reply.text)) == dict(hidden(page), v0="-1", seconds="4.0")
+    assert "Comparison 2 of 3" in visitor.post(**hidden(reply.text))
+    assert len(judgments(desk.path)) == 1
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/s/",
+        "/s/nobody",
+        "/s/nobody/help",
+        "/j/none",
+        "/j/hotels",
+        "/m/none",
+        "/m/..%2f..%2fetc%2fpasswd",
+        "/static/app.py",
+        "/static/..%2fapp.py",
+        "/x",
+    ],
+)
+def test_nothing_is_where_nothing_is(desk: Desk, path: str) -> None:
+    with site(desk) as client:
+        reply = client.get(path)
+    assert reply.status_code == 404
+    assert "Nothing is here" in reply.text
+
+
+def test_headers(visitor: Visitor) -> None:
+    for path in (visitor.path, "/s/nobody", "/health", f"/static/{next(iter(pages.static()))}"):
+        headers = visitor.client.get(path).headers
+        assert "default-src 'none'; script-src 'self'" in headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert "set-cookie" not in headers
+        assert headers["cache-control"] == ("public, max-age=31536000, immutable" if "static" in path else "no-store")
+
+
+def test_only_small_forms_are_read(visitor: Visitor) -> None:
+    def status(**how: Any) -> int:
+        return visitor.client.post(visitor.path, **how).status_code
+
+    assert status(data={"do": "comment", "text": "x" * 70_000}) == 413
+    assert status(data={f"f{k}": "" for k in range(50)}) == 413
+    assert status(json={"do": "begin"}) == 415
+    assert status(files={"file": b"x"}) == 415
+    assert status(content=b"\xff%ff=%00", headers={"content-type": "application/x-www-form-urlencoded"}) == 422
+
+
+def test_a_link_of_one_of_several_studies(template: Path, tmp_path: Path, desk: Desk) -> None:
+    with opened(template, tmp_path / "two.db") as second, TestClient(app({"one": desk, "two": second})) as client:
+        for own in (second, desk):
+            token = invited(own)
+            Visitor(client, token).asked()
+            assert len(told(own.path, "SELECT 1 FROM assignment")) == 1
+        assert client.get("/s/nobody").status_code == 404
+        assert client.get("/").status_code == 404
+
+
+def test_health(visitor: Visitor, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert visitor.client.get("/health").text == "ok"
+    monkeypatch.setattr("custodes.annotate.site.app.HEALTHY", 0.0)
+    assert visitor.client.get("/health").status_code == 503
+
+
+def test_static_files_are_packed_where_they_may_be(desk: Desk) -> None:
+    with site(desk) as client:
+        for name, file in pages.static().items():
+            assert client.get(f"/static/{name}").content == file.bytes
+            plain = client.get(f"/static/{name}", headers={"accept-encoding": "identity"})
+            assert plain.content == file.bytes
+            assert "content-encoding" not in plain.headers
+
+
+def test_an_open_study(desk: Desk) -> None:
+    recruiting(desk, "open")
+    with site(desk) as client:
+        assert "Take part" in client.get("/").text or "Hotels" in client.get("/").text
+        reply = client.post("/j/hotels", data={"worker": "Änne"})
+        token = reply.url.path.removeprefix("/s/")
+        Visitor(client, token).asked()
+        back = client.post("/j/hotels", data={"worker": "Änne"})
+        assert "Comparison 1 of 3" in back.text  # the same person, where she was
+        assert client.post("/j/hotels", data={"worker": "x", "website": "spam"}).status_code == 400
+        assert client.post("/j/hotels", data={"worker": "x" * 200}).status_code == 400
+        assert len(told(desk.path, "SELECT 1 FROM worker")) == 1
+
+
+def test_a_study_that_is_full(desk: Desk) -> None:
+    recruiting(desk, "open", most=1)
+    with site(desk) as client:
+        assert client.post("/j/hotels", data={"worker": ""}).status_code == 200
+        reply = client.post("/j/hotels", data={"worker": ""})
+        assert reply.status_code == 403
+        assert "Nobody else can take part" in reply.text
+
+
+PROLIFIC = {"PROLIFIC_PID": "5f1d", "STUDY_ID": "st", "SESSION_ID": "se"}
+MTURK = {"workerId": "A1", "assignmentId": "3XY", "hitId": "H", "turkSubmitTo": "https://workersandbox.mturk.com"}
+
+
+def test_people_of_prolific(desk: Desk) -> None:
+    recruiting(desk, "prolific")
+    with site(desk) as client:
+        assert "PROLIFIC_PID" in client.get("/j/hotels").text  # says what is missing
+        assert client.get("/j/hotels").status_code == 400
+        page = client.get("/j/hotels", params=PROLIFIC | {"other": "x"}).text
+        assert dict(hidden(page)) == PROLIFIC
+        assert told(desk.path, "SELECT 1 FROM worker") == []  # looking at a link makes nobody
+        client.post("/j/hotels", data=hidden(page))
+    assert told(desk.path, "SELECT source, external_id FROM worker") == [("prolific", "5f1d")]
+
+
+def test_people_of_mturk_in_its_frame(desk: Desk) -> None:
+    recruiting(desk, "mturk", batches=1)
+    with site(desk) as client:
+        preview = client.get("/j/hotels", params=MTURK | {"assignmentId": "ASSIGNMENT_ID_NOT_AVAILABLE"})
+        assert "This is a preview" in preview.text
+        assert "Read both." in preview.text
+        assert "<button" not in preview.text.partition("<dialog")[0]
+        page = client.get("/j/hotels", params=MTURK).text
+        reply = client.post("/j/hotels", data=hidden(page))
+        visitor = Visitor(client, reply.url.path.removeprefix("/s/"))
+        page = visitor.asked()
+        for _ in range(3):
+            page = visitor.post(**hidden(page), v0="1")
+        assert 'action="https://workersandbox.mturk.com/mturk/externalSubmit"' in page
+        assert hidden(page)["assignmentId"] == "3XY"
+        headers = client.get(visitor.path).headers
+        assert "set-cookie" not in headers
+        for rule in ("form-action 'self' https://worker.mturk.com", "frame-ancestors https://worker.mturk.com"):
+            assert rule in headers["content-security-policy"]
+
+
+def test_a_door_of_an_own_study_is_closed(visitor: Visitor) -> None:
+    assert visitor.client.post("/j/hotels", data={"worker": "x"}).status_code == 404
+
+
+def test_images(tmp_path: Path, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    from concurrent.futures import Future
+
+    def media(name: str) -> Future[tuple[str, bytes] | None]:
+        future: Future[tuple[str, bytes] | None] = Future()
+        future.set_result(("image/png", b"png") if name == "a.png" else None)
+        return future
+
+    monkeypatch.setattr(desk, "media", media)
+    with site(desk) as client:
+        reply = client.get("/m/a.png")
+        assert (reply.content, reply.headers["content-type"]) == (b"png", "image/png")
+        assert reply.headers["content-security-policy"] == "sandbox"
+        assert client.get("/m/b.png").status_code == 404
+
+
+def test_the_plan_is_asked_in_every_mode(tmp_path: Path) -> None:
+    from custodes.annotate.plan import Question
+
+    plan = replace(PLAN, question=Question(aspects=("Adequacy", "Fluency")), people=replace(PEOPLE, batches=1))
+    with opened(made(tmp_path / "a.db", plan), tmp_path / "b.db") as desk, site(desk) as client:
+        visitor = Visitor(client, invited(desk))
+        page = visitor.asked()
+        assert "Please answer every question" in visitor.post(422, **hidden(page), v0="1")
+        visitor.post(**hidden(page), v0="1", v1="0")
+        assert [
+            (row[0], abs(float(str(row[1])))) for row in told(desk.path, "SELECT aspect, answer FROM judgment")
+        ] == [
+            ("Adequacy", 1.0),
+            ("Fluency", 0.0),
+        ]
+    rate = replace(PLAN, question=Question(mode="rate", scale=(1, 5)))
+    with opened(made(tmp_path / "c.db", rate), tmp_path / "d.db") as desk, site(desk) as client:
+        visitor = Visitor(client, invited(desk))
+        page = visitor.asked()
+        assert "Response 1 of 3" in page
+        visitor.post(**hidden(page), v0="4")
+        assert told(desk.path, "SELECT answer FROM judgment") == [(4.0,)]

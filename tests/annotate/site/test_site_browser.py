@@ -1,0 +1,341 @@
+"""A person at the site, in headless Chromium, with the real desk behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from msgspec.structs import replace
+
+from custodes.annotate.desk import Desk
+from custodes.annotate.plan import Question, Texts
+from custodes.annotate.site.app import app
+from tests.annotate.site.served import served
+from tests.annotate.site.studying import PEOPLE, PLAN, SYSTEMS, invited, judgments, made, opened, told
+
+pytestmark = pytest.mark.browser
+
+DEAD = 650
+"""Milliseconds after which a new question may be answered."""
+
+
+class Own(NamedTuple):
+    """A person's browser: its page, the address of the session, the study, and all bytes that came."""
+
+    page: Any
+    url: str
+    desk: Desk
+    came: list[bytes]
+    context: Any
+
+
+@pytest.fixture(scope="module")
+def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("studies")
+    plans = {
+        "compare": PLAN,
+        "aspects": replace(PLAN, question=Question(aspects=("Adequacy", "Fluency")), people=replace(PEOPLE, batches=1)),
+        "rate": replace(PLAN, question=Question(mode="rate", scale=(1, 5))),
+        "slide": replace(PLAN, question=Question(mode="rate", scale=(0, 100))),
+        "markdown": replace(PLAN, texts=Texts(render="markdown+math", language="de")),
+    }
+    return {name: made(folder / f"{name}.db", plan) for name, plan in plans.items()}
+
+
+@pytest.fixture
+def own(browser: Any, templates: dict[str, Path], tmp_path: Path) -> Iterator[Callable[..., Own]]:
+    """From the name of a study and options of a browser to somebody there; no request may leave, no name may come."""
+    with ExitStack() as stack:
+        came: list[bytes] = []
+        asked: list[str] = []
+        errors: list[str] = []
+        site: list[str] = []
+
+        def make(name: str = "compare", *, consented: bool = True, **options: Any) -> Own:
+            desk = stack.enter_context(opened(templates[name], tmp_path / f"{name}.db"))
+            url = stack.enter_context(served(app({name: desk}, secret="s", owner_key="k")))
+            site.append(url)
+            context = browser.new_context(**{"viewport": {"width": 1280, "height": 860}} | options)
+            stack.callback(context.close)
+            context.clock.install()
+            page = context.new_page()
+            page.set_default_timeout(10_000)
+            page.on("request", lambda request: asked.append(request.url))
+            page.on("pageerror", lambda error: errors.append(str(error)))
+            page.on("response", lambda reply: came.append(_body(reply)))
+            one = Own(page, f"{url}/s/{invited(desk)}", desk, came, context)
+            page.goto(one.url)
+            if consented:
+                if page.locator("[name=agree]").count():
+                    page.locator("[name=agree]").check()
+                    page.locator(".main").click()
+                page.get_by_role("heading", name="Instructions").or_(
+                    page.get_by_role("heading", name="Anleitung")
+                ).wait_for()
+                page.locator("form .main").click()
+                page.wait_for_selector("[data-assignment]")
+            return one
+
+        yield make
+        assert not errors
+        assert all(url.startswith(site[0]) for url in asked)
+        assert not [body for body in came for system in SYSTEMS if system.encode() in body]
+
+
+def _body(reply: Any) -> bytes:
+    try:
+        return reply.body()
+    except Exception:  # redirects have none
+        return b""
+
+
+def number(page: Any, n: int, of: int = 3) -> None:
+    page.get_by_role("heading", level=1, name=f"Comparison {n} of {of}", exact=True).wait_for()
+
+
+def later(page: Any) -> None:
+    """When a new question may be answered."""
+    page.clock.fast_forward(DEAD)
+
+
+def answers(desk: Desk) -> list[object]:
+    return [row[1] for row in judgments(desk.path)]
+
+
+def test_a_batch_by_keyboard(own: Callable[..., Own]) -> None:
+    page, _, desk, _, _ = own(consented=False)
+    for key in ("Tab", "Space", "Tab", "Enter"):  # the box, the button
+        page.keyboard.press(key)
+    page.get_by_role("heading", name="Instructions").wait_for()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    for n, key in enumerate(("1", "ArrowRight", "0"), start=1):
+        number(page, n)
+        assert page.evaluate("document.activeElement.tagName") == ("H1" if n > 0 else "BODY")
+        later(page)
+        page.keyboard.press(key)
+    page.get_by_role("heading", name="Time for a break").wait_for()
+    flips = [flip for (flip,) in told(desk.path, "SELECT flip FROM assignment ORDER BY assignment")]
+    assert answers(desk) == [(-1 if flip else 1) * shown for flip, shown in zip(flips, (1, -1, 0), strict=True)]
+    assert all(0.5 < float(str(row[3])) < 60 for row in judgments(desk.path))
+
+
+def test_a_batch_by_mouse(own: Callable[..., Own]) -> None:
+    page, _, desk, _, _ = own()
+    for n, name in enumerate(("1 is better", "Equal", "2 is better"), start=1):
+        number(page, n)
+        later(page)
+        page.get_by_role("button", name=name).click()
+    page.get_by_role("button", name="Go on").click()
+    number(page, 1)
+    later(page)
+    page.locator("summary", has_text="I cannot judge this").click()
+    page.get_by_role("button", name="Something is broken or missing").click()
+    number(page, 2)
+    assert page.locator("summary").count() == 2
+    assert judgments(desk.path)[-1][2] == "broken"
+    page.locator("summary", has_text="Comment").click()
+    page.locator("textarea").fill("1 2 0 what is this?")  # keys within a text answer nothing
+    page.keyboard.press("1")
+    page.get_by_role("button", name="Send").click()
+    page.get_by_role("status").get_by_text("your comment has been sent").wait_for()
+    number(page, 2)
+    page.get_by_role("button", name="Change my last answer").click()
+    number(page, 1)
+    page.get_by_role("status").get_by_text("taken back").wait_for()
+    page.get_by_role("link", name="Instructions").click()
+    page.get_by_role("dialog").get_by_text("Read both.").wait_for()
+    page.keyboard.press("1")  # behind the dialogue nothing is answered
+    page.get_by_role("button", name="Close").click()
+    assert len(judgments(desk.path)) == 4
+
+
+def test_a_batch_by_touch(own: Callable[..., Own]) -> None:
+    page, _, desk, _, _ = own(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    for n in (1, 2, 3):
+        number(page, n)
+        bar, second = page.locator(".bar").bounding_box(), page.locator(".sides .card").nth(1).bounding_box()
+        assert bar["y"] + bar["height"] <= 845  # within reach without scrolling
+        assert second["width"] > 340  # stacked
+        later(page)
+        page.get_by_role("button", name="2 is better").tap()
+    page.get_by_role("heading", name="Time for a break").wait_for()
+    page.get_by_role("button", name="Stop here").tap()
+    page.get_by_role("heading", name="You have left the study").wait_for()
+    assert len(judgments(desk.path)) == 3
+
+
+def test_a_batch_without_javascript(own: Callable[..., Own]) -> None:
+    page, url, desk, _, _ = own(java_script_enabled=False)
+    for n in (1, 2, 3):
+        number(page, n)
+        page.get_by_role("button", name="Equal").click()
+    page.get_by_role("button", name="Go on").click()
+    number(page, 1)
+    page.go_back()  # no question whether to send a form again
+    page.reload()
+    number(page, 1)
+    page.get_by_role("link", name="Instructions").click()
+    page.get_by_role("link", name="Back to the question").click()
+    for n in (1, 2, 3):
+        number(page, n)
+        page.get_by_role("button", name="1 is better").click()
+    page.get_by_text("Your completion code").wait_for()
+    assert page.url == url
+    assert [row[3] for row in judgments(desk.path)] == [None] * 6
+
+
+PRESS = "(how) => document.body.dispatchEvent(new KeyboardEvent('keydown', how))"
+
+
+def test_fast_presses_are_one_answer(own: Callable[..., Own]) -> None:
+    page, _, desk, _, _ = own()
+    number(page, 1)
+    page.keyboard.press("1")  # nobody has read anything
+    later(page)
+    assert answers(desk) == []
+    for _ in range(3):
+        page.keyboard.press("1")
+    number(page, 2)
+    page.wait_for_timeout(100)
+    assert len(answers(desk)) == 1
+    later(page)
+    page.get_by_role("button", name="Equal").click(click_count=3)
+    number(page, 3)
+    page.wait_for_timeout(100)
+    assert len(answers(desk)) == 2
+    later(page)
+    for more in ({"repeat": True}, {"ctrlKey": True}):
+        page.evaluate(PRESS, {"key": "1", "code": "Digit1", "bubbles": True} | more)
+    page.wait_for_timeout(100)
+    assert len(answers(desk)) == 2
+
+
+def test_reload_back_and_two_tabs(own: Callable[..., Own]) -> None:
+    page, url, desk, _, context = own()
+    number(page, 1)
+    shown = page.locator(".sides").inner_text()
+    page.reload()
+    assert page.locator(".sides").inner_text() == shown
+    other = context.new_page()
+    other.goto(url)
+    assert other.locator(".sides").inner_text() == shown
+    later(other)
+    other.get_by_role("button", name="1 is better").click()
+    number(other, 2)
+    page.get_by_role("button", name="2 is better").click()  # the same question, in the tab that is behind
+    number(page, 2)
+    assert page.locator(".sides").inner_text() == other.locator(".sides").inner_text()
+    assert len(answers(desk)) == 1
+    page.goto(url.rsplit("/", 2)[0] + "/s/nobody")
+    page.go_back()
+    number(page, 2)
+
+
+def test_offline_and_back(own: Callable[..., Own]) -> None:
+    page, _, desk, _, context = own()
+    number(page, 1)
+    later(page)
+    context.set_offline(True)
+    page.keyboard.press("1")
+    page.get_by_role("status").get_by_text("Your answer is kept").wait_for()
+    number(page, 1)
+    assert answers(desk) == []
+    context.set_offline(False)
+    number(page, 2)
+    assert page.get_by_role("status").inner_text() == ""
+    assert len(answers(desk)) == 1
+
+
+def test_a_study_that_cannot_write_is_asked_again(own: Callable[..., Own], monkeypatch: pytest.MonkeyPatch) -> None:
+    from custodes.annotate.desk import StudyBusy
+
+    page, _, desk, _, _ = own()
+    act, failed = desk.act, []
+
+    def full(token: str, what: Any) -> Any:
+        if not failed:
+            failed.append(what)
+            raise StudyBusy("the disk is full")
+        return act(token, what)
+
+    monkeypatch.setattr(desk, "act", full)
+    number(page, 1)
+    later(page)
+    page.keyboard.press("2")
+    number(page, 2)
+    assert len(answers(desk)) == len(failed) == 1
+
+
+def test_an_open_page_keeps_its_question_and_a_paused_one_goes_on(
+    own: Callable[..., Own], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, _, desk, _, _ = own()
+    seen, kept = list[tuple[int, float | None]](), desk.seen
+
+    def watched(token: str, assignment: int, seconds: float | None) -> Any:
+        seen.append((assignment, seconds))
+        return kept(token, assignment, seconds)
+
+    monkeypatch.setattr(desk, "seen", watched)
+    with page.expect_response("**/seen") as reply:
+        page.clock.fast_forward(31_000)
+    assert reply.value.status == 204
+    ((assignment, seconds),) = seen
+    assert assignment == int(page.locator("main").get_attribute("data-assignment"))
+    assert 30 < (seconds or 0) < 60
+    desk.control("pause").result()
+    page.keyboard.press("1")
+    page.get_by_role("heading", name="The study is paused").wait_for()
+    desk.control("resume").result()
+    page.clock.fast_forward(61_000)
+    number(page, 2)
+
+
+def test_several_aspects_by_keys_and_a_code_that_is_copied(own: Callable[..., Own]) -> None:
+    page, _, desk, _, context = own("aspects")
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    for n in (1, 2, 3):
+        number(page, n)
+        later(page)
+        page.keyboard.press("2")
+        page.keyboard.press("0")
+        page.keyboard.press("Enter")
+    page.get_by_role("button", name="Copy").click()
+    page.get_by_role("status").get_by_text("Copied.").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == page.locator("#code").input_value()
+    found = told(desk.path, "SELECT aspect, abs(answer) FROM judgment")
+    assert found == [("Adequacy", 1.0), ("Fluency", 0.0)] * 3
+
+
+@pytest.mark.slow
+def test_ratings(own: Callable[..., Own]) -> None:
+    page, _, desk, _, _ = own("rate")
+    later(page)
+    page.keyboard.press("4")
+    page.get_by_role("heading", name="Response 2 of 3").wait_for()
+    assert answers(desk) == [4.0]
+
+
+def test_a_slider_with_its_number(own: Callable[..., Own]) -> None:
+    page, _, desk, _, _ = own("slide")
+    assert page.locator("[type=number]").input_value() == ""  # nothing is suggested
+    later(page)
+    page.get_by_role("button", name="Next").click()
+    page.wait_for_timeout(100)
+    assert answers(desk) == []
+    page.locator("[type=range]").fill("70")
+    assert page.locator("[type=number]").input_value() == "70"
+    page.get_by_role("button", name="Next").click()
+    page.get_by_role("heading", name="Response 2 of 3").wait_for()
+    assert answers(desk) == [70.0]
+
+
+@pytest.mark.slow
+def test_in_german(own: Callable[..., Own]) -> None:
+    page, _, _, _, _ = own("markdown", color_scheme="dark")
+    page.get_by_role("heading", name="Vergleich 1 von 3").wait_for()
+    assert page.get_by_role("button", name="Gleich").count() == 1

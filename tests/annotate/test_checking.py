@@ -1,0 +1,124 @@
+"""What `check` finds before anybody is asked, and that it is silent where there is nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from custodes.annotate.checking import check
+from custodes.annotate.checks.shown_texts import problems
+from custodes.annotate.material import Item, Material, Output
+from custodes.annotate.new import new
+from custodes.annotate.plan import Ending, Money, People, StudyPlan, Texts
+from tests.annotate.test_new import texts
+
+SOUND = StudyPlan(texts=Texts(contact="a@b.example"))
+
+
+def rules(path: Path) -> list[str]:
+    return check(path).problems["rule"].to_list()
+
+
+def of_texts(tmp_path: Path, rows: dict[str, list[str]], **more: object) -> list[str]:
+    """The rules that fire on outputs by system."""
+    names = list(rows)
+    frame = pl.DataFrame(
+        [(f"i{k}", name, rows[name][k]) for k in range(len(rows[names[0]])) for name in names],
+        schema=["item", "system", "text"],
+        orient="row",
+    ).with_columns(**{name: pl.lit(own) for name, own in more.items()})
+    place = tmp_path / "study.db"
+    new(frame, place, plan=SOUND)
+    return rules(place)
+
+
+def test_a_sound_study_has_no_problem(tmp_path: Path) -> None:
+    place = new(texts(items=40), tmp_path / "study.db", plan=SOUND)
+    before = place.read_bytes()
+    found = check(place)
+    assert found.problems.height == 0
+    assert list(found.told()) == ["no problems found"]
+    assert found.status == 0
+    assert found.summary.select("items", "systems", "pairs", "questions", "known").row(0) == (40, 3, 3, 120, 20)
+    assert place.read_bytes() == before
+
+
+def test_outputs_that_say_who_wrote_them(tmp_path: Path) -> None:
+    rows = {"A": [f"a {k}." for k in range(40)], "Birch": [f"b {k}." for k in range(40)]}
+    rows["A"][3] = "As an AI language model, I cannot say."
+    rows["Birch"][7] = "I am Claude, made by Anthropic."
+    assert of_texts(tmp_path, rows) == ["names-itself"]
+    (tmp_path / "study.db").unlink()
+    rows["A"][3], rows["Birch"][7] = "ok.", "Here birch speaks."
+    assert of_texts(tmp_path, rows) == ["names-system"]
+    (tmp_path / "study.db").unlink()
+    assert of_texts(tmp_path, rows, source="Write of a birch.") == []  # the word stands above it, too
+
+
+def test_form_that_differs_between_systems(tmp_path: Path) -> None:
+    rows = {"A": [f"- a {k}." for k in range(40)], "B": [f"b {k}." for k in range(40)]}
+    assert of_texts(tmp_path, rows) == ["unlike-format"]
+    (tmp_path / "study.db").unlink()
+    rows = {"A": [f"a {k} and" for k in range(40)], "B": [f"b {k}." for k in range(40)]}
+    assert of_texts(tmp_path, rows) == ["unlike-ending"]
+
+
+@pytest.mark.slow
+def test_form_of_systems_that_are_alike_is_said_to_differ_in_one_of_twenty_studies_at_most() -> None:
+    rng = np.random.default_rng(0)
+    said = 0
+    for _ in range(1000):
+        names = ["A", "B", "C", "D"]
+        hard = rng.random(30)  # items differ in how often they are listed or cut
+        outputs = {
+            (f"i{k}", name): Output(
+                text=f"{'- ' if rng.random() < hard[k] else ''}x{'.' if rng.random() < hard[k] else ''}"
+            )
+            for k in range(30)
+            for name in names
+        }
+        items = tuple(Item(label=f"i{k}") for k in range(30))
+        material = Material(items=items, systems=tuple(names), outputs=outputs)
+        pairs = [(a, b) for a in names for b in names if a < b]
+        said += any(problems(material, pairs))
+    assert said <= 60
+
+
+@pytest.mark.parametrize(
+    ("plan", "items", "rule"),
+    [
+        (StudyPlan(), 40, "no-contact"),
+        (StudyPlan(texts=Texts(contact="a@b.example", consent="Do you agree?")), 40, "consent-without-contact"),
+        (StudyPlan(texts=SOUND.texts, money=Money(price=0.01)), 40, "low-pay"),
+        (
+            StudyPlan(texts=Texts(contact="a@b.example", consent="{contact}"), money=Money(price=0.2)),
+            40,
+            "consent-without-pay",
+        ),
+        (StudyPlan(texts=Texts(contact="a@b.example", language="de")), 40, "english-texts"),
+        (StudyPlan(texts=SOUND.texts, people=People(recruit="prolific")), 40, "no-gold"),
+        (StudyPlan(texts=SOUND.texts, people=People(recruit="prolific")), 40, "no-price"),
+        (SOUND, 7, "few-items"),
+        (SOUND, 30, "looks-cut"),
+        (StudyPlan(texts=SOUND.texts, people=People(most=5)), 40, "too-few-people"),
+        (StudyPlan(texts=SOUND.texts, people=People(most=10, batch=2, batches=1, attention=0)), 40, "little-work"),
+        (StudyPlan(texts=SOUND.texts, stopping=Ending(budget=20)), 40, "small-budget"),
+        (StudyPlan(texts=SOUND.texts, stopping=Ending(looks=(2, 4))), 40, "decides-nothing"),
+        (StudyPlan(texts=SOUND.texts, stopping=Ending(boundary="none")), 40, "no-boundary"),
+    ],
+)
+def test_plans_that_would_fool_somebody(plan: StudyPlan, items: int, rule: str, tmp_path: Path) -> None:
+    place = new(texts(items=items), tmp_path / "study.db", plan=plan)
+    found = check(place)
+    assert rule in found.problems["rule"].to_list()
+    severity = found.problems.filter(pl.col("rule") == rule)["severity"][0]
+    assert found.status == int(severity != "info")
+
+
+def test_gold_that_runs_out(tmp_path: Path) -> None:
+    gold = pl.DataFrame({"item": ["i0"], "system_a": ["A"], "system_b": ["B"], "expected": ["1"]})
+    place = new(texts(items=41), tmp_path / "study.db", plan=SOUND, gold=gold)
+    assert rules(place) == ["little-gold", "known-answers"]

@@ -1,0 +1,278 @@
+"""The page on deploying: its own block runs in nginx on this machine, each line with what it is there for."""
+
+from __future__ import annotations
+
+import datetime
+import http.client
+import os
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+import pytest
+
+from custodes.annotate.serving import Site, serving
+from custodes.errors import InputError
+from tests.annotate.studies import plan_of, study
+
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "deploy-annotation.md"
+NAME = "ask.example.org"
+NGINX = shutil.which("nginx", path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"]))
+PATIENCE, CONNECTIONS = "500ms", 8
+"""Instead of the page's ten seconds and hundred connections."""
+FORM = "application/x-www-form-urlencoded"
+
+needs_nginx = pytest.mark.skipif(NGINX is None, reason="nginx is not installed here (Debian: apt install nginx-light)")
+
+
+def block(kind: str) -> str:
+    """The one fenced block of a kind on the page."""
+    (found,) = re.findall(rf"```{kind}\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    return str(found)
+
+
+class Proxy(NamedTuple):
+    """nginx before a site: its ports, and where its files are."""
+
+    site: Site
+    plain: int
+    secure: int
+    folder: Path
+    token: str
+
+    def ask(
+        self, method: str, path: str, body: Any = None, *, source: str = "127.0.0.1", **headers: str
+    ) -> tuple[int, Any, str]:
+        """Status, headers and text of a request over HTTPS."""
+        with closing(self.line(source)) as line:
+            own = {"Host": NAME, **{name.replace("_", "-"): value for name, value in headers.items()}}
+            line.request(method, path, body=body, headers=own)
+            reply = line.getresponse()
+            return reply.status, reply.headers, reply.read().decode("utf-8", "replace")
+
+    def line(self, source: str = "127.0.0.1") -> http.client.HTTPSConnection:
+        context = ssl.create_default_context(cafile=str(self.folder / "fullchain.pem"))
+        context.check_hostname = False
+        return http.client.HTTPSConnection(
+            "127.0.0.1", self.secure, context=context, timeout=10, source_address=(source, 0)
+        )
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        return int(door.getsockname()[1])
+
+
+def certificate(folder: Path) -> None:
+    """Of our name, signed by itself."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, NAME)])
+    now = datetime.datetime.now(datetime.UTC)
+    made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    made = made.serial_number(x509.random_serial_number())
+    made = made.not_valid_before(now - datetime.timedelta(days=1)).not_valid_after(now + datetime.timedelta(days=2))
+    made = made.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    pem = serialization.Encoding.PEM
+    (folder / "fullchain.pem").write_bytes(made.sign(key, hashes.SHA256()).public_bytes(pem))
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "privkey.pem").write_bytes(private)
+
+
+def configuration(folder: Path, *, port: int, plain: int, secure: int) -> str:
+    """The page's block, with ports, places and limits of this test and nothing else changed."""
+    text = block("nginx")
+    for was, now in {
+        "listen 80;": f"listen 127.0.0.1:{plain};",
+        "listen 443 ssl;": f"listen 127.0.0.1:{secure} ssl;",
+        "/etc/letsencrypt/live/ask.example.org/": f"{folder}/",
+        "/var/log/nginx/": f"{folder}/",
+        "http://127.0.0.1:8080": f"http://127.0.0.1:{port}",
+        "_timeout 10s;": f"_timeout {PATIENCE};",
+        "limit_conn people 100;": f"limit_conn people {CONNECTIONS};",
+    }.items():
+        assert was in text, was
+        text = text.replace(was, now)
+    text, n = re.subn(r"\n *listen \[::\]:(80|443)( ssl)?;", "", text)  # not every machine has IPv6
+    assert n == 2
+    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    places = "".join(f"{kind}_temp_path {folder}/{kind};\n" for kind in kinds)
+    user = "user root;" if os.geteuid() == 0 else ""
+    head = f"daemon off;\n{user}\npid {folder}/nginx.pid;\nerror_log {folder}/start.log;\n"
+    return f"{head}events {{ worker_connections 1024; }}\nhttp {{\naccess_log {folder}/usual.log;\n{places}{text}}}\n"
+
+
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    folder = tmp_path_factory.mktemp("nginx")
+    certificate(folder)
+    path = study(folder / "study.db", plan=plan_of(people={"recruit": "open"}))
+    with serving([path], port=0, public_url=f"https://{NAME}") as site:
+        ((_, token),) = site.desks["study"].invite(1).result()
+        plain, secure = free_port(), free_port()
+        place = folder / "nginx.conf"
+        place.write_text(configuration(folder, port=site.port, plain=plain, secure=secure), encoding="utf-8")
+        with running(place):
+            own = Proxy(site, plain, secure, folder, token)
+            for _ in range(200):
+                try:
+                    own.ask("GET", "/health")
+                    break
+                except OSError:
+                    time.sleep(0.02)
+            yield own
+
+
+@contextmanager
+def running(place: Path) -> Iterator[None]:
+    assert NGINX is not None
+    process = subprocess.Popen(
+        [NGINX, "-e", str(place.with_name("start.log")), "-c", str(place)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+@needs_nginx
+def test_http_leads_to_https(proxy: Proxy) -> None:
+    with closing(http.client.HTTPConnection("127.0.0.1", proxy.plain, timeout=10)) as line:
+        line.request("GET", "/s/abc?x=1", headers={"Host": NAME})
+        reply = line.getresponse()
+        assert (reply.status, reply.headers["Location"]) == (301, f"https://{NAME}/s/abc?x=1")
+
+
+@needs_nginx
+def test_the_site_answers_over_https(proxy: Proxy) -> None:
+    status, headers, text = proxy.ask("GET", "/health")
+    assert (status, text) == (200, "ok")
+    assert headers["Strict-Transport-Security"] == "max-age=31536000"
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    assert proxy.ask("GET", "/none")[1]["Strict-Transport-Security"]  # of errors too
+    with closing(proxy.line()) as line:
+        line.connect()
+        assert line.sock.version() in ("TLSv1.2", "TLSv1.3")
+
+
+@needs_nginx
+def test_the_owner_signs_in_and_acts(proxy: Proxy) -> None:
+    path = proxy.site.owner.removeprefix(f"https://{NAME}")
+    status, headers, _ = proxy.ask("GET", path)
+    assert (status, headers["Location"]) == (303, "/admin")
+    assert "; secure" in headers["Set-Cookie"].lower()
+    cookie = headers["Set-Cookie"].partition(";")[0]
+    own = {"Cookie": cookie, "Content_Type": FORM}
+    assert proxy.ask("GET", "/admin/study", Cookie=cookie)[0] == 200
+    for origin, wanted in ((f"https://{NAME}", 303), (f"http://{NAME}", 403), ("https://evil.example", 403)):
+        assert proxy.ask("POST", "/admin/study/pause", "sent=1", Origin=origin, **own)[0] == wanted
+    proxy.ask("POST", "/admin/study/resume", "sent=1", Origin=f"https://{NAME}", **own)
+    # X-Forwarded-Proto and Host: what we send browsers to is https, at our name
+    status, headers, _ = proxy.ask("GET", "/admin/study/", Cookie=cookie)
+    assert (status, headers["Location"]) == (307, f"https://{NAME}/admin/study")
+
+
+@needs_nginx
+def test_somebody_answers(proxy: Proxy) -> None:
+    assert proxy.ask("GET", f"/s/{proxy.token}")[0] == 200
+    body = urlencode({"do": "begin"})
+    assert proxy.ask("POST", f"/s/{proxy.token}", body, Content_Type=FORM, Origin=f"https://{NAME}")[0] == 200
+
+
+@needs_nginx
+def test_addresses_are_those_of_connections(proxy: Proxy) -> None:
+    """A claim of a visitor changes nothing, and two addresses are two."""
+    seen = [proxy.ask("GET", f"/s/guess{k}", source="127.0.0.2", X_Forwarded_For=f"192.0.2.{k}")[0] for k in range(70)]
+    assert seen == [404] * 60 + [429] * 10
+    assert proxy.ask("GET", "/s/guess", source="127.0.0.3")[0] == 404
+
+
+@needs_nginx
+def test_large_bodies_end_at_the_proxy(proxy: Proxy) -> None:
+    status, _, text = proxy.ask("POST", f"/s/{proxy.token}", "x" * (64 * 1024 + 1), Content_Type=FORM)
+    assert status == 413
+    assert "nginx" in text
+
+
+@needs_nginx
+@pytest.mark.parametrize(
+    "begun", [b"GET / HTTP/1.1\r\nHost: x\r\n", b"POST /s/x HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\na"]
+)
+def test_slow_requests_are_not_waited_for(proxy: Proxy, begun: bytes) -> None:
+    with closing(proxy.line()) as line:
+        line.connect()
+        line.sock.sendall(begun)
+        got = line.sock.recv(65536)  # the socket's own patience is ten seconds
+        assert got == b"" or b" 408 " in got.partition(b"\r\n")[0]
+
+
+@needs_nginx
+def test_connections_of_an_address(proxy: Proxy) -> None:
+    lines = [proxy.line("127.0.0.4") for _ in range(CONNECTIONS)]
+    try:
+        for line in lines:
+            line.connect()
+        for line in lines:
+            line.sock.sendall(b"POST /s/x HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\na")
+        statuses = set()
+        for _ in range(5):  # until nginx has read them all
+            statuses.add(proxy.ask("GET", "/health", source="127.0.0.4")[0])
+            if 503 in statuses:
+                break
+        assert 503 in statuses
+        assert proxy.ask("GET", "/health", source="127.0.0.5")[0] == 200
+    finally:
+        for line in lines:
+            line.close()
+
+
+@needs_nginx
+def test_logs_hold_no_link(proxy: Proxy) -> None:
+    """Neither of requests that went well, nor of those that failed, nor of those without HTTPS."""
+    test_http_leads_to_https(proxy)
+    proxy.ask("GET", f"/s/{proxy.token}")
+    proxy.ask("POST", f"/s/{proxy.token}", "x" * (64 * 1024 + 1), Content_Type=FORM)
+    text = (proxy.folder / f"{NAME}.log").read_text()
+    assert not (proxy.folder / "usual.log").read_text()
+    assert re.search(r"^\d{4}-\d\d-\d\dT\S+ GET 200 \d+\.\d+$", text, re.MULTILINE)
+    for place in proxy.folder.glob("*.log"):
+        assert proxy.token not in place.read_text()
+        assert "/s/" not in place.read_text()
+
+
+def test_signed_links_need_an_address(tmp_path: Path) -> None:
+    path = study(tmp_path / "study.db", plan=plan_of(people={"recruit": "prolific", "signed": True}))
+    with pytest.raises(InputError, match="--public-url"), serving([path], port=0):
+        pass
+
+
+def test_the_service_starts_what_there_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its command is one that the command line knows, and systemd understands the unit, where it is here."""
+    from custodes import cli
+
+    unit = block("ini")
+    (command,) = re.findall(r"^ExecStart=\S+/custodes (.*)$", unit, re.MULTILINE)
+    assert cli.run([*command.split()[:2], "--help"]) == 0
+    helped = capsys.readouterr().out
+    for option in re.findall(r"--[\w-]+", command):
+        assert option in helped
+    if shutil.which("systemd-analyze"):
+        place = tmp_path / "custodes.service"
+        text = re.sub(r"^(ExecStart=)\S+/custodes", r"\1/bin/true", unit, flags=re.MULTILINE)
+        place.write_text(text.replace("User=custodes", "User=root"), encoding="utf-8")
+        made = subprocess.run(["systemd-analyze", "verify", str(place)], capture_output=True, text=True, check=False)
+        assert "Unknown" not in made.stderr

@@ -1,0 +1,101 @@
+"""Questions with a known answer: read, refused by row, made from the study's own texts, never asked as real ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from custodes.annotate.gold import attention_checks, read_gold
+from custodes.annotate.material import Material
+from custodes.annotate.new import new
+from custodes.annotate.plan import People, Question, StudyPlan
+from custodes.data.reading import read
+from custodes.errors import InputError
+from tests.annotate.test_new import opened, orders, texts
+
+PLAN = StudyPlan(people=People(attention=0))
+RATE = StudyPlan(question=Question(mode="rate"), people=People(attention=0))
+
+
+def material() -> Material:
+    return Material.of(read(texts()))
+
+
+def test_known_questions_are_kept_with_their_texts_and_not_asked_as_real_ones(tmp_path: Path) -> None:
+    gold = tmp_path / "gold.csv"
+    gold.write_text(
+        "kind,item,system_a,system_b,context,text_a,text_b,expected,why\n"
+        ",i0,C,A,,,,2,A is clear\n"
+        "example,,,,Say hi,Hi,<b>,1,It is a greeting\n"
+        "qualification,i1,A,B,,,,equal,\n"
+    )
+    place = new(texts(), tmp_path / "study.db", plan=PLAN, gold=gold)
+    with opened(place) as base:
+        rows = base.execute("SELECT kind, context, first, second, expected, why FROM gold ORDER BY gold").fetchall()
+    assert rows == [
+        ("gold", "", "<p>C says 0</p>", "<p>A says 0</p>", -1, "A is clear"),
+        ("example", "<p>Say hi</p>", "<p>Hi</p>", "<p>&lt;b&gt;</p>", 1, "It is a greeting"),
+        ("qualification", "", "<p>A says 1</p>", "<p>B says 1</p>", 0, ""),
+    ]
+    asked = orders(place)
+    assert "i0" not in asked["A", "C"]
+    assert "i1" not in asked["A", "B"]
+    assert {pair: len(own) for pair, own in asked.items()} == {("A", "B"): 11, ("A", "C"): 11, ("B", "C"): 12}
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"expected": "A"}, "gold, row 1: expected 'A'; allowed: 1, equal, 2"),
+        ({"kind": "golden"}, "gold, row 1: kind 'golden'; allowed: gold, attention, qualification, example"),
+        ({"item": "i99"}, "gold, row 1: no item 'i99' in the study"),
+        ({"system_b": "X"}, "gold, row 1: no system 'X' in the study"),
+        ({"system_b": "A"}, "system_a and system_b are the same, 'A'"),
+        ({"text_b": "x"}, "an item of the study and texts beside it"),
+        ({"item": "", "text_a": "x"}, "systems and texts; name an item with its systems, or give texts"),
+        ({"item": "", "system_a": "", "system_b": "", "text_a": "x"}, "text_b is empty"),
+    ],
+)
+def test_rows_that_cannot_be_asked_are_named(row: dict[str, str], message: str) -> None:
+    whole = {"item": "i0", "system_a": "A", "system_b": "B", "expected": "1", **row}
+    with pytest.raises(InputError) as error:
+        read_gold(pl.DataFrame([whole]), material(), PLAN)
+    assert message in str(error.value)
+
+
+def test_what_is_expected_is_what_people_can_answer() -> None:
+    equal = pl.DataFrame({"item": ["i0"], "system_a": ["A"], "system_b": ["B"], "expected": ["equal"]})
+    with pytest.raises(InputError, match="does not let people say so"):
+        read_gold(equal, material(), StudyPlan(question=Question(equal=False)))
+    rated = pl.DataFrame({"item": ["i0", "i1"], "system_a": ["A", "B"], "expected": [5, 1]})
+    assert [own.expected for own in read_gold(rated, material(), RATE)] == [5, 1]
+    with pytest.raises(InputError, match=r"row 1: expected '6'; a whole number from 1 to 5"):
+        read_gold(rated.with_columns(expected=pl.Series([6, 1])), material(), RATE)
+
+
+def test_attention_checks_are_obvious_and_on_both_sides() -> None:
+    made = attention_checks(material(), StudyPlan(people=People(attention=2)))
+    assert len(made) == 36  # 2 x 20 batches at most, and there are 36 outputs
+    assert len({(own.context.label, own.first.text, getattr(own.second, "text", "")) for own in made}) == 36
+    assert {own.expected for own in made} == {1, 0, -1}
+    for own in made:
+        assert own.second is not None
+        told, other = (own.first, own.second) if "This is not" in own.first.text else (own.second, own.first)
+        assert "says" in other.text
+        if own.expected:
+            assert "other one is better" in told.text
+            assert (own.expected == 1) == (told is own.second)
+        else:
+            assert "they are equal" in told.text
+    unequal = StudyPlan(question=Question(equal=False))
+    assert {own.expected for own in attention_checks(material(), unequal)} == {1, -1}
+    assert attention_checks(material(), PLAN) == []
+
+
+def test_attention_checks_of_the_owner_take_the_place_of_ours(tmp_path: Path) -> None:
+    gold = pl.DataFrame({"kind": ["attention"], "text_a": ["Press 1"], "text_b": ["no"], "expected": ["1"]})
+    place = new(texts(), tmp_path / "study.db", gold=gold)
+    with opened(place) as base:
+        assert base.execute("SELECT count(*) FROM gold").fetchone() == (1,)

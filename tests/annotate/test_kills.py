@@ -1,0 +1,197 @@
+"""A server that is killed at any moment: what was acknowledged is there, once, and people go on where they were."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import custodes
+from custodes.annotate.desk import Desk, StudyBusy
+from custodes.annotate.session import Ask
+from tests.annotate.studies import answer, asked, at_once, begun, plan_of, said, study
+
+PEOPLE = 40
+WORKER = Path(__file__).with_name("desk_worker.py")
+
+
+def large(path: Path, items: int) -> Path:
+    """A study that is not soon at an end."""
+    plan = plan_of(
+        people={"cap": 1.0, "batch": 500, "batches": 100, "gold_every": 0, "attention": 0},
+        stopping={"looks": (20, items), "stop": "decided", "boundary": 9.0},
+    )
+    return study(path, plan=plan, systems=7, items=items, known={})
+
+
+@contextmanager
+def served(path: Path, tokens: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """The process, once it is at work; killed at the end, whatever happens."""
+    env = {**os.environ, "PYTHONPATH": str(Path(custodes.__file__).parents[1])}
+    with subprocess.Popen([sys.executable, str(WORKER), path, tokens], stdout=subprocess.PIPE, env=env) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == b"ready\n"
+            yield process
+        finally:
+            process.kill()
+
+
+class Told:
+    """What was acknowledged: of every question the answer, of every person the question shown last."""
+
+    def __init__(self) -> None:
+        self.answers: dict[int, int] = {}
+        self.shown: dict[str, int] = {}
+
+    def read(self, lines: bytes) -> None:
+        """Lines of the process; the last one may be cut."""
+        for line in lines.decode().split("\n")[:-1]:
+            token, question, value, after = line.split()
+            assert int(question) not in self.answers
+            self.answers[int(question)] = int(value)
+            self.shown[token] = int(after)
+
+
+def check(path: Path, told: Told) -> int:
+    """Everything acknowledged is there once, as it was said; how much is there that nobody was told of."""
+    with closing(sqlite3.connect(path)) as base:
+        assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        rows = base.execute(
+            "SELECT assignment, CASE flip WHEN 1 THEN -answer ELSE answer END"
+            " FROM judgment JOIN assignment USING (assignment)"
+        ).fetchall()
+        kept = dict(rows)
+        assert len(kept) == len(rows)  # none twice
+        assert {question: kept.get(question) for question in told.answers} == told.answers  # none lost
+        doubled = base.execute(
+            "SELECT unit FROM judgment JOIN assignment USING (assignment) WHERE judgment.role = 'primary'"
+            " GROUP BY unit HAVING count(*) > 1"
+        )
+        assert doubled.fetchall() == []
+    with at_once(path) as desk:
+        state = desk.state()
+        for token, question in told.shown.items():
+            if question and question not in kept:
+                assert asked(desk, token).assignment == question  # the same comparison
+        assert desk.state() == state
+    return len(rows) - len(told.answers)
+
+
+def killed(tmp_path: Path, *, kills: int, items: int, most: float) -> Mapping[str, int]:
+    """Kill it again and again."""
+    path, tokens = large(tmp_path / "study.db", items), tmp_path / "tokens"
+    with at_once(path) as desk:
+        tokens.write_text("\n".join(begun(desk) for _ in range(PEOPLE)))
+    told, draw, untold = Told(), Random(4), 0
+    for _ in range(kills):
+        with served(path, tokens) as process:
+            assert process.stdout is not None
+            timer = threading.Timer(draw.uniform(0.05, most), process.kill)
+            timer.start()
+            told.read(process.stdout.read())
+            timer.cancel()
+        untold = check(path, told)
+    return {"acknowledged": len(told.answers), "untold": untold}
+
+
+def test_two_kills(tmp_path: Path) -> None:
+    assert killed(tmp_path, kills=2, items=200, most=0.5)["acknowledged"] > 0
+
+
+@pytest.mark.slow
+def test_fifty_kills(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    seen = killed(tmp_path, kills=50, items=1200, most=2.5)
+    with capsys.disabled():
+        print(f"\n50 kills under {PEOPLE} people: {seen}")
+    assert seen["acknowledged"] >= 20_000
+
+
+@pytest.mark.slow
+def test_stopped_and_continued(tmp_path: Path) -> None:
+    path, tokens = large(tmp_path / "study.db", 2500), tmp_path / "tokens"
+    with at_once(path) as desk:
+        tokens.write_text("\n".join(begun(desk) for _ in range(PEOPLE)))
+    told, lines = Told(), b""
+    with served(path, tokens) as process:
+        assert process.stdout is not None
+        threading.Timer(0.5, process.send_signal, [signal.SIGSTOP]).start()
+        threading.Timer(20.5, process.send_signal, [signal.SIGCONT]).start()
+        threading.Timer(22, process.kill).start()
+        lines = process.stdout.read()
+    told.read(lines)
+    check(path, told)
+    assert told.answers
+
+
+def test_two_hundred_race_for_fifty(tmp_path: Path) -> None:
+    plan = plan_of(people={"cap": 1.0, "gold_every": 0, "attention": 0, "overlap": 0.12}, stopping={"looks": (50,)})
+    with Desk.open(study(tmp_path / "study.db", plan=plan, items=50), durable=False) as desk:
+        tokens = [token for _, token in desk.invite(200).result()]
+        ready = threading.Barrier(20)
+
+        def race(own: list[str]) -> None:
+            from custodes.annotate.session import Begin
+
+            ready.wait()
+            views = [(token, desk.act(token, Begin())) for token in own]
+            for token, future in views:
+                if isinstance(view := future.result(), Ask):
+                    desk.act(token, said(desk, view, 0))
+
+        threads = [threading.Thread(target=race, args=(tokens[k::20],)) for k in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        now = desk.snapshot().result()
+        assert (now.primary, now.pairs[0].n) == (50, 50)
+    with closing(sqlite3.connect(desk.path)) as base:
+        units = base.execute("SELECT count(*), count(DISTINCT unit) FROM answers WHERE role = 'primary'").fetchone()
+    assert units == (50, 50)
+
+
+@pytest.mark.slow
+def test_a_disk_that_is_full(tmp_path: Path) -> None:
+    """A real one: a file system in memory of 1 MB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], check=False).returncode:
+        pytest.skip("nothing may be mounted here")
+    try:
+        with Desk.open(large(disk / "study.db", 60)) as desk:
+            token = begun(desk)
+            acknowledged = []
+            (disk / "filler").write_bytes(bytes(os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize - 200_000))
+            while True:
+                ask = asked(desk, token)
+                try:
+                    answer(desk, token, 0)
+                except StudyBusy:
+                    break
+                acknowledged.append(ask.assignment)
+            for _ in range(3):
+                with pytest.raises(StudyBusy):
+                    desk.act(token, said(desk, ask, 0)).result()
+            (disk / "filler").unlink()
+            assert desk.act(token, said(desk, ask, 0)).result() is not None
+            acknowledged.append(ask.assignment)
+            state = desk.state()
+        with closing(sqlite3.connect(disk / "study.db")) as base:
+            assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+            assert [own for (own,) in base.execute("SELECT assignment FROM judgment ORDER BY judgment")] == acknowledged
+        with at_once(disk / "study.db") as desk:
+            assert desk.state() == state
+    finally:
+        time.sleep(0.1)
+        subprocess.run(["umount", disk], check=True)

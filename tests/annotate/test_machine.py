@@ -1,0 +1,247 @@
+"""Anything may happen in any order: the rules of asking hold, and the file alone gives the same state again."""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from custodes.annotate import store
+from custodes.annotate.desk import Desk
+from custodes.annotate.policy import cap
+from custodes.annotate.session import Answer, Ask, Begin, Break, Comment, Skip, Undo, View
+from tests.annotate.studies import Hands, add_later, add_systems, at_once, begun, plan_of, said, study
+
+INDEX = st.integers(0, 50)
+VALUE = st.sampled_from((1, 0, -1))
+
+
+class Study(RuleBasedStateMachine):
+    """A study with few items and looks, so that all of its ends are met."""
+
+    per_item = 1
+    mode = "compare"
+
+    @initialize()
+    def open(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        people: dict[str, Any] = {"batch": 4, "batches": 3, "per_item": self.per_item, "overlap": 0.3, "gold_every": 4}
+        question = {"mode": self.mode, "scale": (-1, 1) if self.mode == "rate" else (1, 5)}
+        plan = plan_of(question=question, people=people, stopping={"looks": (4, 8), "stop": "decided"}, seed=5)
+        self.path = study(Path(self.folder.name) / "study.db", plan=plan, systems=3, items=10)
+        self.hands = Hands()
+        self.desk: Desk = at_once(self.path, self.hands)
+        self.people: list[str] = []
+        self.sent: list[tuple[str, Answer]] = []
+        self.looks: dict[tuple[int, int], tuple[Any, ...]] = {}
+        self.systems = 3
+
+    def teardown(self) -> None:
+        if hasattr(self, "desk"):
+            self.desk.close()
+            self.folder.cleanup()
+
+    def view(self, who: int) -> tuple[str, View | None]:
+        token = self.people[who % len(self.people)]
+        return token, self.desk.view(token).result()
+
+    @precondition(lambda self: len(self.people) < 8)
+    @rule(n=st.integers(1, 3))
+    def join(self, n: int) -> None:
+        self.people += [begun(self.desk) for _ in range(n)]
+
+    @precondition(lambda self: self.people)
+    @rule(who=INDEX, value=VALUE, times=st.integers(1, 6))
+    def work(self, who: int, value: int, times: int) -> None:
+        for k in range(times):
+            token, view = self.view(who + k)
+            self.hands.wait(3)
+            if isinstance(view, Ask):
+                act = said(self.desk, view, value)
+                assert self.desk.act(token, act).result() is not None
+                self.sent.append((token, act))
+            elif isinstance(view, Break):
+                self.desk.act(token, Begin()).result()
+
+    @precondition(lambda self: self.sent)
+    @rule(which=INDEX)
+    def again(self, which: int) -> None:
+        token, act = self.sent[-1 - which % len(self.sent)]
+        before = self.rows()
+        self.desk.act(token, act).result()
+        assert self.rows() == before
+
+    @precondition(lambda self: self.sent)
+    @rule(which=INDEX, who=INDEX)
+    def replayed(self, which: int, who: int) -> None:
+        token, act = self.sent[-1 - which % len(self.sent)]
+        other = self.people[who % len(self.people)]
+        if other != token:
+            assert self.desk.act(other, act).result() is None
+
+    @precondition(lambda self: self.people)
+    @rule(who=INDEX)
+    def skip(self, who: int) -> None:
+        token, view = self.view(who)
+        if isinstance(view, Ask):
+            self.desk.act(token, Skip(assignment=view.assignment, reason="broken")).result()
+
+    @precondition(lambda self: self.people)
+    @rule(who=INDEX)
+    def undo(self, who: int) -> None:
+        token, view = self.view(who)
+        if isinstance(view, Ask):
+            after = self.desk.act(token, Undo(assignment=view.assignment)).result()
+            assert isinstance(after, Ask)
+            assert (after.assignment != view.assignment) == view.can_undo
+
+    @precondition(lambda self: self.people)
+    @rule(who=INDEX)
+    def comment(self, who: int) -> None:
+        self.desk.act(self.people[who % len(self.people)], Comment(text="hm")).result()
+
+    @rule(seconds=st.sampled_from((1.0, 70.0, 700.0)))
+    def time_goes_by(self, seconds: float) -> None:
+        self.hands.wait(seconds)
+
+    @rule()
+    def clock_is_set_back(self) -> None:
+        self.hands.now -= 3600
+
+    @precondition(lambda self: self.people)
+    @rule(who=INDEX, value=VALUE)
+    def late(self, who: int, value: int) -> None:
+        token, view = self.view(who)
+        if isinstance(view, Ask):
+            self.hands.wait(700)
+            for other in self.people:
+                if other != token:
+                    self.desk.view(other).result()
+            self.desk.act(token, said(self.desk, view, value)).result()
+
+    @precondition(lambda self: self.people)
+    @rule(who=INDEX)
+    def exclude(self, who: int) -> None:
+        label = self.desk.snapshot().result().people[who % len(self.people)].label
+        self.desk.exclude(label, "asked to").result()
+
+    @precondition(lambda self: self.people)
+    @rule(who=INDEX)
+    def restore(self, who: int) -> None:
+        label = self.desk.snapshot().result().people[who % len(self.people)].label
+        self.desk.restore(label).result()
+
+    @rule(stop=st.booleans(), who=INDEX, value=VALUE)
+    def pause_or_stop(self, stop: bool, who: int, value: int) -> None:
+        self.desk.control("stop" if stop else "pause").result()
+        if self.people:
+            self.work(who, value, 1)
+        self.desk.control("reopen" if stop else "resume").result()
+
+    @precondition(lambda self: self.systems < 5)
+    @rule(items=st.integers(0, 2))
+    def add(self, items: int) -> None:
+        with closing(store.connect(self.path, durable=False)) as base, store.whole(base):
+            if items:
+                add_later(base, items)
+            else:
+                add_systems(base, [f"s{self.systems}"], seed=5, rate=self.mode == "rate")
+                self.systems += 1
+        self.desk.reload().result()
+
+    @rule()
+    def restart(self) -> None:
+        shown = [self.desk.view(token).result() for token in self.people]
+        kept = self.desk.state()
+        self.desk.close()
+        self.desk = at_once(self.path, self.hands)
+        assert self.desk.state() == kept
+        assert [self.desk.view(token).result() for token in self.people] == shown
+
+    def rows(self) -> int:
+        with closing(sqlite3.connect(self.path)) as base:
+            return int(base.execute("SELECT count(*) FROM judgment").fetchone()[0])
+
+    @invariant()
+    def rules_hold(self) -> None:
+        if not hasattr(self, "desk"):
+            return
+        with closing(sqlite3.connect(self.path)) as base:
+            self.check_looks(base)
+            self.check_answers(base)
+        book = self.desk._ledger.book
+        for unit in book.ballots.units.values():
+            assert len(unit.votes) + len(unit.holders) <= max(self.per_item, len(unit.votes))
+            assert len(unit.votes) <= self.per_item
+        for pair in range(len(book.ballots.places)):
+            free = [unit.place for unit in book.ballots.wanted(pair)]
+            assert free == book.ballots.engine.wanted(pair)
+
+    def check_looks(self, base: sqlite3.Connection) -> None:
+        """Looks stay as they were, and each has used the first places of its order that are not impossible."""
+        found = {(row[0], row[1]): row for row in base.execute("SELECT * FROM look")}
+        for key, row in self.looks.items():
+            assert found[key] == row
+        self.looks = found
+        for pair, look, n, wins, ties, losses, *_ in found.values():
+            assert wins + ties + losses == n, (pair, look)
+
+    def check_answers(self, base: sqlite3.Connection) -> None:
+        doubled = base.execute(
+            "SELECT assignment, aspect, count(*) AS n FROM judgment GROUP BY assignment, aspect HAVING n > 1"
+        )
+        assert doubled.fetchall() == []
+        units = base.execute(
+            "SELECT unit, count(DISTINCT rater) AS n FROM answers WHERE role = 'primary' AND answer IS NOT NULL"
+            " AND unit IS NOT NULL AND NOT taken_back AND NOT excluded GROUP BY unit HAVING n > ?",
+            (self.per_item,),
+        )
+        assert units.fetchall() == []
+        chances = base.execute("SELECT p_role, p_pair FROM assignment WHERE unit IS NOT NULL AND again IS NULL")
+        assert all(0 < role <= 1 and 0 < pair <= 1 for role, pair in chances)
+        sides: dict[tuple[int, int], Counter[int]] = {}
+        query = (
+            "SELECT u.pair, u.place, min(a.flip), max(a.flip) FROM assignment a JOIN unit u ON u.unit = a.unit"
+            " WHERE a.role = 'primary' GROUP BY u.unit"
+        )
+        for pair, place, least, most in base.execute(query):
+            assert least == most or self.per_item > 1, (pair, place)
+            sides.setdefault((pair, place // 2), Counter())[least] += 1
+        if self.per_item == 1 and self.mode == "compare":
+            assert all(max(own.values()) == 1 for own in sides.values())
+        book = self.desk._ledger.book
+        for worker in book.workers.values():
+            for pair, n in worker.load.items():
+                assert n <= cap(book, pair) or self.mode == "rate", (worker.label, pair)
+                assert n == sum(book.ballots.units[unit].pair == pair for unit in worker.votes) + sum(
+                    given.holds and given.unit is not None and book.ballots.units[given.unit].pair == pair
+                    for session in worker.sessions
+                    for given in session.open
+                )
+
+
+class Majority(Study):
+    """Three people a comparison."""
+
+    per_item = 3
+
+
+class Rating(Study):
+    """Outputs by themselves."""
+
+    mode = "rate"
+
+
+for machine in (Study, Majority, Rating):
+    machine.TestCase.settings = settings(max_examples=20, stateful_step_count=25, deadline=None)
+
+TestStudy = Study.TestCase
+TestMajority = Majority.TestCase
+TestRating = Rating.TestCase

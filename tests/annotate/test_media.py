@@ -1,0 +1,113 @@
+"""Images: of a known type by their content, without what a camera adds, or refused in one line."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from custodes.annotate import media
+from custodes.annotate.media import medium
+from custodes.annotate.new import new
+from custodes.annotate.plan import People, StudyPlan
+from custodes.errors import InputError
+from tests.annotate.test_new import opened, orders
+
+Image: Any = pytest.importorskip("PIL.Image")
+
+
+def picture(colour: str = "red", size: tuple[int, int] = (60, 40)) -> Any:
+    return Image.new("RGB", size, colour)
+
+
+def with_secrets(path: Path) -> None:
+    """A picture that lies on its side, with a camera, a place and a comment."""
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turned by 90 degrees
+    exif[0x010F] = "SecretCamera"
+    exif.get_ifd(0x8825)[1] = "SecretPlace"
+    options = {"comment": b"SecretComment"} if path.suffix == ".jpg" else {}
+    picture().save(path, exif=exif, **options)
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a.png", "a.webp"])
+def test_an_image_is_made_anew_upright_and_without_secrets(name: str, tmp_path: Path) -> None:
+    with_secrets(tmp_path / name)
+    assert b"SecretCamera" in (tmp_path / name).read_bytes()
+    made = medium(str(tmp_path / name))
+    assert b"Secret" not in made.content
+    with Image.open(io.BytesIO(made.content)) as image:
+        assert image.size == (40, 60)
+        assert not image.getexif()
+    assert made.name.endswith(Path(name).suffix)
+    assert made == medium(str(tmp_path / name))  # named by its content
+
+
+def test_pictures_that_move_still_do(tmp_path: Path) -> None:
+    frames = [picture(colour) for colour in ("red", "green", "blue")]
+    for name in ("a.gif", "a.webp", "a.png"):
+        frames[0].save(tmp_path / name, save_all=True, append_images=frames[1:], duration=100)
+        with Image.open(io.BytesIO(medium(str(tmp_path / name)).content)) as image:
+            assert image.n_frames == 3
+
+
+def test_the_type_is_that_of_the_content(tmp_path: Path) -> None:
+    picture().save(tmp_path / "a.png")
+    (tmp_path / "a.png").rename(tmp_path / "a.jpg")
+    assert medium(str(tmp_path / "a.jpg")).type == "image/png"
+
+
+def test_what_is_no_image_is_refused_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"/>')
+    picture().save(tmp_path / "whole.jpg")
+    (tmp_path / "half.jpg").write_bytes((tmp_path / "whole.jpg").read_bytes()[:300])
+    Image.new("1", (9000, 9000)).save(tmp_path / "wide.png")
+    (tmp_path / "large.png").write_bytes(b"x" * (media.LARGEST + 1))
+    for name, message in {
+        "https://a.example/x.png": "an address, and a study shows files only",
+        "data:image/png;base64,xx": "an address",
+        "a\0.png": "no file has such a name",
+        str(tmp_path / "absent.png"): "no such file",
+        str(tmp_path): "no file",
+        str(tmp_path / "a.svg"): "not an image by its content; allowed are PNG, JPEG, WebP or GIF",
+        str(tmp_path / "half.jpg"): "damaged",
+        str(tmp_path / "wide.png"): "9000 x 9000 pixels (81 million in all), and at most 40 million",
+        str(tmp_path / "large.png"): "5.0 MiB, and at most 5 are shown",
+    }.items():
+        with pytest.raises(InputError) as error:
+            medium(name)
+        assert message in str(error.value)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    with pytest.raises(InputError, match="more than 40 million pixels"):
+        medium(str(tmp_path / "wide.png"))
+
+
+def test_images_of_items_and_outputs_are_in_the_study_under_names_that_say_nothing(tmp_path: Path) -> None:
+    for name, colour in {"item": "red", "Aster": "green", "Birch": "blue", "Cedar": "green"}.items():
+        picture(colour).save(tmp_path / f"{name}.png")
+    rows = [
+        {
+            "item": "1",
+            "image": "item.png",
+            "outputs": {name: {"text": "", "image": f"{name}.png"} for name in ("Aster", "Birch", "Cedar")},
+        }
+    ]
+    source = tmp_path / "texts.jsonl"
+    source.write_text("\n".join(map(json.dumps, rows)))
+    place = new(source, tmp_path / "study.db", plan=StudyPlan(people=People(attention=0)))
+    with opened(place) as base:
+        stored = dict(base.execute("SELECT name, bytes FROM media"))
+        (of_item,) = base.execute("SELECT media FROM item").fetchone()
+        of_outputs = [json.loads(own) for (own,) in base.execute("SELECT media FROM output ORDER BY system")]
+    assert len(stored) == 3  # the same picture twice is one
+    assert {*json.loads(of_item), *(name for own in of_outputs for name in own)} == set(stored)
+    assert not any(name in "".join(stored) for name in ("Aster", "Birch", "item"))
+    # Aster and Cedar show the same, though their files are two.
+    assert orders(place) == {("Aster", "Birch"): ["1"], ("Birch", "Cedar"): ["1"]}
+    with pytest.raises(InputError, match="no such file"):
+        new(pl.DataFrame(rows), tmp_path / "other.db")
+    assert not (tmp_path / "other.db").exists()

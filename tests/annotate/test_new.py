@@ -1,0 +1,210 @@
+"""A study from texts: all of it or nothing, orders fixed before the first answer, later parts that change none."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from custodes.annotate.adding import add
+from custodes.annotate.material import pairs_of
+from custodes.annotate.new import new
+from custodes.annotate.plan import Ending, People, Question, StudyPlan, Texts
+from custodes.data.reading import read
+from custodes.errors import InputError, OptionError
+from custodes.evaluate.protocol import live
+
+SILENT = StudyPlan(people=People(attention=0))
+
+
+def texts(items: int = 12, systems: str = "ABC", **more: Any) -> pl.DataFrame:
+    rows = [(f"i{k}", name, f"{name} says {k}") for k in range(items) for name in systems]
+    return pl.DataFrame(rows, schema=["item", "system", "text"], orient="row").with_columns(**more)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(path)) as base:
+        yield base
+
+
+def orders(path: Path) -> dict[tuple[str, str], list[str]]:
+    """Items of each pair in the order in which they are asked."""
+    query = """
+        SELECT a.label, coalesce(b.label, ''), i.label FROM unit JOIN pair USING (pair)
+        JOIN system a ON a.system = first LEFT JOIN system b ON b.system = second JOIN item i ON i.item = unit.item
+        ORDER BY pair, place
+    """
+    made: dict[tuple[str, str], list[str]] = {}
+    with opened(path) as base:
+        for first, second, item in base.execute(query):
+            made.setdefault((first, second), []).append(item)
+    return made
+
+
+def notes(path: Path) -> list[str]:
+    with opened(path) as base:
+        told = base.execute("SELECT json FROM event WHERE kind = 'note' ORDER BY event")
+        return [json.loads(own)["rule"] for (own,) in told]
+
+
+def test_the_orders_are_those_of_live(tmp_path: Path) -> None:
+    place = new(texts(), tmp_path / "study.db", plan=StudyPlan(seed=3))
+    state = live.start(["A", "B", "C"], [f"i{k}" for k in range(12)], stopping=live.Stopping(looks=[12]), seed=3)
+    asked = live.next_annotations(state)
+    wanted: dict[tuple[str, str], list[str]] = {}
+    for question in asked:
+        wanted.setdefault((question.system_a, question.system_b), []).append(question.item)
+    assert {pair: sorted(own) for pair, own in wanted.items()} == {p: sorted(own) for p, own in orders(place).items()}
+    first = live.start(["A", "B", "C"], [f"i{k}" for k in range(12)], stopping=live.Stopping(looks=[5]), seed=3)
+    for question in live.next_annotations(first):
+        assert question.item in orders(place)[question.system_a, question.system_b][:5]
+
+
+def test_a_seed_gives_one_order(tmp_path: Path) -> None:
+    one = new(texts(), tmp_path / "one.db", plan=StudyPlan(seed=1))
+    again = new(texts(), tmp_path / "again.db", plan=StudyPlan(seed=1))
+    other = new(texts(), tmp_path / "other.db", plan=StudyPlan(seed=2))
+    assert orders(one) == orders(again) != orders(other)
+
+
+def test_clusters_take_turns(tmp_path: Path) -> None:
+    items = pl.DataFrame({"item": [f"i{k}" for k in range(12)], "cluster": [f"d{k // 4}" for k in range(12)]})
+    place = new(read(texts(systems="AB"), items=items), tmp_path / "study.db")
+    (order,) = orders(place).values()
+    documents = [int(item[1:]) // 4 for item in order]
+    assert all(sorted(documents[k : k + 3]) == [0, 1, 2] for k in range(0, 12, 3))
+
+
+def test_the_same_output_twice_and_what_is_missing_are_not_asked(tmp_path: Path) -> None:
+    rows = {
+        ("i0", "A"): "same  text",
+        ("i0", "B"): "same text",
+        ("i1", "A"): "only one",
+        ("i2", "A"): " ",
+        ("i2", "B"): "",
+        ("i3", "A"): "",
+        ("i3", "B"): "something",
+    }
+    frame = pl.DataFrame([(i, s, t) for (i, s), t in rows.items()], schema=["item", "system", "text"], orient="row")
+    place = new(frame, tmp_path / "study.db", plan=SILENT)
+    assert orders(place) == {("A", "B"): ["i3"]}
+    assert notes(place) == ["same-output", "empty-outputs", "looks-cut"]
+
+
+def test_only_pairs_and_systems_that_are_named(tmp_path: Path) -> None:
+    place = new(texts(), tmp_path / "one.db", pairs=["C:A"])
+    assert list(orders(place)) == [("A", "C")]
+    place = new(texts(), tmp_path / "two.db", systems="!B")
+    assert list(orders(place)) == [("A", "C")]
+    assert pairs_of(["a:b", "c"], ["a:b:c"], mode="compare") == [("a:b", "c")]  # labels may hold a colon
+    for wrong, message in [("A", "names no two"), ("A:X", "no system 'X'"), ("A:A", "against itself")]:
+        with pytest.raises(OptionError, match=message):
+            new(texts(), tmp_path / "three.db", pairs=[wrong])
+
+
+def test_ratings_ask_for_one_output_at_a_time(tmp_path: Path) -> None:
+    plan = StudyPlan(question=Question(mode="rate", aspects=("fluency", "depth"), scale=(0, 100)))
+    place = new(texts(), tmp_path / "study.db", plan=plan)
+    assert {pair: len(own) for pair, own in orders(place).items()} == {("A", ""): 12, ("B", ""): 12, ("C", ""): 12}
+    with opened(place) as base:
+        assert set(base.execute("SELECT kind, second, expected FROM gold")) == {("attention", "", 0)}
+    with pytest.raises(OptionError, match="pairs=.* would change nothing"):
+        new(texts(), tmp_path / "other.db", plan=plan, pairs=["A:B"])
+
+
+def test_what_cannot_be_asked_leaves_no_file(tmp_path: Path) -> None:
+    place = tmp_path / "study.db"
+    scores = pl.DataFrame({"item": ["1"], "system": ["A"], "rater": ["m"], "score": [1.0], "kind": ["metric"]})
+    with pytest.raises(InputError, match="no texts to show"):
+        new(scores, place)
+    with pytest.raises(InputError, match="one system"):
+        new(texts(systems="A"), place)
+    with pytest.raises(
+        InputError, match=r"nothing to ask: no item has two outputs that differ .* 1 comparisons of the"
+    ):
+        new(pl.DataFrame({"item": ["1", "1"], "system": ["A", "B"], "text": ["x", "x"]}), place)
+    with pytest.raises(InputError, match="gold has 0 questions of that kind"):
+        new(texts(), place, plan=StudyPlan(people=People(qualification=3, passed=2)))
+    with pytest.raises(OptionError, match="needs a metric"):
+        new(texts(), place, plan=StudyPlan(stopping=Ending(estimator="mixture")))
+    with pytest.raises(InputError, match=r"cannot be read: No such file"):
+        new(texts(), place, plan=tmp_path / "absent.toml")
+    assert list(tmp_path.iterdir()) == []
+    new(texts(), place)
+    before = place.read_bytes()
+    with pytest.raises(OptionError, match="is there already"):
+        new(texts(), place)
+    assert place.read_bytes() == before
+
+
+def test_a_metric_stands_beside_the_questions(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = texts(systems="AB").select("item", "system").with_columns(rater=pl.lit("bleu"), kind=pl.lit("metric"))
+    scores = rows.with_columns(score=pl.Series(rng.integers(0, 3, 24).astype(float)))
+    study = read(texts(systems="AB"), scores)
+    place = new(study, tmp_path / "study.db", metric="bleu")
+    with opened(place) as base:
+        query = "SELECT label, preference FROM metric JOIN unit USING (unit) JOIN item USING (item) WHERE rater = ?"
+        found = dict(base.execute(query, ["bleu"]))
+    wide = {(item, system): score for item, system, score in scores.select("item", "system", "score").iter_rows()}
+    assert found == {f"i{k}": int(np.sign(wide[f"i{k}", "A"] - wide[f"i{k}", "B"])) for k in range(12)}
+    human = StudyPlan(stopping=Ending(estimator="human"))
+    with pytest.raises(OptionError, match="estimator human uses none"):
+        new(study, tmp_path / "other.db", metric="bleu", plan=human)
+
+
+def test_later_systems_and_items_change_no_order(tmp_path: Path) -> None:
+    place = new(texts(), tmp_path / "study.db", plan=SILENT)
+    before = orders(place)
+    add(place, texts(items=14, systems="ABCD"))  # what is there already may be given again
+    after = orders(place)
+    assert list(after) == [*before, ("A", "D"), ("B", "D"), ("C", "D")]
+    for pair, own in before.items():
+        assert after[pair][:12] == own
+        assert sorted(after[pair][12:]) == ["i12", "i13"]
+    assert all(len(own) == 14 for own in after.values())
+    assert notes(place)[-1] == "added"
+    # The order of a later pair depends on its names and the seed, not on what else came.
+    other = new(texts(items=14), tmp_path / "other.db", plan=SILENT)
+    add(other, texts(items=14, systems="D"), pairs=["B:D"])
+    assert orders(other)["B", "D"] == after["B", "D"]
+
+
+def test_what_people_saw_is_not_changed(tmp_path: Path) -> None:
+    place = new(texts(systems="AB", source=pl.lit("s")), tmp_path / "study.db", plan=SILENT)
+    before = place.read_bytes()
+    other = pl.DataFrame({"item": ["i0"], "system": ["A"], "text": ["other"]})
+    with pytest.raises(InputError, match="item 'i0': 'A' has another output"):
+        add(place, other)
+    with pytest.raises(InputError, match="item 'i0': another source"):
+        add(place, pl.DataFrame({"item": ["i0"], "system": ["C"], "text": ["x"], "source": ["t"]}))
+    with pytest.raises(InputError, match="nothing to add"):
+        add(place, texts(systems="AB"))
+    with pytest.raises(InputError, match="nothing to ask"):
+        add(place, pl.DataFrame({"item": ["new"], "system": ["A"], "text": ["x"]}))
+    (tmp_path / "x.db").write_bytes(b"x" * 200)
+    with pytest.raises(InputError, match="not a study"):
+        add(tmp_path / "x.db", texts())
+    assert place.read_bytes() == before
+
+
+def test_a_later_output_is_shown_as_the_others_of_its_item(tmp_path: Path) -> None:
+    dropped = "| a |\n|---|\n| b | c |"
+    rows = [("1", "A", dropped), ("1", "B", "*b*"), ("2", "A", "*a*"), ("2", "B", "*b*")]
+    frame = pl.DataFrame(rows, schema=["item", "system", "text"], orient="row")
+    plan = StudyPlan(texts=Texts(render="markdown"), people=People(attention=0))
+    place = new(frame, tmp_path / "study.db", plan=plan)
+    add(place, pl.DataFrame({"item": ["1", "2"], "system": ["C", "C"], "text": ["*c*", dropped]}))
+    with opened(place) as base:
+        shown = dict(base.execute("SELECT item, html FROM output WHERE system = 2"))
+    assert shown == {0: "<p>*c*</p>"}  # plain as the others; of item 2 it could only be plain, and others are not
+    assert notes(place)[-2:] == ["outputs-not-added", "added"]
+    assert orders(place)["A", "C"] == ["1"]

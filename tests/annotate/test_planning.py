@@ -1,0 +1,168 @@
+"""Plans: read from TOML, refused with the key and the way out, written to be edited."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from custodes.annotate.keys import KEYS, rows
+from custodes.annotate.plan import Ending, Money, People, Question, StudyPlan, Texts
+from custodes.annotate.planning import changed, plan_of, read_plan, to_toml
+from custodes.annotate.rules import check_plan, notes_on, rule_of, stopping_of
+from custodes.annotate.wording import TEMPLATES, completed, template
+from custodes.errors import InputError, OptionError
+
+
+def test_every_key_of_a_plan_is_explained() -> None:
+    plan = StudyPlan()
+    assert {*KEYS[""], *KEYS} - {""} == set(StudyPlan.__struct_fields__)
+    for section, keys in KEYS.items():
+        if section:
+            assert list(keys) == list(type(getattr(plan, section)).__struct_fields__)
+
+
+def test_a_plan_that_is_written_is_read_back(tmp_path: Path) -> None:
+    plan = StudyPlan(
+        name='a "b" \\ c',
+        question=Question(text="Which?\nReally", aspects=("fluency", "coherence"), both_bad=True),
+        texts=Texts(instructions='Read.\n\n"""Both""" \\n\ttwo\x7f', contact="a@b.example", render="markdown+math"),
+        people=People(recruit="prolific", cap=0.25, qualification=5, passed=4, signed=True),
+        money=Money(price=0.15, currency="EUR"),
+        stopping=Ending(looks=(5, 9), boundary=2.3, budget=100, estimator="human", family=True),
+        seed=2**63,
+    )
+    path = tmp_path / "study.toml"
+    path.write_text(to_toml(plan), encoding="utf-8")
+    assert read_plan(path) == plan
+    path.write_text(to_toml(StudyPlan()), encoding="utf-8")
+    assert read_plan(path) == StudyPlan()
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=40))
+def test_any_text_survives_the_file(text: str) -> None:
+    import tomllib
+
+    plan = msgspec.structs.replace(StudyPlan(), texts=Texts(thanks=text.removeprefix("@")))
+    assert plan_of(tomllib.loads(to_toml(plan)), where="study.toml", folder=Path()) == plan
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ("[people]\nbatc = 3", "[people] batc is unknown (did you mean 'batch'?)"),
+        ("batch = 3", "batch is unknown here; it belongs to [people]"),
+        ("[stoping]\nlooks = [1]", "stoping is unknown (did you mean 'stopping'?)"),
+        ("people = 3", "it is a section: [people]"),
+        ('[people]\nbatch = "x"', "[people] batch: expected a whole number, got text in quotes"),
+        ('[question]\nmode = "rat"', "[question] mode = 'rat'; allowed: compare, rate (did you mean 'rate'?)"),
+        ("[question]\nscale = [1, 5]\nlabels = ['bad']", "labels=('bad',) would change nothing: mode is compare"),
+        ('[question]\nmode = "rate"\nscale = [5, 1]', "scale=(5, 1): the least and the most of a rating"),
+        ('[question]\nmode = "rate"\nlabels = ["bad"]', "1 words for the 5 points of the scale"),
+        ('[question]\nmode = "rate"\nequal = false', "equal=False would change nothing: mode is rate"),
+        ("[question]\nequal = false\nboth_bad = true", "both_bad=true would change nothing"),
+        ('[question]\naspects = ["a", "a"]', "one or more names, each once"),
+        ('[question]\ntext = " "', "say what people are asked"),
+        ('[texts]\nlanguage = "English"', "a language tag, such as en, pt-BR or ar"),
+        ('[texts]\nconsent = "@absent.md"', "absent.md cannot be read: No such file or directory"),
+        ("[people]\ncap = 0", "[people] cap=0: a number above 0 to 1"),
+        ("[people]\ngold_every = 1", "every question would have a known answer"),
+        ("[people]\nattention = 15", "nothing is left of a batch of 15"),
+        ("[people]\nqualification = 3\npassed = 4", "more than the 3 questions of the qualification"),
+        ("[people]\nqualification = 3", "say how many must be right (passed)"),
+        ("[people]\nsigned = true", "recruit is links, and prolific signs"),
+        ("[money]\nprice = -1", "[money] price=-1: a number from 0"),
+        ("[money]\nprice = nan", "[money] price=nan: a number from 0"),
+        ('[money]\ncurrency = "dollar"', "three capital letters"),
+        ("[stopping]\nlooks = [3, 1]", "[stopping] looks=3,1: annotations of a pair at each look, increasing"),
+        ('[stopping]\nboundary = "pocok"', "did you mean 'pocock'?"),
+        ('[stopping]\nestimator = "mixtur"', "did you mean 'mixture'?"),
+        ("seed = -1", "a seed is a whole number from 0"),
+        ("x =", "not TOML"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(said: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(said)
+    with pytest.raises(InputError) as error:
+        read_plan(path)
+    assert str(error.value).startswith("study.toml: ")
+    assert message in str(error.value)
+
+
+def test_a_plan_that_is_made_in_python_is_checked_as_well() -> None:
+    wrong: Any = "three"
+    for plan, message in {
+        StudyPlan(people=People(batch=wrong)): r"\[people\] batch: expected a whole number, got text in quotes",
+        StudyPlan(question=Question(equal=wrong)): r"\[question\] equal: expected true or false",
+        StudyPlan(name="\ud800"): "no text that a file can hold",
+    }.items():
+        with pytest.raises(OptionError, match=message):
+            check_plan(plan)
+    listed: Any = ["fluency", "depth"]
+    assert check_plan(StudyPlan(question=Question(aspects=listed))).question.aspects == ("fluency", "depth")
+
+
+def test_texts_stand_in_files_beside_the_plan(tmp_path: Path) -> None:
+    (tmp_path / "how.md").write_text("Look **twice** at {question}")
+    (tmp_path / "study.toml").write_text('[texts]\ninstructions = "@how.md"\n')
+    plan = read_plan(tmp_path / "study.toml")
+    assert plan.texts.instructions == "Look **twice** at {question}"
+    assert completed(plan).texts.instructions == "Look **twice** at Which response is better?"
+
+
+def test_options_count_more_than_the_file() -> None:
+    plan = changed(StudyPlan(seed=5), {"people": {"batch": 10}, "": {"name": "n"}})
+    assert (plan.people.batch, plan.name, plan.seed) == (10, "n", 5)
+    with pytest.raises(OptionError, match="batch"):
+        changed(plan, {"people": {"batch": 0}})
+
+
+def test_templates_are_filled_from_the_plan() -> None:
+    for name in TEMPLATES:
+        assert template(name)
+    plan = StudyPlan(
+        texts=Texts(contact="a@b.example", instructions="adequacy"), money=Money(price=0.15), people=People(batch=10)
+    )
+    made = completed(plan).texts
+    assert "more **adequate**" in made.instructions
+    assert "Which response is better?" in made.instructions
+    assert "a@b.example" in made.consent
+    assert "0.15 USD for an answer, 1.50 USD for a batch" in made.consent
+    assert "{" not in made.consent + made.instructions
+    assert completed(completed(plan)) == completed(plan)
+    braces = StudyPlan(texts=Texts(consent="{} {json} {batch}"))
+    assert completed(braces).texts.consent == "{} {json} 15"  # other braces stay
+
+
+def test_stopping_is_that_of_the_protocol() -> None:
+    assert stopping_of(StudyPlan(stopping=Ending(family=True)), pairs=10).gamma == pytest.approx(0.005)
+    assert stopping_of(StudyPlan(stopping=Ending(stop="anytime")), pairs=1).boundary == "none"
+    rule = rule_of(StudyPlan(), pairs=1, items=25, has_metric=False)
+    assert rule.looks == (10, 20, 25)  # cut to the items there are
+    assert rule.estimator.name == "human"
+    assert rule_of(StudyPlan(), pairs=1, items=25, has_metric=True).estimator.name == "mixture"
+    with pytest.raises(OptionError, match="needs a metric"):
+        rule_of(StudyPlan(stopping=Ending(estimator="ppi")), pairs=1, items=25, has_metric=False)
+    with pytest.raises(OptionError, match="would change nothing"):
+        check_plan(StudyPlan(stopping=Ending(stop="anytime", boundary="obrien-fleming")))
+
+
+def test_a_plan_without_a_boundary_says_what_it_costs() -> None:
+    # Ten looks every 10 answers: .193, as docs/explanation/statistics.md has it of the paper's rule (Armitage 1969).
+    ten = StudyPlan(stopping=Ending(boundary="none", looks=tuple(range(10, 101, 10))))
+    (note,) = notes_on(ten, items=200)
+    assert (note.rule, "0.19 are declared different after 10 looks" in note.message) == ("no-boundary", True)
+    assert [note.rule for note in notes_on(StudyPlan(), items=15)] == ["looks-cut"]
+    assert notes_on(StudyPlan(), items=40) == []
+
+
+def test_the_page_of_plans_has_every_key() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "howto" / "plan-a-study.md").read_text(encoding="utf-8")
+    for section, key, default, told in rows():
+        name = f"`[{section}] {key}`" if section else f"`{key}`"
+        assert f"| {name} | {default or '(empty)'} | {told} |" in page

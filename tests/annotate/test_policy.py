@@ -1,0 +1,179 @@
+"""Which question comes next: by the chances that are kept with it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from custodes.annotate import policy
+from custodes.annotate.desk import Desk
+from custodes.annotate.session import Ask, Begin, Break, Done, Wait
+from tests.annotate.studies import answer, asked, at_once, begun, plan_of, rightly, study
+
+DRAWS = 4000
+UNKNOWN = {"gold_every": 0, "attention": 0}
+"""Nothing but real questions."""
+
+
+def drawn(desk: Desk, token: str) -> list[policy.Choice]:
+    """The choice that was made for this question, drawn again and again from the state in which it was made."""
+    book = desk._ledger.book
+    session = next(own for own in book.sessions.values() if own.worker.label == token)
+    choices = [policy.real(book, session, Random(k)) for k in range(DRAWS)]
+    return [choice for choice in choices if choice is not None]
+
+
+@pytest.mark.parametrize("systems", [2, 4])
+def test_chances_are_true(tmp_path: Path, systems: int) -> None:
+    plan = plan_of(people={"batch": 30, **UNKNOWN, "overlap": 0.2})
+    with at_once(study(tmp_path / "study.db", plan=plan, systems=systems)) as desk:
+        for k in range(4):
+            token = begun(desk)
+            for value in range(2 if systems == 2 else 3 + k):
+                answer(desk, token, value % 3 - 1)
+        begun(desk)
+        choices = drawn(desk, "w005")
+        roles = Counter(own.role for own in choices)
+        assert set(roles) == {"primary", "second"}
+        for role, n in roles.items():
+            those = [own for own in choices if own.role == role]
+            (p_role,) = {own.p_role for own in those}
+            assert n / DRAWS == pytest.approx(p_role, abs=4 * (p_role * (1 - p_role) / DRAWS) ** 0.5)
+            (p_pair,) = {own.p_pair for own in those}
+            pairs = Counter(own.unit.pair for own in those if own.unit is not None)
+            assert len(pairs) == those[0].eligible
+            assert p_pair == 1 / len(pairs)
+            for found in pairs.values():
+                assert found / n == pytest.approx(p_pair, abs=4 * (p_pair * (1 - p_pair) / n) ** 0.5 + 1e-9)
+        first = {own.unit.place for own in choices if own.role == "primary" and own.unit is not None}
+        assert max(first) < 10  # inside the look
+
+
+def test_what_is_logged_is_what_was_drawn(tmp_path: Path) -> None:
+    plan = plan_of(people={**UNKNOWN, "overlap": 0.3})
+    with at_once(study(tmp_path / "study.db", plan=plan, systems=4, items=60)) as desk:
+        work(desk, [begun(desk) for _ in range(25)])
+        with closing(sqlite3.connect(desk.path)) as base:
+            rows = base.execute("SELECT asked_as, p_role, p_pair, eligible, policy FROM answers WHERE pair IS NOT NULL")
+            told = rows.fetchall()
+    both = [(role, p) for role, p, *_ in told if p < 1]
+    assert {p for role, p in both if role == "second"} == {0.3}
+    assert {p for role, p in both if role == "primary"} == {0.7}
+    share = sum(role == "second" for role, _ in both) / len(both)
+    assert share == pytest.approx(0.3, abs=4 * (0.21 / len(both)) ** 0.5)
+    assert {(p_pair * eligible, name) for _, _, p_pair, eligible, name in told} == {(1.0, "even-1")}
+
+
+def work(desk: Desk, tokens: list[str], *, value: int = 0) -> Counter[str]:
+    """Everybody answers in turn until nothing is left; how it ended."""
+    ends: Counter[str] = Counter()
+    left = list(tokens)
+    while left:
+        for token in list(left):
+            view = desk.view(token).result()
+            if isinstance(view, Ask):
+                answer(desk, token, value)
+            elif isinstance(view, Break):
+                desk.act(token, Begin()).result()
+            elif isinstance(view, Done):
+                ends[view.why] += 1
+                left.remove(token)
+            else:
+                assert isinstance(view, Wait)  # others have something before them
+    return ends
+
+
+def test_sides_are_balanced_in_every_prefix(tmp_path: Path) -> None:
+    plan = plan_of(stopping={"looks": (20, 40), "stop": "decided", "boundary": 9.0}, people={"cap": 1.0, **UNKNOWN})
+    with at_once(study(tmp_path / "study.db", plan=plan, systems=3, items=40)) as desk:
+        assert work(desk, [begun(desk) for _ in range(6)]) == {"no-work": 6}
+        with closing(sqlite3.connect(desk.path)) as base:
+            rows = base.execute(
+                "SELECT pair, place, \"order\" FROM answers WHERE role = 'primary' ORDER BY pair, place"
+            ).fetchall()
+    for pair in range(3):
+        orders = [order for own, _, order in rows if own == pair]
+        assert len(orders) == 40
+        for n in range(1, 41):
+            assert abs(orders[:n].count("ab") - orders[:n].count("ba")) <= 1
+    assert len({tuple(order for own, _, order in rows if own == pair) for pair in range(3)}) == 3  # drawn for each
+
+
+def test_nobody_answers_more_than_his_share(tmp_path: Path) -> None:
+    plan = plan_of(stopping={"looks": (10, 40), "stop": "decided", "boundary": 9.0}, people={"overlap": 0.0, **UNKNOWN})
+    with at_once(study(tmp_path / "study.db", plan=plan, items=60)) as desk:
+        tokens = [begun(desk) for _ in range(4)]
+        work(desk, tokens)
+        assert desk.snapshot().result().pairs[0].answered == 8  # two of each, and then more people are needed
+        work(desk, [begun(desk) for _ in range(20)])
+        book = desk._ledger.book
+        assert max(worker.load[0] for worker in book.workers.values()) <= 4
+        assert desk.snapshot().result().pairs[0].answered == 40
+
+
+def test_known_comparisons_stand_at_random_places(tmp_path: Path) -> None:
+    plan = plan_of(people={"cap": 1.0, "batches": 2}, stopping={"looks": (40, 80), "stop": "decided", "boundary": 9.0})
+    with at_once(
+        study(tmp_path / "study.db", plan=plan, systems=4, items=80, known={"gold": 9, "attention": 9})
+    ) as desk:
+        tokens = [begun(desk) for _ in range(12)]
+        for _ in range(31):
+            for token in tokens:
+                view = desk.view(token).result()
+                if isinstance(view, Ask):
+                    rightly(desk, token, 0)
+                elif isinstance(view, Break):
+                    desk.act(token, Begin()).result()
+        with closing(sqlite3.connect(desk.path)) as base:
+            rows = base.execute(
+                "SELECT s.worker, a.batch, a.number, a.role, a.gold FROM assignment a JOIN session s USING (session)"
+                " WHERE a.gold IS NOT NULL"
+            ).fetchall()
+    by_batch = Counter((worker, batch, role) for worker, batch, _, role, _ in rows)
+    assert {n for (_, batch, role), n in by_batch.items() if batch == 1 and role == "gold"} == {2}
+    assert {n for (_, batch, role), n in by_batch.items() if batch == 2 and role == "gold"} == {1}
+    assert {n for (_, _, role), n in by_batch.items() if role == "attention"} == {1}
+    assert max(Counter((worker, gold) for worker, _, _, _, gold in rows).values()) == 1  # none twice
+    assert len({number for _, _, number, _, _ in rows}) > 10
+
+
+def test_a_majority_of_three_is_one_answer(tmp_path: Path) -> None:
+    plan = plan_of(
+        people={"per_item": 3, "cap": 1.0, "overlap": 0.0, **UNKNOWN},
+        stopping={"looks": (4,), "stop": "decided"},
+    )
+    with at_once(study(tmp_path / "study.db", plan=plan, items=4)) as desk:
+        tokens = []
+        for value in (1, 1, -1):
+            tokens.append(token := begun(desk))
+            for _ in range(4):
+                flip = desk._ledger.book.given[asked(desk, token).assignment].flip
+                answer(desk, token, -value if flip else value)
+        assert work(desk, tokens) == {"no-work": 3}
+        pair = desk.snapshot().result().pairs[0]
+        assert (pair.n, pair.wins, pair.ties, pair.losses, pair.is_open) == (4, 4, 0, 0, False)
+        with closing(sqlite3.connect(desk.path)) as base:
+            assert base.execute("SELECT count(*) FROM battles").fetchone() == (12,)
+
+
+def test_ratings_of_an_item_by_one_person_and_apart(tmp_path: Path) -> None:
+    plan = plan_of(question={"mode": "rate"}, people={"cap": 1.0, "overlap": 0.0, **UNKNOWN, "batch": 60})
+    with at_once(study(tmp_path / "study.db", plan=plan, systems=3, items=12)) as desk:
+        tokens = [begun(desk) for _ in range(2)]
+        assert work(desk, tokens, value=4) == {"no-work": 2}
+        with closing(sqlite3.connect(desk.path)) as base:
+            rows = base.execute("SELECT rater, item, system, score FROM ratings").fetchall()
+            assert base.execute("SELECT count(*) FROM battles").fetchone() == (0,)
+        assert all(not pair.is_open for pair in desk.snapshot().result().pairs)
+    assert len(rows) == 36
+    raters = {item: {rater for rater, own, *_ in rows if own == item} for _, item, *_ in rows}
+    assert sum(len(own) == 1 for own in raters.values()) >= 10
+    for rater in ("w001", "w002"):
+        items = [item for own, item, *_ in rows if own == rater]
+        assert sum(a == b for a, b in pairwise(items)) <= 1  # at the very end only

@@ -1,0 +1,127 @@
+"""Acts in one transaction: all of them are on the disk before one is acknowledged, and none is half done."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from concurrent.futures import Future
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from custodes.annotate.desk import Desk, StudyBusy
+from custodes.annotate.session import Ask
+from custodes.annotate.store import whole
+from custodes.errors import InputError, OptionError
+from tests.annotate.studies import Hands, answer, asked, at_once, begun, plan_of, said, study
+
+PLAN = plan_of(
+    people={"cap": 1.0, "overlap": 0.0, "gold_every": 0, "attention": 0, "batch": 400},
+    stopping={"looks": (60,), "stop": "decided"},
+)
+
+
+def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
+    """A file that may not grow is what a full disk is to SQLite: SQLITE_FULL."""
+    path = study(tmp_path / "study.db", plan=PLAN, systems=4, items=60)
+    with at_once(path) as desk:
+        token = begun(desk)
+        base = desk._base
+        (pages,) = base.execute("PRAGMA page_count").fetchone()
+        base.execute(f"PRAGMA max_page_count = {pages}").fetchone()
+        acknowledged = 0
+        told = ""
+        while not told:
+            ask = asked(desk, token)
+            try:
+                answer(desk, token)
+                acknowledged += 1
+            except StudyBusy as problem:
+                told = str(problem)
+        assert "full" in told
+        state = desk.state()
+        view = desk.view(token).result()
+        assert isinstance(view, Ask)
+        assert view == ask  # the page is the same, and keeps its answer
+        with pytest.raises(StudyBusy):
+            desk.act(token, said(desk, ask)).result()
+        assert desk.state() == state
+        base.execute("PRAGMA max_page_count = 1000000").fetchone()
+        after = desk.act(token, said(desk, ask)).result()
+        assert isinstance(after, Ask)
+        assert after.assignment != ask.assignment
+        assert desk.snapshot().result().answers == acknowledged + 1
+    with closing(sqlite3.connect(path)) as base:
+        assert base.execute("SELECT count(*) FROM battles").fetchone() == (acknowledged + 1,)
+        assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_another_program_that_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("custodes.annotate.store.WAIT", 0.05)
+    path = study(tmp_path / "study.db", plan=PLAN)
+    with at_once(path) as desk, closing(sqlite3.connect(path, isolation_level=None)) as other:
+        token = begun(desk)
+        with whole(other), pytest.raises(StudyBusy, match="locked"):
+            answer(desk, token)
+        answer(desk, token)
+        assert desk.snapshot().result().answers == 1
+
+
+def test_one_act_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
+    with Desk.open(study(tmp_path / "study.db", plan=PLAN), durable=False) as desk:
+        gate = threading.Event()
+        waiting = desk._do(gate.wait)
+
+        def broken() -> None:
+            desk._ledger.event("broken")
+            raise ZeroDivisionError
+
+        def refused() -> None:
+            raise InputError("not so")
+
+        futures: list[Future[object]] = [desk.invite(1), desk._do(broken), desk._do(refused), desk.invite(2)]  # type: ignore[list-item]
+        cancelled = desk.invite(5)
+        assert cancelled.cancel()  # its client is gone
+        gate.set()
+        waiting.result()
+        assert [type(own.exception()) for own in futures] == [type(None), ZeroDivisionError, InputError, type(None)]
+        assert len(desk.snapshot().result().people) == 3
+        state = desk.state()
+    with closing(sqlite3.connect(desk.path)) as base:
+        assert base.execute("SELECT count(*) FROM event WHERE kind = 'broken'").fetchone() == (0,)
+    with at_once(desk.path) as desk:
+        assert desk.state() == state
+
+
+def test_a_closed_desk_says_so(tmp_path: Path) -> None:
+    path = study(tmp_path / "study.db")
+    for threaded in (True, False):
+        desk = Desk.open(path, threaded=threaded, durable=False)
+        with pytest.raises(InputError, match="another program serves"):
+            Desk.open(path)
+        desk.close()
+        with pytest.raises(StudyBusy, match="closed"):
+            desk.invite(1).result()
+
+
+def test_a_copy_while_people_answer(tmp_path: Path) -> None:
+    hands = Hands()
+    with Desk.open(study(tmp_path / "study.db", plan=PLAN, systems=4), clock=hands.clock(), durable=False) as desk:
+        tokens = [begun(desk) for _ in range(5)]
+        copies = []
+        for k in range(60):
+            answer(desk, tokens[k % 5], 0)
+            if k % 20 == 10:
+                copies.append(desk.backup(tmp_path / f"copy{k}.db"))
+        made = [copy.result() for copy in copies]
+        with pytest.raises(OptionError, match="no such folder"):
+            desk.backup(tmp_path / "none" / "copy.db").result()
+    for path in made:
+        with closing(sqlite3.connect(path)) as base:
+            assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+            (n,) = base.execute("SELECT count(*) FROM judgment").fetchone()
+        with at_once(path, hands) as desk:
+            assert desk.snapshot().result().answers == n > 0
+            answer(desk, tokens[0], 0)
+    assert not list(tmp_path.glob(".custodes*"))

@@ -1,0 +1,222 @@
+"""People one by one and together: what is said, of whom, and what must not change it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import custodes as cu
+from custodes.data.preferences import Preferences
+from custodes.errors import InputError, OptionError
+from custodes.evaluate.annotators.identity import SLOT, is_numbered
+from custodes.evaluate.annotators.standing import FIRST, LITTLE
+from custodes.evaluate.annotators.together import TOO_FEW
+from tests.simulation.planted_people import study as planted
+
+
+def verdicts(said: list[tuple[str, str, int]], **more: object) -> pl.DataFrame:
+    """Rater, item, preference of one comparison an item."""
+    rater, item, preference = zip(*said, strict=True)
+    pairs = {"system_a": "A", "system_b": "B", "kind": "human"}
+    return pl.DataFrame({"item": item, **pairs, "rater": rater, "preference": preference, **more})
+
+
+TRIPLE = planted(np.random.default_rng(1), tasks=150, people=6, overlap=1, times=3, sided=0.17, careless=0.17)
+"""Rows, kinds and kappas of six people: one chooses by the side, one is careless."""
+
+
+@pytest.fixture(scope="module")
+def triple() -> cu.Annotators:
+    return cu.annotators(cu.read(TRIPLE[0]), resamples=50)
+
+
+def test_models_find_who_is_competent(triple: cu.Annotators) -> None:
+    rows = triple.annotators.sort("rater")
+    assert set(triple.labels["method"]) == {"dawid-skene"}
+    assert rows["competence"].to_numpy() == pytest.approx(TRIPLE[2], abs=0.25)
+    assert np.corrcoef(rows["competence"], TRIPLE[2])[0, 1] > 0.9
+    assert (rows["competence_low"] <= rows["competence"]).all()
+    assert rows["person"].all()
+    assert rows["share"].sum() == pytest.approx(1)
+
+
+def test_who_chooses_by_the_side_is_named_and_nobody_else(triple: cu.Annotators) -> None:
+    named = [FIRST in own for own in triple.annotators.sort("rater")["flags"]]
+    assert named == (TRIPLE[1] == 1).tolist()
+    share = triple.annotators.sort("rater")["first"].to_list()
+    assert share[TRIPLE[1].tolist().index(1)] == 1
+
+
+def test_who_only_guesses_often_enough_is_named() -> None:
+    rows, kind, _ = planted(np.random.default_rng(5), tasks=900, people=6, overlap=1, times=3, careless=0.17)
+    made = cu.annotators(cu.read(rows), resamples=0).annotators.sort("rater")
+    assert [LITTLE in own for own in made["flags"]] == (kind == 2).tolist()
+    assert made["competence_low"].is_null().all()
+
+
+def test_labels_are_what_the_votes_say_where_they_count() -> None:
+    said = [("ann", "x", 1), ("bea", "x", 1), ("cy", "x", -1), ("ann", "y", 1), ("bea", "y", -1), ("cy", "z", 0)]
+    made = cu.annotators(cu.read(verdicts(said)), method="majority", resamples=0).labels
+    assert made.select("item", "label", "answers").rows() == [("x", "win", 3), ("y", "tie", 2), ("z", "tie", 1)]
+    assert made["chance"].to_list() == pytest.approx([2 / 3, 0.0, 1.0])
+    assert made.select("p_a", "p_tie", "p_b").row(1) == pytest.approx((0.5, 0.0, 0.5))
+    assert made["expected"].to_list() == pytest.approx([1 / 3, 0.0, 0.0])
+
+
+def test_ratings_with_even_votes_have_no_label() -> None:
+    rows = pl.DataFrame(
+        {"item": ["x", "x", "y"], "system": "A", "rater": ["ann", "bea", "ann"], "kind": "human", "score": [1, 3, 2]}
+    )
+    made = cu.annotators(cu.read(rows), resamples=0).labels
+    assert made.select("label", "chance", "expected").rows() == [(None, None, 2.0), ("2", 1.0, 2.0)]
+    assert made["system_a"].is_null().all()
+
+
+def test_numbers_have_alpha_by_squares_alone() -> None:
+    rng = np.random.default_rng(2)
+    item, rater = np.repeat(np.arange(40), 3), np.tile(["ann", "bea", "cy"], 40)
+    rows = pl.DataFrame({"item": item, "system": "A", "rater": rater, "kind": "human", "score": rng.random(120) + item})
+    made = cu.annotators(cu.read(rows), resamples=20)
+    row = made.agreement.row(0, named=True)
+    assert row["alpha_nominal"] is None
+    assert 0.9 < row["alpha_interval"] < 1
+    assert made.labels.is_empty()
+    assert made.annotators["competence"].is_null().all()
+    assert any(note.rule == "numbers" for note in made.notes)
+
+
+def slots(names: list[str], *, whole: bool = True) -> cu.Study:
+    said = [(name, f"i{i}", (i + k) % 3 - 1) for k, name in enumerate(names) for i in range(40) if whole or i % 4 != k]
+    return cu.read(verdicts(said))
+
+
+def test_slots_have_agreement_alone() -> None:
+    made = cu.annotators(slots(["annotator1", "annotator2", "annotator3"]), resamples=20)
+    rows = made.annotators
+    assert rows["reason"].unique().to_list() == [SLOT]
+    assert not rows["person"].any()
+    for name in ("competence", "agreement", "first", "side_p", "little_p"):
+        assert rows[name].is_null().all(), name
+    assert made.agreement["alpha_nominal"].is_not_null().all()
+    assert made.people.select("icc", "effective", "design_effect").row(0) == (None, None, None)
+    assert set(made.labels["method"]) == {"majority"}
+    assert "slots" in {note.rule for note in made.notes}
+
+
+@pytest.mark.parametrize(
+    ("names", "whole", "people", "persons"),
+    [
+        (["annotator1", "annotator2", "annotator3"], True, "auto", False),
+        (["annotator1", "annotator2", "annotator3"], True, "persons", True),
+        (["annotator1", "annotator2", "annotator3"], False, "auto", True),
+        (["ann", "bea", "cy"], True, "auto", True),
+        (["bea", "cy", "dan"], True, "slots", False),
+    ],
+)
+def test_who_is_a_person(names: list[str], whole: bool, people: str, persons: bool) -> None:
+    made = cu.annotators(slots(names, whole=whole), people=people, resamples=0)
+    assert made.annotators["person"].to_list() == [persons] * 3
+
+
+def test_the_raters_table_says_who_is_a_person() -> None:
+    told = slots(["annotator1", "annotator2"]).describe(
+        raters=pl.DataFrame({"rater": ["annotator*"], "person": ["true"]})
+    )
+    assert cu.annotators(told, resamples=0).annotators["person"].all()
+
+
+def test_names_that_say_nothing() -> None:
+    assert is_numbered("crowd_worker_5")
+    assert not is_numbered("w001x")
+
+
+def test_second_opinions_count() -> None:
+    first = cu.read(verdicts([("ann", f"i{i}", i % 3 - 1) for i in range(40)] + [("bea", "last", 1)]))
+    again, _ = Preferences.make(verdicts([("bea", f"i{i}", i % 3 - 1) for i in range(40)]).drop("kind"))
+    made = cu.annotators(replace(first, second=again), resamples=0)
+    assert made.agreement.select("doubled", "alpha_nominal").row(0) == (40, 1.0)
+    alone = cu.annotators(first, resamples=0)
+    assert alone.agreement.select("doubled", "alpha_nominal", "reason").row(0) == (0, None, TOO_FEW.format(30))
+    assert "none-doubled" in {note.rule for note in alone.notes}
+
+
+def test_the_median_of_seconds_is_told_where_it_is_known() -> None:
+    rows = verdicts([("ann", "x", 1), ("ann", "y", 1), ("bea", "x", 1)], seconds=[3.0, 5.0, None])
+    made = cu.annotators(cu.read(rows), resamples=0).annotators
+    assert made.select("rater", "seconds").rows() == [("ann", 4.0), ("bea", None)]
+
+
+def test_nothing_is_known_where_nobody_doubled_a_task() -> None:
+    study = cu.read(verdicts([("ann", "x", 1), ("bea", "y", -1)]))
+    made = cu.annotators(study, resamples=20)
+    assert made.annotators["agreement"].is_null().all()
+    assert made.annotators["flags"].list.len().sum() == 0
+    with pytest.raises(OptionError, match=r"method='mace': nobody answered what another did"):
+        cu.annotators(study, method="mace")
+
+
+def test_no_people_is_an_error_that_helps() -> None:
+    scores = pl.DataFrame({"item": ["x", "y"], "system": "A", "rater": "judge", "kind": "metric", "score": [1.0, 2.0]})
+    with pytest.raises(OptionError, match="which raters are people"):
+        cu.annotators(cu.read(scores))
+    whole = pl.DataFrame(
+        {"item": ["", "x"], "system": "A", "rater": ["ann", "m"], "kind": ["human", "metric"], "score": 1}
+    )
+    with pytest.raises(InputError, match="no person gave a score or verdict"):
+        cu.annotators(cu.read(whole))
+
+
+ANSWER = st.tuples(
+    st.integers(0, 12), st.sampled_from(["ann", "bea", "cy"]), st.integers(-1, 1), st.sampled_from(["ab", "ba"])
+)
+BOTH = [(99, "ann", 1, "ab"), (99, "bea", 1, "ab"), (98, "ann", -1, "ba")]
+ROWS = st.lists(ANSWER, min_size=1, max_size=30, unique_by=lambda own: own[:2]).map(lambda own: [*own, *BOTH])
+
+
+def of_rows(rows: list[tuple[int, str, int, str]]) -> pl.DataFrame:
+    item, rater, preference, order = zip(*rows, strict=True)
+    return verdicts(list(zip(rater, map(str, item), preference, strict=True)), order=order)
+
+
+@settings(max_examples=12)
+@given(rows=ROWS, method=st.sampled_from(["dawid-skene", "majority", "mace"]), seed=st.integers(0, 99))
+def test_the_order_of_rows_changes_nothing(rows: list[tuple[int, str, int, str]], method: str, seed: int) -> None:
+    frame = of_rows(rows)
+    one, other = (
+        cu.annotators(cu.read(own), method=method, resamples=20).tables()
+        for own in (frame, frame.sample(fraction=1, shuffle=True, seed=seed))
+    )
+    for name, made in one.items():
+        assert made.equals(other[name]), name
+
+
+@settings(max_examples=12)
+@given(rows=ROWS, method=st.sampled_from(["dawid-skene", "majority", "mace"]))
+def test_names_of_systems_turned_round_swap_wins_and_losses_alone(
+    rows: list[tuple[int, str, int, str]], method: str
+) -> None:
+    plain = of_rows(rows)
+    turned = plain.with_columns(system_a=pl.lit("B"), system_b=pl.lit("A"))
+    one, other = (cu.annotators(cu.read(own), method=method, resamples=0) for own in (plain, turned))
+    assert one.agreement.equals(other.agreement)
+    swap = {"win": "loss", "loss": "win", "tie": "tie"}
+    assert one.labels["label"].replace_strict(swap).to_list() == other.labels["label"].to_list()
+    assert one.labels["p_a"].equals(other.labels["p_b"].alias("p_a"))
+    same = [name for name in one.annotators.columns if name != "flags"]
+    for name in same:
+        mine, theirs = one.annotators[name], other.annotators[name]
+        assert mine.to_list() == pytest.approx(theirs.to_list(), abs=1e-9), name
+
+
+def test_a_picture_shows_who_is_named(triple: cu.Annotators) -> None:
+    drawn = triple.plot().to_dict()
+    assert drawn["title"] == "Competence of people"
+    said = {row["rater"]: row["said"] for row in drawn["layer"][1]["data"]["values"]}
+    assert FIRST in said.values()
+    with pytest.raises(OptionError, match="no competence is told"):
+        cu.annotators(slots(["annotator1", "annotator2"]), resamples=0).plot()

@@ -1,0 +1,54 @@
+"""Pairs with people as the sample: who is too few, what a few who do most of the work count for, mirrors."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+
+
+def answers(*, people: int, pairs: int = 2, each: int = 6, seed: int = 0) -> pl.DataFrame:
+    """Everybody answers `each` items of every pair; a third of the people prefer the second system."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for k in range(pairs):
+        for worker in range(people):
+            for item in range(each):
+                likes = 1 if worker % 3 else -1
+                preference = likes if rng.random() < 0.8 else 0
+                rows.append((f"i{k}-{worker}-{item}", "A", f"B{k}", "human", f"w{worker:03}", preference))
+    names = ("item", "system_a", "system_b", "kind", "rater", "preference")
+    return pl.DataFrame(rows, schema=names, orient="row")
+
+
+def test_a_pair_is_as_sure_as_its_people() -> None:
+    rows = answers(people=12)
+    made = cu.annotators(cu.read(rows), method="majority", people="persons", resamples=0).pairs
+    assert made.select("system_a", "system_b", "answers", "people").rows() == [("A", "B0", 72, 12), ("A", "B1", 72, 12)]
+    own = rows.filter(pl.col("system_b") == "B0")
+    means = own.group_by("rater").agg(pl.col("preference").mean())["preference"].to_numpy()
+    # With as many answers each this is the t interval of the people's means.
+    margin, error = means.mean(), means.std(ddof=1) / np.sqrt(12)
+    first = made.row(0, named=True)
+    assert first["margin"] == pytest.approx(margin)
+    assert first["margin_low"] == pytest.approx(margin - 2.200985 * error, abs=1e-6)  # t(11), .975
+    assert first["margin_high"] == pytest.approx(margin + 2.200985 * error, abs=1e-6)
+    assert first["effective"] == pytest.approx(12)
+
+
+def test_fewer_than_ten_speak_of_themselves() -> None:
+    made = cu.annotators(cu.read(answers(people=9)), method="majority", people="persons", resamples=0).pairs
+    assert made["margin_low"].is_null().all()
+    assert made["margin"].is_not_null().all()
+    assert set(made["reason"]) == {"fewer than 10 people: this speaks of them alone"}
+
+
+def test_a_swap_of_the_systems_mirrors() -> None:
+    rows = answers(people=11, pairs=1)
+    swapped = rows.rename({"system_a": "system_b", "system_b": "system_a"}).with_columns(-pl.col("preference"))
+    one, other = (
+        cu.annotators(cu.read(own), method="majority", people="persons", resamples=0).pairs for own in (rows, swapped)
+    )
+    assert one.rows() == other.rows()  # systems of a pair stand in one order

@@ -1,0 +1,140 @@
+"""What aggregation finds on real answers, against what its authors' program does, and who is named there."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.errors import OptionError
+from custodes.evaluate.annotators.standing import LITTLE
+from custodes.stats.people.answers import Answers
+from custodes.stats.people.dawid_skene import dawid_skene
+from custodes.stats.people.mace import Fit, Mace, mace
+
+Known = tuple[Answers, np.ndarray]
+
+
+def loaded(folder: Path, name: str) -> Known:
+    """Answers, and what is right."""
+    with gzip.open(folder / "mace" / f"{name}.csv.gz", "rt") as file:
+        rows = list(csv.reader(file))
+    gold = (folder / "mace" / f"{name}.key").read_text().split()
+    labels = sorted({*gold, *(cell for row in rows for cell in row if cell)})
+    said = np.array([(t, w, labels.index(own)) for t, row in enumerate(rows) for w, own in enumerate(row) if own])
+    made = Answers.of(*said.T, n_tasks=len(rows), n_workers=len(rows[0]), n_labels=len(labels))
+    return made, np.array([labels.index(own) for own in gold])
+
+
+def fitted(own: Answers, fit: Fit) -> Mace:
+    return mace(own, fit=fit, restarts=10, iterations=50, rng=np.random.default_rng(0))
+
+
+def surest(posterior: np.ndarray, share: float) -> np.ndarray:
+    entropy = -(posterior * np.log(np.maximum(posterior, 1e-300))).sum(axis=1)
+    return np.argsort(np.argsort(entropy, kind="stable"), kind="stable") < round(share * len(posterior))
+
+
+@pytest.mark.parametrize(
+    ("name", "fit", "accuracy", "correlation", "surest_90", "surest_80"),
+    [  # of the authors' program; correlation of competence with accuracy, accuracy of the surest 90 and 80 %
+        ("rte", "vb", 0.926, 0.905, 0.960, 0.972),
+        ("rte", "em", 0.929, 0.874, 0.954, 0.969),
+        ("temporal", "vb", 0.942, 0.904, 0.969, 0.978),
+        ("temporal", "em", 0.942, 0.875, None, None),
+        ("wsd", "vb", 0.994, 0.905, None, None),
+        ("wsd", "em", 0.994, 0.456, None, None),
+    ],
+)
+def test_mace_is_as_right_as_that_of_its_authors(
+    shared_data: Path,
+    name: str,
+    fit: Fit,
+    accuracy: float,
+    correlation: float,
+    surest_90: float | None,
+    surest_80: float | None,
+) -> None:
+    own, gold = loaded(shared_data, name)
+    made = fitted(own, fit)
+    right = made.posterior.argmax(axis=1) == gold
+    assert right.mean() == pytest.approx(accuracy, abs=6e-4)
+    truth = np.bincount(own.worker, weights=gold[own.task] == own.label) / np.bincount(own.worker)
+    # wsd by EM: a flat likelihood, .4571 to .4576 here
+    assert np.corrcoef(made.competence, truth)[0, 1] == pytest.approx(correlation, abs=2e-3)
+    for share, expected in ((0.9, surest_90), (0.8, surest_80)):
+        if expected is not None:
+            assert right[surest(made.posterior, share)].mean() == pytest.approx(expected, abs=6e-4)
+
+
+@pytest.mark.parametrize(("name", "accuracy"), [("rte", 0.897), ("temporal", 0.936), ("wsd", 0.994)])
+def test_majorities_that_share_ties(shared_data: Path, name: str, accuracy: float) -> None:
+    own, gold = loaded(shared_data, name)
+    most = own.votes == own.votes.max(axis=1, keepdims=True)
+    shared = most[np.arange(len(gold)), gold] / most.sum(axis=1)
+    assert shared.mean() == pytest.approx(accuracy, abs=6e-4)
+
+
+def test_dawid_and_skene_on_rte(shared_data: Path) -> None:
+    own, gold = loaded(shared_data, "rte")
+    assert (dawid_skene(own, iterations=100).posterior.argmax(axis=1) == gold).mean() == pytest.approx(0.9287, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["rte", "temporal"])
+def test_shuffled_rows_of_real_answers_change_no_bit(shared_data: Path, name: str) -> None:
+    own, _ = loaded(shared_data, name)
+    mixed = np.random.default_rng(1).permutation(np.stack([own.task, own.worker, own.label], axis=1))
+    other = Answers.of(*mixed.T, n_tasks=own.n_tasks, n_workers=own.n_workers, n_labels=own.n_labels)
+    one, two = fitted(own, "vb"), fitted(other, "vb")
+    assert one.posterior.tobytes() == two.posterior.tobytes()
+    assert one.competence.tobytes() == two.competence.tobytes()
+
+
+def test_who_is_named_among_the_workers_of_rte_only_guessed(shared_data: Path) -> None:
+    own, gold = loaded(shared_data, "rte")
+    study = cu.read(
+        pl.DataFrame(
+            {
+                "item": [f"t{t}" for t in own.task],
+                "system": "text",
+                "rater": [f"A{w:03d}X" for w in own.worker],
+                "kind": "human",
+                "score": own.label,
+            }
+        )
+    )
+    made = cu.annotators(study, resamples=0)
+    named = made.annotators.filter(pl.col("flags").list.contains(LITTLE))["rater"].to_list()
+    truth = np.bincount(own.worker, weights=gold[own.task] == own.label) / np.bincount(own.worker)
+    assert named == ["A075X", "A080X", "A128X"]
+    assert [truth[int(name[1:4])] for name in named] == pytest.approx([0.506, 0.507, 0.496], abs=1e-3)
+    by_label = made.labels.with_columns(task=pl.col("item").str.slice(1).cast(pl.Int64)).sort("task")["label"]
+    assert (by_label.cast(pl.Int64).to_numpy() == gold).mean() == pytest.approx(0.9287, abs=1e-4)
+
+
+def test_pandalm_has_three_people_who_agree(shared_data: Path) -> None:
+    study = cu.read(shared_data / "pandalm" / "battles.csv.gz", invalid="drop")
+    slots = cu.annotators(study, resamples=0)
+    assert slots.annotators["competence"].is_null().all()
+    row = slots.agreement.row(0, named=True)
+    assert (row["people"], row["doubled"]) == (3, 999)
+    assert row["alpha_nominal"] == pytest.approx(0.864, abs=1e-3)
+    people = cu.annotators(study, people="persons", resamples=0)
+    assert people.annotators["competence"].to_list() == pytest.approx([0.933, 0.915, 0.943], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("folder", "human", "aspect"), [("hanna", "*", "Coherence"), ("summeval", "expert*", "coherence")]
+)
+def test_columns_of_slots_are_no_people(shared_data: Path, folder: str, human: str, aspect: str) -> None:
+    study = cu.read(shared_data / folder / "ratings.csv.gz")
+    made = cu.annotators(study, human=human if human != "*" else None, aspect=aspect, resamples=0)
+    assert not made.annotators["person"].any()
+    assert made.agreement["alpha_interval"].is_not_null().all()
+    with pytest.raises(OptionError, match="no competence is told"):
+        made.plot()

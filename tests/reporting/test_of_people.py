@@ -1,0 +1,57 @@
+"""A study in which nobody but people judged: the report and the verdict say what needs no metric."""
+
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.data.study import Study
+from custodes.reporting.sections import SECTIONS
+
+
+@pytest.fixture(scope="module")
+def people() -> Study:
+    ratings = cu.read("demo")
+    rows = ratings.ratings.frame.filter(pl.col("rater").is_in(list(ratings.humans)))
+    return cu.read(rows.with_columns(kind=pl.lit("human")))
+
+
+@pytest.fixture(scope="module")
+def report(people: Study) -> cu.Report:
+    return cu.report(people, resamples=30)
+
+
+def test_nothing_is_said_of_metrics(report: cu.Report) -> None:
+    assert {"check", "leaderboard"} <= set(report.results)
+    assert not {"agreement", "favoritism", "ranking", "ceiling", "combine", "correction"} & set(report.results)
+    assert "Whom each" not in report.html
+    assert "which metric to trust" not in report.html.partition("<main>")[0].lower()
+    kinds = set(report.verdict.verdict["kind"])
+    assert kinds <= {"design", "best", "labels"}
+    assert "best" in kinds
+    assert not any("no metric" in line for line in report.verdict.lines())
+
+
+def test_systems_stand_as_beside_metrics(report: cu.Report) -> None:
+    """Who else rated changes nothing of what people say."""
+    own = report.results["leaderboard"].to_frame("systems").filter(rater="human")
+    beside = cu.leaderboard(cu.read("demo"), resamples=30).systems.filter(rater="human")
+    assert own.select("aspect", "system", "win_rate", "strength").equals(
+        beside.select("aspect", "system", "win_rate", "strength")
+    )
+
+
+def test_the_verdict_alone_is_that_of_the_page(people: Study, report: cu.Report) -> None:
+    assert list(cu.verdict(people, resamples=30).lines()) == list(report.verdict.lines())
+
+
+def test_every_picture_has_its_place_in_the_page(report: cu.Report) -> None:
+    """A picture without one would stop the script before it draws the others."""
+    sections = [section for section in SECTIONS if section.question in report.results]
+    drawn = {figure.id for section in sections for figure in section.drawn(report.context)[0]}
+    assert all(f'data-figure="{name}"' in report.html for name in drawn)
+
+
+def test_its_pictures_are_saved(report: cu.Report, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    names = {path.name for path in report.save_figures(tmp_path, format="json")}
+    assert any("leaderboard-strengths" in name for name in names)
+    assert not any("favoritism" in name or "metric" in name for name in names)

@@ -1,0 +1,116 @@
+"""The section on people, and the page of a study in which people are alone."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.annotate.plan import Money, StudyPlan
+from custodes.data.study import Study
+from custodes.errors import InputError
+from custodes.reporting import Report
+from custodes.reporting.sections.annotators import INFLATED, looks_of, looks_sentences, paid
+from tests.data.annotation_files import Said, connected, exclude, look, new_file, say
+
+SYSTEMS = ("Aster", "Birch", "Cedar")
+PAIRS = (("Aster", "Birch"), ("Aster", "Cedar"), ("Birch", "Cedar"))
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """Twelve people; one who is excluded gave all that speaks for Birch over Cedar."""
+    path = tmp_path_factory.mktemp("people") / "study.db"
+    plan = StudyPlan(money=Money(price=0.2, fee=0.3))
+    new_file(path, items=[f"d{n}" for n in range(30)], systems=SYSTEMS, plan=plan)
+    rng = np.random.default_rng(0)
+    with closing(connected(path)) as base:
+        for pair, (first, second) in enumerate(PAIRS):
+            for n in range(30):
+                worker, other = (int(own) for own in rng.choice(11, 2, replace=False) + 1)
+                answer = int(rng.choice([1, 0, -1], p=[0.6, 0.2, 0.2])) if pair < 2 else -1
+                if pair == 2 and n < 20:
+                    worker, answer = 12, 1
+                own = Said(
+                    worker=worker, item=f"d{n}", first=first, second=second, answer=answer, flip=n % 2, seconds=20
+                )
+                say(base, own)
+                if n % 2:
+                    say(base, Said(**{**vars(own), "worker": other, "role": "second"}))
+        look(base, 0, 1, (5, 3, 2), 0, is_open=1)
+        look(base, 0, 2, (18, 6, 6), 1)
+        look(base, 1, 1, (9, 1, 0), 1)
+        look(base, 2, 1, (20, 0, 10), 1)
+        exclude(base, 12)
+        base.execute("INSERT INTO event (at, kind, json) VALUES (5, 'peeked', '{}')")
+    return cu.read(path)
+
+
+@pytest.fixture(scope="module")
+def made(study: Study) -> Report:
+    return cu.report(study, resamples=20)
+
+
+def test_a_page_of_people_alone(made: Report) -> None:
+    assert set(made.results) == {"check", "leaderboard", "annotators"}
+    assert set(made.context.absent) == {"protocol", "plan"}
+    assert "{metric}" not in made.html.split('<script type="text/plain"')[0]
+    assert made.verdict.provenance.question == "verdict"
+    kinds = made.verdict.verdict["kind"].unique(maintain_order=True).to_list()
+    assert kinds == ["design", "best", "labels"]
+
+
+def test_the_section_tells_who_answered_and_what_stopped(made: Report) -> None:
+    section = made.html.split('id="annotators">')[1].split("</details>")[0]
+    for told in (
+        "Half of the answers took 20 seconds or less.",
+        "20 answers of people who are excluded now (1) are left out",
+        "The owner looked at estimates between looks (1 times)",
+        "What stopped the asking",
+        "Of how many people it speaks",
+        "do not prefer the same system of Birch and Cedar",
+        "46 among those declared",
+    ):
+        assert told in section.replace("\u00a0", " "), told
+
+
+def test_what_was_judged_stands_beside_what_counts_now(study: Study) -> None:
+    rows = looks_of(study).select("system_a", "system_b", "look", "n", "said", "n_now", "margin_now").rows()
+    assert [row[:6] for row in rows] == [
+        ("Aster", "Cedar", 1, 10, "Aster", 30),
+        ("Birch", "Cedar", 1, 30, "Birch", 10),
+        ("Aster", "Birch", 2, 30, "Aster", 30),
+    ]
+    assert rows[1][6] == -1
+    told = looks_sentences(looks_of(study))
+    assert told[0] == INFLATED
+    assert told[1].endswith("the same system of Birch and Cedar.")
+
+
+def test_without_looks_or_decisions_nothing_is_said_of_them(study: Study) -> None:
+    assert looks_sentences(looks_of(cu.read("demo"))) == []
+    open_ = study.looks.with_columns(decision=pl.lit(0, dtype=pl.Int64))
+    assert looks_sentences(open_.with_columns(said=pl.lit("="))) == []
+
+
+def test_pay_by_the_hour(study: Study) -> None:
+    n = study.preferences.frame.height + study.second.frame.height
+    assert paid(study).endswith(f"cost {n * 0.26:.2f} usd: 46.80 an hour at that time, fees included.")
+    assert paid(cu.read("demo")) == ""
+
+
+def test_one_person_has_nobody_to_be_compared_with() -> None:
+    rows = pl.DataFrame(
+        {"item": ["1", "2"], "system_a": "A", "system_b": "B", "rater": "ann", "kind": "human", "winner": "A"}
+    )
+    made = cu.report(cu.read(rows), resamples=20)
+    assert made.context.absent["annotators"].startswith("one person or nobody answered")
+
+
+def test_nobody_to_ask_about() -> None:
+    rows = pl.DataFrame({"item": ["1"], "system": ["A"], "rater": ["ann"], "kind": ["human"], "score": [1]})
+    with pytest.raises(InputError, match="only 1 system"):
+        cu.report(cu.read(rows), resamples=20)

@@ -1,0 +1,96 @@
+"""People at once in front of one `Asking`: clocks, speeds that depend on the answer, sides, who leaves."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from custodes.evaluate.protocol.asking import Asking
+from custodes.evaluate.protocol.stopping import Stopping
+from custodes.stats.correction.estimators import ESTIMATORS
+from custodes.stats.stopping.allocation import annotation_order
+
+LEASE, POLL = 120.0, 20.0  # seconds until a lease ends, and until somebody who waits asks again
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crowd:
+    """`people` at once. `seconds`: median time of an answer 1, 0, -1 for the first system. A share `careless` prefers
+    whatever stands on the left, `leaving` is the chance to go with an open question, and somebody else comes."""
+
+    people: int = 40
+    seconds: tuple[float, float, float] = (20.0, 40.0, 60.0)
+    careless: float = 0.2
+    leaving: float = 0.02
+
+
+def study(stopping: Stopping, *, systems: int, items: int, seed: int) -> Asking:
+    """Nobody has answered yet."""
+    pairs = np.array(list(combinations(range(systems), 2)))
+    orders = annotation_order(
+        np.ones((len(pairs), items), dtype=bool), np.arange(items), np.random.default_rng([seed, 1])
+    )
+    rule = stopping.rule(ESTIMATORS["human"], most=items, seed=0)
+    return Asking(orders=orders.tolist(), rule=rule, systems=pairs, units=np.arange(items))
+
+
+def attended(own: Asking, crowd: Crowd, shares: tuple[float, float, float], *, seed: int) -> float:
+    """Let people answer until all pairs are closed, with wins, ties and losses drawn by `shares`; the seconds it took.
+
+    Nobody is asked ahead of a look; who finds nothing waits. Sides are balanced in blocks of two places of a pair.
+    """
+    rng = np.random.default_rng([seed, 2])
+    spread = rng.lognormal(0, 0.5, 4000)
+    flips = rng.integers(2, size=(len(own.orders), len(own.orders[0]) // 2 + 1))
+    careless = [bool(rng.random() < crowd.careless) for _ in range(crowd.people)]
+    clock = [(float(rng.uniform(0, 60)), person, "ask", -1, -1, 0) for person in range(crowd.people)]
+    heapq.heapify(clock)
+    now, number = 0.0, crowd.people
+    while any(own.is_open):
+        now, person, what, pair, place, said = heapq.heappop(clock)
+        if what == "end":
+            own.release(pair, place)
+            continue
+        if what == "answer":
+            own.answer(pair, place, said)
+        free = own.open_pairs()
+        if not free:
+            heapq.heappush(clock, (now + POLL, person, "ask", -1, -1, 0))
+            continue
+        pair = free[int(rng.integers(len(free)))]
+        place = own.wanted(pair)[0]
+        own.lease(pair, place)
+        if rng.random() < crowd.leaving:
+            careless.append(bool(rng.random() < crowd.careless))
+            heapq.heappush(clock, (now + LEASE, person, "end", pair, place, 0))
+            heapq.heappush(clock, (now + POLL, number, "ask", -1, -1, 0))
+            number += 1
+            continue
+        if careless[person]:
+            # The first system stands on the left of one place of each two.
+            said = 1 if (place + int(flips[pair, place // 2])) % 2 else -1
+            median = crowd.seconds[1]
+        else:
+            said = 1 - int(rng.choice(3, p=shares))
+            median = crowd.seconds[1 - said]
+        seconds = median * float(spread[int(rng.integers(len(spread)))])
+        heapq.heappush(clock, (now + seconds, person, "answer", pair, place, said))
+    return now
+
+
+def arrived(crowd: Crowd, shares: tuple[float, float, float], *, answers: int, seed: int) -> list[int]:
+    """The first answers to a pair in the order they come in, where everybody works on it, and goes on at once."""
+    rng = np.random.default_rng([seed, 4])
+    said: list[int] = []
+    clock = [(0.0, 0, False)] * crowd.people
+    while len(said) < answers:
+        now, preference, is_answer = heapq.heappop(clock)
+        if is_answer:
+            said.append(preference)
+        preference = 1 - int(rng.choice(3, p=shares))
+        seconds = crowd.seconds[1 - preference] * float(rng.lognormal(0, 0.5))
+        heapq.heappush(clock, (now + seconds, preference, True))
+    return said
