@@ -59,6 +59,11 @@ def export(path: str | Path, folder: str | Path, *, external_ids: bool = False) 
     many rows each has. People are w001, ...; `external_ids` adds what a platform calls them to raters.csv. A folder
     that holds an earlier export is replaced. Raises `InputError` for what is no study, `OptionError` for a place that
     cannot be written or holds other files.
+
+    >>> import custodes as cu, tempfile
+    >>> study = cu.annotate.new(cu.annotate.demo_texts(items=2), Path(tempfile.mkdtemp()) / "study.db")
+    >>> (export(study, Path(tempfile.mkdtemp()) / "out") / "signature.txt").exists()
+    True
     """
     files = _files(Path(path), external_ids=external_ids)
     return _written(files, Path(folder))
