@@ -51,9 +51,9 @@ QUICK = {
 EMPTY = {
     ("check", "problems"),
     ("leaderboard", "corrected"),
-    ("annotators", "pairs"),
     ("protocol", "naive"),
     ("ceiling", "history"),
+    *(("annotators", name) for name in ("pairs", "margins")),
     ("combine", "pruning"),
     *(("consistency", name) for name in RESULTS["consistency"].declared() if name not in ("committee", "panels")),
     *((question, "left_out") for question in ("complementarity", "ceiling", "combine")),
