@@ -55,7 +55,6 @@ QUICK = {
 EMPTY = {
     ("check", "problems"),
     ("leaderboard", "corrected"),
-    ("annotators", "pairs"),
     ("protocol", "naive"),
     ("ceiling", "history"),
     *(("annotators", name) for name in ("pairs", "margins")),
