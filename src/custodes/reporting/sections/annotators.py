@@ -27,7 +27,7 @@ SHOWN = (
 )
 LOOKS = (
     *PAIR,
-    count("look", "the last completed one"),
+    count("looks", "completed so far"),
     count("n", "answers that it judged", "Answers"),
     label("said", "better system; = not decided", "Ruling"),
     flag("is_open", "whether more is asked", "Open"),
@@ -97,7 +97,8 @@ def looks_of(study: Study) -> pl.DataFrame:
     if study.looks.is_empty():
         return pl.DataFrame(schema={name: pl.String for own in LOOKS for name in own.names})
     pair = ["system_a", "system_b"]
-    last = study.looks.sort(*pair, "look", nulls_last=True).unique(pair, keep="last", maintain_order=True)
+    ordered = study.looks.sort(*pair, "look", nulls_last=True).with_columns(looks=pl.len().over(pair))
+    last = ordered.unique(pair, keep="last", maintain_order=True)
     frame = study.preferences.frame
     aspects = frame["aspect"].unique(maintain_order=True)
     first = frame.filter(pl.col("aspect") == (aspects[0] if aspects.len() else ""))
