@@ -81,6 +81,22 @@ def test_a_visit(tmp_path: Path) -> None:
         assert token not in str(rows(desk, "SELECT * FROM session")) + str(rows(desk, "SELECT * FROM event"))
 
 
+def test_a_study_that_is_over(tmp_path: Path) -> None:
+    plan = plan_of(people={**FREE, "batch": 4}, stopping={"looks": (6,), "stop": "decided"})
+    with opened(tmp_path, plan=plan) as desk:
+        first, second = begun(desk), begun(desk)
+        for _ in range(3):
+            answer(desk, first)
+        assert isinstance(answer(desk, first), Break)
+        answer(desk, second)
+        end = answer(desk, second)
+        assert isinstance(end, Done)
+        assert end.why == "no-work"  # in the middle of a batch
+        end = desk.view(first).result()
+        assert isinstance(end, Done)
+        assert (end.why, end.answers) == ("finished", 4)
+
+
 def test_it_is_declined(tmp_path: Path) -> None:
     with opened(tmp_path) as desk:
         ((_, token),) = desk.invite(1).result()
@@ -372,6 +388,17 @@ def test_known_answers_block(tmp_path: Path) -> None:
         assert (person.standing, person.gold_right) == ("blocked", 0)
         assert rows(desk, "SELECT by, reason FROM exclusion") == [("rule", "known comparisons")]
         assert rows(desk, "SELECT count(*) FROM battles") == [(0,)]
+        desk.restore("w001").result()  # the owner's word is the last
+        while isinstance(view := desk.view(token).result(), Ask | Break):
+            if isinstance(view, Break):
+                desk.act(token, Begin()).result()
+            elif desk._ledger.book.given[view.assignment].gold is None:
+                answer(desk, token)
+            else:
+                desk.act(token, Skip(assignment=view.assignment, reason="language")).result()
+        (after,) = desk.snapshot().result().people
+        assert (after.standing, after.gold_asked) == ("watch", person.gold_asked)
+        assert after.refused > 0
 
 
 def test_somebody_is_forgotten(tmp_path: Path) -> None:

@@ -177,3 +177,23 @@ def test_ratings_of_an_item_by_one_person_and_apart(tmp_path: Path) -> None:
     for rater in ("w001", "w002"):
         items = [item for own, item, *_ in rows if own == rater]
         assert sum(a == b for a, b in pairwise(items)) <= 1  # at the very end only
+
+
+def test_chances_of_ratings_are_true(tmp_path: Path) -> None:
+    plan = plan_of(question={"mode": "rate"}, people={"cap": 1.0, "overlap": 0.25, "batch": 40, **UNKNOWN})
+    with at_once(study(tmp_path / "study.db", plan=plan, systems=4, items=12)) as desk:
+        for n in (9, 14):
+            token = begun(desk)
+            for value in range(n):
+                answer(desk, token, 1 + value % 5)
+        choices = drawn(desk, "w002")
+        for role in ("primary", "second"):
+            those = [own for own in choices if own.role == role]
+            p = those[0].p_role
+            assert len(those) / DRAWS == pytest.approx(p, abs=4 * (p * (1 - p) / DRAWS) ** 0.5)
+            what = Counter(own.unit.id if role == "primary" else own.unit.pair for own in those if own.unit is not None)
+            assert those[0].eligible == len(what) > 1
+            for n in what.values():
+                q = 1 / len(what)
+                assert those[0].p_pair == q
+                assert n / len(those) == pytest.approx(q, abs=4 * (q * (1 - q) / len(those)) ** 0.5)

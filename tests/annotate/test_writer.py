@@ -105,6 +105,23 @@ def test_a_closed_desk_says_so(tmp_path: Path) -> None:
             desk.invite(1).result()
 
 
+def test_a_damaged_study_is_one_line(tmp_path: Path) -> None:
+    path = study(tmp_path / "study.db", plan=PLAN)
+    whole_file = path.read_bytes()
+    path.write_bytes(whole_file[:4096] + b"\xff" * (len(whole_file) - 4096))
+    with pytest.raises(InputError, match="cannot be read or written.*malformed"):
+        Desk.open(path)
+    path.write_bytes(whole_file)
+    with closing(sqlite3.connect(path)) as base, base:
+        base.execute("UPDATE plan SET json = '{\"shape\": 1}'")
+    with pytest.raises(InputError, match="plan in this study cannot be read.*shape"):
+        Desk.open(path)
+    with closing(sqlite3.connect(path)) as base, base:
+        base.execute("DELETE FROM plan")
+    with pytest.raises(InputError, match="without a plan"):
+        Desk.open(path)
+
+
 def test_a_copy_while_people_answer(tmp_path: Path) -> None:
     hands = Hands()
     with Desk.open(study(tmp_path / "study.db", plan=PLAN, systems=4), clock=hands.clock(), durable=False) as desk:

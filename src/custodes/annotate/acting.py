@@ -161,8 +161,10 @@ def _undo(ledger: Ledger, session: Session, before: Given) -> None:
 
 
 def _judge(ledger: Ledger, worker: Worker) -> None:
-    """Known answers alone may end a person's work."""
-    if not worker.excluded and standing_of(ledger, worker).name == "blocked":
+    """Known answers alone may end a person's work; whom the owner let back in stays."""
+    if worker.excluded or worker.by == "owner":
+        return
+    if standing_of(ledger, worker, typical=None, people=people_of(ledger)).name == "blocked":
         exclude(ledger, worker, by="rule", reason="known comparisons")
 
 
@@ -177,8 +179,13 @@ def restore(ledger: Ledger, worker: Worker, *, by: str = "owner") -> None:
         ledger.event("second", session=given.session, given=given)
 
 
-def standing_of(ledger: Ledger, worker: Worker, typical: float | None = None) -> Standing:
-    """How a person stands."""
+def people_of(ledger: Ledger) -> int:
+    """How many have answered."""
+    return max(1, sum(own.work.answers > 0 for own in ledger.book.workers.values()))
+
+
+def standing_of(ledger: Ledger, worker: Worker, *, typical: float | None, people: int) -> Standing:
+    """How a person stands among so many; `typical`: the seconds that an answer takes in this study."""
     work, totals = worker.work, ledger.book.totals
     others = totals.answers - work.answers
     return standing(
@@ -191,5 +198,5 @@ def standing_of(ledger: Ledger, worker: Worker, typical: float | None = None) ->
         equal=work.equal,
         answers=work.answers,
         equal_share=(totals.equal - work.equal) / others if others else 0.0,
-        people=max(1, sum(own.work.answers > 0 for own in ledger.book.workers.values())),
+        people=people,
     )

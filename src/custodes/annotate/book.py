@@ -18,6 +18,7 @@ from custodes.annotate.events import EVENTS
 from custodes.annotate.people import Given, Session, Worker
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.records import AssignmentRow, EventRow, ExclusionRow, JudgmentRow, Row, SessionRow, WorkerRow
+from custodes.errors import InputError
 
 RECENT = 200
 """So many of the last answers say how long one takes."""
@@ -46,9 +47,10 @@ class Book:
     def __init__(self, base: sqlite3.Connection) -> None:
         self.base = base
         self.plans = {
-            version: msgspec.json.decode(text, type=StudyPlan)
-            for version, text in base.execute("SELECT version, json FROM plan ORDER BY version")
+            version: _plan(text) for version, text in base.execute("SELECT version, json FROM plan ORDER BY version")
         }
+        if not self.plans:
+            raise InputError("a study without a plan; custodes annotate new makes one")
         self.version = min(self.plans)
         self.workers: dict[int, Worker] = {}
         self.sessions: dict[int, Session] = {}
@@ -175,6 +177,9 @@ class Book:
                 work.training_right += sign * is_right
                 return
             totals.gold += sign
+            if given.value is None:
+                work.refused += sign  # not wrong
+                return
             work.asked += sign
             work.right += sign * is_right
             return
@@ -218,3 +223,12 @@ class Book:
         """A question is free for others again, or its person is back."""
         given.expired = is_over
         (self.ballots.let_go if is_over else self.ballots.hold)(given)
+
+
+def _plan(text: str) -> StudyPlan:
+    try:
+        return msgspec.json.decode(text, type=StudyPlan)
+    except msgspec.MsgspecError as problem:
+        raise InputError(
+            f"the plan in this study cannot be read ({problem}); was it made by a later custodes?"
+        ) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from statistics import median
 
-from custodes.annotate.acting import standing_of
+from custodes.annotate.acting import people_of, standing_of
 from custodes.annotate.book import HALF_AN_HOUR
 from custodes.annotate.ledger import Ledger
 from custodes.annotate.people import Worker
@@ -19,13 +19,13 @@ UNSEEN: tuple[int, LookNow] = (0, (None, 0, 0, 0, 0, None, None, None))
 def snapshot_of(ledger: Ledger) -> Snapshot:
     """Decisions of completed looks, and what came in since then as a number only."""
     book, totals = ledger.book, ledger.book.totals
-    typical = median(book.paces) if book.paces else None
+    typical, people = median(book.paces) if book.paces else None, people_of(ledger)
     last = book.last_answer
     return Snapshot(
         plan=book.plan,
         state=book.control,
         pairs=_pairs(ledger),
-        people=tuple(_person(ledger, own, typical) for own in book.workers.values()),
+        people=tuple(_person(ledger, own, typical, people) for own in book.workers.values()),
         answers=totals.answers,
         primary=totals.primary,
         second=totals.second,
@@ -89,8 +89,11 @@ def _last_looks(base: sqlite3.Connection) -> dict[int, tuple[int, LookNow]]:
     return found
 
 
-def _person(ledger: Ledger, worker: Worker, typical: float | None) -> PersonNow:
-    work, stands = worker.work, standing_of(ledger, worker, typical)
+def _person(ledger: Ledger, worker: Worker, typical: float | None, people: int) -> PersonNow:
+    work, stands = worker.work, standing_of(ledger, worker, typical=typical, people=people)
+    name = "excluded" if worker.by == "owner" else "blocked"
+    if not worker.excluded:
+        name = "watch" if stands.name == "blocked" else stands.name  # let back in by the owner
     codes = [code for session in worker.sessions for code in session.codes.values()]
     return PersonNow(
         worker=worker.id,
@@ -108,11 +111,7 @@ def _person(ledger: Ledger, worker: Worker, typical: float | None) -> PersonNow:
         agreed=work.agreed,
         doubled=work.doubled,
         refused=work.refused,
-        standing="excluded"
-        if worker.excluded and worker.by == "owner"
-        else "blocked"
-        if worker.excluded
-        else stands.name,
+        standing=name,
         flags=stands.flags,
         code=codes[-1] if codes else None,
     )

@@ -66,7 +66,11 @@ class Desk:
                 with store.told(place):
                     store.migrate(base, place)
                     made = cls(place, base, lock, Clock() if clock is None else clock, threaded=threaded)
-                    made.reload().result()
+                    try:
+                        made.reload().result()
+                    except BaseException:
+                        made.close()
+                        raise
                     return made
             except BaseException:
                 base.close()

@@ -69,9 +69,9 @@ def _next(ledger: Ledger, session: Session) -> View:
             return _done(ledger, session, "finished")
         begin_batch(ledger, session)
     if session.number >= people.batch:
-        if worker.batches >= people.batches:
+        if worker.batches >= people.batches or not _is_open(ledger):
             return _done(ledger, session, "finished")
-        return Break(batches=worker.batches, answers=worker.work.paid) if _is_open(ledger) else _ended(ledger, session)
+        return Break(batches=worker.batches, answers=worker.work.paid)
     if not _is_open(ledger):
         return _ended(ledger, session)
     given = _give(ledger, session, _choice(ledger, session))

@@ -152,7 +152,10 @@ def told(path: str | Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as problem:
-        raise InputError(f"{shown(str(path))}: no study can be kept there ({problem})") from None
+        raise InputError(
+            f"{shown(str(path))}: this study cannot be read or written ({problem}); put a backup in its place, or"
+            " choose another place"
+        ) from None
 
 
 def _run(base: sqlite3.Connection, script: str) -> None:
