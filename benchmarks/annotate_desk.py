@@ -1,7 +1,7 @@
 """What a desk costs this machine: answers without a disk, a study of 100,000 answers read again and counted.
 
 `python benchmarks/annotate_desk.py [ANSWERS]`. 500 people answer in turn about 45 pairs of 10 systems (2,500 items,
-looks at 20 and 2,500 answers, second opinions and known comparisons as by default), in one process, without a disk;
+looks at 20 and 2,500 answers, second opinions as by default, no known comparisons), in one process, without a disk;
 then the file is opened anew and the owner's view is made, the best of three.
 """
 
@@ -33,7 +33,7 @@ def study(path: Path) -> Path:
     plan = msgspec.convert(
         {
             "stopping": {"looks": [20, ITEMS], "stop": "decided", "boundary": 9.0},
-            "people": {"batch": 50, "batches": 100},
+            "people": {"batch": 50, "batches": 100, "gold_every": 0, "attention": 0},
         },
         StudyPlan,
     )
@@ -47,9 +47,6 @@ def study(path: Path) -> Path:
         base.executemany("INSERT INTO system VALUES (?, ?, 0)", [(k, f"s{k}") for k in systems])
         base.executemany(
             "INSERT INTO output VALUES (?, ?, '', '<p>text</p>', '[]')", [(k, s) for k in items for s in systems]
-        )
-        base.executemany(
-            "INSERT INTO gold VALUES (NULL, 'gold', '', 'a', 'b', '{}', ?, '')", [(1 - 2 * (k % 2),) for k in range(50)]
         )
         for pair, (first, second) in enumerate(combinations(systems, 2)):
             base.execute("INSERT INTO pair VALUES (?, ?, ?)", (pair, first, second))
