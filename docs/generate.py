@@ -11,6 +11,10 @@ from typing import Any
 
 import custodes as cu
 from custodes import cli
+from custodes.annotate.checking import StudyCheck
+from custodes.annotate.overview import Status
+from custodes.annotate.reconciling import Reconciled
+from custodes.annotate.rehearsal import Rehearsal
 from custodes.answers.result import Provenance, Result
 from custodes.answers.setting import Setting
 from custodes.data.items import Items
@@ -30,7 +34,15 @@ PARTS = {
 }
 """Classes that have no public name of their own: values of those that have one are made of them."""
 
-OTHERS = {"scores": cu.Scores, "judgements": cu.Judgements, "doctor": cu.Doctor}
+OTHERS = {
+    "scores": cu.Scores,
+    "judgements": cu.Judgements,
+    "doctor": cu.Doctor,
+    "study_check": StudyCheck,
+    "rehearsal": Rehearsal,
+    "status": Status,
+    "reconciled": Reconciled,
+}
 """Results that are no question's."""
 
 DOCS = Path(__file__).parent

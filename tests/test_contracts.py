@@ -18,6 +18,10 @@ import pytest
 
 import custodes as cu
 from custodes import cli
+from custodes.annotate.checking import StudyCheck
+from custodes.annotate.overview import Status
+from custodes.annotate.reconciling import Reconciled
+from custodes.annotate.rehearsal import Rehearsal
 from custodes.answers.tables import Column, Kind
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.edges import CELLS
@@ -53,6 +57,7 @@ EMPTY = {
     ("leaderboard", "corrected"),
     ("protocol", "naive"),
     ("ceiling", "history"),
+    *(("annotators", name) for name in ("pairs", "margins")),
     ("combine", "pruning"),
     *(("consistency", name) for name in RESULTS["consistency"].declared() if name not in ("committee", "panels")),
     *((question, "left_out") for question in ("complementarity", "ceiling", "combine")),
@@ -101,9 +106,10 @@ def documented() -> dict[str, dict[str, tuple[str, ...]]]:
 
 def test_the_page_is_made_from_what_is_declared() -> None:
     assert "<!-- Made by docs/generate.py; do not edit. -->" in PAGE.read_text(encoding="utf-8")
+    beside = {"scores": cu.Scores, "judgements": cu.Judgements, "doctor": cu.Doctor}
+    beside |= {"study_check": StudyCheck, "rehearsal": Rehearsal, "status": Status, "reconciled": Reconciled}
     others = {
-        name: {own: tuple(table.schema) for own, table in result.declared().items()}
-        for name, result in {"scores": cu.Scores, "judgements": cu.Judgements, "doctor": cu.Doctor}.items()
+        name: {own: tuple(table.schema) for own, table in result.declared().items()} for name, result in beside.items()
     }
     assert documented() == {**DECLARED, **others}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from custodes.annotate.checks.shown_texts import problems
 from custodes.annotate.material import Item, Material, Output
 from custodes.annotate.new import new
 from custodes.annotate.plan import Ending, Money, People, StudyPlan, Texts
+from custodes.errors import InputError
 from tests.annotate.test_new import texts
 
 SOUND = StudyPlan(texts=Texts(contact="a@b.example"))
@@ -98,7 +101,7 @@ def test_form_of_systems_that_are_alike_is_said_to_differ_in_one_of_twenty_studi
             40,
             "consent-without-pay",
         ),
-        (StudyPlan(texts=Texts(contact="a@b.example", language="de")), 40, "english-texts"),
+        (StudyPlan(texts=Texts(contact="a@b.example", language="fr")), 40, "english-texts"),
         (StudyPlan(texts=SOUND.texts, people=People(recruit="prolific")), 40, "no-gold"),
         (StudyPlan(texts=SOUND.texts, people=People(recruit="prolific")), 40, "no-price"),
         (SOUND, 7, "few-items"),
@@ -122,3 +125,15 @@ def test_gold_that_runs_out(tmp_path: Path) -> None:
     gold = pl.DataFrame({"item": ["i0"], "system_a": ["A"], "system_b": ["B"], "expected": ["1"]})
     place = new(texts(items=41), tmp_path / "study.db", plan=SOUND, gold=gold)
     assert rules(place) == ["little-gold", "known-answers"]
+
+
+def test_a_study_that_another_program_changed_is_one_line(tmp_path: Path) -> None:
+    place = new(texts(), tmp_path / "study.db", plan=SOUND)
+    with closing(sqlite3.connect(place)) as base, base:
+        base.execute("UPDATE plan SET json = '{}x'")
+    with pytest.raises(InputError, match="the study cannot be read"):
+        check(place)
+    with pytest.raises(InputError, match="not a study"):
+        check(Path(__file__))
+    with pytest.raises(InputError, match="no such file"):
+        check(tmp_path / "absent.db")

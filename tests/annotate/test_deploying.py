@@ -10,6 +10,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -19,6 +20,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from custodes.annotate.planning import read_plan
 from custodes.annotate.serving import Site, serving
 from custodes.errors import InputError
 from tests.annotate.studies import plan_of, study
@@ -30,7 +32,10 @@ PATIENCE, CONNECTIONS = "500ms", 8
 """Instead of the page's ten seconds and hundred connections."""
 FORM = "application/x-www-form-urlencoded"
 
-needs_nginx = pytest.mark.skipif(NGINX is None, reason="nginx is not installed here (Debian: apt install nginx-light)")
+needs_nginx = pytest.mark.skipif(
+    NGINX is None or sys.platform != "linux",
+    reason="nginx is not installed here (Debian: apt install nginx-light), or 127.0.0.2 is not this machine",
+)
 
 
 def block(kind: str) -> str:
@@ -258,6 +263,13 @@ def test_signed_links_need_an_address(tmp_path: Path) -> None:
     path = study(tmp_path / "study.db", plan=plan_of(people={"recruit": "prolific", "signed": True}))
     with pytest.raises(InputError, match="--public-url"), serving([path], port=0):
         pass
+
+
+def test_the_plan_of_a_platform(tmp_path: Path) -> None:
+    place = tmp_path / "study.toml"
+    place.write_text(block("toml"), encoding="utf-8")
+    people = read_plan(place).people
+    assert (people.recruit, people.signed, people.codes.finished) == ("prolific", True, "C1XXXXXX")
 
 
 def test_the_service_starts_what_there_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
 from contextlib import closing
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from custodes.annotate.exporting import export, zipped
-from custodes.annotate.plan import Money, Question, StudyPlan
+from custodes.annotate.desk import Desk
+from custodes.annotate.exporting import export
+from custodes.annotate.new import new
+from custodes.annotate.plan import Money, People, Question, StudyPlan
+from custodes.annotate.session import Agree, Answer, Ask, Begin, Comment, Consent
 from custodes.data.reading import read
 from custodes.errors import InputError, OptionError
 from tests.data.annotation_files import Said, connected, exclude, look, new_file, say
 
 FILES = {
     *("battles.csv", "raters.csv", "items.csv", "outputs.jsonl", "looks.csv", "answers.csv", "comments.csv"),
+    "margins.csv",
     *("plan.json", "signature.txt"),
 }
 
@@ -118,13 +120,10 @@ def test_ratings(tmp_path: Path) -> None:
 
 
 def test_the_same_state_gives_the_same_bytes(path: Path, tmp_path: Path) -> None:
-    packed = zipped(path)
-    assert packed == zipped(path)
-    folder = export(path, tmp_path / "out")
-    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
-        assert {name: archive.read(name) for name in archive.namelist()} == {
-            own.name: own.read_bytes() for own in folder.iterdir()
-        }
+    once, again = (export(path, tmp_path / name) for name in ("once", "again"))
+    assert {own.name: own.read_bytes() for own in once.iterdir()} == {
+        own.name: own.read_bytes() for own in again.iterdir()
+    }
 
 
 def test_an_earlier_export_is_replaced_and_nothing_else(path: Path, tmp_path: Path) -> None:
@@ -182,3 +181,33 @@ def test_looks_that_cannot_be(path: Path, tmp_path: Path, changed: dict[str, obj
     made = looks.with_columns(**{name: pl.lit(value) for name, value in changed.items()})
     with pytest.raises(InputError, match=told):
         read(made)
+
+
+def test_who_was_erased_leaves_no_trace(tmp_path: Path) -> None:
+    texts = pl.DataFrame(
+        [(f"d{n}", system, f"text {n} {system}") for n in range(6) for system in ("Aster", "Birch")],
+        schema=["item", "system", "text"],
+        orient="row",
+    )
+    study = new(
+        texts, tmp_path / "study.db", plan=StudyPlan(people=People(recruit="prolific", gold_every=0, attention=0))
+    )
+    with Desk.open(study, threaded=False, durable=False) as desk:
+        token = desk.join(source="prolific", external_id="SECRET7", params={}, address="here").result()
+        assert token is not None
+        view = desk.view(token).result()
+        for _ in range(9):
+            if isinstance(view, Ask):
+                view = desk.act(token, Comment(text="I am SECRET7", assignment=view.assignment)).result()
+                assert isinstance(view, Ask)
+                view = desk.act(token, Answer(assignment=view.assignment, values={"": 1}, seconds=9.0)).result()
+            else:
+                act = Agree(digest=view.digest) if isinstance(view, Consent) else Begin()
+                view = desk.act(token, act).result()
+        (label,) = read(study).humans
+        for name in ("before", "after"):
+            folder = export(study, tmp_path / name, external_ids=True)
+            held = {own.name for own in folder.iterdir() if b"SECRET7" in own.read_bytes()}
+            assert held == ({"raters.csv", "comments.csv"} if name == "before" else set())
+            desk.forget(label).result()
+        assert read(study).preferences.frame.height > 1

@@ -31,6 +31,11 @@ def test_answers_lie_between_the_next_look_and_the_last() -> None:
     assert more == Range(*(value - 20 for value in ahead))
 
 
+def test_ratings_are_asked_as_planned() -> None:
+    now = snapshot(pair(second="", looks=0, answered=12, wanted=50), pair(second="", looks=0, answered=0, wanted=50))
+    assert forecast(now).answers == Range(88, 88, 88)
+
+
 def test_the_budget_is_a_bound() -> None:
     plan = StudyPlan(stopping=Ending(budget=30))
     now = snapshot(*(pair(second=str(i), answered=5) for i in range(4)), plan=plan)

@@ -10,7 +10,7 @@ import pytest
 from custodes.annotate.gold import attention_checks, read_gold
 from custodes.annotate.material import Material
 from custodes.annotate.new import new
-from custodes.annotate.plan import People, Question, StudyPlan
+from custodes.annotate.plan import People, Question, StudyPlan, Texts
 from custodes.data.reading import read
 from custodes.errors import InputError
 from tests.annotate.test_new import opened, orders, texts
@@ -89,6 +89,8 @@ def test_attention_checks_are_obvious_and_on_both_sides() -> None:
             assert (own.expected == 1) == (told is own.second)
         else:
             assert "they are equal" in told.text
+    german = attention_checks(material(), StudyPlan(texts=Texts(language="de")))
+    assert all("Dies ist keine Antwort" in own.first.text + getattr(own.second, "text", "") for own in german)
     unequal = StudyPlan(question=Question(equal=False))
     assert {own.expected for own in attention_checks(material(), unequal)} == {1, -1}
     assert attention_checks(material(), PLAN) == []

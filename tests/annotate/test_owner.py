@@ -9,6 +9,7 @@ import re
 import sqlite3
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 
 from custodes.annotate.desk import Desk
 from custodes.annotate.session import Begin, Break, Comment, Skip
+from custodes.annotate.store import StudyBusy
 from tests.annotate.studies import answer, asked, begun, plan_of, study
 
 pytest.importorskip("starlette")
@@ -91,6 +93,12 @@ def test_a_key_works_once(client: TestClient) -> None:
     assert client.get("/admin?key=the-key").status_code == 403
 
 
+def test_a_glance_uses_no_key_up(client: TestClient) -> None:
+    """Programs that look after links ask for the head only."""
+    assert client.head("/admin?key=the-key").status_code == 403
+    assert client.get("/admin?key=the-key").status_code == 200
+
+
 def test_a_key_that_came_in_a_mail(client: TestClient) -> None:
     """The browser does not send a strict cookie along a redirect that began on another site: there is a link."""
     page = client.get("/admin?key=the-key", headers={"Sec-Fetch-Site": "cross-site"}, follow_redirects=False)
@@ -105,8 +113,11 @@ def test_another_link_signs_in_another_browser(owner: TestClient, desk: Desk) ->
     owner.cookies.clear()
     assert owner.get("/admin").status_code == 403
     assert owner.get(f"/admin?key={key}").status_code == 200
+    (cookie,) = owner.cookies.values()
     post(owner, "/admin/leave")
     assert owner.get("/admin").status_code == 403
+    owner.cookies.set("custodes_owner", cookie, path="/admin")
+    assert owner.get("/admin").status_code == 403  # a copy of it is worth nothing either
 
 
 def test_cookies_are_signed(owner: TestClient, desk: Desk) -> None:
@@ -231,6 +242,15 @@ def test_what_cannot_be_done_is_told(owner: TestClient, desk: Desk) -> None:
     assert desk.state() == before
 
 
+def test_a_full_disk_is_told(owner: TestClient, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused: Future[None] = Future()
+    refused.set_exception(StudyBusy("study.db cannot be written now (database or disk is full); try again"))
+    monkeypatch.setattr(desk, "control", lambda *_: refused)
+    reply = post(owner, "/admin/hotel/pause")
+    assert reply.status_code == 503
+    assert "disk is full" in reply.text
+
+
 def test_invitations_work(owner: TestClient, desk: Desk) -> None:
     page = owner.post("/admin/hotel/invite", data={"people": "3"}, headers=OWN).text
     links = re.findall(rf"(w\d+) ({URL}/s/[\w-]+)", page)
@@ -290,6 +310,19 @@ def test_who_is_somebody_by_the_word_of_a_link_alone(owner: TestClient, desk: De
     assert "by the word of the link alone" in owner.get("/admin/hotel/people/w002").text
     rows = list(csv.DictReader(io.StringIO(owner.get("/admin/hotel/codes.csv").text)))
     assert [(row["external_id"], row["signed"]) for row in rows] == [("anna", "true"), ("bert", "false")]
+
+
+def test_a_study_of_ratings(tmp_path: Path) -> None:
+    path = study(tmp_path / "ratings.db", systems=3, plan=plan_of(question={"mode": "rate"}))
+    with closing(Desk.open(path, durable=False)) as desk:
+        person_of_ratings = begun(desk)
+        for value in (1, 5, 3):
+            answer(desk, person_of_ratings, value)
+        client = TestClient(app({"hotel": desk}, public_url=URL, secret="s", owner_key="the-key"))
+        client.get("/admin?key=the-key")
+        for page in ("/admin/hotel", "/admin/hotel/people/w001", "/admin/hotel/questions"):
+            assert client.get(page).status_code == 200
+        assert "5.00" in client.get("/admin/hotel/people/w001").text
 
 
 def test_a_study_as_files(owner: TestClient, desk: Desk) -> None:

@@ -14,7 +14,8 @@ from custodes.annotate.keys import KEYS, rows
 from custodes.annotate.plan import Ending, Money, People, Question, StudyPlan, Texts
 from custodes.annotate.planning import changed, plan_of, read_plan, to_toml
 from custodes.annotate.rules import check_plan, notes_on, rule_of, stopping_of
-from custodes.annotate.wording import TEMPLATES, completed, template
+from custodes.annotate.wording import BLANK, TEMPLATES, blanks, completed, template
+from custodes.annotate.wording.sentences import LANGUAGES
 from custodes.errors import InputError, OptionError
 
 
@@ -124,7 +125,10 @@ def test_options_count_more_than_the_file() -> None:
 
 def test_templates_are_filled_from_the_plan() -> None:
     for name in TEMPLATES:
-        assert template(name)
+        for language in LANGUAGES:
+            assert (
+                {*BLANK.findall(template(name, language))} == {*BLANK.findall(template(name))} <= {*blanks(StudyPlan())}
+            )
     plan = StudyPlan(
         texts=Texts(contact="a@b.example", instructions="adequacy"), money=Money(price=0.15), people=People(batch=10)
     )
@@ -135,6 +139,10 @@ def test_templates_are_filled_from_the_plan() -> None:
     assert "0.15 USD for an answer, 1.50 USD for a batch" in made.consent
     assert "{" not in made.consent + made.instructions
     assert completed(completed(plan)) == completed(plan)
+    german = completed(StudyPlan(texts=Texts(language="de-CH"), people=People(recruit="mturk"))).texts
+    assert "die Kennung, die Mechanical Turk uns gibt" in german.consent
+    assert "{" not in german.consent + german.instructions
+    assert "Purpose" in completed(StudyPlan(texts=Texts(language="fr"))).texts.consent  # none of ours
     braces = StudyPlan(texts=Texts(consent="{} {json} {batch}"))
     assert completed(braces).texts.consent == "{} {json} 15"  # other braces stay
 

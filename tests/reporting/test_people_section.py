@@ -78,13 +78,13 @@ def test_the_section_tells_who_answered_and_what_stopped(made: Report) -> None:
 
 
 def test_what_was_judged_stands_beside_what_counts_now(study: Study) -> None:
-    rows = looks_of(study).select("system_a", "system_b", "look", "n", "said", "n_now", "margin_now").rows()
+    rows = looks_of(study).select("system_a", "system_b", "looks", "n", "said", "n_now", "margin_now").rows()
     assert [row[:6] for row in rows] == [
+        ("Aster", "Birch", 2, 30, "Aster", 30),
         ("Aster", "Cedar", 1, 10, "Aster", 30),
         ("Birch", "Cedar", 1, 30, "Birch", 10),
-        ("Aster", "Birch", 2, 30, "Aster", 30),
     ]
-    assert rows[1][6] == -1
+    assert rows[2][6] == -1
     told = looks_sentences(looks_of(study))
     assert told[0] == INFLATED
     assert told[1].endswith("the same system of Birch and Cedar.")

@@ -12,7 +12,7 @@ import pytest
 
 from tests.stats.people.test_careless import asked
 
-STUDIES = 200
+STUDIES = 300
 MARGIN = -0.2
 
 

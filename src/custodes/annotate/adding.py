@@ -87,18 +87,26 @@ def add(
 @dataclass(frozen=True, kw_only=True)
 class Held:
     """What a study holds: its last plan, material with images by their names, systems in the order of their numbers,
-    pairs, the items of each pair's units, and the items whose outputs are plain though the plan says otherwise."""
+    pairs, the items of each pair's units, the items whose outputs are plain though the plan says otherwise; notes."""
 
     plan: StudyPlan
     material: Material
     pairs: Mapping[int, Pair]
     asked: Mapping[int, Sequence[int]]
     plain: frozenset[str]
+    notes: tuple[Note, ...]
     has_metric: bool
 
     @classmethod
     def read(cls, base: sqlite3.Connection) -> Held:
-        """From the file."""
+        """From the file; InputError where something in it was changed by another program."""
+        try:
+            return cls._read(base)
+        except (msgspec.MsgspecError, ValueError, TypeError, IndexError) as problem:
+            raise InputError(f"the study cannot be read ({problem}); take its last good copy") from None
+
+    @classmethod
+    def _read(cls, base: sqlite3.Connection) -> Held:
         (text,) = base.execute("SELECT json FROM plan ORDER BY version DESC LIMIT 1").fetchone()
         query = "SELECT label, cluster, grp, source, context, media, meta FROM item ORDER BY item"
         items = tuple(
@@ -129,6 +137,7 @@ class Held:
             pairs=pairs,
             asked=asked,
             plain=frozenset(plain),
+            notes=tuple(msgspec.json.decode(own, type=Note) for (own,) in base.execute(_NOTES)),
             has_metric=bool(metrics),
         )
 
@@ -169,6 +178,9 @@ class Held:
         from custodes.annotate.texts import plain
 
         return {key: plain(own.text) if key[0] in self.plain else made[key] for key, own in fresh.outputs.items()}
+
+
+_NOTES = "SELECT json FROM event WHERE kind = 'note' ORDER BY event"
 
 
 def _add_questions(

@@ -8,7 +8,6 @@ from itertools import chain
 from pathlib import Path
 from typing import ClassVar
 
-import msgspec
 import polars as pl
 
 from custodes.annotate import store
@@ -19,7 +18,6 @@ from custodes.answers.question import versions
 from custodes.answers.result import Provenance, Result, result
 from custodes.answers.tables import count, label, labels, table
 from custodes.arguments import checked
-from custodes.data.notes import Note
 from custodes.evaluate.check.rules import Problem, columns_of
 
 SERIOUS = ("outputs-plain", "contexts-plain", "no-boundary", "nothing-to-ask", "outputs-not-added", "metric-not-added")
@@ -83,10 +81,7 @@ def check(path: str | Path) -> StudyCheck:
         held = Held.read(base)
         known = [kind for (kind,) in base.execute("SELECT kind FROM gold ORDER BY gold")]
         seconds = [own for (own,) in base.execute(_SECONDS) if own is not None]
-        notes = [
-            msgspec.json.decode(own, type=Note)
-            for (own,) in base.execute("SELECT json FROM event WHERE kind = 'note' ORDER BY event")
-        ]
+        notes = held.notes
         (images,) = base.execute("SELECT count(*) FROM media").fetchone()
         (answers,) = base.execute("SELECT count(*) FROM judgment").fetchone()
     noted = [

@@ -157,7 +157,7 @@ def gap_of(margin: float, habits: Habits) -> float:
     """How much better, in points of five, a system is that careful people prefer by this margin: wins less losses.
 
     >>> gap_of(0.0, Habits()), round(gap_of(0.2, Habits()), 1)
-    (0.0, 0.3)
+    (0.0, 0.4)
     """
     if not margin:
         return 0.0

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 import secrets
 import shutil
 import sqlite3
-import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,7 +21,8 @@ from custodes.data.loading.running import is_study, of_one_state
 from custodes.data.readers.annotation import study_of
 from custodes.data.study import Study
 from custodes.data.writing import long_tables, table_bytes, without_formulas
-from custodes.errors import InputError, OptionError
+from custodes.errors import CustodesError, InputError, OptionError
+from custodes.evaluate.annotators.annotators import annotators
 from custodes.process import UNFINISHED
 
 SIGNATURE = "signature.txt"
@@ -56,24 +55,19 @@ def export(path: str | Path, folder: str | Path, *, external_ids: bool = False) 
     """Write a study of people's answers as files into a folder, whole or not at all, also while it is served.
 
     battles.csv (or ratings.csv) holds what counts, second opinions marked by `role`; raters.csv, items.csv and
-    outputs.jsonl what is known of these; looks.csv what stopped the asking; answers.csv everything that was said, also
-    what was corrected, of known comparisons and by people who are excluded; comments.csv, plan.json; signature.txt how
-    many rows each has. People are w001, ...; `external_ids` adds what a platform calls them to raters.csv. A folder
-    that holds an earlier export is replaced. Raises `InputError` for what is no study, `OptionError` for a place that
-    cannot be written or holds other files.
+    outputs.jsonl what is known of these; looks.csv what stopped the asking; margins.csv margins as seen and without
+    careless answers; answers.csv everything that was said, also what was corrected, of known comparisons and by people
+    who are excluded; comments.csv, plan.json; signature.txt how many rows each has. People are w001, ...;
+    `external_ids` adds what a platform calls them to raters.csv. A folder that holds an earlier export is replaced.
+    Raises `InputError` for what is no study, `OptionError` for a place that cannot be written or holds other files.
+
+    >>> import custodes as cu, tempfile
+    >>> study = cu.annotate.new(cu.annotate.demo_texts(items=2), Path(tempfile.mkdtemp()) / "study.db")
+    >>> (export(study, Path(tempfile.mkdtemp()) / "out") / "signature.txt").exists()
+    True
     """
     files = _files(Path(path), external_ids=external_ids)
     return _written(files, Path(folder))
-
-
-@checked
-def zipped(path: str | Path, *, external_ids: bool = False) -> bytes:
-    """The same files as `export` writes, as the bytes of a zip archive."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in _files(Path(path), external_ids=external_ids).items():
-            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)  # no time: the same bytes each time
-    return buffer.getvalue()
 
 
 def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:
@@ -82,6 +76,7 @@ def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:
         raise InputError(f"{path}: not a study of people's answers; custodes annotate new makes one")
     state = of_one_state(path, lambda opened: _state(opened, path.name))
     tables = {
+        "margins": _margins(state.study),
         **long_tables(state.study),
         "looks": state.study.looks,
         "answers": state.answers,
@@ -98,6 +93,16 @@ def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:
     files[PLAN] = state.plan
     files[SIGNATURE] = _signature(state.study, files, rows)
     return files
+
+
+def _margins(study: Study) -> pl.DataFrame:
+    """Margins as people see them, beside those without careless answers; nothing without second opinions."""
+    if study.second.frame.is_empty():
+        return pl.DataFrame()
+    try:
+        return annotators(study, method="majority", resamples=0).margins
+    except CustodesError:  # nothing can be said: an export holds what was said all the same
+        return pl.DataFrame()
 
 
 def _state(opened: sqlite3.Connection, where: str) -> _State:

@@ -61,15 +61,18 @@ def forecast(now: Snapshot) -> Forecast:
 
     Source: ours; posterior predictive draws of the rule of the plan.
     """
-    open_pairs = tuple(_Open.of(pair, now.plan.stopping) for pair in now.pairs if pair.is_open)
+    judged = [pair for pair in now.pairs if pair.is_open and pair.looks]
+    open_pairs = tuple(_Open.of(pair, now.plan.stopping) for pair in judged)
     if now.state == "stopped" or not open_pairs:
         left = np.zeros(1)
     else:
         done = tuple((pair.wins, pair.ties, pair.losses) for pair in now.pairs)
         totals = _totals(now.plan.stopping, open_pairs, done, len(now.pairs))
-        left = np.maximum(totals - sum(pair.answered for pair in now.pairs if pair.is_open), 0)
-        if now.plan.stopping.budget is not None:
-            left = np.minimum(left, max(now.plan.stopping.budget - now.primary, 0))
+        left = np.maximum(totals - sum(pair.answered for pair in judged), 0)
+    if now.state != "stopped":  # ratings are not judged: all that is wanted is asked
+        left = left + sum(pair.wanted - pair.answered for pair in now.pairs if pair.is_open and not pair.looks)
+    if now.plan.stopping.budget is not None:
+        left = np.minimum(left, max(now.plan.stopping.budget - now.primary, 0))
     answers, money = _range(left), now.plan.money
     each = money.price * (1 + money.fee)
     paid = Range(*(value * _paid_share(now) for value in answers))

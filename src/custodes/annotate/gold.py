@@ -12,6 +12,7 @@ import polars as pl
 
 from custodes.annotate.material import Item, Material, Output, Pair
 from custodes.annotate.plan import StudyPlan
+from custodes.annotate.wording.sentences import LANGUAGES, spoken
 from custodes.data.loading import load_table
 from custodes.data.table import check_columns, label_column, to_polars
 from custodes.errors import InputError, shown, suggestion
@@ -24,13 +25,6 @@ WORDS = {"1": 1, "equal": 0, "2": -1}
 USUAL = "gold"
 MOST_CHECKS = 40
 """Attention checks of one study: nobody needs more different ones."""
-CHOOSE_OTHER = (
-    "This is not a response. It is here to see whether both sides are read. Please answer that the other one is better."
-)
-CHOOSE_EQUAL = (
-    "This is not a response. It is here to see whether both sides are read. Please answer that they are equal."
-)
-RATE_LEAST = "This is not a response. It is here to see whether texts are read. Please give the rating {least}."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +121,7 @@ def attention_checks(material: Material, plan: StudyPlan) -> list[Known]:
     """
     own = plan.people
     wanted = min(own.attention * own.batches, MOST_CHECKS) if own.attention else 0
+    said = LANGUAGES[spoken(plan.texts.language)]
     rng = np.random.default_rng([plan.seed, 1])
     keys = [key for key, output in material.outputs.items() if not output.is_empty]
     drawn: Sequence[int] = rng.permutation(len(keys))[:wanted].tolist()
@@ -136,11 +131,11 @@ def attention_checks(material: Material, plan: StudyPlan) -> list[Known]:
         item, _ = key = keys[place]
         if plan.question.mode == "rate":
             least = plan.question.scale[0]
-            text = Output(text=RATE_LEAST.format(least=least))
+            text = Output(text=said.rating.format(least=least))
             made.append(Known(kind="attention", context=items[item], first=text, second=None, expected=least))
             continue
         is_equal = plan.question.equal and number % 3 == 2
-        told = Output(text=CHOOSE_EQUAL if is_equal else CHOOSE_OTHER)
+        told = Output(text=said.equal if is_equal else said.other)
         sides = (material.outputs[key], told) if number % 2 == 0 else (told, material.outputs[key])
         expected = 0 if is_equal else 1 if number % 2 == 0 else -1
         made.append(Known(kind="attention", context=items[item], first=sides[0], second=sides[1], expected=expected))

@@ -43,10 +43,6 @@ class Output:
         """Whether there is nothing to see."""
         return not self.text.strip() and not self.images
 
-    def is_like(self, other: Output) -> bool:
-        """Whether a person would see the same."""
-        return self.text.split() == other.text.split() and self.images == other.images
-
 
 @dataclass(frozen=True, kw_only=True)
 class Material:

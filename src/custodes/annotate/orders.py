@@ -12,6 +12,9 @@ from custodes.annotate.material import Material, Pair
 from custodes.stats.arrays import Ints
 from custodes.stats.stopping.allocation import annotation_order
 
+ABSENT, NOTHING = -1, -2
+"""Of an output: there is none, and there is nothing to see."""
+
 
 def clusters_of(clusters: Sequence[str]) -> Ints:
     """A number for the cluster of each item; an item without one stands for itself.
@@ -27,21 +30,20 @@ def clusters_of(clusters: Sequence[str]) -> Ints:
 def askable(material: Material, pairs: Sequence[Pair]) -> tuple[NDArray[np.bool_], int, int]:
     """(pairs, items): where people can be asked; how many comparisons are of the same output twice, and how many of
     outputs with nothing to see."""
-    made = np.zeros((len(pairs), len(material.items)), dtype=bool)
-    same = empty = 0
-    for row, (first, second) in enumerate(pairs):
-        for place, item in enumerate(material.items):
-            a = material.outputs.get((item.label, first))
-            b = a if second is None else material.outputs.get((item.label, second))
-            if a is None or b is None:
-                continue
-            if (second is None and a.is_empty) or (a.is_empty and b.is_empty):
-                empty += 1
-            elif second is not None and a.is_like(b):
-                same += 1
-            else:
-                made[row, place] = True
-    return made, same, empty
+    rows = {system: row for row, system in enumerate(material.systems)}
+    columns = {item.label: column for column, item in enumerate(material.items)}
+    seen = np.full((len(rows), len(columns)), ABSENT, dtype=np.int64)  # a number for all that a person would see alike
+    known: dict[object, int] = {}
+    for (item, system), output in material.outputs.items():
+        sight = (" ".join(output.text.split()), output.images)
+        seen[rows[system], columns[item]] = NOTHING if output.is_empty else known.setdefault(sight, len(known))
+    first = seen[[rows[str(a)] for a, _ in pairs]]
+    second = seen[[rows[str(a) if b is None else b] for a, b in pairs]]
+    is_rating = np.array([b is None for _, b in pairs], dtype=bool)[:, np.newaxis]
+    there = (first != ABSENT) & (second != ABSENT)
+    empty = there & (first == NOTHING) & (second == NOTHING)
+    same = there & ~empty & (first == second) & ~is_rating
+    return there & ~empty & ~same, int(same.sum()), int(empty.sum())
 
 
 def orders_of(available: NDArray[np.bool_], clusters: Ints, seed: int) -> list[list[int]]:

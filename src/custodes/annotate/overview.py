@@ -38,7 +38,7 @@ class Status(Result):
         count("answers", "to real comparisons"),
         count("paid", "answers of all kinds that are paid for", essential=False),
         count("refused", "comparisons that somebody could not judge", essential=False),
-        score("spent", "with the platform's fee, in the currency of the plan"),
+        score("spent", "with the platform's fee, in the currency of the plan; null where an answer has no price"),
         score("to_come", "answers that are still to be paid for; the interval is of 80 %", interval=True),
         score("cost", "money still to be spent", interval=True),
         score("hours", "at the pace of the last half hour; null where nobody answered then", interval=True),
@@ -124,7 +124,7 @@ def kept(path: str | Path, into: str | Path) -> Path:
 
 
 def _study(now: Snapshot, ahead: Forecast) -> dict[str, Any]:
-    hours = ahead.hours or (None,) * 3
+    hours, is_paid = ahead.hours or (None,) * 3, now.plan.money.price > 0
     return {
         "name": now.plan.name,
         "state": now.state,
@@ -132,11 +132,11 @@ def _study(now: Snapshot, ahead: Forecast) -> dict[str, Any]:
         "answers": now.answers,
         "paid": now.paid,
         "refused": now.refused,
-        "spent": ahead.spent,
+        "spent": ahead.spent if is_paid else None,
         **_range("to_come", [float(round(own)) for own in ahead.paid]),
-        **_range("cost", ahead.cost),
+        **_range("cost", ahead.cost if is_paid else (None,) * 3),
         **_range("hours", hours),
-        "wage": ahead.wage,
+        "wage": ahead.wage if is_paid else None,
         "peeked": now.peeked,
     }
 

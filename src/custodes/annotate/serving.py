@@ -75,7 +75,14 @@ def serve(
     custodes.errors.OptionError: nothing to serve: give study.db, several of them, or a folder
     """
     own = _served(paths)
-    options = {"host": host, "port": port, "public_url": public_url, "backup": backup, "i_know": i_know, "tell": tell}
+    options: dict[str, Any] = {
+        "host": host,
+        "port": port,
+        "public_url": public_url,
+        "backup": backup,
+        "i_know": i_know,
+        "tell": tell,
+    }
     with interrupted() as stopped, serving(own, **options) as site:
         tell(f"the owner's page (this link works once): {site.owner}")
         for name in site.desks:

@@ -56,7 +56,7 @@ def new(
         say(str(write_atomically(write_plan, to_toml(wanted))))
         return
     check_apart([output], named_by(inputs, plan, gold, *reading.files))
-    own = {"plan": wanted, "systems": systems, "pairs": pairs, "gold": gold, "metric": metric}
+    own: dict[str, Any] = {"plan": wanted, "systems": systems, "pairs": pairs, "gold": gold, "metric": metric}
     place = made(reading.study(inputs), output, **own)
     told(place)
     say(str(place))

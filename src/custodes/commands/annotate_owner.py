@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from custodes.console import put, quiet_pipe, say
-from custodes.files import check_apart, is_stream, write_atomically
+from custodes.errors import OptionError
+from custodes.files import check_apart, check_writable, is_stream, write_atomically
 from custodes.options import SWITCH, Output
 from custodes.verbs import OUTPUT, answered, whole
 
@@ -51,6 +52,8 @@ def invite(
     """
     if output is not None:
         check_apart([output], [study])
+        if check_writable(output).exists() and not is_stream(output):
+            raise OptionError(f"{output} is there already, and may hold links that nobody can make again; name another")
     with held(study) as desk:
         made = desk.invite(people).result()
     text = "worker,link\n" + "".join(f"{worker},{url.rstrip('/')}/s/{token}\n" for worker, token in made)

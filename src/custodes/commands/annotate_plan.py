@@ -18,6 +18,8 @@ from custodes.errors import OptionError, shown
 
 NAMES = {("question", "text"): "question", ("question", "aspects"): "aspects"}
 """Options that are not called as their key."""
+IN_A_FILE = {("people", "codes")}
+"""Keys that are said in a file only: a table is no word of a command line."""
 
 
 def with_plan(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,7 +32,7 @@ def with_plan(command: Callable[..., Any]) -> Callable[..., Any]:
             if one.kind is not one.VAR_KEYWORD
         )
     ]
-    keys = [_option(section, key, default, told) for section, key, default, told in rows()]
+    keys = [_option(*row) for row in rows() if row[:2] not in IN_A_FILE]
     inputs = [one for one in own if one.kind is not one.KEYWORD_ONLY]
     given = [one for one in own if one.kind is one.KEYWORD_ONLY]
     command.__signature__ = inspect.Signature([*inputs, *given, *keys])  # type: ignore[attr-defined]

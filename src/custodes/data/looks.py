@@ -21,9 +21,9 @@ SCHEMA = {
     "low": pl.Float64,
     "high": pl.Float64,
 }
-"""A row per pair and look, as they were judged: `wins` are of system_a; `decision` 1, 0 or -1 (system_a better, not
-decided, system_b better); `is_open` whether the pair was asked about after it; theta the chance that system_a is the
-better; margin with its interval."""
+"""A row per pair and look (numbered in their order), as they were judged: `wins` are of system_a; `decision` 1, 0 or -1
+(system_a better, not decided, system_b better); `is_open` whether the pair was asked about after it; theta the
+chance that system_a is the better; margin with its interval."""
 
 
 STOPPED = "stopped-by-answers"
@@ -43,7 +43,8 @@ def stopped(looks: pl.DataFrame) -> list[Note]:
     []
     """
     pairs = looks.select("system_a", "system_b").n_unique() if looks.height else 0
-    if pairs == 0 or not (looks["look"].max() != 1 or looks["is_open"].any() or (looks["decision"] != 0).all()):
+    again = looks["look"].n_unique() > 1 or looks["is_open"].any() or (looks["decision"] != 0).all()
+    if pairs == 0 or not again:
         return []
     message = (
         f"{pairs} pairs were asked look by look, until their answers decided: strengths, ranks and groups of a"

@@ -71,7 +71,7 @@ class Report:
     def _charts(self) -> dict[tuple[str, ...], Any]:
         """What a picture shows to the picture, each once: what does not depend on the aspect is not repeated."""
         context, charts = self.context, dict[tuple[str, ...], Any]()
-        for section in (own for own in SECTIONS if own.question in context.results):
+        for section in (own for own in SECTIONS if own.alone or context.metrics):
             for figure in section.drawn(context)[0]:
                 needs = str((figure.where, figure.fields, figure.title))
                 for aspect in context.aspects if "{aspect}" in needs else context.aspects[:1]:

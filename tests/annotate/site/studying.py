@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import sqlite3
@@ -41,6 +42,21 @@ def texts(items: int = 30, **own: str) -> pl.DataFrame:
 
 def made(path: Path, plan: StudyPlan = PLAN, **own: str) -> Path:
     return new(texts(**own), path, plan=plan)
+
+
+def pictured(folder: Path) -> Path:
+    """A study of outputs that are images with a caption; the files are called like the systems."""
+    from PIL import Image
+
+    rows = []
+    for k in range(4):
+        outputs = {}
+        for at, name in enumerate(SYSTEMS):
+            Image.new("RGB", (300 + k, 200), ("teal", "orange")[at]).save(folder / f"{name}-{k}.png")
+            outputs[name] = {"text": f"Caption {k}.", "image": f"{name}-{k}.png"}
+        rows.append(json.dumps({"item": f"i{k}", "outputs": outputs}))
+    (folder / "texts.jsonl").write_text("\n".join(rows))
+    return new(folder / "texts.jsonl", folder / "pictures.db", plan=PLAN)
 
 
 @contextmanager

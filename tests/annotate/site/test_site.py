@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from custodes.annotate.desk import Desk, StudyBusy
 from custodes.annotate.site import pages
 from custodes.annotate.site.app import app
-from tests.annotate.site.studying import PEOPLE, PLAN, SYSTEMS, hidden, invited, judgments, made, opened, told
+from tests.annotate.site.studying import PEOPLE, PLAN, SYSTEMS, hidden, invited, judgments, made, opened, pictured, told
 
 
 class Visitor:
@@ -348,20 +348,18 @@ def test_a_door_of_an_own_study_is_closed(visitor: Visitor) -> None:
     assert visitor.client.post("/j/hotels", data={"worker": "x"}).status_code == 404
 
 
-def test_images(tmp_path: Path, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    from concurrent.futures import Future
-
-    def media(name: str) -> Future[tuple[str, bytes] | None]:
-        future: Future[tuple[str, bytes] | None] = Future()
-        future.set_result(("image/png", b"png") if name == "a.png" else None)
-        return future
-
-    monkeypatch.setattr(desk, "media", media)
-    with site(desk) as client:
-        reply = client.get("/m/a.png")
-        assert (reply.content, reply.headers["content-type"]) == (b"png", "image/png")
-        assert reply.headers["content-security-policy"] == "sandbox"
-        assert client.get("/m/b.png").status_code == 404
+def test_images(tmp_path: Path) -> None:
+    with opened(pictured(tmp_path), tmp_path / "copy.db") as desk, site(desk) as client:
+        page = Visitor(client, invited(desk)).asked()
+        images = re.findall(r'<img src="(/m/\w{64}\.png)" alt="Image of Response \d">', page)
+        assert len(set(images)) == 2
+        for image in images:
+            reply = client.get(image)
+            assert reply.content.startswith(b"\x89PNG")
+            assert reply.headers["content-type"] == "image/png"
+            assert reply.headers["content-security-policy"] == "sandbox"
+        assert client.get("/m/" + "0" * 64 + ".png").status_code == 404
+        assert not any(name in page for name in SYSTEMS)
 
 
 def test_the_plan_is_asked_in_every_mode(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from custodes.annotate.desk import Desk
 from custodes.annotate.plan import Question, Texts
 from custodes.annotate.site.app import app
 from tests.annotate.site.served import served
-from tests.annotate.site.studying import PEOPLE, PLAN, SYSTEMS, invited, judgments, made, opened, told
+from tests.annotate.site.studying import PEOPLE, PLAN, SYSTEMS, invited, judgments, made, opened, pictured, told
 
 pytestmark = pytest.mark.browser
 
@@ -42,7 +42,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "slide": replace(PLAN, question=Question(mode="rate", scale=(0, 100))),
         "markdown": replace(PLAN, texts=Texts(render="markdown+math", language="de")),
     }
-    return {name: made(folder / f"{name}.db", plan) for name, plan in plans.items()}
+    return {name: made(folder / f"{name}.db", plan) for name, plan in plans.items()} | {"pictures": pictured(folder)}
 
 
 @pytest.fixture
@@ -309,6 +309,13 @@ def test_several_aspects_by_keys_and_a_code_that_is_copied(own: Callable[..., Ow
     assert page.evaluate("navigator.clipboard.readText()") == page.locator("#code").input_value()
     found = told(desk.path, "SELECT aspect, abs(answer) FROM judgment")
     assert found == [("Adequacy", 1.0), ("Fluency", 0.0)] * 3
+
+
+@pytest.mark.slow
+def test_images(own: Callable[..., Own]) -> None:
+    page, _, _, _, _ = own("pictures")
+    for image in page.locator(".card img").all():
+        assert image.evaluate("(one) => one.complete && one.naturalWidth >= 300")
 
 
 @pytest.mark.slow

@@ -202,8 +202,9 @@ def test_a_pair_that_comes_later_has_its_own_looks() -> None:
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_whatever_happens_prefixes_are_judged_and_a_copy_goes_its_own_way(data: st.DataObject) -> None:
-    budget = data.draw(st.sampled_from([None, 12, 40]))
-    study, log = asking(pairs=3, budget=budget), []
+    options = {"budget": data.draw(st.sampled_from([None, 12, 40])), "pairs": 3}
+    options["estimator"] = data.draw(st.sampled_from(["human", "human", "pooled"]))
+    study, log = asking(**options), []
     for _ in range(data.draw(st.integers(0, 80))):
         pair = data.draw(st.integers(0, 2))
         if not study.wanted(pair):
@@ -225,7 +226,7 @@ def test_whatever_happens_prefixes_are_judged_and_a_copy_goes_its_own_way(data: 
         assert len(settled) == max(ruling.used) + 1
         assert ruling.n == len(ruling.used) == ruling.wins + ruling.ties + ruling.losses
     assert sum(study.n) <= study.rule.budget
-    again = asking(pairs=3, budget=budget)
+    again = asking(**options)
     for pair, place, what in log:
         again.impossible(pair, place) if what == ABSENT else again.answer(pair, place, what)
     assert again.state_bytes() == study.state_bytes()

@@ -108,9 +108,14 @@ def test_documents_take_turns_and_count_for_less_with_people_as_in_the_replay(es
 
 
 def test_the_best_system_wins() -> None:
-    ended = driven(live.start(SYSTEMS, ITEMS, stopping=Stopping(batch=5)), answers_of(3, strength=2.0))
+    ended = driven(
+        live.start(SYSTEMS, ITEMS, stopping=Stopping(batch=5, boundary="pocock")), answers_of(3, strength=2.0)
+    )
     assert {d.decision for d in live.decisions(ended)} == {"+"}
     assert sum(d.annotations for d in live.decisions(ended)) < 6 * 30
+    ends = [(d.low, d.margin, d.high) for d in live.decisions(ended)]
+    assert all(low is not None and 0 < low <= margin <= high for low, margin, high in ends)
+    assert live.decisions(live.start(SYSTEMS, ITEMS))[0].margin is None
 
 
 def test_answers_in_parts_and_resumed_from_a_file(tmp_path) -> None:

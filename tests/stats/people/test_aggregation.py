@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custodes.stats.people import dawid_skene as ds
-from custodes.stats.people import mace as mace_of
 from custodes.stats.people.answers import UNKNOWN, Answers, likeliest, row_sums
 from custodes.stats.people.dawid_skene import dawid_skene
 from custodes.stats.people.mace import Fit, mace
@@ -172,9 +171,6 @@ def test_a_resample_goes_on_from_where_the_data_ended() -> None:
     ones = np.ones(80)
     fitted = dawid_skene(own, iterations=200)
     assert ds.again(own, fitted, iterations=3, weight=ones).posterior == pytest.approx(fitted.posterior, abs=1e-5)
-    best = mace(own, fit="vb", restarts=3, iterations=400, rng=np.random.default_rng(0))
-    again = mace_of.again(own, best, fit="vb", iterations=3, weight=ones)
-    assert again.competence == pytest.approx(best.competence, abs=1e-4)
 
 
 def test_the_likelihood_is_that_of_the_model() -> None:

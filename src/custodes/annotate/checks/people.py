@@ -10,6 +10,7 @@ import msgspec
 
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.wording import completed
+from custodes.annotate.wording.sentences import LANGUAGES
 from custodes.evaluate.check.rules import Problem
 
 STRANGERS = ("open", "prolific", "mturk", "toloka")
@@ -93,7 +94,7 @@ def _told(plan: StudyPlan) -> Iterator[Problem]:
         )
     usual = completed(msgspec.structs.replace(plan, texts=type(texts)(title=texts.title, contact=texts.contact))).texts
     english = [key for key in ("instructions", "consent") if getattr(texts, key) == getattr(usual, key)]
-    if not texts.language.lower().startswith("en") and english:
+    if texts.language.partition("-")[0].lower() not in LANGUAGES and english:
         yield Problem(
             "warning",
             "english-texts",

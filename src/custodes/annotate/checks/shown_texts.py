@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
+
 from custodes.annotate.material import Material, Pair
 from custodes.evaluate.check.rules import Problem
+from custodes.stats import ABSENT
 
 MODELS = r"chat ?gpt|gpt-?\d[\w.]*|claude|gemini|llama|mistral|deepseek|qwen|grok|copilot|bard"
 MAKERS = r"openai|anthropic|google|meta ai|microsoft|alibaba|mistral ai|xai|deepseek"
@@ -70,14 +73,16 @@ def names_itself(material: Material) -> Iterator[Problem]:
 def names_system(material: Material) -> Iterator[Problem]:
     """Outputs that hold the label of a system, which what stands above them does not."""
     above = {item.label: f"{item.context} {item.source}".lower() for item in material.items}
+    lowered = {key: own.text.lower() for key, own in material.outputs.items()}
     for system in material.systems:
         if len(system) < SHORTEST:
             continue
-        word = re.compile(rf"(?<!\w){re.escape(system)}(?!\w)", re.IGNORECASE)
+        name = system.lower()
+        word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
         items = [
             item
-            for (item, _), own in material.outputs.items()
-            if word.search(own.text) and system.lower() not in above[item]
+            for (item, _), text in lowered.items()
+            if name in text and word.search(text) and name not in above[item]
         ]
         if items:
             yield Problem(
@@ -104,16 +109,22 @@ def _unlike(
     """
     from scipy.stats import binomtest
 
-    found = {key: has(own.text) for key, own in material.outputs.items() if own.text.strip()}
-    labels = [item.label for item in material.items]
+    rows = {system: row for row, system in enumerate(material.systems)}
+    columns = {item.label: column for column, item in enumerate(material.items)}
+    found = np.full((len(rows), len(columns)), ABSENT, dtype=np.int8)
+    for (item, system), own in material.outputs.items():
+        if own.text.strip():
+            found[rows[system], columns[item]] = has(own.text)
     unlike = list[tuple[float, str, str, float, float]]()
     for first, second in pairs:
-        both = [(found[i, first], found[i, second]) for i in labels if (i, first) in found and (i, second) in found]
-        more, less = sum(x and not y for x, y in both), sum(y and not x for x, y in both)
-        if not both or abs(more - less) < LEAST * len(both):
+        both = found[[rows[first], rows[second]]]
+        both = both[:, (both != ABSENT).all(axis=0)]
+        n = both.shape[1]
+        more, less = int((both[0] > both[1]).sum()), int((both[0] < both[1]).sum())
+        if not n or abs(more - less) < LEAST * n:
             continue
         if binomtest(more, more + less).pvalue <= LEVEL / (2 * len(pairs)):
-            a, b = (sum(own) / len(both) for own in zip(*both, strict=True))
+            a, b = both.mean(axis=1).tolist()
             unlike.append((abs(a - b), *((first, second, a, b) if a > b else (second, first, b, a))))
     if unlike:
         _, first, second, a, b = max(unlike)

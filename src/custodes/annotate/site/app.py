@@ -28,8 +28,6 @@ HEALTHY = 2.0
 FOREVER = "public, max-age=31536000, immutable"
 SAID: Mapping[type, str] = {Comment: "sent", Undo: "taken_back"}
 TOLD = frozenset(SAID.values())
-
-
 REMEMBERED = 100_000
 """Tokens whose study is remembered, where there are several."""
 

@@ -21,7 +21,8 @@ SELECT answered_at, item, known, aspect, role, "order", answer, reason, visible_
 FROM answers WHERE rater = ? ORDER BY answer_id DESC LIMIT ?
 """
 _TROUBLED = """
-SELECT item, system_a, system_b, count(*) AS asked, sum(answer IS NULL) AS refused,
+SELECT item, system_a, system_b, count(DISTINCT assignment) AS asked,
+    count(DISTINCT CASE WHEN answer IS NULL THEN assignment END) AS refused,
     group_concat(DISTINCT CASE WHEN answer IS NULL THEN reason END) AS reasons
 FROM answers WHERE unit IS NOT NULL AND NOT taken_back
 GROUP BY unit HAVING refused > 0 ORDER BY refused DESC, item LIMIT ?

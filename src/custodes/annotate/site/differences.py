@@ -22,14 +22,13 @@ def marked(first: Side, second: Side) -> tuple[Side, Side] | None:
     >>> [side.html for side in marked(Side(html="<p>a b</p>"), Side(html="<p>a <em>c</em></p>"))]
     ['<p>a <mark>b</mark></p>', '<p>a <em><mark>c</mark></em></p>']
     """
-    parts = _Parts.of(first.html), _Parts.of(second.html)
-    words = [[own.parts[at] for at in own.words] for own in parts]
-    if max(map(len, words)) > LONGEST:
+    one, two = _Parts.of(first.html), _Parts.of(second.html)
+    if max(len(one.words), len(two.words)) > LONGEST:
         return None
-    blocks = SequenceMatcher(None, *words).get_matching_blocks()
-    same = [{block[side] + k for block in blocks for k in range(block.size)} for side in (0, 1)]
-    made = (own.html(common) for own, common in zip(parts, same, strict=True))
-    return Side(html=next(made), media=first.media), Side(html=next(made), media=second.media)
+    blocks = SequenceMatcher(None, one.compared(), two.compared()).get_matching_blocks()
+    in_one = {block.a + k for block in blocks for k in range(block.size)}
+    in_two = {block.b + k for block in blocks for k in range(block.size)}
+    return Side(html=one.html(in_one), media=first.media), Side(html=two.html(in_two), media=second.media)
 
 
 class _Parts(HTMLParser):
@@ -49,6 +48,10 @@ class _Parts(HTMLParser):
         made.close()
         made._end()
         return made
+
+    def compared(self) -> list[str]:
+        """The words that are compared."""
+        return [self.parts[at] for at in self.words]
 
     def html(self, common: set[int]) -> str:
         """All of it, the words not in `common` marked."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from custodes.annotate.acting import SKIPPING
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.session import Act, Agree, Answer, Begin, Comment, Decline, Mark, Skip, Undo
-
-REASONS = ("language", "broken", "offensive", "other")
-"""Why something cannot be judged."""
 
 BOTH_BAD = "bad"
 """The value of a tie of two bad outputs."""
@@ -36,7 +34,7 @@ def act_of(plan: StudyPlan, fields: Mapping[str, str]) -> Act:
             return Undo(assignment=_assignment(fields))
         case "mark" if plan.texts.differences:
             return Mark(assignment=_assignment(fields))
-        case "skip" if fields.get("reason") in REASONS:
+        case "skip" if fields.get("reason") in SKIPPING:
             return Skip(assignment=_assignment(fields), reason=fields["reason"], seconds=seconds(fields))
         case "comment" if fields.get("text", "").strip():
             about = _assignment(fields) if "assignment" in fields else None

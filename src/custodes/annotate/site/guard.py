@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LARGEST, FIELDS, PATIENCE = 64 * 1024, 40, 10.0
@@ -76,6 +76,8 @@ async def form(request: Request) -> dict[str, str]:
                     raise HTTPException(413)
     except TimeoutError:
         raise HTTPException(408) from None
+    except ClientDisconnect:  # nobody reads the answer, but a log would have the whole stack
+        raise HTTPException(400) from None
     try:
         return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=FIELDS))
     except ValueError:

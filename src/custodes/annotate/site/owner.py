@@ -5,29 +5,26 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-import tempfile
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
-import msgspec
-import polars as pl
-from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from custodes.annotate.forecast import forecast
-from custodes.annotate.plan import StudyPlan
 from custodes.annotate.site import details, guard, showing, watch
-from custodes.annotate.snapshot import PersonNow, Snapshot
-from custodes.data.writing import table_bytes
-from custodes.errors import CustodesError, OptionError
+from custodes.annotate.site.acts import ACTS, whole
+from custodes.annotate.site.downloads import codes, sent, zipped
+from custodes.annotate.snapshot import Snapshot
+from custodes.annotate.store import StudyBusy
+from custodes.errors import CustodesError
 
 COOKIE = "custodes_owner"
 HOURS = 12
@@ -74,11 +71,7 @@ class Owner:
     def __init__(self, desks: Mapping[str, Any], *, owner_key: str, public_url: str) -> None:
         self.desks, self.public_url = desks, public_url
         self._keys = {_digest(owner_key)} if owner_key else set[str]()
-        self._acts: dict[str, Callable[[Any, dict[str, str]], Awaitable[Any]]] = {
-            **{what: partial(_control, what) for what in ("pause", "resume", "stop", "reopen")},
-            **{what: partial(_person, what) for what in ("exclude", "restore", "forget")},
-            "replan": _replan,
-        }
+        self._signed_in_now = set[str]()
 
     def guarded(self, handler: Handler) -> Handler:
         """For who is signed in; a POST must come from these pages themselves."""
@@ -87,9 +80,9 @@ class Owner:
         async def inner(request: Request) -> Response:
             if request.method == "POST" and not watch.is_own(request, self.public_url):
                 raise HTTPException(403)
-            if "key" in request.query_params and (response := self._signed_in(request)):
+            if request.method == "GET" and "key" in request.query_params and (response := self._sign_in(request)):
                 return response
-            if request.session.get("owner") is not True:
+            if request.session.get("owner") not in self._signed_in_now:
                 return showing.page("owner/door.html", status=403)
             try:
                 return await handler(request)
@@ -98,13 +91,15 @@ class Owner:
 
         return inner
 
-    def _signed_in(self, request: Request) -> Response | None:
-        """A key is used up by whoever comes with it; a wrong one is no one's, and is counted (`guard`)."""
+    def _sign_in(self, request: Request) -> Response | None:
+        """A key is used up by whoever opens it; a wrong one is no one's, and is counted (`watch`)."""
         digest = _digest(request.query_params["key"])
         if digest not in self._keys:
             return None
         self._keys.discard(digest)
-        request.session["owner"] = True
+        name = secrets.token_urlsafe(16)
+        self._signed_in_now.add(name)
+        request.session["owner"] = name
         if request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
             # The browser would not send the new cookie along a redirect that began on another site.
             return showing.page("owner/continue.html")
@@ -122,7 +117,8 @@ class Owner:
         return showing.page("owner/key.html", link=f"{self._base(request)}/admin?key={key}")
 
     async def leave(self, request: Request) -> Response:
-        """Sign out."""
+        """Sign out: the cookie is worth nothing from now on, wherever it is."""
+        self._signed_in_now.discard(request.session["owner"])
         request.session.clear()
         return showing.page("owner/door.html")
 
@@ -168,7 +164,7 @@ class Owner:
         """What changes a study: each is an event in its file."""
         name, desk = self._desk(request)
         what = request.path_params["what"]
-        if what not in ("invite", "peek", *self._acts):
+        if what not in ("invite", "peek", *ACTS):
             raise HTTPException(404)
         fields = await guard.form(request)
         if what == "invite":
@@ -177,11 +173,11 @@ class Owner:
             await asyncio.wrap_future(desk.peek())
             first = desk.plan.question.aspects[0]
             return await self._study(request, peeked=await run_in_threadpool(details.running, desk.path, first))
-        await self._acts[what](desk, fields)
+        await ACTS[what](desk, fields)
         return RedirectResponse(f"/admin/{name}?said={what}", 303)
 
     async def _invite(self, request: Request, name: str, desk: Any, fields: dict[str, str]) -> Response:
-        people = _whole("people", fields.get("people", ""), most=INVITED)
+        people = whole("people", fields.get("people", ""), most=INVITED)
         made = await asyncio.wrap_future(desk.invite(people))
         links = [(label, f"{self._base(request)}/s/{token}") for label, token in made]
         return showing.page("owner/invited.html", name=name, links=links)
@@ -191,7 +187,7 @@ class Owner:
         name, desk = self._desk(request)
         from custodes.annotate.exporting import export
 
-        return await _sent(lambda folder: _zipped(export, desk.path, folder / name), f"{name}.zip", "application/zip")
+        return await sent(lambda folder: zipped(export, desk.path, folder / name), f"{name}.zip", "application/zip")
 
     async def backup(self, request: Request) -> Response:
         """The whole file, as it is now."""
@@ -200,23 +196,20 @@ class Owner:
         def make(folder: Path) -> Path:
             return Path(desk.backup(folder / f"{name}.db").result())
 
-        return await _sent(make, f"{name}.db", "application/vnd.sqlite3")
+        return await sent(make, f"{name}.db", "application/vnd.sqlite3")
 
     async def codes(self, request: Request) -> Response:
         """Who is to be paid: a table for spreadsheet programs."""
         name, desk = self._desk(request)
         now: Snapshot = await asyncio.wrap_future(desk.snapshot())
-        signed = await run_in_threadpool(details.signed, desk.path)
-        rows = [_paid(one, one.label in signed) for one in now.people]
-        content = table_bytes(pl.DataFrame(rows, schema=_CODES), "codes.csv", quote_formulas=True)
-        kept = {"Content-Disposition": f'attachment; filename="{_file(name)}-codes.csv"'}
-        return Response(content, media_type="text/csv; charset=utf-8", headers=kept)
+        return codes(name, now.people, await run_in_threadpool(details.signed, desk.path))
 
     async def _told(self, request: Request, problem: CustodesError) -> Response:
         """What went wrong, above the study that it is about."""
+        status = 503 if isinstance(problem, StudyBusy) else 409
         if "study" in request.path_params and request.method == "POST":
-            return await self._study(request, status=409, problem=str(problem))
-        return showing.page("owner/problem.html", status=409, problem=str(problem))
+            return await self._study(request, status=status, problem=str(problem))
+        return showing.page("owner/problem.html", status=status, problem=str(problem))
 
     def _desk(self, request: Request) -> tuple[str, Any]:
         name = request.path_params["study"]
@@ -226,88 +219,6 @@ class Owner:
 
     def _base(self, request: Request) -> str:
         return self.public_url or str(request.base_url).rstrip("/")
-
-
-async def _control(what: str, desk: Any, fields: dict[str, str]) -> None:
-    await asyncio.wrap_future(desk.control(what, fields.get("why", "")))
-
-
-async def _person(what: str, desk: Any, fields: dict[str, str]) -> None:
-    label = fields.get("worker", "")
-    reason = (fields.get("reason", "") or "no reason given",) if what == "exclude" else ()
-    await asyncio.wrap_future(getattr(desk, what)(label, *reason))
-
-
-async def _replan(desk: Any, fields: dict[str, str]) -> None:
-    """Price, people at most and budget: what may change while a study runs."""
-    plan: StudyPlan = desk.plan
-    try:
-        price = float(fields.get("price", ""))
-    except ValueError:
-        raise OptionError(f"price {fields.get('price', '')!r}: a number, such as 0.15") from None
-    if not 0 <= price < 1e6:
-        raise OptionError(f"price {price:g}: must be a number of 0 or more")
-    budget = fields.get("budget", "").strip()
-    await asyncio.wrap_future(
-        desk.replan(
-            msgspec.structs.replace(
-                plan,
-                money=msgspec.structs.replace(plan.money, price=price),
-                people=msgspec.structs.replace(plan.people, most=_whole("most", fields.get("most", ""))),
-                stopping=msgspec.structs.replace(
-                    plan.stopping, budget=_whole("budget", budget) if budget else plan.stopping.budget
-                ),
-            )
-        )
-    )
-
-
-def _whole(name: str, text: str, *, most: int = 10**9) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:12]) <= most):
-        raise OptionError(f"{name} {text[:20]!r}: a whole number from 1 to {most}")
-    return int(text)
-
-
-def _paid(person: PersonNow, is_signed: bool) -> dict[str, object]:
-    return {
-        "worker": person.label,
-        "source": person.source,
-        "external_id": person.external_id,
-        "signed": is_signed,
-        "code": person.code,
-        "answers": person.answers,
-        "batches": person.batches,
-        "known_right": person.gold_right,
-        "known_asked": person.gold_asked,
-        "standing": person.standing,
-    }
-
-
-_CODES = dict.fromkeys(("worker", "source", "external_id"), pl.String) | {"signed": pl.Boolean, "code": pl.String}
-_CODES |= dict.fromkeys(("answers", "batches", "known_right", "known_asked"), pl.Int64) | {"standing": pl.String}
-
-
-async def _sent(make: Callable[[Path], Path], name: str, kind: str) -> Response:
-    """A file made in a folder of its own, which goes when it was sent."""
-    folder = tempfile.TemporaryDirectory(prefix="custodes-")
-    try:
-        path = await run_in_threadpool(make, Path(folder.name))
-    except BaseException:
-        folder.cleanup()
-        raise
-    return FileResponse(path, media_type=kind, filename=_file(name), background=BackgroundTask(folder.cleanup))
-
-
-def _zipped(export: Callable[[Path, Path], object], study: Path, folder: Path) -> Path:
-    import shutil
-
-    export(study, folder)
-    return Path(shutil.make_archive(str(folder), "zip", root_dir=folder.parent, base_dir=folder.name))
-
-
-def _file(name: str) -> str:
-    """A name that a header can hold."""
-    return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "_" for letter in name)
 
 
 def _digest(key: str) -> str:

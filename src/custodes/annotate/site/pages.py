@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from custodes.annotate import recruit, texts
+from custodes.annotate.acting import LONGEST, SKIPPING
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.session import Ask, Break, Consent, Done, Example, Instructions, Paused, View, Wait
 from custodes.annotate.site.differences import marked
-from custodes.annotate.site.forms import BOTH_BAD, REASONS
+from custodes.annotate.site.forms import BOTH_BAD
 from custodes.annotate.site.words import ENGLISH, words
 
 HERE = Path(__file__).parent
@@ -117,7 +118,13 @@ def of_view(plan: StudyPlan, view: View, *, path: str, said: str = "", marks: bo
             values["view"] = replace(view, sides=found)
         elif may and marks:
             said = "too_long"
-        values |= {"asked": asked(plan, view), "reasons": REASONS, "marked": found is not None, "may_mark": may}
+        values |= {
+            "asked": asked(plan, view),
+            "reasons": SKIPPING,
+            "longest": LONGEST,
+            "marked": found is not None,
+            "may_mark": may,
+        }
     elif isinstance(view, Instructions):
         values |= {"examples": view.examples, "answer": answer_of(plan), "preview": False}
     elif isinstance(view, Wait):

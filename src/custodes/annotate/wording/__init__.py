@@ -9,33 +9,27 @@ from importlib.resources import files
 import msgspec
 
 from custodes.annotate.plan import StudyPlan
+from custodes.annotate.wording.sentences import LANGUAGES, spoken
 
 TEMPLATES = ("compare", "adequacy", "rate", "consent", "thanks")
 """Texts that a plan may name. `adequacy` is in the spirit of the instructions in Figure 4 of the correction paper
 (Deriu et al. 2023), in words of our own."""
 BLANK = re.compile(r"\{(\w+)\}")
-IDENTITY = {
-    "links": "The link that you were given stands for you.",
-    "open": "A number that we draw stands for you.",
-    "prolific": "The id that Prolific gives us stands for you; we never learn your name.",
-    "mturk": "The worker id that Mechanical Turk gives us stands for you; we never learn your name.",
-    "toloka": "The id that Toloka gives us stands for you; we never learn your name.",
-}
-"""What is stored of a person, by how people come."""
 
 
 @cache
-def template(name: str) -> str:
-    """The text of a template."""
-    return (files(__package__) / f"{name}.md").read_text(encoding="utf-8")
+def template(name: str, language: str = "en") -> str:
+    """The text of a template in a language of ours, or in English."""
+    own = spoken(language)
+    return (files(__package__) / (f"{name}.md" if own == "en" else f"{name}.{own}.md")).read_text(encoding="utf-8")
 
 
 def completed(plan: StudyPlan) -> StudyPlan:
     """The plan with the whole texts of the templates that it names, and of the usual ones where it says nothing, every
     blank filled: a study holds each word that people saw.
 
-    >>> completed(StudyPlan()).texts.thanks
-    'Thank you. Your answers are saved.\n'
+    >>> completed(StudyPlan()).texts.thanks.strip()
+    'Thank you. Your answers are saved.'
     """
     texts, known = plan.texts, blanks(plan)
     usual = {
@@ -44,7 +38,9 @@ def completed(plan: StudyPlan) -> StudyPlan:
         "thanks": "thanks",
     }
     named = {key: getattr(texts, key).strip() or name for key, name in usual.items()}
-    whole = {key: template(name) if name in TEMPLATES else getattr(texts, key) for key, name in named.items()}
+    whole = {
+        key: template(name, texts.language) if name in TEMPLATES else getattr(texts, key) for key, name in named.items()
+    }
     # Braces that are no blank of ours stay.
     filled = {key: BLANK.sub(lambda own: known.get(own[1], own[0]), text) for key, text in whole.items()}
     return msgspec.structs.replace(plan, texts=msgspec.structs.replace(texts, **filled))
@@ -57,8 +53,8 @@ def blanks(plan: StudyPlan) -> dict[str, str]:
     ['batch', 'batches', 'contact', 'identity', 'least', 'most', 'pay', 'question', 'title']
     """
     people, money = plan.people, plan.money
-    pay = f"You are paid {money.price:.2f} {money.currency} for an answer"
-    pay += f", {money.price * people.batch:.2f} {money.currency} for a batch."
+    said = LANGUAGES[spoken(plan.texts.language)]
+    answer, batch = (f"{price:.2f} {money.currency}" for price in (money.price, money.price * people.batch))
     return {
         "question": plan.question.text,
         "title": plan.texts.title or plan.name,
@@ -66,7 +62,7 @@ def blanks(plan: StudyPlan) -> dict[str, str]:
         "batches": str(people.batches),
         "least": str(plan.question.scale[0]),
         "most": str(plan.question.scale[1]),
-        "contact": plan.texts.contact or "Write to the person who gave you the link.",
-        "identity": IDENTITY[people.recruit],
-        "pay": pay if money.price else "This page pays nothing.",
+        "contact": plan.texts.contact or said.no_contact,
+        "identity": said.identity[people.recruit],
+        "pay": said.pay.format(answer=answer, batch=batch) if money.price else said.no_pay,
     }

@@ -177,9 +177,9 @@ def annotators(
     asks the raters table, then names and who answered what (see the notes). Of a slot only agreement is told.
 
     Flags are claims: all tests of people in the study count (Holm at `alpha`). Intervals: Student's over resampled
-    clusters of items (of competence, of the first 200 resamples). human, systems, aspect, group: comma lists of globs.
-    Raises `OptionError` for unknown names and where nobody is known to be a person, `InputError` where no person
-    answered.
+    clusters of items; of competence by 'dawid-skene' alone, where people share enough, by the first 100 resamples.
+    human, systems, aspect, group: comma lists of globs. Raises `OptionError` for unknown names and where nobody is
+    known to be a person, `InputError` where no person answered.
 
     >>> import custodes as cu
     >>> made = cu.annotators(cu.read("demo"), aspect="fluency", resamples=50)

@@ -29,7 +29,9 @@ class Annotation(NamedTuple):
 
 class Decision(NamedTuple):
     """What is known of one pair: `decision` '+' (system_a better), '=' or '-'; `annotations` so far; `is_open` while
-    more are wanted; `annotated` False where it is answered without any annotation."""
+    more are wanted; `annotated` False where it is answered without any annotation. `margin` with `low` and `high` is of
+    the last look, None before there was one: over all looks together while the pair is open, stage-wise once it ended
+    as planned."""
 
     system_a: str
     system_b: str
@@ -37,6 +39,9 @@ class Decision(NamedTuple):
     annotations: int
     is_open: bool
     annotated: bool
+    margin: float | None = None
+    low: float | None = None
+    high: float | None = None
 
 
 def start(
@@ -157,8 +162,12 @@ def decisions(state: State) -> list[Decision]:
     """
     _check_state(state)
     own = state.asking
-    rows = zip(state.pairs, own.decision, own.n, own.is_open, strict=True)
-    return [Decision(*pair, "=+-"[decision], n, is_open, n > 0) for pair, decision, n, is_open in rows]
+    last = {ruling.pair: (ruling.margin, ruling.low, ruling.high) for ruling in own.rulings}
+    rows = enumerate(zip(state.pairs, own.decision, own.n, own.is_open, strict=True))
+    return [
+        Decision(*pair, "=+-"[decision], n, is_open, n > 0, *last.get(k, ()))
+        for k, (pair, decision, n, is_open) in rows
+    ]
 
 
 def _check_state(state: State) -> None:

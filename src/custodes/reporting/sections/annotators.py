@@ -13,6 +13,7 @@ from custodes.answers.wording import names, number, plural, sentence
 from custodes.data.study import Study
 from custodes.errors import InputError
 from custodes.evaluate.annotators.annotators import Annotators, annotators
+from custodes.evaluate.edges import PAIR
 from custodes.plots.annotators import competence
 from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
 from custodes.reporting.tables import columns_with_values, table_html
@@ -24,15 +25,14 @@ SHOWN = (
     ("annotators", "One by one"),
     ("margins", "Margins as people see them, and without careless answers"),
 )
-PAIR = (label("system_a", "a system"), label("system_b", "another one"))
 LOOKS = (
     *PAIR,
-    count("look", "the last completed one"),
+    count("looks", "completed so far"),
     count("n", "answers that it judged", "Answers"),
     label("said", "better system; = not decided", "Ruling"),
     flag("is_open", "whether more is asked", "Open"),
     score(
-        "margin",
+        "at_look",
         "share that prefers system_a less share that prefers system_b, with an interval that holds after looks",
         "Margin",
         interval=True,
@@ -96,13 +96,15 @@ def looks_of(study: Study) -> pl.DataFrame:
     """
     if study.looks.is_empty():
         return pl.DataFrame(schema={name: pl.String for own in LOOKS for name in own.names})
-    last = study.looks.sort("look").unique(["system_a", "system_b"], keep="last", maintain_order=True)
+    pair = ["system_a", "system_b"]
+    ordered = study.looks.sort(*pair, "look", nulls_last=True).with_columns(looks=pl.len().over(pair))
+    last = ordered.unique(pair, keep="last", maintain_order=True)
     frame = study.preferences.frame
     aspects = frame["aspect"].unique(maintain_order=True)
     first = frame.filter(pl.col("aspect") == (aspects[0] if aspects.len() else ""))
     now = first.group_by("system_a", "system_b").agg(n_now=pl.len(), margin_now=pl.col("preference").mean())
     better = pl.when(pl.col("decision") > 0).then("system_a").when(pl.col("decision") < 0).then("system_b")
-    last = last.rename({"low": "margin_low", "high": "margin_high"})
+    last = last.rename({"margin": "at_look", "low": "at_look_low", "high": "at_look_high"})
     return last.join(now, on=["system_a", "system_b"], how="left", maintain_order="left").with_columns(
         said=better.otherwise(pl.lit("=")), n_now=pl.col("n_now").fill_null(0).cast(pl.Int64)
     )

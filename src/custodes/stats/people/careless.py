@@ -100,8 +100,9 @@ def without_careless(
             continue
         seen = (counted @ sign) / counted.sum()
         errors = np.stack([root * counted * (sign - seen) / counted.sum() + seen * root_error, product_error])
-        margins[own] = seen * root / a
+        margins[own] = np.clip(seen * root / a, -1.0, 1.0)
         lows[own], highs[own] = _fieller(seen * root, a, _covariance(errors, task, unit, person), quantile)
+    lows, highs = np.clip(lows, -1.0, 1.0), np.clip(highs, -1.0, 1.0)
     low, high = _fieller(a, root, _covariance(np.stack([product_error, root_error]), task, unit, person), quantile)
     return Careless(margins, lows, highs, float(a / root), float(max(low, 0.0)), float(min(high, 1.0)), doubled)
 

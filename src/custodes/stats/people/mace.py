@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -21,24 +20,23 @@ SMOOTHING = 0.01
 NOISE = 0.5
 
 
-class State(NamedTuple):
+class Mace(NamedTuple):
+    """`posterior` (tasks, labels); `competence` (workers,), the chance that a person knows; `strategy` (workers,
+    labels), what a person says who does not know; `log_likelihood`, of the best of all starts."""
+
+    posterior: Floats
+    competence: Floats
+    strategy: Floats
+    log_likelihood: float
+
+
+class _State(NamedTuple):
     """Of each person: `guess` and `know` (workers,), `strategy` (workers, labels); by VB exponents of expected logs,
     whose sums are below 1."""
 
     guess: Floats
     know: Floats
     strategy: Floats
-
-
-class Mace(NamedTuple):
-    """`posterior` (tasks, labels); `competence` (workers,), the chance that a person knows; `strategy` (workers,
-    labels), what a person says who does not know; `log_likelihood`, of the best of all starts; where it `ended`."""
-
-    posterior: Floats
-    competence: Floats
-    strategy: Floats
-    log_likelihood: float
-    ended: State
 
 
 def mace(
@@ -72,21 +70,11 @@ def mace(
         for _ in range(iterations):
             guesses, _ = counts.expected(state)
             state = _update(guesses, counts.by_worker, fit)
-        made = counts.finished(state, fit)
+        made = counts.finished(state)
         if best is None or made.log_likelihood > best.log_likelihood:
             best = made
     assert best is not None
     return best
-
-
-def again(answers: Answers, like: Mace, *, fit: Fit, iterations: int, weight: Floats) -> Mace:
-    """The same with tasks that count `weight` (tasks,) times, from where another fit ended: for resamples."""
-    counts = _Counts(replace(answers, weight=weight), None)
-    state = like.ended
-    for _ in range(iterations):
-        guesses, _ = counts.expected(state)
-        state = _update(guesses, counts.by_worker, fit)
-    return counts.finished(state, fit)
 
 
 class _Counts:
@@ -103,7 +91,7 @@ class _Counts:
         n = (self.answers.n_workers, self.answers.n_labels)
         return np.bincount(self.at_worker, weights=values, minlength=n[0] * n[1]).reshape(n).astype(np.float64)
 
-    def posterior(self, state: State) -> tuple[Floats, Floats]:
+    def posterior(self, state: _State) -> tuple[Floats, Floats]:
         """(tasks, labels), and the log likelihood of each task but for what `finished` adds."""
         own = state.guess[:, np.newaxis] * state.strategy
         gain = np.log1p(state.know[:, np.newaxis] / np.maximum(own, 1e-300)).ravel()
@@ -111,7 +99,7 @@ class _Counts:
         made, size = chances(np.asarray(scores, dtype=np.float64).reshape(self.answers.n_tasks, own.shape[1]))
         return fixed(made, self.known), size
 
-    def expected(self, state: State) -> tuple[Floats, Floats]:
+    def expected(self, state: _State) -> tuple[Floats, Floats]:
         """How many of a person's answers of each kind were guessed (workers, labels); the posterior (tasks, labels)."""
         posterior, _ = self.posterior(state)
         own = state.guess[:, np.newaxis] * state.strategy
@@ -120,7 +108,7 @@ class _Counts:
         guessed = 1 - knew if self.weights is None else (1 - knew) * self.weights
         return self._by_worker(guessed), posterior
 
-    def finished(self, state: State, fit: Fit) -> Mace:
+    def finished(self, state: _State) -> Mace:
         posterior, size = self.posterior(state)
         own = state.guess[:, np.newaxis] * state.strategy
         unseen = self.by_worker.sum(axis=1) == 0
@@ -130,26 +118,26 @@ class _Counts:
         )
         total = state.guess + state.know
         competence = np.where(unseen, np.nan, state.know / np.where(total > 0, total, 1.0))
-        return Mace(posterior, competence, state.strategy / row_sums(state.strategy), likelihood, state)
+        return Mace(posterior, competence, state.strategy / row_sums(state.strategy), likelihood)
 
 
-def _start(n_workers: int, n_labels: int, rng: np.random.Generator) -> State:
+def _start(n_workers: int, n_labels: int, rng: np.random.Generator) -> _State:
     """A little noise between knowing and guessing; none between labels, so that none is favoured."""
     first = 1 + NOISE * rng.random((n_workers, 2))
     guess, know = (first / first.sum(axis=1, keepdims=True)).T
-    return State(guess, know, np.full((n_workers, n_labels), 1 / n_labels))
+    return _State(guess, know, np.full((n_workers, n_labels), 1 / n_labels))
 
 
-def _update(guessed: Floats, said: Floats, fit: Fit) -> State:
+def _update(guessed: Floats, said: Floats, fit: Fit) -> _State:
     total, number = row_sums(guessed)[:, 0], row_sums(said)[:, 0]
     both = np.stack([total, np.maximum(number - total, 0.0)])
     if fit == "em":
         little = SMOOTHING / guessed.shape[1]
         both, guessed = both + little, guessed + little
         guess, know = both / both.sum(axis=0)
-        return State(guess, know, guessed / row_sums(guessed))
+        return _State(guess, know, guessed / row_sums(guessed))
     from scipy.special import digamma
 
     both, guessed = both + PRIOR, guessed + GUESSES
     guess, know = np.exp(digamma(both) - digamma(both.sum(axis=0)))
-    return State(guess, know, np.exp(digamma(guessed) - digamma(row_sums(guessed))))
+    return _State(guess, know, np.exp(digamma(guessed) - digamma(row_sums(guessed))))

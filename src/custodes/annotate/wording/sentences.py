@@ -1,0 +1,69 @@
+"""Sentences of our own that stand in templates and attention checks, by language: another language is one more value,
+and a file for each template."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sentences:
+    """`identity`: what is stored of a person, by how people come. `pay` has blanks for the price of an answer and of a
+    batch. `other`, `equal`, `rating`: what the text of an attention check says to answer."""
+
+    identity: Mapping[str, str]
+    pay: str
+    no_pay: str
+    no_contact: str
+    other: str
+    equal: str
+    rating: str
+
+
+def _identity(platform: str, **own: str) -> dict[str, str]:
+    names = {"prolific": "Prolific", "mturk": "Mechanical Turk", "toloka": "Toloka"}
+    return {**own, **{key: platform.format(name=name) for key, name in names.items()}}
+
+
+ENGLISH = Sentences(
+    identity=_identity(
+        "The id that {name} gives us stands for you; we never learn your name.",
+        links="The link that you were given stands for you.",
+        open="A number that we draw stands for you.",
+    ),
+    pay="You are paid {answer} for an answer, {batch} for a batch.",
+    no_pay="This page pays nothing.",
+    no_contact="Write to the person who gave you the link.",
+    other="This is not a response. It is here to see whether both sides are read. Please answer that the other one is"
+    " better.",
+    equal="This is not a response. It is here to see whether both sides are read. Please answer that they are equal.",
+    rating="This is not a response. It is here to see whether texts are read. Please give the rating {least}.",
+)
+GERMAN = Sentences(
+    identity=_identity(
+        "Für Sie steht die Kennung, die {name} uns gibt; Ihren Namen erfahren wir nie.",
+        links="Für Sie steht der Link, den Sie bekommen haben.",
+        open="Für Sie steht eine Nummer, die wir ziehen.",
+    ),
+    pay="Sie bekommen {answer} für eine Antwort, {batch} für einen Durchgang.",
+    no_pay="Diese Seite bezahlt nichts.",
+    no_contact="Schreiben Sie an die Person, die Ihnen den Link gegeben hat.",
+    other="Dies ist keine Antwort. Es steht hier, um zu sehen, ob beide Seiten gelesen werden. Bitte antworten Sie,"
+    " dass die andere besser ist.",
+    equal="Dies ist keine Antwort. Es steht hier, um zu sehen, ob beide Seiten gelesen werden. Bitte antworten Sie,"
+    " dass beide gleich sind.",
+    rating="Dies ist keine Antwort. Es steht hier, um zu sehen, ob Texte gelesen werden. Bitte geben Sie die Note"
+    " {least}.",
+)
+LANGUAGES = {"en": ENGLISH, "de": GERMAN}
+
+
+def spoken(language: str) -> str:
+    """The language of ours for a language tag; English where we have none.
+
+    >>> spoken("de-CH"), spoken("fr")
+    ('de', 'en')
+    """
+    own = language.partition("-")[0].lower()
+    return own if own in LANGUAGES else "en"

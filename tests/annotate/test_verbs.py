@@ -1,0 +1,120 @@
+"""The verbs of `custodes annotate`: options are the keys of a plan, what is wrong is one line, nothing is half done."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import custodes as cu
+from custodes import cli
+from custodes.annotate.keys import KEYS
+from custodes.annotate.messages import demo_texts
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with texts, a study of them, and what is none."""
+    monkeypatch.chdir(tmp_path)
+    demo_texts(items=6).write_csv("texts.csv")
+    cu.annotate.new("texts.csv", "study.db")
+    (tmp_path / "bad.db").write_bytes(b"no study")
+    (tmp_path / "codes.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+    return tmp_path
+
+
+def plan_in(path: str) -> dict[str, Any]:
+    with closing(sqlite3.connect(path)) as base:
+        (text,) = base.execute("SELECT json FROM plan").fetchone()
+    return json.loads(text)
+
+
+@pytest.mark.usefixtures("here")
+def test_options_count_more_than_the_file_and_that_more_than_what_is_usual() -> None:
+    Path("study.toml").write_text("[people]\nbatch = 7\ncap = 0.3\n", encoding="utf-8")
+    Path("how.md").write_text("Read both.", encoding="utf-8")
+    line = "annotate new texts.csv -o own.db --plan study.toml --batch 9 --looks 2,4 --boundary 2.5 --equal false"
+    assert cli.run([*line.split(), "--aspects", "fit, style", "--instructions", "@how.md", "--budget", "12"]) == 0
+    made = plan_in("own.db")
+    assert (made["people"]["batch"], made["people"]["cap"], made["people"]["overlap"]) == (9, 0.3, 0.12)
+    assert (made["stopping"]["looks"], made["stopping"]["boundary"], made["stopping"]["budget"]) == ([2, 4], 2.5, 12)
+    assert (made["question"]["aspects"], made["question"]["equal"]) == (["fit", "style"], False)
+    assert made["texts"]["instructions"] == "Read both."
+
+
+def test_every_key_of_a_plan_is_an_option(capsys: pytest.CaptureFixture[str]) -> None:
+    cli.run(["annotate", "new", "--help"])
+    told = capsys.readouterr().out
+    for section, keys in KEYS.items():
+        for key in keys:
+            name = {("question", "text"): "question"}.get((section, key), key)
+            assert f"--{name.replace('_', '-')}" in told, (section, key)
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("new", "no input"),
+        ("new texts.csv -o study.db", "is there already"),
+        ("new texts.csv -o texts.csv", "it is the input"),
+        ("new texts.csv -o x.db --batch many", "--batch 'many': must be a whole number"),
+        ("new texts.csv -o x.db --recruit nobody", "links or open or prolific"),
+        ("new texts.csv -o x.db --looks 4,2", "increasing"),
+        ("new texts.csv -o x.db --instructions @nothing.md", "cannot be read"),
+        ("check bad.db", "not a study"),
+        ("status nothing.db", "no such file"),
+        ("invite study.db --people 0", "at least 1"),
+        ("invite study.db --people 1 -o texts.csv", "may hold links"),
+        ("exclude study.db w009 --why x", "no person 'w009'"),
+        ("forget study.db w009", "no person 'w009'"),
+        ("reconcile study.db codes.csv", "no column of people"),
+        ("rehearse study.db --margins x", "a comma list of numbers"),
+        ("backup study.db -o study.db", "it is the input"),
+        ("export study.db -o .", "something else than an export"),
+        ("serve bad.db", "not a study"),
+    ],
+    ids=lambda value: value.replace(" ", "_").replace("/", "") if " " in value else None,
+)
+def test_what_is_wrong_is_one_line_and_nothing_is_left(
+    here: Path, line: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {place.name for place in here.iterdir()} | {"study.db.lock"}
+    assert cli.run(["annotate", *line.split()]) == 2
+    said = capsys.readouterr().err
+    assert told in said
+    assert said.count("\n") == 1
+    assert {place.name for place in here.iterdir()} <= before
+
+
+@pytest.mark.usefixtures("here")
+def test_a_person_is_invited_excluded_and_forgotten() -> None:
+    assert (
+        cli.run(["annotate", "invite", "study.db", "--people", "2", "-o", "l.csv", "--url", "https://a.example"]) == 0
+    )
+    with Path("l.csv").open(encoding="utf-8") as file:
+        links = list(csv.DictReader(file))
+    assert [row["worker"] for row in links] == ["w001", "w002"]
+    assert all(row["link"].startswith("https://a.example/s/") for row in links)
+    assert len({row["link"] for row in links}) == 2
+    assert cli.run(["annotate", "exclude", "study.db", "w002", "--why", "known comparisons"]) == 0
+    people = cu.annotate.status("study.db").persons
+    assert dict(people.select("worker", "standing").iter_rows()) == {"w001": "ok", "w002": "excluded"}
+    assert cli.run(["annotate", "forget", "study.db", "w001"]) == 0
+
+
+@pytest.mark.usefixtures("here")
+def test_what_comes_later_is_added_and_a_copy_is_a_study() -> None:
+    more = demo_texts(items=6).filter(system="Aster").to_dicts()
+    texts = [{**row, "system": "Dogwood", "text": f"{row['text']} Bye."} for row in more]
+    Path("more.jsonl").write_text("\n".join(map(json.dumps, texts)), encoding="utf-8")
+    assert cli.run(["annotate", "add", "study.db", "more.jsonl"]) == 0
+    assert cli.run(["annotate", "backup", "study.db", "-o", "copy.db"]) == 0
+    pairs = cu.annotate.status("copy.db").pairs
+    assert pairs.height == 6
+    assert set(pairs["system_b"]) == {"Birch", "Cedar", "Dogwood"}
