@@ -571,7 +571,7 @@ def test_report_as_json_holds_every_table(custodes: Run) -> None:
     answer = json.loads(ran.out)
     assert set(answer) == {
         *("question", "verdict", "check", "agreement", "favoritism", "ranking", "correction", "protocol", "plan"),
-        *("leaderboard", "complementarity", "ceiling", "combine", "consistency"),
+        *("leaderboard", "complementarity", "ceiling", "combine", "consistency", "annotators"),
     }
     assert answer["favoritism"]["provenance"]["options"]["aspect"] == "fluency"
     assert len(answer["ranking"]["decisions"]) == 8 * 15

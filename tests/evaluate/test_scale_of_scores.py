@@ -22,7 +22,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "ceiling": {"model": "ridge", "steps": 2},
 }
 SLOW = ("ceiling", "combine", "plan", "protocol")
-IN_UNITS = ("acc_eq_epsilon", "mse_metrics", "mse_both", "weight", "low", "high", "seconds")
+IN_UNITS = ("acc_eq_epsilon", "mse_metrics", "mse_both", "weight", "low", "high", "label", "expected", "seconds")
 """Columns in units of scores, or of time."""
 
 

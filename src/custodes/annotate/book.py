@@ -225,9 +225,13 @@ class Book:
         (self.ballots.let_go if is_over else self.ballots.hold)(given)
 
 
+# Made here and not on first use: types looked up by several threads at once can crash the process.
+_PLAN = msgspec.json.Decoder(StudyPlan)
+
+
 def _plan(text: str) -> StudyPlan:
     try:
-        return msgspec.json.decode(text, type=StudyPlan)
+        return _PLAN.decode(text)
     except msgspec.MsgspecError as problem:
         raise InputError(
             f"the plan in this study cannot be read ({problem}); was it made by a later custodes?"

@@ -25,7 +25,7 @@ ARGUMENTS = [
 ]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # Playwright keeps a loop running, in which no other test could start its own
 def browser() -> Iterator[Any]:
     path = shutil.which("chromium")
     if path is None:

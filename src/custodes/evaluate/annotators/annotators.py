@@ -191,6 +191,10 @@ def annotators(
     """
     chosen = study.select(human=human, systems=systems, aspect=aspect, group=group, one_side=True)
     if not chosen.humans:
+        for note in chosen.notes:
+            if note.rule == "people-without-scores":
+                silent = note.message.partition(":")[0]
+                raise InputError(f"{study.name}: {silent}; fill in what they say, or ask the leaderboard of metrics")
         raise OptionError(study.whose_people())
     parts, told = material(chosen, chosen.humans)
     if not parts:
