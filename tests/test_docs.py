@@ -203,3 +203,12 @@ def test_every_public_name_is_explained(name: str, value: object) -> None:
     assert len(doc) > 20, f"{name} is not explained"
     if inspect.isfunction(value):
         assert ">>>" in doc, f"{name} has no example"
+
+
+def test_nothing_is_left_of_a_merge() -> None:
+    marks = ("<" * 7 + " ", ">" * 7 + " ")
+    for folder in ("src", "docs", "tests", "benchmarks"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in (".py", ".md", ".html", ".css", ".js", ".toml", ".txt") and "_build" not in path.parts:
+                text = path.read_text(encoding="utf-8", errors="replace")
+                assert not any(line.startswith(marks) for line in text.splitlines()), path

@@ -415,6 +415,8 @@ def test_somebody_is_forgotten(tmp_path: Path) -> None:
         desk.act(token, Comment(text="call secret-ann")).result()
         assert desk.snapshot().result().comments[0][:2] == ("w001", "call secret-ann")
         desk.forget("w001").result()
+        for file in tmp_path.iterdir():  # not in the log of the database either, while it is served
+            assert b"secret-ann" not in file.read_bytes(), file.name
         end = desk.view(token).result()
         assert isinstance(end, Done)
         assert end.why == "erased"

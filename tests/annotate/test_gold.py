@@ -65,6 +65,17 @@ def test_rows_that_cannot_be_asked_are_named(row: dict[str, str], message: str) 
     assert message in str(error.value)
 
 
+def test_a_question_has_one_answer() -> None:
+    rows = {"item": ["i0", "i0"], "system_a": ["A", "B"], "system_b": ["B", "A"]}
+    assert len(read_gold(pl.DataFrame({**rows, "expected": ["1", "2"]}), material(), PLAN)) == 2
+    with pytest.raises(InputError, match="gold: rows 1 and 2 expect different answers to one question"):
+        read_gold(pl.DataFrame({**rows, "expected": ["1", "1"]}), material(), PLAN)
+    with pytest.raises(InputError, match="row 1: both outputs are the same; expected is equal"):
+        read_gold(pl.DataFrame({"text_a": ["x"], "text_b": ["x"], "expected": ["1"]}), material(), PLAN)
+    with pytest.raises(InputError, match="row 1: text_b, and a rating is of one text"):
+        read_gold(pl.DataFrame({"text_a": ["x"], "text_b": ["y"], "expected": ["1"]}), material(), RATE)
+
+
 def test_what_is_expected_is_what_people_can_answer() -> None:
     equal = pl.DataFrame({"item": ["i0"], "system_a": ["A"], "system_b": ["B"], "expected": ["equal"]})
     with pytest.raises(InputError, match="does not let people say so"):

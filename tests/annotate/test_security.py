@@ -366,6 +366,15 @@ def test_headers_without_an_end(desk: Desk) -> None:
         assert b"200 OK" in talk(port, fine)
 
 
+def test_a_body_that_comes_with_its_headers_is_no_header(desk: Desk) -> None:
+    """As a proxy sends it, in one piece: too much of it is told, and nothing is cut off."""
+    with listening(desk, seconds=10.0) as port:
+        for size, said in ((40_000, b"404"), (70_000, b"413")):
+            head = f"POST /s/{'x' * 22} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {size}\r\n"
+            kind = b"Content-Type: application/x-www-form-urlencoded\r\n\r\n"
+            assert said in talk(port, head.encode() + kind + b"t=" + b"y" * (size - 2), wait=5.0).partition(b"\r\n")[0]
+
+
 def test_who_says_nothing_is_not_waited_for(desk: Desk) -> None:
     with listening(desk, seconds=0.2, timeout_keep_alive=1) as port:
         request = b"GET /health HTTP/1.1\r\nHost: x\r\n"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from custodes.annotate import store
+from custodes.annotate.desk import Desk
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.schema import VERSION
 from custodes.errors import InputError, OptionError
@@ -81,3 +82,37 @@ def test_one_server(tmp_path: Path) -> None:
         store.Lock(path)
     lock.release()
     store.Lock(path).release()
+
+
+def test_a_copy_replaces_an_earlier_one_and_nothing_else(tmp_path: Path) -> None:
+    path, other = study(tmp_path / "study.db"), study(tmp_path / "other.db")
+    copy = store.copy(path, tmp_path / "copy.db")
+    assert store.copy(path, copy) == copy
+    (tmp_path / "table.csv").write_text("a,b\n")
+    before = {own: own.read_bytes() for own in (path, other, tmp_path / "table.csv")}
+    (tmp_path / "link.db").symlink_to(path)
+    for place in (path, tmp_path / "link.db", other, tmp_path / "table.csv"):
+        with pytest.raises(OptionError, match="no earlier copy of this study; choose another name"):
+            store.copy(path, place)
+    with Desk.open(copy, threaded=False), pytest.raises(InputError, match="another program serves this study"):
+        store.copy(path, copy)
+    assert {own: own.read_bytes() for own in before} == before
+    assert not list(tmp_path.glob(".custodes-*"))
+
+
+def test_a_damaged_study_takes_no_copys_place(tmp_path: Path) -> None:
+    path = study(tmp_path / "study.db")
+    copy = store.copy(path, tmp_path / "copy.db")
+    data = bytearray(path.read_bytes())
+    for page in range(4096, len(data) - 4096, 8192):
+        data[page : page + 4096] = b"\xff" * 4096
+    path.write_bytes(data)
+    with pytest.raises(InputError, match="put a backup in its place"):
+        store.copy(path, copy)
+    Desk.open(copy, threaded=False).close()
+
+
+def test_a_study_is_its_owners_alone(tmp_path: Path) -> None:
+    path = study(tmp_path / "study.db")
+    for own in (path, store.copy(path, tmp_path / "copy.db")):
+        assert own.stat().st_mode & 0o077 == 0

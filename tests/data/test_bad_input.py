@@ -118,7 +118,8 @@ def message(path: object, **options: object) -> str:
             "s.json",
             b'{"item": 1}',
             "s.json: an object with the keys item, and no log of a known layout (annotation, alpacaeval_results,"
-            " inspect_ai, lm_eval, helm, rewardbench2, mtme); a table is a list of objects, or JSON Lines in a file named .jsonl",
+            " inspect_ai, lm_eval, helm, rewardbench2, mtme); a table is a list of objects, or JSON Lines in a file"
+            " named .jsonl",
         ),
         ("s.json", b"7", "s.json: a .json file must hold a list of objects; name JSON Lines .jsonl"),
         ("s.jsonl", b'{"item": "\\ud800"}', "s.jsonl: holds a lone surrogate (\\ud800 to \\udfff); mend the cell"),

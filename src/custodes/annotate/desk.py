@@ -9,7 +9,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Literal, Self, TypeVar
 
@@ -180,7 +180,14 @@ class Desk:
 
     def forget(self, worker: str) -> Future[None]:
         """Blank all that says who somebody is, and what he wrote; the answers stay, under the label."""
-        return self._do(lambda: arriving.forget(self._ledger, self._worker(worker)))
+        done = self._do(lambda: arriving.forget(self._ledger, self._worker(worker)))
+
+        def emptied(_: Future[None]) -> None:
+            with suppress(sqlite3.Error):  # another program reads; the next one who writes does it
+                self._base.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the log beside the file still has the old rows
+
+        done.add_done_callback(emptied)
+        return done
 
     def replan(self, plan: StudyPlan) -> Future[None]:
         """Change what may change while people answer: texts, money, how many people, more budget."""

@@ -55,7 +55,21 @@ def read_gold(given: Any, material: Material, plan: StudyPlan) -> list[Known]:
     made = [_known(row, material, plan, f"{where}, row {number}") for number, row in enumerate(rows, start=1)]
     if not made:
         raise InputError(f"{where}: no rows; give at least one question with a known answer")
+    _check_answers(made, where)
     return made
+
+
+def _check_answers(known: Sequence[Known], where: str) -> None:
+    """Raise InputError for a question that nobody can answer as expected: two that contradict each other."""
+    expected: dict[tuple[object, ...], tuple[int, int]] = {}
+    for row, own in enumerate(known, start=1):
+        sides: tuple[object, ...] = (own.first, own.second)
+        told = own.expected
+        if own.second is not None and (own.second.text, own.second.images) < (own.first.text, own.first.images):
+            sides, told = sides[::-1], -told
+        before, answer = expected.setdefault((own.context.label, own.context.context, *sides), (row, told))
+        if answer != told:
+            raise InputError(f"{where}: rows {before} and {row} expect different answers to one question; take one out")
 
 
 def _known(row: Mapping[str, str], material: Material, plan: StudyPlan, where: str) -> Known:
@@ -87,6 +101,10 @@ def _known(row: Mapping[str, str], material: Material, plan: StudyPlan, where: s
             raise InputError(f"{where}: {missing[0]} is empty; give the texts, or an item with system_a and system_b")
         outputs = [Output(text=row[name]) for name in needed]
         context = Item(label="", context=row["context"])
+    if is_rating and row["text_b"]:
+        raise InputError(f"{where}: text_b, and a rating is of one text; leave it empty")
+    if not is_rating and outputs[0] == outputs[1] and expected != 0:
+        raise InputError(f"{where}: both outputs are the same; expected is equal")
     second = None if is_rating else outputs[1]
     return Known(
         kind=kind, context=context, first=outputs[0], second=second, expected=expected, why=row["why"], asked=asked

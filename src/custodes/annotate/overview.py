@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sqlite3
 import tempfile
 from collections.abc import Sequence
 from contextlib import closing
@@ -21,7 +19,6 @@ from custodes.answers.question import versions
 from custodes.answers.result import Provenance, Result, result
 from custodes.answers.tables import count, flag, label, labels, score, share, table
 from custodes.arguments import checked
-from custodes.files import check_writable
 
 
 @result
@@ -88,7 +85,7 @@ def status(path: str | Path) -> Status:
     """
     real = store.check(path)
     with tempfile.TemporaryDirectory(prefix="custodes-status-") as folder:
-        copy = copied(real, Path(folder, "study.db"))
+        copy = store.copy(real, Path(folder, "study.db"))
         with closing(Desk.open(copy, threaded=False, durable=False)) as desk:
             now = desk.snapshot().result()
     origin = Provenance(
@@ -100,27 +97,6 @@ def status(path: str | Path) -> Status:
         persons=_columns([_person(own) for own in now.people]),
     )
     return Status.of([made], (), provenance=origin)
-
-
-def copied(path: Path, into: Path) -> Path:
-    """A whole copy of a study that may be written to meanwhile."""
-    with (
-        store.told(path),
-        closing(store.connect(path, durable=False, reading=True)) as source,
-        closing(sqlite3.connect(into)) as copy,
-    ):
-        source.backup(copy)
-    return into
-
-
-def kept(path: str | Path, into: str | Path) -> Path:
-    """A whole copy of a study under another name, or nothing; `OptionError` where that cannot be written."""
-    place = check_writable(into)
-    real = store.check(path)
-    with tempfile.TemporaryDirectory(prefix=".custodes-", dir=place.resolve().parent) as folder:
-        copy = copied(real, Path(folder, "study.db"))
-        os.replace(copy, place)
-    return place
 
 
 def _study(now: Snapshot, ahead: Forecast) -> dict[str, Any]:

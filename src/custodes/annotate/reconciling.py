@@ -68,11 +68,10 @@ def reconcile(study: str | Path, codes: str | Path) -> Reconciled:
     """
     from custodes.annotate import store
     from custodes.annotate.desk import Desk
-    from custodes.annotate.overview import copied
 
     frame = load_table(codes).frame
     with tempfile.TemporaryDirectory(prefix="custodes-reconcile-") as folder:
-        copy = copied(store.check(study), Path(folder, "study.db"))
+        copy = store.copy(store.check(study), Path(folder, "study.db"))
         with closing(Desk.open(copy, threaded=False)) as desk:
             now = desk.snapshot().result()
     rows = list(matched(frame, now.people, now.plan, name=Path(codes).name))

@@ -7,7 +7,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -39,9 +39,7 @@ def create(path: str | Path, plan: StudyPlan, fill: Callable[[sqlite3.Connection
     place = check_writable(path)
     if place.exists():
         raise OptionError(f"{place} is there already, and may hold answers; choose another name or move it")
-    name = place.with_name(f".custodes-{os.urandom(8).hex()}")
-    UNFINISHED.add(str(name))
-    try:
+    with _unfinished(place) as name:
         with told(place), closing(sqlite3.connect(name, isolation_level=None)) as base:
             with whole(base):
                 for script in (TABLES, INDEXES, VIEWS):
@@ -59,11 +57,6 @@ def create(path: str | Path, plan: StudyPlan, fill: Callable[[sqlite3.Connection
             raise OptionError(f"{place} is there already, and may hold answers; choose another name") from None
         except OSError:  # a file system without links
             os.rename(name, place)
-    finally:
-        for left in (name, Path(f"{name}-wal"), Path(f"{name}-shm")):
-            with suppress(OSError):
-                left.unlink()
-        UNFINISHED.discard(str(name))
     return place
 
 
@@ -85,23 +78,51 @@ def connect(path: Path, *, durable: bool, reading: bool = False) -> sqlite3.Conn
 
 
 def copy(path: Path, place: Path) -> Path:
-    """A copy of a study that may be written meanwhile: whole, as it was at one moment; another file is replaced."""
-    name = place.with_name(f".custodes-{os.urandom(8).hex()}")
-    UNFINISHED.add(str(name))
-    try:
+    """A copy of a study that may be written meanwhile: whole, as it was at one moment.
+
+    An earlier copy of the same study is replaced, and nothing else: `OptionError` for another file, and for a study
+    that somebody serves; `InputError` where the study is damaged.
+    """
+    with _unfinished(place) as name, ExitStack() as held:
         with (
-            told(place),
+            told(path),
             closing(connect(path, durable=False, reading=True)) as base,
             closing(sqlite3.connect(name, isolation_level=None)) as made,
         ):
             base.backup(made)
+            ((fault,),) = made.execute("PRAGMA quick_check(1)")
+            if fault != "ok":
+                raise sqlite3.DatabaseError(fault.splitlines()[-1])
+        if place.exists():
+            if place.samefile(path) or _began(place) != _began(name):
+                raise OptionError(f"{place} is there, and no earlier copy of this study; choose another name")
+            held.callback(Lock(place).release)
         os.replace(name, place)
+    return place
+
+
+def _began(path: Path) -> object:
+    """What only copies of one study have in common; None for another file."""
+    try:
+        with closing(connect(check(path), durable=False, reading=True)) as base:
+            return base.execute("SELECT at, json FROM plan WHERE version = 1").fetchone()
+    except (InputError, sqlite3.Error):
+        return None
+
+
+@contextmanager
+def _unfinished(place: Path) -> Iterator[Path]:
+    """A file beside a place, for its owner alone, that is taken away unless it has been put there."""
+    name = place.with_name(f".custodes-{os.urandom(8).hex()}")
+    UNFINISHED.add(str(name))
+    try:
+        name.touch(mode=0o600)
+        yield name
     finally:
         for left in (name, Path(f"{name}-wal"), Path(f"{name}-shm")):
             with suppress(OSError):
                 left.unlink()
         UNFINISHED.discard(str(name))
-    return place
 
 
 def check(path: str | Path) -> Path:
@@ -117,14 +138,19 @@ def check(path: str | Path) -> Path:
         raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
     if not head.startswith(SQLITE) or int.from_bytes(head[68:72]) != ANNOTATION_STUDY:
         raise InputError(f"{path}: not a study of people's answers; {way}")
+    _check_version(int.from_bytes(head[60:64]), path)
     return place
+
+
+def _check_version(found: int, path: str | Path) -> None:
+    if found > VERSION:
+        raise InputError(f"{path}: a study of version {found}, and this custodes knows {VERSION}; upgrade custodes")
 
 
 def migrate(base: sqlite3.Connection, path: str | Path) -> None:
     """Bring a file to this version, one transaction a version; `InputError` for one of a later version."""
     (found,) = base.execute("PRAGMA user_version").fetchone()
-    if found > VERSION:
-        raise InputError(f"{path}: a study of version {found}, and this custodes knows {VERSION}; upgrade custodes")
+    _check_version(found, path)
     for version in range(found, VERSION):
         if version not in MIGRATIONS:
             raise InputError(f"{path}: a study of version {found}, which this custodes does not know any more")

@@ -152,12 +152,14 @@ def backup(
 ) -> None:
     """A whole copy of a study, also while it is served; the copy is a study that can be served.
 
+    It takes the place of an earlier copy of the same study, and of nothing else.
+
     Example: `custodes annotate backup study.db -o copy.db`
     """
-    from custodes.annotate.overview import kept
+    from custodes.annotate import store
 
     check_apart([output], [study])
-    say(str(kept(study, output)))
+    say(str(store.copy(store.check(study), check_writable(output))))
 
 
 def export(

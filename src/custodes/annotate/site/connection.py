@@ -34,7 +34,8 @@ def patient(seconds: float = SECONDS, largest: int = LARGEST) -> type[asyncio.Pr
         def data_received(self, data: bytes) -> None:
             if self._is_idle():
                 self._start()
-                self._read += len(data)
+                end = data.find(b"\r\n\r\n")  # what comes after is the body, which has a limit of its own
+                self._read += len(data) if end < 0 else end
                 if self._read > largest:
                     self.transport.close()
                     return
