@@ -100,6 +100,7 @@ def _person(ledger: Ledger, worker: Worker, typical: float | None, people: int) 
         label=worker.label,
         source=worker.source,
         external_id=worker.external_id,
+        name=worker.name,
         answers=work.answers,
         batches=worker.batches,
         seconds=median(work.times) if work.times else None,
