@@ -33,8 +33,8 @@ class PairNow:
 @dataclass(frozen=True, kw_only=True)
 class PersonNow:
     """A person: answers to real questions, median visible seconds, known comparisons right of those asked, how often
-    the first shown was preferred of what was decided, second opinions that agree of those there are, refusals. `name`: given
-    at an open door. `standing`: ok, watch, blocked or excluded; `flags` say why."""
+    the first shown was preferred of what was decided, second opinions that agree of those there are, refusals.
+    `name`: given at an open door. `standing`: ok, watch, blocked or excluded; `flags` say why."""
 
     worker: int
     label: str
