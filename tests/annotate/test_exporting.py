@@ -73,6 +73,20 @@ def test_the_way_there_and_back(path: Path, tmp_path: Path) -> None:
     assert again.outputs.texts.sort(keys).equals(study.outputs.texts.sort(keys))
 
 
+@pytest.mark.parametrize("systems", [("Aster", "Birch"), ("0", "1"), ("-1", "0"), ("aa", "ab"), ("a", "ba")], ids=str)
+@pytest.mark.parametrize("answers", [(1, 0, 1), (0, 0, 0), (1, 1, 1), (0, -1, 0)], ids=str)
+def test_signs_are_no_names(tmp_path: Path, systems: tuple[str, str], answers: tuple[int, ...]) -> None:
+    """Few answers, all of them 1 or 0, and systems that are called like these, or like an order."""
+    made = new_file(tmp_path / "study.db", items=["d0", "d1", "d2"], systems=systems)
+    with closing(connected(made)) as base:
+        for k, value in enumerate(answers):
+            say(base, Said(worker=1, item=f"d{k}", first=systems[0], second=systems[1], answer=value, flip=k % 2))
+    study = read(made)
+    assert study.preferences.frame["preference"].to_list() == [*answers]
+    for place in (f"{made}::battles", export(made, tmp_path / "out") / "battles.csv"):
+        assert read(place).preferences.frame.equals(study.preferences.frame), place
+
+
 def test_everything_that_was_said_is_there(path: Path, tmp_path: Path) -> None:
     answers = pl.read_csv(export(path, tmp_path / "out") / "answers.csv")
     assert answers.height == 6
