@@ -59,6 +59,7 @@ def snapshot(*pairs: PairNow, people: tuple[PersonNow, ...] = (), **given: Any) 
     usual = {
         "plan": StudyPlan(),
         "state": "open",
+        "failing": "",
         "answers": 0,
         "primary": sum(one.answered for one in pairs),
         "second": 0,

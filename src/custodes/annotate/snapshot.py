@@ -59,11 +59,13 @@ class PersonNow:
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """The whole study now; `state` is open, paused or stopped; `recent`: primary answers of the last 30 minutes of
-    work, `paid`: answers of all kinds that are paid for, `last_answer` in seconds since the epoch."""
+    """The whole study now; `state` is open, paused or stopped; `failing`: why answers cannot be written, '' where they
+    can; `recent`: primary answers of the last 30 minutes of work, `paid`: answers of all kinds that are paid for,
+    `last_answer` in seconds since the epoch."""
 
     plan: StudyPlan
     state: str
+    failing: str
     pairs: tuple[PairNow, ...]
     people: tuple[PersonNow, ...]
     answers: int

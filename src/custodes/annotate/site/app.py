@@ -206,6 +206,8 @@ class Site:
                     await asyncio.wrap_future(desk.view(""))
         except TimeoutError:
             return PlainTextResponse("busy", 503)
+        if any(desk.failing for desk in self.desks.values()):
+            return PlainTextResponse("cannot write", 503)
         return PlainTextResponse("ok")
 
     async def refuse(self, request: Request, problem: Exception) -> Response:
