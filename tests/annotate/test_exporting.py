@@ -105,6 +105,13 @@ def test_the_signature_counts_the_rows(path: Path, tmp_path: Path) -> None:
         assert told[name].startswith(f"{table.height} rows, sha256 ")
 
 
+def test_who_looked_between_looks_is_told(path: Path, tmp_path: Path) -> None:
+    with closing(connected(path)) as base:
+        base.execute("INSERT INTO event (at, kind, json) VALUES (5, 'peeked', '{}')")
+    told = (export(path, tmp_path / "out") / "signature.txt").read_text()
+    assert "what to know: study.db: the owner looked at estimates between looks (1 times)" in told
+
+
 def test_words_of_people_are_text_in_a_spreadsheet(path: Path, tmp_path: Path) -> None:
     folder = export(path, tmp_path / "out")
     assert pl.read_csv(folder / "comments.csv")["text"].to_list() == ['\'=HYPERLINK("http://evil")']
