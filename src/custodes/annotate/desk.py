@@ -108,8 +108,8 @@ class Desk:
     def join(self, *, source: str, external_id: str, params: Mapping[str, str], address: str) -> Future[str | None]:
         """Somebody comes by an open link or from a platform: a token, or None where no more may come.
 
-        The same person comes back to the visit that is open. From one address at most `PER_HOUR` new people come in an
-        hour (of IPv6 its /64); addresses are not kept.
+        The same `external_id` comes back to the visit that is open; '' is somebody new. From one
+        address at most `PER_HOUR` new people come in an hour (of IPv6 its /64); addresses are not kept.
         """
         return self._do(
             lambda: arriving.join(
