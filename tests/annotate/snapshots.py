@@ -35,6 +35,7 @@ def person(number: int = 1, **given: Any) -> PersonNow:
         "label": f"w{number:03}",
         "source": "links",
         "external_id": "",
+        "name": "",
         "answers": 0,
         "batches": 0,
         "seconds": None,
@@ -58,6 +59,7 @@ def snapshot(*pairs: PairNow, people: tuple[PersonNow, ...] = (), **given: Any) 
     usual = {
         "plan": StudyPlan(),
         "state": "open",
+        "failing": "",
         "answers": 0,
         "primary": sum(one.answered for one in pairs),
         "second": 0,

@@ -177,7 +177,7 @@ def test_a_completed_look_stays(tmp_path: Path) -> None:
         assert not view.can_undo
         assert desk.act(token, Undo(assignment=view.assignment)).result() == view
         (look,) = rows(desk, "SELECT look, n, wins + ties + losses, is_open, used FROM looks")
-        assert look == (0, 3, 3, 1, "[0, 1, 2]")
+        assert look == (1, 3, 3, 1, "[0, 1, 2]")
         pair = desk.snapshot().result().pairs[0]
         assert (pair.answered, pair.wanted, pair.looks_done, pair.looks, pair.n) == (3, 40, 1, 2, 3)
         desk.exclude("w001", "tired").result()

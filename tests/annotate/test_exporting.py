@@ -73,6 +73,20 @@ def test_the_way_there_and_back(path: Path, tmp_path: Path) -> None:
     assert again.outputs.texts.sort(keys).equals(study.outputs.texts.sort(keys))
 
 
+@pytest.mark.parametrize("systems", [("Aster", "Birch"), ("0", "1"), ("-1", "0"), ("aa", "ab"), ("a", "ba")], ids=str)
+@pytest.mark.parametrize("answers", [(1, 0, 1), (0, 0, 0), (1, 1, 1), (0, -1, 0)], ids=str)
+def test_signs_are_no_names(tmp_path: Path, systems: tuple[str, str], answers: tuple[int, ...]) -> None:
+    """Few answers, all of them 1 or 0, and systems that are called like these, or like an order."""
+    made = new_file(tmp_path / "study.db", items=["d0", "d1", "d2"], systems=systems)
+    with closing(connected(made)) as base:
+        for k, value in enumerate(answers):
+            say(base, Said(worker=1, item=f"d{k}", first=systems[0], second=systems[1], answer=value, flip=k % 2))
+    study = read(made)
+    assert study.preferences.frame["preference"].to_list() == [*answers]
+    for place in (f"{made}::battles", export(made, tmp_path / "out") / "battles.csv"):
+        assert read(place).preferences.frame.equals(study.preferences.frame), place
+
+
 def test_everything_that_was_said_is_there(path: Path, tmp_path: Path) -> None:
     answers = pl.read_csv(export(path, tmp_path / "out") / "answers.csv")
     assert answers.height == 6
@@ -89,6 +103,13 @@ def test_the_signature_counts_the_rows(path: Path, tmp_path: Path) -> None:
     for name in FILES - {"signature.txt", "plan.json"}:
         table = pl.read_ndjson(folder / name) if name.endswith("jsonl") else pl.read_csv(folder / name)
         assert told[name].startswith(f"{table.height} rows, sha256 ")
+
+
+def test_who_looked_between_looks_is_told(path: Path, tmp_path: Path) -> None:
+    with closing(connected(path)) as base:
+        base.execute("INSERT INTO event (at, kind, json) VALUES (5, 'peeked', '{}')")
+    told = (export(path, tmp_path / "out") / "signature.txt").read_text()
+    assert "what to know: study.db: the owner looked at estimates between looks (1 times)" in told
 
 
 def test_words_of_people_are_text_in_a_spreadsheet(path: Path, tmp_path: Path) -> None:

@@ -183,7 +183,10 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
             for _ in range(3):
                 with pytest.raises(StudyBusy):
                     desk.act(token, said(desk, ask, 0)).result()
+                assert asked(desk, token) == ask
+                assert desk.failing == "No space left"
             (disk / "filler").unlink()
+            assert (asked(desk, token), desk.failing) == (ask, "")
             assert desk.act(token, said(desk, ask, 0)).result() is not None
             acknowledged.append(ask.assignment)
             state = desk.state()

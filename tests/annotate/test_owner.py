@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from custodes.annotate.desk import Desk
-from custodes.annotate.session import Begin, Break, Comment, Skip
+from custodes.annotate.session import Ask, Begin, Break, Comment, Skip
 from custodes.annotate.store import StudyBusy
 from tests.annotate.studies import answer, asked, begun, plan_of, study
 
@@ -249,6 +249,27 @@ def test_a_full_disk_is_told(owner: TestClient, desk: Desk, monkeypatch: pytest.
     reply = post(owner, "/admin/hotel/pause")
     assert reply.status_code == 503
     assert "disk is full" in reply.text
+
+
+def test_a_disk_that_stays_full_is_told_until_there_is_room(owner: TestClient, desk: Desk) -> None:
+    told = "Answers cannot be written: No space left. Pages keep what people answer and send it again."
+    token = begun(desk)
+    (pages,) = desk._base.execute("PRAGMA page_count").fetchone()
+    desk._base.execute(f"PRAGMA max_page_count = {pages}").fetchone()
+    with pytest.raises(StudyBusy):
+        desk.invite(2000).result()
+    for _ in range(3):  # whoever only looks does not end it
+        for page in ("/admin", "/admin/hotel"):
+            assert told in owner.get(page).text
+        reply = owner.get("/health")
+        assert (reply.status_code, reply.text) == (503, "cannot write")
+        assert isinstance(desk.view(token).result(), Ask)
+    reply = post(owner, "/admin/hotel/pause")
+    assert (reply.status_code, told in reply.text) == (503, True)
+    desk._base.execute("PRAGMA max_page_count = 1000000").fetchone()
+    assert owner.get("/health").status_code == 200
+    assert not any("cannot be written" in owner.get(page).text for page in ("/admin", "/admin/hotel"))
+    assert desk.snapshot().result().answers == 0
 
 
 def test_invitations_work(owner: TestClient, desk: Desk) -> None:

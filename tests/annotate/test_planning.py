@@ -66,6 +66,7 @@ def test_any_text_survives_the_file(text: str) -> None:
         ('[question]\nmode = "rate"\nlabels = ["bad"]', "1 words for the 5 points of the scale"),
         ('[question]\nmode = "rate"\nequal = false', "equal=False would change nothing: mode is rate"),
         ("[question]\nequal = false\nboth_bad = true", "both_bad=true would change nothing"),
+        ("[people]\nnamed = true", "named=true would change nothing: recruit is links, and open asks for names"),
         ('[question]\naspects = ["a", "a"]', "one or more names, each once"),
         ('[question]\ntext = " "', "say what people are asked"),
         ('[texts]\nlanguage = "English"', "a language tag, such as en, pt-BR or ar"),

@@ -69,6 +69,15 @@ def test_an_invited_study_has_no_open_door() -> None:
         arrival(plan(recruit="links"), {"worker": "me"}, host=HOST)
 
 
+def test_a_name_is_nobody() -> None:
+    """Whoever types it: it is kept, where the plan asks for it, and says who nobody is."""
+    for named, kept in ((True, {"name": "Änne"}), (False, {})):
+        came = arrival(plan(recruit="open", named=named), {"name": " Änne ", "worker": "w001"}, host=HOST)
+        assert (came.external_id, came.params) == ("", kept)
+    with pytest.raises(InputError, match="1 to 100 characters"):
+        arrival(plan(recruit="open", named=True), {"name": "a\nb"}, host=HOST)
+
+
 def test_a_preview_is_nobody() -> None:
     came = arrival(plan(recruit="mturk"), {"assignmentId": "ASSIGNMENT_ID_NOT_AVAILABLE"}, host=HOST)
     assert (came.preview, came.external_id, came.params) == (True, "", {})
@@ -210,6 +219,19 @@ def test_a_site_without_a_name_believes_no_signature(private: rsa.RSAPrivateKey,
     for audience in ("", "https:", []):
         with pytest.raises(InputError, match="not signed"):
             arrival(own, {"prolific_token": signed(private, aud=audience)}, host="")
+
+
+def test_the_header_host_is_no_audience(private: rsa.RSAPrivateKey, keys: str, tmp_path: Path) -> None:
+    from starlette.testclient import TestClient
+
+    from custodes.annotate.site.app import app
+
+    own = plan(recruit="prolific", signed=True, keys=keys)
+    link = {"prolific_token": signed(private)}
+    with closing(Desk.open(study(tmp_path / "study.db", plan=own), durable=False)) as desk:
+        for public_url, status in ((f"https://{HOST}", 200), ("", 400), ("https://other.example", 400)):
+            client = TestClient(app({"study": desk}, public_url=public_url), base_url=f"https://{HOST}")
+            assert client.get("/j/study", params=link).status_code == status
 
 
 def test_keys_of_an_address(private: rsa.RSAPrivateKey, keys: str) -> None:

@@ -130,14 +130,14 @@ def test_a_hundred_people_of_one_address_are_five(tmp_path: Path) -> None:
     with opened(tmp_path, people={"recruit": "open"}) as desk:
         client = visitor(desk)
         seen = Counter(
-            client.post("/j/study", data={"worker": f"somebody {k}"}, follow_redirects=False).status_code
+            client.post("/j/study", data={"name": f"somebody {k}"}, follow_redirects=False).status_code
             for k in range(100)
         )
         assert seen[303] == rows(desk, "session") == 5
         assert set(seen) <= {303, 403, 429}
         others = [f"2001:db8:1:2:{k:x}::1" for k in range(20)]
         for place in others:
-            visitor(desk, place).post("/j/study", data={"worker": place}, follow_redirects=False)
+            visitor(desk, place).post("/j/study", data={"name": place}, follow_redirects=False)
         assert rows(desk, "session") == 10  # they are one network
 
 
@@ -146,7 +146,7 @@ def test_what_a_visitor_claims_of_the_address_is_not_believed(tmp_path: Path) ->
         client = visitor(desk)
         for k in range(30):
             headers = dict.fromkeys(("X-Forwarded-For", "X-Real-IP", "Forwarded"), f"198.51.100.{k}")
-            client.post("/j/study", data={"worker": f"p{k}"}, headers=headers, follow_redirects=False)
+            client.post("/j/study", data={"name": f"p{k}"}, headers=headers, follow_redirects=False)
         assert rows(desk, "session") == 5
         headers = {"X-Forwarded-For": "198.51.100.1"}
         assert {client.get(f"/s/{k}", headers=headers).status_code for k in range(80)} == {404, 429}
@@ -269,13 +269,14 @@ FORMULAS = [
 
 def test_codes_are_a_sheet_of_texts(desk: Desk) -> None:
     for word in FORMULAS:
-        desk.join(source="open", external_id=word, params={}, address=word).result()
+        desk.join(source="toloka", external_id=word, params={"name": word}, address=word).result()
     client = visitor(desk)
     client.get("/admin?key=the-key")
     reply = client.get("/admin/study/codes.csv")
     assert reply.headers["content-disposition"] == 'attachment; filename="study-codes.csv"'
-    names = [row["external_id"] for row in csv.DictReader(io.StringIO(reply.text, newline=""))]
-    assert names == [f"'{word}" for word in FORMULAS]
+    rows = list(csv.DictReader(io.StringIO(reply.text, newline="")))
+    for column in ("external_id", "name"):
+        assert [row[column] for row in rows] == [f"'{word}" for word in FORMULAS]
 
 
 def test_no_log_holds_a_key(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:

@@ -212,3 +212,9 @@ def test_plain_texts_need_nothing_and_markdown_says_what_it_needs(monkeypatch: p
     assert rendered(["a"], "plain", progress=silent)["a"].html == "<p>a</p>"
     with pytest.raises(MissingExtraError, match=r"pip install 'custodes\[annotate\]'"):
         rendered(["a"], "markdown", progress=silent)
+
+
+def test_the_process_says_nothing_of_its_own(capfd: pytest.CaptureFixture[str]) -> None:
+    """`annotate new` shows what it writes on standard error: a warning of the interpreter, if it were run by `-m`."""
+    assert rendered(["*a*"], "markdown", progress=silent)["*a*"].html == "<p><em>a</em></p>"
+    assert capfd.readouterr() == ("", "")

@@ -109,7 +109,8 @@ def test_the_rest(desk: Desk) -> None:
     assert read(desk, "SELECT * FROM sources")[2] == {"item": "i2", "source": "source 2", "context": ""}
     assert read(desk, "SELECT * FROM ratings") == []
     (look,) = read(desk, "SELECT * FROM looks")
-    assert (look["system_a"], look["system_b"], look["look"], look["n"]) == ("s0", "s1", 0, 6)
+    assert (look["system_a"], look["system_b"], look["look"], look["n"]) == ("s0", "s1", 1, 6)
+    assert {row["look"] for row in read(desk, "SELECT look FROM answers WHERE asked_as = 'primary'")} == {1}
     used = read(
         desk,
         "SELECT answer FROM answers WHERE role = 'primary' AND NOT taken_back AND answer IS NOT NULL AND place IN"

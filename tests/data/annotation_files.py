@@ -114,13 +114,13 @@ def exclude(base: sqlite3.Connection, worker: int) -> None:
 def look(
     base: sqlite3.Connection, pair: int, number: int, counts: tuple[int, int, int], decision: int, **more: float
 ) -> None:
-    """A look of a pair: how often it won, tied and lost."""
+    """A look of a pair, numbered from 1: how often it won, tied and lost."""
     told = {"theta": 0.99, "margin": 0.4, "low": 0.1, "high": 0.6, "is_open": 0} | more
     base.execute(
         "INSERT INTO look VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '[]', 0)",
         (
             pair,
-            number,
+            number - 1,
             sum(counts),
             *counts,
             decision,

@@ -46,6 +46,11 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
         look(base, 2, 1, (20, 0, 10), 1)
         exclude(base, 12)
         base.execute("INSERT INTO event (at, kind, json) VALUES (5, 'peeked', '{}')")
+        for assignment in (1, 1, 2):  # hidden and shown again
+            row = (assignment, assignment)
+            base.execute(
+                "INSERT INTO event (at, session, assignment, kind, json) VALUES (5, ?, ?, 'marked', '{}')", row
+            )
     return cu.read(path)
 
 
@@ -69,6 +74,7 @@ def test_the_section_tells_who_answered_and_what_stopped(made: Report) -> None:
         "Half of the answers took 20 seconds or less.",
         "20 answers of people who are excluded now (1) are left out",
         "The owner looked at estimates between looks (1 times)",
+        "Of 2 comparisons somebody asked for the words that differ",
         "What stopped the asking",
         "Of how many people it speaks",
         "do not prefer the same system of Birch and Cedar",

@@ -16,14 +16,18 @@ LookNow = tuple[int | None, int, int, int, int, float | None, float | None, floa
 UNSEEN: tuple[int, LookNow] = (0, (None, 0, 0, 0, 0, None, None, None))
 
 
-def snapshot_of(ledger: Ledger) -> Snapshot:
-    """Decisions of completed looks, and what came in since then as a number only."""
+def snapshot_of(ledger: Ledger, *, failing: str) -> Snapshot:
+    """Decisions of completed looks, and what came in since then as a number only.
+
+    `failing`: why nothing can be written, '' where it can.
+    """
     book, totals = ledger.book, ledger.book.totals
     typical, people = median(book.paces) if book.paces else None, people_of(ledger)
     last = book.last_answer
     return Snapshot(
         plan=book.plan,
         state=book.control,
+        failing=failing,
         pairs=_pairs(ledger),
         people=tuple(_person(ledger, own, typical, people) for own in book.workers.values()),
         answers=totals.answers,
@@ -100,6 +104,7 @@ def _person(ledger: Ledger, worker: Worker, typical: float | None, people: int) 
         label=worker.label,
         source=worker.source,
         external_id=worker.external_id,
+        name=worker.name,
         answers=work.answers,
         batches=worker.batches,
         seconds=median(work.times) if work.times else None,

@@ -90,6 +90,11 @@ class Desk:
         with closing(store.connect(self.path, durable=False, reading=True)) as base:
             return examples_of(base)
 
+    @property
+    def failing(self) -> str:
+        """Why answers cannot be written, as the last act found; '' where they can."""
+        return self._writer.failing
+
     def state(self) -> bytes:
         """All that is known but clocks; equal bytes after a restart."""
         return self._do(lambda: state_of(self._ledger.book)).result()
@@ -103,8 +108,8 @@ class Desk:
     def join(self, *, source: str, external_id: str, params: Mapping[str, str], address: str) -> Future[str | None]:
         """Somebody comes by an open link or from a platform: a token, or None where no more may come.
 
-        The same person comes back to the visit that is open. From one address at most `PER_HOUR` new people come in an
-        hour (of IPv6 its /64); addresses are not kept.
+        The same `external_id` comes back to the visit that is open; '' is somebody new. From one
+        address at most `PER_HOUR` new people come in an hour (of IPv6 its /64); addresses are not kept.
         """
         return self._do(
             lambda: arriving.join(
@@ -218,7 +223,7 @@ class Desk:
 
     def snapshot(self) -> Future[Snapshot]:
         """The study now: completed looks, people, counts."""
-        return self._do(lambda: snapshot_of(self._ledger))
+        return self._do(lambda: snapshot_of(self._ledger, failing=self.failing))
 
     def reload(self) -> Future[None]:
         """Take in systems and items that were added to the file: they are asked about from now on."""

@@ -57,9 +57,10 @@ def export(path: str | Path, folder: str | Path, *, external_ids: bool = False) 
     battles.csv (or ratings.csv) holds what counts, second opinions marked by `role`; raters.csv, items.csv and
     outputs.jsonl what is known of these; looks.csv what stopped the asking; margins.csv margins as seen and without
     careless answers; answers.csv everything that was said, also what was corrected, of known comparisons and by people
-    who are excluded; comments.csv, plan.json; signature.txt how many rows each has. People are w001, ...;
-    `external_ids` adds what a platform calls them to raters.csv. A folder that holds an earlier export is replaced.
-    Raises `InputError` for what is no study, `OptionError` for a place that cannot be written or holds other files.
+    who are excluded; comments.csv, plan.json; signature.txt how many rows each has, and what is to be known
+    of them. People are w001, ...; `external_ids` adds what a platform calls them to raters.csv. A folder that holds an
+    earlier export is replaced. Raises `InputError` for what is no study, `OptionError` for a place that cannot be
+    written or holds other files.
 
     >>> import custodes as cu, tempfile
     >>> study = cu.annotate.new(cu.annotate.demo_texts(items=2), Path(tempfile.mkdtemp()) / "study.db")
@@ -129,11 +130,12 @@ def _shown(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _signature(study: Study, files: Mapping[str, bytes], rows: Mapping[str, int]) -> bytes:
-    """What was written: of each file its rows and its SHA-256."""
+    """What was written: of each file its rows and its SHA-256; and what is to be known of all of it."""
     lines = [f"study of people's answers: {study.name}", f"custodes: {version('custodes')}", f"digest: {study.digest}"]
     for name, content in files.items():
         held = f"{rows[name]} rows, " if name in rows else ""
         lines.append(f"{name}: {held}sha256 {hashlib.sha256(content).hexdigest()}")
+    lines += [f"what to know: {note.message}" for note in study.notes]
     return ("\n".join(lines) + "\n").encode()
 
 

@@ -45,6 +45,7 @@ KEYS: dict[str, dict[str, str]] = {
         "passed": "how many of these must be right",
         "most": "people at most",
         "signed": "whether the parameters of a platform must be signed; prolific only",
+        "named": "whether people are asked for a name, which they may leave out; open only",
         "keys": "where the keys of these signatures are: an address of the platform, or a file (JWKS)",
         "codes": "completion codes that the platform fixed for all; empty: each session has its own",
     },

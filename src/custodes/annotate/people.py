@@ -35,6 +35,11 @@ class Worker:
     lapsed: dict[int, Given] = field(default_factory=dict)
     work: Work = field(default_factory=lambda: Work())
 
+    @property
+    def name(self) -> str:
+        """What was given at an open door; '' where nothing was."""
+        return next((own.params["name"] for own in self.sessions if "name" in own.params), "")
+
 
 @dataclass(slots=True, eq=False)
 class Work:

@@ -57,7 +57,8 @@ class People(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     person; `per_item`: answers to a comparison that count (1: as many items as possible); `overlap`: the share of
     second opinions; `gold_every`: one known comparison in so many; `attention`: obvious ones a batch; `qualification`:
     known comparisons first, of which `passed` must be right; `most`: people at most; `signed`: whether a platform's
-    parameters must be signed, by one of `keys` (a JWKS: the platform's address of it, or a file)."""
+    parameters must be signed, by one of `keys` (a JWKS: the platform's address of it, or a file); `named`: whether who
+    comes by an open link is asked for a name, which is kept with the visit and opens nothing."""
 
     recruit: Recruit = "links"
     batch: int = 15
@@ -71,6 +72,7 @@ class People(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     passed: int = 0
     most: int = 1000
     signed: bool = False
+    named: bool = False
     keys: str = "https://api.prolific.com/.well-known/study/jwks.json"
     codes: Codes = Codes()
 

@@ -35,14 +35,15 @@ _OWN_NAME = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
 
 
 class Link(NamedTuple):
-    """What a platform's link holds: the parameter that names the person, others that are kept."""
+    """What a platform's link holds: the parameter that names the person, others that are kept. Of an open study the
+    field for a name, where the plan asks for it."""
 
     person: str
     others: tuple[str, ...]
 
 
 LINKS: Mapping[Recruit, Link] = {
-    "open": Link("worker", ()),
+    "open": Link("name", ()),
     "prolific": Link("PROLIFIC_PID", ("STUDY_ID", "SESSION_ID")),
     "mturk": Link("workerId", ("assignmentId", "hitId", "turkSubmitTo")),
     "toloka": Link("worker_id", ("assignment_id",)),
@@ -52,7 +53,7 @@ LINKS: Mapping[Recruit, Link] = {
 @dataclass(frozen=True, kw_only=True)
 class Arrival:
     """Somebody at the door: who it is by whose word, what else the link says. `verified`: the platform signed it.
-    `preview`: somebody who only looks. An `external_id` of '' (open studies only) is still to be asked for."""
+    `preview`: somebody who only looks. An `external_id` of '' (open studies, and there always) is somebody new."""
 
     source: Recruit
     external_id: str
@@ -85,13 +86,15 @@ def arrival(plan: StudyPlan, params: Mapping[str, str], *, host: str) -> Arrival
             return Arrival(source=source, external_id="", preview=True)
         kept["turkSubmitTo"] = _submit_to(params.get("turkSubmitTo", ""))
     person = params.get(link.person, "").strip()
-    if source == "open":
-        if person and not _OWN_NAME.fullmatch(person):
+    if source == "open":  # a name is whatever somebody types: it says who nobody is
+        if not plan.people.named or not person:
+            return Arrival(source=source, external_id="")
+        if not _OWN_NAME.fullmatch(person):
             raise InputError(f"a name has 1 to {LONGEST} characters")
-    else:
-        if not person:
-            raise InputError(f"this link lacks {link.person}: please start from the page of {NAMES[source]}")
-        _identifier(link.person, person)
+        return Arrival(source=source, external_id="", params={link.person: person})
+    if not person:
+        raise InputError(f"this link lacks {link.person}: please start from the page of {NAMES[source]}")
+    _identifier(link.person, person)
     return Arrival(source=source, external_id=person, params=kept, verified=verified)
 
 

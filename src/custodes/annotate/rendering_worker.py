@@ -1,7 +1,4 @@
-"""A process that makes HTML of texts, a line of JSON each: one that takes too long is ended with it.
-
-python -m custodes.annotate.rendering_worker
-"""
+"""What a process does that makes HTML of texts, a line of JSON each: one that takes too long is ended with it."""
 
 from __future__ import annotations
 

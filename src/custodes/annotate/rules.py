@@ -142,6 +142,10 @@ def _check_people(plan: StudyPlan) -> None:
         )
     if own.signed and own.recruit != "prolific":
         raise OptionError(f"[people] signed=true would change nothing: recruit is {own.recruit}, and prolific signs")
+    if own.named and own.recruit != "open":
+        raise OptionError(
+            f"[people] named=true would change nothing: recruit is {own.recruit}, and open asks for names"
+        )
 
 
 _FROM_NOUGHT = (("gold_every", 0), ("attention", 0), ("qualification", 0), ("passed", 0))

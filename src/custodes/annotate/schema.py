@@ -97,7 +97,7 @@ SELECT
     END AS role,
     a.role AS asked_as, CASE a.flip WHEN 0 THEN 'ab' ELSE 'ba' END AS "order",
     o.kind AS known, o.expected AS expected, a.session AS session, a.batch AS batch, a.number AS number,
-    a.look AS look, u.place AS place, a.eligible AS eligible, a.p_role AS p_role, a.p_pair AS p_pair,
+    a.look + 1 AS look, u.place AS place, a.eligible AS eligible, a.p_role AS p_role, a.p_pair AS p_pair,
     a.policy AS policy, j.visible_seconds AS visible_seconds, j.server_seconds AS server_seconds,
     a.at AS asked_at, j.at AS answered_at, j.late AS late,
     EXISTS (SELECT 1 FROM assignment c WHERE c.again = a.assignment) AS taken_back, g.excluded AS excluded,
@@ -142,10 +142,10 @@ JOIN item i ON i.item = o.item JOIN system s ON s.system = o.system ORDER BY o.i
 
 CREATE VIEW sources AS SELECT label AS item, source AS source, context AS context FROM item ORDER BY item.item;
 
--- Looks as they were judged; never rewritten.
+-- Looks as they were judged; never rewritten. The first of a pair is 1, here and in `answers`, and 0 in the tables.
 CREATE VIEW looks AS
-SELECT a.label AS system_a, b.label AS system_b, l.look, l.n, l.wins, l.ties, l.losses, l.decision, l.is_open,
-    l.theta, l.margin, l.low, l.high, l.used, l.at
+SELECT a.label AS system_a, b.label AS system_b, l.look + 1 AS look, l.n, l.wins, l.ties, l.losses, l.decision,
+    l.is_open, l.theta, l.margin, l.low, l.high, l.used, l.at
 FROM look l JOIN pair p ON p.pair = l.pair JOIN system a ON a.system = p.first LEFT JOIN system b ON b.system = p.second
 ORDER BY l.pair, l.look;
 """

@@ -34,12 +34,13 @@ class PairNow:
 class PersonNow:
     """A person: answers to real questions, median visible seconds, known comparisons right of those asked, how often
     the first shown was preferred of what was decided, second opinions that agree of those there are, refusals.
-    `standing`: ok, watch, blocked or excluded; `flags` say why."""
+    `name`: given at an open door. `standing`: ok, watch, blocked or excluded; `flags` say why."""
 
     worker: int
     label: str
     source: str
     external_id: str
+    name: str
     answers: int
     batches: int
     seconds: float | None
@@ -58,11 +59,13 @@ class PersonNow:
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """The whole study now; `state` is open, paused or stopped; `recent`: primary answers of the last 30 minutes of
-    work, `paid`: answers of all kinds that are paid for, `last_answer` in seconds since the epoch."""
+    """The whole study now; `state` is open, paused or stopped; `failing`: why answers cannot be written, '' where they
+    can; `recent`: primary answers of the last 30 minutes of work, `paid`: answers of all kinds that are paid for,
+    `last_answer` in seconds since the epoch."""
 
     plan: StudyPlan
     state: str
+    failing: str
     pairs: tuple[PairNow, ...]
     people: tuple[PersonNow, ...]
     answers: int

@@ -31,13 +31,21 @@ class Writer:
 
     def __init__(self, base: sqlite3.Connection, *, again: Callable[[], object], threaded: bool) -> None:
         self._base, self._again = base, again
-        self._is_stale = self._is_closed = self._has_failed = False
+        self._is_stale = self._is_closed = False
+        self._problem: sqlite3.Error | None = None
         self._waiting: SimpleQueue[Job | None] = SimpleQueue()
         self._one = Lock()
         self._thread: Thread | None = None
         if threaded:
             self._thread = Thread(target=self._run, name="custodes-annotate", daemon=True)
             self._thread.start()
+
+    @property
+    def failing(self) -> str:
+        """Why nothing can be written, as the last act found; '' where it can."""
+        if self._problem is None:
+            return ""
+        return "No space left" if self._problem.sqlite_errorcode == sqlite3.SQLITE_FULL else str(self._problem)
 
     def do(self, act: Callable[[], T]) -> Future[T]:
         """Do it, soon; its outcome once it is on the disk. An act that fails with `CustodesError` has changed nothing.
@@ -85,12 +93,14 @@ class Writer:
             if self._is_stale:
                 self._again()
                 self._is_stale = False
-            if self._has_failed and (why := self._still()) is not None:
-                self._read(jobs, why)
+            if self._problem is not None:
+                self._problem = self._still()
+            if self._problem is not None:
+                self._read(jobs, self._problem)
                 return
-            self._has_failed = False
             self._base.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as problem:
+            self._problem = problem
             _fail(jobs, _busy(problem))
             return
         done = []
@@ -99,7 +109,7 @@ class Writer:
                 done.append((future, self._tried(act)))
             self._base.execute("COMMIT")
         except sqlite3.Error as problem:
-            self._has_failed = True
+            self._problem = problem
             self._undone()
             _fail(jobs, _busy(problem))
             return
@@ -118,9 +128,13 @@ class Writer:
                 future.set_exception(refused)
 
     def _still(self) -> sqlite3.Error | None:
-        """Why nothing can be written yet, if so: known by writing what is there already."""
+        """Why nothing can be written yet, if so: known by making room, and by writing what is there already."""
         try:
             with whole(self._base):
+                self._base.execute("SAVEPOINT room")
+                self._base.execute("CREATE TABLE room AS SELECT zeroblob(65536) AS bytes")
+                self._base.execute("ROLLBACK TO room")
+                self._base.execute("RELEASE room")
                 self._base.execute("PRAGMA application_id = 0x43555354")
         except sqlite3.Error as problem:
             return problem

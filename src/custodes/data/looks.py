@@ -21,7 +21,7 @@ SCHEMA = {
     "low": pl.Float64,
     "high": pl.Float64,
 }
-"""A row per pair and look (numbered in their order), as they were judged: `wins` are of system_a; `decision` 1, 0 or -1
+"""A row per pair and look (numbered from 1), as they were judged: `wins` are of system_a; `decision` 1, 0 or -1
 (system_a better, not decided, system_b better); `is_open` whether the pair was asked about after it; theta the
 chance that system_a is the better; margin with its interval."""
 

@@ -43,17 +43,17 @@ def every(plan: StudyPlan, question: Ask, example: Example) -> dict[str, str]:
     link = {"workerId": "w", "assignmentId": "a", "hitId": "h", "turkSubmitTo": "https://www.mturk.com"}
     came = recruit.arrival(platform, link, host="here")
     looks = recruit.arrival(platform, {}, host="here")
-    opened = replace(plan, people=People(recruit="open"))
+    opened = replace(plan, people=People(recruit="open", named=True))
     one = Ask(assignment=7, number=1, of=15, context=question.context, sides=question.sides[:1], training=True)
     made: dict[str, str] = {
         "ask": pages.of_view(plan, question, **at),
         "several": pages.of_view(several, question, **at),
         "rate": pages.of_view(rates, one, **at),
         "slide": pages.of_view(slides, one, **at),
-        "consent": pages.of_view(plan, Consent(digest="d"), **at),
+        "consent": pages.of_view(opened, Consent(digest="d"), **at),
         "instructions": pages.of_view(plan, Instructions(examples=(example,)), **at),
         "help": pages.of_help(plan, (example,), **at),
-        "break": pages.of_view(plan, Break(batches=1, answers=15), **at),
+        "break": pages.of_view(opened, Break(batches=1, answers=15), **at),
         "wait": pages.of_view(plan, Wait(seconds=600), **at),
         "paused": pages.of_view(plan, Paused(), **at),
         "join": pages.of_arrival(platform, came, link, path="/j/x", examples=()),

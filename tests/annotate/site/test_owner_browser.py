@@ -40,7 +40,7 @@ def filled(path: Path, texts: list[str]) -> Desk:
 
     desk = Desk.open(create(path, plan, fill), durable=False)
     for k, text in enumerate(texts):
-        token = desk.join(source="open", external_id=text, params={"x": text}, address=f"192.0.{k}.1").result()
+        token = desk.join(source="open", external_id="", params={"name": text}, address=f"192.0.{k}.1").result()
         assert token is not None
     for _ in range(2):
         token = begun(desk)

@@ -285,24 +285,40 @@ def test_static_files_are_packed_where_they_may_be(desk: Desk) -> None:
 
 
 def test_an_open_study(desk: Desk) -> None:
+    recruiting(desk, "open", named=True)
+    with site(desk) as client:
+        assert "Your name" in client.get("/").text
+        reply = client.post("/j/hotels", data={"name": "Änne"})
+        path = reply.url.path
+        assert f'href="{path}"' in reply.text  # the address that brings back, on the first page
+        asked = Visitor(client, path.removeprefix("/s/")).asked()
+        other = client.post("/j/hotels", data={"name": "Änne"})  # whoever types her name is somebody else
+        assert other.url.path != path
+        assert "We ask which text is better." in other.text
+        assert hidden(client.get(path).text) == hidden(asked)  # where she was
+        assert client.post("/j/hotels", data={"name": "x", "website": "spam"}).status_code == 400
+        assert client.post("/j/hotels", data={"name": "x" * 200}).status_code == 400
+        client.get("/admin?key=k")
+        assert client.get("/admin/hotels").text.count("Änne") == 2
+        desk.forget("w001").result()
+        assert client.get("/admin/hotels").text.count("Änne") == 1
+    assert told(desk.path, "SELECT external_id, external_hash = '' FROM worker") == [("", 0), ("", 0)]
+    assert told(desk.path, "SELECT params FROM session") == [("{}",), ('{"name": "Änne"}',)]
+
+
+def test_nobody_is_asked_for_a_name_unless_the_plan_does(desk: Desk) -> None:
     recruiting(desk, "open")
     with site(desk) as client:
-        assert "Take part" in client.get("/").text or "Hotels" in client.get("/").text
-        reply = client.post("/j/hotels", data={"worker": "Änne"})
-        token = reply.url.path.removeprefix("/s/")
-        Visitor(client, token).asked()
-        back = client.post("/j/hotels", data={"worker": "Änne"})
-        assert "Comparison 1 of 3" in back.text  # the same person, where she was
-        assert client.post("/j/hotels", data={"worker": "x", "website": "spam"}).status_code == 400
-        assert client.post("/j/hotels", data={"worker": "x" * 200}).status_code == 400
-        assert len(told(desk.path, "SELECT 1 FROM worker")) == 1
+        assert "Your name" not in client.get("/j/hotels?name=Bob").text
+        client.post("/j/hotels", data={"name": "Bob"})
+    assert told(desk.path, "SELECT external_id, params FROM worker JOIN session USING (worker)") == [("", "{}")]
 
 
 def test_a_study_that_is_full(desk: Desk) -> None:
     recruiting(desk, "open", most=1)
     with site(desk) as client:
-        assert client.post("/j/hotels", data={"worker": ""}).status_code == 200
-        reply = client.post("/j/hotels", data={"worker": ""})
+        assert client.post("/j/hotels", data={"name": ""}).status_code == 200
+        reply = client.post("/j/hotels", data={"name": ""})
         assert reply.status_code == 403
         assert "Nobody else can take part" in reply.text
 

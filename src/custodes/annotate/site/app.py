@@ -94,7 +94,7 @@ class Site:
         name, desk = self._joined(request)
         plan, params = desk.plan, dict(request.query_params)
         try:
-            arrival = await self._arrival(request, plan, params)
+            arrival = await self._arrival(plan, params)
         except InputError as problem:
             return self.page(desk, pages.message("unknown", plan, what=str(problem)), 400)
         examples = await examples_of(desk) if arrival.preview else ()
@@ -107,7 +107,7 @@ class Site:
             raise HTTPException(400)
         plan = desk.plan
         try:
-            arrival = await self._arrival(request, plan, fields)
+            arrival = await self._arrival(plan, fields)
         except InputError as problem:
             return self.page(desk, pages.message("unknown", plan, what=str(problem)), 400)
         if arrival.preview:
@@ -125,10 +125,9 @@ class Site:
             return self.page(desk, pages.message("refused", plan), 403)
         return RedirectResponse(f"/s/{token}", 303)
 
-    async def _arrival(self, request: Request, plan: StudyPlan, params: Mapping[str, str]) -> recruit.Arrival:
+    async def _arrival(self, plan: StudyPlan, params: Mapping[str, str]) -> recruit.Arrival:
         """In a thread: a platform may have to be asked for its keys."""
-        host = self.host or request.headers.get("host", "")
-        return await run_in_threadpool(recruit.arrival, plan, params, host=host)
+        return await run_in_threadpool(recruit.arrival, plan, params, host=self.host)
 
     async def show(self, request: Request) -> Response:
         token = request.path_params["token"]
@@ -207,6 +206,8 @@ class Site:
                     await asyncio.wrap_future(desk.view(""))
         except TimeoutError:
             return PlainTextResponse("busy", 503)
+        if any(desk.failing for desk in self.desks.values()):
+            return PlainTextResponse("cannot write", 503)
         return PlainTextResponse("ok")
 
     async def refuse(self, request: Request, problem: Exception) -> Response:

@@ -51,6 +51,7 @@ def _paid(person: PersonNow, is_signed: bool) -> dict[str, object]:
         "worker": person.label,
         "source": person.source,
         "external_id": person.external_id,
+        "name": person.name,
         "signed": is_signed,
         "code": person.code,
         "answers": person.answers,
@@ -61,5 +62,8 @@ def _paid(person: PersonNow, is_signed: bool) -> dict[str, object]:
     }
 
 
-_CODES = dict.fromkeys(("worker", "source", "external_id"), pl.String) | {"signed": pl.Boolean, "code": pl.String}
+_CODES = dict.fromkeys(("worker", "source", "external_id", "name"), pl.String) | {
+    "signed": pl.Boolean,
+    "code": pl.String,
+}
 _CODES |= dict.fromkeys(("answers", "batches", "known_right", "known_asked"), pl.Int64) | {"standing": pl.String}

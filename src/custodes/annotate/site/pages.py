@@ -147,13 +147,15 @@ def of_arrival(
     """The door of a study: what it is, and a button that carries on what the link says; for who only looks, all that
     there is to read."""
     link = recruit.LINKS[arrival.source]
-    kept = {name: params[name] for name in (link.person, *link.others, recruit.TOKEN) if name in params}
+    asks_who = link.person if plan.people.named and not arrival.params else ""
+    names = (link.person, *link.others, recruit.TOKEN)
+    kept = {name: params[name] for name in names if name in params and name != asks_who}
     return render(
         "join.html",
         plan=plan,
         path=path,
         params=kept,
-        asks_who=link.person if arrival.source == "open" and not arrival.external_id else "",
+        asks_who=asks_who,
         preview=arrival.preview,
         examples=examples,
         answer=answer_of(plan),

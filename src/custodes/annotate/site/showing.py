@@ -84,6 +84,15 @@ def when(at: float | None) -> str:
     return UNDEFINED if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC"
 
 
+def unwritten(why: str) -> str:
+    """What the owner should know for as long as nothing can be written.
+
+    >>> unwritten("No space left")
+    'Answers cannot be written: No space left. Pages keep what people answer and send it again.'
+    """
+    return f"Answers cannot be written: {why}. Pages keep what people answer and send it again."
+
+
 def ruling(pair: PairNow) -> str:
     """What the last completed look of a pair says: nothing of a pair that is open, so that nobody stops by eye."""
     if pair.is_open:
@@ -107,4 +116,4 @@ def flags(person: PersonNow) -> str:
     return "; ".join(FLAGS.get(flag, flag) for flag in person.flags)
 
 
-_SHOW = {own.__name__: own for own in (money, between, share, seconds, when, ruling, margin, flags, number)}
+_SHOW = {own.__name__: own for own in (money, between, share, seconds, when, unwritten, ruling, margin, flags, number)}

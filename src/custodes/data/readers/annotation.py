@@ -60,6 +60,8 @@ FROM plan ORDER BY version DESC LIMIT 1
 """What an answer costs, and in what."""
 PEEKED = "SELECT count(*) FROM event WHERE kind = 'peeked'"
 """How often the owner looked at estimates between looks."""
+MARKED = "SELECT count(DISTINCT assignment) FROM event WHERE kind = 'marked'"
+"""Of how many comparisons somebody asked for the words that differ."""
 
 
 def read_annotation(path: Path, *, part: str | None, invalid: Invalid) -> Study:
@@ -74,7 +76,7 @@ def read_annotation(path: Path, *, part: str | None, invalid: Invalid) -> Study:
 
 def study_of(opened: sqlite3.Connection, where: str) -> Study:
     """The study that a connection sees, in a transaction of its own; see `read_annotation`."""
-    frames, (people, answers), (cost, unit), peeked = _asked(opened, where)
+    frames, (people, answers), (cost, unit), (peeked, marked) = _asked(opened, where)
     battles, ratings = frames["battles"], frames["ratings"]
     if not battles.height and not ratings.height and not frames["outputs"].height:
         raise InputError(f"{where}: a study without texts and answers; there is nothing to read yet")
@@ -108,6 +110,11 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
             f"{where}: the owner looked at estimates between looks ({peeked} times); who stops by what these show"
             " decides falsely up to five times as often as told",
         ),
+        (
+            "marked",
+            marked,
+            f"{where}: of {marked} comparisons somebody asked for the words that differ, which draws attention to form",
+        ),
     )
     return Study(
         ratings=scores,
@@ -126,9 +133,9 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
 
 def _asked(
     opened: sqlite3.Connection, where: str
-) -> tuple[dict[str, pl.DataFrame], tuple[int, int], tuple[Any, Any], int]:
-    """What the views say, how many people who are excluded gave how many answers, what an answer costs, and how often
-    somebody looked between looks."""
+) -> tuple[dict[str, pl.DataFrame], tuple[int, int], tuple[Any, Any], tuple[int, int]]:
+    """What the views say, how many people who are excluded gave how many answers, what an answer costs, how often
+    the owner looked between looks, and of how many comparisons the words that differ were shown."""
     there = {name for (name,) in opened.execute("SELECT name FROM sqlite_master WHERE type = 'view'")}
     lacking = [name for name in (*VIEWS, "answers") if name not in there]
     if lacking:
@@ -140,8 +147,9 @@ def _asked(
         columns = ", ".join(f'"{name}"' for name in schema)
         rows = opened.execute(f"SELECT {columns} FROM {view}").fetchall()
         frames[view] = pl.DataFrame(rows, schema=schema, orient="row", strict=False)
-    (peeked,) = opened.execute(PEEKED).fetchone()
-    return frames, opened.execute(EXCLUDED).fetchone(), opened.execute(PAID).fetchone() or (None, None), peeked
+    (peeked,), (marked,) = (opened.execute(query).fetchone() for query in (PEEKED, MARKED))
+    paid = opened.execute(PAID).fetchone() or (None, None)
+    return frames, opened.execute(EXCLUDED).fetchone(), paid, (peeked, marked)
 
 
 def _verdicts(rows: pl.DataFrame, where: str) -> tuple[Preferences, Preferences, list[Note]]:

@@ -35,7 +35,7 @@ COLUMNS = (
 SAID = ("invalid", *CHANCES, SECONDS)
 OPTIONAL = ("rater", "kind", "aspect", "order", "repeat", *SAID)
 WRITTEN = {*COLUMNS[1], "rater", "kind", "aspect", "order", "repeat"}
-"""The columns of verdicts as we write them: 0 is a tie there."""
+"""The columns of verdicts as we write them: `words` and `orders` read them so."""
 
 FEW = 20
 """From so many comparisons in both orders on, what they contradict may say that a word means the place."""
@@ -106,8 +106,9 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
 def judged(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, column: str) -> tuple[pl.DataFrame, list[Note]]:
     """`table` (item, system_a, system_b, rater, verdict, optional aspect and repeat) with `preference` and `order`."""
     verdict = table["verdict"].alias(column)
-    said = what_is_said(verdict, table["system_a"], table["system_b"], where=where, ties=set(frame.columns) >= WRITTEN)
-    shown, notes = shown_first(table, frame, where=where)
+    written = set(frame.columns) >= WRITTEN
+    said = what_is_said(verdict, table["system_a"], table["system_b"], where=where, written=written)
+    shown, notes = shown_first(table, frame, where=where, written=written)
     places = said.place.is_not_null()
     if "order" in frame.columns and (shown != 0).any():
         refuse(

@@ -34,6 +34,8 @@ MOST = 0.5
 """The share of a rater's comparisons that must stand in both orders before the names of its other rows are an order."""
 
 UNKNOWN = ("", "unknown")
+WRITTEN = ("ab", "ba", "")
+"""Orders as we write them."""
 ALLOWED = (
     "ab, ba, original, swapped, first, second (order), left, right (where the first column's system was), false, true"
     " (swapped), 0, 1 (swapped), 1, 2 (second order), the name of the system shown first, unknown"
@@ -41,18 +43,22 @@ ALLOWED = (
 COMPARISON = ("item", "low", "high", "rater", "aspect", "repeat")
 
 
-def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str) -> tuple[pl.Series, list[Note]]:
+def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written: bool) -> tuple[pl.Series, list[Note]]:
     """1 where the system of the first column was shown first, -1 the second, 0 unknown; a row each.
 
     `table` has item, system_a, system_b, rater and optional aspect and repeat as text, `frame` may have `order`. A
     rater's comparison that stands as (A, B) and as (B, A) was shown in both orders: then its names are in the order
     shown, unless its order is told by words that are not true of the swapped names, too. So are those of all rows of
-    that rater whose order is not told, if half of its comparisons stand so.
+    that rater whose order is not told, if half of its comparisons stand so. `written`: the columns are those that we
+    write, so `ab` and `ba` alone are no names of systems.
     """
     order = label_column(frame, "order", where=where, empty=True)
     words = order.str.to_lowercase().str.replace_all(MARKS, "")
     flag = pl.select(pl.coalesce(_numbers(words, where=where), _looked_up(words, FLAGS))).to_series()
-    told = pl.select(pl.coalesce(_by_name(order, table), _looked_up(words, NAMED), flag)).to_series()
+    named = _by_name(order, table)
+    if written and order.is_in(WRITTEN).all():
+        named = named.clear(order.len())
+    told = pl.select(pl.coalesce(named, _looked_up(words, NAMED), flag)).to_series()
     refuse_values(order, told.is_null() & ~words.is_in(UNKNOWN), where=where, allowed=ALLOWED)
     told = told.fill_null(0.0)
     forward = pl.col("system_a") < pl.col("system_b")

@@ -41,6 +41,8 @@ ALLOWED = "model_a, model_b, tie, both_bad, A, B, C, 1, 2, left, right, a system
 NEAR = ("model_a", "model_b", "left", "right", "first", "second")
 """Words that an unreadable one is compared with."""
 
+SIGNS = ("1", "0", "-1", "")
+"""Verdicts as we write them."""
 MARGINS = {1.0: 1.0, 0.0: 0.0, -1.0: -1.0}
 SLOTS = {1.0: 1.0, 1.5: 0.0, 2.0: -1.0}
 SHARES = {1.0: 1.0, 0.5: 0.0, 0.0: -1.0}
@@ -74,19 +76,21 @@ def without_empty(verdict: pl.Series) -> pl.Series:
     return verdict.set(verdict.str.to_lowercase().is_in(EMPTY), "")
 
 
-def what_is_said(verdict: pl.Series, first: pl.Series, second: pl.Series, *, where: str, ties: bool) -> Said:
+def what_is_said(verdict: pl.Series, first: pl.Series, second: pl.Series, *, where: str, written: bool) -> Said:
     """What each cell says of the systems of its row: `first` and `second` are their names, in the columns' order.
 
-    `ties`: 0 is known to be a tie, whatever stands beside it. Raises `InputError` where a number, or a name that is a
-    word, has two meanings.
+    `written`: the columns are those that we write, so 0 is a tie whatever stands beside it, and where all cells are
+    signs none is the name of a system. Raises `InputError` where a number, or a name that is a word, has two meanings.
     """
     words = plain(verdict)
-    by_number, slots = _numbers(verdict, where=where, ties=ties)
+    by_number, slots = _numbers(verdict, where=where, ties=written)
     table = UNSURE | COLUMNS | dict.fromkeys(TIES, 0.0)
     by_word = words.replace_strict(table, default=None, return_dtype=pl.Float64)
     place = words.replace_strict(PLACES, default=None, return_dtype=pl.Float64)
     told = pl.select(pl.coalesce(by_number, by_word, place)).to_series()
     named = _by_name(verdict, first, second)
+    if written and verdict.is_in(SIGNS).all():
+        named = named.clear(verdict.len())
     refuse(
         (named != told).fill_null(False),
         lambda rows, at: (

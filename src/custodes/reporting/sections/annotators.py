@@ -45,7 +45,7 @@ INFLATED = (
     " than the truth (in simulations of a true margin of .20, .46 among those declared). Take it for a direction, not a"
     " size."
 )
-REPORTED = ("excluded-people", "second-opinions", "peeked", "stopped-by-answers", "invalid-verdict")
+REPORTED = ("excluded-people", "second-opinions", "peeked", "marked", "stopped-by-answers", "invalid-verdict")
 """Notes of the reader and of the selection that speak of people."""
 
 
