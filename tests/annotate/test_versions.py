@@ -1,6 +1,6 @@
 """A study that an earlier version made is read by this one, and people go on in it where they were.
 
-`study_version_1.sql` was made once, by the version that made the first such files, and is never made anew: three people at
+`study_version_1.sql` was made once, by the version that made the first such files, and stays as it is: three people at
 work, one of them excluded and back, one excluded, a skip, a correction, a pause, and a look of every pair. A later
 version adds a file of its own.
 """
