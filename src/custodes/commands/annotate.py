@@ -47,7 +47,7 @@ def new(
 
     Example: `custodes annotate new outputs.jsonl -o study.db --question 'Which answer is better?' --looks 10,20,40`
     """
-    from custodes.annotate.new import new as made
+    from custodes.annotate.making import new as made
     from custodes.annotate.planning import to_toml
 
     wanted = plan_from(plan, options)
