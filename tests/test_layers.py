@@ -71,15 +71,20 @@ BELOW = {
         ),
     },
     "console": {"answers", "visible"},
-    "options": {"console", "answers", "data", "errors", "progress", "files"},
+    "words": {"errors"},
+    "ending": {"console", "errors"},
+    "options": {"console", "answers", "data", "errors", "progress", "files", "words"},
     "diagnosis": {"annotate", "answers", "data", "public"},
-    "verbs": {"arguments", "options", "console", "evaluate", "answers", "data", "errors"},
+    "verbs": {"arguments", "options", "console", "evaluate", "answers", "data", "errors", "words"},
     "commands": {
         *("annotate", "arguments", "verbs", "options", "console", "scoring", "judging", "answers", "cache", "data"),
-        *("errors", "files", "progress", "public"),
+        *("ending", "errors", "files", "progress", "public", "words"),
     },
-    "cli": {"commands", "verbs", "questions", "options", "console", "data", "errors", "files", "public", "diagnosis"},
-    "__main__": {"cli", "process"},
+    "cli": {
+        *("commands", "verbs", "questions", "options", "console", "data", "ending", "errors", "files", "public"),
+        *("diagnosis", "words"),
+    },
+    "__main__": {"cli", "commands", "process"},
 }
 """`public` is the package itself, `import custodes`."""
 
@@ -129,13 +134,25 @@ def test_questions_know_nothing_of_each_other() -> None:
 
 
 def loaded_by(code: str) -> set[str]:
-    code = f"import sys; {code}; print(*sys.modules)"
+    code = f"import sys\n{code}\nprint(*sys.modules)"
     return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
 
 
 def test_import_is_light() -> None:
     assert not (HEAVY | {"numpy", "polars"}) & loaded_by("import custodes")
     assert not HEAVY & loaded_by("from custodes import *")
+
+
+def test_a_server_holds_no_tables_and_no_questions() -> None:
+    """They take 50 MB, and a second until it is there."""
+    pytest.importorskip("uvicorn")
+    loaded = loaded_by("import custodes.commands.annotate_serve, custodes.annotate.site.app, custodes.annotate.serving")
+    assert not {"polars", "narwhals", "pandas", "altair", "custodes.questions", "custodes.cli"} & loaded
+    served = loaded_by(
+        "sys.argv = ['custodes', 'annotate', 'serve', '--port', '0']\n"
+        "from custodes.__main__ import main\ntry: main()\nexcept SystemExit as end: assert end.code == 2\n"
+    )
+    assert not {"polars", "custodes.cli"} & served
 
 
 def test_every_public_name_is_there_in_any_order() -> None:

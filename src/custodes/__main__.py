@@ -1,5 +1,7 @@
 """`python -m custodes`, and the command `custodes`: signals and streams come before anything heavy is imported."""
 
+import sys
+
 from custodes.process import open_streams, watch
 
 
@@ -7,7 +9,10 @@ def main() -> None:
     """The entry point of the command."""
     watch()
     open_streams()
-    from custodes.cli import main as command
+    if sys.argv[1:3] == ["annotate", "serve"]:
+        from custodes.commands.annotate_serve import main as command
+    else:
+        from custodes.cli import main as command
 
     command()
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import warnings
 from collections.abc import Sequence
-from errno import EBADF
-from importlib.metadata import version
-from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, Parameter
 
 import custodes as cu
 from custodes.commands.annotate import annotate
@@ -23,7 +18,8 @@ from custodes.console import put, quiet_pipe, say, tell
 from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.schema import Schema
 from custodes.data.writing import RATED, TABLES, check_suffix, long_tables, without_formulas, write_table
-from custodes.errors import CustodesError, CustodesWarning, OptionError, shown, suggestion
+from custodes.ending import end, status_of
+from custodes.errors import OptionError, suggestion
 from custodes.files import (
     STANDARD_INPUT,
     STANDARD_OUTPUT,
@@ -37,17 +33,12 @@ from custodes.files import (
 from custodes.options import Inputs, Model, Output, QuoteFormulas, Reading, Tested, check_quoted, read_by
 from custodes.questions import QUESTIONS, RESULTS
 from custodes.verbs import OUTPUT, READING, answered, arguments_of, verb, with_options
+from custodes.words import HOW
 
 app = App(
-    name="custodes",
     help="Judge the judges: which automatic metric or LLM judge agrees with people, whom it favours, which system is"
     " better.",
-    version=lambda: f"custodes {version('custodes')}",
-    help_format="markdown",
-    print_error=False,
-    exit_on_error=False,
-    result_action="return_value",
-    suppress_keyboard_interrupt=False,  # `run` says it in its own words
+    **HOW,
 )
 app.register_install_completion_command()
 
@@ -253,35 +244,8 @@ def doctor(output: Output = OUTPUT) -> int:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run a command line and return its exit status: 0 answered, 1 problems found, 2 bad input, 3 not told, 130
-    interrupted."""
-    try:
-        status = 0  # where the reader of a pipe leaves before there is one
-        with quiet_pipe():
-            status = app(_with_streams(argv)) or 0
-        return status  # noqa: RET504
-    except CustodesError as problem:
-        message = str(problem)
-    except CycloptsError as problem:
-        message = " ".join(str(problem).split())
-    except MemoryError:
-        message = "not enough memory for this question; select fewer raters or systems, or ask for fewer --resamples"
-    except UnicodeEncodeError as problem:
-        letter = problem.object[problem.start : problem.end]
-        message = (
-            f"{letter!r} is no text, in a name or an option: a lone surrogate, or a byte that is not UTF-8; mend it"
-        )
-    except OSError as problem:
-        said = "standard output is closed" if problem.errno == EBADF else problem.strerror
-        if problem.filename is None:  # of a stream; what is written to a file is told of where that is done
-            message = f"cannot write: {said}; choose another place"
-        else:
-            message = f"cannot read {shown(problem.filename)}: {said}; give another file"
-    except KeyboardInterrupt:
-        tell("interrupted")
-        return 130
-    tell(message)
-    return 2
+    """Run a command line and return its exit status."""
+    return status_of(lambda: app(_with_streams(argv)))
 
 
 def _with_streams(argv: Sequence[str]) -> list[str]:
@@ -298,18 +262,4 @@ def _with_streams(argv: Sequence[str]) -> list[str]:
 
 def main() -> None:
     """The work of the command `custodes`."""
-    warnings.showwarning = _warn
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that lacks a letter shows a question mark
-    status = run(sys.argv[1:])
-    try:
-        sys.stdout.flush()
-    except OSError:  # told already, and not to be told again by the interpreter when it ends
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(status)
-
-
-def _warn(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
-    if issubclass(category, CustodesWarning):
-        tell(f"warning: {message}")
+    end(lambda: run(sys.argv[1:]))

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -13,9 +14,11 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from custodes.answers.result import Result
-from custodes.answers.tables import View
 from custodes.visible import visible
+
+if TYPE_CHECKING:
+    from custodes.answers.result import Result
+    from custodes.answers.tables import View
 
 LONG_HEADER = 10
 GAP = 2

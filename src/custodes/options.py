@@ -31,6 +31,7 @@ from custodes.data.writing import check_suffix, without_formulas, write_table
 from custodes.errors import OptionError, suggestion
 from custodes.files import check_apart, check_writable, folder, is_folder, is_stream, write_atomically
 from custodes.progress import silent
+from custodes.words import SWITCH
 
 FILE_WIDTH = 120
 """Columns of text of a table that goes to a file."""
@@ -39,9 +40,6 @@ Inputs = Annotated[
     str, Parameter(help="Files, folders, databases to read and join, - for standard input, or the word demo.")
 ]
 """What a verb reads."""
-
-SWITCH = Parameter(negative="", show_default=False)
-"""An option without a value, off unless it is given."""
 
 QuoteFormulas = Annotated[
     bool,

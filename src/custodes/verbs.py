@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_origin, get_type_hints
 
-from cyclopts import Parameter, Token
+from cyclopts import Parameter
 from numpy.typing import ArrayLike
 
 from custodes.answers.question import UNRECORDED, Option, options_of
@@ -22,10 +22,9 @@ from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, shown
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, idle
 from custodes.options import Inputs, Output, Reading, Telling, read_by
+from custodes.words import is_whole, whole
 
 READING, OUTPUT = Reading(), Output()
-DIGITS = 40
-"""No number that means anything is longer."""
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
@@ -184,19 +183,6 @@ def _read(name: str, kind: Any, value: Any) -> Any:
     return value
 
 
-def whole(type_: Any, tokens: Sequence[Token]) -> int:
-    """A whole number of at least 0; left to itself the parser would round 1.5."""
-    text = tokens[0].value
-    if not _is_whole(text):
-        raise ValueError(f"{shown(text)} is not a whole number of at least 0")
-    return int(text)
-
-
-def _is_whole(text: str) -> bool:
-    """Whether a word is a whole number, and none so long that reading it takes forever."""
-    return text.isascii() and text.isdigit() and len(text) <= DIGITS
-
-
 def numbers(option: str, text: str) -> list[float]:
     """A comma list of numbers."""
     try:
@@ -208,7 +194,7 @@ def numbers(option: str, text: str) -> list[float]:
 def wholes(option: str, text: str) -> list[int]:
     """A comma list of whole numbers."""
     parts = [part.strip() for part in text.split(",")]
-    if not all(map(_is_whole, parts)):
+    if not all(map(is_whole, parts)):
         raise OptionError(f"{option} {shown(text)}: a comma list of whole numbers, such as 10,20,40")
     return [int(part) for part in parts]
 

@@ -12,8 +12,8 @@ import pytest
 
 from custodes.annotate.checking import check
 from custodes.annotate.checks.shown_texts import problems
+from custodes.annotate.making import new
 from custodes.annotate.material import Item, Material, Output
-from custodes.annotate.new import new
 from custodes.annotate.plan import Ending, Money, People, StudyPlan, Texts
 from custodes.errors import InputError
 from tests.annotate.test_new import texts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import tracemalloc
 from contextlib import closing
 from pathlib import Path
 
@@ -456,11 +457,28 @@ def test_what_may_change(tmp_path: Path) -> None:
         assert desk.plan == richer
 
 
+def test_what_an_answer_weighs_when_a_study_is_read_again(tmp_path: Path) -> None:
+    """Bytes at their highest: no rows are held, and what is empty or the same is shared."""
+    plan = plan_of(people={**FREE, "batch": 500, "batches": 100}, stopping={**LONG, "looks": (20, 300)})
+    with at_once(study(tmp_path / "study.db", plan=plan, systems=4, items=300, known={})) as desk:
+        people, answers = [begun(desk) for _ in range(12)], 1200
+        for k in range(answers):
+            answer(desk, people[k % 12], k % 3 - 1)
+        state = desk.state()
+        desk._ledger.read()
+        tracemalloc.start()
+        desk._ledger.read()
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert most / answers < 1300  # 1,020; with all rows at once 2,150
+        assert desk.state() == state
+
+
 def test_images_and_peeks(tmp_path: Path) -> None:
     with opened(tmp_path) as desk:
         desk._base.execute("INSERT INTO media VALUES ('a.png', 'image/png', x'0102')")
-        assert desk.media("a.png").result() == ("image/png", b"\x01\x02")
-        assert desk.media("../a.png").result() is None
+        assert desk.media("a.png") == ("image/png", b"\x01\x02")
+        assert desk.media("../a.png") is None
         desk.peek().result()
         assert desk.snapshot().result().peeked == 1
 

@@ -10,7 +10,7 @@ import pytest
 
 from custodes.annotate.desk import Desk
 from custodes.annotate.exporting import export
-from custodes.annotate.new import new
+from custodes.annotate.making import new
 from custodes.annotate.plan import Money, People, Question, StudyPlan
 from custodes.annotate.session import Agree, Answer, Ask, Begin, Comment, Consent
 from custodes.data.reading import read

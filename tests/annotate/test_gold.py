@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from custodes.annotate.gold import attention_checks, read_gold
+from custodes.annotate.making import new
 from custodes.annotate.material import Material
-from custodes.annotate.new import new
 from custodes.annotate.plan import People, Question, StudyPlan, Texts
 from custodes.data.reading import read
 from custodes.errors import InputError

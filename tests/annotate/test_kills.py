@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from http.client import HTTPException
 from pathlib import Path
 from random import Random
 
@@ -19,6 +20,7 @@ import pytest
 import custodes
 from custodes.annotate.desk import Desk, StudyBusy
 from custodes.annotate.session import Ask
+from tests.annotate.people import Browser
 from tests.annotate.studies import answer, asked, at_once, begun, plan_of, said, study
 
 PEOPLE = 40
@@ -58,9 +60,13 @@ class Told:
         """Lines of the process; the last one may be cut."""
         for line in lines.decode().split("\n")[:-1]:
             token, question, value, after = line.split()
-            assert int(question) not in self.answers
-            self.answers[int(question)] = int(value)
-            self.shown[token] = int(after)
+            self.add(token, int(question), int(value), int(after))
+
+    def add(self, token: str, question: int, value: int, after: int) -> None:
+        """An answer that was acknowledged, and the question that came with that (0: none)."""
+        assert question not in self.answers
+        self.answers[question] = value
+        self.shown[token] = after
 
 
 def check(path: Path, told: Told) -> int:
@@ -115,6 +121,71 @@ def test_fifty_kills(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     with capsys.disabled():
         print(f"\n50 kills under {PEOPLE} people: {seen}")
     assert seen["acknowledged"] >= 20_000
+
+
+class Web:
+    """The server as people have it: `custodes annotate serve` and their browsers, until it is killed at `most` answers
+    in all."""
+
+    def __init__(self, told: Told, *, most: int, draw: Random) -> None:
+        self._told, self._most, self._draw = told, most, draw
+        self._one = threading.Lock()
+        self.wrong: list[BaseException] = []
+
+    def live(self, path: Path, tokens: list[str]) -> None:
+        """From its start to its death, or until nobody has anything to do."""
+        words = [sys.executable, "-m", "custodes", "annotate", "serve", path, "--port", "0"]
+        env = {**os.environ, "PYTHONPATH": str(Path(custodes.__file__).parents[1])}
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env) as process:
+            assert process.stdout is not None
+            try:
+                address = process.stdout.readline().rpartition(" ")[2].partition("/admin")[0]
+                people = [threading.Thread(target=self._person, args=(process, address, own)) for own in tokens]
+                for own in people:
+                    own.start()
+                for own in people:
+                    own.join()
+            finally:
+                process.kill()
+
+    def _person(self, process: subprocess.Popen[str], address: str, token: str) -> None:
+        draw = Random(f"{token} {len(self._told.answers)}")
+        try:
+            with closing(Browser(f"{address}/s/{token}")) as browser:
+                while browser.does:
+                    if browser.does == "begin":
+                        browser.act({"do": "begin"})
+                        continue
+                    question, value = browser.assignment, draw.choice((1, 0, -1))
+                    browser.act({"do": "answer", "assignment": str(question), "v0": str(value), "seconds": "1"})
+                    with self._one:
+                        self._told.add(token, question, value, browser.assignment if browser.does == "answer" else 0)
+                    if len(self._told.answers) >= self._most:
+                        time.sleep(self._draw.uniform(0, 0.03))
+                        process.kill()
+        except (OSError, HTTPException):
+            pass  # it was killed
+        except BaseException as problem:
+            self.wrong.append(problem)
+
+
+@pytest.mark.slow
+def test_fifty_kills_of_the_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("uvicorn")
+    path, kills = large(tmp_path / "study.db", 1500), 50
+    with at_once(path) as desk:
+        tokens = [begun(desk) for _ in range(PEOPLE)]
+    told, draw, untold = Told(), Random(5), 0
+    for _ in range(kills):
+        web = Web(told, most=len(told.answers) + draw.randint(320, 520), draw=draw)
+        before = len(told.answers)
+        web.live(path, tokens)
+        assert not web.wrong
+        assert len(told.answers) - before >= 320  # there was work to the end
+        untold = check(path, told)
+    with capsys.disabled():
+        print(f"\n{kills} kills of the server under {PEOPLE} browsers: {len(told.answers)} acknowledged, {untold} more")
+    assert len(told.answers) >= 20_000
 
 
 @pytest.mark.slow

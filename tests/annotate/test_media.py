@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from custodes.annotate import media
+from custodes.annotate.making import new
 from custodes.annotate.media import medium
-from custodes.annotate.new import new
 from custodes.annotate.plan import People, StudyPlan
 from custodes.errors import InputError
 from tests.annotate.test_new import opened, orders

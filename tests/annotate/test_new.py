@@ -14,8 +14,8 @@ import polars as pl
 import pytest
 
 from custodes.annotate.adding import add
+from custodes.annotate.making import new
 from custodes.annotate.material import pairs_of
-from custodes.annotate.new import new
 from custodes.annotate.plan import Ending, People, Question, StudyPlan, Texts
 from custodes.data.reading import read
 from custodes.errors import InputError, OptionError

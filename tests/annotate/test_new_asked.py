@@ -14,7 +14,7 @@ import pytest
 from custodes.annotate.adding import add
 from custodes.annotate.clock import Clock
 from custodes.annotate.desk import Desk
-from custodes.annotate.new import new
+from custodes.annotate.making import new
 from custodes.annotate.plan import Ending, People, Question, StudyPlan
 from custodes.annotate.session import Agree, Answer, Ask, Begin, Break, Consent, Done, Instructions, Wait
 from custodes.data.reading import read

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from custodes.annotate.desk import Desk
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.schema import VERSION
 from custodes.errors import InputError, OptionError
-from tests.annotate.studies import study
+from tests.annotate.studies import answer, at_once, begun, study
 
 
 def test_a_file_says_what_it_is(tmp_path: Path) -> None:
@@ -116,3 +118,18 @@ def test_a_study_is_its_owners_alone(tmp_path: Path) -> None:
     path = study(tmp_path / "study.db")
     for own in (path, store.copy(path, tmp_path / "copy.db")):
         assert own.stat().st_mode & 0o077 == 0
+
+
+def test_a_look_at_a_file_gives_no_lock_away(tmp_path: Path) -> None:
+    """Whoever closes a study last may delete its log: a server that lost its locks is nobody to him."""
+    path = study(tmp_path / "study.db")
+    visit = "import sqlite3, sys; b = sqlite3.connect(sys.argv[1]); print(*b.execute('SELECT count(*) FROM judgment'))"
+    with at_once(path) as desk:
+        token = begun(desk)
+        answer(desk, token)
+        assert store.check(path) == path.resolve()
+        for k in (1, 2):
+            told = subprocess.run([sys.executable, "-c", visit + "; b.close()", path], capture_output=True, check=True)
+            assert told.stdout == f"({k},)\n".encode()
+            assert path.with_name("study.db-wal").exists()
+            answer(desk, token)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -142,3 +142,19 @@ def test_a_copy_while_people_answer(tmp_path: Path) -> None:
             assert desk.snapshot().result().answers == n > 0
             answer(desk, tokens[0], 0)
     assert not list(tmp_path.glob(".custodes*"))
+
+
+def test_an_image_waits_for_no_act(tmp_path: Path) -> None:
+    path = study(tmp_path / "study.db", plan=PLAN)
+    with closing(sqlite3.connect(path)) as base, base:
+        base.execute("INSERT INTO media VALUES ('a.png', 'image/png', x'0102')")
+    with Desk.open(path, durable=False) as desk:
+        busy, over = threading.Event(), threading.Event()
+        held = desk._do(lambda: (busy.set(), over.wait(10)))
+        busy.wait(10)
+        with ThreadPoolExecutor() as pool:
+            try:
+                assert pool.submit(desk.media, "a.png").result(5) == ("image/png", b"\x01\x02")
+            finally:
+                over.set()
+        assert held.result(10)

@@ -12,7 +12,7 @@ import msgspec
 
 from custodes.annotate import schema
 from custodes.annotate.plan import StudyPlan
-from custodes.data.loading.database import ANNOTATION_STUDY
+from custodes.data.loading.running import ANNOTATION_STUDY
 
 
 @dataclass(frozen=True, kw_only=True)

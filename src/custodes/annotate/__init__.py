@@ -5,9 +5,6 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-# `new` is loaded now: a module of the same name would take its place if it were first loaded by another way.
-from custodes.annotate.new import new as new
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -16,6 +13,7 @@ if TYPE_CHECKING:
     from custodes.annotate.checking import check as check
     from custodes.annotate.desk import Desk as Desk
     from custodes.annotate.exporting import export as export
+    from custodes.annotate.making import new as new
     from custodes.annotate.messages import demo_texts as demo_texts
     from custodes.annotate.overview import status as status
     from custodes.annotate.plan import StudyPlan as StudyPlan
@@ -30,6 +28,7 @@ _HOMES = {
     "serve": "serving",
     "Desk": "desk",
     "export": "exporting",
+    "new": "making",
     "StudyPlan": "plan",
     "demo_texts": "messages",
 }

@@ -14,9 +14,9 @@ import msgspec
 
 from custodes.annotate import filling, store
 from custodes.annotate.clock import Clock
+from custodes.annotate.making import unasked
 from custodes.annotate.material import Item, Material, Output, Pair, pairs_of, read_material
 from custodes.annotate.media import media_of
-from custodes.annotate.new import unasked
 from custodes.annotate.orders import askable, clusters_of, order_of_later
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.rendering import render
@@ -43,7 +43,7 @@ def add(
     Raises InputError for another text of an output or item, and where there is nothing new.
 
     >>> import polars as pl, tempfile
-    >>> from custodes.annotate.new import new
+    >>> from custodes.annotate.making import new
     >>> texts = pl.DataFrame({"item": ["1", "1"], "system": ["X", "Y"], "text": ["Yes.", "No."]})
     >>> study = new(texts, Path(tempfile.mkdtemp()) / "study.db")
     >>> add(study, pl.DataFrame({"item": ["1"], "system": ["Z"], "text": ["Perhaps."]})).name

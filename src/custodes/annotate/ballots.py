@@ -9,8 +9,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
 
-from custodes.annotate.people import Given, Unit, Worker
+from custodes.annotate.people import NOBODY, Given, Unit, Worker
 from custodes.annotate.quota import Quota
 from custodes.evaluate.protocol.asking import Asking
 
@@ -105,11 +107,11 @@ class Ballots:
         """He does not, any more."""
         unit, worker = self._of(given)
         if given.role == "second":
-            unit.asked -= {given.id}
+            unit.asked = unit.asked - {given.id} or NOBODY
             self._single(unit)
         elif given.holds:
             given.holds = False
-            unit.holders -= {given.id}
+            unit.holders = unit.holders - {given.id} or NOBODY
             self.holding -= 1
             worker.load[unit.pair] -= 1
             self._lease(unit)
@@ -119,7 +121,7 @@ class Ballots:
         self.let_go(given)
         unit, worker = self._of(given)
         self._agreeing(unit, -1)
-        unit.votes = {**unit.votes, worker.id: value}
+        unit.votes = {**unit.votes, worker.id: value} if unit.votes else _alone(worker.id, value)
         self._agreeing(unit, 1)
         worker.votes[unit.id] = given
         worker.load[unit.pair] += 1
@@ -134,7 +136,7 @@ class Ballots:
         self.let_go(given)
         unit, worker = self._of(given)
         self._agreeing(unit, -1)
-        unit.seconds = {**unit.seconds, worker.id: value}
+        unit.seconds = {**unit.seconds, worker.id: value} if unit.seconds else _alone(worker.id, value)
         self._agreeing(unit, 1)
         self._single(unit)
 
@@ -195,16 +197,17 @@ class Ballots:
 
     def _lease(self, unit: Unit) -> None:
         """Tell the engine whether enough people have it."""
-        is_open = self.is_present(unit) and not self.is_settled(unit)
+        engine, pair, place = self.engine, unit.pair, unit.place
+        is_open = engine.in_present_look(pair, place) and not engine.is_settled(pair, place)
         wanted = is_open and self.lacks(unit) <= 0
         if wanted and not unit.leased:
-            self.engine.lease(unit.pair, unit.place)
+            engine.lease(pair, place)
         elif unit.leased and not wanted:
-            self.engine.release(unit.pair, unit.place)
+            engine.release(pair, place)
         unit.leased = wanted
-        free = self._wanted.get(unit.pair)
+        free = self._wanted.get(pair)
         if free is not None:
-            at = bisect_left(free, unit.place, key=_place)
+            at = bisect_left(free, place, key=_place)
             is_there, is_free = at < len(free) and free[at] is unit, is_open and not wanted
             if is_free and not is_there:
                 free.insert(at, unit)
@@ -220,8 +223,10 @@ class Ballots:
 
     def _agreeing(self, unit: Unit, sign: int) -> None:
         """Count (or uncount) who agrees with whom on a unit."""
+        if len(unit.votes) + len(unit.seconds) < 2:
+            return
         said = [*unit.votes.items(), *unit.seconds.items()]
-        for a, own in said if len(said) > 1 else ():
+        for a, own in said:
             work = self.workers[a].work
             work.doubled += sign * (len(said) - 1)
             work.agreed += sign * sum(own == other for b, other in said if b != a)
@@ -235,6 +240,12 @@ def _place(unit: Unit) -> int:
     return unit.place
 
 
+@lru_cache(maxsize=4096)
+def _alone(person: int, value: int) -> Mapping[int, int]:
+    """What one person said, where nobody else did: most units have no more, and share it."""
+    return MappingProxyType({person: value})
+
+
 def _without(table: Mapping[int, int], key: int) -> Mapping[int, int]:
     return {own: value for own, value in table.items() if own != key}
 
@@ -245,5 +256,8 @@ def majority(values: Iterable[int]) -> int:
     >>> majority([1, 1, -1]), majority([1, 0, -1])
     (1, 0)
     """
-    (most, n), *others = Counter(values).most_common()
+    said = list(values)
+    if len(said) == 1:
+        return said[0]
+    (most, n), *others = Counter(said).most_common()
     return 0 if others and others[0][1] == n else most

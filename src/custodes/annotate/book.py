@@ -10,6 +10,7 @@ import sqlite3
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from sys import intern
 
 import msgspec
 
@@ -83,15 +84,15 @@ class Book:
         row = rows[0]
         self.last = max(self.last, rows[-1][0])
         match row:
+            case AssignmentRow():
+                self._asked(row)
+            case JudgmentRow():
+                self._answered(row)
             case WorkerRow():
                 worker = Worker(id=row.worker, label=row.label, source=row.source, external_id=row.external_id)
                 self.workers[worker.id] = self.persons[row.source, row.external_hash] = worker
             case SessionRow():
                 self._came(row)
-            case AssignmentRow():
-                self._asked(row)
-            case JudgmentRow():
-                self._answered(row)
             case ExclusionRow():
                 return self._excluded(row)
             case EventRow():
@@ -105,22 +106,30 @@ class Book:
         self.sessions[session.id] = self.tokens[row.token_hash] = session
 
     def _asked(self, row: AssignmentRow) -> None:
-        session, worker = self.sessions[row.session], self.sessions[row.session].worker
-        known = {
-            name: getattr(row, name) for name in ("batch", "number", "unit", "gold", "role", "flip", "at", "again")
-        }
-        given = Given(id=row.assignment, session=session, **known)
+        session = self.sessions[row.session]
+        worker, unit = session.worker, None if row.unit is None else self.ballots.units[row.unit]
+        given = Given(
+            id=row.assignment,
+            session=session,
+            batch=row.batch,
+            number=row.number,
+            unit=None if unit is None else unit.id,
+            gold=row.gold,
+            role=intern(row.role),
+            flip=row.flip,
+            at=row.at,
+            again=row.again,
+        )
         self.given[given.id] = given
         if given.again is not None:
             self._taken_back(self.given[given.again])
         else:
             session.number = given.number
         session.open.append(given)
-        if given.unit is None:
+        if unit is None:
             assert given.gold is not None
             worker.known.add(given.gold)
             return
-        unit = self.ballots.units[given.unit]
         if given.role == "second" and given.again is None:
             self.ballots.seconds_given[unit.pair] += 1
         worker.seen.add(unit.item)
@@ -132,7 +141,7 @@ class Book:
     def _answered(self, row: JudgmentRow) -> None:
         given = self.given[row.assignment]
         session = given.session
-        given.counts, given.value = row.role, None if row.answer is None else int(row.answer)
+        given.counts, given.value = intern(row.role), None if row.answer is None else int(row.answer)
         session.open = [own for own in session.open if own is not given]
         session.answered.append(given)
         session.worker.work.paid += given.again is None

@@ -70,7 +70,7 @@ def check(path: str | Path) -> StudyCheck:
     InputError for what is no study.
 
     >>> import polars as pl, tempfile
-    >>> from custodes.annotate.new import new
+    >>> from custodes.annotate.making import new
     >>> texts = pl.DataFrame({"item": ["1", "1"], "system": ["X", "Y"], "text": ["As an AI, I agree.", "Yes."]})
     >>> found = check(new(texts, Path(tempfile.mkdtemp()) / "study.db"))
     >>> "names-itself" in found.problems["rule"].to_list()

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from custodes.annotate.making import new
 from custodes.annotate.messages import demo_texts
-from custodes.annotate.new import new
 from custodes.annotate.plan import People, Question, StudyPlan, Texts
 from custodes.annotate.serving import Site, interrupted, serving, wait
 from custodes.arguments import checked

@@ -245,14 +245,11 @@ class Desk:
 
     # --- the file
 
-    def media(self, name: str) -> Future[tuple[str, bytes] | None]:
-        """An image of the study: its type and bytes."""
-
-        def found() -> tuple[str, bytes] | None:
-            row = self._base.execute("SELECT type, bytes FROM media WHERE name = ?", (name,)).fetchone()
-            return None if row is None else (row[0], row[1])
-
-        return self._do(found)
+    def media(self, name: str) -> tuple[str, bytes] | None:
+        """An image of the study: its type and bytes, read beside the acts, which do not wait for it."""
+        with closing(store.connect(self.path, durable=False, reading=True)) as base:
+            row = base.execute("SELECT type, bytes FROM media WHERE name = ?", (name,)).fetchone()
+        return None if row is None else (row[0], row[1])
 
     def backup(self, path: str | Path) -> Future[Path]:
         """A copy of the file as it is now, beside the work; whole or not at all."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
-from itertools import groupby
 from typing import Any
 
 from custodes.annotate.book import Book
@@ -35,7 +34,9 @@ class Ledger:
         ruled = 0
         for rows in _together(happened(self.base)):
             book.put(rows)
-            ruled = _recalled(book, looks, ruled)
+            engine = book.ballots.asking
+            if engine is not None and len(engine.rulings) > ruled:
+                ruled = _recalled(book, looks, ruled)
         self.book, self.leases, self._ruled = book, Leases(), ruled
         now = self.clock.steady()
         for session in self.book.sessions.values():
@@ -113,18 +114,24 @@ class Ledger:
 
 def _recalled(book: Book, looks: dict[tuple[int, int], tuple[int, bool]], ruled: int) -> int:
     """What a look said stays, also where the rule is another one now; how many rulings there are."""
-    engine = book.ballots.asking
-    if engine is None:
-        return 0
-    for ruling in engine.rulings[ruled:] if len(engine.rulings) > ruled else ():
+    engine = book.ballots.engine
+    for ruling in engine.rulings[ruled:]:
         said = looks.get((book.ballots.numbers[ruling.pair], ruling.look))
         if said is not None:
             engine.decision[ruling.pair], engine.is_open[ruling.pair] = said
     return len(engine.rulings)
 
 
-def _together(rows: list[Row]) -> Iterator[list[Row]]:
+def _together(rows: Iterator[Row]) -> Iterator[list[Row]]:
     """One by one, the judgments of a question together."""
-    for question, own in groupby(rows, key=lambda row: row.assignment if isinstance(row, JudgmentRow) else -row[0]):
-        del question
-        yield list(own)
+    held: list[Row] = []
+    question = None
+    for row in rows:
+        own = row.assignment if type(row) is JudgmentRow else None
+        if held and (own is None or own != question):
+            yield held
+            held = []
+        held.append(row)
+        question = own
+    if held:
+        yield held

@@ -27,7 +27,7 @@ def add_pairs(ballots: Ballots, base: sqlite3.Connection, plan: StudyPlan, *, to
     place = {item: k for k, (item, _) in enumerate(items)}
     pairs = base.execute("SELECT pair, first, second FROM pair ORDER BY pair").fetchall()[:total]
     number = {pair: k for k, (pair, _, _) in enumerate(pairs)}
-    rows = base.execute("SELECT unit, pair, item FROM unit WHERE unit <= ? ORDER BY pair, place", (last,)).fetchall()
+    rows = base.execute("SELECT unit, pair, item FROM unit WHERE unit <= ? ORDER BY pair, place", (last,))
     orders: list[list[Unit]] = [[] for _ in pairs]
     for unit, pair, item in rows:
         if (k := number.get(pair)) is not None:

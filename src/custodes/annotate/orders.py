@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.annotate.material import Material, Pair
 from custodes.stats.arrays import Ints
 from custodes.stats.stopping.allocation import annotation_order
+
+if TYPE_CHECKING:
+    from custodes.annotate.material import Material, Pair
 
 ABSENT, NOTHING = -1, -2
 """Of an output: there is none, and there is nothing to see."""

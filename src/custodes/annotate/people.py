@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 NOTHING: Mapping[int, int] = MappingProxyType({})
+NOBODY: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True, eq=False)
@@ -115,7 +116,7 @@ class Unit:
     item: int
     votes: Mapping[int, int] = field(default_factory=lambda: NOTHING)
     seconds: Mapping[int, int] = field(default_factory=lambda: NOTHING)
-    holders: frozenset[int] = frozenset()
-    asked: frozenset[int] = frozenset()
-    refused: frozenset[int] = frozenset()
+    holders: frozenset[int] = NOBODY
+    asked: frozenset[int] = NOBODY
+    refused: frozenset[int] = NOBODY
     leased: bool = False

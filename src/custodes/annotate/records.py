@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from heapq import merge
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -98,19 +100,16 @@ WRITING: dict[type, str] = {
 }
 
 READING: dict[type, str] = {
-    WorkerRow: "SELECT * FROM worker",
-    SessionRow: "SELECT * FROM session",
-    AssignmentRow: "SELECT * FROM assignment",
-    JudgmentRow: "SELECT * FROM judgment",
-    ExclusionRow: "SELECT * FROM exclusion",
-    EventRow: "SELECT * FROM event",
+    WorkerRow: "SELECT * FROM worker ORDER BY worker",
+    SessionRow: "SELECT * FROM session ORDER BY session",
+    AssignmentRow: "SELECT * FROM assignment ORDER BY assignment",
+    JudgmentRow: "SELECT * FROM judgment ORDER BY judgment",
+    ExclusionRow: "SELECT * FROM exclusion ORDER BY exclusion",
+    EventRow: "SELECT * FROM event ORDER BY event",
 }
 
 
-def happened(base: sqlite3.Connection) -> list[Row]:
-    """All rows, the first first: their numbers come from one count."""
-    rows: list[Row] = []
-    for kind, statement in READING.items():
-        rows += map(kind._make, base.execute(statement))  # type: ignore[attr-defined]
-    rows.sort(key=itemgetter(0))
-    return rows
+def happened(base: sqlite3.Connection) -> Iterator[Row]:
+    """All rows, the first first (their numbers come from one count), one at a time: they are many."""
+    tables = (map(kind._make, base.execute(statement)) for kind, statement in READING.items())  # type: ignore[attr-defined]
+    return merge(*tables, key=itemgetter(0))

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from errno import EACCES
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,7 +16,7 @@ import msgspec
 
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.schema import INDEXES, TABLES, VERSION, VIEWS
-from custodes.data.loading.database import ANNOTATION_STUDY, SQLITE
+from custodes.data.loading.running import is_study
 from custodes.errors import CustodesError, InputError, OptionError, shown
 from custodes.files import check_writable
 from custodes.process import UNFINISHED
@@ -130,15 +131,18 @@ def check(path: str | Path) -> Path:
     place = Path(os.path.realpath(path))
     way = "custodes annotate new makes one"
     try:
-        with place.open("rb") as file:
-            head = file.read(100)
+        place.stat()
     except FileNotFoundError:
         raise InputError(f"{path}: no such file; {way}") from None
     except OSError as problem:
         raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
-    if not head.startswith(SQLITE) or int.from_bytes(head[68:72]) != ANNOTATION_STUDY:
+    if not os.access(place, os.R_OK):
+        raise InputError(f"{path}: cannot be read ({os.strerror(EACCES)})")
+    if not is_study(place):
         raise InputError(f"{path}: not a study of people's answers; {way}")
-    _check_version(int.from_bytes(head[60:64]), path)
+    with told(path), closing(connect(place, durable=False, reading=True)) as base:
+        ((found,),) = base.execute("PRAGMA user_version")
+    _check_version(found, path)
     return place
 
 

@@ -9,10 +9,12 @@ from cyclopts import App, Parameter
 
 from custodes.commands.annotate_owner import OWNER
 from custodes.commands.annotate_plan import plan_from, with_plan
+from custodes.commands.annotate_serve import flushed, serve
 from custodes.console import quiet_pipe, say, tell
 from custodes.files import check_apart, write_atomically
-from custodes.options import SWITCH, Inputs, Output, Reading, named_by
-from custodes.verbs import OUTPUT, READING, answered, numbers, whole
+from custodes.options import Inputs, Output, Reading, named_by
+from custodes.verbs import OUTPUT, READING, answered, numbers
+from custodes.words import SWITCH, whole
 
 annotate = App(
     name="annotate",
@@ -47,7 +49,7 @@ def new(
 
     Example: `custodes annotate new outputs.jsonl -o study.db --question 'Which answer is better?' --looks 10,20,40`
     """
-    from custodes.annotate.new import new as made
+    from custodes.annotate.making import new as made
     from custodes.annotate.planning import to_toml
 
     wanted = plan_from(plan, options)
@@ -165,36 +167,6 @@ def rehearse(
 
 
 @annotate.command
-def serve(
-    *studies: Annotated[Path, Parameter(help="Files of studies, or folders of them.")],
-    host: Annotated[str, Parameter(help="Address of this machine that is listened at.")] = "127.0.0.1",
-    port: Annotated[int, Parameter(help="Port; 0: any that is free.", converter=whole)] = 8080,
-    public_url: Annotated[
-        str | None, Parameter(help="As people see it through a proxy, such as https://ask.example.org.")
-    ] = None,
-    backup: Annotated[Path | None, Parameter(help="DIR of copies: now, every 15 minutes, at the end.")] = None,
-    open_browser: Annotated[bool, SWITCH, Parameter(name="--open", help="Open the owner's page here.")] = False,
-    i_know: Annotated[bool, SWITCH, Parameter(help="Serve a network without https.")] = False,
-) -> None:
-    """Serve studies until Ctrl-C: the pages of people, and the owner's page, whose link is printed.
-
-    Example: `custodes annotate serve study.db --backup copies`
-    """
-    from custodes.annotate.serving import serve as served
-
-    served(
-        list(studies),
-        host=host,
-        port=port,
-        public_url=public_url,
-        backup=backup,
-        open_browser=open_browser,
-        i_know=i_know,
-        tell=flushed,
-    )
-
-
-@annotate.command
 def demo(
     *,
     port: Annotated[int, Parameter(help="Port; 0: any that is free.", converter=whole)] = 0,
@@ -210,14 +182,7 @@ def demo(
     shown(port=port, folder=folder, open_browser=not no_browser, tell=flushed)
 
 
-def flushed(text: str) -> None:
-    """A line that whoever waits for it gets at once."""
-    say(text)
-    import sys
-
-    sys.stdout.flush()
-
-
 annotate.command(with_plan(new), name="new")
+annotate.command(serve)
 for command in OWNER:
     annotate.command(command)

@@ -13,8 +13,9 @@ from cyclopts import Parameter
 from custodes.console import put, quiet_pipe, say
 from custodes.errors import OptionError
 from custodes.files import check_apart, check_writable, is_stream, write_atomically
-from custodes.options import SWITCH, Output
-from custodes.verbs import OUTPUT, answered, whole
+from custodes.options import Output
+from custodes.verbs import OUTPUT, answered
+from custodes.words import SWITCH, whole
 
 if TYPE_CHECKING:
     from custodes.annotate.desk import Desk

@@ -30,8 +30,9 @@ from custodes.judging.judge import Judge
 from custodes.judging.rounds import Purse, asked_of, asking_of, only_kept
 from custodes.judging.run import client_of, prepare
 from custodes.judging.telling import told
-from custodes.options import SWITCH, Inputs, Reading, Telling
-from custodes.verbs import READING, numbers, whole
+from custodes.options import Inputs, Reading, Telling
+from custodes.verbs import READING, numbers
+from custodes.words import SWITCH, whole
 
 Text = str | None
 Whole = Parameter(converter=whole)

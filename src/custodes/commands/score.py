@@ -18,13 +18,14 @@ from custodes.console import Screen, print_result, quiet_pipe, say, tell
 from custodes.data.writing import check_suffix, write_table
 from custodes.errors import OptionError
 from custodes.files import check_apart, check_writable, is_stream
-from custodes.options import SWITCH, Inputs, QuoteFormulas, Reading, bar, check_quoted, named_by
+from custodes.options import Inputs, QuoteFormulas, Reading, bar, check_quoted, named_by
 from custodes.progress import silent
 from custodes.scoring.listing import listing
 from custodes.scoring.raters import Missing
 from custodes.scoring.run import planned
 from custodes.scoring.scripts import script_of
-from custodes.verbs import READING, whole
+from custodes.verbs import READING
+from custodes.words import SWITCH, whole
 
 HELPS: dict[str, str] = cu.score.helps  # type: ignore[attr-defined]
 NO_CACHE = "none"

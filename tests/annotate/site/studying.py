@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from custodes.annotate.desk import Desk
-from custodes.annotate.new import new
+from custodes.annotate.making import new
 from custodes.annotate.plan import Ending, People, StudyPlan, Texts
 
 SYSTEMS = ("Asterisk-7B", "Birchwood-Large")

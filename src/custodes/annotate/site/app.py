@@ -183,7 +183,7 @@ class Site:
 
     async def media(self, request: Request) -> Response:
         for desk in self.desks.values():
-            found = await asyncio.wrap_future(desk.media(request.path_params["name"]))
+            found = await run_in_threadpool(desk.media, request.path_params["name"])
             if found is not None:
                 kind, content = found
                 kept = {"Cache-Control": "private, max-age=86400, immutable", "Content-Security-Policy": "sandbox"}

@@ -6,13 +6,11 @@ import tempfile
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-import polars as pl
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse, Response
 
 from custodes.annotate.snapshot import PersonNow
-from custodes.data.writing import table_bytes
 
 
 async def sent(make: Callable[[Path], Path], name: str, kind: str) -> Response:
@@ -40,8 +38,15 @@ def file_name(name: str) -> str:
 
 def codes(name: str, people: Sequence[PersonNow], signed: Collection[str]) -> Response:
     """Who is to be paid, for a spreadsheet; `signed`: the people whom a platform vouches for."""
+    import polars as pl
+
+    from custodes.data.writing import table_bytes
+
+    kinds: dict[str, type[pl.DataType]] = dict.fromkeys(("worker", "source", "external_id", "name"), pl.String)
+    kinds |= {"signed": pl.Boolean, "code": pl.String}
+    kinds |= dict.fromkeys(("answers", "batches", "known_right", "known_asked"), pl.Int64) | {"standing": pl.String}
     rows = [_paid(one, one.label in signed) for one in people]
-    content = table_bytes(pl.DataFrame(rows, schema=_CODES), "codes.csv", quote_formulas=True)
+    content = table_bytes(pl.DataFrame(rows, schema=kinds), "codes.csv", quote_formulas=True)
     kept = {"Content-Disposition": f'attachment; filename="{file_name(name)}-codes.csv"'}
     return Response(content, media_type="text/csv; charset=utf-8", headers=kept)
 
@@ -60,10 +65,3 @@ def _paid(person: PersonNow, is_signed: bool) -> dict[str, object]:
         "known_asked": person.gold_asked,
         "standing": person.standing,
     }
-
-
-_CODES = dict.fromkeys(("worker", "source", "external_id", "name"), pl.String) | {
-    "signed": pl.Boolean,
-    "code": pl.String,
-}
-_CODES |= dict.fromkeys(("answers", "batches", "known_right", "known_asked"), pl.Int64) | {"standing": pl.String}

@@ -5,24 +5,54 @@ One file a container; what all of them share stands in `source` (where bytes com
 
 from __future__ import annotations
 
-from custodes.data.loading.beside import files_beside, raters_beside, without_raters
-from custodes.data.loading.compression import LARGEST, LARGEST_MEMBER
-from custodes.data.loading.load import holds_table, load_table
-from custodes.data.loading.records import parse_json
-from custodes.data.loading.source import (
-    check_exists,
-    exists,
-    file_bytes,
-    is_standard_input,
-    is_stream,
-    matches,
-    path_and_part,
-    small_file,
-)
-from custodes.data.loading.sql import is_uri
-from custodes.data.loading.table import Table
-from custodes.data.loading.text import utf8_text
+import sys
+from importlib import import_module
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from custodes.data.loading.beside import files_beside as files_beside
+    from custodes.data.loading.beside import raters_beside as raters_beside
+    from custodes.data.loading.beside import without_raters as without_raters
+    from custodes.data.loading.compression import LARGEST as LARGEST
+    from custodes.data.loading.compression import LARGEST_MEMBER as LARGEST_MEMBER
+    from custodes.data.loading.load import holds_table as holds_table
+    from custodes.data.loading.load import load_table as load_table
+    from custodes.data.loading.records import parse_json as parse_json
+    from custodes.data.loading.source import check_exists as check_exists
+    from custodes.data.loading.source import exists as exists
+    from custodes.data.loading.source import file_bytes as file_bytes
+    from custodes.data.loading.source import is_standard_input as is_standard_input
+    from custodes.data.loading.source import is_stream as is_stream
+    from custodes.data.loading.source import matches as matches
+    from custodes.data.loading.source import path_and_part as path_and_part
+    from custodes.data.loading.source import small_file as small_file
+    from custodes.data.loading.sql import is_uri as is_uri
+    from custodes.data.loading.table import Table as Table
+    from custodes.data.loading.text import utf8_text as utf8_text
+
+_HOMES = {
+    "files_beside": "beside",
+    "raters_beside": "beside",
+    "without_raters": "beside",
+    "LARGEST": "compression",
+    "LARGEST_MEMBER": "compression",
+    "holds_table": "load",
+    "load_table": "load",
+    "parse_json": "records",
+    "check_exists": "source",
+    "exists": "source",
+    "file_bytes": "source",
+    "is_standard_input": "source",
+    "is_stream": "source",
+    "matches": "source",
+    "path_and_part": "source",
+    "small_file": "source",
+    "is_uri": "sql",
+    "Table": "table",
+    "utf8_text": "text",
+}
 __all__ = [
     "LARGEST",
     "LARGEST_MEMBER",
@@ -44,3 +74,12 @@ __all__ = [
     "utf8_text",
     "without_raters",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """A name is loaded on its first use: whether a file is a study is known without a table."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -15,15 +15,13 @@ from typing import Any
 
 import polars as pl
 
+from custodes.data.loading.running import ANNOTATION_STUDY
 from custodes.data.loading.table import chosen, named_columns
 from custodes.errors import InputError, MissingExtraError
 
 SQLITE = b"SQLite format 3\0"
 DUCKDB = b"DUCK"
 DUCKDB_AT = 8
-
-ANNOTATION_STUDY = 0x43555354
-"""The application id of a study of people's answers ('CUST')."""
 
 JOURNAL_MODES = slice(18, 20)
 APPLICATION_ID = slice(68, 72)

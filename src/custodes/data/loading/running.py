@@ -15,11 +15,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
-from custodes.data.loading.database import ANNOTATION_STUDY
 from custodes.data.loading.source import is_stream
 from custodes.errors import InputError
 
 T = TypeVar("T")
+
+ANNOTATION_STUDY = 0x43555354
+"""The application id of a study of people's answers ('CUST')."""
 
 PATIENCE = 5.0
 """Seconds to wait for a lock that another program holds."""

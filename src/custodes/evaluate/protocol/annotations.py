@@ -18,7 +18,7 @@ from custodes.stats.arrays import Floats, Ints, Signs
 from custodes.stats.clusters import is_clustered, pooled_design_effect
 from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.estimator import Items, decide
-from custodes.stats.stopping.allocation import annotation_order, kinds_of
+from custodes.stats.stopping.allocation import annotation_order, kinds_of, outcome_of
 from custodes.stats.stopping.replay import Answers
 
 NONE = "none"
@@ -62,11 +62,6 @@ class Asked(Items):
         """(pairs,): the decisions on all annotations, by what they are worth."""
         worth = self.outcome / self.effect[:, np.newaxis]
         return decide(human_theta(worth[:, 0], worth[:, 2]), gamma=gamma)
-
-
-def outcome_of(signs: Signs) -> Ints:
-    """(..., items) -> (..., 3) wins, ties, losses."""
-    return np.stack([(signs == kind).sum(axis=-1) for kind in (1, 0, -1)], axis=-1)
 
 
 def shares_of(counts: Ints) -> Floats:

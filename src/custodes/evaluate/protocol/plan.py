@@ -21,8 +21,9 @@ from custodes.data.study import Study
 from custodes.errors import OptionError
 from custodes.evaluate.comparison import label_of
 from custodes.evaluate.protocol.annotations import IDEAL, IDEAL_MIXTURE, NONE, Asked, asked_of, comparisons_of
+from custodes.evaluate.protocol.columns import STOPPING
 from custodes.evaluate.protocol.protocol import ESTIMATOR, error_columns, errors_of
-from custodes.evaluate.protocol.stopping import STOPPING, USUAL, Stopping, asked_for
+from custodes.evaluate.protocol.stopping import USUAL, Stopping, asked_for
 from custodes.memory import check_memory
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT

@@ -32,7 +32,8 @@ from custodes.evaluate.protocol.annotations import (
     shares_of,
     with_ideal,
 )
-from custodes.evaluate.protocol.stopping import STOPPING, USUAL, Stopping, asked_for
+from custodes.evaluate.protocol.columns import STOPPING
+from custodes.evaluate.protocol.stopping import USUAL, Stopping, asked_for
 from custodes.memory import check_memory
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT

@@ -8,12 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from custodes.evaluate.protocol.annotations import outcome_of
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Ints, Signs
 from custodes.stats.clusters import is_clustered
 from custodes.stats.correction.estimator import Items
-from custodes.stats.stopping.allocation import KINDS, kinds_of, tables
+from custodes.stats.stopping.allocation import KINDS, kinds_of, outcome_of, tables
 from custodes.stats.stopping.rules import Rule, Said, rule_on, said_on
 from custodes.stats.stopping.stagewise import stagewise
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
 
-from custodes.answers.tables import count, label
 from custodes.arguments import argument, at_least, between, declared, is_number, one_of, several
 from custodes.errors import OptionError, shown, suggestion
 from custodes.stats.correction.estimator import Estimator
@@ -161,16 +160,6 @@ def _listed(looks: Any) -> str:
 
 USUAL = Stopping()
 """As in the paper."""
-
-STOPPING = (
-    label("stopping", "when a pair is closed and nobody is asked any more; not said: as by default", "Stopping"),
-    label("stop", "what closes a pair", essential=False),
-    label("boundary", "of repeated looks", essential=False),
-    count("batch", "annotations per round; null with looks", essential=False),
-    label("looks", "annotations of a pair at each look; null with a batch", essential=False),
-    count("budget", "annotations in all; null where there is none", essential=False),
-)
-"""Columns of the tables that have a row a `Stopping`."""
 
 
 def asked_for(

@@ -94,6 +94,11 @@ def counted(kinds: NDArray[np.int8], start: Ints, stop: Ints) -> Ints:
     return np.stack([(taken == kind).sum(axis=-1) for kind in range(KINDS)], axis=-1)
 
 
+def outcome_of(signs: NDArray[np.int8]) -> Ints:
+    """(..., items) -> (..., 3) wins, ties, losses."""
+    return np.stack([(signs == kind).sum(axis=-1) for kind in (1, 0, -1)], axis=-1)
+
+
 def tables(counts: Ints, metric: Ints) -> Counts:
     """What an estimator reads once some items are annotated.
 
