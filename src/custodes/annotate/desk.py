@@ -195,7 +195,7 @@ class Desk:
         return done
 
     def replan(self, plan: StudyPlan) -> Future[None]:
-        """Change what may change while people answer: texts, money, how many people, more budget."""
+        """Change what may change while people answer: texts, money, how many people and their share, more budget."""
 
         def change() -> None:
             old = self.plan

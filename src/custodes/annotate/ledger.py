@@ -22,6 +22,8 @@ class Ledger:
         self.base, self.clock = base, clock
         self.book: Book
         self.leases: Leases
+        self.waiting: dict[int, float]
+        """Since when visits wait for a question, by a steady clock."""
         self.read()
 
     def read(self) -> None:
@@ -37,7 +39,7 @@ class Ledger:
             engine = book.ballots.asking
             if engine is not None and len(engine.rulings) > ruled:
                 ruled = _recalled(book, looks, ruled)
-        self.book, self.leases, self._ruled = book, Leases(), ruled
+        self.book, self.leases, self.waiting, self._ruled = book, Leases(), {}, ruled
         now = self.clock.steady()
         for session in self.book.sessions.values():
             for given in session.open:
