@@ -98,6 +98,7 @@ def without_careless(
     root_error = np.where(inner, of_root[at], 0.0) * part
     product_error = np.where(inner, of_product[at], 0.0) * part
     quantile = student_quantile(confidence, min(len(np.unique(unit)), len(np.unique(person))))
+    by = unit, person, np.unique(unit * (person.max() + 1) + person, return_inverse=True)[1]
 
     margins, lows, highs = nothing.copy(), nothing.copy(), nothing.copy()
     for own in range(n_pairs):
@@ -105,25 +106,23 @@ def without_careless(
         if not counted.sum():
             continue
         seen = (counted @ sign) / counted.sum()
-        near = _as_seen(sign, counted, task=task, unit=unit, person=person, quantile=quantile)
+        near = _as_seen(sign, counted, by, quantile)
         errors = np.stack([root * counted * (sign - seen) / counted.sum() + seen * root_error, product_error])
-        far = _fieller(seen * root, a, _covariance(errors, task, unit, person), quantile)
+        far = _fieller(seen * root, a, _covariance(errors, by), quantile)
         margins[own] = seen * max(root / a, 1.0)
         lows[own], highs[own] = _outer(near, far)
     margins, lows, highs = (np.clip(own, -1.0, 1.0) for own in (margins, lows, highs))
-    low, _ = _fieller(a, root, _covariance(np.stack([product_error, root_error]), task, unit, person), quantile)
+    low, _ = _fieller(a, root, _covariance(np.stack([product_error, root_error]), by), quantile)
     return Careless(margins, lows, highs, float(min(a / root, 1.0)), float(np.clip(low, 0.0, 1.0)), doubled)
 
 
-def _as_seen(
-    sign: Floats, counted: Floats, *, task: Ints, unit: Ints, person: Ints, quantile: float
-) -> tuple[float, float]:
+def _as_seen(sign: Floats, counted: Floats, by: tuple[Ints, Ints, Ints], quantile: float) -> tuple[float, float]:
     """The interval of the mean sign of the counted answers, with one answer more for each side: ten answers that are
     all alike leave more than one point."""
     n = counted.sum() + 2
     mean = (counted @ sign) / n
     errors = counted * (sign - mean) / n
-    variance = _covariance(errors[np.newaxis], task, unit, person)[0, 0] + ((1 - mean) ** 2 + (1 + mean) ** 2) / n**2
+    variance = _covariance(errors[np.newaxis], by)[0, 0] + ((1 - mean) ** 2 + (1 + mean) ** 2) / n**2
     reach = quantile * float(np.sqrt(variance))
     return mean - reach, mean + reach
 
@@ -136,19 +135,19 @@ def _outer(near: tuple[float, float], far: tuple[float, float]) -> tuple[float, 
     return (near[0] if near[0] > 0 else np.nan), (near[1] if near[1] < 0 else np.nan)
 
 
-def _covariance(errors: Floats, task: Ints, unit: Ints, person: Ints) -> Floats:
-    """Of sums of errors (k, n), where answers to one item and answers of one person go together: (k, k)."""
+def _covariance(errors: Floats, by: tuple[Ints, Ints, Ints]) -> Floats:
+    """Of sums of errors (k, n), where answers to one item and answers of one person go together: (k, k). `by`: the
+    cluster of its item, the person, and the two together, (n,) each."""
 
     def summed(by: Ints) -> Floats:
         both = np.stack([np.bincount(by, own) for own in errors])
         return np.asarray(both @ both.T)
 
-    cell = np.unique(np.stack([unit, person]), axis=1, return_inverse=True)[1].ravel()
-    by_unit, by_person = summed(unit), summed(person)
-    made = by_unit + by_person - summed(cell)
+    by_unit, by_person, by_both = map(summed, by)
+    made = by_unit + by_person - by_both
     # Two ways of clustering may leave less than one of them alone
     larger = by_unit if np.trace(by_unit) > np.trace(by_person) else by_person
-    return made if np.linalg.eigvalsh(made)[0] > 0 and np.trace(made) > np.trace(larger) / 2 else larger
+    return made if np.linalg.eigvalsh(made)[0] > 0 and np.trace(made) > np.trace(larger) else larger
 
 
 def _fieller(above: float, below: float, covariance: Floats, quantile: float) -> tuple[float, float]:
