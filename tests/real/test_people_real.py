@@ -136,5 +136,5 @@ def test_columns_of_slots_are_no_people(shared_data: Path, folder: str, human: s
     made = cu.annotators(study, human=human if human != "*" else None, aspect=aspect, resamples=0)
     assert not made.annotators["person"].any()
     assert made.agreement["alpha_interval"].is_not_null().all()
-    with pytest.raises(OptionError, match="no competence is told"):
+    with pytest.raises(OptionError, match="nobody's competence has an interval"):
         made.plot()

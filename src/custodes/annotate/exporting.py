@@ -55,10 +55,10 @@ def export(path: str | Path, folder: str | Path, *, external_ids: bool = False) 
     """Write a study of people's answers as files into a folder, whole or not at all, also while it is served.
 
     battles.csv (or ratings.csv) holds what counts, second opinions marked by `role`; raters.csv, items.csv and
-    outputs.jsonl what is known of these; looks.csv what stopped the asking; margins.csv margins as seen and without
-    careless answers; answers.csv everything that was said, also what was corrected, of known comparisons and by people
-    who are excluded; comments.csv, plan.json; signature.txt how many rows each has, and what is to be known
-    of them. People are w001, ...; `external_ids` adds what a platform calls them to raters.csv. A folder that holds an
+    outputs.jsonl what is known of these; looks.csv what stopped the asking; margins.csv margins as seen and where those
+    of careful people lie; answers.csv everything that was said, also what was corrected, of known comparisons and by
+    people who are excluded; comments.csv, plan.json; signature.txt how many rows each has, and what is to be known of
+    them. People are w001, ...; `external_ids` adds what a platform calls them to raters.csv. A folder that holds an
     earlier export is replaced. Raises `InputError` for what is no study, `OptionError` for a place that cannot be
     written or holds other files.
 
@@ -97,7 +97,7 @@ def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:
 
 
 def margins_of(study: Study) -> pl.DataFrame:
-    """Margins as people see them, beside those without careless answers; nothing without second opinions."""
+    """Margins as people see them, beside where those of careful people lie; nothing without second opinions."""
     if study.second.frame.is_empty():
         return pl.DataFrame()
     try:

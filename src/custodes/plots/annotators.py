@@ -22,30 +22,42 @@ def annotator_competence(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """A dot and whiskers per person: how far each is right, the most competent first; red where a flag names one.
+    """A dot and whiskers per person: how far each is right, the most competent first; red where a flag names one. Only
+    people whose competence has an interval; the axis says how many are left out.
 
-    `what` is 'verdicts' or 'ratings', by default the first with a competence. Raises `OptionError` for unknown names,
-    and where no competence is told.
+    `what` is 'verdicts' or 'ratings', by default the first with an interval. Raises `OptionError` for unknown names,
+    and where nobody has an interval.
 
     >>> import custodes as cu
-    >>> made = cu.annotators(cu.read("demo"), aspect="fluency", resamples=50)
-    >>> annotator_competence(made).to_dict()["title"]
-    'Competence of people (fluency)'
+    >>> reliability = {"ann": 0.9, "bea": 0.8, "cy": 0.6}
+    >>> made = cu.simulate(items=40, quality={"A": [0.5], "B": [0.0]}, annotators=reliability, metrics=[], rng=0)
+    >>> annotator_competence(cu.annotators(made.study, resamples=20)).to_dict()["title"]
+    'Competence of people'
     """
-    rows = result.annotators.filter(pl.col("competence").is_not_null())
+    rows = with_interval(result.annotators)
     if rows.is_empty():
-        raise OptionError("annotator_competence: no competence is told; see the column reason, and the notes")
-    rows = chosen(rows, "what", what or str(rows["what"][0]), who="annotator_competence")
+        raise OptionError(
+            "annotator_competence: nobody's competence has an interval; see the column reason, and the notes"
+        )
+    what = what or str(rows["what"][0])
+    rows = chosen(rows, "what", what, who="annotator_competence")
     rows, aspect = of_aspect(rows, aspect, who="annotator_competence")
-    data = theme.inline(rows.with_columns(said=pl.col("flags").list.join(", ")).drop("flags"))
+    everybody = result.annotators.filter(pl.col("what") == what, pl.col("aspect") == aspect).height
     return theme.themed(
-        competence(data).properties(width=width), dark=dark, title=titled("Competence of people", aspect)
+        competence(theme.inline(rows), left_out=everybody - rows.height).properties(width=width),
+        dark=dark,
+        title=titled("Competence of people", aspect),
     )
 
 
-def competence(data: Any, *, ends: bool = True) -> Any:
-    """Rows of `Annotators.annotators` of one kind of answer, with their flags in words in `said`; `ends`: whether any
-    has an interval."""
+def with_interval(rows: pl.DataFrame) -> pl.DataFrame:
+    """Whom the picture shows, of rows of `Annotators.annotators`, with their flags in words in `said`."""
+    shown = rows.filter(pl.col("competence_low").is_not_null())
+    return shown.with_columns(said=pl.col("flags").list.join(", ")).drop("flags")
+
+
+def competence(data: Any, *, left_out: int = 0) -> Any:
+    """Rows of `with_interval` of one kind of answer; `left_out`: people without an interval, for the axis."""
     base = alt.Chart(data).transform_calculate(reading="datum.said ? '{}' : '{}'".format(*READINGS))
     who = alt.Y("rater:N", title=None, sort=alt.EncodingSortField(field="competence", op="max", order="descending"))
     colour = alt.Color("reading:N", title=None, scale=alt.Scale(domain=list(READINGS), range=list(READINGS.values())))
@@ -57,15 +69,14 @@ def competence(data: Any, *, ends: bool = True) -> Any:
         alt.Tooltip("doubled:Q", title="answers that others gave too"),
         alt.Tooltip("said:N", title="flags"),
     ]
-    x = alt.X("competence:Q", title="Competence: 1 is always right, 0 guesses")
+    missing = f" (without an interval, left out: {left_out})" if left_out else ""
+    x = alt.X("competence:Q", title=f"Competence: 1 is always right, 0 guesses{missing}")
     zero = alt.Chart(theme.inline(pl.DataFrame({"zero": [0]}))).encode(x="zero:Q")
-    whiskers = (
-        base.transform_filter("isValid(datum.competence_low)")
-        .mark_rule(**theme.WHISKER)
-        .encode(x=alt.X("competence_low:Q"), x2="competence_high:Q", y=who, color=colour)
+    whiskers = base.mark_rule(**theme.WHISKER).encode(
+        x=alt.X("competence_low:Q"), x2="competence_high:Q", y=who, color=colour
     )
     return alt.layer(
         zero.mark_rule(color=theme.GREY, strokeDash=[3, 3]),
-        *([whiskers] if ends else []),
+        whiskers,
         base.mark_point(opacity=1).encode(x=x, y=who, color=colour, tooltip=tooltip),
     ).properties(height=alt.Step(theme.ROW))

@@ -38,10 +38,10 @@ def test_as_seen_and_without_careless_answers() -> None:
     first = first.sort("system_b")
     assert made.select("system_a", "system_b", "answers").rows() == first.select("system_a", "system_b", "len").rows()
     np.testing.assert_allclose(made["margin"], first["preference"])
-    assert (made["corrected"] / made["margin"]).to_list() == pytest.approx([1 / own for own in made["care"]])
-    assert made["care"][0] == pytest.approx(0.8, abs=0.1)
-    assert (made["care_low"] < 0.8).all()
-    assert (made["care_high"] > 0.8).all()
+    for name, low, high in made.select("margin", "careful_low", "careful_high").iter_rows():
+        assert low < name < high
+    assert made["at_most"].to_list() == pytest.approx([own / 0.8 for own in made["margin"]], abs=0.1)
+    assert (made["looked"] < 0.8).all()
 
 
 def test_systems_turned_turn_margins() -> None:
@@ -50,7 +50,7 @@ def test_systems_turned_turn_margins() -> None:
     turned = rows.with_columns(system_a=pl.col("system_a").replace(names), system_b=pl.col("system_b").replace(names))
     here, there = asked(rows).margins, asked(turned).margins
     np.testing.assert_allclose(there["margin"], -here["margin"])
-    np.testing.assert_allclose(there["corrected_low"], -here["corrected_high"])
+    np.testing.assert_allclose(there["careful_low"], -here["careful_high"])
 
 
 def test_without_second_opinions_there_is_nothing_to_say() -> None:
@@ -61,11 +61,11 @@ def test_few_second_opinions_tell_margins_and_no_care() -> None:
     made = asked(answers(overlap=0.1, n=60)).margins
     assert made.height == 2
     assert made["margin"].null_count() == 0
-    assert made["care"].null_count() == made["corrected"].null_count() == 2
+    assert made["looked"].null_count() == made["careful_low"].null_count() == made["at_most"].null_count() == 2
 
 
 def test_where_everybody_answers_all_count() -> None:
     rows = answers(overlap=1).with_columns(role=pl.lit("primary"))
     made = asked(rows).margins
     assert made["answers"].to_list() == [400, 400]
-    assert made["corrected"].null_count() == 0
+    assert made["at_most"].null_count() == 0

@@ -44,7 +44,7 @@ def answers_of(rows: np.ndarray) -> Answers:
 
 
 @every_method
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(rows=ROWS, seed=st.integers(0, 99))
 def test_the_order_of_rows_changes_no_bit(name: str, rows: list[tuple[int, int, int]], seed: int) -> None:
     plain = np.array(rows)
@@ -54,7 +54,7 @@ def test_the_order_of_rows_changes_no_bit(name: str, rows: list[tuple[int, int, 
 
 
 @every_method
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(rows=ROWS)
 def test_turning_all_comparisons_round_swaps_wins_and_losses_exactly(
     name: str, rows: list[tuple[int, int, int]]
@@ -66,7 +66,7 @@ def test_turning_all_comparisons_round_swaps_wins_and_losses_exactly(
 
 
 @pytest.mark.parametrize("name", ["dawid-skene", "majority"])
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(rows=ROWS, seed=st.integers(0, 99))
 def test_names_of_people_do_not_matter(name: str, rows: list[tuple[int, int, int]], seed: int) -> None:
     plain = np.array(rows)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custodes.stats.people.alpha import Scale, alpha, coincidences, interval_alpha, moments, of_two
@@ -58,6 +58,7 @@ every_kind = pytest.mark.parametrize("kind", ["nominal", "ordinal", "interval"])
 
 
 @every_kind
+@settings(max_examples=40)
 @given(said=SAID)
 def test_alpha_is_one_minus_observed_over_expected_disagreement(said: np.ndarray, kind: str) -> None:
     assert made(said, kind) == pytest.approx(alpha_by_pairs(said, kind), nan_ok=True, abs=1e-9)
@@ -73,6 +74,7 @@ def test_alpha_is_that_of_evalica(kind: str) -> None:
     assert made(said, kind) == pytest.approx(evalica.alpha(data, distance=kind).alpha, abs=1e-12)
 
 
+@settings(max_examples=40)
 @given(said=SAID, scale=st.floats(0.01, 100), shift=st.floats(-100, 100))
 def test_alpha_of_numbers_does_not_depend_on_their_unit(said: np.ndarray, scale: float, shift: float) -> None:
     own = answers_of(said)
@@ -84,6 +86,7 @@ def test_alpha_of_numbers_does_not_depend_on_their_unit(said: np.ndarray, scale:
 
 
 @every_kind
+@settings(max_examples=40)
 @given(said=SAID)
 def test_copies_of_people_raise_agreement(said: np.ndarray, kind: str) -> None:
     said = np.abs(said)
@@ -92,6 +95,7 @@ def test_copies_of_people_raise_agreement(said: np.ndarray, kind: str) -> None:
         assert copied > plain
 
 
+@settings(max_examples=40)
 @given(TABLES)
 def test_alpha_does_not_depend_on_which_order_or_outcome_comes_first(table: np.ndarray) -> None:
     scales: tuple[Scale, ...] = ("nominal", "ordinal")
@@ -101,6 +105,7 @@ def test_alpha_does_not_depend_on_which_order_or_outcome_comes_first(table: np.n
         assert alpha(of_two(table[::-1, ::-1]), scale=scale) == pytest.approx(whole, nan_ok=True)
 
 
+@settings(max_examples=40)
 @given(SMALL)
 def test_two_codings_are_units_of_two_answers(table: np.ndarray) -> None:
     said = np.repeat(np.argwhere(np.ones((3, 3))), table.ravel(), axis=0)

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custodes.stats.people import sides as module
@@ -30,6 +30,7 @@ def test_the_p_value_is_that_of_unlike_coins(odds: np.ndarray, data: st.DataObje
     assert module._two_sided(odds, seen) == pytest.approx(by_enumeration(odds, seen))
 
 
+@settings(max_examples=40)
 @given(ROWS)
 def test_sides_and_systems_may_be_turned_round(rows: np.ndarray) -> None:
     worker, pair, sign, order = rows.T
@@ -42,6 +43,7 @@ def test_sides_and_systems_may_be_turned_round(rows: np.ndarray) -> None:
     assert shown.p_value == pytest.approx(plain.p_value, nan_ok=True)
 
 
+@settings(max_examples=40)
 @given(ROWS)
 def test_the_order_of_rows_changes_no_bit(rows: np.ndarray) -> None:
     mixed = np.random.default_rng(0).permutation(rows)
@@ -71,7 +73,7 @@ def test_fair_people_are_seldom_named_and_clickers_always() -> None:
     rng = np.random.default_rng(3)
     for often in (0.5, 2 / 3):
         p = []
-        for _ in range(60):
+        for _ in range(30):
             worker, pair = np.repeat(np.arange(20), 30), rng.integers(6, size=600)
             order = np.where(rng.random(600) < often, 1, -1)
             sign = np.where(rng.random(600) < 0.2 + 0.1 * pair, 1, -1)
@@ -79,4 +81,4 @@ def test_fair_people_are_seldom_named_and_clickers_always() -> None:
             p.append(sides(worker, pair, sign, order, n_workers=20).p_value)
         found = np.array(p)
         assert (found[:, 0] < 1e-4).all()
-        assert np.mean(found[:, 1:] <= 0.05) < 0.06  # measured: .043 of 1,140 in either
+        assert np.mean(found[:, 1:] <= 0.05) < 0.06  # measured with 60: .043 of 1,140 in either

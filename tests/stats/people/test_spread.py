@@ -44,14 +44,14 @@ def simulated(rng: np.random.Generator, *, icc: float, people: int, each: int, s
 @pytest.mark.parametrize("icc", [0.0, 0.11, 0.4])
 def test_taste_is_found_whatever_items_people_share(icc: float, shared: bool) -> None:
     rng = np.random.default_rng(1)
-    made = np.mean([simulated(rng, icc=icc, people=12, each=10, shared=shared) for _ in range(50)])
+    made = np.mean([simulated(rng, icc=icc, people=12, each=10, shared=shared) for _ in range(25)])
     truth = icc / (1.25 if shared else 1.0)  # an item's own share of the variance is not taste
     assert made == pytest.approx(truth, abs=0.04)
 
 
 def test_the_interval_of_taste_holds_it() -> None:
     rng, held = np.random.default_rng(2), []
-    for _ in range(80):
+    for _ in range(50):
         worker = np.repeat(np.arange(20), 10)
         value = rng.normal(0, np.sqrt(0.2), 20)[worker] + rng.normal(0, np.sqrt(0.8), 200)
         made = taste(np.zeros(200, dtype=int), np.arange(200), worker, value)

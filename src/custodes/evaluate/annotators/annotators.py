@@ -16,11 +16,19 @@ from custodes.data.patterns import Patterns
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed
 from custodes.evaluate.annotators import margins
-from custodes.evaluate.annotators.consensus import Method, chosen_method, consensus, label_columns
+from custodes.evaluate.annotators.consensus import (
+    FEW_ITEMS,
+    FEWEST_SHARED,
+    FEWEST_UNITS,
+    Method,
+    chosen_method,
+    consensus,
+    label_columns,
+)
 from custodes.evaluate.annotators.identity import SLOT, People, persons
 from custodes.evaluate.annotators.material import MOST_LABELS, Said, material
 from custodes.evaluate.annotators.sampled import pair_columns
-from custodes.evaluate.annotators.standing import FIRST, LITTLE, SECOND, Tests, standing_columns
+from custodes.evaluate.annotators.standing import FEWEST, FIRST, LITTLE, SECOND, Tests, standing_columns
 from custodes.evaluate.annotators.together import FEW_DOUBLES, agreement_columns, people_columns
 from custodes.evaluate.comparison import label_of
 from custodes.evaluate.parallel import each
@@ -32,6 +40,7 @@ from custodes.stats.resampling import resample
 WHAT = label("what", "`verdicts` on comparisons, or `ratings` of outputs")
 MOST_SHOWN = 20
 """People of a kind of answer that a terminal shows, beside those that are named."""
+FEW_SHARED = "too few answers that others gave, too"
 FEW_PEOPLE = 10
 """People below which results speak of these people only."""
 
@@ -53,13 +62,19 @@ class Annotators(Result):
         score(
             "competence",
             "by answers to what others answered too: Cohen's kappa with what is right by `dawid-skene` or `mace`;"
-            " 1 is always right, 0 guesses; null by `majority`",
+            f" 1 is always right, 0 guesses; null by `majority`, and with fewer than {FEWEST_SHARED} such answers or"
+            f" {FEWEST} clusters of such items",
             "Competence",
             interval=True,
             best="high",
         ),
         share(
-            "agreement", "mean share of the others who gave the same answer", "Others agree", interval=True, best="high"
+            "agreement",
+            f"mean share of the others who gave the same answer; null with fewer than {FEWEST} clusters of items that"
+            " others answered, too",
+            "Others agree",
+            interval=True,
+            best="high",
         ),
         count("decided", "verdicts for one side, where the order shown is known", essential=False),
         share("first", "of these, for what was shown first", "First shown"),
@@ -246,14 +261,16 @@ def _answer(
     columns, tests = standing_columns(said, is_person, times=times, confidence=confidence)
     chosen, why = chosen_method(said, method, slots=bool(slots)) if not said.continuous else ("", "")
     reason = f"more than {MOST_LABELS} different scores: numbers, not labels" if said.continuous else ""
-    together, ends = {}, np.full((3, len(said.raters)), np.nan)
+    together, ends, reasons = {}, np.full((3, len(said.raters)), np.nan), np.full(len(said.raters), reason)
     if chosen:
         made = consensus(said, chosen, times=times, confidence=confidence, rng=rng)
-        unseen = np.where(is_person & (columns["doubled"] > 0), 1.0, np.nan)
-        ends, reason = np.stack([made.competence, made.low, made.high]) * unseen, made.reason
+        reason = made.reason
+        few = (said.clusters < FEWEST) | ((columns["doubled"] < FEWEST_SHARED) & (chosen != "majority"))
+        ends = np.where(is_person & ~few, np.stack([made.competence, made.low, made.high]), np.nan)
+        reasons = np.where(few, FEW_SHARED, np.where(said.clusters < FEWEST_UNITS, reason or FEW_ITEMS, reason))
         together = label_columns(said, made)
     columns |= dict(zip(("competence", "competence_low", "competence_high"), ends, strict=True))
-    columns["reason"] = [SLOT if not own else reason for own in is_person]
+    columns["reason"] = np.where(is_person, reasons, SLOT)
     tables = {
         "margins": margins.margin_columns(said, second, confidence=confidence),
         "annotators": columns,

@@ -30,11 +30,14 @@ MOST_RESAMPLES = 100
 """A standard error needs no more, and each is a fit."""
 FEWEST_UNITS = 30
 """Clusters of items of a person's doubled answers below which no simulation vouches for an interval."""
+FEWEST_SHARED = 30
+"""Doubled answers of a person below which a competence is noise (its error is .17 to .48; else .10 to .20)."""
 ENOUGH_EACH = 3
 """Answers to a task that several answered, from which on people need not share so many tasks."""
 
 NOTHING = "a majority learns nothing of people"
 BY_MACE = "no interval: those of MACE held the truth in .76 to .95 of simulated people only"
+FEW_ITEMS = f"no interval: fewer than {FEWEST_UNITS} clusters of items shared with others"
 SPARSE = f"no interval: half of the people share fewer than {FEWEST_UNITS} items with others, by two"
 
 

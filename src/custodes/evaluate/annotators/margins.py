@@ -1,4 +1,4 @@
-"""Margins of pairs as people see them, and as they would be if nobody answered without looking."""
+"""Margins of pairs as people see them, and between which ends those of people who look lie."""
 
 from __future__ import annotations
 
@@ -16,23 +16,28 @@ from custodes.stats.people.careless import FEWEST, without_careless
 
 TABLE = table(
     "One row per pair of systems that people compared, with several answers to some comparisons: by how much one is"
-    " better, as people see it and without careless answers.",
+    " better, as people see it, and between which ends the margin of people who look lies.",
     *PAIR,
     count("answers", "that count; second opinions do not"),
     score("margin", "share that prefers system_a less share that prefers system_b, as people see it", "As seen"),
     score(
-        "corrected",
-        "the same if every answer looked; disagreement of people who do look is taken for carelessness, too, so it is"
-        " at most so far from 0. An end is null where nearly all might be guesses for all that is known",
-        "Without careless answers",
-        interval=True,
+        "careful_low",
+        "the margin of people who look lies between this and `careful_high`, at `confidence`. Both are null with fewer"
+        f" than {FEWEST} comparisons that several answered; the end far from 0 is null where nearly all might be"
+        " guesses",
+        "Careful people, from",
+    ),
+    score("careful_high", "the other end", "to"),
+    score(
+        "at_most",
+        "the margin if all disagreement were carelessness: honest disagreement makes it too far from 0",
+        "If all disagreement were carelessness",
     ),
     share(
-        "care",
-        "chance that an answer looked, all pairs together, by how far people agree on what several of them answered;"
-        f" null with fewer than {FEWEST} such comparisons",
-        "Answers that looked",
-        interval=True,
+        "looked",
+        "at least this share of answers looked, all pairs together, at `confidence`; honest disagreement makes it"
+        " smaller than it is",
+        "Looked, at least",
     ),
     essential=False,
 )
@@ -56,17 +61,14 @@ def margin_columns(said: Said, second: pl.DataFrame, *, confidence: float) -> di
     n = np.bincount(said.group[answers.task], first)
     seen = np.bincount(said.group[answers.task], first * said.value)
     _, place = np.unique(said.group, return_index=True)
-    every = np.ones(len(n))
     return {
         **{name: tasks[name].gather(place).to_list() for name in ("system_a", "system_b")},
         "answers": n,
         "margin": np.divide(seen, n, out=np.full(len(n), np.nan), where=n > 0),
-        "corrected": made.margin,
-        "corrected_low": made.low,
-        "corrected_high": made.high,
-        "care": every * made.care,
-        "care_low": every * made.care_low,
-        "care_high": every * made.care_high,
+        "careful_low": made.low,
+        "careful_high": made.high,
+        "at_most": made.margin,
+        "looked": np.full(len(n), made.care_low),
     }
 
 

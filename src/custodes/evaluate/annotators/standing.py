@@ -20,7 +20,7 @@ FIRST, SECOND, LITTLE = "chooses what is shown first", "chooses what is shown se
 HALF = 0.5
 """Who agrees with others, beyond chance, less than this part of what others do among themselves, agrees little."""
 FEWEST = 12
-"""Clusters of items of a person's doubled answers below which agreement is not tested."""
+"""Clusters of items of a person's doubled answers below which agreement is neither told nor tested."""
 
 
 class Tests(NamedTuple):
@@ -81,7 +81,8 @@ def _agreement(said: Said, same: Floats, times: Floats, confidence: float) -> di
         for some, sums, counts in _by_unit(said, same):
             drawn[:, some] = ratio(resample.weighted_sums(times, sums), resample.weighted_sums(times, counts))
     low, high = intervals(drawn, said.clusters, confidence=confidence, bounds=resample.SHARE, fewest=FEWEST)
-    return {"agreement": drawn[0], "agreement_low": low, "agreement_high": high}
+    told = np.where(said.clusters >= FEWEST, drawn[0], np.nan)
+    return {"agreement": told, "agreement_low": low, "agreement_high": high}
 
 
 def _by_unit(said: Said, values: Floats) -> Iterator[tuple[slice, Floats, Floats]]:

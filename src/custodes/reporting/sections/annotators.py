@@ -14,7 +14,7 @@ from custodes.data.study import Study
 from custodes.errors import InputError
 from custodes.evaluate.annotators.annotators import Annotators, annotators
 from custodes.evaluate.edges import PAIR
-from custodes.plots.annotators import competence
+from custodes.plots.annotators import competence, with_interval
 from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
 from custodes.reporting.tables import columns_with_values, table_html
 
@@ -23,7 +23,7 @@ SHOWN = (
     ("people", "Of how many people it speaks"),
     ("agreement", "How far people agree"),
     ("annotators", "One by one"),
-    ("margins", "Margins as people see them, and without careless answers"),
+    ("margins", "Margins as people see them, and where those of careful people lie"),
 )
 LOOKS = (
     *PAIR,
@@ -61,32 +61,36 @@ def _chosen(context: Context) -> Study:
 
 
 def _rows(context: Context) -> Mapping[str, pl.DataFrame]:
-    """What the picture shows: flags in words."""
-    rows = context.table("annotators.annotators")
-    return {"annotators-shown": rows.with_columns(said=pl.col("flags").list.join(", ")).drop("flags")}
+    """What the picture shows."""
+    return {"annotators-shown": with_interval(context.table("annotators.annotators"))}
 
 
 def _figures(context: Context) -> Sequence[Figure]:
-    rows = context.table("annotators.annotators").filter(pl.col("competence").is_not_null())
-
-    def ends(kind: str) -> bool:
-        return rows.filter(pl.col("what") == kind)["competence_low"].count() > 0
-
+    rows = context.table("annotators.annotators")
+    shown = with_interval(rows)
     return [
         Figure(
             id=f"annotators-{kind}",
             title=f"Competence of people: {kind}",
             caption="How far each person is right by what others answered, too. Whisker: interval over resampled items."
-            " Red: somebody of whom something is claimed, all tests of all people together.",
+            f" Red: somebody of whom something is claimed, all tests of all people together.{_left_out(rows, kind)}",
             alt="Dots with whiskers: competence of every person; the table below has the numbers.",
-            spec=spec_of(competence(empty_rows(), ends=ends(kind)).properties(width="container")),
+            spec=spec_of(competence(empty_rows()).properties(width="container")),
             table="annotators-shown",
             lines=("rater",),
             where={"aspect": "{aspect}", "what": kind},
         )
         for kind in KINDS
-        if rows.filter(pl.col("what") == kind).height
+        if shown.filter(pl.col("what") == kind).height
     ]
+
+
+def _left_out(rows: pl.DataFrame, kind: str) -> str:
+    """How many people of each aspect the picture does not show."""
+    own = rows.filter(pl.col("what") == kind).group_by("aspect", maintain_order=True)
+    counts = own.agg(missing=pl.col("competence_low").is_null().sum(), n=pl.len()).filter(pl.col("missing") > 0)
+    told = [f"{missing} of {n}" + (f" ({aspect})" if aspect else "") for aspect, missing, n in counts.iter_rows()]
+    return f" Left out, since they have no interval: {', '.join(told)}." if told else ""
 
 
 def looks_of(study: Study) -> pl.DataFrame:
