@@ -18,7 +18,7 @@ from custodes.annotate.making import unasked
 from custodes.annotate.material import Item, Material, Output, Pair, pairs_of, read_material
 from custodes.annotate.media import media_of
 from custodes.annotate.orders import askable, clusters_of, order_of_later
-from custodes.annotate.plan import StudyPlan
+from custodes.annotate.plan import PLAN, StudyPlan
 from custodes.annotate.rendering import render
 from custodes.arguments import checked
 from custodes.data.notes import Note, noted
@@ -132,12 +132,12 @@ class Held:
         }
         (metrics,) = base.execute("SELECT count(*) FROM metric").fetchone()
         return cls(
-            plan=msgspec.json.decode(text, type=StudyPlan),
+            plan=PLAN.decode(text),
             material=Material(items=items, systems=systems, outputs=outputs),
             pairs=pairs,
             asked=asked,
             plain=frozenset(plain),
-            notes=tuple(msgspec.json.decode(own, type=Note) for (own,) in base.execute(_NOTES)),
+            notes=tuple(_NOTE.decode(own) for (own,) in base.execute(_NOTES)),
             has_metric=bool(metrics),
         )
 
@@ -180,6 +180,7 @@ class Held:
         return {key: plain(own.text) if key[0] in self.plain else made[key] for key, own in fresh.outputs.items()}
 
 
+_NOTE = msgspec.json.Decoder(Note)
 _NOTES = "SELECT json FROM event WHERE kind = 'note' ORDER BY event"
 
 

@@ -17,7 +17,7 @@ import msgspec
 from custodes.annotate.ballots import Ballots
 from custodes.annotate.events import EVENTS
 from custodes.annotate.people import Given, Session, Worker
-from custodes.annotate.plan import StudyPlan
+from custodes.annotate.plan import PLAN, StudyPlan
 from custodes.annotate.records import AssignmentRow, EventRow, ExclusionRow, JudgmentRow, Row, SessionRow, WorkerRow
 from custodes.errors import InputError
 
@@ -234,13 +234,9 @@ class Book:
         (self.ballots.let_go if is_over else self.ballots.hold)(given)
 
 
-# Made here and not on first use: types looked up by several threads at once can crash the process.
-_PLAN = msgspec.json.Decoder(StudyPlan)
-
-
 def _plan(text: str) -> StudyPlan:
     try:
-        return _PLAN.decode(text)
+        return PLAN.decode(text)
     except msgspec.MsgspecError as problem:
         raise InputError(
             f"the plan in this study cannot be read ({problem}); was it made by a later custodes?"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -114,3 +114,12 @@ class StudyPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     money: Money = Money()
     stopping: Ending = Ending()
     seed: int = 0
+
+
+PLAN = msgspec.json.Decoder(StudyPlan)
+"""Reads a plan that a study keeps."""
+
+
+def converted(said: Any) -> StudyPlan:
+    """A plan of what somebody says; `msgspec.ValidationError` for what cannot be one."""
+    return msgspec.convert(said, StudyPlan)

@@ -11,7 +11,7 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 
 from custodes.annotate.keys import KEYS, SECTIONS
-from custodes.annotate.plan import StudyPlan
+from custodes.annotate.plan import StudyPlan, converted
 from custodes.annotate.rules import check_plan, in_words
 from custodes.data.loading import small_file, utf8_text
 from custodes.errors import InputError, OptionError, shown, suggestion
@@ -69,7 +69,7 @@ def plan_of(said: Mapping[str, Any], *, where: str, folder: Path) -> StudyPlan:
         if isinstance(texts.get(key), str):
             texts[key] = _prose(texts[key], key, where=where, folder=folder)
     try:
-        plan = msgspec.convert(whole, StudyPlan)
+        plan = converted(whole)
     except msgspec.ValidationError as problem:
         raise InputError(f"{where}: {in_words(str(problem))}") from None
     try:

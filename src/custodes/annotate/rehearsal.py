@@ -19,7 +19,7 @@ from custodes.annotate.clock import Clock
 from custodes.annotate.crowd import Crowd, Habits
 from custodes.annotate.desk import Desk
 from custodes.annotate.driving import LONGEST, Answering, Drive
-from custodes.annotate.plan import StudyPlan
+from custodes.annotate.plan import PLAN, StudyPlan
 from custodes.annotate.reach import STANDSTILL
 from custodes.answers.question import Rng, recorded, versions
 from custodes.answers.result import Provenance, Result, result
@@ -202,7 +202,7 @@ def emptied(path: Path, into: Path) -> StudyPlan:
         source.backup(copy)
         copy.executescript(EMPTY)
         (text,) = copy.execute("SELECT json FROM plan ORDER BY version DESC LIMIT 1").fetchone()
-    return msgspec.json.decode(text, type=StudyPlan)
+    return PLAN.decode(text)
 
 
 def replanned(path: Path, plan: StudyPlan) -> None:

@@ -20,7 +20,7 @@ import msgspec
 from custodes.annotate import texts
 from custodes.annotate.gold import Known
 from custodes.annotate.material import Item, Material
-from custodes.annotate.rendering_worker import Answered, Asked
+from custodes.annotate.rendering_worker import ANSWERED, Answered, Asked
 from custodes.annotate.texts import LONGEST, Render
 from custodes.data.notes import Note, noted
 from custodes.data.outputs import turns_of
@@ -182,7 +182,6 @@ class _Worker:
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", run], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment()
         )
-        self._decoder = msgspec.json.Decoder(Answered)
         if self._asked(Asked(text="", how="markdown+math"), START).why:  # libraries are loaded before the clock runs
             raise InputError('texts: the process that makes HTML of Markdown did not start; take render = "plain"')
 
@@ -211,7 +210,7 @@ class _Worker:
         if not line.endswith(b"\n"):
             self.end()
             return Answered(why="slow")
-        return self._decoder.decode(line)
+        return ANSWERED.decode(line)
 
     def end(self) -> None:
         """End it, whatever it does."""

@@ -25,11 +25,13 @@ class Answered(msgspec.Struct):
     why: str = ""
 
 
+ASKED, ANSWERED = msgspec.json.Decoder(Asked), msgspec.json.Decoder(Answered)
+
+
 def main() -> None:
     """Answer until the input ends."""
-    decoder = msgspec.json.Decoder(Asked)
     for line in sys.stdin.buffer:
-        asked = decoder.decode(line)
+        asked = ASKED.decode(line)
         _limit(asked.seconds)
         try:
             answer = Answered(html=shown(asked.text, asked.how))

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from custodes.annotate.plan import StudyPlan
+from custodes.annotate.plan import StudyPlan, converted
 from custodes.arguments import at_least, check_storable, one_of, seed_or_generator
 from custodes.data.notes import Note, noted
 from custodes.errors import OptionError, shown
@@ -45,7 +45,7 @@ def _typed(plan: StudyPlan) -> StudyPlan:
     """The plan with every value of its declared type, which a struct that is made in Python need not have."""
     try:
         said = msgspec.to_builtins(plan)
-        made = msgspec.convert(said, StudyPlan)
+        made = converted(said)
     except msgspec.ValidationError as problem:
         raise OptionError(in_words(str(problem))) from None
     except (TypeError, OverflowError) as problem:
