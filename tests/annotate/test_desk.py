@@ -26,6 +26,7 @@ from custodes.annotate.session import (
     Instructions,
     Paused,
     Skip,
+    Stop,
     Undo,
     Wait,
 )
@@ -103,6 +104,77 @@ def test_it_is_declined(tmp_path: Path) -> None:
         view = desk.act(token, Decline()).result()
         assert isinstance(view, Done)
         assert (view.why, view.code) == ("declined", None)
+
+
+def test_enough_after_a_batch_is_an_end_with_a_code(tmp_path: Path) -> None:
+    with opened(tmp_path, plan=plan_of(people={**FREE, "batch": 2}, stopping=LONG)) as desk:
+        token = begun(desk)
+        assert isinstance(desk.act(token, Stop()).result(), Ask)  # in the middle of a batch nothing is finished
+        answer(desk, token)
+        assert isinstance(answer(desk, token), Break)
+        end = desk.act(token, Stop()).result()
+        assert isinstance(end, Done)
+        assert (end.why, end.answers) == ("finished", 2)
+        assert end.code
+        assert desk.act(token, Begin()).result() == desk.act(token, Stop()).result() == end
+        (person,) = desk.snapshot().result().people
+        assert person.code == end.code
+        desk.control("stop").result()
+        assert desk.view(token).result() == end  # one code
+        state = desk.state()
+    with at_once(desk.path) as desk:
+        assert desk.state() == state
+
+
+def test_who_leaves_after_work_is_paid_for_it(tmp_path: Path) -> None:
+    with opened(tmp_path) as desk:
+        token = begun(desk)
+        answer(desk, token)
+        end = desk.act(token, Decline()).result()
+        assert isinstance(end, Done)
+        assert (end.why, end.answers) == ("left", 1)
+        (person,) = desk.snapshot().result().people
+        assert person.code == end.code is not None
+
+
+@pytest.mark.parametrize("how", ["forgotten", "declined"])
+def test_of_who_is_gone_nothing_is_written(tmp_path: Path, how: str) -> None:
+    hands = Hands()
+    with opened(tmp_path, hands) as desk:
+        token = begun(desk)
+        answer(desk, token)
+        ask = asked(desk, token)
+        if how == "forgotten":
+            desk.forget("w001").result()
+        else:
+            desk.act(token, Decline()).result()
+        hands.wait(700)
+        end = desk.view(token).result()  # its question is free again
+        state = desk.state()
+        for act in (
+            said(desk, ask),
+            Skip(assignment=ask.assignment, reason="other"),
+            Comment(text="I am Bob"),
+            Comment(text="I am Bob", assignment=ask.assignment),
+            Undo(assignment=ask.assignment),
+            Begin(),
+            Decline(),
+        ):
+            assert desk.act(token, act).result() == end
+        desk.seen(token, ask.assignment, 1.0).result()
+        assert desk.state() == state
+        assert desk.snapshot().result().comments == ()
+        assert isinstance(end, Done)
+        assert end.why == ("erased" if how == "forgotten" else "left")
+
+
+def test_whom_the_owner_excludes_is_not_told_of_known_answers(tmp_path: Path) -> None:
+    with opened(tmp_path) as desk:
+        tokens = [begun(desk), begun(desk)]
+        desk.exclude("w001", "asked to").result()
+        desk.exclude("w002", "known comparisons", "rule").result()
+        ends = [desk.view(token).result() for token in tokens]
+        assert [isinstance(end, Done) and end.why for end in ends] == ["excluded", "blocked"]
 
 
 def test_an_answer_is_what_was_shown(tmp_path: Path) -> None:
@@ -262,7 +334,7 @@ def test_an_exclusion_and_back(tmp_path: Path) -> None:
         desk.exclude("w001", "asked to").result()
         view = desk.view(token).result()
         assert isinstance(view, Done)
-        assert view.why == "blocked"
+        assert view.why == "excluded"
         assert rows(desk, "SELECT count(*) FROM battles") == [(0,)]
         assert rows(desk, "SELECT count(*) FROM answers WHERE excluded") == [(3,)]
         answer(desk, other)  # its own, then the one that is free again

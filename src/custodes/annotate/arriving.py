@@ -11,6 +11,7 @@ from custodes.annotate.addresses import Addresses
 from custodes.annotate.ledger import Ledger
 from custodes.annotate.people import Session, Worker
 from custodes.annotate.records import SessionRow, WorkerRow
+from custodes.annotate.showing import is_done
 from custodes.arguments import at_least
 
 
@@ -57,8 +58,7 @@ def join(
 
 def _is_over(ledger: Ledger, session: Session) -> bool:
     """Whether its batch is done, so that coming again is a visit of its own."""
-    is_done = session.batch > 0 and session.number >= ledger.book.plan.people.batch and not session.open
-    return is_done and session.worker.batches < ledger.book.plan.people.batches
+    return is_done(ledger, session) and session.worker.batches < ledger.book.plan.people.batches
 
 
 def _arrived(ledger: Ledger, *, source: str, external_id: str, external_hash: str) -> Worker:

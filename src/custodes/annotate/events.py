@@ -32,6 +32,10 @@ def _declined(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
     _session(book, row).declined = True
 
 
+def _finished(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
+    _session(book, row).finished = True
+
+
 def _begun(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
     _session(book, row).begun = True
 
@@ -95,6 +99,7 @@ EVENTS: dict[str, Callable[[Book, EventRow, Mapping[str, Any]], None]] = {
     "consent": _consent,
     "declined": _declined,
     "begun": _begun,
+    "finished": _finished,
     "batch": _batch,
     "qualified": _qualified,
     "code": _code,

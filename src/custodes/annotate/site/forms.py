@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from custodes.annotate.acting import SKIPPING
 from custodes.annotate.plan import StudyPlan
-from custodes.annotate.session import Act, Agree, Answer, Begin, Comment, Decline, Mark, Skip, Undo
+from custodes.annotate.session import Act, Agree, Answer, Begin, Comment, Decline, Mark, Skip, Stop, Undo
 
 BOTH_BAD = "bad"
 """The value of a tie of two bad outputs."""
@@ -30,6 +30,8 @@ def act_of(plan: StudyPlan, fields: Mapping[str, str]) -> Act:
             return Decline()
         case "begin":
             return Begin()
+        case "stop":
+            return Stop()
         case "undo":
             return Undo(assignment=_assignment(fields))
         case "mark" if plan.texts.differences:
