@@ -80,6 +80,7 @@ def _say(ledger: Ledger, given: Given, act: Answer | Skip) -> None:
         return
     late = given.unit is not None and not ledger.leases.is_kept(given.id, ledger.clock.steady())
     role, at = _counts(ledger, given), ledger.clock.wall()
+    took = max(0.0, at - given.at)
     rows = [
         JudgmentRow(
             judgment=ledger.next + k,
@@ -88,8 +89,8 @@ def _say(ledger: Ledger, given: Given, act: Answer | Skip) -> None:
             role=role,
             answer=value,
             reason=reason,
-            visible_seconds=act.seconds,
-            server_seconds=max(0.0, at - given.at),
+            visible_seconds=_visible(act.seconds, took),
+            server_seconds=took,
             at=at,
             late=int(late or given.expired),
         )
@@ -99,6 +100,11 @@ def _say(ledger: Ledger, given: Given, act: Answer | Skip) -> None:
     ledger.put(*rows)
     if given.role in ("gold", "attention"):
         _judge(ledger, given.session.worker)
+
+
+def _visible(claimed: float | None, took: float) -> float | None:
+    """Seconds that a question was visible: what the page claims, within what it took; None where that is no time."""
+    return min(claimed, took) if claimed is not None and claimed >= 0 else None
 
 
 def _counts(ledger: Ledger, given: Given) -> str:

@@ -56,7 +56,8 @@ def _code(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
 
 
 def _token(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
-    book.tokens[said["hash"]] = _session(book, row)
+    session = book.tokens[said["hash"]] = _session(book, row)
+    session.params = said.get("params", session.params)
 
 
 def _comment(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:

@@ -81,9 +81,9 @@ def _whole(said: str) -> int:
 _DIGITS = 20
 
 
-def alive(fields: Mapping[str, str]) -> tuple[int, float | None]:
-    """The assignment of an open page, and how long it has been visible; UnreadError without one."""
-    return _assignment(fields), seconds(fields)
+def alive(fields: Mapping[str, str]) -> int:
+    """The assignment of an open page; UnreadError without one."""
+    return _assignment(fields)
 
 
 def seconds(fields: Mapping[str, str]) -> float | None:
