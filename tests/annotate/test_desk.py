@@ -27,6 +27,7 @@ from custodes.annotate.session import (
     Instructions,
     Paused,
     Skip,
+    Stop,
     Undo,
     Wait,
 )
@@ -104,6 +105,77 @@ def test_it_is_declined(tmp_path: Path) -> None:
         view = desk.act(token, Decline()).result()
         assert isinstance(view, Done)
         assert (view.why, view.code) == ("declined", None)
+
+
+def test_enough_after_a_batch_is_an_end_with_a_code(tmp_path: Path) -> None:
+    with opened(tmp_path, plan=plan_of(people={**FREE, "batch": 2}, stopping=LONG)) as desk:
+        token = begun(desk)
+        assert isinstance(desk.act(token, Stop()).result(), Ask)  # in the middle of a batch nothing is finished
+        answer(desk, token)
+        assert isinstance(answer(desk, token), Break)
+        end = desk.act(token, Stop()).result()
+        assert isinstance(end, Done)
+        assert (end.why, end.answers) == ("finished", 2)
+        assert end.code
+        assert desk.act(token, Begin()).result() == desk.act(token, Stop()).result() == end
+        (person,) = desk.snapshot().result().people
+        assert person.code == end.code
+        desk.control("stop").result()
+        assert desk.view(token).result() == end  # one code
+        state = desk.state()
+    with at_once(desk.path) as desk:
+        assert desk.state() == state
+
+
+def test_who_leaves_after_work_is_paid_for_it(tmp_path: Path) -> None:
+    with opened(tmp_path) as desk:
+        token = begun(desk)
+        answer(desk, token)
+        end = desk.act(token, Decline()).result()
+        assert isinstance(end, Done)
+        assert (end.why, end.answers) == ("left", 1)
+        (person,) = desk.snapshot().result().people
+        assert person.code == end.code is not None
+
+
+@pytest.mark.parametrize("how", ["forgotten", "declined"])
+def test_of_who_is_gone_nothing_is_written(tmp_path: Path, how: str) -> None:
+    hands = Hands()
+    with opened(tmp_path, hands) as desk:
+        token = begun(desk)
+        answer(desk, token)
+        ask = asked(desk, token)
+        if how == "forgotten":
+            desk.forget("w001").result()
+        else:
+            desk.act(token, Decline()).result()
+        hands.wait(700)
+        end = desk.view(token).result()  # its question is free again
+        state = desk.state()
+        for act in (
+            said(desk, ask),
+            Skip(assignment=ask.assignment, reason="other"),
+            Comment(text="I am Bob"),
+            Comment(text="I am Bob", assignment=ask.assignment),
+            Undo(assignment=ask.assignment),
+            Begin(),
+            Decline(),
+        ):
+            assert desk.act(token, act).result() == end
+        desk.seen(token, ask.assignment).result()
+        assert desk.state() == state
+        assert desk.snapshot().result().comments == ()
+        assert isinstance(end, Done)
+        assert end.why == ("erased" if how == "forgotten" else "left")
+
+
+def test_whom_the_owner_excludes_is_not_told_of_known_answers(tmp_path: Path) -> None:
+    with opened(tmp_path) as desk:
+        tokens = [begun(desk), begun(desk)]
+        desk.exclude("w001", "asked to").result()
+        desk.exclude("w002", "known comparisons", "rule").result()
+        ends = [desk.view(token).result() for token in tokens]
+        assert [isinstance(end, Done) and end.why for end in ends] == ["excluded", "blocked"]
 
 
 def test_an_answer_is_what_was_shown(tmp_path: Path) -> None:
@@ -244,7 +316,7 @@ def test_leases(tmp_path: Path) -> None:
         late, kept = asked(desk, slow), asked(desk, quick)
         for _ in range(5):  # whose page is open keeps his question
             hands.wait(50)
-            desk.seen(quick, kept.assignment, 50.0).result()
+            desk.seen(quick, kept.assignment).result()
         hands.now -= 3600  # the clock on the wall does not matter
         view = desk.view(idle).result()
         assert isinstance(view, Ask)
@@ -287,7 +359,7 @@ def test_an_exclusion_and_back(tmp_path: Path) -> None:
         desk.exclude("w001", "asked to").result()
         view = desk.view(token).result()
         assert isinstance(view, Done)
-        assert view.why == "blocked"
+        assert view.why == "excluded"
         assert rows(desk, "SELECT count(*) FROM battles") == [(0,)]
         assert rows(desk, "SELECT count(*) FROM answers WHERE excluded") == [(3,)]
         answer(desk, other)  # its own, then the one that is free again
@@ -361,8 +433,69 @@ def test_who_may_come(tmp_path: Path) -> None:
         assert "ann" not in str(rows(desk, "SELECT external_hash FROM worker"))
 
 
+def test_who_comes_again_and_again_is_let_in_thirty_times_an_hour(tmp_path: Path) -> None:
+    hands = Hands()
+    with opened(tmp_path, hands) as desk:
+
+        def join(address: str = "10.0.0.1") -> str | None:
+            return desk.join(source="open", external_id="ann", params={}, address=address).result()
+
+        first = join()
+        assert first is not None
+        assert [join() is None for _ in range(40)] == [False] * 30 + [True] * 10
+        assert rows(desk, "SELECT count(*) FROM event WHERE kind = 'token'") == [(30,)]
+        assert isinstance(desk.view(first).result(), Instructions)  # the link that is there holds
+        assert join("10.0.0.2") is not None
+        hands.wait(3601)
+        assert join() is not None
+
+
+def test_who_takes_another_task_is_paid_for_that_one(tmp_path: Path) -> None:
+    with opened(tmp_path, plan=plan_of(people={**FREE, "batch": 2, "batches": 1}, stopping=LONG)) as desk:
+
+        def join(**params: str) -> str:
+            token = desk.join(source="mturk", external_id="A1", params=params, address="").result()
+            assert token is not None
+            return token
+
+        token = join(assignmentId="old", hitId="h1")
+        desk.act(token, Begin()).result()
+        answer(desk, token)
+        again = join(assignmentId="new", hitId="h2")
+        end = answer(desk, again)
+        assert isinstance(end, Done)
+        assert end.params == {"assignmentId": "new", "hitId": "h2"}
+        assert desk.view(token).result() == end
+        state = desk.state()
+    with at_once(desk.path) as desk:
+        assert desk.state() == state
+        desk.forget("w001").result()
+        end = desk.view(join(assignmentId="later")).result()
+        assert isinstance(end, Done)
+        assert (end.why, end.params) == ("erased", {})
+        assert rows(desk, "SELECT count(*) FROM event WHERE json LIKE '%assignmentId%'") == [(0,)]
+        state = desk.state()
+    with at_once(desk.path) as desk:
+        assert desk.state() == state
+
+
+@pytest.mark.parametrize(
+    ("claimed", "kept"),
+    [(1e308, 30.0), (float("inf"), 30.0), (30.0, 30.0), (12.0, 12.0), (-1.0, None), (float("nan"), None), (None, None)],
+)
+def test_a_page_is_visible_no_longer_than_it_took(tmp_path: Path, claimed: float | None, kept: float | None) -> None:
+    hands = Hands()
+    with opened(tmp_path, hands) as desk:
+        token = begun(desk)
+        asked(desk, token)
+        hands.wait(30)
+        answer(desk, token, seconds=claimed)
+        assert rows(desk, "SELECT visible_seconds, server_seconds FROM judgment") == [(kept, 30.0)]
+        assert desk.snapshot().result().people[0].seconds == kept
+
+
 def test_addresses_of_one_network_are_one() -> None:
-    own = Addresses()
+    own = Addresses(5)
     for k in range(5):
         own.came(f"2001:db8:0:1::{k}", 0.0)
     assert own.is_full("2001:db8:0:1:ffff::9", 1.0)

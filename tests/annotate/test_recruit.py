@@ -120,6 +120,7 @@ def test_who_gets_which_code() -> None:
     fixed = plan(recruit="prolific", codes=Codes(finished="C1", failed="C2", no_work="C3"))
     given = {why: code_of(fixed, why, "K7") for why in ("finished", "no-work", "stopped", "failed", "blocked")}
     assert given == {"finished": "C1", "no-work": "C3", "stopped": "C3", "failed": "C2", "blocked": "C2"}
+    assert [code_of(fixed, why, "K7") for why in ("left", "excluded")] == ["C3", "C2"]
     assert {code_of(fixed, why, "K7") for why in ("declined", "erased")} == {None}
     assert code_of(plan(), "stopped", "K7") == "K7"
 

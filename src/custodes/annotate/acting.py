@@ -8,8 +8,8 @@ from custodes.annotate.ledger import Ledger
 from custodes.annotate.people import Given, Session, Worker
 from custodes.annotate.quality import Standing, standing
 from custodes.annotate.records import AssignmentRow, ExclusionRow, JudgmentRow
-from custodes.annotate.session import Act, Agree, Answer, Begin, Comment, Decline, Mark, Skip, Undo
-from custodes.annotate.showing import begin_batch, can_undo, digest_of
+from custodes.annotate.session import Act, Agree, Answer, Begin, Comment, Decline, Mark, Skip, Stop, Undo
+from custodes.annotate.showing import begin_batch, can_undo, digest_of, is_done
 from custodes.errors import InputError, listed, shown
 
 SKIPPING = ("language", "broken", "offensive", "other")
@@ -18,16 +18,21 @@ LONGEST = 5000
 
 
 def do(ledger: Ledger, session: Session, act: Act) -> bool:
-    """Write what was done; whether it was anything of this session. `InputError` for what cannot be said."""
+    """Write what was done; whether it was anything of this session. `InputError` for what cannot be said.
+    Of somebody who left or is forgotten nothing is written."""
+    if session.is_closed:
+        return True
     match act:
         case Agree():
             if act.digest == digest_of(ledger.book.plan.texts.consent) and session.agreed != act.digest:
                 ledger.event("consent", session=session, digest=act.digest, form=dict(act.form))
         case Decline():
-            if not session.declined:
-                ledger.event("declined", session=session)
+            ledger.event("declined", session=session)
         case Begin():
             _begin(ledger, session)
+        case Stop():
+            if is_done(ledger, session) and not session.finished:
+                ledger.event("finished", session=session)
         case Comment():
             given = None if act.assignment is None else _own(ledger, session, act.assignment)
             if act.text.strip():
@@ -64,9 +69,7 @@ def _begin(ledger: Ledger, session: Session) -> None:
         if not book.plan.texts.consent or session.agreed is not None:
             ledger.event("begun", session=session)
         return
-    people = book.plan.people
-    is_done = session.batch > 0 and session.number >= people.batch and not session.open
-    if is_done and worker.batches < people.batches:
+    if is_done(ledger, session) and not session.finished and worker.batches < book.plan.people.batches:
         begin_batch(ledger, session)
 
 
@@ -77,6 +80,7 @@ def _say(ledger: Ledger, given: Given, act: Answer | Skip) -> None:
         return
     late = given.unit is not None and not ledger.leases.is_kept(given.id, ledger.clock.steady())
     role, at = _counts(ledger, given), ledger.clock.wall()
+    took = max(0.0, at - given.at)
     rows = [
         JudgmentRow(
             judgment=ledger.next + k,
@@ -85,8 +89,8 @@ def _say(ledger: Ledger, given: Given, act: Answer | Skip) -> None:
             role=role,
             answer=value,
             reason=reason,
-            visible_seconds=act.seconds,
-            server_seconds=max(0.0, at - given.at),
+            visible_seconds=_visible(act.seconds, took),
+            server_seconds=took,
             at=at,
             late=int(late or given.expired),
         )
@@ -96,6 +100,11 @@ def _say(ledger: Ledger, given: Given, act: Answer | Skip) -> None:
     ledger.put(*rows)
     if given.role in ("gold", "attention"):
         _judge(ledger, given.session.worker)
+
+
+def _visible(claimed: float | None, took: float) -> float | None:
+    """Seconds that a question was visible: what the page claims, within what it took; None where that is no time."""
+    return min(claimed, took) if claimed is not None and claimed >= 0 else None
 
 
 def _counts(ledger: Ledger, given: Given) -> str:

@@ -5,25 +5,27 @@ from __future__ import annotations
 from collections import deque
 from ipaddress import IPv6Address, ip_address, ip_network
 
-PER_HOUR, HOUR = 5, 3600.0
-"""New people of one address."""
+HOUR = 3600.0
+NEW, AGAIN = 5, 30
+"""New people of one address in an hour, and how often somebody who was there before."""
 
 
 class Addresses:
-    """When people came from where, in memory only."""
+    """When people came from where, in memory only; `most` within an hour."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._came: dict[str, deque[float]] = {}
 
     def is_full(self, address: str, now: float) -> bool:
         """Whether as many as may have come from there within the hour."""
         for place in [place for place, times in self._came.items() if times[-1] <= now - HOUR]:
             del self._came[place]
-        return sum(at > now - HOUR for at in self._came.get(network(address), ())) >= PER_HOUR
+        return sum(at > now - HOUR for at in self._came.get(network(address), ())) >= self._most
 
     def came(self, address: str, now: float) -> None:
         """One more."""
-        self._came.setdefault(network(address), deque(maxlen=PER_HOUR)).append(now)
+        self._came.setdefault(network(address), deque(maxlen=self._most)).append(now)
 
 
 PREFIX = 64

@@ -11,6 +11,7 @@ from custodes.annotate.addresses import Addresses
 from custodes.annotate.ledger import Ledger
 from custodes.annotate.people import Session, Worker
 from custodes.annotate.records import SessionRow, WorkerRow
+from custodes.annotate.showing import is_done
 from custodes.arguments import at_least
 
 
@@ -31,34 +32,40 @@ def invite(ledger: Ledger, n: int) -> list[tuple[str, str]]:
 
 def join(
     ledger: Ledger,
-    addresses: Addresses,
+    new: Addresses,
+    again: Addresses,
     *,
     source: str,
     external_id: str,
     params: Mapping[str, str],
     address: str,
 ) -> str | None:
-    """A token for somebody who comes; None where no more may."""
+    """A token for somebody who comes; None where no more may: `new` people, or any `again`, from this address."""
     book, now = ledger.book, ledger.clock.steady()
     who = hashed(f"{source}\n{external_id}") if external_id else secrets.token_hex(16)
     worker = book.persons.get((source, who))
     if worker is None:
-        if book.control == "stopped" or len(book.workers) >= book.plan.people.most or addresses.is_full(address, now):
+        if book.control == "stopped" or len(book.workers) >= book.plan.people.most or new.is_full(address, now):
             return None
         worker = _arrived(ledger, source=source, external_id=external_id, external_hash=who)
-        addresses.came(address, now)
-    last = worker.sessions[-1] if worker.sessions else None
-    if last is not None and (last.params == dict(params) or not _is_over(ledger, last)):
-        token = secrets.token_urlsafe(16)
-        ledger.event("token", session=last, hash=hashed(token))
-        return token
-    return _visit(ledger, worker, params)
+        new.came(address, now)
+        return _visit(ledger, worker, params)
+    if again.is_full(address, now):
+        return None
+    again.came(address, now)
+    last = worker.sessions[-1]
+    if last.params != dict(params) and not worker.forgotten and _is_over(ledger, last):
+        return _visit(ledger, worker, params)
+    token = secrets.token_urlsafe(16)
+    # A platform pays by what it said last: another task may go on with the same visit.
+    said = {} if worker.forgotten or last.params == dict(params) else {"params": dict(params)}
+    ledger.event("token", session=last, hash=hashed(token), **said)
+    return token
 
 
 def _is_over(ledger: Ledger, session: Session) -> bool:
     """Whether its batch is done, so that coming again is a visit of its own."""
-    is_done = session.batch > 0 and session.number >= ledger.book.plan.people.batch and not session.open
-    return is_done and session.worker.batches < ledger.book.plan.people.batches
+    return is_done(ledger, session) and session.worker.batches < ledger.book.plan.people.batches
 
 
 def _arrived(ledger: Ledger, *, source: str, external_id: str, external_hash: str) -> Worker:
@@ -92,5 +99,8 @@ def forget(ledger: Ledger, worker: Worker) -> None:
     )
     base.execute(
         "UPDATE event SET json = json_set(json, '$.text', '') WHERE kind = 'comment' AND worker = ?", (worker.id,)
+    )
+    base.execute(
+        "UPDATE event SET json = json_remove(json, '$.params') WHERE kind = 'token' AND worker = ?", (worker.id,)
     )
     ledger.event("forgotten", worker=worker)

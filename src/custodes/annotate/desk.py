@@ -16,7 +16,7 @@ from typing import Literal, Self, TypeVar
 import msgspec
 
 from custodes.annotate import acting, arriving, store
-from custodes.annotate.addresses import Addresses
+from custodes.annotate.addresses import AGAIN, NEW, Addresses
 from custodes.annotate.clock import Clock
 from custodes.annotate.counting import snapshot_of
 from custodes.annotate.ledger import Ledger
@@ -46,7 +46,7 @@ class Desk:
         self.path = path
         self._base, self._lock, self._clock = base, lock, clock
         self._ledger = Ledger(base, clock)
-        self._addresses = Addresses()
+        self._new, self._again = Addresses(NEW), Addresses(AGAIN)
         self._writer = Writer(base, again=self._ledger.read, threaded=threaded)
         self._threaded = threaded
 
@@ -108,12 +108,18 @@ class Desk:
     def join(self, *, source: str, external_id: str, params: Mapping[str, str], address: str) -> Future[str | None]:
         """Somebody comes by an open link or from a platform: a token, or None where no more may come.
 
-        The same `external_id` comes back to the visit that is open; '' is somebody new. From one
-        address at most `PER_HOUR` new people come in an hour (of IPv6 its /64); addresses are not kept.
+        The same `external_id` comes back to the visit that is open; '' is somebody new. From one address come at most
+        `NEW` people in an hour, and `AGAIN` times one who was there before (of IPv6 its /64); addresses are not kept.
         """
         return self._do(
             lambda: arriving.join(
-                self._ledger, self._addresses, source=source, external_id=external_id, params=params, address=address
+                self._ledger,
+                self._new,
+                self._again,
+                source=source,
+                external_id=external_id,
+                params=params,
+                address=address,
             )
         )
 
@@ -132,8 +138,8 @@ class Desk:
 
         return self._do(lambda: self._seen_by(token, done))
 
-    def seen(self, token: str, assignment: int, seconds: float | None) -> Future[None]:
-        """The page is open: its question is kept longer. `seconds` it was visible are counted with the answer."""
+    def seen(self, token: str, assignment: int) -> Future[None]:
+        """The page is open: its question is kept longer."""
 
         def alive(session: Session) -> None:
             for given in session.open:

@@ -88,7 +88,7 @@ class Drive:
             if view is None:
                 self._look(person, token)
             elif isinstance(view, Ask) and at < due:
-                self._desk.seen(token, view.assignment, RENEWED).result()
+                self._desk.seen(token, view.assignment).result()
                 self._push(min(at + RENEWED, due), person, token, view, due)
             else:
                 self._act(person, token, view)

@@ -32,6 +32,10 @@ def _declined(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
     _session(book, row).declined = True
 
 
+def _finished(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
+    _session(book, row).finished = True
+
+
 def _begun(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
     _session(book, row).begun = True
 
@@ -52,7 +56,8 @@ def _code(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
 
 
 def _token(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
-    book.tokens[said["hash"]] = _session(book, row)
+    session = book.tokens[said["hash"]] = _session(book, row)
+    session.params = said.get("params", session.params)
 
 
 def _comment(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
@@ -95,6 +100,7 @@ EVENTS: dict[str, Callable[[Book, EventRow, Mapping[str, Any]], None]] = {
     "consent": _consent,
     "declined": _declined,
     "begun": _begun,
+    "finished": _finished,
     "batch": _batch,
     "qualified": _qualified,
     "code": _code,

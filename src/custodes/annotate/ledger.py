@@ -96,7 +96,7 @@ class Ledger:
 
     def renew(self, given: Given) -> None:
         """Its person is still there, or is back."""
-        if given.unit is None or given.session.worker.excluded:
+        if given.unit is None or given.session.is_closed or given.session.worker.excluded:
             return
         if given.expired:
             unit = self.book.ballots.units[given.unit]

@@ -69,8 +69,9 @@ class Work:
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """A visit. `number`: the last place of the batch that was given out; `known`: the kinds of known comparisons at
-    places of the batch; `open`: what is before the person, the last one shown; `answered`: what may be taken back."""
+    """A visit. `finished`: its person wants no more. `number`: the last place of the batch that was given out; `known`:
+    the kinds of known comparisons at places of the batch; `open`: what is before the person, the last one shown;
+    `answered`: what may be taken back."""
 
     id: int
     worker: Worker
@@ -78,6 +79,7 @@ class Session:
     agreed: str | None = None
     declined: bool = False
     begun: bool = False
+    finished: bool = False
     batch: int = 0
     number: int = 0
     known: Mapping[int, str] = field(default_factory=dict)
@@ -85,6 +87,11 @@ class Session:
     answered: list[Given] = field(default_factory=list)
     codes: dict[str, str] = field(default_factory=dict)
     last_item: int | None = None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing that it sends is written down: its person left, or is forgotten."""
+        return self.declined or self.worker.forgotten
 
 
 @dataclass(slots=True, eq=False)

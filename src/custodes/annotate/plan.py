@@ -43,7 +43,7 @@ class Texts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 class Codes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Completion codes that the platform fixed beforehand, one for all (Prolific): of those who finished, who `failed`
-    known comparisons, for whom no work was left. '': each session has a code of its own."""
+    known comparisons, for whom no work was left or who left amid a batch. '': each session has a code of its own."""
 
     finished: str = ""
     failed: str = ""

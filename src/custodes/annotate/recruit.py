@@ -213,15 +213,15 @@ class WayBack(NamedTuple):
 def code_of(plan: StudyPlan, why: str, own: str | None) -> str | None:
     """The completion code of a session that ended so (as in `Done.why`): the platform's, or its `own`.
 
-    Who declined gets none, nor does one whose data are erased. Who was blocked gets one: what the work was worth is for
-    the owner to say, who sees the standing beside the code.
+    Who declined before any work gets none, nor does one whose data are erased. Who left later gets one, and so does who
+    was blocked: what the work was worth is for the owner to say, who sees answers and standing beside the code.
 
     >>> code_of(StudyPlan(), "finished", "K7")
     'K7'
     """
     codes = plan.people.codes
     fixed = {"finished": codes.finished, "stopped": codes.no_work or codes.finished, "no-work": codes.no_work}
-    fixed |= dict.fromkeys(("failed", "blocked"), codes.failed)
+    fixed |= {"left": codes.no_work} | dict.fromkeys(("failed", "blocked", "excluded"), codes.failed)
     return (fixed[why] or own) if why in fixed else None
 
 

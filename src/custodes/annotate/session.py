@@ -70,7 +70,8 @@ class Wait:
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """The end: `why` is one of finished, no-work, failed, blocked, stopped, declined, erased; `code` to be paid by."""
+    """The end: `why` is one of finished, no-work, failed, blocked (by a rule), excluded (by the owner), stopped, left
+    (after paid work), declined (before any), erased; `code` to be paid by."""
 
     why: str
     code: str | None
@@ -103,6 +104,11 @@ class Decline:
 @dataclass(frozen=True, kw_only=True)
 class Begin:
     """Instructions are read, or the break is over."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stop:
+    """The person has done enough: a batch is finished, and there will be no other in this visit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,4 +153,4 @@ class Mark:
     assignment: int
 
 
-Act = Agree | Decline | Begin | Answer | Skip | Undo | Comment | Mark
+Act = Agree | Decline | Begin | Stop | Answer | Skip | Undo | Comment | Mark

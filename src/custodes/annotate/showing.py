@@ -29,9 +29,12 @@ def view_of(ledger: Ledger, session: Session) -> View:
     if worker.forgotten:
         return Done(why="erased", code=None, answers=worker.work.answers, params={})
     for why, is_so in (
-        ("blocked", worker.excluded),
+        ("blocked", worker.excluded and worker.by == "rule"),
+        ("excluded", worker.excluded),
+        ("left", session.declined and worker.work.paid > 0),
         ("declined", session.declined),
         ("failed", worker.qualified is False),
+        ("finished", session.finished),
         ("stopped", book.control == "stopped"),
     ):
         if is_so:
@@ -84,6 +87,11 @@ def begin_batch(ledger: Ledger, session: Session) -> None:
     batch = session.worker.batches + 1
     known = policy.schedule(ledger.book, batch, Random(f"{ledger.book.plan.seed} batch {session.id} {batch}"))
     ledger.event("batch", session=session, batch=batch, known=known)
+
+
+def is_done(ledger: Ledger, session: Session) -> bool:
+    """Whether a batch of a visit has its answers, and no other has begun."""
+    return session.batch > 0 and session.number >= ledger.book.plan.people.batch and not session.open
 
 
 def _is_open(ledger: Ledger) -> bool:

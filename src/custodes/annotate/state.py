@@ -21,8 +21,8 @@ def state_of(book: Book) -> bytes:
     ]
     visits = [
         (
-            *(own.id, own.agreed, own.declined, own.begun, own.batch, own.number, own.last_item),
-            *(sorted(own.known.items()), sorted(own.codes.items())),
+            *(own.id, own.agreed, own.declined, own.begun, own.finished, own.batch, own.number, own.last_item),
+            *(sorted(own.known.items()), sorted(own.codes.items()), sorted(own.params.items())),
             *([given.id for given in table] for table in (own.open, own.answered)),
         )
         for own in book.sessions.values()

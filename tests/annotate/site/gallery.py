@@ -18,6 +18,8 @@ from custodes.annotate.session import Ask, Break, Consent, Done, Example, Instru
 from custodes.annotate.site import guard, pages
 
 PLAN = StudyPlan()
+WHY = ("finished", "no-work", "failed", "blocked", "excluded", "stopped", "left", "declined", "erased")
+"""`Done.why`."""
 
 
 def side(text: str, how: texts.Render = "plain") -> Side:
@@ -65,7 +67,7 @@ def every(plan: StudyPlan, question: Ask, example: Example) -> dict[str, str]:
         "unknown": pages.message("unknown", plan, what=plan.question.text),
         **{str(status): pages.of_error(status) for status in (400, 404, 413, 429, 500, 503)},
     }
-    for why in ("finished", "no-work", "failed", "blocked", "stopped", "declined", "erased"):
+    for why in WHY:
         made[why] = pages.of_view(plan, Done(why=why, code="K7QM", answers=3, params={}), **at)
     return made
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from custodes.annotate.plan import Question, StudyPlan, Texts
-from custodes.annotate.session import Agree, Answer, Begin, Comment, Decline, Mark, Skip, Undo
+from custodes.annotate.session import Agree, Answer, Begin, Comment, Decline, Mark, Skip, Stop, Undo
 from custodes.annotate.site.forms import UnreadError, act_of
 
 PLAN = StudyPlan()
@@ -27,6 +27,7 @@ ANSWER = {"do": "answer", "assignment": "7", "v0": "-1"}
     [
         (PLAN, {"do": "agree", "agree": "1", "digest": "d"}, Agree(digest="d")),
         (PLAN, {"do": "decline"}, Decline()),
+        (PLAN, {"do": "stop"}, Stop()),
         (PLAN, {"do": "begin"}, Begin()),
         (PLAN, {"do": "undo", "assignment": "3"}, Undo(assignment=3)),
         (PLAN, {"do": "comment", "text": " é\n"}, Comment(text="é")),

@@ -76,7 +76,7 @@ def test_a_whole_session(visitor: Visitor, desk: Desk) -> None:
     seen = [page]
     for number in (1, 2, 3):
         assert f"Comparison {number} of 3" in page
-        page = visitor.post(**hidden(page), v0="1", seconds="2.5")
+        page = visitor.post(**hidden(page), v0="1", seconds="0.0001")
         seen.append(page)
     assert "Time for a break" in page
     page = visitor.post(do="begin")
@@ -86,7 +86,7 @@ def test_a_whole_session(visitor: Visitor, desk: Desk) -> None:
     assert visitor.get() == page
     assert [row[1] for row in judgments(desk.path)][3:] == [0.0, 0.0, 0.0]
     assert {abs(float(str(row[1]))) for row in judgments(desk.path)[:3]} == {1.0}
-    assert [row[3] for row in judgments(desk.path)] == [2.5] * 3 + [None] * 3
+    assert [row[3] for row in judgments(desk.path)] == [0.0001] * 3 + [None] * 3
     assert code in str(told(desk.path, "SELECT json FROM event WHERE kind = 'code'"))
     assert not any(name in own for own in [*seen, page] for name in SYSTEMS)
 
@@ -135,9 +135,9 @@ def test_undo_skip_and_comment(visitor: Visitor, desk: Desk) -> None:
     third = visitor.post(**hidden(again), v0="-1")
     assert "Comparison 2 of 3" in third
     assert "Comparison 2 of 3" in visitor.post(do="comment", text="Ünclear", assignment=hidden(third)["assignment"])
-    fourth = visitor.post(do="skip", reason="broken", assignment=hidden(third)["assignment"], seconds="9")
+    fourth = visitor.post(do="skip", reason="broken", assignment=hidden(third)["assignment"], seconds="0.0001")
     assert "Comparison 3 of 3" in fourth
-    assert judgments(desk.path)[-1][1:] == (None, "broken", 9.0)
+    assert judgments(desk.path)[-1][1:] == (None, "broken", 0.0001)
     assert "Ünclear" in str(desk.snapshot().result().comments)
 
 

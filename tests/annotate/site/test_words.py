@@ -9,6 +9,7 @@ import pytest
 from custodes.annotate.acting import SKIPPING
 from custodes.annotate.site import pages
 from custodes.annotate.site.words import ENGLISH, LANGUAGES, words
+from tests.annotate.site.gallery import WHY
 
 TEMPLATES = [path.read_text() for path in sorted((pages.HERE / "templates").glob("*.html"))]
 BLANKS = re.compile(r"\{(\w+)\}")
@@ -27,10 +28,17 @@ def test_every_language_has_the_same_words_with_the_same_blanks(language: str) -
 def test_templates_use_words_that_there_are_and_all_of_them() -> None:
     assert {key for text in TEMPLATES for key in re.findall(r"\bw\.(\w+)", text)} <= set(ENGLISH)
     source = "".join([*TEMPLATES, *((pages.HERE / name).read_text() for name in ("pages.py", "app.py", "forms.py"))])
-    of_session = {*SKIPPING, "finished", "no-work", "failed", "blocked", "stopped", "declined", "erased"}  # `Done.why`
+    of_session = {*SKIPPING, *WHY}
     assert of_session <= set(ENGLISH)
     used = {key for key in ENGLISH if re.search(rf"\b{key.removesuffix('_what')}\b", source)}
     assert not {key for key in ENGLISH if key.removesuffix("_what") not in used | of_session}
+
+
+def test_only_who_a_rule_ended_is_told_of_known_answers() -> None:
+    for own in (words("en"), words("de")):
+        assert own["blocked_what"] != own["excluded_what"]
+    assert "known" not in ENGLISH["excluded_what"]
+    assert "bekannt" not in words("de")["excluded_what"]
 
 
 def test_a_language_without_words_is_english() -> None:

@@ -170,7 +170,7 @@ class Site:
         token = request.path_params["token"]
         desk = await self.find(token)
         try:
-            await asyncio.wrap_future(desk.seen(token, *forms.alive(fields)))
+            await asyncio.wrap_future(desk.seen(token, forms.alive(fields)))
         except forms.UnreadError:
             raise HTTPException(422) from None
         return Response(status_code=204)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from custodes.annotate.acting import SKIPPING
 from custodes.annotate.plan import StudyPlan
-from custodes.annotate.session import Act, Agree, Answer, Begin, Comment, Decline, Mark, Skip, Undo
+from custodes.annotate.session import Act, Agree, Answer, Begin, Comment, Decline, Mark, Skip, Stop, Undo
 
 BOTH_BAD = "bad"
 """The value of a tie of two bad outputs."""
@@ -30,6 +30,8 @@ def act_of(plan: StudyPlan, fields: Mapping[str, str]) -> Act:
             return Decline()
         case "begin":
             return Begin()
+        case "stop":
+            return Stop()
         case "undo":
             return Undo(assignment=_assignment(fields))
         case "mark" if plan.texts.differences:
@@ -79,9 +81,9 @@ def _whole(said: str) -> int:
 _DIGITS = 20
 
 
-def alive(fields: Mapping[str, str]) -> tuple[int, float | None]:
-    """The assignment of an open page, and how long it has been visible; UnreadError without one."""
-    return _assignment(fields), seconds(fields)
+def alive(fields: Mapping[str, str]) -> int:
+    """The assignment of an open page; UnreadError without one."""
+    return _assignment(fields)
 
 
 def seconds(fields: Mapping[str, str]) -> float | None:

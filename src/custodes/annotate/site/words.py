@@ -74,7 +74,7 @@ ENGLISH = {
     "paused_what": "Nothing is lost. This page goes on by itself as soon as the study does.",
     "look_again": "Look again",
     "finished": "Thank you",
-    "finished_what": "You are done: there is nothing more to answer for you.",
+    "finished_what": "You are done: nothing more is asked of you.",
     "no-work": "Thank you for coming",
     "no-work_what": "There is nothing left to answer at the moment. Your time counts nevertheless.",
     "failed": "Thank you for trying",
@@ -83,8 +83,13 @@ ENGLISH = {
     "blocked": "The study ends here for you",
     "blocked_what": "Some questions whose answers are known were answered differently. If you think that this is a "
     "mistake, please write to us.",
+    "excluded": "The study ends here for you",
+    "excluded_what": "Those who run this study have ended your part in it. If you think that this is a mistake, please "
+    "write to us.",
     "stopped": "The study is over",
     "stopped_what": "It has been closed. Thank you for your answers.",
+    "left": "You have left the study",
+    "left_what": "What you answered before is counted. Thank you for your time.",
     "declined": "You have left the study",
     "declined_what": "Thank you for your time. You may close this page.",
     "erased": "Your data have been erased",
@@ -197,7 +202,7 @@ GERMAN = {
     "paused_what": "Nichts geht verloren. Diese Seite geht von selbst weiter, sobald die Studie weitergeht.",
     "look_again": "Noch einmal nachsehen",
     "finished": "Vielen Dank",
-    "finished_what": "Sie sind fertig: Für Sie gibt es nichts mehr zu beantworten.",
+    "finished_what": "Sie sind fertig: Mehr wird nicht gefragt.",
     "no-work": "Danke fürs Kommen",
     "no-work_what": "Im Augenblick gibt es nichts mehr zu beantworten. Ihre Zeit zählt trotzdem.",
     "failed": "Danke für den Versuch",
@@ -206,8 +211,13 @@ GERMAN = {
     "blocked_what": "Einige Fragen, deren Antwort bekannt ist, wurden anders beantwortet. Wenn Sie das für "
     "einen Irrtum "
     "halten, schreiben Sie uns bitte.",
+    "excluded": "Die Studie endet hier für Sie",
+    "excluded_what": "Die Verantwortlichen haben Ihre Teilnahme beendet. Wenn Sie das für einen Irrtum halten, "
+    "schreiben Sie uns bitte.",
     "stopped": "Die Studie ist zu Ende",
     "stopped_what": "Sie wurde geschlossen. Danke für Ihre Antworten.",
+    "left": "Sie haben die Studie verlassen",
+    "left_what": "Was Sie vorher geantwortet haben, wird gezählt. Danke für Ihre Zeit.",
     "declined": "Sie haben die Studie verlassen",
     "declined_what": "Danke für Ihre Zeit. Sie können diese Seite schließen.",
     "erased": "Ihre Daten sind gelöscht",

@@ -78,7 +78,8 @@ WHERE coalesce(is_open, 1) AND u.place > coalesce(last.place, -1) AND u.unit IN 
 """Comparisons of looks that are not complete: who decides by them looks between looks."""
 METRIC = """
 SELECT i.label AS item, a.label AS system_a, b.label AS system_b, m.rater AS rater, 'metric' AS kind,
-    coalesce((SELECT json_extract(json, '$.question.aspects[0]') FROM plan ORDER BY version DESC LIMIT 1), '') AS aspect,
+    coalesce((SELECT json_extract(json, '$.question.aspects[0]') FROM plan ORDER BY version DESC LIMIT 1), '')
+        AS aspect,
     m.preference AS preference, 'primary' AS role
 FROM metric m JOIN unit u USING (unit) JOIN pair p USING (pair) JOIN item i USING (item)
 JOIN system a ON a.system = p.first JOIN system b ON b.system = p.second ORDER BY u.pair, u.place

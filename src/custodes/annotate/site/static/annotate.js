@@ -97,7 +97,7 @@ addEventListener("input", ({ target }) => {
   if (target.type === "number" && target.previousElementSibling) target.previousElementSibling.value = target.value;
 });
 
-const alive = () => asked && navigator.sendBeacon(`${location.pathname}/seen`, new URLSearchParams({ assignment: asked, seconds: seconds() }));
+const alive = () => asked && navigator.sendBeacon(`${location.pathname}/seen`, new URLSearchParams({ assignment: asked }));
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden) { since = now(); return; }
   spent += now() - since;
