@@ -35,6 +35,7 @@ def person(number: int = 1, **given: Any) -> PersonNow:
         "label": f"w{number:03}",
         "source": "links",
         "external_id": "",
+        "began": True,
         "answers": 0,
         "batches": 0,
         "seconds": None,

@@ -21,7 +21,11 @@ from custodes.answers.question import versions
 from custodes.answers.result import Provenance, Result, result
 from custodes.answers.tables import count, flag, label, labels, score, share, table
 from custodes.arguments import checked
+from custodes.data.notes import Note, noted
+from custodes.errors import listed
 from custodes.files import check_writable
+
+IMPOSSIBLE = "impossible"
 
 
 @result
@@ -33,8 +37,9 @@ class Status(Result):
     study: pl.DataFrame = table(
         "One row: the whole study.",
         label("name", "of the plan"),
-        label("state", "open, paused or stopped"),
-        count("people", "who began"),
+        label("state", "open, paused, stopped, or finished: no pair is open"),
+        count("invited", "people who have a link or came by themselves"),
+        count("began", "of these, who read the instructions and began"),
         count("answers", "to real comparisons"),
         count("paid", "answers of all kinds that are paid for", essential=False),
         count("refused", "comparisons that somebody could not judge", essential=False),
@@ -99,7 +104,7 @@ def status(path: str | Path) -> Status:
         pairs=_columns([_pair(own) for own in now.pairs]),
         persons=_columns([_person(own) for own in now.people]),
     )
-    return Status.of([made], (), provenance=origin)
+    return Status.of([made], _notes(now), provenance=origin)
 
 
 def copied(path: Path, into: Path) -> Path:
@@ -123,12 +128,23 @@ def kept(path: str | Path, into: str | Path) -> Path:
     return place
 
 
+def _notes(now: Snapshot) -> list[Note]:
+    """What nobody could judge."""
+    where = {f"{own.first} – {own.second}".removesuffix(" – "): own.impossible for own in now.pairs if own.impossible}
+    total = sum(where.values())
+    named = listed(f"{name} ({n})" for name, n in where.items())
+    return noted(
+        (IMPOSSIBLE, total, f"{total} questions are settled without an answer, since nobody could judge them: {named}")
+    )
+
+
 def _study(now: Snapshot, ahead: Forecast) -> dict[str, Any]:
     hours, is_paid = ahead.hours or (None,) * 3, now.plan.money.price > 0
     return {
         "name": now.plan.name,
         "state": now.state,
-        "people": len(now.people),
+        "invited": len(now.people),
+        "began": sum(own.began for own in now.people),
         "answers": now.answers,
         "paid": now.paid,
         "refused": now.refused,

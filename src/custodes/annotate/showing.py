@@ -6,6 +6,7 @@ import hashlib
 import json
 import secrets
 import sqlite3
+from dataclasses import replace
 from random import Random
 
 from custodes.annotate import policy
@@ -139,7 +140,9 @@ def _ended(ledger: Ledger, session: Session) -> View:
         first = ledger.leases.first()
         left = WAIT if first is None else first - ledger.clock.steady()
         return Wait(seconds=int(min(WAIT, max(SOONEST, left))))
-    return _done(ledger, session, "no-work")
+    return replace(
+        _done(ledger, session, "no-work"), later=_is_open(ledger) and ledger.book.plan.people.recruit == "links"
+    )
 
 
 def _done(ledger: Ledger, session: Session, why: str) -> Done:

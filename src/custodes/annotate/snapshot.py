@@ -32,7 +32,7 @@ class PairNow:
 
 @dataclass(frozen=True, kw_only=True)
 class PersonNow:
-    """A person: answers to real questions, median visible seconds, known comparisons right of those asked, how often
+    """A person, who `began` or has only a link: answers to real questions, median visible seconds, known comparisons right of those asked, how often
     the first shown was preferred of what was decided, second opinions that agree of those there are, refusals.
     `standing`: ok, watch, blocked or excluded; `flags` say why."""
 
@@ -40,6 +40,7 @@ class PersonNow:
     label: str
     source: str
     external_id: str
+    began: bool
     answers: int
     batches: int
     seconds: float | None
@@ -58,7 +59,7 @@ class PersonNow:
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """The whole study now; `state` is open, paused or stopped; `recent`: primary answers of the last 30 minutes of
+    """The whole study now; `state` is open, paused, stopped, or finished where no pair is open; `recent`: primary answers of the last 30 minutes of
     work, `paid`: answers of all kinds that are paid for, `last_answer` in seconds since the epoch."""
 
     plan: StudyPlan
