@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from custodes.annotate.plan import StudyPlan
+from custodes.annotate.reach import Reach
 from custodes.annotate.snapshot import PairNow, PersonNow, Snapshot
 
 
@@ -25,6 +26,7 @@ def pair(first: str = "Aster", second: str = "Birch", **given: Any) -> PairNow:
         "low": None,
         "high": None,
         "impossible": 0,
+        "people": 0,
     }
     return PairNow(first=first, second=second, **usual | given)
 
@@ -70,5 +72,6 @@ def snapshot(*pairs: PairNow, people: tuple[PersonNow, ...] = (), **given: Any) 
         "peeked": 0,
         "comments": (),
         "last_answer": None,
+        "reach": Reach(),
     }
     return Snapshot(pairs=pairs, people=people, **usual | given)

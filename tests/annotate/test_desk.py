@@ -102,6 +102,7 @@ def test_a_look_that_is_full_is_not_the_end_of_a_link(tmp_path: Path, recruit: s
     plan = plan_of(people={**FREE, "cap": 0.1, "recruit": recruit}, stopping=LONG)
     with opened(tmp_path, plan=plan) as desk:
         token = begun(desk)
+        desk.invite(2).result()
         while isinstance(desk.view(token).result(), Ask):
             end = answer(desk, token)
         assert isinstance(end, Done)
@@ -248,6 +249,30 @@ def test_nobody_can_judge_it(tmp_path: Path) -> None:
             (None, "broken"),
         ]
         assert desk.act(second, Undo(assignment=asked(desk, second).assignment)).result() == asked(desk, second)
+
+
+@pytest.mark.parametrize(("looks", "longest"), [((2,), 120), ((2, 4), 600)])
+def test_nobody_waits_for_ever(tmp_path: Path, looks: tuple[int, ...], longest: int) -> None:
+    """Somebody keeps the last question of a look, page open: the other is let go after a lease, or after the longest
+    one where another look may follow; and is asked again when there is something."""
+    hands = Hands()
+    plan = plan_of(people=FREE, stopping={"looks": looks, "stop": "decided", "boundary": 9.0})
+    with opened(tmp_path, hands, plan=plan) as desk:
+        slow, idle = begun(desk), begun(desk)
+        kept = asked(desk, slow)
+        hands.wait(30)  # so long takes an answer
+        assert isinstance(answer(desk, idle), Wait)
+        waited = 0
+        while isinstance(view := desk.view(idle).result(), Wait) and waited < 2000:
+            hands.wait(20)
+            waited += 20
+            desk.seen(slow, kept.assignment, 20.0).result()
+        assert waited == longest
+        assert isinstance(view, Done)
+        assert (view.why, bool(view.code)) == ("no-work", True)
+        assert isinstance(desk.view(idle).result(), Wait)  # who looks again waits again
+        desk.act(slow, said(desk, kept)).result()
+        assert isinstance(desk.view(idle).result(), Ask if len(looks) > 1 else Done)
 
 
 def test_leases(tmp_path: Path) -> None:
@@ -507,6 +532,7 @@ def test_items_and_systems_that_come_later(tmp_path: Path) -> None:
     plan = plan_of(people={**FREE, "batch": 99}, stopping={"looks": (5, 10, 20), "stop": "decided", "boundary": 9.0})
     with opened(tmp_path, plan=plan, items=8) as desk:
         token = begun(desk)
+        desk.invite(2).result()
         while isinstance(view := desk.view(token).result(), Ask):
             answer(desk, token)
         assert isinstance(view, Done)

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from custodes.annotate import store
 from custodes.annotate.desk import Desk
-from custodes.annotate.policy import cap
+from custodes.annotate.policy import cap, there
 from custodes.annotate.session import Answer, Ask, Begin, Break, Comment, Skip, Undo, View
 from tests.annotate.studies import Hands, add_later, add_systems, at_once, begun, plan_of, said, study
 
@@ -42,6 +42,7 @@ class Study(RuleBasedStateMachine):
         self.sent: list[tuple[str, Answer]] = []
         self.looks: dict[tuple[int, int], tuple[Any, ...]] = {}
         self.systems = 3
+        self.most: Counter[int] = Counter()
 
     def teardown(self) -> None:
         if hasattr(self, "desk"):
@@ -217,9 +218,11 @@ class Study(RuleBasedStateMachine):
         if self.per_item == 1 and self.mode == "compare":
             assert all(max(own.values()) == 1 for own in sides.values())
         book = self.desk._ledger.book
+        for pair, target in enumerate(book.ballots.engine.target):  # of more people everybody's share is smaller
+            self.most[pair] = max(self.most[pair], cap(book.plan.people, target, there(book)))
         for worker in book.workers.values():
             for pair, n in worker.load.items():
-                assert n <= cap(book, pair) or self.mode == "rate", (worker.label, pair)
+                assert n <= self.most[pair] or self.mode == "rate", (worker.label, pair)
                 assert n == sum(book.ballots.units[unit].pair == pair for unit in worker.votes) + sum(
                     given.holds and given.unit is not None and book.ballots.units[given.unit].pair == pair
                     for session in worker.sessions

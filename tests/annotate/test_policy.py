@@ -13,12 +13,14 @@ import pytest
 
 from custodes.annotate import policy
 from custodes.annotate.desk import Desk
-from custodes.annotate.session import Ask, Begin, Break, Done, Wait
+from custodes.annotate.session import Ask, Begin, Break, Decline, Done, Wait
 from tests.annotate.studies import answer, asked, at_once, begun, plan_of, rightly, study
 
 DRAWS = 4000
 UNKNOWN = {"gold_every": 0, "attention": 0}
 """Nothing but real questions."""
+LONG = {"looks": (10, 40), "stop": "decided", "boundary": 9.0}
+"""Two looks that decide nothing."""
 
 
 def drawn(desk: Desk, token: str) -> list[policy.Choice]:
@@ -35,7 +37,7 @@ def test_chances_are_true(tmp_path: Path, systems: int) -> None:
     with at_once(study(tmp_path / "study.db", plan=plan, systems=systems)) as desk:
         for k in range(4):
             token = begun(desk)
-            for value in range(2 if systems == 2 else 3 + k):
+            for value in range(1 if systems == 2 else 3 + k):
                 answer(desk, token, value % 3 - 1)
         begun(desk)
         choices = drawn(desk, "w005")
@@ -78,7 +80,7 @@ def work(desk: Desk, tokens: list[str], *, value: int = 0) -> Counter[str]:
         for token in list(left):
             view = desk.view(token).result()
             if isinstance(view, Ask):
-                answer(desk, token, value)
+                rightly(desk, token, value)
             elif isinstance(view, Break):
                 desk.act(token, Begin()).result()
             elif isinstance(view, Done):
@@ -106,7 +108,7 @@ def test_sides_are_balanced_in_every_prefix(tmp_path: Path) -> None:
 
 
 def test_nobody_answers_more_than_his_share(tmp_path: Path) -> None:
-    plan = plan_of(stopping={"looks": (10, 40), "stop": "decided", "boundary": 9.0}, people={"overlap": 0.0, **UNKNOWN})
+    plan = plan_of(stopping=LONG, people={"overlap": 0.0, "recruit": "open", **UNKNOWN})
     with at_once(study(tmp_path / "study.db", plan=plan, items=60)) as desk:
         tokens = [begun(desk) for _ in range(4)]
         work(desk, tokens)
@@ -117,8 +119,47 @@ def test_nobody_answers_more_than_his_share(tmp_path: Path) -> None:
         assert desk.snapshot().result().pairs[0].answered == 40
 
 
+@pytest.mark.parametrize("people", [1, 3, 4])
+def test_few_people_with_links_share_all_of_it(tmp_path: Path, people: int) -> None:
+    plan = plan_of(stopping=LONG, people={"overlap": 0.0, **UNKNOWN})
+    with at_once(study(tmp_path / "study.db", plan=plan, items=60)) as desk:
+        tokens = [begun(desk) for _ in range(people)]
+        assert work(desk, tokens) == {"no-work": people}
+        pair, book = desk.snapshot().result().pairs[0], desk._ledger.book
+        assert (pair.n, pair.is_open, pair.people) == (40, False, people)
+        assert max(worker.load[0] for worker in book.workers.values()) <= -(-40 // people)
+
+
+def test_who_cannot_answer_takes_no_share(tmp_path: Path) -> None:
+    plan = plan_of(stopping=LONG, people={"overlap": 0.0, **UNKNOWN})
+    with at_once(study(tmp_path / "study.db", plan=plan, items=60)) as desk:
+        tokens = [begun(desk) for _ in range(4)]
+        ((label, other),) = desk.invite(1).result()
+        assert policy.there(desk._ledger.book) == 5
+        desk.act(other, Decline()).result()
+        desk.exclude("w004", "asked to").result()
+        assert (label, policy.there(desk._ledger.book)) == ("w005", 3)
+        assert work(desk, tokens) == {"no-work": 3, "blocked": 1}
+        assert not desk.snapshot().result().pairs[0].is_open
+
+
+@pytest.mark.parametrize("mode", ["compare", "rate"])
+def test_idle_people_give_no_more_second_opinions(tmp_path: Path, mode: str) -> None:
+    people = {"recruit": "open", "cap": 1.0, "overlap": 0.12, "gold_every": 15, "attention": 0}
+    plan = plan_of(question={"mode": mode}, stopping=LONG, people=people)
+    known = {"gold": 30} if mode == "compare" else {}
+    with at_once(study(tmp_path / "study.db", plan=plan, systems=3, items=40, known=known)) as desk:
+        tokens = [begun(desk) for _ in range(20)]
+        work(desk, tokens, value=int(mode == "rate"))
+        now = desk.snapshot().result()
+    assert not any(pair.is_open for pair in now.pairs)
+    assert now.primary == 120
+    assert 5 <= now.second <= 0.12 * now.answers + policy.BEYOND
+    assert max(person.gold_asked for person in now.people) <= 1 + policy.BEYOND
+
+
 def test_known_comparisons_stand_at_random_places(tmp_path: Path) -> None:
-    plan = plan_of(people={"cap": 1.0, "batches": 2}, stopping={"looks": (40, 80), "stop": "decided", "boundary": 9.0})
+    plan = plan_of(people={"cap": 1.0, "batches": 2}, stopping={"looks": (60, 80), "stop": "decided", "boundary": 9.0})
     with at_once(
         study(tmp_path / "study.db", plan=plan, systems=4, items=80, known={"gold": 9, "attention": 9})
     ) as desk:

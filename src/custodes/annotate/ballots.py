@@ -36,6 +36,8 @@ class Ballots:
         self._judged = 0
         self.holding = 0
         """Primary questions that people have before them."""
+        self.asked_again = 0
+        """Second opinions that they have before them."""
 
     @property
     def engine(self) -> Asking | Quota:
@@ -92,6 +94,7 @@ class Ballots:
         """A person has a unit before him; nobody else is asked it where that is enough."""
         unit, worker = self._of(given)
         if given.role == "second":
+            self.asked_again += given.id not in unit.asked
             unit.asked |= {given.id}
             self._single(unit)
         elif not worker.excluded and self.is_free(unit):
@@ -105,6 +108,7 @@ class Ballots:
         """He does not, any more."""
         unit, worker = self._of(given)
         if given.role == "second":
+            self.asked_again -= given.id in unit.asked
             unit.asked -= {given.id}
             self._single(unit)
         elif given.holds:

@@ -13,6 +13,7 @@ import polars as pl
 from custodes.annotate import store
 from custodes.annotate.adding import Held
 from custodes.annotate.checks import looks, people, shown_texts
+from custodes.annotate.overview import snapshot_of_file
 from custodes.annotate.rules import LOOKS_CUT
 from custodes.answers.question import versions
 from custodes.answers.result import Provenance, Result, result
@@ -65,9 +66,9 @@ def check(path: str | Path) -> StudyCheck:
 
     `problems`: severity (error, warning, info), rule, message with the way out, and examples. Outputs that say who
     wrote them, systems that are formatted or cut unlike others (sign tests over items that keep .05 for all pairs
-    together), looks and budgets that cannot be reached, a plan that decides nothing, strangers without known
-    comparisons, pay below the wage, consent without contact or pay, and what was noted when the study was made. Raises
-    InputError for what is no study.
+    together), looks and budgets that cannot be reached, also by the people who are there, too few of these, a plan
+    that decides nothing, strangers without known comparisons, pay below the wage, consent without contact or pay, and
+    what was noted when the study was made. Raises InputError for what is no study.
 
     >>> import polars as pl, tempfile
     >>> from custodes.annotate.new import new
@@ -84,6 +85,8 @@ def check(path: str | Path) -> StudyCheck:
         notes = held.notes
         (images,) = base.execute("SELECT count(*) FROM media").fetchone()
         (answers,) = base.execute("SELECT count(*) FROM judgment").fetchone()
+        (came,) = base.execute("SELECT count(*) FROM worker").fetchone()
+    now = snapshot_of_file(place) if came else None
     noted = [
         Problem("warning" if note.rule in SERIOUS else "info", note.rule, note.message)
         for note in dict.fromkeys(notes)
@@ -92,7 +95,13 @@ def check(path: str | Path) -> StudyCheck:
     found = chain(
         shown_texts.problems(held.material, list(held.pairs.values())),
         looks.problems(held),
-        people.problems(held.plan, known=known, seconds=seconds),
+        people.problems(
+            held.plan,
+            known=known,
+            seconds=seconds,
+            links=now.reach.there if now and held.plan.people.recruit == "links" else 0,
+            notes=now.notes if now else (),
+        ),
         noted,
     )
     order = {"error": 0, "warning": 1, "info": 2}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from statistics import median
 
 from custodes.annotate.acting import people_of, standing_of
@@ -10,6 +11,7 @@ from custodes.annotate.book import HALF_AN_HOUR, Book
 from custodes.annotate.ledger import Ledger
 from custodes.annotate.people import Worker
 from custodes.annotate.quality import FEWEST
+from custodes.annotate.reach import reach_of
 from custodes.annotate.snapshot import PairNow, PersonNow, Snapshot
 from custodes.evaluate.protocol.asking import Asking
 
@@ -38,6 +40,7 @@ def snapshot_of(ledger: Ledger) -> Snapshot:
         peeked=totals.peeked,
         comments=tuple(reversed(book.comments)),
         last_answer=last,
+        reach=reach_of(book),
     )
 
 
@@ -66,6 +69,7 @@ def _pairs(ledger: Ledger) -> tuple[PairNow, ...]:
             " LEFT JOIN system b ON b.system = p.second"
         )
     }
+    people = Counter(pair for own in book.workers.values() for pair in {ballots.units[n].pair for n in own.votes})
     in_all = len(engine.rule.looks) if isinstance(engine, Asking) else 0
     made = []
     for k, number in enumerate(ballots.numbers):
@@ -89,6 +93,7 @@ def _pairs(ledger: Ledger) -> tuple[PairNow, ...]:
                 low=low,
                 high=high,
                 impossible=ballots.impossible[k],
+                people=people[k],
             )
         )
     return tuple(made)

@@ -24,7 +24,7 @@ PLAN = StudyPlan(
         " wish are those of the guest. How nicely it is said does not matter.",
         consent="This is a demonstration on your own machine. Nothing leaves it, and nobody is paid.",
     ),
-    people=People(recruit="open"),
+    people=People(recruit="open", cap=1.0),  # who tries it is alone
 )
 
 

@@ -183,7 +183,7 @@ class Desk:
         return self._do(lambda: arriving.forget(self._ledger, self._worker(worker)))
 
     def replan(self, plan: StudyPlan) -> Future[None]:
-        """Change what may change while people answer: texts, money, how many people, more budget."""
+        """Change what may change while people answer: texts, money, how many people and their share, more budget."""
 
         def change() -> None:
             old = self.plan

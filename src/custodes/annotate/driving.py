@@ -73,6 +73,8 @@ class Drive:
         self._queue: list[tuple[float, int, int, str, View | None, float]] = []
         self._order = counting()
         self.came, self.work, self.last = 0, 0.0, 0.0
+        self.without_work: list[float] = []
+        """When people were told that nothing is left for them."""
 
     def run(self, people: int) -> bool:
         """Until nobody is left; False where that took too long."""
@@ -118,6 +120,8 @@ class Drive:
         elif isinstance(view, Done):
             if view.why in ("finished", "blocked", "failed"):
                 self._arrive(now)
+            elif view.why == "no-work":
+                self.without_work.append(now)
         elif view is not None:
             self._push(now + 1.0, person, token, view, now + 1.0)
 

@@ -76,7 +76,7 @@ def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:
         raise InputError(f"{path}: not a study of people's answers; custodes annotate new makes one")
     state = of_one_state(path, lambda opened: _state(opened, path.name))
     tables = {
-        "margins": _margins(state.study),
+        "margins": margins_of(state.study),
         **long_tables(state.study),
         "looks": state.study.looks,
         "answers": state.answers,
@@ -95,7 +95,7 @@ def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:
     return files
 
 
-def _margins(study: Study) -> pl.DataFrame:
+def margins_of(study: Study) -> pl.DataFrame:
     """Margins as people see them, beside those without careless answers; nothing without second opinions."""
     if study.second.frame.is_empty():
         return pl.DataFrame()

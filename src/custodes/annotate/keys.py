@@ -36,9 +36,11 @@ KEYS: dict[str, dict[str, str]] = {
         "recruit": "how people come: links (one each), open (one for all), prolific, mturk or toloka",
         "batch": "questions of one batch",
         "batches": "batches that one person may do",
-        "cap": "the largest share of a pair's look that one person may answer",
+        "cap": "the largest share of a pair's look that one person may answer; where all have links, they may always"
+        " share it evenly",
         "per_item": "answers to a comparison that count; 1 decides most for the same money",
-        "overlap": "the share of second opinions, which say how reliable people are and decide nothing",
+        "overlap": "the share of second opinions, which say how reliable people are and decide nothing; a few more at"
+        " most, however idle people are",
         "gold_every": "one comparison with a known answer in so many questions; 0 asks none",
         "attention": "obvious comparisons in each batch, made from the texts of the study",
         "qualification": "comparisons with known answers before the first batch; 0 asks none",

@@ -23,6 +23,8 @@ class Ledger:
         self.base, self.clock = base, clock
         self.book: Book
         self.leases: Leases
+        self.waiting: dict[int, float]
+        """Since when visits wait for a question, by a steady clock."""
         self.read()
 
     def read(self) -> None:
@@ -36,7 +38,7 @@ class Ledger:
         for rows in _together(happened(self.base)):
             book.put(rows)
             ruled = _recalled(book, looks, ruled)
-        self.book, self.leases, self._ruled = book, Leases(), ruled
+        self.book, self.leases, self.waiting, self._ruled = book, Leases(), {}, ruled
         now = self.clock.steady()
         for session in self.book.sessions.values():
             for given in session.open:

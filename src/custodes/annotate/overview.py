@@ -15,15 +15,20 @@ import polars as pl
 
 from custodes.annotate import store
 from custodes.annotate.desk import Desk
+from custodes.annotate.exporting import margins_of
 from custodes.annotate.forecast import Forecast, forecast
 from custodes.annotate.snapshot import PairNow, PersonNow, Snapshot
 from custodes.answers.question import versions
 from custodes.answers.result import Provenance, Result, result
 from custodes.answers.tables import count, flag, label, labels, score, share, table
 from custodes.arguments import checked
+from custodes.data.loading.running import of_one_state
 from custodes.data.notes import Note, noted
+from custodes.data.readers.annotation import study_of
 from custodes.errors import listed
+from custodes.evaluate.annotators import margins
 from custodes.files import check_writable
+from custodes.stats.people.careless import FEWEST
 
 IMPOSSIBLE = "impossible"
 
@@ -63,7 +68,9 @@ class Status(Result):
         count("n", "answers of the last completed look"),
         score("margin", "wins less losses of system_a, allowing for the looks", interval=True),
         count("impossible", "comparisons that were settled without an answer", essential=False),
+        count("people", "whose answers count; below 10 they speak of these people only"),
     )
+    margins: pl.DataFrame = margins.TABLE
     persons: pl.DataFrame = table(
         "A row a person.",
         label("worker", "the label that stands in every file"),
@@ -84,6 +91,8 @@ class Status(Result):
 def status(path: str | Path) -> Status:
     """How a study stands: decisions of completed looks, answers, people with their standing, money spent and to come.
 
+    Margins of closed pairs stand there as people see them and without careless answers, where some comparisons have
+    several answers. Notes say where the people there are cannot finish, and where a decision speaks of few.
     The study may be served meanwhile: a copy of it is looked at. Raises `InputError` for what is no study.
 
     >>> import custodes as cu, tempfile
@@ -92,10 +101,8 @@ def status(path: str | Path) -> Status:
     ['Aster', 'Aster', 'Birch']
     """
     real = store.check(path)
-    with tempfile.TemporaryDirectory(prefix="custodes-status-") as folder:
-        copy = copied(real, Path(folder, "study.db"))
-        with closing(Desk.open(copy, threaded=False, durable=False)) as desk:
-            now = desk.snapshot().result()
+    now = snapshot_of_file(real)
+    seen, more = _margins(real, now)
     origin = Provenance(
         question="annotate status", study=Path(path).name, digest="", options={}, seed=None, versions=versions()
     )
@@ -103,8 +110,34 @@ def status(path: str | Path) -> Status:
         study=_study(now, forecast(now)),
         pairs=_columns([_pair(own) for own in now.pairs]),
         persons=_columns([_person(own) for own in now.people]),
+        margins=seen,
     )
-    return Status.of([made], _notes(now), provenance=origin)
+    return Status.of([made], [*now.notes, *_refused(now), *more], provenance=origin)
+
+
+def snapshot_of_file(path: Path) -> Snapshot:
+    """A study as it is now, from a copy: it may be served meanwhile."""
+    with tempfile.TemporaryDirectory(prefix="custodes-status-") as folder:
+        copy = copied(path, Path(folder, "study.db"))
+        with closing(Desk.open(copy, threaded=False, durable=False)) as desk:
+            return desk.snapshot().result()
+
+
+def _margins(path: Path, now: Snapshot) -> tuple[dict[str, Any], list[Note]]:
+    """Margins of closed pairs beside those without careless answers, and why these are not known."""
+    closed = {frozenset((own.first, own.second)) for own in now.pairs if own.n and not own.is_open}
+    if not now.second or not closed:
+        return {}, []
+    first = now.plan.question.aspects[0]
+    found = margins_of(of_one_state(path, lambda opened: study_of(opened, path.name)))
+    shown = [row for row in found.to_dicts() if row.pop("aspect", first) == first]
+    shown = [row for row in shown if {row["system_a"], row["system_b"]} in closed]
+    unknown = sum(row["corrected"] is None for row in shown)
+    message = (
+        f"{unknown} margins without careless answers are not known: that takes {FEWEST} comparisons with several"
+        " answers, and people who agree on them beyond chance"
+    )
+    return _columns(shown), noted(("care-unknown", unknown, message))
 
 
 def copied(path: Path, into: Path) -> Path:
@@ -128,7 +161,7 @@ def kept(path: str | Path, into: str | Path) -> Path:
     return place
 
 
-def _notes(now: Snapshot) -> list[Note]:
+def _refused(now: Snapshot) -> list[Note]:
     """What nobody could judge."""
     where = {f"{own.first} – {own.second}".removesuffix(" – "): own.impossible for own in now.pairs if own.impossible}
     total = sum(where.values())
@@ -178,6 +211,7 @@ def _pair(own: PairNow) -> dict[str, Any]:
         "margin_low": own.low,
         "margin_high": own.high,
         "impossible": own.impossible,
+        "people": own.people,
     }
 
 

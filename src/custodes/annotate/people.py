@@ -35,6 +35,12 @@ class Worker:
     lapsed: dict[int, Given] = field(default_factory=dict)
     work: Work = field(default_factory=lambda: Work())
 
+    @property
+    def is_able(self) -> bool:
+        """Whether they may be asked: they said yes (or nothing yet), and nothing ended their work."""
+        has_declined = bool(self.sessions) and all(own.declined for own in self.sessions)
+        return not (self.excluded or self.forgotten or self.qualified is False or has_declined)
+
 
 @dataclass(slots=True, eq=False)
 class Work:

@@ -7,17 +7,21 @@ random sample whoever comes; what is drawn here is the role and the pair.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from random import Random
 from typing import NamedTuple
 
 from custodes.annotate.book import Book
 from custodes.annotate.people import Session, Unit, Worker
+from custodes.annotate.plan import People
 
 EVEN = "even-1"
 """Comparisons: all open pairs alike."""
 TOGETHER = "together-1"
 """Ratings: all outputs of an item by one person, apart from each other where that can be."""
 LEAST_CAP = 2
+BEYOND = 3
+"""So many second opinions, and known comparisons of an idle person, may be more than their share of the answers."""
 ACTIVE = 3
 """Items whose outputs one person rates in turn."""
 
@@ -74,7 +78,7 @@ def real(book: Book, session: Session, rng: Random) -> Choice | None:
             look = book.ballots.engine.look[unit.pair]
             primary = Choice("primary", unit, None, flip_of(book, unit), look, len(free), 1.0, p, EVEN)
     share = book.plan.people.overlap
-    doubled = seconds(book, worker) if share > 0 else []
+    doubled = seconds(book, worker) if has_room(book) else []
     if not doubled:
         return primary
     if primary is None:
@@ -84,15 +88,49 @@ def real(book: Book, session: Session, rng: Random) -> Choice | None:
     return primary._replace(p_role=1 - share)
 
 
-def cap(book: Book, pair: int) -> int:
-    """Answers of one person to a pair at most."""
-    return max(LEAST_CAP, int(book.plan.people.cap * book.ballots.engine.target[pair]))
+def has_room(book: Book) -> bool:
+    """Whether one more second opinion is no more than their share of the answers, and `BEYOND`."""
+    share = book.plan.people.overlap
+    second = book.totals.second + book.ballots.asked_again + 1
+    return share > 0 and second <= share * (book.totals.primary + second) + BEYOND
+
+
+def has_room_known(book: Book, worker: Worker) -> bool:
+    """Whether somebody who is idle may be asked one more known comparison: no more than their share, and `BEYOND`."""
+    every, work = book.plan.people.gold_every, worker.work
+    return every > 0 and work.asked + 1 <= work.answers / every + BEYOND
+
+
+def cap(people: People, target: int, there: int | None) -> int:
+    """Answers of one person to a pair with so many in its looks at most; `there`: how many people there are, where that
+    is known. Then they can do all of it, however few they are.
+
+    >>> cap(People(), 10, None), cap(People(), 10, 4), cap(People(), 10, 1)
+    (2, 3, 10)
+    """
+    alike = ceil(target * people.per_item / there) if there else 0
+    return max(LEAST_CAP, int(people.cap * target), alike)
+
+
+def there(book: Book) -> int | None:
+    """How many people may answer, where each has a link of their own; None where nobody knows who will come."""
+    return sum(own.is_able for own in book.workers.values()) if book.plan.people.recruit == "links" else None
+
+
+def below_cap(book: Book, worker: Worker) -> set[int]:
+    """Open pairs of which this person has not had their share."""
+    engine, people, known = book.ballots.engine, book.plan.people, there(book)
+    return {
+        pair
+        for pair, is_open in enumerate(engine.is_open)
+        if is_open and worker.load[pair] < cap(people, engine.target[pair], known)
+    }
 
 
 def primaries(book: Book, worker: Worker) -> list[Unit]:
     """Of every eligible pair the unit that this person would get."""
-    pairs = [pair for pair in book.ballots.engine.open_pairs() if worker.load[pair] < cap(book, pair)]
-    units = [_first(book, worker, pair) for pair in pairs]
+    own = below_cap(book, worker)
+    units = [_first(book, worker, pair) for pair in book.ballots.engine.open_pairs() if pair in own]
     return [unit for unit in units if unit is not None]
 
 
@@ -148,7 +186,10 @@ def rating(book: Book, session: Session, rng: Random) -> Choice | None:
                 free.setdefault(unit.item, []).append(unit)
     begun = [item for item in free if item in worker.seen]
     choice = [unit for item in begun if item != session.last_item for unit in free[item]]
-    new = {item: _below_cap(book, worker, units) for item, units in free.items() if item not in worker.seen}
+    own = below_cap(book, worker)
+    new = {
+        item: [unit for unit in units if unit.pair in own] for item, units in free.items() if item not in worker.seen
+    }
     if len(begun) < ACTIVE:
         choice = _first_item(new, {item for item in new if _is_new(book, item)}) or choice
     choice = choice or [unit for item in begun for unit in free[item]]
@@ -157,10 +198,6 @@ def rating(book: Book, session: Session, rng: Random) -> Choice | None:
         return None
     unit = choice[rng.randrange(len(choice))]
     return Choice("primary", unit, None, 0, 0, len(choice), 1.0, 1 / len(choice), TOGETHER)
-
-
-def _below_cap(book: Book, worker: Worker, units: Sequence[Unit]) -> list[Unit]:
-    return [unit for unit in units if worker.load[unit.pair] < cap(book, unit.pair)]
 
 
 def _is_new(book: Book, item: int) -> bool:

@@ -69,6 +69,10 @@ class Quota:
         """Nothing is ever judged, so an answer may always be taken back."""
         return 0 <= place < len(self._place[pair])
 
+    def goes_on(self, pair: int) -> bool:
+        """All places are wanted at once."""
+        return False
+
     def answer(self, pair: int, place: int, preference: int) -> None:
         """All answers that this output needs are in."""
         self._settle(pair, place, ANSWERED)

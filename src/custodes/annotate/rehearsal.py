@@ -20,6 +20,7 @@ from custodes.annotate.crowd import Crowd, Habits
 from custodes.annotate.desk import Desk
 from custodes.annotate.driving import LONGEST, Answering, Drive
 from custodes.annotate.plan import StudyPlan
+from custodes.annotate.reach import STANDSTILL
 from custodes.answers.question import Rng, recorded, versions
 from custodes.answers.result import Provenance, Result, result
 from custodes.answers.tables import count, label, score, share, table
@@ -55,6 +56,7 @@ class Rehearsal(Result):
         score("work", "hours of work of all people", interval=True, essential=False),
         score("cost", "in the currency of the plan; null where an answer has no price", interval=True),
         score("people", "people who came", essential=False),
+        score("idle", "people who ended without work before the last answer, or with pairs still open", "Without work"),
         share("right", "pairs decided for the better system; without a margin, left undecided", interval=True),
         share("wrong", "pairs decided for the worse system; without a margin, decided at all", interval=True),
         share("missed", "pairs with a margin that were left undecided", interval=True),
@@ -68,9 +70,12 @@ class Outcome(NamedTuple):
     hours: float
     work: float
     people: int
+    idle: int
     signs: Sequence[int]
     """Of every pair: 1 decided for the better system (of two that are alike: the first), -1 for the other, 0 open."""
     is_ended: bool
+    n_open: int
+    """Pairs that wait for people who are not there."""
 
 
 @checked
@@ -158,7 +163,8 @@ def _habits(**shares: float) -> Habits:
 
 
 def _told(habits: Habits, people: int, outcomes: Mapping[Any, Sequence[Outcome]], plan: StudyPlan) -> list[Note]:
-    ended = sum(not own.is_ended for found in outcomes.values() for own in found)
+    every = [own for found in outcomes.values() for own in found]
+    ended, still = sum(not own.is_ended for own in every), sum(own.is_ended and own.n_open > 0 for own in every)
     return [
         Note(
             rule="assumed",
@@ -169,6 +175,12 @@ def _told(habits: Habits, people: int, outcomes: Mapping[Any, Sequence[Outcome]]
         ),
         *noted(
             ("unfinished", ended, f"{ended} rehearsals were ended after {LONGEST / 86_400:g} days without a decision"),
+            (
+                STANDSTILL,
+                still,
+                f"{still} of {len(every)} rehearsals stood still with pairs open: nobody who was there might answer"
+                " them; ask more people, or raise [people] cap",
+            ),
             ("ratings", plan.question.mode == "rate", "ratings decide nothing: right, wrong and missed are empty"),
         ),
     ]
@@ -216,16 +228,19 @@ def _once(path: Path, plan: StudyPlan, people: int, margin: float, habits: Habit
         with closing(Desk.open(path, clock=clock, threaded=False, durable=False)) as desk:
             drive = Drive(desk, crowd, behind, plan, time)
             is_ended = drive.run(people)
-            paid = desk.snapshot().result().paid
+            now = desk.snapshot().result()
         found = behind.decisions() if plan.question.mode == "compare" else []
     signs = [decision * (1 if crowd.quality[a] >= crowd.quality[b] else -1) for a, b, decision in found]
+    n_open = sum(pair.is_open for pair in now.pairs)
     return Outcome(
-        answers=paid,
+        answers=now.paid,
         hours=drive.last / 3600,
         work=drive.work / 3600,
         people=drive.came,
+        idle=sum(at < drive.last or n_open > 0 for at in drive.without_work),
         signs=signs,
         is_ended=is_ended,
+        n_open=n_open,
     )
 
 
@@ -237,6 +252,7 @@ def _row(name: str, margin: float, plan: StudyPlan, found: Sequence[Outcome]) ->
     row |= _spread("work", [own.work for own in found])
     row |= _spread("cost", [own.answers * price for own in found] if price else [])
     row["people"] = float(np.mean([own.people for own in found]))
+    row["idle"] = float(np.mean([own.idle for own in found]))
     signs = np.array([sign for own in found for sign in own.signs])
     units = np.repeat(np.arange(len(found)), [len(own.signs) for own in found])
     better = {"right": signs > 0, "wrong": signs < 0, "missed": signs == 0}

@@ -10,8 +10,9 @@ from dataclasses import replace
 from random import Random
 
 from custodes.annotate import policy
+from custodes.annotate.leases import LONGEST, length
 from custodes.annotate.ledger import Ledger
-from custodes.annotate.people import Given, Session
+from custodes.annotate.people import Given, Session, Worker
 from custodes.annotate.policy import Choice
 from custodes.annotate.records import AssignmentRow
 from custodes.annotate.session import Ask, Break, Consent, Done, Example, Instructions, Paused, Side, View, Wait
@@ -97,7 +98,7 @@ def _choice(ledger: Ledger, session: Session) -> Choice | None:
         if choice is not None:
             return choice
     choice = policy.real(book, session, rng)
-    if choice is None and book.ballots.holding and book.plan.people.gold_every:
+    if choice is None and book.ballots.holding and policy.has_room_known(book, session.worker):
         return policy.known(book, session, "gold", rng)
     return choice
 
@@ -128,6 +129,7 @@ def _give(ledger: Ledger, session: Session, choice: Choice | None) -> Given | No
         policy=choice.policy,
     )
     ledger.put(row)
+    ledger.waiting.pop(session.id, None)
     given = ledger.book.given[row.assignment]
     if given.unit is not None:
         ledger.keep(given, ledger.clock.steady())
@@ -137,12 +139,23 @@ def _give(ledger: Ledger, session: Session, choice: Choice | None) -> Given | No
 def _ended(ledger: Ledger, session: Session) -> View:
     """Nothing for this person now: others may give something back, or that was it."""
     if _is_open(ledger) and ledger.book.ballots.holding:
-        first = ledger.leases.first()
-        left = WAIT if first is None else first - ledger.clock.steady()
-        return Wait(seconds=int(min(WAIT, max(SOONEST, left))))
+        now, first = ledger.clock.steady(), ledger.leases.first()
+        if now - ledger.waiting.setdefault(session.id, now) < _patience(ledger, session.worker):
+            left = WAIT if first is None else first - now
+            return Wait(seconds=int(min(WAIT, max(SOONEST, left))))
+    ledger.waiting.pop(session.id, None)
     return replace(
         _done(ledger, session, "no-work"), later=_is_open(ledger) and ledger.book.plan.people.recruit == "links"
     )
+
+
+def _patience(ledger: Ledger, worker: Worker) -> float:
+    """Seconds that somebody waits at most: the longest lease where another look may begin, that of a question now where
+    others could only give one back, none where this person has had their share."""
+    book, engine = ledger.book, ledger.book.ballots.engine
+    if any(map(engine.goes_on, range(len(engine.is_open)))):
+        return LONGEST
+    return length(book.paces, is_new=False) if policy.below_cap(book, worker) else 0.0
 
 
 def _done(ledger: Ledger, session: Session, why: str) -> Done:

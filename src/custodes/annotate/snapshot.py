@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from custodes.annotate.plan import StudyPlan
+from custodes.annotate.reach import Reach, notes_on
+from custodes.data.notes import Note
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairNow:
     """A pair of systems (of ratings: one system, `second` ''): answers in and wanted by the present look, looks done
-    and in all, and what the last completed look says (`decision` 1, 0, -1; None before the first)."""
+    and in all, what the last completed look says (`decision` 1, 0, -1; None before the first), and how many people's
+    answers count (`people`)."""
 
     first: str
     second: str
@@ -28,6 +31,7 @@ class PairNow:
     low: float | None
     high: float | None
     impossible: int
+    people: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +63,9 @@ class PersonNow:
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """The whole study now; `state` is open, paused, stopped, or finished where no pair is open; `recent`: primary answers of the last 30 minutes of
-    work, `paid`: answers of all kinds that are paid for, `last_answer` in seconds since the epoch."""
+    """The whole study now; `state` is open, paused, stopped, or finished where no pair is open; `recent`: primary answers
+    of the last 30 minutes of work, `paid`: answers of all kinds that are paid for, `last_answer` in seconds since the
+    epoch; `reach`: whether the people there are can finish what is asked now."""
 
     plan: StudyPlan
     state: str
@@ -78,3 +83,10 @@ class Snapshot:
     comments: tuple[tuple[str, str, float], ...]
     """(worker, text, at), the newest first."""
     last_answer: float | None
+    reach: Reach
+
+    @property
+    def notes(self) -> list[Note]:
+        """What its owner must know of the people."""
+        judged_by = [pair.people for pair in self.pairs if pair.looks_done]
+        return notes_on(self.reach, has_links=self.plan.people.recruit == "links", judged_by=judged_by)

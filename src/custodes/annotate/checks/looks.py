@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import floor
 
 import numpy as np
 
 from custodes.annotate.adding import Held
+from custodes.annotate.policy import cap
 from custodes.annotate.rules import LOOKS_CUT, rule_of
 from custodes.evaluate.check.rules import Problem
 from custodes.stats.stopping.allocation import KINDS, tables
 from custodes.stats.stopping.rules import rule_on
 
-SMALLEST = 2
-"""Answers of a pair's look that one person may give, however small the cap."""
 WIN_ALONE = 3
 """The kind of an answer for the first system where no metric says anything (see `stats.stopping.allocation`)."""
 
@@ -52,8 +50,8 @@ def _reach(held: Held, most: int) -> Iterator[Problem]:
     """Whether there can be enough answers."""
     plan, people = held.plan, held.plan.people
     looks = [min(n, most) for n in plan.stopping.looks]
-    each = max(SMALLEST, floor(people.cap * looks[-1]))
-    if people.most * each < looks[-1]:
+    each = cap(people, looks[-1], people.most if people.recruit == "links" else None)
+    if people.most * each < looks[-1] * people.per_item:
         yield Problem(
             "error",
             "too-few-people",

@@ -9,9 +9,12 @@ from statistics import median
 import msgspec
 
 from custodes.annotate.plan import StudyPlan
+from custodes.annotate.reach import FEW_PEOPLE
 from custodes.annotate.wording import completed
 from custodes.annotate.wording.sentences import LANGUAGES
+from custodes.data.notes import Note
 from custodes.evaluate.check.rules import Problem
+from custodes.stats.people.clustered import FEWEST_PEOPLE
 
 STRANGERS = ("open", "prolific", "mturk", "toloka")
 """Ways of recruiting whose people nobody knows."""
@@ -22,8 +25,19 @@ FEWEST = 10
 """Answers from which on their own times count."""
 
 
-def problems(plan: StudyPlan, *, known: Sequence[str], seconds: Sequence[float]) -> Iterator[Problem]:
-    """All that is wrong with how people are asked; `known`: kinds of the known questions; `seconds`: times so far."""
+def problems(
+    plan: StudyPlan, *, known: Sequence[str], seconds: Sequence[float], links: int, notes: Sequence[Note]
+) -> Iterator[Problem]:
+    """All that is wrong with how people are asked; `known`: kinds of the known questions; `seconds`: times so far;
+    `links`: people who may answer, where they have links of their own; `notes`: on those who are there."""
+    yield from (Problem("warning", note.rule, note.message) for note in notes)
+    if 0 < links < FEWEST_PEOPLE and not any(note.rule == FEW_PEOPLE for note in notes):
+        yield Problem(
+            "warning",
+            FEW_PEOPLE,
+            f"{links} people have a link: decisions will speak of these people only. With 3 people .23 of pairs that"
+            " are alike for most people are declared different, with 5 .16, with 10 .10, with 20 .08; invite more",
+        )
     yield from _checked(plan, known)
     yield from _paid(plan, seconds)
     yield from _told(plan)

@@ -26,12 +26,10 @@ async def _person(what: str, desk: Any, fields: dict[str, str]) -> None:
 
 
 async def _replan(desk: Any, fields: dict[str, str]) -> None:
-    """Price, people at most and budget: what may change while a study runs."""
+    """Price, people at most, their share of a look and budget: what may change while a study runs."""
     plan: StudyPlan = desk.plan
-    try:
-        price = float(fields.get("price", ""))
-    except ValueError:
-        raise OptionError(f"price {fields.get('price', '')!r}: a number, such as 0.15") from None
+    price = _number("price", fields.get("price", ""), such_as=0.15)
+    cap = _number("cap", fields.get("cap", str(plan.people.cap)), such_as=0.25)
     if not 0 <= price < 1e6:
         raise OptionError(f"price {price:g}: must be a number of 0 or more")
     budget = fields.get("budget", "").strip()
@@ -40,13 +38,20 @@ async def _replan(desk: Any, fields: dict[str, str]) -> None:
             msgspec.structs.replace(
                 plan,
                 money=msgspec.structs.replace(plan.money, price=price),
-                people=msgspec.structs.replace(plan.people, most=whole("most", fields.get("most", ""))),
+                people=msgspec.structs.replace(plan.people, most=whole("most", fields.get("most", "")), cap=cap),
                 stopping=msgspec.structs.replace(
                     plan.stopping, budget=whole("budget", budget) if budget else plan.stopping.budget
                 ),
             )
         )
     )
+
+
+def _number(name: str, text: str, *, such_as: float) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise OptionError(f"{name} {text!r}: a number, such as {such_as:g}") from None
 
 
 def whole(name: str, text: str, *, most: int = 10**9) -> int:

@@ -144,6 +144,11 @@ class Asking:
         is_asked = self.is_open[pair] and not self._is_judged[pair]
         return is_asked and self._begin[pair] <= place < self._end[pair]
 
+    def goes_on(self, pair: int) -> bool:
+        """Whether another look may follow the one that is being asked."""
+        is_left = min(self.rule.looks[-1], self._usable[pair]) > self._target[pair]
+        return self.is_open[pair] and is_left and self._promised() < self.rule.budget
+
     def answer(self, pair: int, place: int, preference: int) -> Ruling | None:
         """An answer to a place of the present look that is not settled; the ruling where it completed the look."""
         assert preference in (1, 0, -1), preference
@@ -310,7 +315,7 @@ class Asking:
                 self._ask(pair, look, self._wants(pair, look))
         if not held:
             return
-        spent = sum(self._target[pair] if self.is_open[pair] else self.n[pair] for pair in range(len(self.n)))
+        spent = self._promised()
         is_asking = any(self.is_open[pair] and not self._is_judged[pair] for pair in range(len(self.n)))
         if is_asking and spent < self.rule.budget:
             return  # until the others have what they were promised
@@ -321,6 +326,10 @@ class Asking:
                 self._ask(pair, look, n)
             else:
                 self._close(pair, "budget")
+
+    def _promised(self) -> int:
+        """Answers that there are when all present looks are complete."""
+        return sum(self._target[pair] if self.is_open[pair] else self.n[pair] for pair in range(len(self.n)))
 
     def _next_look(self, pair: int) -> int | None:
         """The first look after the present one that lacks an answer, if any."""
