@@ -38,6 +38,7 @@ def person(number: int = 1, **given: Any) -> PersonNow:
         "source": "links",
         "external_id": "",
         "name": "",
+        "began": True,
         "answers": 0,
         "batches": 0,
         "seconds": None,

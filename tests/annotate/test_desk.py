@@ -99,6 +99,47 @@ def test_a_study_that_is_over(tmp_path: Path) -> None:
         assert (end.why, end.answers) == ("finished", 4)
 
 
+@pytest.mark.parametrize(("recruit", "is_later"), [("links", True), ("open", False)])
+def test_a_look_that_is_full_is_not_the_end_of_a_link(tmp_path: Path, recruit: str, is_later: bool) -> None:
+    plan = plan_of(people={**FREE, "cap": 0.1, "recruit": recruit}, stopping=LONG)
+    with opened(tmp_path, plan=plan) as desk:
+        token = begun(desk)
+        desk.invite(2).result()
+        while isinstance(desk.view(token).result(), Ask):
+            end = answer(desk, token)
+        assert isinstance(end, Done)
+        assert (end.why, end.later, bool(end.code)) == ("no-work", is_later, True)
+
+
+def test_a_study_whose_pairs_are_closed_is_finished(tmp_path: Path) -> None:
+    with opened(tmp_path, plan=plan_of(people=FREE, stopping={"looks": (6,), "stop": "decided"})) as desk:
+        assert desk.snapshot().result().state == "open"
+        token = begun(desk)
+        desk.invite(2).result()
+        for _ in range(6):
+            end = answer(desk, token)
+        assert isinstance(end, Done)
+        assert not end.later
+        now = desk.snapshot().result()
+        assert (now.state, [own.began for own in now.people]) == ("finished", [True, False, False])
+        with closing(store.connect(desk.path, durable=False)) as base, base:
+            add_systems(base, ["s2"], seed=0)
+        desk.reload().result()
+        assert desk.snapshot().result().state == "open"
+
+
+def test_people_are_compared_by_what_browsers_timed(tmp_path: Path) -> None:
+    """The clock of the server runs for a minute an answer, pages are seen for 5 s of it: nobody is fast."""
+    hands = Hands()
+    with opened(tmp_path, hands, plan=plan_of(people={**FREE, "batch": 90}, stopping={**LONG, "looks": (50,)})) as desk:
+        people = [begun(desk) for _ in range(3)]
+        for _ in range(16):
+            for token, seconds in zip(people, (5.0, 5.0, None), strict=True):
+                hands.wait(60)
+                answer(desk, token, seconds=seconds)
+        assert not any("fast" in own.flags for own in desk.snapshot().result().people)
+
+
 def test_it_is_declined(tmp_path: Path) -> None:
     with opened(tmp_path) as desk:
         ((_, token),) = desk.invite(1).result()
@@ -644,6 +685,7 @@ def test_items_and_systems_that_come_later(tmp_path: Path) -> None:
     plan = plan_of(people={**FREE, "batch": 99}, stopping={"looks": (5, 10, 20), "stop": "decided", "boundary": 9.0})
     with opened(tmp_path, plan=plan, items=8) as desk:
         token = begun(desk)
+        desk.invite(2).result()
         while isinstance(view := desk.view(token).result(), Ask):
             answer(desk, token)
         assert isinstance(view, Done)

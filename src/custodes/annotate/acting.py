@@ -194,13 +194,15 @@ def people_of(ledger: Ledger) -> int:
 
 
 def standing_of(ledger: Ledger, worker: Worker, *, typical: float | None, people: int) -> Standing:
-    """How a person stands among so many; `typical`: the seconds that an answer takes in this study."""
+    """How a person stands among so many; `typical`: the visible seconds that an answer takes in this
+    study."""
     work, totals = worker.work, ledger.book.totals
     others = totals.answers - work.answers
     return standing(
         right=work.right,
         asked=work.asked,
         seconds=median(work.times) if work.times else None,
+        timed=len(work.times),
         typical=typical,
         first=work.first_shown,
         decided=work.decided,

@@ -7,9 +7,10 @@ from collections import Counter
 from statistics import median
 
 from custodes.annotate.acting import people_of, standing_of
-from custodes.annotate.book import HALF_AN_HOUR
+from custodes.annotate.book import HALF_AN_HOUR, Book
 from custodes.annotate.ledger import Ledger
 from custodes.annotate.people import Worker
+from custodes.annotate.quality import FEWEST
 from custodes.annotate.reach import reach_of
 from custodes.annotate.snapshot import PairNow, PersonNow, Snapshot
 from custodes.evaluate.protocol.asking import Asking
@@ -24,11 +25,11 @@ def snapshot_of(ledger: Ledger, *, failing: str) -> Snapshot:
     `failing`: why nothing can be written, '' where it can.
     """
     book, totals = ledger.book, ledger.book.totals
-    typical, people = median(book.paces) if book.paces else None, people_of(ledger)
+    typical, people = _typical(book), people_of(ledger)
     last = book.last_answer
     return Snapshot(
         plan=book.plan,
-        state=book.control,
+        state=_state(book),
         failing=failing,
         pairs=_pairs(ledger),
         people=tuple(_person(ledger, own, typical, people) for own in book.workers.values()),
@@ -45,6 +46,19 @@ def snapshot_of(ledger: Ledger, *, failing: str) -> Snapshot:
         last_answer=last,
         reach=reach_of(book),
     )
+
+
+def _state(book: Book) -> str:
+    """A study whose pairs are all closed is finished, until some are added."""
+    asking = book.ballots.asking
+    is_over = book.control == "open" and asking is not None and not any(asking.is_open)
+    return "finished" if is_over else book.control
+
+
+def _typical(book: Book) -> float | None:
+    """The median of people's median visible seconds, each of `FEWEST` answers or more."""
+    medians = [median(own.work.times) for own in book.workers.values() if len(own.work.times) >= FEWEST]
+    return median(medians) if medians else None
 
 
 def _pairs(ledger: Ledger) -> tuple[PairNow, ...]:
@@ -110,6 +124,7 @@ def _person(ledger: Ledger, worker: Worker, typical: float | None, people: int) 
         source=worker.source,
         external_id=worker.external_id,
         name=worker.name,
+        began=any(session.begun for session in worker.sessions),
         answers=work.answers,
         batches=worker.batches,
         seconds=median(work.times) if work.times else None,

@@ -23,8 +23,11 @@ from custodes.arguments import checked
 from custodes.data.loading.running import of_one_state
 from custodes.data.notes import Note, noted
 from custodes.data.readers.annotation import study_of
+from custodes.errors import listed
 from custodes.evaluate.annotators import margins
 from custodes.stats.people.careless import FEWEST
+
+IMPOSSIBLE = "impossible"
 
 
 @result
@@ -36,8 +39,9 @@ class Status(Result):
     study: pl.DataFrame = table(
         "One row: the whole study.",
         label("name", "of the plan"),
-        label("state", "open, paused or stopped"),
-        count("people", "who began"),
+        label("state", "open, paused, stopped, or finished: no pair is open"),
+        count("invited", "people who have a link or came by themselves"),
+        count("began", "of these, who read the instructions and began"),
         count("answers", "to real comparisons"),
         count("paid", "answers of all kinds that are paid for", essential=False),
         count("refused", "comparisons that somebody could not judge", essential=False),
@@ -105,7 +109,7 @@ def status(path: str | Path) -> Status:
         persons=_columns([_person(own) for own in now.people]),
         margins=seen,
     )
-    return Status.of([made], [*now.notes, *more], provenance=origin)
+    return Status.of([made], [*now.notes, *_refused(now), *more], provenance=origin)
 
 
 def snapshot_of_file(path: Path) -> Snapshot:
@@ -133,12 +137,23 @@ def _margins(path: Path, now: Snapshot) -> tuple[dict[str, Any], list[Note]]:
     return _columns(shown), noted(("care-unknown", unknown, message))
 
 
+def _refused(now: Snapshot) -> list[Note]:
+    """What nobody could judge."""
+    where = {f"{own.first} – {own.second}".removesuffix(" – "): own.impossible for own in now.pairs if own.impossible}
+    total = sum(where.values())
+    named = listed(f"{name} ({n})" for name, n in where.items())
+    return noted(
+        (IMPOSSIBLE, total, f"{total} questions are settled without an answer, since nobody could judge them: {named}")
+    )
+
+
 def _study(now: Snapshot, ahead: Forecast) -> dict[str, Any]:
     hours, is_paid = ahead.hours or (None,) * 3, now.plan.money.price > 0
     return {
         "name": now.plan.name,
         "state": now.state,
-        "people": len(now.people),
+        "invited": len(now.people),
+        "began": sum(own.began for own in now.people),
         "answers": now.answers,
         "paid": now.paid,
         "refused": now.refused,

@@ -78,6 +78,8 @@ class Done:
     answers: int
     params: Mapping[str, str]
     """What the platform gave on arrival (assignmentId, turkSubmitTo, ...)."""
+    later: bool = False
+    """Whether more may come by this link: the study goes on, and the link is the person's own."""
 
 
 @dataclass(frozen=True, kw_only=True)

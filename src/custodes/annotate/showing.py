@@ -6,6 +6,7 @@ import hashlib
 import json
 import secrets
 import sqlite3
+from dataclasses import replace
 from random import Random
 
 from custodes.annotate import policy
@@ -151,7 +152,9 @@ def _ended(ledger: Ledger, session: Session) -> View:
             left = WAIT if first is None else first - now
             return Wait(seconds=int(min(WAIT, max(SOONEST, left))))
     ledger.waiting.pop(session.id, None)
-    return _done(ledger, session, "no-work")
+    return replace(
+        _done(ledger, session, "no-work"), later=_is_open(ledger) and ledger.book.plan.people.recruit == "links"
+    )
 
 
 def _patience(ledger: Ledger, worker: Worker) -> float:

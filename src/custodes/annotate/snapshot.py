@@ -36,15 +36,17 @@ class PairNow:
 
 @dataclass(frozen=True, kw_only=True)
 class PersonNow:
-    """A person: answers to real questions, median visible seconds, known comparisons right of those asked, how often
-    the first shown was preferred of what was decided, second opinions that agree of those there are, refusals.
-    `name`: given at an open door. `standing`: ok, watch, blocked or excluded; `flags` say why."""
+    """A person, who `began` or has only a link: answers to real questions, median visible seconds, known comparisons
+    right of those asked, how often the first shown was preferred of what was decided, second opinions that agree of
+    those there are, refusals. `name`: given at an open door. `standing`: ok, watch, blocked or excluded; `flags` say
+    why."""
 
     worker: int
     label: str
     source: str
     external_id: str
     name: str
+    began: bool
     answers: int
     batches: int
     seconds: float | None
@@ -63,9 +65,10 @@ class PersonNow:
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """The whole study now; `state` is open, paused or stopped; `failing`: why answers cannot be written, '' where they
-    can; `recent`: primary answers of the last 30 minutes of work, `paid`: answers of all kinds that are paid for,
-    `last_answer` in seconds since the epoch; `reach`: whether the people there are can finish what is asked now."""
+    """The whole study now; `state` is open, paused, stopped, or finished where no pair is open; `failing`: why answers
+    cannot be written, '' where they can; `recent`: primary answers of the last 30 minutes of work, `paid`: answers of all
+    kinds that are paid for, `last_answer` in seconds since the epoch; `reach`: whether the people there are can finish
+    what is asked now."""
 
     plan: StudyPlan
     state: str

@@ -69,7 +69,8 @@ def every(plan: StudyPlan, question: Ask, example: Example) -> dict[str, str]:
     }
     for why in WHY:
         made[why] = pages.of_view(plan, Done(why=why, code="K7QM", answers=3, params={}), **at)
-    return made
+    later = Done(why="no-work", code="K7QM", answers=3, params={}, later=True)
+    return made | {"later": pages.of_view(plan, later, **at)}
 
 
 def gallery(shown: Mapping[str, str], *, with_policy: bool = True) -> Starlette:

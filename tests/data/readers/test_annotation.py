@@ -71,6 +71,17 @@ def test_what_people_said(path: Path) -> None:
     assert told == {"invalid-verdict": 1, "excluded-people": 1, "second-opinions": 1}
 
 
+def test_a_second_opinion_in_two_aspects_is_one(path: Path) -> None:
+    with closing(connected(path)) as base:
+        base.execute(
+            "INSERT INTO judgment SELECT NULL, assignment, 'tone', role, answer, reason, visible_seconds, server_seconds,"
+            " at, late FROM judgment WHERE role = 'second'"
+        )
+    study = read(path)
+    assert study.second.frame.height == 2
+    assert [note.count for note in study.notes if note.rule == "second-opinions"] == [1]
+
+
 def test_looks_are_turned_as_verdicts_are(path: Path) -> None:
     (row,) = read(path).looks.rows(named=True)
     counts = {"look": 1, "n": 10, "wins": 6, "ties": 1, "losses": 3, "decision": 1, "is_open": False}

@@ -119,7 +119,7 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
         )
     outputs = Outputs.of(frames["outputs"], frames["sources"]) if frames["outputs"].height else None
     items, _ = Items.make(frames["items"], where=where)
-    again = second.frame.height + second_scores.frame.height
+    again = _units(second.frame, "system_a", "system_b") + _units(second_scores.frame, "system")
     notes = noted(
         (
             "excluded-people",
@@ -190,6 +190,11 @@ def _asked(
     (peeked,), (marked,) = (opened.execute(query).fetchone() for query in (PEEKED, MARKED))
     paid = opened.execute(PAID).fetchone() or (None, None)
     return frames, opened.execute(EXCLUDED).fetchone(), paid, (peeked, marked)
+
+
+def _units(rows: pl.DataFrame, *systems: str) -> int:
+    """What was asked of people, in however many aspects."""
+    return rows.select("item", *systems, "rater").n_unique()
 
 
 def _verdicts(rows: pl.DataFrame, where: str) -> tuple[Preferences, Preferences, list[Note]]:
