@@ -6,6 +6,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Mapping
+from typing import Any
 
 from custodes.annotate.addresses import Addresses
 from custodes.annotate.ledger import Ledger
@@ -58,8 +59,10 @@ def join(
         return _visit(ledger, worker, params)
     token = secrets.token_urlsafe(16)
     # A platform pays by what it said last: another task may go on with the same visit.
-    said = {} if worker.forgotten or last.params == dict(params) else {"params": dict(params)}
-    ledger.event("token", session=last, hash=hashed(token), **said)
+    said: dict[str, Any] = {"hash": hashed(token)}
+    if not worker.forgotten and last.params != dict(params):
+        said["params"] = dict(params)
+    ledger.event("token", session=last, **said)
     return token
 
 

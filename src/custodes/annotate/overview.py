@@ -67,7 +67,7 @@ class Status(Result):
         count("impossible", "comparisons that were settled without an answer", essential=False),
         count("people", "whose answers count; below 10 they speak of these people only"),
     )
-    margins: pl.DataFrame = margins.TABLE
+    margins: pl.DataFrame = table(f"{margins.SAYS} Closed pairs only.", *margins.COLUMNS)
     persons: pl.DataFrame = table(
         "A row a person.",
         label("worker", "the label that stands in every file"),
@@ -88,7 +88,7 @@ class Status(Result):
 def status(path: str | Path) -> Status:
     """How a study stands: decisions of completed looks, answers, people with their standing, money spent and to come.
 
-    Margins of closed pairs stand there as people see them and without careless answers, where some comparisons have
+    Margins of closed pairs stand there as people see them and where those of careful people lie, where some comparisons have
     several answers. Notes say where the people there are cannot finish, and where a decision speaks of few.
     The study may be served meanwhile: a copy of it is looked at. Raises `InputError` for what is no study.
 
@@ -121,7 +121,7 @@ def snapshot_of_file(path: Path) -> Snapshot:
 
 
 def _margins(path: Path, now: Snapshot) -> tuple[dict[str, Any], list[Note]]:
-    """Margins of closed pairs beside those without careless answers, and why these are not known."""
+    """Margins of closed pairs beside where those of careful people lie, and why these are not known."""
     closed = {frozenset((own.first, own.second)) for own in now.pairs if own.n and not own.is_open}
     if not now.second or not closed:
         return {}, []
@@ -129,9 +129,9 @@ def _margins(path: Path, now: Snapshot) -> tuple[dict[str, Any], list[Note]]:
     found = margins_of(of_one_state(path, lambda opened: study_of(opened, path.name)))
     shown = [row for row in found.to_dicts() if row.pop("aspect", first) == first]
     shown = [row for row in shown if {row["system_a"], row["system_b"]} in closed]
-    unknown = sum(row["corrected"] is None for row in shown)
+    unknown = sum(row["careful_low"] is None for row in shown)
     message = (
-        f"{unknown} margins without careless answers are not known: that takes {FEWEST} comparisons with several"
+        f"{unknown} margins of careful people are not known: that takes {FEWEST} comparisons with several"
         " answers, and people who agree on them beyond chance"
     )
     return _columns(shown), noted(("care-unknown", unknown, message))

@@ -14,9 +14,11 @@ from custodes.evaluate.edges import PAIR
 from custodes.stats.arrays import Floats
 from custodes.stats.people.careless import FEWEST, without_careless
 
-TABLE = table(
+SAYS = (
     "One row per pair of systems that people compared, with several answers to some comparisons: by how much one is"
-    " better, as people see it, and between which ends the margin of people who look lies.",
+    " better, as people see it, and between which ends the margin of people who look lies."
+)
+COLUMNS = (
     *PAIR,
     count("answers", "that count; second opinions do not"),
     score("margin", "share that prefers system_a less share that prefers system_b, as people see it", "As seen"),
@@ -39,8 +41,8 @@ TABLE = table(
         " smaller than it is",
         "Looked, at least",
     ),
-    essential=False,
 )
+TABLE = table(SAYS, *COLUMNS, essential=False)
 
 
 def margin_columns(said: Said, second: pl.DataFrame, *, confidence: float) -> dict[str, Any]:
