@@ -114,16 +114,22 @@ class Ballots:
             unit.asked = unit.asked - {given.id} or NOBODY
             self._single(unit)
         elif given.holds:
-            given.holds = False
-            unit.holders = unit.holders - {given.id} or NOBODY
-            self.holding -= 1
-            worker.load[unit.pair] -= 1
+            self._drop(given, unit, worker)
             self._lease(unit)
+
+    def _drop(self, given: Given, unit: Unit, worker: Worker) -> None:
+        given.holds = False
+        unit.holders = unit.holders - {given.id} or NOBODY
+        self.holding -= 1
+        worker.load[unit.pair] -= 1
 
     def vote(self, given: Given, value: int) -> None:
         """An answer that counts."""
-        self.let_go(given)
         unit, worker = self._of(given)
+        if given.holds:  # whether it is free is told below
+            self._drop(given, unit, worker)
+        else:
+            self.let_go(given)
         self._agreeing(unit, -1)
         unit.votes = {**unit.votes, worker.id: value} if unit.votes else _alone(worker.id, value)
         self._agreeing(unit, 1)

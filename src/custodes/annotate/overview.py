@@ -88,8 +88,9 @@ class Status(Result):
 def status(path: str | Path) -> Status:
     """How a study stands: decisions of completed looks, answers, people with their standing, money spent and to come.
 
-    Margins of closed pairs stand there as people see them and where those of careful people lie, where some comparisons have
-    several answers. Notes say where the people there are cannot finish, and where a decision speaks of few.
+    Margins of closed pairs stand there as people see them, and between which ends those of careful people lie where
+    some comparisons have several answers. Notes say where the people there are cannot finish, and where a decision
+    speaks of few.
     The study may be served meanwhile: a copy of it is looked at. Raises `InputError` for what is no study.
 
     >>> import custodes as cu, tempfile
