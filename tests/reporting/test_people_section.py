@@ -81,6 +81,7 @@ def test_the_section_tells_who_answered_and_what_stopped(made: Report) -> None:
         "46 among those declared",
     ):
         assert told in section.replace("\u00a0", " "), told
+    assert "Competence of people" not in section  # nobody shares enough with others for an interval
 
 
 def test_what_was_judged_stands_beside_what_counts_now(study: Study) -> None:

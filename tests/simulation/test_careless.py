@@ -40,14 +40,14 @@ def found(skill: float, spam: float, people: int = 40, margin: float = MARGIN) -
 def test_within_two_points_and_covered(skill: float, spam: float) -> None:
     _, corrected, coverage, _ = found(skill, spam)
     assert corrected == pytest.approx(MARGIN, abs=0.02)
-    assert coverage >= 0.93
+    assert coverage >= 0.94
 
 
 @pytest.mark.slow
 def test_of_no_difference_none_is_made() -> None:
     _, corrected, coverage, _ = found(0.9, 0.2, margin=0.0)
     assert corrected == pytest.approx(0, abs=0.01)
-    assert coverage >= 0.93
+    assert coverage >= 0.94
 
 
 @pytest.mark.slow
@@ -58,7 +58,7 @@ def test_careful_people_lie_between_the_ends(
     reliability: float, careless: float, overlap: float, stopping: bool
 ) -> None:
     made = rates(World(reliability, careless, overlap, stopping), studies=150)
-    assert made.covered >= 0.94  # measured with 300: .95 at least
+    assert made.covered >= 0.94  # measured with 300: .968 at least
     assert made.looked >= 0.94
 
 
