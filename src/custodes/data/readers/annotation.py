@@ -62,6 +62,8 @@ FROM plan ORDER BY version DESC LIMIT 1
 """What an answer costs, and in what."""
 PEEKED = "SELECT count(*) FROM event WHERE kind = 'peeked'"
 """How often the owner looked at estimates between looks."""
+INCOMPLETE_LOOKS = "incomplete-looks"
+"""The note on answers that do not count yet."""
 WAITING = """
 WITH last AS MATERIALIZED (
     SELECT pair, is_open, (SELECT max(value) FROM json_each(used)) AS place FROM look
@@ -76,7 +78,8 @@ WHERE coalesce(is_open, 1) AND u.place > coalesce(last.place, -1) AND u.unit IN 
 """Comparisons of looks that are not complete: who decides by them looks between looks."""
 METRIC = """
 SELECT i.label AS item, a.label AS system_a, b.label AS system_b, m.rater AS rater, 'metric' AS kind,
-    coalesce((SELECT json_extract(json, '$.question.aspects[0]') FROM plan ORDER BY version DESC LIMIT 1), '') AS aspect,
+    coalesce((SELECT json_extract(json, '$.question.aspects[0]') FROM plan ORDER BY version DESC LIMIT 1), '')
+        AS aspect,
     m.preference AS preference, 'primary' AS role
 FROM metric m JOIN unit u USING (unit) JOIN pair p USING (pair) JOIN item i USING (item)
 JOIN system a ON a.system = p.first JOIN system b ON b.system = p.second ORDER BY u.pair, u.place
@@ -125,7 +128,7 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
             " judged",
         ),
         (
-            "incomplete-looks",
+            INCOMPLETE_LOOKS,
             waiting,
             f"{where}: {waiting} answers of looks that are not complete yet are left out; they count when their look is"
             " complete",
@@ -160,8 +163,8 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
 def _asked(
     opened: sqlite3.Connection, where: str
 ) -> tuple[dict[str, pl.DataFrame], tuple[int, int], tuple[Any, Any], int]:
-    """What the views, the looks that are not complete and the metric say, how many people who are excluded gave how many answers, what an answer costs, and how often
-    somebody looked between looks."""
+    """What the views, the looks that are not complete and the metric say, how many people who are excluded gave how
+    many answers, what an answer costs, and how often somebody looked between looks."""
     there = {name for (name,) in opened.execute("SELECT name FROM sqlite_master WHERE type = 'view'")}
     lacking = [name for name in (*VIEWS, "answers") if name not in there]
     if lacking:

@@ -81,7 +81,9 @@ def _chance(asked: pl.DataFrame, system: str) -> float | None:
     by_person = (
         asked.with_columns(has=(pl.col("system_a") == system) | (pl.col("system_b") == system).fill_null(False))
         .group_by("rater")
-        .agg(n=pl.len(), r=pl.col("refused").sum(), k=pl.col("has").sum(), both=(pl.col("has") & pl.col("refused")).sum())
+        .agg(
+            n=pl.len(), r=pl.col("refused").sum(), k=pl.col("has").sum(), both=(pl.col("has") & pl.col("refused")).sum()
+        )
         .filter(n > 1)
         .select(
             pl.col("both").sum(),
