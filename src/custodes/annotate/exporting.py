@@ -56,11 +56,12 @@ def export(path: str | Path, folder: str | Path, *, external_ids: bool = False) 
 
     battles.csv (or ratings.csv) holds what counts, second opinions marked by `role`; raters.csv, items.csv and
     outputs.jsonl what is known of these; looks.csv what stopped the asking; margins.csv margins as seen and where those
-    of careful people lie; answers.csv everything that was said, also what was corrected, of known comparisons and by
-    people who are excluded; comments.csv, plan.json; signature.txt how many rows each has, and what is to be known of
-    them. People are w001, ...; `external_ids` adds what a platform calls them to raters.csv. A folder that holds an
-    earlier export is replaced. Raises `InputError` for what is no study, `OptionError` for a place that cannot be
-    written or holds other files.
+    of careful people lie; answers.csv everything that was said, also what was corrected, of known comparisons, by
+    people who are excluded, and of looks that are not complete, which are nowhere else (who decides by it looks between
+    looks); comments.csv, plan.json; signature.txt how many rows each has, and what is to be known of them. People are
+    w001, ...; `external_ids` adds what a platform calls them to raters.csv. A folder that holds an earlier export is
+    replaced. Raises `InputError` for what is no study, `OptionError` for a place that cannot be written or holds other
+    files.
 
     >>> import custodes as cu, tempfile
     >>> study = cu.annotate.new(cu.annotate.demo_texts(items=2), Path(tempfile.mkdtemp()) / "study.db")

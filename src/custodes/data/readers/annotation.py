@@ -64,6 +64,8 @@ PEEKED = "SELECT count(*) FROM event WHERE kind = 'peeked'"
 """How often the owner looked at estimates between looks."""
 MARKED = "SELECT count(DISTINCT assignment) FROM event WHERE kind = 'marked'"
 """Of how many comparisons somebody asked for the words that differ."""
+INCOMPLETE_LOOKS = "incomplete-looks"
+"""The note on answers that do not count yet."""
 WAITING = """
 WITH last AS MATERIALIZED (
     SELECT pair, is_open, (SELECT max(value) FROM json_each(used)) AS place FROM look
@@ -128,7 +130,7 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
             " judged",
         ),
         (
-            "incomplete-looks",
+            INCOMPLETE_LOOKS,
             waiting,
             f"{where}: {waiting} answers of looks that are not complete yet are left out; they count when their look is"
             " complete",

@@ -125,8 +125,8 @@ def check(study: Study, *, rng: Rng = 0, progress: Progress = silent, **setting:
     (its direction may be wrong), near-duplicates, constant raters, few items, one-sided people, metrics or systems
     rated on other items than others, systems without a common item, names that look alike, people who count as metrics
     or are told apart by aspects, means of others, codes for missing values, verdicts in one order, raters of one
-    signature, texts that were cut, comparisons that people could not judge, left-out rows. `used`: how each rater counts, its cost and signature. People or
-    metrics alone are enough: a row says which side is missing.
+    signature, texts that were cut, comparisons that people could not judge, left-out rows. `used`: how each rater
+    counts, its cost and signature. People or metrics alone are enough: a row says which side is missing.
 
     >>> import custodes as cu
     >>> cu.check(cu.read("demo")).summary["systems"].to_list()[0] > 1
