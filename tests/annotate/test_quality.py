@@ -18,6 +18,7 @@ USUAL: dict[str, Any] = {
     "decided": 30,
     "equal": 10,
     "answers": 40,
+    "refused": 0,
     "equal_share": 0.25,
     "people": 20,
 }
@@ -45,6 +46,10 @@ def test_a_usual_person_is_ok() -> None:
         ({"first": 8, "decided": 8}, ()),  # a fair coin does that to one of 20 people too often
         ({"equal": 40}, ("all equal",)),
         ({"equal": 40, "equal_share": 0.9}, ()),  # a study of ties
+        ({"refused": 43}, ()),  # half of what was asked, with three known ones
+        ({"refused": 44}, ("refuses",)),
+        ({"right": 0, "asked": 0, "answers": 3, "equal": 0, "refused": 4, "decided": 0, "first": 0}, ()),  # of 7
+        ({"right": 0, "asked": 0, "answers": 3, "equal": 0, "refused": 5, "decided": 0, "first": 0}, ("refuses",)),
         ({"right": 8, "asked": 10}, ("gold",)),
         ({"right": 9, "asked": 10}, ()),
     ],

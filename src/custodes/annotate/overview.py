@@ -99,7 +99,7 @@ def status(path: str | Path) -> Status:
         pairs=_columns([_pair(own) for own in now.pairs]),
         persons=_columns([_person(own) for own in now.people]),
     )
-    return Status.of([made], (), provenance=origin)
+    return Status.of([made], now.notes, provenance=origin)
 
 
 def copied(path: Path, into: Path) -> Path:

@@ -13,7 +13,8 @@ Name = Literal["ok", "watch", "blocked"]
 
 
 class Standing(NamedTuple):
-    """`name`, and why: `known` (the test of known answers), `fast`, `one side`, `all equal`, `gold` (wrong twice)."""
+    """`name`, and why: `known` (the test of known answers), `fast`, `one side`, `all equal`, `refuses`, `gold` (wrong
+    twice)."""
 
     name: Name
     flags: tuple[str, ...]
@@ -29,6 +30,7 @@ def standing(
     decided: int,
     equal: int,
     answers: int,
+    refused: int,
     equal_share: float,
     people: int,
 ) -> Standing:
@@ -37,11 +39,12 @@ def standing(
     `right` of `asked` known comparisons (gold and attention together). `seconds`: the person's median while a
     comparison was visible, None where it is not known; `typical`: the median of the study. `first`: how often the first
     shown was preferred of `decided` answers; `equal` of all `answers` were ties. `equal_share` of ties in the study,
-    the person's own answers left out. `people` who answer: what is improbable of one is divided by their number, so
-    that a study flags a good person for a side or for ties in one of a thousand.
+    the person's own answers left out. `refused`: questions of all kinds without an answer. `people` who answer: what is
+    improbable of one is divided by their number, so that a study flags a good person for a side or for ties in one of a
+    thousand.
 
     >>> standing(right=1, asked=4, seconds=6.0, typical=38.0, first=30, decided=30, equal=0, answers=30,
-    ...          equal_share=0.2, people=12)
+    ...          refused=0, equal_share=0.2, people=12)
     Standing(name='watch', flags=('fast', 'one side', 'gold'))
     """
     from custodes.stats.stopping.sprt import sprt
@@ -56,6 +59,8 @@ def standing(
         flags.append("one side")
     if answers and equal == answers and people * equal_share**answers < RARE:
         flags.append("all equal")
+    if refused + answers + asked >= FEWEST and refused > answers + asked:
+        flags.append("refuses")
     if asked - right >= WRONG:
         flags.append("gold")
     return Standing("blocked" if blocked else "watch" if flags else "ok", tuple(flags))
@@ -73,7 +78,7 @@ def _is_one_sided(first: int, decided: int, people: int) -> bool:
 FAST = 0.25
 """A median below this share of the study's is fast."""
 FEWEST = 8
-"""Answers from which on a median says something."""
+"""Answers from which on a median, or a share of refusals, says something."""
 SIDE = 0.95
 RARE = 0.001
 WRONG = 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from custodes.annotate.plan import StudyPlan
+from custodes.data.notes import Note, noted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,3 +78,14 @@ class Snapshot:
     comments: tuple[tuple[str, str, float], ...]
     """(worker, text, at), the newest first."""
     last_answer: float | None
+
+    @property
+    def notes(self) -> list[Note]:
+        """What the tables do not say by themselves."""
+        ended = [pair for pair in self.pairs if not (pair.is_open or pair.looks_done or pair.wanted) and pair.second]
+        unjudged = sum(pair.impossible > 0 for pair in ended)
+        told = (
+            f"pairs that ended without a look, since people could judge none of their comparisons: {unjudged}; who"
+            " refused too easily can be excluded, then they are asked again"
+        )
+        return noted(("unjudged", unjudged, told))

@@ -29,6 +29,7 @@ FLAGS = {
     "fast": "median time below a quarter of the study's",
     "one side": "nearly always one side",
     "all equal": "only ever equal",
+    "refuses": "cannot judge most of what is asked",
     "gold": "two known comparisons wrong",
 }
 
