@@ -6,6 +6,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Mapping
+from typing import Any
 
 from custodes.annotate.addresses import Addresses
 from custodes.annotate.ledger import Ledger
@@ -58,7 +59,7 @@ def join(
         return _visit(ledger, worker, params)
     token = secrets.token_urlsafe(16)
     # A platform pays by what it said last: another task may go on with the same visit.
-    said = {} if worker.forgotten or last.params == dict(params) else {"params": dict(params)}
+    said: dict[str, Any] = {} if worker.forgotten or last.params == dict(params) else {"params": dict(params)}
     ledger.event("token", session=last, hash=hashed(token), **said)
     return token
 
