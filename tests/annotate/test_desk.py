@@ -348,6 +348,70 @@ def test_nobody_waits_for_ever(tmp_path: Path, looks: tuple[int, ...], longest: 
         assert isinstance(desk.view(idle).result(), Ask if len(looks) > 1 else Done)
 
 
+def refuse(desk: Desk, token: str) -> None:
+    """All that somebody is asked, who cannot judge anything."""
+    while isinstance(view := desk.view(token).result(), Ask | Break):
+        act = Skip(assignment=view.assignment, reason="other") if isinstance(view, Ask) else Begin()
+        desk.act(token, act).result()
+
+
+def test_what_two_refused_is_asked_again_when_they_are_excluded(tmp_path: Path) -> None:
+    plan = plan_of(people={**FREE, "batches": 9}, stopping={**LONG, "looks": (8, 16)})
+    with opened(tmp_path, plan=plan, items=20) as desk:
+        kept = desk._ledger.book.ballots.engine.state_bytes()
+        for _ in range(2):
+            refuse(desk, begun(desk))
+        now = desk.snapshot().result()
+        assert (now.people[0].standing, now.people[0].flags) == ("watch", ("refuses",))
+        assert now.pairs[0].impossible > 4
+        for label in ("w001", "w002"):
+            desk.exclude(label, "cannot judge anything").result()
+        assert desk.snapshot().result().pairs[0].impossible == 0
+        assert desk._ledger.book.ballots.engine.state_bytes() == kept
+        third = begun(desk)
+        for _ in range(8):
+            answer(desk, third)
+        assert [row[3] for row in rows(desk, "SELECT * FROM looks")] == [8]
+        state = desk.state()
+    with at_once(desk.path) as desk:
+        assert desk.state() == state
+        desk.restore("w001").result()
+        desk.restore("w002").result()  # what no look has used is impossible again
+        assert desk.snapshot().result().pairs[0].n == 8
+        state = desk.state()
+    with at_once(desk.path) as desk:
+        assert desk.state() == state
+
+
+def test_a_study_that_nobody_could_judge_says_so_and_goes_on(tmp_path: Path) -> None:
+    plan = plan_of(people={**FREE, "batches": 9}, stopping={**LONG, "looks": (4, 8)})
+    with opened(tmp_path, plan=plan, items=4) as desk:
+        for _ in range(3):
+            refuse(desk, begun(desk))
+        now = desk.snapshot().result()
+        assert (now.pairs[0].is_open, now.pairs[0].impossible) == (False, 4)
+        (note,) = now.notes
+        assert (note.rule, note.count) == ("unjudged", 1)
+        for label in ("w001", "w002", "w003"):
+            desk.exclude(label, "cannot judge anything").result()
+        assert desk.snapshot().result().notes == []
+        state = desk.state()
+    with at_once(desk.path) as desk:
+        assert desk.state() == state
+        token = begun(desk)
+        for _ in range(4):
+            answer(desk, token)
+        assert [row[3] for row in rows(desk, "SELECT * FROM looks")] == [4]
+
+
+def test_refusals_count_in_what_one_person_may_have_of_a_pair(tmp_path: Path) -> None:
+    plan = plan_of(people={**FREE, "cap": 0.25, "batches": 9}, stopping=LONG)
+    with opened(tmp_path, plan=plan) as desk:
+        token = begun(desk)
+        refuse(desk, token)
+        assert desk.snapshot().result().people[0].refused == 5  # a quarter of 20
+
+
 def test_leases(tmp_path: Path) -> None:
     hands = Hands()
     plan = plan_of(people=FREE, stopping={"looks": (2,), "stop": "decided"})

@@ -223,7 +223,9 @@ class Study(RuleBasedStateMachine):
         for worker in book.workers.values():
             for pair, n in worker.load.items():
                 assert n <= self.most[pair] or self.mode == "rate", (worker.label, pair)
-                assert n == sum(book.ballots.units[unit].pair == pair for unit in worker.votes) + sum(
+                assert n == sum(
+                    book.ballots.units[unit].pair == pair for unit in [*worker.votes, *worker.refused]
+                ) + sum(
                     given.holds and given.unit is not None and book.ballots.units[given.unit].pair == pair
                     for session in worker.sessions
                     for given in session.open

@@ -19,6 +19,7 @@ USUAL: dict[str, Any] = {
     "decided": 30,
     "equal": 10,
     "answers": 40,
+    "refused": 0,
     "equal_share": 0.25,
     "people": 20,
 }
@@ -51,6 +52,10 @@ def test_a_usual_person_is_ok() -> None:
         ({"equal": 40}, ("all equal",)),
         ({"equal": 40, "equal_share": 0.9}, ()),  # a study of ties
         ({"right": 8, "asked": 10}, ()),  # of people who are right with .85, every second one at some time
+        ({"refused": 43}, ()),  # half of what was asked, with three known ones
+        ({"refused": 44}, ("refuses",)),
+        ({"right": 0, "asked": 0, "answers": 3, "equal": 0, "refused": 4, "decided": 0, "first": 0}, ()),  # of 7
+        ({"right": 0, "asked": 0, "answers": 3, "equal": 0, "refused": 5, "decided": 0, "first": 0}, ("refuses",)),
     ],
     ids=str,
 )

@@ -208,6 +208,7 @@ def standing_of(ledger: Ledger, worker: Worker, *, typical: float | None, people
         decided=work.decided,
         equal=work.equal,
         answers=work.answers,
+        refused=work.refused,
         equal_share=(totals.equal - work.equal) / others if others else 0.0,
         people=people,
     )

@@ -135,9 +135,7 @@ class Ballots:
         self._agreeing(unit, 1)
         worker.votes[unit.id] = given
         worker.load[unit.pair] += 1
-        if len(unit.votes) >= self.per_item and self.is_present(unit) and not self.is_settled(unit):
-            unit.leased = False
-            self.engine.answer(unit.pair, unit.place, majority(unit.votes.values()))
+        self._complete(unit)
         self._lease(unit)
         self._single(unit)
 
@@ -154,26 +152,27 @@ class Ballots:
         """One person cannot judge it; if he is not the first one, nobody can."""
         self.let_go(given)
         unit, worker = self._of(given)
-        unit.refused |= {worker.id}
-        if len(unit.refused) >= REFUSALS and self.is_present(unit) and not self.is_settled(unit):
-            unit.leased = False
-            self.impossible[unit.pair] += 1
-            self.engine.impossible(unit.pair, unit.place)
-            self.changed()
+        worker.refused.add(unit.id)
+        worker.load[unit.pair] += 1
+        self._refused(unit, worker)
 
     def take_back(self, given: Given) -> None:
         """What was said is not said any more."""
         unit, worker = self._of(given)
         self._agreeing(unit, -1)
         unit.seconds = _without(unit.seconds, worker.id)
-        unit.refused -= {worker.id}
+        if unit.id in worker.refused:
+            worker.refused.remove(unit.id)
+            worker.load[unit.pair] -= 1
+            unit.refused -= {worker.id}
         if worker.votes.get(unit.id) is given:
             self._withdraw(unit, worker)
         self._agreeing(unit, 1)
         self._single(unit)
 
     def exclude(self, worker: Worker) -> None:
-        """Answers of looks that are not complete are free again; completed looks stay."""
+        """Answers of looks that are not complete are free again, and so is what nobody else cannot judge; completed
+        looks stay."""
         for unit_id, given in list(worker.votes.items()):
             unit = self.units[unit_id]
             if self.is_present(unit):
@@ -182,6 +181,19 @@ class Ballots:
                 self._agreeing(unit, 1)
                 worker.lapsed[unit_id] = given
                 self._single(unit)
+        again: dict[int, list[int]] = {}
+        for unit in sorted(map(self.units.__getitem__, worker.refused), key=_place):
+            unit.refused -= {worker.id}
+            if len(unit.refused) < REFUSALS:
+                again.setdefault(unit.pair, []).append(unit.place)
+        for pair, places in sorted(again.items()):
+            begun = {unit.place for unit in self.places[pair] if unit.votes or unit.holders}
+            back = self.engine.possible(pair, places, begun=begun)
+            self.impossible[pair] -= len(back)
+            self.changed()
+            for place in back:
+                self._complete(self.places[pair][place])
+                self._lease(self.places[pair][place])
 
     def restore(self, worker: Worker) -> list[Given]:
         """Answers count again where they are still wanted; those that do not, and are second opinions from now on."""
@@ -195,7 +207,24 @@ class Ballots:
                 given.counts = "second"
                 self.second(given, given.value)
                 beside.append(given)
+        for unit_id in sorted(worker.refused):
+            self._refused(self.units[unit_id], worker)
         return beside
+
+    def _refused(self, unit: Unit, worker: Worker) -> None:
+        """One person's word that it cannot be judged counts."""
+        unit.refused |= {worker.id}
+        if len(unit.refused) >= REFUSALS and self.is_present(unit) and not self.is_settled(unit):
+            unit.leased = False
+            self.impossible[unit.pair] += 1
+            self.engine.impossible(unit.pair, unit.place)
+            self.changed()
+
+    def _complete(self, unit: Unit) -> None:
+        """Tell the engine an answer that enough people have given."""
+        if len(unit.votes) >= self.per_item and self.is_present(unit) and not self.is_settled(unit):
+            unit.leased = False
+            self.engine.answer(unit.pair, unit.place, majority(unit.votes.values()))
 
     def _withdraw(self, unit: Unit, worker: Worker) -> None:
         if len(unit.votes) >= self.per_item and self.is_settled(unit):

@@ -14,8 +14,8 @@ NOBODY: frozenset[int] = frozenset()
 
 @dataclass(slots=True, eq=False)
 class Worker:
-    """A person. `seen` items; `had` units, with what became of them; `load`: primary answers and open questions of a
-    pair; `lapsed`: answers that an exclusion set free."""
+    """A person. `seen` items; `had` units, with what became of them; `refused`: units that could not be judged; `load`:
+    primary answers, refusals and open questions of a pair; `lapsed`: answers that an exclusion set free."""
 
     id: int
     label: str
@@ -31,6 +31,7 @@ class Worker:
     seen: set[int] = field(default_factory=set)
     had: set[int] = field(default_factory=set)
     known: set[int] = field(default_factory=set)
+    refused: set[int] = field(default_factory=set)
     load: Counter[int] = field(default_factory=Counter)
     votes: dict[int, Given] = field(default_factory=dict)
     lapsed: dict[int, Given] = field(default_factory=dict)

@@ -13,7 +13,7 @@ Name = Literal["ok", "watch", "blocked"]
 
 
 class Standing(NamedTuple):
-    """`name`, and why: `known` (the test of known answers), `fast`, `one side`, `all equal`."""
+    """`name`, and why: `known` (the test of known answers), `fast`, `one side`, `all equal`, `refuses`."""
 
     name: Name
     flags: tuple[str, ...]
@@ -30,6 +30,7 @@ def standing(
     decided: int,
     equal: int,
     answers: int,
+    refused: int,
     equal_share: float,
     people: int,
 ) -> Standing:
@@ -39,11 +40,12 @@ def standing(
     comparison was visible, of `timed` that a browser timed, None where it timed none; `typical`: what is usual in the
     study, of the same kind. `first`: how often the first
     shown was preferred of `decided` answers; `equal` of all `answers` were ties. `equal_share` of ties in the study,
-    the person's own answers left out. `people` who answer: what is improbable of one is divided by their number, so
-    that a study flags a good person for a side or for ties in one of a thousand.
+    the person's own answers left out. `refused`: questions of all kinds without an answer. `people` who answer: what is
+    improbable of one is divided by their number, so that a study flags a good person for a side or for ties in one of a
+    thousand.
 
     >>> standing(right=1, asked=4, seconds=6.0, timed=30, typical=38.0, first=30, decided=30, equal=0, answers=30,
-    ...          equal_share=0.2, people=12)
+    ...          refused=0, equal_share=0.2, people=12)
     Standing(name='watch', flags=('fast', 'one side'))
     """
     from custodes.stats.stopping.sprt import sprt
@@ -58,6 +60,8 @@ def standing(
         flags.append("one side")
     if answers and equal == answers and people * equal_share**answers < RARE:
         flags.append("all equal")
+    if refused + answers + asked >= SEEN and refused > answers + asked:
+        flags.append("refuses")
     return Standing("blocked" if blocked else "watch" if flags else "ok", tuple(flags))
 
 
@@ -75,5 +79,7 @@ FAST = 0.25
 FEWEST = 16
 """Timed answers from which on a median says something: 20 people alike, with log-normal times (SD of the logarithm
 1.2), show a fast one in less than one of 50 studies, whenever one looks."""
+SEEN = 8
+"""Questions from which on a share of refusals says something."""
 SIDE = 0.95
 RARE = 0.001

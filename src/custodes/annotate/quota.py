@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -82,6 +82,15 @@ class Quota:
         """It cannot be rated."""
         self._settle(pair, place, IMPOSSIBLE)
         self.target[pair] -= 1
+
+    def possible(self, pair: int, places: Sequence[int], *, begun: Collection[int] = ()) -> list[int]:
+        """Those of them that were impossible are free again, whoever has `begun` others."""
+        back = [place for place in places if self._place[pair][place] == IMPOSSIBLE]
+        for place in back:
+            self._place[pair][place] = FREE
+        self.target[pair] += len(back)
+        self.is_open[pair] = FREE in self._place[pair] or LEASED in self._place[pair]
+        return back
 
     def withdraw(self, pair: int, place: int) -> None:
         """An answer taken back: free again."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.reach import Reach, notes_on
-from custodes.data.notes import Note
+from custodes.data.notes import Note, noted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +91,13 @@ class Snapshot:
 
     @property
     def notes(self) -> list[Note]:
-        """What its owner must know of the people."""
+        """What its owner must know of the people, and of what they could not judge."""
         judged_by = [pair.people for pair in self.pairs if pair.looks_done]
-        return notes_on(self.reach, has_links=self.plan.people.recruit == "links", judged_by=judged_by)
+        ended = [pair for pair in self.pairs if not (pair.is_open or pair.looks_done or pair.wanted) and pair.second]
+        unjudged = sum(pair.impossible > 0 for pair in ended)
+        told = (
+            f"pairs that ended without a look, since people could judge none of their comparisons: {unjudged}; who"
+            " refused too easily can be excluded, then they are asked again"
+        )
+        reached = notes_on(self.reach, has_links=self.plan.people.recruit == "links", judged_by=judged_by)
+        return [*reached, *noted(("unjudged", unjudged, told))]

@@ -12,7 +12,7 @@ def state_of(book: Book) -> bytes:
     people = [
         (
             *(own.id, own.label, own.excluded, own.by, own.reason, own.forgotten, own.qualified, own.batches),
-            *(sorted(own.seen), sorted(own.had), sorted(own.known), sorted((+own.load).items())),
+            *(sorted(own.seen), sorted(own.had), sorted(own.known), sorted(own.refused), sorted((+own.load).items())),
             *(sorted((unit, given.id) for unit, given in table.items()) for table in (own.votes, own.lapsed)),
             *(getattr(own.work, name) for name in own.work.__slots__[:-1]),
             own.work.times.tolist(),

@@ -48,6 +48,67 @@ def answered(study: Asking, signs: np.ndarray, choose: Callable[[list[int]], int
     return study
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_possible_after_all_is_asked_again(seed: int) -> None:
+    """Whatever came before, a look wants what is free in it, and is judged on all usable places before its end."""
+    rng, study = np.random.default_rng(seed), asking(pairs=2, stop="decided", boundary=9.0)
+    impossible: dict[int, list[int]] = {0: [], 1: []}
+    leased: list[tuple[int, int]] = []
+    for step in range(400):
+        pair = int(rng.integers(2))
+        if wanted := study.wanted(pair):
+            place = int(rng.choice(wanted))
+            match rng.choice(["answer", "impossible", "lease"], p=[0.3, 0.5, 0.2]):
+                case "answer":
+                    study.answer(pair, place, 1)
+                case "impossible":
+                    study.impossible(pair, place)
+                    impossible[pair].append(place)
+                case _:
+                    study.lease(pair, place)
+                    leased.append((pair, place))
+        if leased and rng.random() < 0.3:
+            study.release(*leased.pop())
+        if impossible[pair] and rng.random() < 0.1:
+            judged = {place for ruling in study.rulings for place in range(max(ruling.used) + 1) if ruling.pair == pair}
+            back = study.possible(pair, impossible[pair])
+            assert set(back).isdisjoint(judged)
+            assert {*impossible[pair]} - judged >= {*back}
+            impossible[pair] = [place for place in impossible[pair] if place not in back]
+            assert study.is_open[pair] or not back
+        assert all((len(study.wanted(k)) > 0) == (k in study.open_pairs()) for k in range(2)), step
+        assert all(len(study.wanted(k)) == study._lacking(k) for k in range(2)), step
+    for ruling in study.rulings:
+        assert len(ruling.used) == ruling.n
+
+
+def test_a_pair_that_nobody_could_judge_begins_again() -> None:
+    study, fresh = asking(pairs=1), asking(pairs=1)
+    for place in range(N_ITEMS):
+        study.impossible(0, place)
+    assert (study.is_open, study.why, study.rulings) == ([False], ["items"], [])
+    assert study.possible(0, range(N_ITEMS)) == [*range(N_ITEMS)]
+    assert study.state_bytes() == fresh.state_bytes()
+    for place in range(5):
+        study.answer(0, place, 1)
+    assert [ruling.used for ruling in study.rulings] == [(0, 1, 2, 3, 4)]
+    assert study.possible(0, range(N_ITEMS)) == []
+
+
+def test_a_look_ends_where_it_would_have_ended() -> None:
+    study, fresh = asking(pairs=1), asking(pairs=1)
+    for place in (0, 2):
+        study.impossible(0, place)
+    assert study.wanted(0) == [1, 3, 4, 5, 6]
+    study.possible(0, [0, 2])
+    assert study.wanted(0) == fresh.wanted(0)
+    for place in (0, 2):
+        study.impossible(0, place)
+    study.answer(0, 6, 1)  # behind what is asked without the two
+    study.possible(0, [0, 2])
+    assert (study.wanted(0), study.target) == ([0, 1, 2, 3, 4, 5], [7])
+
+
 def at_random(seed: int) -> Callable[[list[int]], int]:
     rng = np.random.default_rng(seed)
     return lambda those: int(rng.choice(those))

@@ -29,6 +29,7 @@ FLAGS = {
     "fast": "median visible time below a quarter of what is usual here",
     "one side": "nearly always one side",
     "all equal": "only ever equal",
+    "refuses": "cannot judge most of what is asked",
 }
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 import msgspec
 import numpy as np
@@ -157,17 +158,38 @@ class Asking:
         return self._completed(pair)
 
     def impossible(self, pair: int, place: int) -> Ruling | None:
-        """It cannot be answered, for good: the next place of the order takes its turn, or the look is so much smaller.
+        """It cannot be answered: the next usable place takes its turn, or the look is so much smaller.
 
         No one can tell what the answer would have been, so such places never count as ties.
         """
         self._settle(pair, place, ABSENT)
         self._usable[pair] -= 1
-        if self._end[pair] < len(self._orders[pair]):
-            self._end[pair] += 1
-        else:
+        later = next(self._usable_from(pair, self._end[pair]), None)
+        if later is None:
             self._target[pair] -= 1
+        else:
+            self._end[pair] = later + 1
         return self._completed(pair)
+
+    def possible(self, pair: int, places: Sequence[int], *, begun: Collection[int] = ()) -> list[int]:
+        """Impossible places may be answered after all where no look was judged without them; those that may.
+
+        The present look is its first so many usable places once more. What is answered, leased or `begun` behind them
+        stays in it, so that it may be a few answers larger.
+        """
+        since = self._begin[pair] if self._looks[pair] else 0
+        back = [place for place in places if place >= since and self._place[pair][place] == ABSENT]
+        if not back:
+            return back
+        for place in back:
+            self._place[pair][place] = FREE
+        self._usable[pair] += len(back)
+        if self._is_judged[pair]:  # it ended without an answer
+            self._begin[pair], self.look[pair] = 0, -1
+            self._open_again("items")
+        else:
+            self._refit(pair, back, begun)
+        return back
 
     def withdraw(self, pair: int, place: int) -> None:
         """An answer of a look that is not complete is taken back, and its place free again."""
@@ -240,6 +262,22 @@ class Asking:
         assert self.in_present_look(pair, place), (pair, place)
         assert not self.is_settled(pair, place), (pair, place)
         self._put(pair, place, what)
+
+    def _usable_from(self, pair: int, begin: int) -> Iterator[int]:
+        """Places from there on that are not impossible."""
+        places = self._place[pair]
+        return (place for place in range(begin, len(places)) if places[place] != ABSENT)
+
+    def _refit(self, pair: int, back: Sequence[int], begun: Collection[int]) -> None:
+        """Where the present look ends, now that these places are usable again."""
+        before = self._looks[pair][-1][1] if self._looks[pair] else 0
+        usable, wants = list(self._usable_from(pair, self._begin[pair])), self._target[pair] - before
+        if not any(place >= self._end[pair] and place not in back for place in usable):  # maybe cut for want of items
+            wants = min(wants + len(back), max(wants, self.rule.looks[self.look[pair]] - before))
+        stays = [k for k, place in enumerate(usable) if self._place[pair][place] != FREE or place in begun]
+        taken = max(stays, default=-1) + 1
+        self._target[pair] = before + max(wants, taken)
+        self._end[pair] = usable[max(wants, taken) - 1] + 1
 
     def _close(self, pair: int, why: str) -> None:
         self.is_open[pair], self.why[pair] = False, why
@@ -353,4 +391,4 @@ class Asking:
     def _ask(self, pair: int, look: int, n: int) -> None:
         self.look[pair], self._is_judged[pair] = look, False
         self._target[pair] = self.n[pair] + n
-        self._end[pair] = self._begin[pair] + n
+        self._end[pair] = next(islice(self._usable_from(pair, self._begin[pair]), n - 1, None)) + 1
