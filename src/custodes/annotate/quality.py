@@ -73,7 +73,7 @@ def _is_one_sided(first: int, decided: int, people: int) -> bool:
 FAST = 0.25
 """A median below this share of the study's is fast."""
 FEWEST = 16
-"""Timed answers from which on a median says something: 20 people alike, with log-normal times (SD of the logarithm 1.2),
+"""Timed answers from which on a median says something: 20 people alike, with log-normal times (SD of logarithms 1.2),
 show a fast one in less than one of 50 studies, whenever one looks."""
 SIDE = 0.95
 RARE = 0.001

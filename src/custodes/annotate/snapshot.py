@@ -36,8 +36,9 @@ class PairNow:
 
 @dataclass(frozen=True, kw_only=True)
 class PersonNow:
-    """A person, who `began` or has only a link: answers to real questions, median visible seconds, known comparisons right of those asked, how often
-    the first shown was preferred of what was decided, second opinions that agree of those there are, refusals.
+    """A person: whether they `began` or have only a link, answers to real questions, median visible seconds, known
+    comparisons right of those asked, how often the first shown was preferred of what was decided, second opinions that
+    agree of those there are, refusals.
     `standing`: ok, watch, blocked or excluded; `flags` say why."""
 
     worker: int
@@ -63,8 +64,8 @@ class PersonNow:
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """The whole study now; `state` is open, paused, stopped, or finished where no pair is open; `recent`: primary answers
-    of the last 30 minutes of work, `paid`: answers of all kinds that are paid for, `last_answer` in seconds since the
+    """The whole study now; `state` is open, paused, stopped, or finished: no pair is open; `recent`: primary answers of
+    the last 30 minutes of work, `paid`: answers of all kinds that are paid for, `last_answer` in seconds since the
     epoch; `reach`: whether the people there are can finish what is asked now."""
 
     plan: StudyPlan
@@ -78,11 +79,15 @@ class Snapshot:
     refused: int
     late: int
     paid: int
+    known: frozenset[str]
+    """Kinds of the known questions that there are."""
     recent: int
     peeked: int
     comments: tuple[tuple[str, str, float], ...]
     """(worker, text, at), the newest first."""
     last_answer: float | None
+    quiet: float | None
+    """Seconds since then."""
     reach: Reach
 
     @property

@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.responses import HTMLResponse
 
-from custodes.annotate.forecast import Range
+from custodes.annotate.forecast import Forecast, Range
 from custodes.annotate.site import pages
 from custodes.annotate.snapshot import PairNow, PersonNow
 from custodes.answers.wording import UNDEFINED, number
@@ -30,6 +30,12 @@ FLAGS = {
     "one side": "nearly always one side",
     "all equal": "only ever equal",
 }
+
+STUCK = {
+    "people": "the people there cannot finish: each has given their share",
+    "nobody": "nobody has answered for a day, so it does not finish",
+}
+"""Why no hours are told."""
 
 
 def page(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
@@ -106,4 +112,11 @@ def flags(person: PersonNow) -> str:
     return "; ".join(FLAGS.get(flag, flag) for flag in person.flags)
 
 
-_SHOW = {own.__name__: own for own in (money, between, share, seconds, when, ruling, margin, flags, number)}
+def hours(ahead: Forecast) -> str:
+    """How long it takes still, or why that is not known."""
+    if ahead.hours is None:
+        return STUCK.get(ahead.stuck, "")
+    return f"{between(ahead.hours, 1)} h at this pace"
+
+
+_SHOW = {own.__name__: own for own in (money, between, share, seconds, when, ruling, margin, flags, hours, number)}
