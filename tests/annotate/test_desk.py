@@ -12,6 +12,7 @@ import pytest
 from custodes.annotate import store
 from custodes.annotate.addresses import Addresses
 from custodes.annotate.desk import Desk
+from custodes.annotate.overview import status
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.session import (
     Agree,
@@ -244,6 +245,8 @@ def test_nobody_can_judge_it(tmp_path: Path) -> None:
         desk.act(second, Skip(assignment=view.assignment, reason="broken")).result()
         now = desk.snapshot().result()
         assert (now.pairs[0].impossible, now.refused, now.answers) == (1, 2, 1)
+        told = [(note.count, note.message) for note in status(desk.path).notes if note.rule == "impossible"]
+        assert told == [(1, "1 questions are settled without an answer, since nobody could judge them: s0 – s1 (1)")]
         assert rows(desk, "SELECT preference, invalid FROM battles WHERE invalid <> ''") == [
             (None, "language"),
             (None, "broken"),
