@@ -106,7 +106,7 @@ def test_form_of_systems_that_are_alike_is_said_to_differ_in_one_of_twenty_studi
         (StudyPlan(texts=SOUND.texts, people=People(recruit="prolific")), 40, "no-price"),
         (SOUND, 7, "few-items"),
         (SOUND, 30, "looks-cut"),
-        (StudyPlan(texts=SOUND.texts, people=People(most=5)), 40, "too-few-people"),
+        (StudyPlan(texts=SOUND.texts, people=People(recruit="open", most=5)), 40, "too-few-people"),
         (StudyPlan(texts=SOUND.texts, people=People(most=10, batch=2, batches=1, attention=0)), 40, "little-work"),
         (StudyPlan(texts=SOUND.texts, stopping=Ending(budget=20)), 40, "small-budget"),
         (StudyPlan(texts=SOUND.texts, stopping=Ending(looks=(2, 4))), 40, "decides-nothing"),

@@ -14,7 +14,7 @@ from tests.annotate.studies import Hands, asked, at_once, begun, plan_of, rightl
 
 PLAN = plan_of(
     people={"cap": 1.0, "gold_every": 8, "attention": 1, "overlap": 0.5, "batch": 16},
-    stopping={"looks": (6, 40), "stop": "decided", "boundary": 9.0},
+    stopping={"looks": (8, 40), "stop": "decided", "boundary": 9.0},
 )
 
 
@@ -109,7 +109,7 @@ def test_the_rest(desk: Desk) -> None:
     assert read(desk, "SELECT * FROM sources")[2] == {"item": "i2", "source": "source 2", "context": ""}
     assert read(desk, "SELECT * FROM ratings") == []
     (look,) = read(desk, "SELECT * FROM looks")
-    assert (look["system_a"], look["system_b"], look["look"], look["n"]) == ("s0", "s1", 0, 6)
+    assert (look["system_a"], look["system_b"], look["look"], look["n"]) == ("s0", "s1", 0, 8)
     used = read(
         desk,
         "SELECT answer FROM answers WHERE role = 'primary' AND NOT taken_back AND answer IS NOT NULL AND place IN"

@@ -74,7 +74,7 @@ class Status(Result):
         count("impossible", "comparisons that were settled without an answer", essential=False),
         count("people", "whose answers count; below 10 they speak of these people only"),
     )
-    margins: pl.DataFrame = margins.TABLE
+    margins: pl.DataFrame = table(f"{margins.SAYS} Closed pairs only.", *margins.COLUMNS)
     persons: pl.DataFrame = table(
         "A row a person.",
         label("worker", "the label that stands in every file"),

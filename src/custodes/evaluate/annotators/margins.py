@@ -14,9 +14,11 @@ from custodes.evaluate.edges import PAIR
 from custodes.stats.arrays import Floats
 from custodes.stats.people.careless import FEWEST, without_careless
 
-TABLE = table(
+SAYS = (
     "One row per pair of systems that people compared, with several answers to some comparisons: by how much one is"
-    " better, as people see it and without careless answers.",
+    " better, as people see it and without careless answers."
+)
+COLUMNS = (
     *PAIR,
     count("answers", "that count; second opinions do not"),
     score("margin", "share that prefers system_a less share that prefers system_b, as people see it", "As seen"),
@@ -34,8 +36,8 @@ TABLE = table(
         "Answers that looked",
         interval=True,
     ),
-    essential=False,
 )
+TABLE = table(SAYS, *COLUMNS, essential=False)
 
 
 def margin_columns(said: Said, second: pl.DataFrame, *, confidence: float) -> dict[str, Any]:
