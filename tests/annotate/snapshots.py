@@ -70,10 +70,12 @@ def snapshot(*pairs: PairNow, people: tuple[PersonNow, ...] = (), **given: Any) 
         "refused": 0,
         "late": 0,
         "paid": 0,
+        "known": frozenset({"gold", "attention"}),
         "recent": 0,
         "peeked": 0,
         "comments": (),
         "last_answer": None,
+        "quiet": None,
         "reach": Reach(),
     }
     return Snapshot(pairs=pairs, people=people, **usual | given)

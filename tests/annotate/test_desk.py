@@ -13,6 +13,7 @@ import pytest
 from custodes.annotate import store
 from custodes.annotate.addresses import Addresses
 from custodes.annotate.desk import Desk
+from custodes.annotate.overview import status
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.session import (
     Agree,
@@ -317,6 +318,8 @@ def test_nobody_can_judge_it(tmp_path: Path) -> None:
         desk.act(second, Skip(assignment=view.assignment, reason="broken")).result()
         now = desk.snapshot().result()
         assert (now.pairs[0].impossible, now.refused, now.answers) == (1, 2, 1)
+        told = [(note.count, note.message) for note in status(desk.path).notes if note.rule == "impossible"]
+        assert told == [(1, "1 questions are settled without an answer, since nobody could judge them: s0 – s1 (1)")]
         assert rows(desk, "SELECT preference, invalid FROM battles WHERE invalid <> ''") == [
             (None, "language"),
             (None, "broken"),
@@ -324,19 +327,21 @@ def test_nobody_can_judge_it(tmp_path: Path) -> None:
         assert desk.act(second, Undo(assignment=asked(desk, second).assignment)).result() == asked(desk, second)
 
 
-@pytest.mark.parametrize(("looks", "longest"), [((2,), 120), ((2, 4), 600)])
-def test_nobody_waits_for_ever(tmp_path: Path, looks: tuple[int, ...], longest: int) -> None:
+@pytest.mark.parametrize(
+    ("looks", "recruit", "longest"), [((2,), "links", 120), ((2, 4), "open", 600), ((2, 4), "links", 3600)]
+)
+def test_nobody_waits_for_ever(tmp_path: Path, looks: tuple[int, ...], recruit: str, longest: int) -> None:
     """Somebody keeps the last question of a look, page open: the other is let go after a lease, or after the longest
-    one where another look may follow; and is asked again when there is something."""
+    one (with a link, an hour) where another look may follow; and is asked again when there is something."""
     hands = Hands()
-    plan = plan_of(people=FREE, stopping={"looks": looks, "stop": "decided", "boundary": 9.0})
+    plan = plan_of(people={**FREE, "recruit": recruit}, stopping={"looks": looks, "stop": "decided", "boundary": 9.0})
     with opened(tmp_path, hands, plan=plan) as desk:
         slow, idle = begun(desk), begun(desk)
         kept = asked(desk, slow)
         hands.wait(30)  # so long takes an answer
         assert isinstance(answer(desk, idle), Wait)
         waited = 0
-        while isinstance(view := desk.view(idle).result(), Wait) and waited < 2000:
+        while isinstance(view := desk.view(idle).result(), Wait) and waited < 5000:
             hands.wait(20)
             waited += 20
             desk.seen(slow, kept.assignment, 20.0).result()

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from custodes.annotate.desk import Desk
+from custodes.annotate.overview import status
 from custodes.annotate.session import Ask, Begin, Break, Comment, Skip
 from custodes.annotate.store import StudyBusy
 from tests.annotate.studies import answer, asked, begun, plan_of, study
@@ -192,6 +193,24 @@ def test_an_open_pair_shows_no_numbers(owner: TestClient, desk: Desk) -> None:
         if pair.is_open:
             assert numbers[2:5] == ["open", "–", "–"]
     assert any(pair.is_open for pair in now.pairs)
+
+
+def test_who_began_and_what_is_finished(tmp_path: Path) -> None:
+    plan = plan_of(people={"cap": 1.0, "overlap": 0.0}, stopping={"looks": (6,), "stop": "decided"})
+    path = study(tmp_path / "study.db", plan=plan, known={})
+    with closing(Desk.open(path, durable=False)) as desk:
+        token = person_of(desk, 2)
+        desk.invite(3).result()
+        with TestClient(app({"hotel": desk}, public_url=URL, secret="s" * 32, owner_key="the-key")) as client:
+            client.get("/admin?key=the-key")
+            assert "<dd>1<small>began, of 4 invited" in client.get("/admin/hotel").text
+            assert ">1 of 4</td>" in client.get("/admin").text
+            other = begun(desk)
+            for own in (token, token, token, other):
+                answer(desk, own)
+            assert 'class="state finished"' in client.get("/admin/hotel").text
+    made = status(path)
+    assert made.study.select("state", "invited", "began").row(0) == ("finished", 5, 2)
 
 
 def test_a_peek_is_written_down(owner: TestClient, desk: Desk) -> None:

@@ -40,10 +40,12 @@ def snapshot_of(ledger: Ledger, *, failing: str) -> Snapshot:
         refused=totals.refused,
         late=totals.late,
         paid=totals.paid,
+        known=frozenset(kind for kind, _ in book.gold.values()),
         recent=0 if last is None else sum(at >= last - HALF_AN_HOUR for at in book.primaries),
         peeked=totals.peeked,
         comments=tuple(reversed(book.comments)),
         last_answer=last,
+        quiet=None if last is None else max(0.0, ledger.clock.wall() - last),
         reach=reach_of(book),
     )
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.annotate.plan import Ending, StudyPlan
+from custodes.annotate.plan import Ending
+from custodes.annotate.policy import BEYOND
 from custodes.annotate.snapshot import PairNow, PersonNow, Snapshot
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.arrays import Floats, Ints
@@ -23,10 +24,12 @@ INNER = (0.1, 0.5, 0.9)
 """The ends of an interval of 80 %, and the median between them."""
 STRENGTHS = np.geomspace(1, 64, 13)
 """Answers that what pairs have in common may be worth: the fewer, the more pairs differ."""
-ENOUGH = 50
-"""Primary answers from which on a study says itself how many others it takes."""
 TIMED = 30
 """Answers from which on a study says what an answer takes."""
+
+
+LONG = 86_400.0
+"""Seconds without an answer from which on nobody may be expected to come."""
 
 
 class Range(NamedTuple):
@@ -40,12 +43,14 @@ class Range(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
     """What is still to come, and what was spent. `answers` that decide, `paid` answers of all kinds, `hours` at the
-    pace of the last half hour (None: nobody answered then), `spent` and `cost` to come with the platform's fee, `wage`
+    pace of the last half hour (None: nobody answered then, or it cannot finish; `stuck` says why: the `people` there
+    have had their share, or `nobody` has come for a day), `spent` and `cost` to come with the platform's fee, `wage`
     an hour (None while too few answers were timed) and whether it `is_low`: below the plan's."""
 
     answers: Range
     paid: Range
     hours: Range | None
+    stuck: Literal["", "people", "nobody"]
     spent: float
     cost: Range
     wage: float | None
@@ -75,18 +80,25 @@ def forecast(now: Snapshot) -> Forecast:
         left = np.minimum(left, max(now.plan.stopping.budget - now.primary, 0))
     answers, money = _range(left), now.plan.money
     each = money.price * (1 + money.fee)
-    paid = Range(*(value * _paid_share(now) for value in answers))
-    pace = 2 * now.recent
+    paid = _range(_all_of(now, left))
+    pace, stuck = 2 * now.recent, _stuck(now)
     wage = _wage(now.people, money.price)
     return Forecast(
         answers=answers,
         paid=paid,
-        hours=Range(*(value / pace for value in answers)) if pace else None,
+        hours=Range(*(value / pace for value in answers)) if pace and not stuck else None,
+        stuck=stuck,
         spent=now.paid * each,
         cost=Range(*(value * each for value in paid)),
         wage=wage,
         is_low=wage is not None and money.price > 0 and wage < money.wage,
     )
+
+
+def _stuck(now: Snapshot) -> Literal["", "people", "nobody"]:
+    if now.state != "open":
+        return ""
+    return "people" if now.reach.short else "nobody" if now.quiet is not None and now.quiet >= LONG else ""
 
 
 class _Open(NamedTuple):
@@ -173,17 +185,45 @@ def people_only(outcomes: NDArray[np.integer]) -> Counts:
     return Counts(none, none[..., 0], outcomes)
 
 
-def _paid_share(now: Snapshot) -> float:
-    """Answers that are paid for each that decides: as so far, or as planned while there are few."""
-    if now.primary >= ENOUGH:
-        return now.paid / now.primary
-    return 1 / (_deciding_share(now.plan))
+def _all_of(now: Snapshot, deciding: Floats) -> Floats:
+    """Answers of all kinds that are paid for, for so many to come that decide (DRAWS,): with second opinions and known
+    questions as the policy gives them, and refusals as often as so far.
+
+    Who comes and how often people are idle, when both are asked up to their ceilings, is not known: both are drawn
+    evenly between none and all.
+    """
+    if not deciding.any():
+        return deciding
+    rng, people = np.random.default_rng(0), now.plan.people
+    primary = np.resize(deciding, DRAWS) * people.per_item
+    idle = rng.random(DRAWS)
+    ceiling = (people.overlap * (now.primary + primary) + BEYOND) / (1 - people.overlap) - now.second
+    drawn = rng.poisson(primary * people.overlap / (1 - people.overlap))
+    second = np.clip(drawn + idle * (ceiling - drawn), 0, np.maximum(ceiling, 0)) * (people.overlap > 0)
+    real = (primary + second) * (1 + now.refused / max(now.answers, 1))
+    able = [own for own in now.people if own.standing in ("ok", "watch")]
+    began = np.array([own.began for own in able], dtype=bool)
+    comes = began | (rng.random((DRAWS, len(able))) < rng.random((DRAWS, 1)))
+    asked = np.array([own.gold_asked for own in able])
+    before = np.array([own.answers + own.refused for own in able])
+    each = (real / np.maximum(comes.sum(axis=1), 1))[:, np.newaxis]
+    first, later = _known_share(now, 1), _known_share(now, 0)
+    beside = np.zeros_like(each)
+    if people.gold_every and "gold" in now.known:
+        room = np.floor((before + each) / people.gold_every + BEYOND) - asked - each * later / (1 - later)
+        beside = idle[:, np.newaxis] * np.maximum(room, 0)
+    places = each + beside  # all of a batch but those of its own known questions
+    new = np.minimum(places, np.maximum(people.batch - before - asked, 0) * (1 - first))
+    known = beside + rng.poisson(new * first / (1 - first) + (places - new) * later / (1 - later))
+    return np.asarray(real + (comes * (known + ~began * people.qualification)).sum(axis=1))
 
 
-def _deciding_share(plan: StudyPlan) -> float:
-    people = plan.people
-    known = (1 / people.gold_every if people.gold_every else 0.0) + people.attention / people.batch
-    return (1 - min(known, 0.5)) * (1 - people.overlap)
+def _known_share(now: Snapshot, more: int) -> float:
+    """Of a batch, the known questions: `more` of those with gold for somebody new."""
+    people = now.plan.people
+    gold = round(people.batch / people.gold_every) if people.gold_every and "gold" in now.known else 0
+    number = gold + more * (gold > 0) + people.attention * ("attention" in now.known)
+    return min(number, people.batch - 1) / people.batch
 
 
 def _wage(people: Sequence[PersonNow], price: float) -> float | None:

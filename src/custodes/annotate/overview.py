@@ -27,7 +27,7 @@ from custodes.errors import listed
 from custodes.evaluate.annotators import margins
 from custodes.stats.people.careless import FEWEST
 
-IMPOSSIBLE = "impossible"
+IMPOSSIBLE, NOBODY = "impossible", "nobody-comes"
 
 
 @result
@@ -48,7 +48,11 @@ class Status(Result):
         score("spent", "with the platform's fee, in the currency of the plan; null where an answer has no price"),
         score("to_come", "answers that are still to be paid for; the interval is of 80 %", interval=True),
         score("cost", "money still to be spent", interval=True),
-        score("hours", "at the pace of the last half hour; null where nobody answered then", interval=True),
+        score(
+            "hours",
+            "at the pace of the last half hour; null where nobody answered then, or it cannot finish",
+            interval=True,
+        ),
         score("wage", "an hour, at the median time of an answer; null while too few were timed"),
         count("peeked", "how often somebody looked at numbers of looks that were not complete", essential=False),
     )
@@ -101,16 +105,17 @@ def status(path: str | Path) -> Status:
     real = store.check(path)
     now = snapshot_of_file(real)
     seen, more = _margins(real, now)
+    ahead = forecast(now)
     origin = Provenance(
         question="annotate status", study=Path(path).name, digest="", options={}, seed=None, versions=versions()
     )
     made = Status.part(
-        study=_study(now, forecast(now)),
+        study=_study(now, ahead),
         pairs=_columns([_pair(own) for own in now.pairs]),
         persons=_columns([_person(own) for own in now.people]),
         margins=seen,
     )
-    return Status.of([made], [*now.notes, *_refused(now), *more], provenance=origin)
+    return Status.of([made], [*now.notes, *_told(now, ahead), *more], provenance=origin)
 
 
 def snapshot_of_file(path: Path) -> Snapshot:
@@ -138,13 +143,18 @@ def _margins(path: Path, now: Snapshot) -> tuple[dict[str, Any], list[Note]]:
     return _columns(shown), noted(("care-unknown", unknown, message))
 
 
-def _refused(now: Snapshot) -> list[Note]:
-    """What nobody could judge."""
+def _told(now: Snapshot, ahead: Forecast) -> list[Note]:
+    """What nobody could judge, and a study to which nobody comes."""
     where = {f"{own.first} – {own.second}".removesuffix(" – "): own.impossible for own in now.pairs if own.impossible}
     total = sum(where.values())
     named = listed(f"{name} ({n})" for name, n in where.items())
     return noted(
-        (IMPOSSIBLE, total, f"{total} questions are settled without an answer, since nobody could judge them: {named}")
+        (IMPOSSIBLE, total, f"{total} questions are settled without an answer, since nobody could judge them: {named}"),
+        (
+            NOBODY,
+            ahead.stuck == "nobody",
+            "nobody has answered for a day, so the study does not finish; remind or invite people",
+        ),
     )
 
 

@@ -19,6 +19,8 @@ from custodes.annotate.session import Ask, Break, Consent, Done, Example, Instru
 
 WAIT, SOONEST = 20, 5
 """Seconds until one asks again, and at least."""
+AN_HOUR = 3600.0
+"""That somebody with a link of their own waits for another look: nobody pays by the code, and each is needed."""
 
 
 def view_of(ledger: Ledger, session: Session) -> View:
@@ -158,11 +160,11 @@ def _ended(ledger: Ledger, session: Session) -> View:
 
 
 def _patience(ledger: Ledger, worker: Worker) -> float:
-    """Seconds that somebody waits at most: the longest lease where another look may begin, that of a question now where
-    others could only give one back, none where this person has had their share."""
+    """Seconds that somebody waits at most: the longest lease (with a link, an hour) where another look may begin, that
+    of a question now where others could only give one back, none where this person has had their share."""
     book, engine = ledger.book, ledger.book.ballots.engine
     if any(map(engine.goes_on, range(len(engine.is_open)))):
-        return LONGEST
+        return AN_HOUR if book.plan.people.recruit == "links" else LONGEST
     return length(book.paces, is_new=False) if policy.below_cap(book, worker) else 0.0
 
 

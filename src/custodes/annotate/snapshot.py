@@ -66,9 +66,9 @@ class PersonNow:
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
     """The whole study now; `state` is open, paused, stopped, or finished where no pair is open; `failing`: why answers
-    cannot be written, '' where they can; `recent`: primary answers of the last 30 minutes of work, `paid`: answers of all
-    kinds that are paid for, `last_answer` in seconds since the epoch; `reach`: whether the people there are can finish
-    what is asked now."""
+    cannot be written, '' where they can; `recent`: primary answers of the last 30 minutes of work, `paid`: answers of
+    all kinds that are paid for, `last_answer` in seconds since the epoch; `reach`: whether the people there are can
+    finish what is asked now."""
 
     plan: StudyPlan
     state: str
@@ -82,11 +82,15 @@ class Snapshot:
     refused: int
     late: int
     paid: int
+    known: frozenset[str]
+    """Kinds of the known questions that there are."""
     recent: int
     peeked: int
     comments: tuple[tuple[str, str, float], ...]
     """(worker, text, at), the newest first."""
     last_answer: float | None
+    quiet: float | None
+    """Seconds since then."""
     reach: Reach
 
     @property

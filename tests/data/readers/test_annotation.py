@@ -74,8 +74,8 @@ def test_what_people_said(path: Path) -> None:
 def test_a_second_opinion_in_two_aspects_is_one(path: Path) -> None:
     with closing(connected(path)) as base:
         base.execute(
-            "INSERT INTO judgment SELECT NULL, assignment, 'tone', role, answer, reason, visible_seconds, server_seconds,"
-            " at, late FROM judgment WHERE role = 'second'"
+            "INSERT INTO judgment SELECT NULL, assignment, 'tone', role, answer, reason, visible_seconds,"
+            " server_seconds, at, late FROM judgment WHERE role = 'second'"
         )
     study = read(path)
     assert study.second.frame.height == 2

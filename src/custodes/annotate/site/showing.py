@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.responses import HTMLResponse
 
-from custodes.annotate.forecast import Range
+from custodes.annotate.forecast import Forecast, Range
 from custodes.annotate.site import pages
 from custodes.annotate.snapshot import PairNow, PersonNow
 from custodes.answers.wording import UNDEFINED, number
@@ -31,6 +31,12 @@ FLAGS = {
     "all equal": "only ever equal",
     "refuses": "cannot judge most of what is asked",
 }
+
+STUCK = {
+    "people": "the people there cannot finish: each has given their share",
+    "nobody": "nobody has answered for a day, so it does not finish",
+}
+"""Why no hours are told."""
 
 
 def page(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
@@ -116,4 +122,13 @@ def flags(person: PersonNow) -> str:
     return "; ".join(FLAGS.get(flag, flag) for flag in person.flags)
 
 
-_SHOW = {own.__name__: own for own in (money, between, share, seconds, when, unwritten, ruling, margin, flags, number)}
+def hours(ahead: Forecast) -> str:
+    """How long it takes still, or why that is not known."""
+    if ahead.hours is None:
+        return STUCK.get(ahead.stuck, "")
+    return f"{between(ahead.hours, 1)} h at this pace"
+
+
+_SHOW = {
+    own.__name__: own for own in (money, between, share, seconds, when, unwritten, ruling, margin, flags, hours, number)
+}

@@ -77,8 +77,8 @@ ENGLISH = {
     "finished_what": "You are done: nothing more is asked of you.",
     "no-work": "Thank you for coming",
     "no-work_what": "There is nothing left to answer at the moment. Your time counts nevertheless.",
-    "no-work_later": "There is nothing for you to answer at the moment, but the study goes on: more may come, so please "
-    "open this link again later. Your time counts already.",
+    "no-work_later": "There is nothing for you to answer at the moment, but the study goes on: more may come, so "
+    "please open this link again later. Your time counts already.",
     "failed": "Thank you for trying",
     "failed_what": "The practice questions were answered differently from what we expect, so the study ends "
     "here for you.",
@@ -207,8 +207,8 @@ GERMAN = {
     "finished_what": "Sie sind fertig: Mehr wird nicht gefragt.",
     "no-work": "Danke fürs Kommen",
     "no-work_what": "Im Augenblick gibt es nichts mehr zu beantworten. Ihre Zeit zählt trotzdem.",
-    "no-work_later": "Im Augenblick gibt es für Sie nichts zu beantworten, aber die Studie geht weiter: Es kann noch etwas "
-    "kommen. Bitte öffnen Sie diesen Link später wieder. Ihre Zeit zählt schon jetzt.",
+    "no-work_later": "Im Augenblick gibt es für Sie nichts zu beantworten, aber die Studie geht weiter: Es kann "
+    "noch etwas kommen. Bitte öffnen Sie diesen Link später wieder. Ihre Zeit zählt schon jetzt.",
     "failed": "Danke für den Versuch",
     "failed_what": "Die Übungsfragen wurden anders beantwortet, als wir es erwarten; die Studie endet hier für Sie.",
     "blocked": "Die Studie endet hier für Sie",
