@@ -81,6 +81,14 @@ def test_people_without_work_are_told(tmp_path: Path) -> None:
     assert found["links"].outcomes["idle"].item() < 4
 
 
+def test_two_people_finish_whoever_is_slower(tmp_path: Path) -> None:
+    """Who has done their half waits for the other's, also while that one has a known question: the next look needs
+    both."""
+    study = cu.annotate.new(demo_texts(items=40), tmp_path / "study.db")
+    made = cu.annotate.rehearse(study, people=2, margins=[0.0], leaving=0.0, careless=0.5, repetitions=4)
+    assert "standstill" not in {note.rule for note in made.notes}
+
+
 def test_ratings_are_rehearsed_and_decide_nothing(tmp_path: Path) -> None:
     question = msgspec.structs.replace(PLAN.question, mode="rate")
     plan = msgspec.structs.replace(PLAN, question=question)

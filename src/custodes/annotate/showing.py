@@ -148,7 +148,7 @@ def _give(ledger: Ledger, session: Session, choice: Choice | None) -> Given | No
 
 def _ended(ledger: Ledger, session: Session) -> View:
     """Nothing for this person now: others may give something back, or that was it."""
-    if _is_open(ledger) and ledger.book.ballots.holding:
+    if _is_open(ledger) and _is_anybody_at_work(ledger, session):
         now, first = ledger.clock.steady(), ledger.leases.first()
         if now - ledger.waiting.setdefault(session.id, now) < _patience(ledger, session.worker):
             left = WAIT if first is None else first - now
@@ -156,6 +156,16 @@ def _ended(ledger: Ledger, session: Session) -> View:
     ledger.waiting.pop(session.id, None)
     return replace(
         _done(ledger, session, "no-work"), later=_is_open(ledger) and ledger.book.plan.people.recruit == "links"
+    )
+
+
+def _is_anybody_at_work(ledger: Ledger, session: Session) -> bool:
+    """Whether others have a question of any kind before them: also after a known one they go on with the look."""
+    return any(
+        not given.expired and not other.worker.excluded
+        for other in ledger.book.sessions.values()
+        if other is not session
+        for given in other.open
     )
 
 
