@@ -14,7 +14,7 @@ from custodes.annotate.checking import check
 from custodes.annotate.checks.shown_texts import problems
 from custodes.annotate.making import new
 from custodes.annotate.material import Item, Material, Output
-from custodes.annotate.plan import Ending, Money, People, StudyPlan, Texts
+from custodes.annotate.plan import Ending, Money, People, Question, StudyPlan, Texts
 from custodes.errors import InputError
 from tests.annotate.test_new import texts
 
@@ -69,6 +69,33 @@ def test_form_that_differs_between_systems(tmp_path: Path) -> None:
     assert of_texts(tmp_path, rows) == ["unlike-ending"]
 
 
+@pytest.mark.parametrize(
+    ("text", "is_cut"),
+    [
+        *(("and then the", True), ("and the **big**", True), ("Well.\nFirst,", True), ("a list (as", True)),
+        *(("so x is \\[x = 1\\]", False), ("so\n```\nx = y\n```", False), ("| a | b |\n| c | d", False)),
+        *(("All:\n- some milk", False), ("All:\n2. some milk", False), ("Great news \N{PARTY POPPER}", False)),
+        *(('He says "yes"', False), ("see https://a.example/b", False), ("Paris", False), ("# In a word", False)),
+    ],
+)
+def test_what_ends_within_a_sentence(text: str, is_cut: bool) -> None:
+    other = {"A": [text] * 40, "B": ["Whole."] * 40}
+    items = tuple(Item(label=f"i{k}") for k in range(40))
+    outputs = {(f"i{k}", name): Output(text=own) for name, texts in other.items() for k, own in enumerate(texts)}
+    found = problems(Material(items=items, systems=("A", "B"), outputs=outputs), [("A", "B")])
+    assert ("unlike-ending" in [problem.rule for problem in found]) == is_cut
+
+
+@pytest.mark.parametrize(
+    ("budget", "found"),
+    [(None, []), (36, []), (30, [("info", "small-budget")]), (2, [("error", "small-budget")])],
+)
+def test_a_budget_of_ratings(tmp_path: Path, budget: int | None, found: list[tuple[str, str]]) -> None:
+    plan = StudyPlan(texts=SOUND.texts, question=Question(mode="rate"), stopping=Ending(budget=budget))
+    problem = check(new(texts(items=12), tmp_path / "study.db", plan=plan)).problems
+    assert problem.select("severity", "rule").rows() == found
+
+
 @pytest.mark.slow
 def test_form_of_systems_that_are_alike_is_said_to_differ_in_one_of_twenty_studies_at_most() -> None:
     rng = np.random.default_rng(0)
@@ -78,7 +105,7 @@ def test_form_of_systems_that_are_alike_is_said_to_differ_in_one_of_twenty_studi
         hard = rng.random(30)  # items differ in how often they are listed or cut
         outputs = {
             (f"i{k}", name): Output(
-                text=f"{'- ' if rng.random() < hard[k] else ''}x{'.' if rng.random() < hard[k] else ''}"
+                text=f"{'- ' if rng.random() < hard[k] else ''}x y{'.' if rng.random() < hard[k] else ''}"
             )
             for k in range(30)
             for name in names

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -43,6 +44,14 @@ def test_answers_lie_between_the_next_look_and_the_last() -> None:
 def test_ratings_are_asked_as_planned() -> None:
     now = snapshot(pair(second="", looks=0, answered=12, wanted=50), pair(second="", looks=0, answered=0, wanted=50))
     assert forecast(now).answers == Range(88, 88, 88)
+
+
+def test_answers_are_those_of_people_where_several_are_one_answer() -> None:
+    one = snapshot(pair(second="", looks=0, answered=12, wanted=50))
+    for budget, left in ((None, 3 * 38), (100, 100)):
+        plan = StudyPlan(people=People(per_item=3), stopping=Ending(budget=budget))
+        now = replace(one, plan=plan, primary=0)
+        assert forecast(now).answers == Range(left, left, left)
 
 
 def test_the_budget_is_a_bound() -> None:

@@ -34,7 +34,8 @@ class Study(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         people: dict[str, Any] = {"batch": 4, "batches": 3, "per_item": self.per_item, "overlap": 0.3, "gold_every": 4}
         question = {"mode": self.mode, "scale": (-1, 1) if self.mode == "rate" else (1, 5)}
-        plan = plan_of(question=question, people=people, stopping={"looks": (4, 8), "stop": "decided"}, seed=5)
+        stopping = {"budget": 22} if self.mode == "rate" else {"looks": (4, 8), "stop": "decided"}
+        plan = plan_of(question=question, people=people, stopping=stopping, seed=5)
         self.path = study(Path(self.folder.name) / "study.db", plan=plan, systems=3, items=10)
         self.hands = Hands()
         self.desk: Desk = at_once(self.path, self.hands)

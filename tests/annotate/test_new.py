@@ -14,12 +14,15 @@ import polars as pl
 import pytest
 
 from custodes.annotate.adding import add
+from custodes.annotate.checking import check
 from custodes.annotate.making import new
 from custodes.annotate.material import pairs_of
+from custodes.annotate.overview import notes_of
 from custodes.annotate.plan import Ending, People, Question, StudyPlan, Texts
 from custodes.data.reading import read
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.protocol import live
+from tests.annotate.studies import Hands, answer, at_once, begun, plan_of
 
 SILENT = StudyPlan(people=People(attention=0))
 
@@ -208,3 +211,25 @@ def test_a_later_output_is_shown_as_the_others_of_its_item(tmp_path: Path) -> No
     assert shown == {0: "<p>*c*</p>"}  # plain as the others; of item 2 it could only be plain, and others are not
     assert notes(place)[-2:] == ["outputs-not-added", "added"]
     assert orders(place)["A", "C"] == ["1"]
+
+
+def test_a_family_that_grows_says_the_level_of_all_together(tmp_path: Path) -> None:
+    """.05 for the three pairs that were judged, and 3 x .05 / 6 (7 x .05 / 10) for the others."""
+    people = {"cap": 1.0, "overlap": 0.0, "gold_every": 0, "attention": 0}
+    plan = plan_of(people=people, stopping={"family": True, "looks": (2, 12), "boundary": "none"})
+    place = new(texts(), tmp_path / "study.db", plan=plan)
+    other = new(texts(), tmp_path / "other.db", plan=plan)
+    with at_once(place) as desk:
+        token = begun(desk)
+        while any(pair.looks_done == 0 for pair in desk.snapshot().result().pairs):
+            answer(desk, token, 0)
+    add(place, texts(systems="D"))
+    assert "divided by 6 pairs" in notes_of(place)[-1]
+    assert "is now 0.075 at most, not 0.05" in notes_of(place)[-1]
+    assert "level-grew" in check(place).problems.filter(severity="warning")["rule"]
+    with at_once(place, Hands(now=1.8e9)):
+        pass  # a server takes the new pairs in
+    add(place, texts(systems="E"))
+    assert "is now 0.085 at most, not 0.05" in notes_of(place)[-1]
+    add(other, texts(systems="D"))  # nothing was judged
+    assert notes_of(other)[-1] == "gamma is divided by 6 pairs from now on"

@@ -81,7 +81,7 @@ def test_a_study_is_asked_until_it_is_decided(aspects: tuple[str, ...], tmp_path
 
 
 def test_ratings_are_asked_of_one_output_at_a_time(tmp_path: Path) -> None:
-    plan = StudyPlan(people=PEOPLE, question=Question(mode="rate", scale=(0, 10)), stopping=Ending(looks=(5, 12)))
+    plan = StudyPlan(people=PEOPLE, question=Question(mode="rate", scale=(0, 10)))
     place = new(texts(systems="AB"), tmp_path / "study.db", plan=plan)
     with closing(Desk.open(place, threaded=False, durable=False)) as desk:
         asked = answer(desk, lambda view: 0 if "not a response" in view.sides[0].html else 7)

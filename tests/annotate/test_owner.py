@@ -362,6 +362,12 @@ def test_a_study_of_ratings(tmp_path: Path) -> None:
         client.get("/admin?key=the-key")
         for page in ("/admin/hotel", "/admin/hotel/people/w001", "/admin/hotel/questions"):
             assert client.get(page).status_code == 200
+        shown = client.get("/admin/hotel").text
+        for word in ("Looks", "Ruling", "running numbers", "Better, equal", "First shown", "Pair<"):
+            assert word not in shown, word
+        reply = client.post("/admin/hotel/peek", data={"a": ""}, headers=OWN)
+        assert (reply.status_code, desk.snapshot().result().peeked) == (409, 0)
+        assert "First shown" not in client.get("/admin/hotel/people/w001").text
         assert "5.00" in client.get("/admin/hotel/people/w001").text
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -64,6 +64,12 @@ def test_any_text_survives_the_file(text: str) -> None:
         ("[question]\nscale = [1, 5]\nlabels = ['bad']", "labels=('bad',) would change nothing: mode is compare"),
         ('[question]\nmode = "rate"\nscale = [5, 1]', "scale=(5, 1): the least and the most of a rating"),
         ('[question]\nmode = "rate"\nlabels = ["bad"]', "1 words for the 5 points of the scale"),
+        (
+            '[question]\nmode = "rate"\n[stopping]\nlooks = [2]',
+            "[stopping] looks=(2,) would change nothing: mode is rate",
+        ),
+        ('[question]\nmode = "rate"\n[stopping]\nfamily = true', "[stopping] family=True would change nothing"),
+        ("[people]\nper_item = 3\n[stopping]\nbudget = 2", "one comparison takes 3 answers (per_item)"),
         ('[question]\nmode = "rate"\nequal = false', "equal=False would change nothing: mode is rate"),
         ("[question]\nequal = false\nboth_bad = true", "both_bad=true would change nothing"),
         ("[people]\nnamed = true", "named=true would change nothing: recruit is links, and open asks for names"),
@@ -175,3 +181,36 @@ def test_the_page_of_plans_has_every_key() -> None:
     for section, key, default, told in rows():
         name = f"`[{section}] {key}`" if section else f"`{key}`"
         assert f"| {name} | {default or '(empty)'} | {told} |" in page
+
+
+@pytest.mark.parametrize(
+    ("language", "mode", "asked"),
+    [
+        ("en", "compare", "Which response is better?"),
+        ("en", "rate", "How good is this response?"),
+        ("de", "compare", "Welche Antwort ist besser?"),
+        ("de-CH", "rate", "Wie gut ist diese Antwort?"),
+    ],
+)
+def test_the_usual_question_is_that_of_the_mode(language: str, mode: Literal["compare", "rate"], asked: str) -> None:
+    plan = completed(StudyPlan(question=Question(mode=mode), texts=Texts(language=language)))
+    assert plan.question.text == asked
+    assert asked in plan.texts.instructions
+    assert asked in plan.texts.consent
+    own = StudyPlan(question=Question(mode=mode, text="How true?"), texts=Texts(language=language))
+    assert completed(own).question.text == "How true?"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_consent_tells_of_questions_with_known_answers(language: str) -> None:
+    def consent(**people: int) -> str:
+        return completed(StudyPlan(texts=Texts(language=language), people=People(**people))).texts.consent
+
+    said = LANGUAGES[language]
+    first = said.qualification.format(asked=5, passed=4)
+    assert said.checks in consent()
+    assert said.checks in consent(gold_every=0)
+    assert said.checks not in consent(gold_every=0, attention=0)
+    assert f"{first} {said.checks}" in consent(qualification=5, passed=4)
+    assert first in consent(gold_every=0, attention=0, qualification=5, passed=4)
+    assert not any(word in consent() for word in ("not tested", "nicht geprüft"))

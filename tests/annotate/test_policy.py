@@ -9,10 +9,12 @@ from itertools import pairwise
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pytest
 
 from custodes.annotate import policy
 from custodes.annotate.desk import Desk
+from custodes.annotate.quota import Quota
 from custodes.annotate.session import Ask, Begin, Break, Decline, Done, Wait
 from tests.annotate.studies import answer, asked, at_once, begun, plan_of, rightly, study
 
@@ -201,6 +203,57 @@ def test_a_majority_of_three_is_one_answer(tmp_path: Path) -> None:
         assert (pair.n, pair.wins, pair.ties, pair.losses, pair.is_open) == (4, 4, 0, 0, False)
         with closing(sqlite3.connect(desk.path)) as base:
             assert base.execute("SELECT count(*) FROM battles").fetchone() == (12,)
+
+
+@pytest.mark.parametrize(("per_item", "budget", "outputs"), [(1, 7, [3, 2, 2]), (2, 7, [1, 1, 1]), (1, 30, [6, 6, 6])])
+def test_ratings_end_with_their_budget(tmp_path: Path, per_item: int, budget: int, outputs: list[int]) -> None:
+    """Evenly over systems, from the front of each order; a larger one goes on."""
+    plan = plan_of(
+        question={"mode": "rate"},
+        people={"per_item": per_item, "cap": 1.0, "overlap": 0.0, **UNKNOWN},
+        stopping={"budget": budget},
+    )
+    with at_once(study(tmp_path / "study.db", plan=plan, systems=3, items=6)) as desk:
+        tokens = [begun(desk) for _ in range(3)]
+        assert work(desk, tokens, value=4) == {"no-work": 3}
+        pairs = desk.snapshot().result().pairs
+        assert [(pair.answered, pair.wanted, pair.is_open) for pair in pairs] == [(n, n, False) for n in outputs]
+        assert desk.snapshot().result().primary == per_item * sum(outputs)
+        with closing(sqlite3.connect(desk.path)) as base:
+            (last,) = base.execute(
+                "SELECT max(u.place) FROM assignment a JOIN unit u ON u.unit = a.unit WHERE a.role = 'primary'"
+            ).fetchone()
+            assert last == max(outputs) - 1
+        more = msgspec.structs.replace(plan, stopping=msgspec.structs.replace(plan.stopping, budget=budget + 6))
+        desk.replan(more).result()
+        assert any(pair.is_open for pair in desk.snapshot().result().pairs) == (budget < 18)
+        state = desk.state()
+    with at_once(desk.path) as desk:
+        assert desk.state() == state
+
+
+def test_what_cannot_be_rated_costs_no_budget() -> None:
+    made = Quota(orders=[[0, 1, 2], [0]], budget=3)
+    assert [made.wanted(pair) for pair in (0, 1)] == [[0, 1], [0]]
+    made.impossible(1, 0)
+    assert (made.wanted(0), made.is_open, made.target) == ([0, 1, 2], [True, False], [3, 0])
+    made.impossible(0, 1)
+    assert (made.wanted(0), made.target) == ([0, 2], [2, 0])
+    made.add([[0, 1, 2]])
+    assert (made.wanted(2), made.target) == ([0], [2, 0, 1])
+    made.set_budget(None)
+    assert [made.wanted(pair) for pair in range(3)] == [[0, 2], [], [0, 1, 2]]
+
+
+def test_a_budget_counts_the_answers_of_a_comparison(tmp_path: Path) -> None:
+    plan = plan_of(
+        people={"per_item": 3, "cap": 1.0, "overlap": 0.0, **UNKNOWN},
+        stopping={"looks": (4, 8), "stop": "decided", "boundary": "none", "budget": 10},
+    )
+    with at_once(study(tmp_path / "study.db", plan=plan, items=8)) as desk:
+        assert work(desk, [begun(desk) for _ in range(3)]) == {"no-work": 3}
+        now = desk.snapshot().result()
+        assert (now.primary, now.pairs[0].answered) == (9, 3)
 
 
 def test_ratings_of_an_item_by_one_person_and_apart(tmp_path: Path) -> None:

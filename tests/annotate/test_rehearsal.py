@@ -91,7 +91,7 @@ def test_two_people_finish_whoever_is_slower(tmp_path: Path) -> None:
 
 def test_ratings_are_rehearsed_and_decide_nothing(tmp_path: Path) -> None:
     question = msgspec.structs.replace(PLAN.question, mode="rate")
-    plan = msgspec.structs.replace(PLAN, question=question)
+    plan = msgspec.structs.replace(PLAN, question=question, stopping=Ending())
     study = cu.annotate.new(demo_texts(items=6), tmp_path / "study.db", plan=plan)
     made = cu.annotate.rehearse(study, margins=[0.5], repetitions=1, people=3)
     (row,) = made.outcomes.to_dicts()

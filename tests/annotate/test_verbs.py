@@ -48,6 +48,14 @@ def test_options_count_more_than_the_file_and_that_more_than_what_is_usual() -> 
     assert made["texts"]["instructions"] == "Read both."
 
 
+@pytest.mark.usefixtures("here")
+def test_aspects_one_by_one_and_a_price_without_a_nought() -> None:
+    line = "annotate new texts.csv -o own.db --aspect fit"
+    assert cli.run([*line.split(), "--aspect", "style", "--price", ".2"]) == 0
+    made = plan_in("own.db")
+    assert (made["question"]["aspects"], made["money"]["price"]) == (["fit", "style"], 0.2)
+
+
 def test_every_key_of_a_plan_is_an_option(capsys: pytest.CaptureFixture[str]) -> None:
     cli.run(["annotate", "new", "--help"])
     told = capsys.readouterr().out

@@ -218,16 +218,38 @@ def _add_questions(
     if not later:
         raise InputError("nothing to ask: no output that is new can be compared with one that differs")
     notes = unasked(available, chosen, same=same, empty=empty, taken=0)
-    family = f"gamma is divided by {len(held.pairs) + len(chosen)} pairs from now on; what was decided before stays"
+    grew = bool(chosen) and held.plan.stopping.family
+    in_all, gamma = len(held.pairs) + len(chosen), held.plan.stopping.gamma
+    judged, together = _level(base, gamma, in_all) if grew else (0, gamma)
+    family = f"gamma is divided by {in_all} pairs from now on"
+    restated = (
+        f"{family}; {judged} pairs were judged before by a larger share, and stay: the chance of a false decision on"
+        f" any pair is now {together:.3g} at most, not {gamma:g}"
+    )
     unrated = "the metric of the study says nothing of what was added"
     return [
         *notes,
         *noted(
             ("added", later, f"{later} questions added, {len(chosen)} pairs of systems among them new"),
-            ("family-grew", bool(chosen) and held.plan.stopping.family, family),
+            ("family-grew", grew and not judged, family),
+            ("level-grew", judged, restated),
             ("metric-not-added", held.has_metric, unrated),
         ),
     ]
+
+
+def _level(base: sqlite3.Connection, gamma: float, pairs: int) -> tuple[int, float]:
+    """How many pairs have been judged, and the level of all `pairs` together: each has the share of its first look."""
+    shares = [gamma / known for (known,) in base.execute(_FIRST_LOOKS)]
+    return len(shares), sum(shares) + (pairs - len(shares)) * gamma / pairs
+
+
+_FIRST_LOOKS = """
+SELECT (SELECT json_extract(e.json, '$.pairs') FROM event e WHERE e.kind = 'added' AND e.at <= first
+        ORDER BY e.event DESC LIMIT 1)
+FROM (SELECT min(at) AS first FROM look GROUP BY pair)
+"""
+"""Of each pair that was judged: how many pairs there were then."""
 
 
 def _is_new(held: Held, item: str, pair: Pair) -> bool:

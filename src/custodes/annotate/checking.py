@@ -22,7 +22,15 @@ from custodes.arguments import checked
 from custodes.evaluate.check.refusals import ASKED, refusals
 from custodes.evaluate.check.rules import Problem, columns_of
 
-SERIOUS = ("outputs-plain", "contexts-plain", "no-boundary", "nothing-to-ask", "outputs-not-added", "metric-not-added")
+SERIOUS = (
+    "outputs-plain",
+    "contexts-plain",
+    "no-boundary",
+    "nothing-to-ask",
+    "outputs-not-added",
+    "metric-not-added",
+    "level-grew",
+)
 """Notes of a study's making that are warnings; others are for information."""
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from custodes.annotate.looks import add_pairs
 from custodes.annotate.people import Session
 from custodes.annotate.records import EventRow
-from custodes.evaluate.protocol.asking import Asking
+from custodes.annotate.rules import budget_of
 
 if TYPE_CHECKING:
     from custodes.annotate.book import Book
@@ -89,9 +89,8 @@ def _peeked(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
 
 def _replanned(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
     book.version = said["version"]
-    engine = book.ballots.asking
-    if isinstance(engine, Asking):
-        engine.set_budget(book.plan.stopping.budget)
+    if book.ballots.asking is not None:
+        book.ballots.engine.set_budget(budget_of(book.plan))
         book.ballots.changed()
 
 

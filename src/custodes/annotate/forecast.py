@@ -76,6 +76,7 @@ def forecast(now: Snapshot) -> Forecast:
         left = np.maximum(totals - sum(pair.answered for pair in judged), 0)
     if now.state != "stopped":  # ratings are not judged: all that is wanted is asked
         left = left + sum(pair.wanted - pair.answered for pair in now.pairs if pair.is_open and not pair.looks)
+    left = left * now.plan.people.per_item
     if now.plan.stopping.budget is not None:
         left = np.minimum(left, max(now.plan.stopping.budget - now.primary, 0))
     answers, money = _range(left), now.plan.money

@@ -14,7 +14,7 @@ KEYS: dict[str, dict[str, str]] = {
         "seed": "a whole number that makes every order, side and place of a known comparison",
     },
     "question": {
-        "text": "what people are asked",
+        "text": "what people are asked; else: Which response is better? (rate: How good is this response?)",
         "mode": "compare: which of two outputs is better; rate: how good one output is",
         "aspects": 'what is answered by itself, each on the same page; the first one closes pairs; [""] is none',
         "equal": "whether people may say that both are equal",
@@ -65,7 +65,8 @@ KEYS: dict[str, dict[str, str]] = {
         "equivalence": "the margin within which a pair is closed as equal; with stop equivalence",
         "gamma": "the chance of a decision on a pair without a difference",
         "family": "whether gamma is that of all pairs together",
-        "budget": "answers in all",
+        "budget": "answers that decide, in all: a comparison (an output that is rated) takes per_item of them; second"
+        " opinions (overlap) and known questions (gold_every, attention, qualification) come on top",
         "estimator": "how people's answers are read: human, or with a metric mixture, ppi and others",
     },
 }

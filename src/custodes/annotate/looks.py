@@ -14,7 +14,7 @@ from custodes.annotate.orders import clusters_of
 from custodes.annotate.people import Unit
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.quota import Quota
-from custodes.annotate.rules import rule_of
+from custodes.annotate.rules import budget_of, rule_of
 from custodes.evaluate.protocol.asking import Asking, Ruling
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Signs
@@ -43,9 +43,10 @@ def add_pairs(ballots: Ballots, base: sqlite3.Connection, plan: StudyPlan, *, to
     engine = ballots.asking
     if plan.question.mode == "rate":
         if engine is None:
-            engine = Quota(orders=())
-        for order in asked:
-            engine.add(order, ())
+            engine = Quota(orders=asked, budget=budget_of(plan))
+        else:
+            assert isinstance(engine, Quota)
+            engine.add(asked)
     else:
         most = max([1, *map(len, orders)])
         rule = rule_of(plan, pairs=total, items=most, has_metric=metric is not None)

@@ -12,13 +12,13 @@ Recruit = Literal["links", "open", "prolific", "mturk", "toloka"]
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What people are asked of two outputs (`compare`) or of one (`rate`).
+    """What people are asked of two outputs (`compare`) or of one (`rate`); `text` '': the usual question.
 
     `aspects`: each is answered by itself on one page; the first decides when a pair is closed. A single '' is a
     question without an aspect. `equal`: whether a tie is offered; `both_bad`: whether a tie may be said to be one of
     bad outputs. `scale`: the least and the most of a rating; `labels`: words for its points."""
 
-    text: str = "Which response is better?"
+    text: str = ""
     mode: Literal["compare", "rate"] = "compare"
     aspects: tuple[str, ...] = ("",)
     equal: bool = True

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from custodes.annotate.plan import StudyPlan, converted
+from custodes.annotate.plan import Ending, StudyPlan, converted
 from custodes.arguments import at_least, check_storable, one_of, seed_or_generator
 from custodes.data.notes import Note, noted
 from custodes.errors import OptionError, shown
@@ -83,8 +83,10 @@ def in_words(problem: str) -> str:
 def _check_question(plan: StudyPlan) -> None:
     own = plan.question
     aspects = [aspect.strip() for aspect in own.aspects]
-    if not own.text.strip():
-        raise OptionError("[question] text='': say what people are asked")
+    if own.text and not own.text.strip():
+        raise OptionError(
+            f"[question] text={shown(own.text)}: say what people are asked, or nothing: the usual question"
+        )
     if not aspects or len(set(aspects)) < len(aspects) or ("" in aspects and len(aspects) > 1):
         raise OptionError(f"[question] aspects={shown(own.aspects)}: one or more names, each once")
     low, high = own.scale
@@ -99,18 +101,20 @@ def _check_question(plan: StudyPlan) -> None:
                 f"[question] labels: {len(own.labels)} words for the {high - low + 1} points of the scale; give one"
                 " each, or none"
             )
-        _idle(own, "mode is rate", equal=True, both_bad=False)
+        _idle("question", own, "mode is rate", equal=True, both_bad=False)
+        usual = {key: value for key, value in msgspec.structs.asdict(Ending()).items() if key != "budget"}
+        _idle("stopping", plan.stopping, "mode is rate, and ratings decide nothing", **usual)
     else:
-        _idle(own, "mode is compare", scale=(1, 5), labels=())
+        _idle("question", own, "mode is compare", scale=(1, 5), labels=())
     if own.both_bad and not own.equal:
         raise OptionError("[question] both_bad=true would change nothing: equal is false, and both bad is a kind of it")
 
 
-def _idle(section: Any, why: str, **usual: Any) -> None:
+def _idle(section: str, own: Any, why: str, **usual: Any) -> None:
     """Refuse what is not as by default and would change nothing."""
     for name, value in usual.items():
-        if getattr(section, name) != value:
-            raise OptionError(f"[question] {name}={shown(getattr(section, name))} would change nothing: {why}")
+        if getattr(own, name) != value:
+            raise OptionError(f"[{section}] {name}={shown(getattr(own, name))} would change nothing: {why}")
 
 
 def _check_texts(plan: StudyPlan) -> None:
@@ -139,6 +143,11 @@ def _check_people(plan: StudyPlan) -> None:
     if own.qualification and not own.passed:
         raise OptionError(
             f"[people] qualification={own.qualification} would change nothing: say how many must be right (passed)"
+        )
+    budget = plan.stopping.budget
+    if budget is not None and 0 < budget < own.per_item:
+        raise OptionError(
+            f"[stopping] budget={budget}: one comparison takes {own.per_item} answers (per_item); give at least so many"
         )
     if own.signed and own.recruit != "prolific":
         raise OptionError(f"[people] signed=true would change nothing: recruit is {own.recruit}, and prolific signs")
@@ -182,11 +191,21 @@ def stopping_of(plan: StudyPlan, *, pairs: int) -> Stopping:
         futility=own.futility,
         equivalence=own.equivalence,
         gamma=own.gamma / max(1, pairs) if own.family else own.gamma,
-        budget=own.budget,
+        budget=budget_of(plan),
     )
     if own.estimator is not None:
         one_of("estimator", own.estimator, ESTIMATORS)
     return made
+
+
+def budget_of(plan: StudyPlan) -> int | None:
+    """Comparisons (of ratings: outputs) that the budget pays for, each with all its answers; None without one.
+
+    >>> budget_of(StudyPlan(stopping=Ending(budget=100)))
+    100
+    """
+    budget = plan.stopping.budget
+    return None if budget is None else budget // plan.people.per_item
 
 
 def rule_of(plan: StudyPlan, *, pairs: int, items: int, has_metric: bool) -> Rule:
@@ -197,7 +216,9 @@ def rule_of(plan: StudyPlan, *, pairs: int, items: int, has_metric: bool) -> Rul
 
 
 def notes_on(plan: StudyPlan, *, items: int) -> list[Note]:
-    """What the looks mean for the items there are, and what a plan without a boundary costs."""
+    """What the looks mean for the items there are, and what a plan without a boundary costs; ratings have no looks."""
+    if plan.question.mode == "rate":
+        return []
     import numpy as np
 
     from custodes.stats.stopping.sequential import crossing_probability

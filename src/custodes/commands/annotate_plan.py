@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -18,6 +19,8 @@ from custodes.errors import OptionError, shown
 
 NAMES = {("question", "text"): "question", ("question", "aspects"): "aspects"}
 """Options that are not called as their key."""
+SINGLE = {"aspects": "aspect"}
+"""Options that may be given once for each value, too, by another name."""
 IN_A_FILE = {("people", "codes")}
 """Keys that are said in a file only: a table is no word of a command line."""
 
@@ -48,6 +51,8 @@ def plan_from(path: Path | None, options: dict[str, Any]) -> StudyPlan:
         kinds = get_type_hints(type(own))
         for key in keys:
             text = options.get(_name(section, key))
+            if isinstance(text, list):
+                text = ",".join(text)
             if text is not None:
                 said.setdefault(section, {})[key] = _value(_name(section, key), kinds[key], text)
     if "texts" in said:  # @FILE is that of the current folder
@@ -63,8 +68,12 @@ def _name(section: str, key: str) -> str:
 def _option(section: str, key: str, default: str, told: str) -> inspect.Parameter:
     name = _name(section, key)
     usual = f" (default: {default})" if default and default != '""' else ""
-    note = Parameter(help=f"{told[0].upper()}{told[1:]}{usual}.")
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, note])
+    told = f"{told[0].upper()}{told[1:]}{usual}."
+    kind: Any = str | None
+    note = Parameter(help=told)
+    if name in SINGLE:
+        kind, note = list[str] | None, Parameter(name=[f"--{name}", f"--{SINGLE[name]}"], help=told, negative="")
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, note])
 
 
 def _value(name: str, kind: Any, text: str) -> Any:
@@ -73,18 +82,12 @@ def _value(name: str, kind: Any, text: str) -> Any:
         if get_origin(kind) is tuple:
             inner = get_args(kind)[0]
             return tuple(msgspec.convert(part.strip(), inner, strict=False) for part in text.split(","))
-        if {str, float} <= set(members(kind)):
-            return _number(text)
+        if float in members(kind):
+            with suppress(ValueError):
+                return float(text)
         return msgspec.convert(text, kind, strict=False)
     except (msgspec.ValidationError, ValueError):
         raise OptionError(f"--{name.replace('_', '-')} {shown(text)}: must be {_wanted(kind)}") from None
-
-
-def _number(text: str) -> str | float:
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def _wanted(kind: Any) -> str:

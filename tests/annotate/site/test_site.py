@@ -379,7 +379,7 @@ def test_images(tmp_path: Path) -> None:
 
 
 def test_the_plan_is_asked_in_every_mode(tmp_path: Path) -> None:
-    from custodes.annotate.plan import Question
+    from custodes.annotate.plan import Ending, Question
 
     plan = replace(PLAN, question=Question(aspects=("Adequacy", "Fluency")), people=replace(PEOPLE, batches=1))
     with opened(made(tmp_path / "a.db", plan), tmp_path / "b.db") as desk, site(desk) as client:
@@ -393,7 +393,7 @@ def test_the_plan_is_asked_in_every_mode(tmp_path: Path) -> None:
             ("Adequacy", 1.0),
             ("Fluency", 0.0),
         ]
-    rate = replace(PLAN, question=Question(mode="rate", scale=(1, 5)))
+    rate = replace(PLAN, question=Question(mode="rate", scale=(1, 5)), stopping=Ending())
     with opened(made(tmp_path / "c.db", rate), tmp_path / "d.db") as desk, site(desk) as client:
         visitor = Visitor(client, invited(desk))
         page = visitor.asked()

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from custodes.annotate.desk import Desk
-from custodes.annotate.plan import Question, Texts
+from custodes.annotate.plan import Ending, Question, Texts
 from custodes.annotate.site.app import app
 from tests.annotate.site.served import served
 from tests.annotate.site.studying import PEOPLE, PLAN, SYSTEMS, invited, judgments, made, opened, pictured, told
@@ -38,8 +38,8 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     plans = {
         "compare": PLAN,
         "aspects": replace(PLAN, question=Question(aspects=("Adequacy", "Fluency")), people=replace(PEOPLE, batches=1)),
-        "rate": replace(PLAN, question=Question(mode="rate", scale=(1, 5))),
-        "slide": replace(PLAN, question=Question(mode="rate", scale=(0, 100))),
+        "rate": replace(PLAN, question=Question(mode="rate", scale=(1, 5)), stopping=Ending()),
+        "slide": replace(PLAN, question=Question(mode="rate", scale=(0, 100)), stopping=Ending()),
         "markdown": replace(PLAN, texts=Texts(render="markdown+math", language="de")),
     }
     return {name: made(folder / f"{name}.db", plan) for name, plan in plans.items()} | {"pictures": pictured(folder)}

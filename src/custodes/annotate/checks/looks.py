@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from custodes.annotate.adding import Held
+from custodes.annotate.plan import StudyPlan
 from custodes.annotate.policy import cap
-from custodes.annotate.rules import LOOKS_CUT, rule_of
+from custodes.annotate.rules import LOOKS_CUT, budget_of, rule_of
 from custodes.evaluate.check.rules import Problem
 from custodes.stats.stopping.allocation import KINDS, tables
 from custodes.stats.stopping.rules import rule_on
@@ -21,6 +22,9 @@ def problems(held: Held) -> Iterator[Problem]:
     """All that is wrong with the stopping."""
     looks = held.plan.stopping.looks
     sizes = {pair: len(held.asked[number]) for number, pair in held.pairs.items()}
+    if held.plan.question.mode == "rate":
+        yield from _rated(held.plan, list(sizes.values()))
+        return
     named = {pair: " and ".join(filter(None, pair)) for pair in sizes}
     few = [named[pair] for pair, n in sizes.items() if 0 < n < looks[0]]
     if few:
@@ -42,7 +46,7 @@ def problems(held: Held) -> Iterator[Problem]:
             short[:5],
         )
     yield from _reach(held, max(sizes.values(), default=0))
-    if held.plan.question.mode == "compare" and max(sizes.values(), default=0):
+    if max(sizes.values(), default=0):
         yield from _decides(held, max(sizes.values()))
 
 
@@ -63,16 +67,37 @@ def _reach(held: Held, most: int) -> Iterator[Problem]:
         yield Problem(
             "error",
             "small-budget",
-            f"budget {plan.stopping.budget}: the first look of all {len(held.pairs)} pairs takes {first} answers; ask"
-            " about fewer pairs or systems, or allow more",
+            f"budget {plan.stopping.budget}: the first look of all {len(held.pairs)} pairs takes {first} answers that"
+            " decide; ask about fewer pairs or systems, or allow more",
         )
+    yield from _work(plan, first, "the first look of all pairs")
+
+
+def _rated(plan: StudyPlan, sizes: Sequence[int]) -> Iterator[Problem]:
+    """Whether every system can be rated, and all outputs; `sizes`: outputs of each."""
+    wanted, budget = sum(sizes) * plan.people.per_item, plan.stopping.budget
+    if budget is not None and budget < wanted:
+        is_none = budget < len(sizes) * plan.people.per_item
+        yield Problem(
+            "error" if is_none else "info",
+            "small-budget",
+            f"budget {budget}: all {sum(sizes)} outputs take {wanted} answers that decide;"
+            + (" some systems get none" if is_none else f" {budget_of(plan)} are rated, as many of each system")
+            + "; ask about fewer outputs, or allow more",
+        )
+    yield from _work(plan, min(wanted, wanted if budget is None else budget), "what is rated")
+
+
+def _work(plan: StudyPlan, wanted: int, what: str) -> Iterator[Problem]:
+    """Whether people may do as much as that."""
+    people = plan.people
     work = people.most * people.batch * people.batches
-    if work < first:
+    if work < wanted:
         yield Problem(
             "error",
             "little-work",
-            f"{people.most} people with {people.batches} batches of {people.batch} give {work} answers, and the first"
-            f" look of all pairs takes {first}; allow more",
+            f"{people.most} people with {people.batches} batches of {people.batch} give {work} answers, and {what}"
+            f" takes {wanted}; allow more",
         )
 
 

@@ -108,6 +108,8 @@ def _told(plan: StudyPlan) -> Iterator[Problem]:
         )
     usual = completed(msgspec.structs.replace(plan, texts=type(texts)(title=texts.title, contact=texts.contact))).texts
     english = [key for key in ("instructions", "consent") if getattr(texts, key) == getattr(usual, key)]
+    if plan.question.text == LANGUAGES["en"].question[plan.question.mode]:
+        english = ["question", *english]
     if texts.language.partition("-")[0].lower() not in LANGUAGES and english:
         yield Problem(
             "warning",

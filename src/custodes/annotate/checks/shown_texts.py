@@ -23,8 +23,10 @@ ITSELF = re.compile(
 """Words by which models say that they are models, or which one."""
 FORMAT = re.compile(r"^(?:#{1,6} |\s*[-*+] |\s*\d{1,3}[.)] |```|\|.*\|\s*$)|\*\*\S", re.MULTILINE)
 """Signs of Markdown: headings, lists, code, tables, bold words."""
-WHOLE = re.compile(r"""[.!?…:;。！？؟।]["'”’»)\]*`_]*$|```$|\|$""")
-"""How a text ends that was not cut."""
+CUT = re.compile(r"[^\W_][*_]*$|[,(\[{&/–—-]$")
+"""How a text ends within a sentence: with a word, or with what asks for one. Marks, quotes and emoji do not."""
+APART = re.compile(r"\s*(?:#{1,6} |[-*+] |\d{1,3}[.)] |\||```|~~~| {4}|\t)|\w+$|.*https?://\S+$")
+"""Last lines that need no mark at their end: headings, items of lists, rows, code, one word alone, an address."""
 LEAST = 0.25
 """Shares that differ by less are not worth a word."""
 LEVEL = 0.05
@@ -49,10 +51,16 @@ def problems(material: Material, pairs: Sequence[Pair]) -> Iterator[Problem]:
         material,
         compared,
         "unlike-ending",
-        lambda text: not WHOLE.search(text.rstrip()),
+        _is_cut,
         "end within a sentence",
         "were outputs cut? Make them again with a higher limit",
     )
+
+
+def _is_cut(text: str) -> bool:
+    """Whether it ends within a sentence."""
+    last = text.rstrip().rpartition("\n")[2]
+    return bool(CUT.search(last)) and not APART.match(last)
 
 
 def names_itself(material: Material) -> Iterator[Problem]:

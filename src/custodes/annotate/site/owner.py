@@ -24,7 +24,7 @@ from custodes.annotate.site.acts import ACTS, whole
 from custodes.annotate.site.downloads import codes, sent, zipped
 from custodes.annotate.snapshot import Snapshot
 from custodes.annotate.store import StudyBusy
-from custodes.errors import CustodesError
+from custodes.errors import CustodesError, OptionError
 
 COOKIE = "custodes_owner"
 HOURS = 12
@@ -169,6 +169,8 @@ class Owner:
         fields = await guard.form(request)
         if what == "invite":
             return await self._invite(request, name, desk, fields)
+        if what == "peek" and desk.plan.question.mode == "rate":
+            raise OptionError("people rate outputs: there are no running numbers of pairs to look at")
         if what == "peek":
             await asyncio.wrap_future(desk.peek())
             first = desk.plan.question.aspects[0]

@@ -103,8 +103,6 @@ def ruling(pair: PairNow) -> str:
     """What the last completed look of a pair says: nothing of a pair that is open, so that nobody stops by eye."""
     if pair.is_open:
         return "open"
-    if not pair.second:
-        return "done"
     if pair.decision is None:
         return "not judged"
     return "no difference shown" if not pair.decision else f"{pair.first if pair.decision > 0 else pair.second} better"

@@ -25,12 +25,15 @@ def template(name: str, language: str = "en") -> str:
 
 
 def completed(plan: StudyPlan) -> StudyPlan:
-    """The plan with the whole texts of the templates that it names, and of the usual ones where it says nothing, every
-    blank filled: a study holds each word that people saw.
+    """The plan with the whole texts of the templates that it names, and of the usual ones and the usual question where
+    it says nothing, every blank filled: a study holds each word that people saw.
 
     >>> completed(StudyPlan()).texts.thanks.strip()
     'Thank you. Your answers are saved.'
     """
+    said = LANGUAGES[spoken(plan.texts.language)].question[plan.question.mode]
+    question = msgspec.structs.replace(plan.question, text=plan.question.text or said)
+    plan = msgspec.structs.replace(plan, question=question)
     texts, known = plan.texts, blanks(plan)
     usual = {
         "instructions": "rate" if plan.question.mode == "rate" else "compare",
@@ -50,10 +53,12 @@ def blanks(plan: StudyPlan) -> dict[str, str]:
     """What a text may leave to the plan: `{question}`, `{batch}` and so on.
 
     >>> sorted(blanks(StudyPlan()))
-    ['batch', 'batches', 'contact', 'identity', 'least', 'most', 'pay', 'question', 'title']
+    ['batch', 'batches', 'checks', 'contact', 'identity', 'least', 'most', 'pay', 'question', 'title']
     """
     people, money = plan.people, plan.money
     said = LANGUAGES[spoken(plan.texts.language)]
+    checks = [said.qualification.format(asked=people.qualification, passed=people.passed)] * bool(people.qualification)
+    checks += [said.checks] * bool(people.attention or people.gold_every)
     answer, batch = (f"{price:.2f} {money.currency}" for price in (money.price, money.price * people.batch))
     return {
         "question": plan.question.text,
@@ -63,6 +68,7 @@ def blanks(plan: StudyPlan) -> dict[str, str]:
         "least": str(plan.question.scale[0]),
         "most": str(plan.question.scale[1]),
         "contact": plan.texts.contact or said.no_contact,
+        "checks": " ".join(checks),
         "identity": said.identity[people.recruit],
         "pay": said.pay.format(answer=answer, batch=batch) if money.price else said.no_pay,
     }

@@ -10,12 +10,17 @@ from dataclasses import dataclass
 @dataclass(frozen=True, kw_only=True)
 class Sentences:
     """`identity`: what is stored of a person, by how people come. `pay` has blanks for the price of an answer and of a
-    batch. `other`, `equal`, `rating`: what the text of an attention check says to answer."""
+    batch. `question`: the usual one, by mode. `checks`: that there are questions with known answers; `qualification`:
+    that some come first, with blanks for how many and how many must be right. `other`, `equal`, `rating`: what the text
+    of an attention check says to answer."""
 
+    question: Mapping[str, str]
     identity: Mapping[str, str]
     pay: str
     no_pay: str
     no_contact: str
+    checks: str
+    qualification: str
     other: str
     equal: str
     rating: str
@@ -27,6 +32,7 @@ def _identity(platform: str, **own: str) -> dict[str, str]:
 
 
 ENGLISH = Sentences(
+    question={"compare": "Which response is better?", "rate": "How good is this response?"},
     identity=_identity(
         "The id that {name} gives us stands for you; we never learn your name.",
         links="The link that you were given stands for you.",
@@ -35,12 +41,17 @@ ENGLISH = Sentences(
     pay="You are paid {answer} for an answer, {batch} for a batch.",
     no_pay="This page pays nothing.",
     no_contact="Write to the person who gave you the link.",
+    checks="Some questions may have a known answer, to see whether texts are read. Who often answers these wrongly is"
+    " asked nothing more.",
+    qualification="The first {asked} questions have known answers: who has fewer than {passed} right is asked nothing"
+    " more.",
     other="This is not a response. It is here to see whether both sides are read. Please answer that the other one is"
     " better.",
     equal="This is not a response. It is here to see whether both sides are read. Please answer that they are equal.",
     rating="This is not a response. It is here to see whether texts are read. Please give the rating {least}.",
 )
 GERMAN = Sentences(
+    question={"compare": "Welche Antwort ist besser?", "rate": "Wie gut ist diese Antwort?"},
     identity=_identity(
         "Für Sie steht die Kennung, die {name} uns gibt; Ihren Namen erfahren wir nie.",
         links="Für Sie steht der Link, den Sie bekommen haben.",
@@ -49,6 +60,10 @@ GERMAN = Sentences(
     pay="Sie bekommen {answer} für eine Antwort, {batch} für einen Durchgang.",
     no_pay="Diese Seite bezahlt nichts.",
     no_contact="Schreiben Sie an die Person, die Ihnen den Link gegeben hat.",
+    checks="Bei manchen Fragen kann die Antwort bekannt sein, um zu sehen, ob Texte gelesen werden. Wer diese oft"
+    " falsch beantwortet, wird nichts mehr gefragt.",
+    qualification="Bei den ersten {asked} Fragen ist die Antwort bekannt: Wer weniger als {passed} davon richtig hat,"
+    " wird nichts mehr gefragt.",
     other="Dies ist keine Antwort. Es steht hier, um zu sehen, ob beide Seiten gelesen werden. Bitte antworten Sie,"
     " dass die andere besser ist.",
     equal="Dies ist keine Antwort. Es steht hier, um zu sehen, ob beide Seiten gelesen werden. Bitte antworten Sie,"
