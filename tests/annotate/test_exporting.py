@@ -204,6 +204,7 @@ def test_who_was_erased_leaves_no_trace(tmp_path: Path) -> None:
             else:
                 act = Agree(digest=view.digest) if isinstance(view, Consent) else Begin()
                 view = desk.act(token, act).result()
+        desk.control("stop").result()
         (label,) = read(study).humans
         for name in ("before", "after"):
             folder = export(study, tmp_path / name, external_ids=True)

@@ -39,8 +39,11 @@ def connected(path: Path) -> sqlite3.Connection:
     return base
 
 
-def new_file(path: Path, *, items: Iterable[str], systems: Iterable[str], plan: StudyPlan | None = None) -> Path:
-    """A study of which nobody has answered yet; every pair has its units in the order of the items."""
+def new_file(
+    path: Path, *, items: Iterable[str], systems: Iterable[str], plan: StudyPlan | None = None, running: bool = False
+) -> Path:
+    """A study of which nobody has answered yet, stopped unless it is `running`; every pair has its units in the order
+    of the items."""
     plan = plan or StudyPlan(name=path.stem)
     items, systems = tuple(items), tuple(systems)
     base = connected(path)
@@ -55,6 +58,8 @@ def new_file(path: Path, *, items: Iterable[str], systems: Iterable[str], plan: 
             "INSERT INTO output VALUES (?, ?, ?, '', '')",
             [(place, n, f"=text {item} of {system}") for place, item in enumerate(items)],
         )
+    if not running:
+        base.execute("INSERT INTO event (at, kind, json) VALUES (0, 'stopped', '{}')")
     rated = plan.question.mode == "rate"
     pairs = [(n, None) for n in range(len(systems))] if rated else list(combinations(range(len(systems)), 2))
     for pair, (a, b) in enumerate(pairs):

@@ -18,6 +18,7 @@ from custodes.answers.question import versions
 from custodes.answers.result import Provenance, Result, result
 from custodes.answers.tables import count, label, labels, table
 from custodes.arguments import checked
+from custodes.evaluate.check.refusals import ASKED, refusals
 from custodes.evaluate.check.rules import Problem, columns_of
 
 SERIOUS = ("outputs-plain", "contexts-plain", "no-boundary", "nothing-to-ask", "outputs-not-added", "metric-not-added")
@@ -66,8 +67,9 @@ def check(path: str | Path) -> StudyCheck:
     `problems`: severity (error, warning, info), rule, message with the way out, and examples. Outputs that say who
     wrote them, systems that are formatted or cut unlike others (sign tests over items that keep .05 for all pairs
     together), looks and budgets that cannot be reached, a plan that decides nothing, strangers without known
-    comparisons, pay below the wage, consent without contact or pay, and what was noted when the study was made. Raises
-    InputError for what is no study.
+    comparisons, pay below the wage, consent without contact or pay, what was noted when the study was made, and of a
+    study that runs what people could not judge, also in looks that are not complete (it does not tell who is ahead).
+    Raises InputError for what is no study.
 
     >>> import polars as pl, tempfile
     >>> from custodes.annotate.new import new
@@ -81,6 +83,7 @@ def check(path: str | Path) -> StudyCheck:
         held = Held.read(base)
         known = [kind for (kind,) in base.execute("SELECT kind FROM gold ORDER BY gold")]
         seconds = [own for (own,) in base.execute(_SECONDS) if own is not None]
+        asked = pl.DataFrame(base.execute(_ASKED).fetchall(), schema=ASKED, orient="row", strict=False)
         notes = held.notes
         (images,) = base.execute("SELECT count(*) FROM media").fetchone()
         (answers,) = base.execute("SELECT count(*) FROM judgment").fetchone()
@@ -93,6 +96,7 @@ def check(path: str | Path) -> StudyCheck:
         shown_texts.problems(held.material, list(held.pairs.values())),
         looks.problems(held),
         people.problems(held.plan, known=known, seconds=seconds),
+        refusals(asked),
         noted,
     )
     order = {"error": 0, "warning": 1, "info": 2}
@@ -118,3 +122,9 @@ _SECONDS = """
 SELECT coalesce(visible_seconds, server_seconds) FROM judgment j JOIN assignment a ON a.assignment = j.assignment
 WHERE a.unit IS NOT NULL
 """
+
+_ASKED = """
+SELECT rater, item, system_a, system_b, max(answer IS NULL) FROM answers
+WHERE unit IS NOT NULL AND NOT taken_back AND NOT excluded GROUP BY rater, item, system_a, system_b
+"""
+"""As `ASKED`, also of looks that are not complete."""

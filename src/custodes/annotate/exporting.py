@@ -18,7 +18,7 @@ import polars as pl
 
 from custodes.arguments import checked
 from custodes.data.loading.running import is_study, of_one_state
-from custodes.data.readers.annotation import study_of
+from custodes.data.readers.annotation import INCOMPLETE_LOOKS, study_of
 from custodes.data.study import Study
 from custodes.data.writing import long_tables, table_bytes, without_formulas
 from custodes.errors import CustodesError, InputError, OptionError
@@ -57,7 +57,8 @@ def export(path: str | Path, folder: str | Path, *, external_ids: bool = False) 
     battles.csv (or ratings.csv) holds what counts, second opinions marked by `role`; raters.csv, items.csv and
     outputs.jsonl what is known of these; looks.csv what stopped the asking; margins.csv margins as seen and without
     careless answers; answers.csv everything that was said, also what was corrected, of known comparisons and by people
-    who are excluded; comments.csv, plan.json; signature.txt how many rows each has. People are w001, ...;
+    who are excluded, and of looks that are not complete, which are nowhere else (who decides by it looks between
+    looks); comments.csv, plan.json; signature.txt how many rows each has. People are w001, ...;
     `external_ids` adds what a platform calls them to raters.csv. A folder that holds an earlier export is replaced.
     Raises `InputError` for what is no study, `OptionError` for a place that cannot be written or holds other files.
 
@@ -134,6 +135,11 @@ def _signature(study: Study, files: Mapping[str, bytes], rows: Mapping[str, int]
     for name, content in files.items():
         held = f"{rows[name]} rows, " if name in rows else ""
         lines.append(f"{name}: {held}sha256 {hashlib.sha256(content).hexdigest()}")
+    waiting = sum(note.count for note in study.notes if note.rule == INCOMPLETE_LOOKS)
+    if waiting:
+        lines.append(
+            f"incomplete looks: {waiting} answers are in answers.csv alone; who decides by these looks between looks"
+        )
     return ("\n".join(lines) + "\n").encode()
 
 

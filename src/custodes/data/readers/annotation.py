@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,13 @@ from custodes.data.looks import turned as turned_looks
 from custodes.data.notes import Note, noted
 from custodes.data.outputs import SCHEMA as TEXTS
 from custodes.data.outputs import Outputs
-from custodes.data.preferences import Preferences
+from custodes.data.preferences import INVALID, Preferences
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.readers.reader import Invalid, PathReader
 from custodes.data.roles import second_rows
 from custodes.data.study import Study, digest_of
+from custodes.data.table import counted
 from custodes.errors import InputError, listed
 
 STRINGS = ("item", "system_a", "system_b", "rater", "kind", "aspect", "repeat", "order")
@@ -60,12 +62,38 @@ FROM plan ORDER BY version DESC LIMIT 1
 """What an answer costs, and in what."""
 PEEKED = "SELECT count(*) FROM event WHERE kind = 'peeked'"
 """How often the owner looked at estimates between looks."""
+INCOMPLETE_LOOKS = "incomplete-looks"
+"""The note on answers that do not count yet."""
+WAITING = """
+WITH last AS MATERIALIZED (
+    SELECT pair, is_open, (SELECT max(value) FROM json_each(used)) AS place FROM look
+    WHERE (pair, look) IN (SELECT pair, max(look) FROM look GROUP BY pair)
+)
+SELECT i.label, a.label, b.label FROM unit u JOIN pair p USING (pair) JOIN item i USING (item)
+JOIN system a ON a.system = p.first JOIN system b ON b.system = p.second LEFT JOIN last USING (pair)
+WHERE coalesce(is_open, 1) AND u.place > coalesce(last.place, -1) AND u.unit IN (SELECT unit FROM assignment)
+    AND (SELECT kind FROM event WHERE kind IN ('paused', 'resumed', 'stopped', 'reopened') ORDER BY event DESC LIMIT 1)
+        IS NOT 'stopped'
+"""
+"""Comparisons of looks that are not complete: who decides by them looks between looks."""
+METRIC = """
+SELECT i.label AS item, a.label AS system_a, b.label AS system_b, m.rater AS rater, 'metric' AS kind,
+    coalesce((SELECT json_extract(json, '$.question.aspects[0]') FROM plan ORDER BY version DESC LIMIT 1), '')
+        AS aspect,
+    m.preference AS preference, 'primary' AS role
+FROM metric m JOIN unit u USING (unit) JOIN pair p USING (pair) JOIN item i USING (item)
+JOIN system a ON a.system = p.first JOIN system b ON b.system = p.second ORDER BY u.pair, u.place
+"""
+"""What the metric of the study says, of the aspect that decides."""
+COMPARED = ("item", "system_a", "system_b")
+METRIC_COLUMNS = (*COMPARED, "rater", "kind", "aspect", "preference", "role")
 
 
 def read_annotation(path: Path, *, part: str | None, invalid: Invalid) -> Study:
-    """A study of what people said: verdicts or scores, texts, and the looks that stopped it.
+    """A study of what people said: verdicts or scores, texts, the looks that stopped it, and its metric's verdicts.
 
-    Second opinions are `Study.second`; known comparisons, corrected answers and people who are excluded are left out.
+    Second opinions are `Study.second`; known comparisons, corrected answers, people who are excluded, and answers of
+    looks that are not complete are left out, these until they are, or the study is stopped.
     """
     if not is_study(path):  # named by `reader`
         raise InputError(f"{path.name}: not a study of people's answers; custodes annotate new makes one")
@@ -75,14 +103,16 @@ def read_annotation(path: Path, *, part: str | None, invalid: Invalid) -> Study:
 def study_of(opened: sqlite3.Connection, where: str) -> Study:
     """The study that a connection sees, in a transaction of its own; see `read_annotation`."""
     frames, (people, answers), (cost, unit), peeked = _asked(opened, where)
-    battles, ratings = frames["battles"], frames["ratings"]
-    if not battles.height and not ratings.height and not frames["outputs"].height:
+    battles, ratings, metric = frames["battles"], frames["ratings"], frames["metric"]
+    waiting = battles.join(frames["waiting"], on=COMPARED, how="semi").height
+    battles = battles.join(frames["waiting"], on=COMPARED, how="anti", maintain_order="left")
+    if not frames["battles"].height and not ratings.height and not frames["outputs"].height:
         raise InputError(f"{where}: a study without texts and answers; there is nothing to read yet")
-    preferences, second, told = _verdicts(battles, where)
+    preferences, second, told = _verdicts(pl.concat([battles, metric], how="diagonal"), where)
     scores, second_scores, counted = _scores(ratings, where)
     said = pl.concat([battles.select("rater"), ratings.select("rater")])
     known = frames["raters"].join(said, on="rater", how="semi", maintain_order="left")
-    raters = Raters.infer(dict.fromkeys(known["rater"], "human"))
+    raters = Raters.infer({**dict.fromkeys(known["rater"], "human"), **dict.fromkeys(metric["rater"], "metric")})
     if known.height:
         raters, _ = raters.described(
             known.with_columns(person=pl.lit("true"), cost=cost or None, cost_unit=pl.lit(unit if cost else None))
@@ -96,6 +126,12 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
             answers,
             f"{where}: {answers} answers of people who are excluded now ({people}) are left out; looks are as they were"
             " judged",
+        ),
+        (
+            INCOMPLETE_LOOKS,
+            waiting,
+            f"{where}: {waiting} answers of looks that are not complete yet are left out; they count when their look is"
+            " complete",
         ),
         (
             "second-opinions",
@@ -127,8 +163,8 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
 def _asked(
     opened: sqlite3.Connection, where: str
 ) -> tuple[dict[str, pl.DataFrame], tuple[int, int], tuple[Any, Any], int]:
-    """What the views say, how many people who are excluded gave how many answers, what an answer costs, and how often
-    somebody looked between looks."""
+    """What the views, the looks that are not complete and the metric say, how many people who are excluded gave how
+    many answers, what an answer costs, and how often somebody looked between looks."""
     there = {name for (name,) in opened.execute("SELECT name FROM sqlite_master WHERE type = 'view'")}
     lacking = [name for name in (*VIEWS, "answers") if name not in there]
     if lacking:
@@ -140,6 +176,11 @@ def _asked(
         columns = ", ".join(f'"{name}"' for name in schema)
         rows = opened.execute(f"SELECT {columns} FROM {view}").fetchall()
         frames[view] = pl.DataFrame(rows, schema=schema, orient="row", strict=False)
+    frames["waiting"] = pl.DataFrame(
+        opened.execute(WAITING).fetchall(), schema=dict.fromkeys(COMPARED, pl.String), orient="row"
+    )
+    said = {name: VIEWS["battles"][name] for name in METRIC_COLUMNS}
+    frames["metric"] = pl.DataFrame(opened.execute(METRIC).fetchall(), schema=said, orient="row")
     (peeked,) = opened.execute(PEEKED).fetchone()
     return frames, opened.execute(EXCLUDED).fetchone(), opened.execute(PAID).fetchone() or (None, None), peeked
 
@@ -150,6 +191,12 @@ def _verdicts(rows: pl.DataFrame, where: str) -> tuple[Preferences, Preferences,
     made, notes = Preferences.make(rows, where=where, ignore=("kind", "role"))
     second = second_rows(rows, where=where)
     assert second is not None
+    refused = rows.filter(pl.col("preference").is_null())
+    told = (
+        f"{where}: {refused.height} times somebody could not judge a comparison, which counts as not rated"
+        f" ({counted(refused['invalid'])})"
+    )
+    notes = [replace(note, message=told) if note.rule == INVALID else note for note in notes]
     return *made.parted(second, rows["preference"].is_not_null()), notes
 
 

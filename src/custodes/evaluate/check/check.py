@@ -22,6 +22,7 @@ from custodes.data.study import Study
 from custodes.evaluate.check import rules
 from custodes.evaluate.check.against import SERIOUS_NOTES, compared_problems
 from custodes.evaluate.check.held import Held, held_alone, raters_of, summary_of
+from custodes.evaluate.check.refusals import asked_of, refusals
 from custodes.evaluate.check.rules import Problem, columns_of
 from custodes.evaluate.check.used import TRUNCATED, mixed_up, used
 from custodes.evaluate.comparison import compared
@@ -124,8 +125,8 @@ def check(study: Study, *, rng: Rng = 0, progress: Progress = silent, **setting:
     (its direction may be wrong), near-duplicates, constant raters, few items, one-sided people, metrics or systems
     rated on other items than others, systems without a common item, names that look alike, people who count as metrics
     or are told apart by aspects, means of others, codes for missing values, verdicts in one order, raters of one
-    signature, texts that were cut, left-out rows. `used`: how each rater counts, its cost and signature. People or
-    metrics alone are enough: a row says which side is missing.
+    signature, texts that were cut, comparisons that people could not judge, left-out rows. `used`: how each rater
+    counts, its cost and signature. People or metrics alone are enough: a row says which side is missing.
 
     >>> import custodes as cu
     >>> cu.check(cu.read("demo")).summary["systems"].to_list()[0] > 1
@@ -166,6 +167,7 @@ def _of_study(study: Study, chosen: Study, notes: Sequence[Note]) -> Iterator[Pr
     yield from rules.beyond_declared(chosen)
     yield from rules.missing_codes(chosen)
     yield from rules.orders(chosen)
+    yield from refusals(asked_of(chosen))
     yield from mixed_up(chosen, notes)
     yield from (Problem(_severity(note.rule), note.rule, note.message) for note in notes if note.rule not in TOLD)
 

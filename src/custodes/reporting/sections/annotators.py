@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -10,9 +11,11 @@ import polars as pl
 from custodes.answers.setting import selection_of
 from custodes.answers.tables import count, flag, label, score
 from custodes.answers.wording import names, number, plural, sentence
+from custodes.data.preferences import Preferences
 from custodes.data.study import Study
 from custodes.errors import InputError
 from custodes.evaluate.annotators.annotators import Annotators, annotators
+from custodes.evaluate.check.refusals import asked_of, refusals
 from custodes.evaluate.edges import PAIR
 from custodes.plots.annotators import competence
 from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
@@ -37,7 +40,10 @@ LOOKS = (
         "Margin",
         interval=True,
     ),
-    count("n_now", "answers that count now: without people who were excluded later, with later answers", "Answers now"),
+    count("refused", "times that somebody could not judge a comparison of these looks", "Refused"),
+    score("least", "margin if all of them had preferred system_b", "Margin at least"),
+    score("most", "margin if all of them had preferred system_a", "Margin at most"),
+    count("n_now", "answers that count now: without people who were excluded later", "Answers now"),
     score("margin_now", "margin of these", "Margin now"),
 )
 INFLATED = (
@@ -45,7 +51,7 @@ INFLATED = (
     " than the truth (in simulations of a true margin of .20, .46 among those declared). Take it for a direction, not a"
     " size."
 )
-REPORTED = ("excluded-people", "second-opinions", "peeked", "stopped-by-answers", "invalid-verdict")
+REPORTED = ("excluded-people", "incomplete-looks", "second-opinions", "peeked", "stopped-by-answers", "invalid-verdict")
 """Notes of the reader and of the selection that speak of people."""
 
 
@@ -90,7 +96,8 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 
 def looks_of(study: Study) -> pl.DataFrame:
-    """The last look of each pair, beside what its answers say now; empty where nothing was stopped by its answers.
+    """The last look of each pair, beside what it would say had refusals been answers, and what its answers say now;
+    empty where nothing was stopped by its answers.
 
     Looks are about the first aspect of a study alone.
     """
@@ -103,10 +110,16 @@ def looks_of(study: Study) -> pl.DataFrame:
     aspects = frame["aspect"].unique(maintain_order=True)
     first = frame.filter(pl.col("aspect") == (aspects[0] if aspects.len() else ""))
     now = first.group_by("system_a", "system_b").agg(n_now=pl.len(), margin_now=pl.col("preference").mean())
+    asked = asked_of(replace(study, second=Preferences.empty()))
+    refused = asked.group_by(pair).agg(pl.col("refused").sum())
     better = pl.when(pl.col("decision") > 0).then("system_a").when(pl.col("decision") < 0).then("system_b")
     last = last.rename({"margin": "at_look", "low": "at_look_low", "high": "at_look_high"})
-    return last.join(now, on=["system_a", "system_b"], how="left", maintain_order="left").with_columns(
-        said=better.otherwise(pl.lit("=")), n_now=pl.col("n_now").fill_null(0).cast(pl.Int64)
+    for beside in (now, refused):
+        last = last.join(beside, on=pair, how="left", maintain_order="left")
+    last = last.with_columns(pl.col("n_now", "refused").fill_null(0).cast(pl.Int64), said=better.otherwise(pl.lit("=")))
+    ahead, asked_in_all = pl.col("wins") - pl.col("losses"), pl.col("n") + pl.col("refused")
+    return last.with_columns(
+        least=(ahead - pl.col("refused")) / asked_in_all, most=(ahead + pl.col("refused")) / asked_in_all
     )
 
 
@@ -117,12 +130,24 @@ def looks_sentences(looks: pl.DataFrame) -> list[str]:
     if declared.is_empty():
         return []
     against = declared.filter((pl.col("margin_now").fill_null(0) * pl.col("decision")) <= 0)
-    pairs = [f"{row['system_a']} and {row['system_b']}" for row in against.iter_rows(named=True)]
-    told = (
-        "As judged and after exclusions differ: the answers that count now do not prefer the same system of"
-        f" {names(pairs)}."
-    )
-    return [INFLATED, *([told] if pairs else [])]
+    other = pl.when(pl.col("decision") > 0).then("least").otherwise("most")
+    unsure = declared.filter((other * pl.col("decision") <= 0) & (pl.col("refused") > 0))
+    told = [
+        f"{beginning} {names([f'{a} and {b}' for a, b in rows.select('system_a', 'system_b').iter_rows()])}."
+        for rows, beginning in (
+            (
+                against,
+                "As judged and after exclusions differ: the answers that count now do not prefer the same system of",
+            ),
+            (
+                unsure,
+                "Refusals could have turned it: had all who could not judge preferred the other system, the margin"
+                " would not be for the same one of",
+            ),
+        )
+        if rows.height
+    ]
+    return [INFLATED, *told]
 
 
 def paid(study: Study) -> str:
@@ -164,6 +189,8 @@ def _build(context: Context) -> Mapping[str, Any]:
     looks = looks_of(study)
     if looks.height:
         columns = columns_with_values(LOOKS, looks)
+        if not looks["refused"].sum():
+            columns = tuple(own for own in columns if own.name not in ("refused", "least", "most"))
         if (looks["n"] == looks["n_now"]).all():
             columns = tuple(own for own in columns if not own.name.endswith("_now"))
         tables.append(
@@ -171,6 +198,7 @@ def _build(context: Context) -> Mapping[str, Any]:
         )
     files = study.name.split(" + ")
     told = [sentence(_without(files, note.message)) for note in study.notes if note.rule in REPORTED]
+    told += [sentence(problem.message) for problem in refusals(asked_of(study))]
     return {
         "sentences": [own for own in (paid(study), *dict.fromkeys(told), *looks_sentences(looks)) if own],
         "table": "\n".join(tables),

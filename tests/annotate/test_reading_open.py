@@ -1,0 +1,112 @@
+"""What other verbs read of a study that still runs: what completed looks say, so that nobody looks between looks."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from math import sqrt
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.annotate.exporting import export
+from custodes.annotate.plan import Ending, People, StudyPlan
+from custodes.data.reading import read
+from custodes.reporting.sections.annotators import looks_of
+from tests.annotate.studies import answer, at_once, begun, plan_of, study
+
+QUIET = {"gold_every": 0, "attention": 0, "overlap": 0.0, "cap": 1.0, "batch": 50}
+BOUND = 2.289
+"""Pocock's, of three looks at .05 (Jennison and Turnbull 2000, table 2.1)."""
+
+
+def waiting(path: Path) -> int:
+    return sum(note.count for note in read(path).notes if note.rule == "incomplete-looks")
+
+
+def test_answers_count_when_their_look_is_complete(tmp_path: Path) -> None:
+    plan = plan_of(people=QUIET, stopping={"looks": [4, 8], "stop": "decided"})
+    path = study(tmp_path / "study.db", plan=plan, items=10, known={})
+    with at_once(path) as desk:
+        token = begun(desk)
+        seen = []
+        for n in range(8):
+            answer(desk, token, n % 2 * 2 - 1)
+            seen.append((read(path).preferences.frame.height, waiting(path)))
+        assert seen == [(0, 1), (0, 2), (0, 3), (4, 0), (4, 1), (4, 2), (4, 3), (8, 0)]
+
+
+def test_exports_and_reports_say_what_looks_say(tmp_path: Path) -> None:
+    plan = plan_of(people=QUIET, stopping={"looks": [4, 8], "stop": "decided"})
+    path = study(tmp_path / "study.db", plan=plan, items=10, known={})
+    with at_once(path) as desk:
+        token = begun(desk)
+        for value in (1, -1, 1, -1, 1, 1):
+            answer(desk, token, value)
+        folder = export(path, tmp_path / "out")
+        assert (pl.read_csv(folder / "battles.csv").height, pl.read_csv(folder / "answers.csv").height) == (4, 6)
+        told = "incomplete looks: 2 answers are in answers.csv alone; who decides by these looks between looks"
+        assert told in (folder / "signature.txt").read_text().splitlines()
+        assert looks_of(read(path)).select("n", "n_now").row(0) == (4, 4)
+        desk.control("stop").result()
+        assert (read(path).preferences.frame.height, waiting(path)) == (6, 0)
+        desk.control("reopen").result()
+        assert (read(path).preferences.frame.height, waiting(path)) == (4, 2)
+
+
+def decides(signs: np.ndarray, bound: float = BOUND) -> bool:
+    """Whether answers differ from none preferred, by a reader who takes a bound at ten answers or more."""
+    return len(signs) >= 10 and abs(signs.sum()) >= bound * sqrt(max((signs**2).sum(), 1))
+
+
+@pytest.mark.slow
+def test_who_reads_after_every_answer_decides_no_more_often_falsely(tmp_path: Path) -> None:
+    # Two systems that do not differ. Without the mend the reader sees every answer: `all_answers`.
+    plan = plan_of(people=QUIET, stopping={"looks": [10, 20, 40], "stop": "decided", "gamma": 1e-9})
+    rng, false = np.random.default_rng(0), {"looks": 0, "reader": 0, "all_answers": 0}
+    for n in range(100):
+        path = study(tmp_path / f"{n}.db", plan=plan, items=40, known={})
+        with at_once(path) as desk:
+            token, read_at, height = begun(desk), [], 0
+            for _ in range(40):
+                answer(desk, token, int(rng.choice([-1, 1])))
+                seen = read(path).preferences.frame["preference"].to_numpy().astype(float)
+                if len(seen) != height:
+                    read_at.append(seen)
+                    height = len(seen)
+        with closing(sqlite3.connect(path)) as base:
+            said = np.array(base.execute("SELECT answer FROM answers ORDER BY answer_id").fetchall()).ravel()
+        false["reader"] += any(decides(own) for own in read_at)
+        false["looks"] += any(decides(said[:k]) for k in (10, 20, 40))
+        false["all_answers"] += any(decides(said[:k]) for k in range(10, 41))
+    assert false["reader"] == false["looks"] <= 12
+    assert false["all_answers"] > false["looks"]
+
+
+def test_what_the_metric_of_a_study_says_is_read(tmp_path: Path) -> None:
+    texts = pl.DataFrame(
+        [(f"d{n}", system, f"text {n} {system}") for n in range(20) for system in "AB"],
+        schema=["item", "system", "text"],
+        orient="row",
+    )
+    scores = texts.select("item", "system").with_columns(
+        rater=pl.lit("m"), kind=pl.lit("metric"), score=pl.Series(np.random.default_rng(0).normal(size=40))
+    )
+    plan = StudyPlan(people=People(**QUIET), stopping=Ending(looks=(10, 20), stop="decided", estimator="ppi"))
+    path = cu.annotate.new(read(texts, scores), tmp_path / "study.db", plan=plan, metric="m")
+    with at_once(path) as desk:
+        token = begun(desk)
+        for n in range(10):
+            answer(desk, token, 1 if n % 3 else -1)
+    made = read(path)
+    assert made.metrics == ("m",)
+    signs = scores["score"].to_numpy().reshape(20, 2)
+    said = made.preferences.frame.filter(rater="m").sort(pl.col("item").str.slice(1).cast(int))
+    assert said["preference"].to_list() == np.sign(signs[:, 0] - signs[:, 1]).astype(int).tolist()
+    for source in (made, read(path, scores)):  # also beside the scores that it was made of
+        assert cu.correction(source, estimator="ppi").pairs.height == 3  # naive, human, ppi
+    battles = pl.read_csv(export(path, tmp_path / "out") / "battles.csv")
+    assert battles.filter(kind="metric").height == 20

@@ -1,0 +1,75 @@
+"""Refusals that depend on what people would have said are told, and those that do not are not."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+import custodes as cu
+from custodes.annotate.checking import check
+from custodes.evaluate.check.refusals import refusals
+from custodes.reporting.sections.annotators import looks_of, looks_sentences
+from tests.data.annotation_files import Said, connected, look, new_file, say
+
+PAIRS = (("Aster", "Birch"), ("Aster", "Cedar"), ("Birch", "Cedar"))
+
+
+def asked(rng: np.random.Generator, *, sided: bool) -> pl.DataFrame:
+    """Ninety questions of nine people; some refuse much, or (`sided`) where they would prefer another than Aster."""
+    rows = []
+    for n in range(90):
+        person, pair = int(rng.integers(9)), PAIRS[n % 3]
+        against = "Aster" in pair and rng.random() < 0.5
+        refused = against if sided else rng.random() < (0.4 if person < 2 else 0.02)
+        rows.append((f"w{person}", f"d{n // 3}", *pair, refused))
+    return pl.DataFrame(rows, schema=["rater", "item", "system_a", "system_b", "refused"], orient="row")
+
+
+def rules(rows: pl.DataFrame) -> list[str]:
+    return [own.rule for own in refusals(rows)]
+
+
+def test_who_refuses_one_system_is_found_and_who_refuses_all_is_not() -> None:
+    rng = np.random.default_rng(0)
+    assert np.mean(["refusals-differ" in rules(asked(rng, sided=True)) for _ in range(30)]) > 0.9
+    assert np.mean(["refusals-differ" in rules(asked(rng, sided=False)) for _ in range(150)]) <= 0.06
+    (many, unlike) = refusals(asked(rng, sided=True))
+    assert sorted(many.examples) == ["Aster and Birch", "Aster and Cedar"]
+    assert unlike.examples == ["Aster"]
+
+
+def test_nobody_refused_and_two_systems() -> None:
+    rows = asked(np.random.default_rng(0), sided=True)
+    assert rules(rows.with_columns(refused=pl.lit(False))) == []
+    assert rules(rows.head(0)) == []
+    assert rules(rows.filter(system_b="Birch")) == ["refusals"]  # nothing to compare with
+
+
+def study(path: Path, *, running: bool) -> Path:
+    """Seven of ten answers prefer Aster, and eight people could not judge."""
+    new_file(path, items=[f"d{n}" for n in range(20)], systems=("Aster", "Birch"), running=running)
+    with closing(connected(path)) as base:
+        for n in range(10):
+            say(base, Said(worker=n + 1, item=f"d{n}", answer=1 if n < 7 else -1))
+        for n in range(8):
+            say(base, Said(worker=n + 1, item=f"d{n + 10}", answer=None, reason="other"))
+        look(base, 0, 1, (7, 0, 3), 1)
+        base.execute("UPDATE item SET media = '[]', meta = '{}'")
+        base.execute("UPDATE output SET media = '[]'")
+    return path
+
+
+def test_both_checks_tell_and_the_report_says_what_could_have_been(tmp_path: Path) -> None:
+    ended = study(tmp_path / "ended.db", running=False)
+    problems = cu.check(cu.read(ended)).problems
+    (told,) = problems.filter(rule="refusals")["message"]
+    assert "could not judge in 1 of 1 pairs: Aster and Birch 8 of 18 (44%)" in told
+    (note,) = problems.filter(rule="invalid-verdict")["message"]
+    assert note == "ended.db: 8 times somebody could not judge a comparison, which counts as not rated (other 8)"
+    looks = looks_of(cu.read(ended))
+    assert looks.select("refused", "least", "most").row(0) == (8, (4 - 8) / 18, (4 + 8) / 18)
+    assert looks_sentences(looks)[-1].endswith("would not be for the same one of Aster and Birch.")
+    assert "refusals" in check(study(tmp_path / "running.db", running=True)).problems["rule"].to_list()
