@@ -344,7 +344,7 @@ def test_nobody_waits_for_ever(tmp_path: Path, looks: tuple[int, ...], recruit: 
         while isinstance(view := desk.view(idle).result(), Wait) and waited < 5000:
             hands.wait(20)
             waited += 20
-            desk.seen(slow, kept.assignment, 20.0).result()
+            desk.seen(slow, kept.assignment).result()
         assert waited == longest
         assert isinstance(view, Done)
         assert (view.why, bool(view.code)) == ("no-work", True)
