@@ -256,6 +256,7 @@ def main() -> None:
         start = time.perf_counter()
         with served(study) as (port, owner, pid):
             row("the server is there again after", f"{time.perf_counter() - start:.1f} s")
+            row("processor time until then", f"{processor(pid):.1f} s")
             row("owner's page", f"{np.median(asyncio.run(owners(port, owner))):.3f} s")
             row("memory of the server", f"{memory(pid):.0f} MB")
 
