@@ -410,7 +410,7 @@ def test_a_study_that_nobody_could_judge_says_so_and_goes_on(tmp_path: Path) -> 
 
 
 def test_refusals_count_in_what_one_person_may_have_of_a_pair(tmp_path: Path) -> None:
-    plan = plan_of(people={**FREE, "cap": 0.25, "batches": 9}, stopping=LONG)
+    plan = plan_of(people={**FREE, "cap": 0.25, "batches": 9, "recruit": "open"}, stopping=LONG)
     with opened(tmp_path, plan=plan) as desk:
         token = begun(desk)
         refuse(desk, token)

@@ -141,7 +141,7 @@ def test_who_cannot_answer_takes_no_share(tmp_path: Path) -> None:
         desk.act(other, Decline()).result()
         desk.exclude("w004", "asked to").result()
         assert (label, policy.there(desk._ledger.book)) == ("w005", 3)
-        assert work(desk, tokens) == {"no-work": 3, "blocked": 1}
+        assert work(desk, tokens) == {"no-work": 3, "excluded": 1}
         assert not desk.snapshot().result().pairs[0].is_open
 
 

@@ -33,7 +33,9 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Any:
         rightly(desk, first, 1)
         while desk._ledger.book.given[asked(desk, second).assignment].unit is None:
             rightly(desk, second, 0)
-        desk.act(second, Skip(assignment=asked(desk, second).assignment, reason="broken", seconds=2.5)).result()
+        broken = asked(desk, second).assignment
+        hands.wait(3)
+        desk.act(second, Skip(assignment=broken, reason="broken", seconds=2.5)).result()
         for _ in range(7):
             rightly(desk, second, 0, seconds=None)
         late = asked(desk, first)
