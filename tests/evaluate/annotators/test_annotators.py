@@ -248,3 +248,16 @@ def test_a_picture_shows_who_is_named(triple: cu.Annotators) -> None:
     assert FIRST in said.values()
     with pytest.raises(OptionError, match="nobody's competence has an interval"):
         cu.annotators(slots(["annotator1", "annotator2"]), resamples=0).plot()
+
+
+def test_people_who_always_say_the_same_are_not_said_to_guess() -> None:
+    """Chance would be right as often as they are: kappa is 0, or nothing, for whoever is always right."""
+    rows = [
+        {"item": f"i{i}", "system_a": "A", "system_b": "B", "kind": "human", "rater": rater, "preference": own}
+        for i in range(60)
+        for rater, own in (("ann", 1), ("bea", 1), ("cy", -1 if i == 7 else 1))
+    ]
+    made = cu.annotators(cu.read(pl.DataFrame(rows)), resamples=20).annotators
+    assert made.select("competence", "competence_low", "competence_high").null_count().row(0) == (3, 3, 3)
+    assert set(made["reason"]) == {"nearly all answers are alike, so that guessing would be right as often"}
+    assert made["agreement"].min() > 0.9  # type: ignore[operator]

@@ -41,6 +41,7 @@ WHAT = label("what", "`verdicts` on comparisons, or `ratings` of outputs")
 MOST_SHOWN = 20
 """People of a kind of answer that a terminal shows, beside those that are named."""
 FEW_SHARED = "too few answers that others gave, too"
+ALIKE = "nearly all answers are alike, so that guessing would be right as often"
 FEW_PEOPLE = 10
 """People below which results speak of these people only."""
 
@@ -267,7 +268,10 @@ def _answer(
         reason = made.reason
         few = (said.clusters < FEWEST) | ((columns["doubled"] < FEWEST_SHARED) & (chosen != "majority"))
         ends = np.where(is_person & ~few, np.stack([made.competence, made.low, made.high]), np.nan)
-        reasons = np.where(few, FEW_SHARED, np.where(said.clusters < FEWEST_UNITS, reason or FEW_ITEMS, reason))
+        alike = np.isnan(made.competence) & (chosen != "majority")
+        reasons = np.where(
+            few, FEW_SHARED, np.where(alike, ALIKE, np.where(said.clusters < FEWEST_UNITS, reason or FEW_ITEMS, reason))
+        )
         together = label_columns(said, made)
     columns |= dict(zip(("competence", "competence_low", "competence_high"), ends, strict=True))
     columns["reason"] = np.where(is_person, reasons, SLOT)

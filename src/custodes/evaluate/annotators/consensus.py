@@ -24,7 +24,8 @@ ENOUGH = 20
 """Answers to what others answered too, by half of the people at least, from which on each has a table of errors."""
 FEWEST_PEOPLE, FEWEST_DOUBLED = 3, 30
 """People, and tasks with several answers, below which nobody's competence can be told."""
-
+LEAST = 5.0
+"""Answers that chance would make wrong, below which nothing is said of competence."""
 RESTARTS, ITERATIONS, MOST_STEPS = 10, 50, 100
 MOST_RESAMPLES = 100
 """A standard error needs no more, and each is a fit."""
@@ -91,16 +92,16 @@ def consensus(said: Said, method: str, *, times: Floats, confidence: float, rng:
     answers = replace(said.answers, weight=several)
     if method == "mace":
         posterior = mace(answers, fit="vb", restarts=RESTARTS, iterations=ITERATIONS, rng=rng).posterior
-        return Consensus(method, posterior, _kappa(answers, posterior), nobody, nobody, BY_MACE)
+        return Consensus(method, posterior, _kappa(answers, posterior, least=LEAST), nobody, nobody, BY_MACE)
     made = dawid_skene(answers, iterations=MOST_STEPS)
-    competence = _kappa(answers, made.posterior)
+    competence = _kappa(answers, made.posterior, least=LEAST)
     if not _enough(said):
         return Consensus(method, made.posterior, competence, nobody, nobody, SPARSE)
 
     def resampled(drawn: Floats) -> Floats:
         weight = several * drawn[said.unit]
         fit = again(answers, made, iterations=ITERATIONS, weight=weight)
-        return _kappa(replace(answers, weight=weight), fit.posterior)
+        return _kappa(replace(answers, weight=weight), fit.posterior, least=0.0)
 
     draws = [resampled(drawn) for drawn in times[1 : 1 + MOST_RESAMPLES]]
     low, high = intervals(
@@ -110,6 +111,8 @@ def consensus(said: Said, method: str, *, times: Floats, confidence: float, rng:
         bounds=resample.CORRELATION,
         fewest=FEWEST_UNITS,
     )
+    unknown = np.isnan(competence)
+    low, high = (np.where(unknown, np.nan, end) for end in (low, high))
     return Consensus(method, made.posterior, competence, low, high, "")
 
 
@@ -120,8 +123,9 @@ def _enough(said: Said) -> bool:
     return bool(each >= ENOUGH_EACH or np.median(clusters[clusters > 0]) >= FEWEST_UNITS)
 
 
-def _kappa(answers: Answers, posterior: Floats) -> Floats:
-    """(workers,): Cohen's kappa of a person's answers with what is right; NaN where neither varies."""
+def _kappa(answers: Answers, posterior: Floats, *, least: float) -> Floats:
+    """(workers,): Cohen's kappa of a person's answers with what is right; NaN where neither varies, and where chance
+    would make fewer than `least` of the answers wrong: then it says nothing of who is always right."""
     size = (answers.n_workers, answers.n_labels)
     counts = np.stack(
         [
@@ -137,7 +141,8 @@ def _kappa(answers: Answers, posterior: Floats) -> Floats:
     total = counts.sum(axis=(1, 2))
     same = ratio(np.trace(counts, axis1=1, axis2=2), total)
     by_chance = ratio((counts.sum(axis=1) * counts.sum(axis=2)).sum(axis=1), total**2)
-    return ratio(same - by_chance, np.where(by_chance < 1 - 1e-9, 1 - by_chance, 0.0)).round(12) + 0.0
+    varies = (1 - by_chance) * total >= max(least, 1e-9)
+    return ratio(same - by_chance, np.where(varies, 1 - by_chance, 0.0)).round(12) + 0.0
 
 
 def label_columns(said: Said, made: Consensus) -> dict[str, Any]:
