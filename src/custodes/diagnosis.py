@@ -209,7 +209,8 @@ def _imported(extras: list[str]) -> Iterator[dict[str, Any]]:
 
     def load(name: str) -> str:
         loaded = [import_module(module) for module in EXTRAS[name].modules]
-        found = [f"{module.__name__} {getattr(module, '__version__', '')}".strip() for module in loaded]
+        # Some warn where their version is asked for that is not written down.
+        found = [f"{module.__name__} {vars(module).get('__version__', '')}".strip() for module in loaded]
         return ", ".join([*found, *([WORKS[name]()] if name in WORKS else [])])
 
     for name in extras:

@@ -10,8 +10,10 @@ import polars as pl
 
 import custodes as cu
 from custodes.annotate.checking import check
+from custodes.annotate.session import Skip
 from custodes.evaluate.check.refusals import refusals
 from custodes.reporting.sections.annotators import looks_of, looks_sentences
+from tests.annotate import studies
 from tests.data.annotation_files import Said, connected, look, new_file, say
 
 PAIRS = (("Aster", "Birch"), ("Aster", "Cedar"), ("Birch", "Cedar"))
@@ -72,4 +74,12 @@ def test_both_checks_tell_and_the_report_says_what_could_have_been(tmp_path: Pat
     looks = looks_of(cu.read(ended))
     assert looks.select("refused", "least", "most").row(0) == (8, (4 - 8) / 18, (4 + 8) / 18)
     assert looks_sentences(looks)[-1].endswith("would not be for the same one of Aster and Birch.")
-    assert "refusals" in check(study(tmp_path / "running.db", running=True)).problems["rule"].to_list()
+
+
+def test_a_study_that_runs_is_checked_too(tmp_path: Path) -> None:
+    path = studies.study(tmp_path / "study.db", systems=2, items=20)
+    with studies.at_once(path) as desk:
+        token = studies.begun(desk)
+        for _ in range(3):
+            desk.act(token, Skip(assignment=studies.asked(desk, token).assignment, reason="other")).result()
+    assert "refusals" in check(path).problems["rule"].to_list()

@@ -67,7 +67,7 @@ def page(browser: Any, made: Report, tmp_path: Path) -> Iterator[Any]:
 
 def test_every_figure_and_table_is_there(page: Any) -> None:
     figures = page.locator("[data-figure]")
-    assert figures.count() == 30
+    assert figures.count() == 29
     for i in range(figures.count()):
         box = figures.nth(i).locator("svg").bounding_box()
         assert box is not None, figures.nth(i).get_attribute("data-figure")

@@ -106,7 +106,7 @@ def test_save_figures_writes_every_picture_of_every_aspect(made: Report, tmp_pat
     names = [path.stem for path in written]
     # exactly the pictures of the page, once or for each of two aspects, that of agreement by two statistics
     figures = {figure.id: figure for section in SECTIONS for figure in section.drawn(made.context)[0]}
-    assert len(figures) == 30
+    assert len(figures) == 29
     counted = {own: sum(re.search(rf"(^|-){own}(-|$)", name) is not None for name in names) for own in figures}
     of_aspect = {own for own, figure in figures.items() if "{aspect}" in str((figure.where, figure.fields))}
     assert counted.pop("agreement-intervals") == 4
