@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,17 @@ settings.register_profile("fixed", deadline=None, database=None, derandomize=Tru
 settings.register_profile("random", deadline=None, database=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
+CHROMIUM = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Bytes may hold the time at which they were packed, and every worker must find the same tests."""
@@ -34,6 +47,23 @@ def pytest_collection_finish() -> None:
 
 def pytest_unconfigure() -> None:
     gc.unfreeze()  # else extensions call what is left at the end a leak
+
+
+@pytest.fixture(scope="module")  # Playwright keeps a loop running, in which no other test could start its own
+def browser() -> Iterator[Any]:
+    """Chromium without a window; without it such tests are skipped, but fail where CI is true."""
+    path = shutil.which("chromium")
+    if path is None:
+        reason = "chromium is not installed"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=path, args=CHROMIUM)
+        yield opened
+        opened.close()
 
 
 @pytest.fixture(scope="session")
