@@ -13,9 +13,9 @@ from custodes.combining import tables
 from custodes.combining.methods import gaussian_process
 from custodes.stats.learning import boost
 from tests.plots.test_hostile_labels import study
-from tests.reporting.test_browser import READY, browser
+from tests.reporting.test_browser import READY
 
-__all__ = ["browser", "study"]  # the fixtures
+__all__ = ["study"]  # the fixture
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
