@@ -74,9 +74,11 @@ class PairPreferences:
 
     def rows(self, *raters: int) -> SignRows:
         """What some raters said, beside each other, where any of them did."""
-        own = self.signs[:, list(raters)]
-        pair, item = np.nonzero((own != ABSENT).any(axis=1))
-        return SignRows(pair=pair, item=item, signs=np.ascontiguousarray(own[pair, :, item].T))
+        present = np.zeros((len(self.system_a), len(self.items)), dtype=np.bool_)
+        for r in raters:
+            present |= self.signs[:, r] != ABSENT
+        pair, item = np.nonzero(present)
+        return SignRows(pair=pair, item=item, signs=np.stack([self.signs[:, r][present] for r in raters]))
 
     def on(self, items: NDArray[np.intp]) -> PairPreferences:
         """Some of the items."""
