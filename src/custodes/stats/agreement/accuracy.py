@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats import ABSENT
+from custodes.stats.agreement.system_scores import compared_pairs
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, chunks
 from custodes.stats.ratios import ratio
 from custodes.stats.resampling.resample import same_outputs, unit_sums, weighted_sums
@@ -129,14 +130,10 @@ def pairwise_accuracy(means_human: Floats, means_metrics: Floats, *, pairs: Bool
 
     Source: Kocmi et al. 2021 ("To Ship or Not to Ship"), Accuracy.
     """
-    agree, n = np.zeros((2, *means_metrics.shape[:2]))
-    for first in range(means_metrics.shape[2] - 1):
-        human, metric = (
-            means[:, :, first, np.newaxis] - means[:, :, first + 1 :] for means in (means_human, means_metrics)
-        )
-        counted = pairs[:, first, first + 1 :]
-        agree += ((np.sign(human) == np.sign(metric)) & counted).sum(axis=-1)  # NaN equals nothing
-        n += (~np.isnan(human + metric) & counted).sum(axis=-1)
+    agree, n = np.zeros((2, *means_metrics.shape[:2]), dtype=np.int64)
+    for human, metric, counted in compared_pairs(means_human, means_metrics, pairs):
+        agree += ((human == metric) & counted).sum(axis=0)
+        n += np.broadcast_to(counted, human.shape).sum(axis=0)
     return ratio(agree, n)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.agreement import linear
+from custodes.stats.agreement.ranks import compared
 from custodes.stats.arrays import Floats, Ints, chunks
 from custodes.stats.resampling.resample import same_outputs, weighted_sums
 
@@ -89,18 +90,13 @@ def _tau_b(x: Floats, y: Floats) -> Floats:
     concordance, untied_x, untied_y = np.zeros((3, len(x)), dtype=np.int64)
     for i in range(x.shape[1] - 1):
         both = ~(missing[:, i, np.newaxis] | missing[:, i + 1 :])
-        sx = _signs(x[:, i, np.newaxis], x[:, i + 1 :]) * both
-        sy = _signs(y[:, i, np.newaxis], y[:, i + 1 :]) * both
+        sx = compared(x[:, i, np.newaxis], x[:, i + 1 :]) * both
+        sy = compared(y[:, i, np.newaxis], y[:, i + 1 :]) * both
         concordance += (sx * sy).sum(axis=1, dtype=np.int64)
         untied_x += np.count_nonzero(sx, axis=1)
         untied_y += np.count_nonzero(sy, axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(concordance / (np.sqrt(untied_x) * np.sqrt(untied_y)))
-
-
-def _signs(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int8]:
-    """sign(x - y), by comparisons so that any order codes will do."""
-    return np.asarray((x > y).view(np.int8) - (x < y).view(np.int8))
 
 
 def _codes(values: Floats) -> Ints:
@@ -123,9 +119,9 @@ def _concordance(people: NDArray[Any], scores: NDArray[Any], bounds: NDArray[np.
             later = slice(bounds[u], None)
             for begin in range(bounds[u], bounds[u + 1], _ROWS):
                 part = slice(begin, min(begin + _ROWS, bounds[u + 1]))
-                human_signs = _signs(people[part, np.newaxis], people[later])
+                human_signs = compared(people[part, np.newaxis], people[later])
                 for m in range(n_metrics):
-                    signs = _signs(scores[m, part, np.newaxis], scores[m, later])
+                    signs = compared(scores[m, part, np.newaxis], scores[m, later])
                     signs *= human_signs
                     column = np.add.reduce(signs, axis=0, dtype=np.int8)
                     upper[m, u - rows.start, u:] += np.add.reduceat(column, bounds[u:-1] - bounds[u], dtype=np.int64)
