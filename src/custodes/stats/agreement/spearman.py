@@ -71,7 +71,7 @@ def _cubes(counts: Floats, drawn: Floats) -> Floats:
     """
     alone = counts.sum(axis=0) == 1
     tied = counts[:, ~alone].T @ drawn
-    return np.asarray(counts[:, alone].sum(axis=1) @ drawn**3 + np.einsum("gb,gb,gb->b", tied, tied, tied))
+    return np.asarray(counts[:, alone].sum(axis=1) @ drawn**3 + np.einsum("gb,gb->b", tied * tied, tied))
 
 
 def _exact_parts(weighed: Floats, largest: int, *, whole: bool) -> list[slice]:

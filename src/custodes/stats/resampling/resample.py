@@ -91,6 +91,8 @@ def unit_sums(values: NDArray[Any], *, units: NDArray[np.integer[Any]], n_units:
     >>> unit_sums(np.array([1.0, 2.0, 4.0]), units=np.array([1, 0, 1]), n_units=3).tolist()
     [2.0, 5.0, 0.0]
     """
+    if len(units) == n_units and (units == np.arange(n_units)).all():
+        return np.array(values, dtype=np.float64)
     sums = np.zeros((*values.shape[:-1], n_units))
     if values.shape[-1]:
         order = np.argsort(units, kind="stable")
