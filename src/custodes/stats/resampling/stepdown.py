@@ -43,9 +43,17 @@ def without_block(n_units: int, *, most: int) -> tuple[Floats, NDArray[np.intp]]
 
     Source: Quenouille 1956 and Tukey 1958, the jackknife.
     """
-    n_blocks = min(n_units, most)
-    block = np.arange(n_units) % max(1, n_blocks)
-    return (np.arange(n_blocks)[:, np.newaxis] != block).astype(np.float64), block
+    block = dealt(n_units, most=most)
+    return (np.arange(min(n_units, most))[:, np.newaxis] != block).astype(np.float64), block
+
+
+def dealt(n_units: int, *, most: int) -> NDArray[np.intp]:
+    """The block of each unit, of at most so many: units are dealt to the blocks in turn.
+
+    >>> dealt(3, most=2).tolist()
+    [0, 1, 0]
+    """
+    return np.arange(n_units) % max(1, min(n_units, most))
 
 
 def flip_tests(estimate: Floats, left: Floats, *, present: Bools, flips: NDArray[Any], confidence: float) -> Family:
