@@ -112,7 +112,7 @@ def decided(contest: Contest, rng: np.random.Generator, *, rules: Rules) -> Stan
 def _standing(contest: Contest, rng: np.random.Generator, rules: Rules) -> Standing:
     battles, columns, unvaried, missing = _with_covariates(contest, rules)
     n_systems = len(rules.design.systems)
-    arrays = _arrays(battles, columns, rules)
+    arrays = _arrays(battles, columns, rules).grouped()
     # Strengths, win rates, ranks and points of each system, and what is sorted of them.
     check_memory("resamples", rules.resamples, 8 * (1 + rules.resamples) * n_systems)
     made = strengths(arrays, n_systems=n_systems, ties=rules.tie_model, resamples=rules.resamples, rng=rng)
