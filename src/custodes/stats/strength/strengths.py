@@ -129,8 +129,8 @@ class Fitted:
         return np.asarray(own * self.battles.weight[:, np.newaxis])
 
     def scores(self, residual: Floats, *, has_ties: bool) -> Any:
-        """Residuals (n, 2) added up by cluster: sparse (units, p). A row that stands for n clusters counts by the root of
-        n, since squares are what is added up."""
+        """Residuals (n, 2) added up by cluster: sparse (units, p). A row that stands for n clusters counts by the root
+        of n, since squares are what is added up."""
         if self.battles.times is not None:
             residual = residual * np.sqrt(self.battles.times)[:, np.newaxis]
         design = self.fit.design[self.made.kind]
