@@ -12,6 +12,7 @@ from cyclopts import App, Parameter
 import custodes as cu
 from custodes.commands.annotate import annotate
 from custodes.commands.beside import STREAMED, raters_place, tell_lower
+from custodes.commands.count import count
 from custodes.commands.judge import judge
 from custodes.commands.score import score
 from custodes.console import put, quiet_pipe, say, tell
@@ -137,6 +138,7 @@ def report(
 
 
 app.command(with_options(report, cu.report), name="report")
+app.command(count)
 app.command(score)
 app.command(judge)
 app.command(annotate)

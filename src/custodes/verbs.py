@@ -43,7 +43,7 @@ def verb(asked: Any, output: Telling = OUTPUT, *, first: str = "") -> Callable[.
         if not sources and about.default is None:
             reading.refuse(about.name)
         arguments = arguments_of(asked, options)
-        study = reading.study(sources or ()) if sources or about.default is about.empty else None
+        study = reading.about(sources or ()) if sources or about.default is about.empty else None
         answer, seconds = answered(asked, study, output, arguments)
         with quiet_pipe():
             output.write(answer, seconds)
