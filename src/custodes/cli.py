@@ -16,7 +16,8 @@ ALIASES = {"ranking": "rank", "correction": "correct"}
 """What verbs were called before."""
 
 OTHERS: Mapping[str, str] = {
-    name: f"custodes.commands.{name}:{name}" for name in ("report", "count", "score", "judge", "annotate", "convert", "doctor")
+    name: f"custodes.commands.{name}:{name}"
+    for name in ("report", "count", "score", "judge", "annotate", "convert", "doctor")
 }
 """Verbs that are no plain question, and where they are."""
 
