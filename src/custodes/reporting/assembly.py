@@ -43,7 +43,7 @@ class Report:
     @cached_property
     def html(self) -> str:
         """The whole page, which needs nothing else."""
-        return page(self.context, self.verdict, self.sections)
+        return page(self.context.carried(), self.verdict, self.sections)
 
     def tables(self) -> dict[str, pl.DataFrame]:
         """Every table of every result, named `question.table`."""
@@ -77,7 +77,7 @@ class Report:
 
     def _charts(self) -> dict[tuple[str, ...], Any]:
         """What a picture shows to the picture, each once: what does not depend on the aspect is not repeated."""
-        context, charts = self.context, dict[tuple[str, ...], Any]()
+        context, charts = self.context.carried(), dict[tuple[str, ...], Any]()
         for section in (own for own in SECTIONS if own.alone or context.metrics):
             for figure in section.drawn(context)[0]:
                 needs = str((figure.where, figure.fields, figure.title))
