@@ -124,8 +124,8 @@ def report(
     """
     source, _ = recorded(rng)
     options: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "alpha": alpha, **setting}
-    context = Context(study=study, options=options | {"rng": source, "progress": progress})
-    people_alone = not study.select(**selection_of(setting), one_side=True).metrics
+    context = Context(study=study.remembering(), options=options | {"rng": source, "progress": progress})
+    people_alone = not context.study.select(**selection_of(setting), one_side=True).metrics
     sections = tuple(section for section in SECTIONS if section.alone or not people_alone)
     for section in sections:
         section.answer(context)
@@ -134,4 +134,5 @@ def report(
     told = told_by(context.results)
     first = context.results["leaderboard" if people_alone else "agreement"]
     told = replace(told, provenance=replace(first.provenance, question="verdict"))
+    context.study = study  # what it remembers goes
     return Report(results=context.results, verdict=told, context=context, sections=sections)
