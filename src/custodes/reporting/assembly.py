@@ -127,7 +127,7 @@ def report(
     context = Context(study=study.remembering(), options=options | {"rng": source, "progress": progress})
     people_alone = not context.study.select(**selection_of(setting), one_side=True).metrics
     sections = tuple(section for section in SECTIONS if section.alone or not people_alone)
-    for section in sections:
+    for section in progress(sections, total=len(sections), desc="sections"):
         section.answer(context)
     if people_alone and "leaderboard" not in context.results:
         raise InputError(f"{study.name}: {context.absent['leaderboard']}")
