@@ -28,6 +28,16 @@ def are_sparse(cells: int, rows: int) -> bool:
     return ROW_BYTES * rows < cells
 
 
+def check_cells(items: int, pairs: int, raters: int) -> None:
+    """Raise `InputError` where every pair on every item would not fit."""
+    if items * pairs * raters > MOST_CELLS:
+        raise InputError(
+            f"{items} items x {pairs} pairs of systems x {raters} raters are too many for this question, which needs"
+            " every pair on every item; select fewer, or ask leaderboard, favoritism, ranking or correction, which need"
+            " only what was compared"
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class SparsePreferences:
     """`PairPreferences` without what nobody said: for each rater `keys` (n,), pair x items + item, in ascending order,
@@ -62,13 +72,7 @@ class SparsePreferences:
     @cached_property
     def signs(self) -> Signs:
         """Dense (pairs, raters, items), for what needs every cell; raises `InputError` where that would not fit."""
-        cells = len(self.system_a) * len(self.raters) * len(self.items)
-        if cells > MOST_CELLS:
-            raise InputError(
-                f"{len(self.items)} items x {len(self.system_a)} pairs of systems x {len(self.raters)} raters are too"
-                " many for this question, which needs every pair on every item; select fewer, or ask leaderboard,"
-                " favoritism, ranking or correction, which need only what was compared"
-            )
+        check_cells(len(self.items), len(self.system_a), len(self.raters))
         signs = np.full((len(self.system_a), len(self.raters), len(self.items)), ABSENT, dtype=np.int8)
         for r, (keys, said) in enumerate(zip(self.keys, self.said, strict=True)):
             pair, item = np.divmod(keys, len(self.items))

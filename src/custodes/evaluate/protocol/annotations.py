@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import comb
 
 import numpy as np
 import polars as pl
@@ -11,6 +12,7 @@ import polars as pl
 from custodes.answers.setting import Setting
 from custodes.data.patterns import Patterns
 from custodes.data.preferences import VALUES
+from custodes.data.rows import check_cells
 from custodes.data.study import Study
 from custodes.evaluate.comparison import Comparison, compare, with_outputs
 from custodes.stats import ABSENT
@@ -140,6 +142,9 @@ def in_order(asked: Sequence[Asked], seeds: Sequence[int]) -> Answers:
 
 def comparisons_of(study: Study, setting: Setting) -> tuple[Comparison, ...]:
     """People against the metrics, or against nobody: then the only metric of a comparison is called 'none'."""
+    if len(study.aspects) == 1 and all(setting[name] is None for name in ("human", "systems", "aspect", "group")):
+        n_items = study._rows_of(study.humans)["item"].n_unique()
+        check_cells(n_items, comb(len(study.systems), 2), 2)  # before the rows are taken together
     if setting["metrics"] in (None, NONE):
         study, setting = _people_alone(study, setting["human"]), {**setting, "metrics": None}
     return with_outputs(compare(study, **setting))
