@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from cyclopts import App
 
@@ -15,7 +15,7 @@ from custodes.words import HOW
 ALIASES = {"ranking": "rank", "correction": "correct"}
 """What verbs were called before."""
 
-OTHERS: Mapping[str, str] = {
+OTHERS = {
     name: f"custodes.commands.{name}:{name}"
     for name in ("report", "count", "score", "judge", "annotate", "convert", "doctor")
 }
@@ -40,7 +40,7 @@ def _command(*, listing: bool) -> App:
     made = App(
         help="Judge the judges: which automatic metric or LLM judge agrees with people, whom it favours, which system"
         " is better.",
-        **(HOW | {"help_format": "plaintext"} if listing else HOW),
+        **{**HOW, **({"help_format": "plaintext"} if listing else {})},
     )
     made.register_install_completion_command()
     for verb, place in _places().items():

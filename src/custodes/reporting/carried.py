@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from math import comb
+from typing import Any
 
 import polars as pl
 
@@ -57,7 +58,8 @@ class Carried:
 
     def result(self, result: Result) -> Result:
         """A result with the rows that the page carries."""
-        return result if self.everything else replace(result, **{n: self.part(t) for n, t in result.tables().items()})
+        tables: dict[str, Any] = {name: self.part(table) for name, table in result.tables().items()}
+        return result if self.everything else replace(result, **tables)
 
     def part(self, table: pl.DataFrame) -> pl.DataFrame:
         """The rows of a table that the page carries."""
