@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from custodes.stats.agreement.ranks import mid_ranks
 from custodes.stats.arrays import Bools, Floats, Ints, unit_of
 from custodes.stats.partiality.placement import Placement, by_unit, connected_systems, covariance, units_behind
 from custodes.stats.ratios import ratio
@@ -202,9 +203,8 @@ def _spline(x: Floats, knots: Floats) -> Floats:
 def _normal_scores(values: Floats, mask: Bools) -> Floats:
     """Normal quantiles of mid-ranks over the mask; 0 elsewhere."""
     from scipy.special import ndtri
-    from scipy.stats import rankdata
 
     scores = np.zeros(values.shape)
     if mask.any():
-        scores[mask] = ndtri((rankdata(values[mask]) - 0.5) / mask.sum())
+        scores[mask] = ndtri((mid_ranks(values[mask]) - 0.5) / mask.sum())
     return scores
