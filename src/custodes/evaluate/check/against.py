@@ -61,7 +61,7 @@ def compared_problems(comparison: Comparison, rng: np.random.Generator, *, lower
 def _against_people(comparison: Comparison, rng: np.random.Generator) -> list[str]:
     """Metrics whose Kendall over all outputs is below 0, by flips of what each block of clusters contributes."""
     design = comparison.design
-    block = stepdown.dealt(design.n_units, most=MOST_BLOCKS)[design.units]
+    block = stepdown.blocks_of_units(design.n_units, most=MOST_BLOCKS)[1][design.units]
     draws = kendall_left_out(comparison.human, comparison.metric_scores, block=block, item_weights=design.item_weights)
     counts = comparison.scored.any(axis=2) | comparison.rated.any(axis=1)
     present = np.stack([np.bincount(block, weights=own, minlength=len(draws) - 1) > 0 for own in counts], axis=1)
