@@ -74,14 +74,17 @@ def removed_predictions(x: Floats, y: Floats, fold: Ints) -> Floats:
         centred = (y[train] - mean) / n
         if p <= n:
             inverse = np.linalg.inv(z.T @ z / n + PENALTY * np.eye(p))
-            weights, along, diagonal = inverse @ (z.T @ centred), own @ inverse, np.diag(inverse)
+            weights = inverse @ (z.T @ centred)
+            without = weights - (inverse * (weights / np.diag(inverse))).T
+            np.fill_diagonal(without, 0.0)  # exactly: outputs that the others do not tell apart stay tied
+            predicted[:, held] = mean + np.vstack([weights, without]) @ own.T
         else:
             inverse = np.linalg.inv(z @ z.T / n + PENALTY * np.eye(n))
             solved = inverse @ z
             weights = z.T @ (inverse @ centred)
+            whole = mean + own @ weights
             along = (own - (own @ z.T / n) @ solved) / PENALTY
             diagonal = (1 - np.einsum("rp,rp->p", z, solved) / n) / PENALTY
-        whole = mean + own @ weights
-        predicted[0, held] = whole
-        predicted[1:, held] = whole - (along * (weights / diagonal)).T
+            predicted[0, held] = whole
+            predicted[1:, held] = whole - (along * (weights / diagonal)).T
     return predicted

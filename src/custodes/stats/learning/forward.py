@@ -20,19 +20,23 @@ _TIE = 1e-10  # of the total squared error; copies of a column differ by less, t
 
 
 class _Part(NamedTuple):
-    """One split: standardised columns (rows, p) and centred target (rows,) trained on, the mean; what is held out. Once
-    columns are in the model, `pivots` (p,), `products` with the target (p,), held-out `columns` (held rows, p) and
-    `residual` (held rows,) are what they leave of all others; `rows` (k, p) are those of their Cholesky factor."""
+    """One split: standardised columns z (rows, p) trained on; which rows are held out, and their target. Once columns
+    are in the model, `pivots` (p,), `products` with the target (p,) and held-out `columns` (held rows, p) are what they
+    leave of all others, `rows` (k, p) those of their Cholesky factor, and `said` (held rows,) what they predict."""
 
     z: Floats
-    centred: Floats
-    mean: float
     held: NDArray[np.bool_]
+    target: Floats
     pivots: Floats
     products: Floats
     columns: Floats
-    residual: Floats
     rows: Floats
+    said: Floats
+
+    @property
+    def residual(self) -> Floats:
+        """What is left of the target (held rows,)."""
+        return self.target - self.said
 
 
 def forward_path(
@@ -138,9 +142,8 @@ def added_predictions(x: Floats, y: Floats, fold: Ints, *, given: Ints) -> Float
             part = _swept(part, column)
         weights = part.products / _safe(part.pivots)
         weights[given] = 0.0
-        base = y[part.held] - part.residual
-        predicted[0, part.held] = base
-        predicted[1:, part.held] = base + part.columns.T * weights[:, np.newaxis]
+        predicted[0, part.held] = part.said
+        predicted[1:, part.held] = part.said + part.columns.T * weights[:, np.newaxis]
     return predicted
 
 
@@ -148,18 +151,16 @@ def _parts(x: Floats, y: Floats, fold: Ints) -> list[_Part]:
     parts = []
     for train, held in splits(fold):
         (by, z), mean = measured(x[train]), float(y[train].mean())
-        centred, n = y[train] - mean, len(z)
         parts.append(
             _Part(
                 z=z,
-                centred=centred,
-                mean=mean,
                 held=held,
-                pivots=np.einsum("rp,rp->p", z, z) / n + PENALTY,
-                products=z.T @ centred / n,
+                target=y[held],
+                pivots=np.einsum("rp,rp->p", z, z) / len(z) + PENALTY,
+                products=z.T @ (y[train] - mean) / len(z),
                 columns=standardised(x[held], by),
-                residual=y[held] - mean,
                 rows=np.zeros((0, z.shape[1])),
+                said=np.full(np.count_nonzero(held), mean),
             )
         )
     return parts
@@ -174,8 +175,8 @@ def _swept(part: _Part, column: int) -> _Part:
         pivots=part.pivots - row * pivot,
         products=part.products - part.products[column] * pivot,
         columns=part.columns - np.outer(part.columns[:, column], pivot),
-        residual=part.residual - part.columns[:, column] * (part.products[column] / row[column]),
         rows=np.vstack([part.rows, row / np.sqrt(row[column])]),
+        said=part.said + part.columns[:, column] * (part.products[column] / row[column]),
     )
 
 
@@ -193,4 +194,4 @@ def _changes(part: _Part) -> Floats:
 
 def _squared(parts: list[_Part]) -> float:
     """The squared error, summed over all held-out rows."""
-    return float(sum(part.residual @ part.residual for part in parts))
+    return float(sum(np.vdot(part.residual, part.residual) for part in parts))
