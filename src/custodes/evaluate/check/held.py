@@ -13,6 +13,7 @@ from custodes.answers.setting import Setting, settings
 from custodes.data.notes import Note
 from custodes.data.panel import Panel
 from custodes.data.study import Study
+from custodes.data.table import distinct
 from custodes.evaluate.comparison import HUMAN, Comparison
 from custodes.evaluate.design import Design
 from custodes.evaluate.leaderboard.field import Field, ground
@@ -61,7 +62,7 @@ def held_alone(chosen: Study, setting: Setting) -> tuple[list[Held], list[Note]]
 def _of_field(chosen: Study, own: Field) -> Held:
     rows = chosen._rows_of([*chosen.humans, *chosen.metrics])
     rows = rows.filter(pl.col("aspect").is_in([own.aspect] if chosen.humans else [own.aspect, ""]))
-    present = set(rows["rater"])
+    present = set(rows["rater"].unique())
     people, metrics = (tuple(name for name in side if name in present) for side in (chosen.humans, chosen.metrics))
     items = tuple(rows.filter(pl.col("item") != "")["item"].unique(maintain_order=True))
     rated = chosen.ratings.frame.filter(pl.col("rater").is_in([*people, *metrics]))["item"]
@@ -93,7 +94,9 @@ def raters_of(study: Study, held: Held) -> dict[str, Any]:
     """One row per person and per metric."""
     ours = pl.col("aspect").is_in([held.aspect, ""])
     systems = list(held.systems)
-    rows = study.ratings.frame.filter(ours & pl.col("item").is_in(list(held.items)) & pl.col("system").is_in(systems))
+    rows = study.ratings.frame.filter(ours & pl.col("system").is_in(systems))
+    if rows.height:
+        rows = rows.filter(pl.col("item").is_in(pl.Series(held.items, dtype=pl.String).implode()))
     verdicts = study.preferences.frame.filter(
         ours & pl.col("system_a").is_in(systems) & pl.col("system_b").is_in(systems)
     )
@@ -104,7 +107,7 @@ def raters_of(study: Study, held: Held) -> dict[str, Any]:
     for counted in (
         rows.group_by("rater").agg(pl.len().alias("ratings"), low=pl.col("score").min(), high=pl.col("score").max()),
         verdicts.group_by("rater").agg(pl.len().alias("verdicts")),
-        pl.concat(outputs).unique().group_by("rater").agg(pl.len().alias("cells")),
+        distinct(pl.concat(outputs)).group_by("rater").agg(pl.len().alias("cells")),
     ):
         told = told.join(counted, on="rater", how="left", maintain_order="left")
     cells = len(held.items) * len(systems)

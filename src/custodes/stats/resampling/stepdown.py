@@ -115,8 +115,12 @@ def flip_tests(estimate: Floats, left: Floats, *, present: Bools, flips: NDArray
     )
 
 
-def bootstrap_tests(draws: Floats, *, n_units: float, confidence: float) -> Family:
+def bootstrap_tests(
+    draws: Floats, *, n_units: float, confidence: float, pairs: NDArray[np.intp] | None = None
+) -> Family:
     """Test estimates by their bootstrap: draws (1 + B, k), the estimate first. For statistics that jump.
+
+    With `pairs` (k, 2) the estimates are differences of two columns of draws (1 + B, n), taken a block at a time.
 
     t is the estimate over the standard deviation of its draws; under the hypothesis, draws around their own mean. With
     `n_units` resampled units the normal quantile that this gives is turned into one of Student's t. The interval is the
@@ -132,13 +136,28 @@ def bootstrap_tests(draws: Floats, *, n_units: float, confidence: float) -> Fami
     """
     from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-    estimate, drawn = draws[0], draws[1:]
-    known = np.isfinite(drawn)
-    n = known.sum(axis=0)
-    defined = np.isfinite(estimate) & (n > 0) & (2 * n >= len(drawn)) & (n_units > 1)
-    middle = np.where(known, drawn, 0.0).sum(axis=0) / np.maximum(n, 1)
-    around = np.where(known & defined, drawn - middle, 0.0)
-    error = np.sqrt((around**2).sum(axis=0) / np.maximum(n, 1) * (n_units / max(1, n_units - 1)))
+    size = draws.shape[1] if pairs is None else len(pairs)
+
+    def columns(part: Any) -> Floats:
+        if pairs is None:
+            return np.asarray(draws[:, part])
+        return np.asarray(draws[:, pairs[part, 0]] - draws[:, pairs[part, 1]])
+
+    def around(part: Any) -> tuple[Floats, NDArray[np.int64]]:
+        """Draws around their own mean, 0 where one is undefined, and how many are not."""
+        drawn = columns(part)[1:]
+        known = np.isfinite(drawn)
+        n = known.sum(axis=0)
+        middle = np.where(known, drawn, 0.0).sum(axis=0) / np.maximum(n, 1)
+        return np.where(known, drawn - middle, 0.0), n
+
+    n_draws = len(draws) - 1
+    estimate, squares, n = np.empty(size), np.empty(size), np.empty(size, dtype=np.int64)
+    for part in chunks(size, len(draws)):
+        deviations, n[part] = around(part)
+        estimate[part], squares[part] = columns(part)[0], (deviations**2).sum(axis=0)
+    defined = np.isfinite(estimate) & (n > 0) & (2 * n >= n_draws) & (n_units > 1)
+    error = np.where(defined, np.sqrt(squares / np.maximum(n, 1) * (n_units / max(1, n_units - 1))), 0.0)
     moves = error > _SAME
     testable = defined & (moves | (np.abs(estimate) <= _SAME)) & bool(np.exp2(1.0 - n_units) <= 1 - confidence)
 
@@ -155,8 +174,8 @@ def bootstrap_tests(draws: Floats, *, n_units: float, confidence: float) -> Fami
         estimate=np.where(defined, estimate, np.nan),
         error=error,
         observed=np.where(testable, as_normal(t(estimate, slice(None))), np.nan),
-        draw=lambda part: t(around[:, part], part),
-        n_draws=len(drawn),
+        draw=lambda part: t(around(part)[0], part),
+        n_draws=n_draws,
         confidence=confidence,
         critical=as_student,
     )

@@ -51,7 +51,8 @@ def ranks(made: Strengths, *, confidence: float) -> Ranks:
     first, second = np.triu_indices(n, k=1)
     met = (made.component[first] == made.component[second]) & np.isfinite(draws[0, first])
     first, second = first[met], second[met]
-    tested = bootstrap_tests(draws[:, first] - draws[:, second], n_units=made.n_units, confidence=confidence)
+    pairs = np.stack([first, second], axis=1)
+    tested = bootstrap_tests(draws, pairs=pairs, n_units=made.n_units, confidence=confidence)
     p_adjusted = np.full((n, n), np.nan)
     p_adjusted[first, second] = p_adjusted[second, first] = tested.p_adjusted
     with np.errstate(invalid="ignore"):

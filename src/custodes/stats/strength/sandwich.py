@@ -61,8 +61,7 @@ def leverage_corrected(scores: Any, made: Fit, own: Kinds, *, weight: Floats, un
         battles = order[start[u] : start[u + 1]]
         some, at = np.unique(kind[battles], return_inverse=True)
         often = np.bincount(at, weights=weight[battles]).astype(np.float64)
-        design = made.design[some].toarray()
-        information = information_of(design, often, made.variance[some], has_ties=made.has_ties)
+        information = information_of(made.design[some], often, made.variance[some], has_ties=made.has_ties)
         share, axes = np.linalg.eigh(root.T @ information @ root)
         share = share.clip(1e-9, _MOST)
         gain = (1 / np.sqrt(1 - share) - 1) / share
