@@ -75,7 +75,9 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
             label_column(frame, "item", where=where),
             label_column(frame, left, where=where).alias("system_a"),
             label_column(frame, right, where=where).alias("system_b"),
-            label_column(frame, "rater", where=where) if rated else pl.repeat("human", frame.height, eager=True).alias("rater"),
+            label_column(frame, "rater", where=where)
+            if rated
+            else pl.repeat("human", frame.height, eager=True).alias("rater"),
             *(label_column(frame, name, where=where, empty=True) for name in optional),
             without_empty(label_column(frame, column, where=where, empty=True)).alias("verdict"),
             *([label_column(frame, "invalid", where=where, empty=True)] if "invalid" in frame.columns else []),
