@@ -187,7 +187,7 @@ def check_unique(frame: pl.DataFrame, key: Sequence[str], *, where: str, what: s
 
 
 def repeated(frame: pl.DataFrame, key: Sequence[str]) -> pl.Series:
-    """Whether the key of a row stands more than once: first by hashes, which are cheap, then by labels where these meet.
+    """Whether the key of a row stands more than once: by hashes, which are cheap, and by labels where these meet.
 
     >>> repeated(pl.DataFrame({"item": ["a", "b", "a"]}), ["item"]).to_list()
     [True, False, True]

@@ -17,14 +17,14 @@ from custodes.data.table import distinct
 from custodes.evaluate.comparison import HUMAN, Comparison
 from custodes.evaluate.design import Design
 from custodes.evaluate.leaderboard.field import Field, ground
-from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats
 
 
 @dataclass(frozen=True, kw_only=True)
 class Held:
     """One aspect: `clusters` how many; `ties` the share of comparisons that people together (`human`) and each metric
-    tie; `persons` (people, items, systems) and `metric_scores` (metrics, items, systems) the scores, of `scored`."""
+    tie; `persons` (people, items, systems) and `metric_scores` (metrics, items, systems) the scores, of items that have
+    any."""
 
     aspect: str
     items: tuple[str, ...]
@@ -39,7 +39,8 @@ class Held:
     @classmethod
     def of(cls, comparison: Comparison) -> Held:
         """What is compared, people against metrics."""
-        signs = dict(zip(comparison.metrics, comparison.metric_signs, strict=True)) | {HUMAN: comparison.human_signs}
+        names = (HUMAN, *comparison.metrics)
+        signs = {name: comparison.preferences.rows(r).signs[0] for r, name in enumerate(names)}
         return cls(
             aspect=comparison.aspect,
             items=comparison.items,
@@ -47,9 +48,9 @@ class Held:
             systems=comparison.systems,
             people=comparison.people,
             metrics=comparison.metrics,
-            ties={name: _tie_share(own[own != ABSENT]) for name, own in signs.items()},
-            persons=comparison.persons,
-            metric_scores=comparison.metric_scores,
+            ties={name: _tie_share(own) for name, own in signs.items()},
+            persons=comparison.scores.persons,
+            metric_scores=comparison.scores.metrics,
         )
 
 
