@@ -172,7 +172,10 @@ def compared(chosen: Study, setting: Setting) -> tuple[Comparison, ...]:
         raise InputError(
             f"{chosen.name}: only {len(chosen.systems)} system ({listed(chosen.systems)}); a comparison needs two"
         )
-    return tuple(_compare_aspect(chosen, aspect, full) for aspect in chosen.aspects)
+    how = (full["aggregate"], full["human_ties"], full["ties"], full["orders"])
+    return chosen.once(
+        ("compared", *how), lambda: tuple(_compare_aspect(chosen, aspect, full) for aspect in chosen.aspects)
+    )
 
 
 def with_outputs(comparisons: tuple[Comparison, ...]) -> tuple[Comparison, ...]:
