@@ -80,7 +80,7 @@ def of_study(frame: pl.DataFrame, orders: str) -> BattleCounts:
     repeats=st.integers(1, 2),
     orders=st.sampled_from(["mean", "consistent"]),
 )
-@settings(max_examples=8, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=6, deadline=None, phases=[Phase.explicit, Phase.generate])
 def test_engines_and_the_study_count_the_same(
     connection: Any, seed: int, people: int, shown: bool, repeats: int, orders: Any
 ) -> None:

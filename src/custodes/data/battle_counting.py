@@ -243,7 +243,10 @@ class _Plan:
             }
         sums["decided"] = nw.when(~nw.col("sign").is_null()).then(nw.col("sign") * nw.col("sign")).otherwise(nw.lit(0))
         added = (
-            signed.select(*LABELS, **sums).group_by(*LABELS).agg(*(nw.col(name).sum().cast(nw.Int64) for name in sums))
+            signed.select(*LABELS, **sums)
+            .group_by(*LABELS)
+            .agg(*(nw.col(name).sum() for name in sums))
+            .with_columns(*(nw.col(name).cast(nw.Int64) for name in sums))
         )
         n, s = ({o: nw.col(f"{kind}_{o}") for o in ("ab", "ba", "un")} for kind in "ns")
         least = {o: nw.when(own > 0).then(own).otherwise(nw.lit(1)) for o, own in n.items()}
@@ -277,10 +280,9 @@ class _Plan:
         if len(self.people) < 2:
             return named.with_columns(nw.lit(1).alias("votes"))
         added = named.group_by(*LABELS).agg(
-            nw.col("sign").sum().cast(nw.Int64).alias("balance"),
-            nw.col("order2").sum().cast(nw.Int64).alias("order2"),
-            nw.len().cast(nw.Int64).alias("votes"),
+            nw.col("sign").sum().alias("balance"), nw.col("order2").sum().alias("order2"), nw.len().alias("votes")
         )
+        added = added.with_columns(*(nw.col(name).cast(nw.Int64) for name in ("balance", "order2", "votes")))
         balance = nw.col("balance")
         sign = nw.when(balance > 0).then(nw.lit(1)).otherwise(_otherwise(balance < 0, -1, 0))
         return added.with_columns(sign.alias("sign"))
