@@ -4,8 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-NONE = (Path(__file__).name, "tables.py")
-"""Scripts beside them that measure nothing by themselves."""
+NONE = (Path(__file__).name, "tables.py", "measuring.py", "studies.py", "growth.py", "waits.py")
+"""Scripts beside them that measure nothing by themselves, or take hours, or want another version to compare with."""
 
 for script in sorted(Path(__file__).parent.glob("*.py")):
     if script.name not in NONE:

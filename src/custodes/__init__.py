@@ -126,13 +126,13 @@ if not TYPE_CHECKING:  # a checker of types must not take every name for one tha
         if name in _HOME:
             value = getattr(import_module(_HOME[name]), name)
         else:
-            questions = import_module("custodes.questions")
-            asked, results = list(questions.QUESTIONS), [result.__name__ for result in questions.RESULTS.values()]
+            from custodes.homes import asked, homes
+
             if name == "__all__":
-                told = [own for home, names in _HOMES.items() for own in (names if names else asked)]
-                value = [*told, *results, *_MODULES]
-            elif name in (*asked, *results):
-                value = getattr(questions, name)
+                told = [own for home, names in _HOMES.items() for own in (names if names else asked())]
+                value = [*told, *(own for own in homes() if own not in asked()), *_MODULES]
+            elif name in homes():
+                value = getattr(import_module(homes()[name]), name)
             else:
                 raise _unknown(name)
         globals()[name] = value

@@ -1,0 +1,296 @@
+"""How time and memory of every verb grow with the size of a study, beside the growth of the answer itself.
+
+    python benchmarks/growth.py                                    # everything, written to benchmarks/growth.md (hours)
+    python benchmarks/growth.py --verb agreement --by items        # one verb, one dimension: printed only
+    python benchmarks/growth.py --verb check --by items --sizes 1000,10000 --seconds 60
+
+Every case is the command line in a process of its own, under a limit of CPU seconds and of memory; after a case
+that passes one, larger ones are left out. With --kept FILE cases are written there as they come, and those that are
+there are not run again. An exponent is the slope of log time (memory, answer) against log size over the upper half of
+the sizes, after what the same verb takes on the smallest study is taken away.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from measuring import Run, custodes, machine, run, table
+
+PAGE = Path(__file__).with_suffix(".md")
+STUDIES = Path(__file__).with_name("studies.py")
+TOLERANCE = 0.2
+"""By so much an exponent may pass its bound, since it comes from a few sizes on a shared machine."""
+LEAST_SECONDS, LEAST_MB = 0.15, 15
+"""Beyond the smallest study: less than that is noise, and has no exponent."""
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One thing that grows, the sizes, and what stays as it is."""
+
+    kind: str
+    sizes: tuple[int, ...]
+    fixed: dict[str, int]
+    told: str
+
+
+DIMENSIONS = {
+    "items": Dimension(
+        "scores",
+        (1_000, 3_000, 10_000, 30_000, 100_000),
+        {"systems": 3, "metrics": 3},
+        "3 systems, 3 metrics, 1 person",
+    ),
+    "systems": Dimension(
+        "scores",
+        (10, 30, 60, 125, 250, 500),
+        {"items": 20, "metrics": 3, "people": 2},
+        "20 items, 3 metrics, 2 people",
+    ),
+    "metrics": Dimension(
+        "scores",
+        (10, 60, 250, 500, 1_000, 2_000),
+        {"items": 20, "systems": 10, "people": 2},
+        "20 items, 10 systems, 2 people",
+    ),
+    "resamples": Dimension(
+        "scores",
+        (250, 1_000, 4_000, 16_000),
+        {"items": 100, "systems": 10, "metrics": 10, "people": 2},
+        "100 items, 10 systems, 10 metrics, 2 people",
+    ),
+    "aspects": Dimension(
+        "scores",
+        (1, 2, 4, 8, 16),
+        {"items": 100, "systems": 10, "metrics": 10, "people": 2},
+        "100 items, 10 systems, 10 metrics, 2 people",
+    ),
+    "battles": Dimension(
+        "battles",
+        (1_000, 10_000, 100_000, 500_000, 2_000_000),
+        {"models": 150, "judges": 1},
+        "150 models, people and a judge",
+    ),
+    "models": Dimension(
+        "battles", (10, 30, 60, 125, 250), {"battles": 50_000, "judges": 1}, "50,000 battles, people and a judge"
+    ),
+}
+SMALLEST = {
+    "scores": {"items": 8, "systems": 2, "metrics": 2, "people": 1},
+    "battles": {"battles": 100, "models": 3, "judges": 1},
+}
+
+VERBS: dict[str, tuple[str, ...]] = {
+    "check": (),
+    "verdict": (),
+    "leaderboard": (),
+    "agreement": (),
+    "favoritism": (),
+    "ranking": (),
+    "correction": (),
+    "consistency": (),
+    "complementarity": (),
+    "ceiling": (),
+    "annotators": (),
+    "protocol": (),
+    "plan": (),
+    "combine fit": (),
+    "report": (),
+}
+WITHOUT_RESAMPLES = ("check", "correction", "plan")
+SCORES_ONLY = ("ceiling", "combine fit", "complementarity")
+"""What speaks of scores, and refuses verdicts."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One verb on one study."""
+
+    verb: str
+    by: str
+    size: int
+    run: Run
+    answer: int
+
+    @staticmethod
+    def read(line: str) -> Case:
+        told = json.loads(line)
+        return Case(told["verb"], told["by"], told["size"], Run(**told["run"]), told["answer"])
+
+    def line(self) -> str:
+        return json.dumps({**vars(self), "run": vars(self.run)})
+
+
+def command(verb: str, by: str, size: int, study: Path, answer: Path) -> list[str | Path]:
+    """The words of the command line."""
+    options: list[str | Path] = list(VERBS[verb])
+    if by == "resamples":
+        options += ["--resamples", str(size)]
+    if verb == "combine fit" and by == "aspects" and size > 1:
+        options += [word for a in range(size) for word in ("--target", f"aspect{a}")]
+    if verb != "report":
+        options += ["--format", "json"]
+    if verb in ("report", "combine fit"):
+        options += ["--output", answer.with_suffix(".html" if verb == "report" else ".model.json")]
+    source: list[str | Path] = ["--pilot", study] if verb == "plan" else [study]
+    return custodes(*verb.split(), *source, *options, "--quiet")
+
+
+def answered(path: Path) -> int:
+    """Rows of all tables of an answer; of a page, its bytes. In a process of its own, since an answer may be large."""
+    if path.suffix == ".html":
+        return path.stat().st_size
+    count = "import json, sys; print(sum(len(t) for t in json.load(open(sys.argv[1])).values() if isinstance(t, list)))"
+    told = subprocess.run([sys.executable, "-c", count, path], capture_output=True, text=True, check=True)
+    return int(told.stdout)
+
+
+def measured(verb: str, by: str, size: int, sizes: dict[str, int], *, limits: dict[str, float], folder: Path) -> Case:
+    """Make the study if it is not there, run, and look at the answer."""
+    dimension = DIMENSIONS[by]
+    sized = [f"{name}={value}" for name, value in sizes.items()]
+    study = folder / ("-".join([dimension.kind, *sized]) + ".parquet")
+    if not study.exists():
+        subprocess.run([sys.executable, STUDIES, dimension.kind, study, *sized], check=True)
+    answer = folder / "answer.json"
+    took = run(command(verb, by, size, study, answer), out=answer, **limits)
+    rows = answered(answer.with_suffix(".html") if verb == "report" else answer) if not took.why else 0
+    return Case(verb, by, size, took, rows)
+
+
+def series(
+    verb: str, by: str, sizes: tuple[int, ...], *, known: list[Case], kept: Path | None, **how: Any
+) -> list[Case]:
+    """The smallest study (size 0), then every size until one passes a limit."""
+    dimension, made = DIMENSIONS[by], []
+    for size in (0, *sizes):
+        case = next((own for own in known if (own.verb, own.by, own.size) == (verb, by, size)), None)
+        if case is None:
+            grown = {} if by == "resamples" else {by: size}
+            asked = 250 if by == "resamples" and not size else size
+            case = measured(verb, by, asked, dimension.fixed | grown if size else SMALLEST[dimension.kind], **how)
+            case = Case(verb, by, size, case.run, case.answer)
+            known.append(case)
+            if kept:
+                with kept.open("a") as file:
+                    file.write(case.line() + "\n")
+        made.append(case)
+        print(f"{verb}, {size} {by}: {case.run.told()}, answer {case.answer:,}", file=sys.stderr, flush=True)
+        if case.run.why:
+            break
+    return made
+
+
+def exponent(cases: list[Case], values: list[float], *, start: float, least: float) -> float | None:
+    """The slope of log(value - start) against log(size) over the upper half; None: too little, or too few sizes."""
+    upper = len(cases) // 2
+    points = [
+        (math.log(case.size), math.log(value - start))
+        for case, value in list(zip(cases, values, strict=True))[upper if len(cases) > 2 else 0 :]
+        if value - start > least
+    ]
+    if len(points) < 2:
+        return None
+    x, y = (sum(axis) / len(points) for axis in zip(*points, strict=True))
+    return sum((a - x) * (b - y) for a, b in points) / sum((a - x) ** 2 for a, _ in points)
+
+
+def summary(cases: list[Case]) -> tuple[list[str], str]:
+    """Cells of one verb: seconds and memory a size, exponents; and a sentence where growth passes its bound."""
+    first, *rest = cases
+    good = [case for case in rest if not case.run.why]
+    time = exponent(good, [case.run.cpu for case in good], start=first.run.cpu, least=LEAST_SECONDS)
+    memory = exponent(good, [case.run.mb for case in good], start=first.run.mb, least=LEAST_MB)
+    answer = exponent(good, [float(case.answer) for case in good], start=0, least=0)
+    told = [
+        f"{case.run.cpu:.1f} s, {case.run.mb:.0f} MB" if not case.run.why else case.run.why.split(":")[0]
+        for case in cases
+    ]
+    told += ["" for _ in range(len(DIMENSIONS[first.by].sizes) + 1 - len(told))]
+    bound = max(1.0, answer or 0.0) + TOLERANCE
+    over = [
+        f"{what} {value:.2f}"
+        for what, value in (("time", time), ("memory", memory))
+        if value is not None and value > bound
+    ]
+    ended = [case for case in rest if case.run.why]
+    words = ""
+    if over:
+        words += f"`{first.verb}` by {first.by}: {' and '.join(over)}, answer {answer or 0:.2f}"
+    if ended:
+        words += ("; " if words else f"`{first.verb}` by {first.by}: ") + f"{ended[0].size:,}: {ended[0].run.why}"
+    number = ["flat" if own is None else f"{own:.2f}" for own in (time, memory, answer)]
+    return [f"`{first.verb}`", *told, *(number if good else ["", "", ""])], words
+
+
+def page(found: dict[str, list[list[Case]]], *, seconds: float, gib: float) -> str:
+    """Markdown: what passes its bound first, then a table a dimension."""
+    parts, passing = [], []
+    for by, rows in found.items():
+        sizes = [f"{size:,}" for size in DIMENSIONS[by].sizes]
+        cells = []
+        for cases in rows:
+            own, words = summary(cases)
+            cells.append(own)
+            passing += [words] if words else []
+        heads = ["verb", "smallest", *sizes, "time ~ n^", "memory ~ n^", "answer ~ n^"]
+        parts.append(f"## By {by}\n\n{DIMENSIONS[by].told}.\n\n{table(heads, cells)}")
+    over = "\n".join(f"- {words}" for words in passing) or "- none"
+    return f"""# Growth
+
+`python benchmarks/growth.py`: every verb on simulated studies of growing size, a process a case, CPU seconds (user
+and system) and the highest resident memory. Limits of a case: {seconds:g} CPU seconds, {gib:g} GiB of memory.
+{machine()}.
+
+An exponent is the slope of log time (memory, rows of the answer; bytes of the page for `report`) against log size over
+the upper half of the sizes, beyond what the verb takes on the smallest study ({LEAST_SECONDS:g} s or {LEAST_MB} MB
+beyond it: less is `flat`). Nothing that reads its input can grow slower than it, so the bound of a cell is the larger
+of 1 and the answer's exponent, {TOLERANCE:g} allowed for noise.
+
+## Beyond the bound, or ended by a limit
+{over}
+
+""" + "\n".join(parts)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--verb", action="append", choices=list(VERBS), help="repeatable; default: all")
+    parser.add_argument("--by", action="append", choices=list(DIMENSIONS), help="repeatable; default: all")
+    parser.add_argument("--sizes", help="comma list instead of those of the dimension")
+    parser.add_argument("--seconds", type=float, default=120, help="CPU limit of a case (default 120)")
+    parser.add_argument("--gib", type=float, default=10, help="limit of memory of a case (default 10)")
+    parser.add_argument("--kept", type=Path, help="JSON lines: cases are added, and not run again")
+    parser.add_argument("--source", type=Path, help="folder of another version of the package: OTHER/src")
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name} also when only a part was asked for")
+    asked = parser.parse_args()
+    verbs, dimensions = asked.verb or list(VERBS), asked.by or list(DIMENSIONS)
+    lines = asked.kept.read_text().splitlines() if asked.kept and asked.kept.exists() else []
+    known = [Case.read(line) for line in lines]
+    found: dict[str, list[list[Case]]] = {}
+    with tempfile.TemporaryDirectory() as name:
+        for by in dimensions:
+            own = DIMENSIONS[by]
+            if asked.sizes:
+                DIMENSIONS[by] = own = Dimension(own.kind, tuple(map(int, asked.sizes.split(","))), own.fixed, own.told)
+            suited = [verb for verb in verbs if own.kind == "scores" or verb not in SCORES_ONLY]
+            suited = [verb for verb in suited if by != "resamples" or verb not in WITHOUT_RESAMPLES]
+            limits = {"seconds": asked.seconds, "gib": asked.gib, "source": asked.source}
+            how = {"limits": limits, "folder": Path(name)}
+            found[by] = [series(verb, by, own.sizes, known=known, kept=asked.kept, **how) for verb in suited]
+    told = page(found, seconds=asked.seconds, gib=asked.gib)
+    if asked.write or not (asked.verb or asked.by or asked.sizes):
+        PAGE.write_text(told)
+    print(told)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""One command, what it took of the processor and of memory, and why it gave no answer: shared by growth and waits.
+
+Nothing large is imported here: Linux starts the high-water mark of a process at its parent's.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SHARED = ROOT.parent / "shared" / "data"
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+POLLS, PATIENCE = 0.02, 8
+"""Seconds between looks at a process, and how many times its CPU limit it may take on the clock."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one command took; `why` is empty where it gave an answer."""
+
+    cpu: float
+    mb: float
+    why: str
+
+    def told(self) -> str:
+        return f"{self.cpu:.2f} s, {self.mb:.0f} MB" if not self.why else self.why
+
+
+def run(
+    command: Sequence[str | Path],
+    *,
+    seconds: float = 600,
+    gib: float = 12,
+    source: Path | None = None,
+    out: Path | None = None,
+    environment: Mapping[str, str] = ONE_THREAD,
+) -> Run:
+    """CPU seconds (user and system, children that ended included) and highest resident memory of the largest process.
+
+    A command that passes `seconds` of CPU or, where there is /proc, `gib` of resident memory is ended. `source` is the
+    folder of the package to run (default: this one); standard output goes to `out`.
+    """
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))
+        os.nice(5)
+
+    variables = {**os.environ, **environment, "PYTHONPATH": str(source or ROOT / "src")}
+    over = False
+    with tempfile.TemporaryFile() as said, (out or Path(os.devnull)).open("wb") as answer:
+        child = subprocess.Popen(
+            [str(word) for word in command],
+            stdin=subprocess.DEVNULL,
+            stdout=answer,
+            stderr=said,
+            env=variables,
+            preexec_fn=limited,
+            start_new_session=True,
+        )
+        began = time.monotonic()
+        while True:
+            pid, status, used = os.wait4(child.pid, os.WNOHANG)
+            if pid:
+                break
+            over = over or resident(child.pid) > gib * 2**30
+            if over or time.monotonic() - began > PATIENCE * seconds:
+                os.killpg(child.pid, signal.SIGKILL)
+            time.sleep(POLLS)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        said.seek(0)
+        words = said.read().decode(errors="replace")
+    cpu = used.ru_utime + used.ru_stime
+    why = f"> {gib:g} GiB" if over else reason(child.returncode, words, seconds=seconds)
+    return Run(cpu, used.ru_maxrss / 1024, why)
+
+
+def resident(pid: int) -> int:
+    """Bytes of one process in memory now; 0 where that cannot be read."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize()
+    except (OSError, IndexError):
+        return 0
+
+
+def reason(code: int, said: str, *, seconds: float) -> str:
+    """Why there is no answer, in a few words; exit statuses 1 and 3 are answers of `check` and `gate`."""
+    if code in (0, 1, 3) and "Traceback" not in said:
+        return ""
+    if code in (-signal.SIGXCPU, -signal.SIGKILL):
+        return f"> {seconds:.0f} s"
+    lines = [line for line in said.splitlines() if line.startswith("custodes: ")] or said.splitlines()[-1:]
+    return "refused: " + (lines[0].removeprefix("custodes: ") if lines else f"exit status {code}")[:160]
+
+
+def custodes(*words: str | Path) -> list[str | Path]:
+    """The command line of the package that `run` is given."""
+    return [sys.executable, "-m", "custodes", *words]
+
+
+def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Markdown."""
+    lines = [names, ["---"] * len(names), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def machine() -> str:
+    """What it was measured on: versions, processors and their load."""
+    from importlib.metadata import version
+
+    packages = ", ".join(f"{name} {version(name)}" for name in ("custodes", "numpy", "polars"))
+    return (
+        f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.0f},"
+        f" Python {sys.version.split()[0]}, {packages}"
+    )
