@@ -1,4 +1,4 @@
-"""How long and in how much memory ratings become counts: Polars, DuckDB with a memory limit, pandas, Ibis, Dask, PySpark.
+"""How long and in how much memory ratings become counts: Polars, DuckDB (with a limit), pandas, Ibis, Dask, PySpark.
 
 Run it with `python benchmarks/counting.py`; it writes about 0.6 GB to a temporary folder and deletes it. Every case is
 a process of its own, so that its peak memory (the high-water mark of its resident set) is its own. The driver imports
