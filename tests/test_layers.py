@@ -1,6 +1,8 @@
 """Imports go one way, and importing custodes stays light."""
 
 import ast
+import importlib
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import custodes
+from custodes import cli
+from custodes.homes import asked, homes, sentence
 from custodes.questions import QUESTIONS
 
 SOURCE = Path(custodes.__file__).parent
@@ -20,6 +24,7 @@ BELOW = {
     "arguments": {"errors", "progress"},
     "memory": {"errors"},
     "registry": set(),
+    "homes": set(),
     "files": {"errors", "process"},
     "sealed": {"errors"},
     "cache": {"errors", "files"},
@@ -75,15 +80,12 @@ BELOW = {
     "ending": {"console", "errors"},
     "options": {"console", "answers", "data", "errors", "progress", "files", "words"},
     "diagnosis": {"annotate", "answers", "data", "public"},
-    "verbs": {"arguments", "options", "console", "evaluate", "answers", "data", "errors", "words"},
+    "verbs": {"arguments", "options", "console", "evaluate", "answers", "data", "errors", "files", "words"},
     "commands": {
         *("annotate", "arguments", "verbs", "options", "console", "scoring", "judging", "answers", "cache", "data"),
-        *("ending", "errors", "files", "progress", "public", "words"),
+        *("combining", "diagnosis", "ending", "errors", "files", "homes", "progress", "public", "reporting", "words"),
     },
-    "cli": {
-        *("commands", "verbs", "questions", "options", "console", "data", "ending", "errors", "files", "public"),
-        *("diagnosis", "words"),
-    },
+    "cli": {"ending", "errors", "files", "homes", "words"},
     "__main__": {"cli", "commands", "process"},
 }
 """`public` is the package itself, `import custodes`."""
@@ -98,6 +100,9 @@ HEAVY = {
     *("jax", "torch", "xgboost", "sklearn", "matplotlib", "scipy", "altair", "vl_convert", "jinja2"),
     *("starlette", "uvicorn", "nh3", "markdown_it", "pygments", "limits", "PIL"),
 }
+
+MARKDOWN = {"markdown_it", "pygments"}
+"""What help is written with."""
 
 
 def imported(path: Path) -> list[str]:
@@ -141,6 +146,33 @@ def loaded_by(code: str) -> set[str]:
 def test_import_is_light() -> None:
     assert not (HEAVY | {"numpy", "polars"}) & loaded_by("import custodes")
     assert not HEAVY & loaded_by("from custodes import *")
+
+
+def test_a_verb_loads_no_other_and_the_list_of_verbs_loads_none() -> None:
+    run = "import contextlib, io\nfrom custodes import cli\nwith contextlib.redirect_stdout(io.StringIO()): cli.run"
+    listing = loaded_by(f"{run}(['--help'])")
+    assert not (HEAVY | {"numpy", "polars", "narwhals", "msgspec", "custodes.options", "custodes.verbs"}) & listing
+    helped = loaded_by(f"{run}(['favoritism', '--help'])")
+    assert "custodes.evaluate.favoritism" in helped
+    others = {home for name, home in homes().items() if name not in ("favoritism", "Favoritism")}
+    assert not (HEAVY - MARKDOWN | others | {"custodes.questions", "custodes.reporting"}) & helped
+    answered = loaded_by("import custodes as cu\ncu.favoritism(cu.read('demo'), resamples=20)")
+    assert (
+        not (HEAVY - {"scipy"} | others | {"scipy.stats", "custodes.questions", "custodes.reporting", "rich"})
+        & answered
+    )
+
+
+def test_the_list_of_verbs_says_of_each_what_its_function_says() -> None:
+    assert list(QUESTIONS) == asked()
+    for name, function in QUESTIONS.items():
+        assert function.__module__ == homes()[name]
+        assert sentence(homes()[name], name) == " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
+    for name, place in cli.OTHERS.items():
+        module, _, function = place.partition(":")
+        if name not in cli.GROUPS:
+            said = inspect.getdoc(getattr(importlib.import_module(module), function)) or ""
+            assert sentence(module, function) == " ".join(said.split("\n\n")[0].split())
 
 
 def test_a_server_holds_no_tables_and_no_questions() -> None:

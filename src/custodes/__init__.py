@@ -37,7 +37,11 @@ if TYPE_CHECKING:
     from custodes import annotate as annotate
     from custodes import plots as plots
     from custodes.combining.combined_metric import CombinedMetric as CombinedMetric
+    from custodes.data.battle_counting import count_battles as count_battles
+    from custodes.data.battle_counts import BattleCounts as BattleCounts
     from custodes.data.counting import count_pairs as count_pairs
+    from custodes.data.counts import read_counts as read_counts
+    from custodes.data.counts import write_counts as write_counts
     from custodes.data.pairs import PairCounts as PairCounts
     from custodes.data.readers import READERS as READERS
     from custodes.data.reading import read as read
@@ -80,6 +84,9 @@ _HOMES = {
     "custodes.combining.combined_metric": ("CombinedMetric",),
     "custodes.data.counting": ("count_pairs",),
     "custodes.data.pairs": ("PairCounts",),
+    "custodes.data.battle_counting": ("count_battles",),
+    "custodes.data.battle_counts": ("BattleCounts",),
+    "custodes.data.counts": ("write_counts", "read_counts"),
     "custodes.reporting": ("report", "Report"),
     "custodes.diagnosis": ("doctor", "Doctor"),
     "custodes.errors": ("CustodesError", "CustodesWarning", "InputError", "MissingExtraError", "OptionError"),
@@ -119,13 +126,13 @@ if not TYPE_CHECKING:  # a checker of types must not take every name for one tha
         if name in _HOME:
             value = getattr(import_module(_HOME[name]), name)
         else:
-            questions = import_module("custodes.questions")
-            asked, results = list(questions.QUESTIONS), [result.__name__ for result in questions.RESULTS.values()]
+            from custodes.homes import asked, homes
+
             if name == "__all__":
-                told = [own for home, names in _HOMES.items() for own in (names if names else asked)]
-                value = [*told, *results, *_MODULES]
-            elif name in (*asked, *results):
-                value = getattr(questions, name)
+                told = [own for home, names in _HOMES.items() for own in (names if names else asked())]
+                value = [*told, *(own for own in homes() if own not in asked()), *_MODULES]
+            elif name in homes():
+                value = getattr(import_module(homes()[name]), name)
             else:
                 raise _unknown(name)
         globals()[name] = value

@@ -20,6 +20,7 @@ from rich.console import Console
 
 from custodes.answers.result import Result
 from custodes.console import Screen, print_result, put, tell
+from custodes.data.counts import is_counts, read_counts
 from custodes.data.loading import matches, path_and_part, raters_beside
 from custodes.data.mapping.columns import ROLES
 from custodes.data.mapping.schema import Schema
@@ -28,7 +29,7 @@ from custodes.data.readers.reader import Invalid
 from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.data.writing import check_suffix, without_formulas, write_table
-from custodes.errors import OptionError, suggestion
+from custodes.errors import OptionError, listed, suggestion
 from custodes.files import check_apart, check_writable, folder, is_folder, is_stream, write_atomically
 from custodes.progress import silent
 from custodes.words import SWITCH
@@ -96,7 +97,18 @@ class Reading:
         """Read and join the inputs."""
         if not inputs:
             raise OptionError("no input: give a file, a folder, or the word demo")
+        if any(map(is_counts, inputs)):
+            raise OptionError(f"{listed(inputs)}: counts are given alone, to a question that takes them")
         return read(*inputs, **self.own, columns=self.mapping, schema=self.schema)
+
+    def about(self, inputs: Sequence[str]) -> Any:
+        """What a question is asked about: counts, if their file is the one input, else a study."""
+        if len(inputs) == 1 and is_counts(inputs[0]):
+            for own in fields(self):
+                if getattr(self, own.name) != own.default:
+                    raise OptionError(f"--{own.name} would change nothing: {inputs[0]} holds counts")
+            return read_counts(inputs[0])
+        return self.study(inputs)
 
     def selected(self, inputs: Sequence[str], selection: Mapping[str, Patterns]) -> Study:
         """The part of the inputs that is chosen, here or in the schema; everything where nothing is."""

@@ -16,11 +16,12 @@ from custodes.answers.question import UNRECORDED, Option, options_of
 from custodes.answers.result import Result
 from custodes.answers.setting import HELP
 from custodes.arguments import members
-from custodes.console import quiet_pipe
+from custodes.console import quiet_pipe, say
 from custodes.data.loading import small_file
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, shown
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, idle
+from custodes.files import is_stream
 from custodes.options import Inputs, Output, Reading, Telling, read_by
 from custodes.words import is_whole, whole
 
@@ -43,7 +44,7 @@ def verb(asked: Any, output: Telling = OUTPUT, *, first: str = "") -> Callable[.
         if not sources and about.default is None:
             reading.refuse(about.name)
         arguments = arguments_of(asked, options)
-        study = reading.study(sources or ()) if sources or about.default is about.empty else None
+        study = reading.about(sources or ()) if sources or about.default is about.empty else None
         answer, seconds = answered(asked, study, output, arguments)
         with quiet_pipe():
             output.write(answer, seconds)
@@ -74,6 +75,12 @@ def answered(asked: Any, study: Study | None, output: Telling, arguments: dict[s
     with output.progress() as progress:
         made = asked(study, progress=progress, **arguments)
     return made, time.perf_counter() - start
+
+
+def written(place: Path) -> None:
+    """Say where a table was written, but not in what it was written to."""
+    if not is_stream(place):
+        say(str(place))
 
 
 def with_options(command: Callable[..., Any], asked: Callable[..., Any]) -> Callable[..., Any]:

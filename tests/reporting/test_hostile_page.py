@@ -35,7 +35,7 @@ def test_a_report_names_every_label_and_runs_none(
     monkeypatch.setitem(boost.SETTINGS, "rounds", 3)
     monkeypatch.setattr(tables, "REFITS", 3)
     monkeypatch.setattr(gaussian_process, "ITERATIONS", 2)
-    path, said = cu.report(study, resamples=3).save(tmp_path / "report.html"), list[str]()
+    path, said = cu.report(study, resamples=20).save(tmp_path / "report.html"), list[str]()
     page = opened(browser, path, said)
     page.wait_for_selector(READY)
     page.locator("button[data-fold=open]").click()

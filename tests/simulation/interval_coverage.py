@@ -21,6 +21,7 @@ from custodes.evaluate.comparison import Comparison, Counted
 from custodes.evaluate.design import Design
 from custodes.evaluate.favoritism import _mean_sizes
 from custodes.evaluate.ranking import _resampled
+from custodes.evaluate.scores import Scores
 from custodes.stats.agreement import accuracy, correlation, kendall
 from custodes.stats.arrays import Floats
 from custodes.stats.decisions import favi, outcome
@@ -100,9 +101,7 @@ def comparison_of(human: Floats, metrics: Floats, units: np.ndarray) -> Comparis
         design=design,
         people=("people",),
         metrics=names,
-        persons=human[None],
-        human=human,
-        metric_scores=metrics,
+        scores=Scores.all_items(persons=human[None], human=human, metrics=metrics),
         human_system=np.full(len(systems), np.nan),
         metric_system=np.full((len(metrics), len(systems)), np.nan),
         preferences=PairPreferences(

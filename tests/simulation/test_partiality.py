@@ -21,8 +21,8 @@ from custodes.evaluate.partiality import DISFAVOURED, FAVOURED, partiality_colum
 from custodes.stats.arrays import Floats
 from custodes.stats.partiality.partiality import Partiality, partiality
 from custodes.stats.partiality.scores import score_placement
-from custodes.stats.partiality.verdicts import sign_placement
 from tests.simulation.fair_metrics import FAIR, Fair, signs_of
+from tests.stats.partiality.dense import of_signs
 
 MOST_FALSE = 0.06
 STUDIES = 1000
@@ -38,7 +38,7 @@ def judged(kind: Fair, rng: np.random.Generator, verdicts: bool = False) -> tupl
     units = np.arange(kind.items) // kind.document
     if verdicts:
         human, signs, pairs = signs_of(persons, metric)
-        placement = sign_placement(human, signs, pairs, units=units)
+        placement = of_signs(human, signs, pairs, units=units)
     else:
         placement = score_placement(persons, metric, units=units)
     return partiality([placement], alpha=0.05, confidence=0.95), persons, metric, favoured

@@ -18,6 +18,9 @@ from custodes.answers.result import Provenance, Result
 from custodes.answers.setting import DEFAULTS, HELP
 from custodes.answers.tables import with_lines
 from custodes.arguments import argument, declared, seed_or_generator
+from custodes.data.battle_counts import BattleCounts
+from custodes.data.counts import is_counts, read_counts
+from custodes.data.pairs import PairCounts
 from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, shown, suggestion
@@ -89,14 +92,28 @@ def _asked_about(function: Callable[..., Any], about: Any) -> Any:
     """What is asked about as its function takes it; what `read` takes, or a list of that, becomes a study."""
     name, *_ = inspect.signature(function).parameters
     kinds = get_type_hints(function)[name]
+    if is_counts(about):
+        about = read_counts(about)
     if isinstance(about, kinds):
         return about
+    if isinstance(about, PairCounts | BattleCounts):
+        raise OptionError(f"{function.__name__}: {_needs(about, kinds)}")
     sources = about if isinstance(about, list | tuple) else [about]
     try:
         return read(*sources)
     except (InputError, OptionError) as problem:
         kind = InputError if isinstance(problem, InputError) else OptionError
         raise kind(f"{function.__name__}: {problem}") from None
+
+
+def _needs(counts: PairCounts | BattleCounts, kinds: Any) -> str:
+    """Why these counts are not enough."""
+    if isinstance(counts, BattleCounts) and PairCounts in get_args(kinds):
+        return (
+            "counts of battles do not say what people and a metric say of one item; give the study itself, or counts of"
+            " scores (count_pairs)"
+        )
+    return "counts are not enough for this question, which needs items; give the study itself"
 
 
 def question(example: str, /, **helps: str) -> Callable[[Callable[P, R]], Callable[P, R]]:

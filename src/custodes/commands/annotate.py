@@ -16,10 +16,7 @@ from custodes.options import Inputs, Output, Reading, named_by
 from custodes.verbs import OUTPUT, READING, answered, numbers
 from custodes.words import SWITCH, whole
 
-annotate = App(
-    name="annotate",
-    help="Ask people: make a study of texts, serve it to people, close the loop. Every verb reads the study.",
-)
+annotate = App(name="annotate")
 
 Study = Annotated[Path, Parameter(help="The file of the study, such as study.db.")]
 Number = Annotated[int | None, Parameter(converter=whole)]

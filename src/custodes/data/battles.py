@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from custodes.data.pairs import Aggregate, pairs_of, people_signs, people_tie, score_signs
+from custodes.data.pairs import Aggregate, difference_signs, people_preference, people_tie
 from custodes.data.panel import label_codes
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Floats, Ints, Signs
+from custodes.stats.arrays import Bools, Floats, Ints, Signs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,16 +58,20 @@ class Battles:
         return cls(item=empty, first=empty, second=empty, sign=empty.astype(np.int8), order=np.zeros(0))
 
     @classmethod
-    def of_signs(cls, signs: Signs, *, items: Ints, n_systems: int) -> Self:
-        """Signs (pairs, items) as rows, `ABSENT` left out; `items` (items,) are the positions of the items."""
-        pair, place = np.nonzero(signs != ABSENT)
-        first, second = pairs_of(range(n_systems))  # type: ignore[arg-type]
+    def where_rated(cls, rated: Bools, *, items: Ints) -> Self:
+        """Every two systems of an item that are `rated` (items, systems), as ties; `items` (items,) are positions."""
+        place, system = np.nonzero(rated)
+        most = int(rated.sum(axis=1).max(initial=0))
+        # Two that stand so far apart in the list of an item; farther than the largest item there is none.
+        near = [np.flatnonzero(place[apart:] == place[:-apart]) for apart in range(1, most)]
+        first = np.concatenate([np.zeros(0, dtype=np.int64), *near])
+        second = np.concatenate([np.zeros(0, dtype=np.int64), *(own + i for i, own in enumerate(near, start=1))])
         return cls(
-            item=items[place],
-            first=first[pair],
-            second=second[pair],
-            sign=signs[pair, place],
-            order=np.zeros(len(pair)),
+            item=items[place[first]],
+            first=system[first],
+            second=system[second],
+            sign=np.zeros(len(first), dtype=np.int8),
+            order=np.zeros(len(first)),
         )
 
     @classmethod
@@ -91,11 +95,14 @@ class Battles:
 def metric_battles(values: Floats, epsilon: Floats, verdicts: Battles, *, items: Ints) -> Battles:
     """Battles of one metric: by its scores (items, systems), which tie up to `epsilon` (items,), else by its verdicts.
 
-    `items` (items,) are the positions of the items with scores.
+    `items` (items,) are the positions of the items with scores, in ascending order.
     """
-    signs = score_signs(values[None], epsilon=epsilon[None])[:, 0]
-    scored = Battles.of_signs(signs, items=items, n_systems=values.shape[1])
-    return _beside(scored, verdicts, n_systems=values.shape[1])
+    scored = Battles.where_rated(np.isfinite(values), items=items)
+    place = np.searchsorted(items, scored.item)
+    difference = values[place, scored.first] - values[place, scored.second]
+    return _beside(
+        replace(scored, sign=difference_signs(difference, epsilon[place])), verdicts, n_systems=values.shape[1]
+    )
 
 
 def people_battles(
@@ -107,20 +114,16 @@ def people_battles(
     By scores alone their mean or vote; where anybody gave verdicts all vote: the side that more people prefer, else a
     tie.
     """
-    n_systems = values.shape[2]
-    if not any(map(len, verdicts)):
-        signs = people_signs(values, None, aggregate=aggregate, ties=ties)
-        return Battles.of_signs(signs, items=items, n_systems=n_systems)
-    epsilon = np.full((1, len(items)), people_tie(values, ties))
-    each = [
-        _beside(
-            Battles.of_signs(score_signs(own[None], epsilon=epsilon)[:, 0], items=items, n_systems=n_systems),
-            said,
-            n_systems=n_systems,
-        )
-        for own, said in zip(values, verdicts, strict=True)
-    ]
-    return _majority([own for own in each if len(own)], n_systems=n_systems)
+    n_systems, tie = values.shape[2], people_tie(values, ties)
+    if any(map(len, verdicts)):
+        epsilon = np.full(len(items), tie)
+        each = [metric_battles(own, epsilon, said, items=items) for own, said in zip(values, verdicts, strict=True)]
+        return _majority([own for own in each if len(own)], n_systems=n_systems)
+    met = Battles.where_rated(np.asarray(np.isfinite(values).any(axis=0)), items=items)
+    place = np.searchsorted(items, met.item)
+    difference = (values[:, place, met.first] - values[:, place, met.second]).T[..., None]
+    sign = people_preference(difference, None, aggregate=aggregate, tie=tie)[:, 0]
+    return replace(met, sign=sign).where(sign != ABSENT)
 
 
 def _joined(parts: Sequence[Battles]) -> Battles:

@@ -11,11 +11,14 @@ import numpy as np
 import polars as pl
 
 from custodes.arguments import checked
+from custodes.data.engines import check_known, collected, lazy_rows, names_of, schema_of
 from custodes.data.pairs import FLOAT_NOISE, Aggregate, PairCounts, pair_codes, pairs_of
 from custodes.data.panel import label_codes
 from custodes.data.table import check_columns
 from custodes.errors import InputError, OptionError, listed, suggestion
 from custodes.progress import Progress, silent
+
+WHERE = "count_pairs"
 
 BATCH_ROWS = 5_000_000
 """Ratings counted at a time where the engine does not spill: about 0.5 GiB with a handful of raters."""
@@ -63,7 +66,7 @@ def count_pairs(
     >>> count_pairs(table, human="ann").paired[0, 0].tolist()  # ann: A wins; bleu: B wins
     [[0, 0, 1], [0, 0, 0], [0, 0, 0]]
     """
-    people = _names(human)
+    people = names_of(human)
     if not people:
         raise OptionError("count_pairs: human is empty; name at least one person")
     thresholds = list(ties.values()) if isinstance(ties, Mapping) else [ties]
@@ -73,16 +76,17 @@ def count_pairs(
     rows = _valid_rows(table)
     survey = _survey(rows)
     known = tuple(survey["rater"].unique().sort())
-    judges = tuple(name for name in known if name not in people) if metrics is None else _names(metrics)
-    _check_names(people, known, option="human", what="rater")
-    _check_names(judges, known, option="metrics", what="rater")
+    judges = tuple(name for name in known if name not in people) if metrics is None else names_of(metrics)
+    check_known(people, known, where=WHERE, option="human", what="rater")
+    check_known(judges, known, where=WHERE, option="metrics", what="rater")
     if both := [name for name in judges if name in people]:
         raise OptionError(f"count_pairs: {listed(both)} cannot be both human and metric")
     if turned := [sign for sign in (directions or {}).values() if sign not in (1, -1)]:
         raise OptionError(f"count_pairs: directions hold 1 or -1 (lower is better), not {turned[0]}")
     if systems is not None:
-        systems = _names(systems)
-        _check_names(systems, tuple(survey["system"].unique().sort()), option="systems", what="system")
+        systems = names_of(systems)
+        known_systems = tuple(survey["system"].unique().sort())
+        check_known(systems, known_systems, where=WHERE, option="systems", what="system")
     survey, aspects = _chosen_rows(survey, people=people, judges=judges, aspect=aspect)
     if systems is not None:
         survey = survey.filter(pl.col("system").is_in(list(systems)))
@@ -100,7 +104,9 @@ def count_pairs(
     )
     labels = tuple(sorted(set(systems if systems is not None else survey["system"])))
     parts = _batches(rows.filter(nw.col("item_level")), batches)
-    counted = (_collected(plan.counted(part)) for part in progress(parts, total=len(parts), desc="counting pairs"))
+    counted = (
+        collected(plan.counted(part), where=WHERE) for part in progress(parts, total=len(parts), desc="counting pairs")
+    )
     return _summed(counted, systems=labels, metrics=judges)
 
 
@@ -195,15 +201,8 @@ def _total(terms: list[nw.Expr]) -> nw.Expr:
 
 def _valid_rows(table: Any) -> nw.LazyFrame[Any]:
     """item, system, rater, aspect (labels as strings), score (float), item_level; rows without a score are out."""
-    try:
-        frame = nw.from_native(table)
-    except TypeError:
-        kind = type(table).__name__
-        raise InputError(
-            f"count_pairs: a {kind} is no table here; give a lazy or eager dataframe (Polars, DuckDB, pandas, PySpark)"
-        ) from None
-    rows = frame if isinstance(frame, nw.LazyFrame) else frame.lazy("polars")
-    schema = rows.collect_schema()
+    rows = lazy_rows(table, where=WHERE)
+    schema = schema_of(rows, where=WHERE)
     check_columns(
         pl.DataFrame(schema=list(schema)),
         where="count_pairs",
@@ -237,7 +236,7 @@ def _survey(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
     ranges = of_items.group_by("rater", "aspect", "system").agg(
         nw.col("score").min().alias("low"), nw.col("score").max().alias("high")
     )
-    return _collected(ranges)
+    return collected(ranges, where=WHERE)
 
 
 def _chosen_rows(
@@ -262,18 +261,6 @@ def _spread(survey: pl.DataFrame, people: tuple[str, ...]) -> float:
     return float(ranges.item() or 0.0)
 
 
-def _names(given: str | Sequence[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(dict.fromkeys(given))
-
-
-def _check_names(names: Sequence[str], known: tuple[str, ...], *, option: str, what: str) -> None:
-    for name in names:
-        if name not in known:
-            raise OptionError(
-                f"count_pairs: {option}={name!r} is no {what} here; {what}s: {listed(known)}{suggestion(name, known)}"
-            )
-
-
 def _batches(rows: nw.LazyFrame[Any], batches: int | None) -> list[nw.LazyFrame[Any]]:
     """The rows in parts of whole items; one part where the engine spills by itself."""
     if not rows.implementation.is_polars():
@@ -282,10 +269,10 @@ def _batches(rows: nw.LazyFrame[Any], batches: int | None) -> list[nw.LazyFrame[
         return [rows]
     lazy: pl.LazyFrame = rows.to_native()
     if batches is None:
-        batches = 1 + int(lazy.select(pl.len()).collect(engine="streaming").item()) // BATCH_ROWS
+        batches = 1 + _length(rows) // BATCH_ROWS
     if batches < 1:
         raise OptionError(f"count_pairs: batches={batches} must be at least 1")
-    if batches > max(1, n := lazy.select(pl.len()).collect(engine="streaming").item()):
+    if batches > max(1, n := _length(rows)):
         raise OptionError(f"count_pairs: batches={batches}, and the table has {n} rows with a score; give fewer")
     if batches == 1:
         return [rows]
@@ -293,12 +280,8 @@ def _batches(rows: nw.LazyFrame[Any], batches: int | None) -> list[nw.LazyFrame[
     return [nw.from_native(lazy.filter(part == k)) for k in range(batches)]
 
 
-def _collected(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
-    if frame.implementation.is_polars():
-        native: pl.LazyFrame = frame.to_native()
-        return native.collect(engine="streaming")
-    collected: pl.DataFrame = frame.collect("polars").to_native()
-    return collected
+def _length(rows: nw.LazyFrame[Any]) -> int:
+    return int(collected(rows.select(nw.len()), where=WHERE).item())
 
 
 def _summed(counted: Iterator[pl.DataFrame], *, systems: tuple[str, ...], metrics: tuple[str, ...]) -> PairCounts:

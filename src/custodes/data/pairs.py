@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, replace
 from math import comb
 from typing import Literal
 
@@ -23,6 +22,19 @@ FLOAT_NOISE = 1e-9
 """People tie up to this share of their range: a mean of several raters carries float noise."""
 
 CHUNK_CELLS = 20_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignRows:
+    """What k raters said beside each other: positions `pair` and `item` (n,), ordered by pair, then item, and `signs`
+    (k, n), of which at least one is not `ABSENT`."""
+
+    pair: NDArray[np.int64]
+    item: NDArray[np.int64]
+    signs: Signs
+
+    def __len__(self) -> int:
+        return len(self.pair)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,14 +70,19 @@ class PairPreferences:
             tables[start : start + step] = np.rint(
                 both.reshape(len(block), 4, n_raters - 1, 4).transpose(0, 2, 1, 3)
             ).astype(np.int64)
-        return PairCounts(
-            paired=tables[:, :, :3, :3].copy(),
-            metric_only=tables[:, :, 3, :3].copy(),
-            human_only=tables[:, :, :3, 3].copy(),
-            system_a=self.system_a,
-            system_b=self.system_b,
-            metrics=self.raters[1:],
-        )
+        return PairCounts.of_tables(tables, system_a=self.system_a, system_b=self.system_b, metrics=self.raters[1:])
+
+    def rows(self, *raters: int) -> SignRows:
+        """What some raters said, beside each other, where any of them did."""
+        present = np.zeros((len(self.system_a), len(self.items)), dtype=np.bool_)
+        for r in raters:
+            present |= self.signs[:, r] != ABSENT
+        pair, item = np.nonzero(present)
+        return SignRows(pair=pair, item=item, signs=np.stack([self.signs[:, r][present] for r in raters]))
+
+    def on(self, items: NDArray[np.intp]) -> PairPreferences:
+        """Some of the items."""
+        return replace(self, signs=self.signs[..., items], items=tuple(self.items[int(i)] for i in items))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +104,20 @@ class PairCounts:
         shape = (len(self.system_a), len(self.metrics))
         assert self.paired.shape == (*shape, 3, 3)
         assert self.metric_only.shape == self.human_only.shape == (*shape, 3)
+
+    @classmethod
+    def of_tables(
+        cls, tables: Counts, *, system_a: tuple[str, ...], system_b: tuple[str, ...], metrics: tuple[str, ...]
+    ) -> PairCounts:
+        """From (pairs, metrics, 4, 4) [human, metric], the last of each: absent."""
+        return cls(
+            paired=tables[:, :, :3, :3].copy(),
+            metric_only=tables[:, :, 3, :3].copy(),
+            human_only=tables[:, :, :3, 3].copy(),
+            system_a=system_a,
+            system_b=system_b,
+            metrics=metrics,
+        )
 
     def __add__(self, other: PairCounts) -> PairCounts:
         """Counts over both sets of items (same pairs and metrics)."""
@@ -115,8 +146,8 @@ class PairCounts:
 
 def pairs_of(systems: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Positions of the two systems of every pair, first < second, in the order of `itertools.combinations`."""
-    pairs = np.array(list(combinations(range(len(systems)), 2)), dtype=np.int64).reshape(-1, 2)
-    return pairs[:, 0], pairs[:, 1]
+    first, second = np.triu_indices(len(systems), 1)
+    return first, second
 
 
 def pair_codes(first: NDArray[np.int64], second: NDArray[np.int64], n: int) -> NDArray[np.int64]:
@@ -142,20 +173,23 @@ def people_signs(values: Floats, verdicts: Signs | None, *, aggregate: Aggregate
     `vote`: each one's sign, then the side that more of them prefer, else a tie. `verdicts` (pairs, people, items) are
     read, not made from scores; where there are any, people vote.
     """
-    epsilon = np.full(values.shape[:2], people_tie(values, ties))
+    tie = people_tie(values, ties)
     signs = np.empty((comb(values.shape[2], 2), values.shape[1]), dtype=np.int8)
     for block, difference in _differences(values):
-        if aggregate == "mean" and verdicts is None:
-            rated = np.isfinite(difference)
-            n = rated.sum(axis=1)
-            mean = np.where(rated, difference, 0.0).sum(axis=1) / np.where(n, n, np.nan)
-            signs[block] = difference_signs(mean, epsilon[0])
-        else:
-            each = difference_signs(difference, epsilon)
-            if verdicts is not None:
-                each = np.where(each == ABSENT, verdicts[block], each)
-            signs[block] = majority(each)
+        said = None if verdicts is None else verdicts[block]
+        signs[block] = people_preference(difference, said, aggregate=aggregate, tie=tie)
     return signs
+
+
+def people_preference(difference: Floats, verdicts: Signs | None, *, aggregate: Aggregate, tie: float) -> Signs:
+    """The same of score differences (pairs, people, items), which tie up to `tie`."""
+    if aggregate == "mean" and verdicts is None:
+        rated = np.isfinite(difference)
+        n = rated.sum(axis=1)
+        mean = np.where(rated, difference, 0.0).sum(axis=1) / np.where(n, n, np.nan)
+        return difference_signs(mean, tie)
+    each = difference_signs(difference, tie)
+    return majority(each if verdicts is None else np.where(each == ABSENT, verdicts, each))
 
 
 def people_tie(values: Floats, ties: float | None) -> float:

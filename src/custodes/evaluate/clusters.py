@@ -8,12 +8,12 @@ from functools import partial
 import numpy as np
 
 from custodes.data.notes import Note, noted
-from custodes.evaluate.comparison import Counted, label_of
+from custodes.data.pairs import SignRows
+from custodes.evaluate.comparison import Comparison, Counted, label_of
 from custodes.stats import ABSENT, clusters
-from custodes.stats.arrays import Floats, Ints, Signs, chunks
+from custodes.stats.arrays import Floats, chunks
 from custodes.stats.clusters import DesignEffect
 from custodes.stats.correction.estimator import Counts, margin_of
-from custodes.stats.resampling.resample import unit_sums
 
 
 def clustered(part: Counted) -> bool:
@@ -21,22 +21,19 @@ def clustered(part: Counted) -> bool:
     return part.comparison is not None and part.comparison.design.clustered
 
 
-def margin_effects(part: Counted) -> Floats:
-    """The design effect of every rater's margin (raters, pairs), people first; NaN without declared clusters."""
+def margin_effects(part: Counted, raters: int | None = None) -> Floats:
+    """The design effect of margins (raters, pairs), people first, of all or so many; NaN without declared clusters."""
+    raters = 1 + len(part.counts.metrics) if raters is None else raters
     if part.comparison is None or not clustered(part):
-        return np.full((1 + len(part.counts.metrics), len(part.counts.system_a)), np.nan)
-    units, raters = part.comparison.design.units, np.moveaxis(part.comparison.preferences.signs, 1, 0)
-    return np.stack([_effects(clusters.outcomes, [own], 3, units, [margin_of])[0].effect for own in raters])
+        return np.full((raters, len(part.counts.system_a)), np.nan)
+    return np.stack([_effects(part.comparison, (r,), 3, [margin_of])[0].effect for r in range(raters)])
 
 
 def table_effects(part: Counted, *statistics: Callable[[Counts], Floats]) -> list[DesignEffect]:
     """The design effect of statistics of tables, (pairs, metrics) each; of a part that is `clustered`."""
     assert part.comparison is not None
-    human, units = part.comparison.human_signs, part.comparison.design.units
-    of_metrics = [
-        _effects(clusters.cells, [human, own], 15, units, [partial(_of_rows, own) for own in statistics])
-        for own in part.comparison.metric_signs
-    ]
+    of_rows = [partial(_of_rows, own) for own in statistics]
+    of_metrics = [_effects(part.comparison, (0, 1 + m), 15, of_rows) for m in range(len(part.counts.metrics))]
     return [
         DesignEffect(*(np.stack(own, axis=1) for own in zip(*effects, strict=True)))
         for effects in zip(*of_metrics, strict=True)
@@ -48,46 +45,58 @@ def _of_rows(statistic: Callable[[Counts], Floats], rows: Floats) -> Floats:
 
 
 def _effects(
-    place: Callable[..., Signs],
-    signs: Sequence[Signs],
-    width: int,
-    units: Ints,
-    statistics: Sequence[Callable[[Floats], Floats]],
+    comparison: Comparison, raters: tuple[int, ...], width: int, statistics: Sequence[Callable[[Floats], Floats]]
 ) -> list[DesignEffect]:
-    """Of the tables that signs (pairs, items) make when placed in so many cells, a block of pairs at a time: (pairs,)
-    each."""
-    blocks = []
-    for block in chunks(len(signs[0]), (width + 1) * units.size):
-        counts = clusters.cluster_counts(place(*(own[block] for own in signs)), units=units, width=width)
-        blocks.append([clusters.design_effect(own, counts) for own in statistics])
+    """Of the tables of one rater, or of people and a metric: (pairs,) each, a block of pairs at a time."""
+    rows, n_pairs = comparison.preferences.rows(*raters), len(comparison.preferences.system_a)
+    cells = clusters.cells(*rows.signs) if len(raters) > 1 else clusters.outcomes(rows.signs[0])
+    units, blocks = comparison.design.units[rows.item], []
+    for block in chunks(n_pairs, 2 * (width + 1) * (1 + len(rows) // n_pairs)):
+        inside = slice(*np.searchsorted(rows.pair, (block.start, block.stop)))
+        made = clusters.cluster_rows(
+            rows.pair[inside] - block.start,
+            cells[inside],
+            units[inside],
+            width=width,
+            n_tables=block.stop - block.start,
+        )
+        blocks.append([clusters.effects_of(own, made) for own in statistics])
     return [
         DesignEffect(*(np.concatenate(own) for own in zip(*effects, strict=True)))
         for effects in zip(*blocks, strict=True)
     ]
 
 
-def null_effects(part: Counted, raters: Iterable[Signs]) -> Floats:
-    """What sign tests of raters (pairs, items) divide counts by: (raters, pairs); 1 without declared clusters."""
+def null_effects(part: Counted, raters: Iterable[SignRows]) -> Floats:
+    """What sign tests of raters, each by itself, divide counts by: (raters, pairs); 1 without declared clusters."""
     if part.comparison is None or not clustered(part):
         return np.ones(())
-    design, effects = part.comparison.design, []
-    for own in raters:
-        signs = np.where(own == ABSENT, 0, own)
-        sums = unit_sums(signs, units=design.units, n_units=design.n_units)
-        several = (sums != 0).sum(axis=-1)
-        effects.append(clusters.null_effect(np.abs(signs).sum(axis=-1), (sums**2).sum(axis=-1), several))
+    design, n_pairs, effects = part.comparison.design, len(part.counts.system_a), []
+    for rows in raters:
+        sign = rows.signs[0]
+        known, place = np.unique(rows.pair * design.n_units + design.units[rows.item], return_inverse=True)
+        sums, pair = np.bincount(place, weights=sign, minlength=len(known)), known // design.n_units
+        effects.append(
+            clusters.null_effect(
+                np.bincount(rows.pair, weights=np.abs(sign), minlength=n_pairs),
+                np.bincount(pair, weights=sums**2, minlength=n_pairs),
+                np.bincount(pair, weights=sums != 0, minlength=n_pairs),
+            )
+        )
     return np.stack(effects)
 
 
-def shared_signs(part: Counted) -> Iterator[Iterable[Signs]]:
-    """People's and the metrics' signs (pairs, items) on items that both rated, a metric after the other; none of
-    counts."""
-    if part.comparison is None:
-        yield from ((), ())
-        return
-    comparison, absent = part.comparison, np.int8(ABSENT)
-    yield (np.where(own != ABSENT, comparison.human_signs, absent) for own in comparison.metric_signs)
-    yield (np.where(comparison.human_signs != ABSENT, own, absent) for own in comparison.metric_signs)
+def shared_rows(part: Counted) -> Iterator[Iterable[SignRows]]:
+    """People's and the metrics' signs on what both rated, a metric after the other; none of counts."""
+    for who in (0, 1):
+        yield (_shared(part, m, who) for m in range(len(part.counts.metrics)))
+
+
+def _shared(part: Counted, m: int, who: int) -> SignRows:
+    assert part.comparison is not None
+    rows = part.comparison.preferences.rows(0, 1 + m)
+    both = (rows.signs != ABSENT).all(axis=0)
+    return SignRows(pair=rows.pair[both], item=rows.item[both], signs=rows.signs[who : who + 1, both])
 
 
 def cluster_notes(part: Counted, people: Sequence[float] | Floats) -> list[Note]:

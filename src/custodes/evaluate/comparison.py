@@ -6,9 +6,10 @@ Every question starts here: it selects, averages people, makes preferences by th
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import compress
 from math import comb
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import polars as pl
@@ -16,12 +17,15 @@ from numpy.typing import NDArray
 
 from custodes.answers.setting import DEFAULTS, Setting, Ties, selection_of, settings
 from custodes.data.notes import Note, noted
-from custodes.data.pairs import PairCounts, PairPreferences, people_signs, people_tie, score_signs, verdict_signs
+from custodes.data.pairs import PairCounts, PairPreferences, people_tie
 from custodes.data.panel import Panel
+from custodes.data.rows import MOST_CELLS, SparsePreferences
 from custodes.data.study import OF_ALL_GROUPS, Study, of_aspect
 from custodes.errors import InputError, OptionError, listed
+from custodes.evaluate.bridge import dense_preferences, scored_items, sparse_preferences
 from custodes.evaluate.design import Design
 from custodes.evaluate.people import check_same_scale, mean_over_people
+from custodes.evaluate.scores import Scores
 from custodes.stats import ABSENT
 from custodes.stats.agreement import accuracy
 from custodes.stats.arrays import Floats, Signs
@@ -31,15 +35,12 @@ HUMAN = "human"
 """The name of the aggregated people in every table."""
 
 CALIBRATION_FOLDS = 5
-MOST_CELLS = 4_000_000_000
-"""Signs (pairs x raters x items, a byte each) above which the dense bridge would not fit a common machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """One aspect: `persons` (people, items, systems), their mean `human` (items, systems) and `metric_scores` (metrics,
-    items, systems), NaN where there is no score;
-    `preferences` with people first, then the metrics; `human_system` (systems,) and `metric_system` (metrics, systems)
+    """One aspect: `scores`, `preferences` with people first, then the metrics, as rows where most pairs
+    were not compared on most items; `human_system` (systems,) and `metric_system` (metrics, systems)
     where the file gives system-level scores; `human_tie` the score difference up to which people tie in `acc_eq`;
     `epsilon` (metrics,) the tie threshold of each metric (NaN: verdicts, which carry their own ties)."""
 
@@ -47,12 +48,10 @@ class Comparison:
     design: Design
     people: tuple[str, ...]
     metrics: tuple[str, ...]
-    persons: Floats
-    human: Floats
-    metric_scores: Floats
+    scores: Scores
     human_system: Floats
     metric_system: Floats
-    preferences: PairPreferences
+    preferences: PairPreferences | SparsePreferences
     human_tie: float
     epsilon: Floats
     notes: tuple[Note, ...]
@@ -66,6 +65,21 @@ class Comparison:
     def systems(self) -> tuple[str, ...]:
         """The systems of the design."""
         return self.design.systems
+
+    @cached_property
+    def persons(self) -> Floats:
+        """(people, items, systems), NaN where there is no score."""
+        return self.scores.spread(self.scores.persons)
+
+    @cached_property
+    def human(self) -> Floats:
+        """(items, systems): the mean of people."""
+        return self.scores.spread(self.scores.human)
+
+    @cached_property
+    def metric_scores(self) -> Floats:
+        """(metrics, items, systems)."""
+        return self.scores.spread(self.scores.metrics)
 
     @property
     def human_signs(self) -> Signs:
@@ -87,49 +101,57 @@ class Comparison:
         """(metrics, items, systems): whether people and the metric both have a score."""
         return np.asarray(np.isfinite(self.human) & np.isfinite(self.metric_scores))
 
-    @property
+    @cached_property
     def shared(self) -> NDArray[np.bool_]:
-        """(metrics,): whether there is anything in `rated`; one metric at a time, as all may not fit."""
-        people = self.human_signs != ABSENT
-        return np.array([(people & (signs != ABSENT)).any() for signs in self.metric_signs])
+        """(metrics,): whether people and the metric have a preference on one pair and item."""
+        signs = (self.preferences.rows(0, 1 + m).signs for m in range(len(self.metrics)))
+        return np.array([(own != ABSENT).all(axis=0).any() for own in signs], dtype=np.bool_)
 
     @property
     def whole(self) -> NDArray[np.bool_]:
         """(metrics,): whether nothing but scores of systems can be compared: no pair of outputs is shared with people,
         and of two systems or more both have a score, which the file gives for one of them at least."""
         given, given_people = np.isfinite(self.metric_system), np.isfinite(self.human_system)
-        people = given_people | (np.isfinite(self.human).any(axis=0) & given)
-        metrics = given | (np.isfinite(self.metric_scores).any(axis=1) & given_people)
+        people = given_people | (np.isfinite(self.scores.human).any(axis=0) & given)
+        metrics = given | (np.isfinite(self.scores.metrics).any(axis=1) & given_people)
         return np.asarray(~self.shared & ((people & metrics).sum(axis=1) > 1))
 
     @property
     def of_people(self) -> Comparison:
         """The items that people rated, where these are not all: others say nothing of agreement."""
-        items = np.flatnonzero((self.human_signs != ABSENT).any(axis=0) | np.isfinite(self.human).any(axis=1))
+        rated = np.zeros(len(self.items), dtype=np.bool_)
+        rated[self.preferences.rows(0).item] = True
+        rated[self.scores.items[np.isfinite(self.scores.human).any(axis=1)]] = True
+        items = np.flatnonzero(rated)
         if len(items) in (0, len(self.items)):
             return self
-        own = self.preferences
-        design = self.design.on(items)
         return replace(
             self,
-            design=design,
-            persons=self.persons[:, items],
-            human=self.human[items],
-            metric_scores=self.metric_scores[:, items],
-            preferences=replace(own, signs=own.signs[..., items], items=design.items),
+            design=self.design.on(items),
+            scores=self.scores.on(items),
+            preferences=self.preferences.on(items),
         )
 
     def only(self, metrics: NDArray[np.intp], *, scored: NDArray[np.bool_], rated: NDArray[np.bool_]) -> Comparison:
         """Some metrics on some of the scores (items, systems) and preferences (pairs, items)."""
-        own = self.preferences
-        signs = np.where(rated[:, np.newaxis], own.signs[:, [0, *(metrics + 1)]], np.int8(ABSENT))
+        signs = np.where(rated[:, np.newaxis], self.preferences.signs[:, [0, *(metrics + 1)]], np.int8(ABSENT))
+        names = tuple(self.metrics[m] for m in metrics)
         return replace(
             self,
-            metrics=tuple(self.metrics[m] for m in metrics),
-            human=np.where(scored, self.human, np.nan),
-            metric_scores=np.where(scored, self.metric_scores[metrics], np.nan),
+            metrics=names,
+            scores=Scores.all_items(
+                persons=self.persons,
+                human=np.where(scored, self.human, np.nan),
+                metrics=np.where(scored, self.metric_scores[metrics], np.nan),
+            ),
             metric_system=self.metric_system[metrics],
-            preferences=replace(own, signs=signs, raters=tuple(own.raters[r] for r in [0, *(metrics + 1)])),
+            preferences=PairPreferences(
+                signs=signs,
+                system_a=self.preferences.system_a,
+                system_b=self.preferences.system_b,
+                raters=(HUMAN, *names),
+                items=self.items,
+            ),
             epsilon=self.epsilon[metrics],
         )
 
@@ -213,58 +235,39 @@ def _compare_aspect(study: Study, aspect: str, full: Setting) -> Comparison:
         raise InputError(f"{study.name}: no chosen metric rated anything{label}; metrics: {listed(study.metrics)}{why}")
     systems = study.systems
     items = tuple(rows.filter(pl.col("item") != "")["item"].unique(maintain_order=True))
-    cells = comb(len(systems), 2) * (len(people) + len(metrics)) * len(items)
-    if cells > MOST_CELLS:
-        raise InputError(
-            f"{study.name}: {len(items)} items x {len(systems)} systems x {len(people) + len(metrics)} raters are too"
-            " many for this question; select fewer, or count with custodes.count_pairs and give favoritism and ranking"
-            " the counts"
-        )
-    panel = Panel.from_study(study, raters=[*people, *metrics], aspect=aspect, items=items, systems=systems)
-    persons = panel.values[: len(people)]
-    scores = panel.values[len(people) :]
-    check_same_scale(study, people, persons, label)
     design = Design.of(study, items=items, systems=systems)
-
     settled, order_notes = study.preferences.settled(full["orders"])
     notes += order_notes
     settled = of_aspect(settled, aspect)
-    by_score = np.asarray(np.isfinite(panel.values).any(axis=(1, 2)))
-    verdicts = verdict_signs(settled, raters=panel.raters, items=items, systems=systems) if settled.height else None
-    people_verdicts = None if verdicts is None else verdicts[:, : len(people)]
-    if people_verdicts is not None and (people_verdicts == ABSENT).all():
-        people_verdicts = None
-    voted = people_verdicts is not None and len(people) > 1 and full["aggregate"] == "mean"
+    raters = [*people, *metrics]
+    given = of_aspect(study.ratings.frame.filter(pl.col("rater").is_in(raters)), aspect)
+    place = scored_items(given, settled, n_raters=len(raters), items=items, n_systems=len(systems))
+    _check_cells(study, len(items) if place is None else len(place), len(systems), len(raters), dense=place is None)
+    scored = items if place is None else tuple(items[i] for i in place)
+    panel = Panel.from_study(study, raters=raters, aspect=aspect, items=scored, systems=systems)
+    persons, scores = panel.values[: len(people)], panel.values[len(people) :]
+    check_same_scale(study, people, persons, label)
+    voted = full["aggregate"] == "mean" and len(people) > 1 and settled["rater"].is_in(list(people)).any()
     vote = "several people gave verdicts, which have no mean: they vote (as with aggregate='vote')"
     notes += noted(("verdicts-vote", voted, vote))
-    human_signs = people_signs(persons, people_verdicts, aggregate=full["aggregate"], ties=full["human_ties"])
-    human = mean_over_people(persons)
-
-    human_tie = people_tie(persons, full["human_ties"])
-    epsilon, per_item = tie_thresholds(
-        full["ties"], human=human, human_tie=human_tie, scores=scores, units=design.units
-    )
-    metric_signs = score_signs(scores, epsilon=per_item)
-    if verdicts is not None:
-        metric_signs = np.where(metric_signs == ABSENT, verdicts[:, len(people) :], metric_signs)
-    epsilon = np.where(by_score[len(people) :], epsilon, np.nan)
-    first, second = design.pairs.T
-    preferences = PairPreferences(
-        signs=np.concatenate([human_signs[:, None], metric_signs], axis=1),
-        system_a=tuple(systems[i] for i in first),
-        system_b=tuple(systems[i] for i in second),
-        raters=(HUMAN, *metrics),
-        items=items,
-    )
+    human, human_tie = mean_over_people(persons), people_tie(persons, full["human_ties"])
+    units = design.units if place is None else design.units[place]
+    epsilon, per_item = tie_thresholds(full["ties"], human=human, human_tie=human_tie, scores=scores, units=units)
+    epsilon = np.where(np.isfinite(scores).any(axis=(1, 2)), epsilon, np.nan)
+    labels: Any = {"raters": raters, "names": (HUMAN, *metrics), "items": items, "systems": systems}
+    preferences: PairPreferences | SparsePreferences
+    if place is None:
+        place = np.arange(len(items))
+        preferences = dense_preferences(persons, scores, per_item, settled, full, **labels)
+    else:
+        preferences = sparse_preferences(persons, scores, per_item, settled, full, scored=place, **labels)
     system_scores = panel.system_scores
     comparison = Comparison(
         aspect=aspect,
         design=design,
         people=people,
         metrics=metrics,
-        persons=persons,
-        human=human,
-        metric_scores=scores,
+        scores=Scores(items=place, n_items=len(items), persons=persons, human=human, metrics=scores),
         human_system=mean_over_people(system_scores[: len(people), None])[0],
         metric_system=system_scores[len(people) :],
         preferences=preferences,
@@ -277,13 +280,23 @@ def _compare_aspect(study: Study, aspect: str, full: Setting) -> Comparison:
     return replace(comparison, notes=tuple(notes))
 
 
+def _check_cells(study: Study, n_items: int, n_systems: int, n_raters: int, *, dense: bool) -> None:
+    """Raise `InputError` where dense signs, or the scores behind rows, would not fit a common machine."""
+    if (comb(n_systems, 2) if dense else 8 * n_systems) * n_items * n_raters > MOST_CELLS:
+        raise InputError(
+            f"{study.name}: {n_items} items x {n_systems} systems x {n_raters} raters are too"
+            " many for this question; select fewer, or count with custodes.count_pairs and give favoritism and ranking"
+            " the counts"
+        )
+
+
 def tie_thresholds(
     ties: Ties, *, human: Floats, human_tie: float, scores: Floats, units: NDArray[np.int64]
 ) -> tuple[Floats, Floats]:
     """Per metric, and per metric and item: calibrated thresholds are fitted on the other folds of items."""
     n_metrics, n_items = scores.shape[:2]
-    if ties != "calibrated":
-        epsilon = np.full(n_metrics, 0.0 if ties == "exact" else float(ties))
+    if ties != "calibrated" or not n_items:
+        epsilon = np.full(n_metrics, 0.0 if isinstance(ties, str) else float(ties))
         return epsilon, np.repeat(epsilon[:, None], n_items, axis=1)
     n_units = int(units.max()) + 1
     fold = np.arange(n_units) % CALIBRATION_FOLDS
@@ -297,9 +310,8 @@ def tie_thresholds(
 
 def _design_notes(comparison: Comparison, label: str) -> list[Note]:
     """What a reader must know of this comparison; raises where nothing overlaps."""
-    human, metrics = comparison.human_signs, comparison.metric_signs
-    rated = human != ABSENT
-    if not rated.any():
+    people = comparison.preferences.rows(0)
+    if not len(people):
         raise InputError(
             f"people rated no two outputs of one item{label}, so they prefer nothing; a pair needs two rated systems"
             " of one item"
@@ -315,19 +327,18 @@ def _design_notes(comparison: Comparison, label: str) -> list[Note]:
         )
     constant = [
         name
-        for name, scores in zip(comparison.metrics, comparison.metric_scores, strict=True)
+        for name, scores in zip(comparison.metrics, comparison.scores.metrics, strict=True)
         if np.isfinite(scores).any() and np.nanmin(scores) == np.nanmax(scores)
     ]
     scoreless = [
         name
-        for name, scores, signs in zip(comparison.metrics, comparison.metric_scores, metrics, strict=True)
-        if np.isnan(scores).all() and (signs != ABSENT).any()
+        for m, (name, scores) in enumerate(zip(comparison.metrics, comparison.scores.metrics, strict=True))
+        if np.isnan(scores).all() and len(comparison.preferences.rows(1 + m))
     ]
-    unscored = bool(np.isnan(comparison.human).all())
-    compared = rated.any(axis=1)
+    unscored = bool(np.isnan(comparison.scores.human).all())
     names = np.array([comparison.preferences.system_a, comparison.preferences.system_b])
-    strangers = sorted(set(comparison.systems) - set(names[:, compared].ravel().tolist()))
-    unrated = int((~rated.any(axis=0)).sum())
+    strangers = sorted(set(comparison.systems) - set(names[:, np.unique(people.pair)].ravel().tolist()))
+    unrated = len(comparison.items) - len(np.unique(people.item))
     return noted(
         ("no-overlap", len(alone), f"no pair of outputs shared with people{label}, so undefined: {listed(alone)}"),
         (
@@ -343,7 +354,7 @@ def _design_notes(comparison: Comparison, label: str) -> list[Note]:
         ),
         (
             "all-ties",
-            0 if human[rated].any() else int(rated.sum()),
+            0 if people.signs.any() else len(people),
             f"people tie on every pair{label}: correlations with them and decisions are undefined",
         ),
         (

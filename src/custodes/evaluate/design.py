@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -81,7 +81,21 @@ class Design:
         return np.stack(pairs_of(self.systems), axis=1)
 
     def resampled(self, resamples: int, rng: np.random.Generator) -> Floats:
-        """(1 + B, clusters): how often each is drawn, the data themselves first; one cluster is never resampled."""
+        """(1 + B, clusters): how often each is drawn, the data themselves first; one cluster is never resampled.
+
+        All of them at once, eight bytes each: `counted` keeps a byte each, `blocks` a part of them."""
         check_memory("resamples", resamples, (1 + resamples) * (self.n_units + NUMBERS))
-        drawn = resample.bootstrap_weights(self.n_units, resamples if self.n_units > 1 else 0, rng)
+        drawn = resample.bootstrap_weights(self.n_units, self._drawn(resamples), rng)
         return resample.with_point(drawn)
+
+    def counted(self, resamples: int, rng: np.random.Generator) -> NDArray[np.uint8]:
+        """The same, a byte each, for `resample.weighted_sums`."""
+        check_memory("resamples", resamples, (1 + resamples) * (self.n_units / 8 + NUMBERS))
+        return resample.bootstrap_counts(self.n_units, self._drawn(resamples), rng)
+
+    def blocks(self, resamples: int, rng: np.random.Generator) -> Iterator[tuple[slice, Floats]]:
+        """The same, some rows at a time: yields (their places, (rows, clusters)), for sums that fill up."""
+        return resample.blocks(self.n_units, self._drawn(resamples), rng)
+
+    def _drawn(self, resamples: int) -> int:
+        return resamples if self.n_units > 1 else 0

@@ -26,7 +26,7 @@ from custodes.evaluate.clusters import (
     clustered,
     margin_effects,
     null_effects,
-    shared_signs,
+    shared_rows,
     table_effects,
 )
 from custodes.evaluate.comparison import Counted, counted, label_of
@@ -34,7 +34,7 @@ from custodes.evaluate.edges import CELLS, PAIR, crossed, written
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import each
 from custodes.evaluate.partiality import DISFAVOURED, FAVOURED, UNTOLD, partiality_columns, partiality_notes
-from custodes.memory import check_memory
+from custodes.memory import NUMBERS, check_memory
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats
@@ -42,7 +42,7 @@ from custodes.stats.correction.estimator import margin_of
 from custodes.stats.decisions import favi
 from custodes.stats.decisions.signtest import SignTest
 from custodes.stats.ratios import mean_of_defined, ratio
-from custodes.stats.resampling import resample
+from custodes.stats.resampling.kinds import codes_of, kinds_of, redrawn, sums_of
 
 FEW_ERRORS = 5
 """With fewer errors a Favi-Score can only take a handful of values (the paper, Limitations: Robustness)."""
@@ -259,8 +259,8 @@ def _answer(
             "sample_accuracy": favi.sample_accuracy(paired),
             "sign_agrees": agrees,
             **{
-                f"decision_{who}": written(test.decisions(own / null_effects(part, signs)[..., None]))
-                for who, own, signs in zip(("human", "metric"), (human, metric), shared_signs(part), strict=True)
+                f"decision_{who}": written(test.decisions(own / null_effects(part, rows)[..., None]))
+                for who, own, rows in zip(("human", "metric"), (human, metric), shared_rows(part), strict=True)
             },
             "flip_probability": posterior.flip_probability,
             "design_effect": effect,
@@ -275,7 +275,7 @@ def _answer(
         confusion=keys | {cell: paired[..., i // 3, i % 3] for i, cell in enumerate(CELLS)},
     )
     notes = [
-        *cluster_notes(part, margin_effects(part)[0]),
+        *cluster_notes(part, margin_effects(part, 1)[0]),
         *partiality_notes(part.comparison, part.aspect, partial_to),
         *_error_notes(part.aspect, n, errors),
         *few_clusters_notes(part.n_clusters, resamples, fewest=FEWEST, aspect=part.aspect),
@@ -325,16 +325,23 @@ def _mean_sizes(part: Counted, sizes: Floats, resamples: int, rng: np.random.Gen
     """(1 + B, metrics): the mean |favi| over pairs, of the data and of resampled clusters, where there are any."""
     if part.comparison is None:
         return mean_of_defined(sizes)[None]
-    design, human = part.comparison.design, part.comparison.human_signs
-    times, means = design.resampled(resamples, rng), []
-    for metric in part.comparison.metric_signs:
-        both = (human != ABSENT) & (metric != ABSENT)
-        shift = np.where(both, metric.astype(np.int16) - human, 0)
-        # By Lemma 1 margins and errors suffice.
-        per_unit = resample.unit_sums(np.stack([shift, shift != 0]), units=design.units, n_units=design.n_units)
-        margin, errors = np.moveaxis(resample.weighted_sums(times, per_unit), 1, 0)
-        means.append(mean_of_defined(np.abs(ratio(margin, errors))))
-    return np.stack(means, axis=1)
+    check_memory("resamples", resamples, resamples * NUMBERS)
+    design, own = part.comparison.design, part.comparison.preferences
+    rows, n_pairs = own.rows(*range(len(own.raters))), len(own.system_a)
+    human = rows.signs[0].astype(np.int16)
+    # By Lemma 1 margins and errors suffice.
+    shifts = np.where((rows.signs[1:] != ABSENT) & (human != ABSENT), rows.signs[1:] - human, 0).astype(np.int8)
+    number, kept, kind = kinds_of(codes_of(rows.pair, shifts), design.units[rows.item], n_units=design.n_units)
+    pair, sums = rows.pair[kept], []
+    for shift in shifts[:, kept]:
+        at = shift != 0
+        added = partial(sums_of, pair[at], kind[at], n_cells=n_pairs, n_kinds=len(number))
+        sums.append((added(shift[at]), added(at[at])))
+    means = np.empty((1 + (resamples if design.n_units > 1 else 0), len(sums)))
+    for block, times in redrawn(number, resamples, rng, size=n_pairs):
+        for m, (margin, errors) in enumerate(sums):
+            means[block, m] = mean_of_defined(np.abs(ratio(margin(times), errors(times))), axis=0)
+    return means
 
 
 def _error_notes(aspect: str, n: NDArray[np.int64], errors: NDArray[np.int64]) -> list[Note]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from custodes.data.notes import Note, noted
 from custodes.evaluate.comparison import Comparison, label_of
+from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.partiality.partiality import FEWEST_SYSTEMS, FEWEST_UNITS, Untold, partiality, win_rate_without
 from custodes.stats.partiality.placement import Placement
@@ -85,12 +86,15 @@ def partiality_notes(comparison: Comparison | None, aspect: str, columns: Mappin
 
 def placement_of(comparison: Comparison, m: int) -> Placement:
     """By scores where people and metric both gave them for most of the items that both rated, else by verdicts."""
-    scores = comparison.metric_scores[m]
-    scored = (np.isfinite(comparison.human) & np.isfinite(scores)).sum(axis=1) > 1
-    if 2 * scored.sum() >= comparison.rated[m].any(axis=0).sum() and scored.any():
-        return score_placement(comparison.persons, scores, units=comparison.design.units)
-    design = comparison.design
-    return sign_placement(comparison.human_signs, comparison.metric_signs[m], design.pairs, units=design.units)
+    design, scores, rows = comparison.design, comparison.scores, comparison.preferences.rows(0, 1 + m)
+    both = (rows.signs != ABSENT).all(axis=0)
+    scored = (np.isfinite(scores.human) & np.isfinite(scores.metrics[m])).sum(axis=1) > 1
+    if 2 * scored.sum() >= len(np.unique(rows.item[both])) and scored.any():
+        return score_placement(scores.persons, scores.metrics[m], units=design.units[scores.items])
+    human, metric = rows.signs[:, both]
+    return sign_placement(
+        human, metric, rows.pair[both], design.pairs, items=rows.item[both], units=design.units[rows.item[both]]
+    )
 
 
 def _ranks(places: Floats) -> Ints:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from itertools import compress
 from typing import Any, Unpack, get_args
@@ -23,14 +24,15 @@ from custodes.data.pairs import PairCounts
 from custodes.data.study import Study
 from custodes.errors import listed
 from custodes.evaluate.agreement.statistic import FEWEST
-from custodes.evaluate.clusters import cluster_notes, margin_effects, null_effects, shared_signs
+from custodes.evaluate.clusters import cluster_notes, margin_effects, null_effects, shared_rows
 from custodes.evaluate.comparison import HUMAN, Counted, counted, label_of
 from custodes.evaluate.edges import PAIR, crossed, cycle_notes, ranking_edges, written
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import each
+from custodes.memory import NUMBERS, check_memory
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, Ints, Signs
 from custodes.stats.clusters import null_effect
 from custodes.stats.decisions import outcome
 from custodes.stats.decisions.consensus import kemeny
@@ -39,6 +41,7 @@ from custodes.stats.decisions.outcome import ERRORS, Kld
 from custodes.stats.decisions.signtest import Correction, SignTest, Test, adjust
 from custodes.stats.ratios import mean_of_defined, ratio
 from custodes.stats.resampling import resample
+from custodes.stats.resampling.kinds import codes_of, kinds_of, redrawn, sums_of
 
 ALL_METRICS = "all metrics"
 """The consensus of all metrics of the study in the table `consensus`."""
@@ -176,21 +179,13 @@ def _answer(
     counts, aspect, raters = part.counts, part.aspect, (HUMAN, *part.counts.metrics)
     # (raters, pairs, 3) of win, tie and loss, people first
     outcomes = np.concatenate([counts.human[None], np.moveaxis(counts.metric, 1, 0)])
-    signs = () if part.comparison is None else np.moveaxis(part.comparison.preferences.signs, 1, 0)
-    divisors = np.broadcast_to(null_effects(part, signs), outcomes.shape[:-1])
+    said = () if part.comparison is None else map(part.comparison.preferences.rows, range(len(raters)))
+    divisors = np.broadcast_to(null_effects(part, said), outcomes.shape[:-1])
     effective = outcomes / divisors[..., None]
     decided, effects = rule.decisions(effective), margin_effects(part)
     graphs = [ranking_edges(counts, signs) for signs in decided]
     edges = [(rater, *edge) for rater, (own, _) in zip(raters, graphs, strict=True) for edge in own]
-    # People and metrics both decide on the same resampled clusters.
-    drawn = _resampled(part, outcomes, resamples, rng)
-    human, human_effective = next(drawn)
-    human_decided = rule.decisions(human_effective)
-    shape = (len(human), len(counts.metrics))
-    kinds, divergence = np.empty((*shape, len(ERRORS))), np.empty(shape)
-    for m, (own, own_effective) in enumerate(drawn):
-        kinds[:, m] = outcome.error_types(human_decided, rule.decisions(own_effective))
-        divergence[:, m] = mean_of_defined(outcome.outcome_kld(own, human, estimate=kld))
+    kinds, divergence, again = _errors(part, outcomes, rule=rule, kld=kld, resamples=resamples, rng=rng)
     tables = Ranking.part(
         aspect,
         decisions={
@@ -226,8 +221,7 @@ def _answer(
         f" kld='mean' avoids it: {listed(infinite)}"
     )
     notes += noted(("infinite-kld", len(infinite), message), aspect=aspect)
-    if len(human) > 1:
-        again = outcome.error_types(human_decided[0], human_decided[1:])[:, 0]
+    if len(again):
         message = (
             f"people's own decisions come out the same for {percent(float(np.mean(again)))} of pairs when the items are"
             f" drawn anew{label_of(aspect)}: measure 'correct' by that, not by 100 %"
@@ -247,25 +241,83 @@ def _more(outcomes: NDArray[np.int64], divisors: Floats, decided: Floats, rule: 
     return np.where(np.isfinite(more) & (decided == 0) & (more > 0), more, np.nan)
 
 
+def _errors(
+    part: Counted,
+    outcomes: NDArray[np.int64],
+    *,
+    rule: SignTest,
+    kld: Kld,
+    resamples: int,
+    rng: np.random.Generator,
+) -> tuple[Floats, Floats, Floats]:
+    """Of the data, and of resampled clusters where there are any: shares of `ERRORS` (1 + B, metrics, 4), the
+    divergence (1 + B, metrics), and the share of pairs (B,) that people decide in resamples as in the data."""
+    resamples = resamples if part.n_clusters > 1 else 0
+    shape = (1 + resamples, len(outcomes) - 1)
+    kinds, divergence, again = np.empty((*shape, len(ERRORS))), np.empty(shape), np.empty(1 + resamples)
+    for block, drawn in _resampled(part, outcomes, resamples, rng):
+        # People and metrics both decide on the same resampled clusters.
+        human, effective = next(drawn)
+        decided, shares = rule.decisions(effective), outcome.log_shares(human, estimate=kld)
+        if block.start == 0:
+            first = decided[0]
+        again[block] = outcome.error_types(first, decided)[:, 0]
+        for m, (own, own_effective) in enumerate(drawn):
+            kinds[block, m] = outcome.error_types(decided, rule.decisions(own_effective))
+            divergence[block, m] = mean_of_defined(outcome.divergence(own, shares, estimate=kld))
+    return kinds, divergence, again[1:]
+
+
 def _resampled(
     part: Counted, outcomes: NDArray[np.int64], resamples: int, rng: np.random.Generator
-) -> Iterator[tuple[Floats, Floats]]:
-    """(1 + B, pairs, 3) of one rater after the other: the data, and resampled clusters where there are any; and the
-    same in effective counts, for sign tests."""
+) -> Iterator[tuple[slice, Iterator[tuple[NDArray[Any], NDArray[Any]]]]]:
+    """Slices of 1 + B, and for each (some, pairs, 3) of one rater after the other: the data, and resampled clusters
+    where there are any; and the same in effective counts, for sign tests."""
     if part.comparison is None:
-        yield from ((own, own) for own in outcomes[:, None])
+        yield slice(0, 1), ((own, own) for own in outcomes[:, None])
         return
-    design = part.comparison.design
-    times = design.resampled(resamples, rng)
-    for signs in np.moveaxis(part.comparison.preferences.signs, 1, 0):
-        hot = signs == np.array([1, 0, -1], dtype=np.int8)[:, None, None]
-        per_unit = resample.unit_sums(hot, units=design.units, n_units=design.n_units)
-        own = effective = np.moveaxis(resample.weighted_sums(times, per_unit), 1, 2)
-        if design.clustered:
-            moves = per_unit[0] - per_unit[2]
-            squares, several = (resample.weighted_sums(times, each) for each in (moves**2, moves != 0))
-            effective = own / null_effect(own[..., 0] + own[..., 2], squares, several)[..., None]
-        yield own, effective
+    design, own = part.comparison.design, part.comparison.preferences
+    check_memory("resamples", resamples, resamples * NUMBERS)
+    rows, n_pairs = own.rows(*range(len(own.raters))), len(own.system_a)
+    number, kept, kind = kinds_of(codes_of(rows.pair, rows.signs), design.units[rows.item], n_units=design.n_units)
+    pair, signs = rows.pair[kept], rows.signs[:, kept]
+    sums = [_Sums.of(pair, sign, kind, n_pairs, len(number), clustered=design.clustered) for sign in signs]
+    for block, times in redrawn(number, resamples, rng, size=3 * n_pairs):
+        yield block, (own.drawn(times) for own in sums)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sums:
+    """What adds up, over drawn clusters, one rater's outcomes; and where items come in clusters, what sign tests ask of
+    these."""
+
+    outcomes: Callable[[Floats], NDArray[Any]]
+    squares: Callable[[Floats], NDArray[Any]]
+    several: Callable[[Floats], NDArray[Any]]
+    clustered: bool
+
+    @classmethod
+    def of(cls, pair: Ints, sign: Signs, kind: Ints, n_pairs: int, n_kinds: int, *, clustered: bool) -> _Sums:
+        there = sign != ABSENT
+        pair, sign, kind = pair[there], sign[there], kind[there]
+        known, place = np.unique(pair * n_kinds + kind, return_inverse=True)
+        moves = np.bincount(place, weights=sign, minlength=len(known))
+        by_pair = partial(sums_of, known // n_kinds, known % n_kinds, n_cells=n_pairs, n_kinds=n_kinds)
+        return cls(
+            outcomes=sums_of(pair * 3 + 1 - sign, kind, np.ones(len(kind)), n_cells=3 * n_pairs, n_kinds=n_kinds),
+            squares=by_pair(moves**2),
+            several=by_pair(moves != 0),
+            clustered=clustered,
+        )
+
+    def drawn(self, times: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
+        """(b, pairs, 3) twice: as counted, and in effective counts."""
+        own = self.outcomes(times)
+        own = own.reshape(len(own) // 3, 3, -1).transpose(2, 0, 1)
+        if not self.clustered:
+            return own, own
+        squares, several = self.squares(times).T, self.several(times).T
+        return own, own / null_effect(own[..., 0] + own[..., 2], squares, several)[..., None]
 
 
 def _reversals(part: Counted, rule: SignTest) -> dict[str, Any]:
@@ -279,8 +331,8 @@ def _reversals(part: Counted, rule: SignTest) -> dict[str, Any]:
     """
     counts, paired = part.counts, np.moveaxis(part.counts.paired, 1, 0)  # (metrics, pairs, 3, 3)
     sides = [
-        (own, rule.one_by_one.p_values(own / null_effects(part, signs)[..., None]))
-        for own, signs in zip((paired.sum(axis=3), paired.sum(axis=2)), shared_signs(part), strict=True)
+        (own, rule.one_by_one.p_values(own / null_effects(part, rows)[..., None]))
+        for own, rows in zip((paired.sum(axis=3), paired.sum(axis=2)), shared_rows(part), strict=True)
     ]
     margins = [np.sign(own[..., 0] - own[..., 2]) for own, _ in sides]
     together = np.where(margins[0] * margins[1] < 0, np.fmax(sides[0][1], sides[1][1]), np.nan)
@@ -304,7 +356,8 @@ def _consensus(part: Counted, raters: tuple[str, ...], outcomes: NDArray[np.int6
     # Over how many items ranks are summed; from counts alone, the largest number behind a pair.
     items = outcomes.sum(axis=2).max(axis=1)
     if part.comparison is not None:
-        items = (part.comparison.preferences.signs != ABSENT).any(axis=0).sum(axis=1)
+        said = map(part.comparison.preferences.rows, range(len(raters)))
+        items = np.array([len(np.unique(own.item)) for own in said])
     if len(raters) > 2:
         raters, items = (*raters, ALL_METRICS), np.append(items, items[1:].max())
         rates = np.concatenate([rates, mean_of_defined(rates[1:], axis=0)[None]])

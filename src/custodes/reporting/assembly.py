@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -22,7 +23,7 @@ from custodes.plots.saving import FORMATS, save
 from custodes.progress import Progress, silent
 from custodes.reporting.file_names import file_names
 from custodes.reporting.page import page
-from custodes.reporting.section import Context
+from custodes.reporting.section import Context, Section
 from custodes.reporting.sections import SECTIONS
 
 STATISTICS = (CHOOSING, ORDERING)
@@ -31,12 +32,18 @@ STATISTICS = (CHOOSING, ORDERING)
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """`html`, the whole page; `results` by question; `verdict` in plain words. See `report`."""
+    """`results` by question; `verdict` in plain words; `html`, the whole page, made when it is first looked at. See
+    `report`."""
 
-    html: str
     results: Mapping[str, Result]
     verdict: Verdict
     context: Context
+    sections: Sequence[Section]
+
+    @cached_property
+    def html(self) -> str:
+        """The whole page, which needs nothing else."""
+        return page(self.context, self.verdict, self.sections)
 
     def tables(self) -> dict[str, pl.DataFrame]:
         """Every table of every result, named `question.table`."""
@@ -127,4 +134,4 @@ def report(
     told = told_by(context.results)
     first = context.results["leaderboard" if people_alone else "agreement"]
     told = replace(told, provenance=replace(first.provenance, question="verdict"))
-    return Report(html=page(context, told, sections), results=context.results, verdict=told, context=context)
+    return Report(results=context.results, verdict=told, context=context, sections=sections)

@@ -11,7 +11,7 @@ from custodes.evaluate.verdict.verdict import ESSENTIAL, HEADINGS, Verdict
 from custodes.plots import theme
 from custodes.plots.saving import library
 from custodes.reporting.section import TEMPLATES, Context, Section, render
-from custodes.reporting.tables import columnar, packed, plain
+from custodes.reporting.tables import packed, plain
 
 
 def page(context: Context, verdict: Verdict, sections: Sequence[Section]) -> str:
@@ -19,7 +19,6 @@ def page(context: Context, verdict: Verdict, sections: Sequence[Section]) -> str
     drawn = [(section, *section.drawn(context)) for section in sections]
     own = [f"{question}.{name}" for question, result in context.results.items() for name in result.declared()]
     data = {
-        "tables": {name: columnar(context.table(name)) for name in (*own, *context.extra)},
         "downloads": own,
         "aspects": context.aspects,
         "metrics": context.metrics,
@@ -41,7 +40,7 @@ def page(context: Context, verdict: Verdict, sections: Sequence[Section]) -> str
         aspects=context.aspects,
         metrics=context.metrics,
         best=context.best,
-        data=packed(data),
+        data=packed(data, ((name, context.table(name)) for name in (*own, *context.extra))),
         library=library(),
         style=(TEMPLATES / "report.css").read_text(encoding="utf-8"),
         script=(TEMPLATES / "report.js").read_text(encoding="utf-8"),

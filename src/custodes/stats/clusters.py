@@ -66,6 +66,28 @@ def outcomes(signs: Signs) -> Signs:
     return np.where(signs == ABSENT, np.int8(3), np.int8(1) - signs)
 
 
+class ClusterRows(NamedTuple):
+    """What the clusters of several tables hold: `counts` (n, width), `table` (n,) of each, in ascending order, and
+    how many tables there are; a cluster without a row of a table holds nothing of it."""
+
+    counts: NDArray[np.int64]
+    table: Ints
+    n_tables: int
+
+
+def cluster_rows(table: Ints, cells: Signs, units: Ints, *, width: int, n_tables: int) -> ClusterRows:
+    """Count items (n,) in cells below `width` by table and cluster.
+
+    >>> rows = cluster_rows(np.array([1, 1, 0]), np.array([0, 2, 2]), np.array([5, 5, 7]), width=3, n_tables=2)
+    >>> rows.counts.tolist(), rows.table.tolist()
+    ([[0, 0, 1], [1, 0, 1]], [0, 1])
+    """
+    n_units = int(units.max(initial=-1)) + 1
+    known, place = np.unique(table.astype(np.int64) * n_units + units, return_inverse=True)
+    counts = np.bincount(place * width + cells, minlength=len(known) * width).reshape(-1, width)
+    return ClusterRows(counts, known // max(1, n_units), n_tables)
+
+
 def cluster_counts(cells: Signs, *, units: Ints, width: int) -> NDArray[np.int64]:
     """How many items of each cluster stand in each cell: (..., items) -> (..., clusters, width).
 
@@ -115,7 +137,24 @@ def design_effect(statistic: Callable[[Floats], Floats], counts: NDArray[Any]) -
     Source: Kish 1965; Liang and Zeger 1986 (the variance by clusters); Carter, Schnepel and Steigerwald 2017 (how many
     clusters unequal ones are worth).
     """
-    table = counts.sum(axis=-2)
+    shape, clusters = counts.shape[:-2], counts.shape[-2]
+    rows = counts.reshape(-1, counts.shape[-1])
+    n_tables = len(rows) // max(1, clusters)
+    made = effects_of(statistic, ClusterRows(rows, np.repeat(np.arange(n_tables), clusters), n_tables))
+    return DesignEffect(*(own.reshape(shape) for own in made))
+
+
+def effects_of(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> DesignEffect:
+    """The same of tables given by the clusters that hold something of them: (tables,)."""
+    counts, of = rows.counts, rows.table
+
+    def total_of(values: NDArray[Any]) -> Floats:
+        return np.bincount(of, weights=values, minlength=rows.n_tables).astype(np.float64)
+
+    def by_cluster(of_cell: Floats) -> Floats:
+        return np.asarray(np.einsum("nk,nk->n", counts, np.nan_to_num(of_cell)[of]))
+
+    table = np.stack([total_of(own) for own in counts.T], axis=-1)
     moves = influence(statistic, table)
     # What an item of a kind (rated by both, by one alone) is expected to add to the variance.
     squares = np.concatenate(
@@ -126,19 +165,16 @@ def design_effect(statistic: Callable[[Floats], Floats], counts: NDArray[Any]) -
         ],
         axis=-1,
     )
-
-    def by_cluster(of_cell: Floats) -> Floats:
-        return np.asarray((counts @ np.nan_to_num(of_cell)[..., np.newaxis])[..., 0])
-
     # Half the expectation and half of what was seen. By the latter alone a few losses would make all clusters one (wide
     # intervals), by the former alone intervals of one-sided pairs are too narrow: measured, tests/simulation.
     own, number = by_cluster((squares + moves**2) / 2), by_cluster(np.where(squares > 0, 1.0, 0.0))
-    total, most = own.sum(axis=-1), number.max(axis=-1, initial=0)
-    seen = ratio((by_cluster(moves) ** 2).sum(axis=-1), total)
+    total, most = total_of(own), np.zeros(rows.n_tables)
+    np.maximum.at(most, of, number)
+    seen = ratio(total_of(by_cluster(moves) ** 2), total)
     # Alike items make the variance of a large cluster grow with the square of its size.
-    alike = np.clip(ratio(seen - 1, ratio((own * number).sum(axis=-1), total) - 1), 0, 1)
-    variance = own * (1 + (number - 1) * np.nan_to_num(alike)[..., None])
-    clusters = ratio(variance.sum(axis=-1) ** 2, (variance**2).sum(axis=-1))
+    alike = np.clip(ratio(seen - 1, ratio(total_of(own * number), total) - 1), 0, 1)
+    variance = own * (1 + (number - 1) * np.nan_to_num(alike)[of])
+    clusters = ratio(total_of(variance) ** 2, total_of(variance**2))
     several, alone = clusters > 1 + 1e-9, most <= 1
     seen = seen * ratio(clusters, clusters - 1)
     effect = np.select([total == 0, alone, ~several], [np.nan, 1.0, np.inf], np.fmax(seen, 1.0))

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from custodes.stats.partiality.partiality import FEWEST_UNITS, Untold, partiality, win_rate_without
 from custodes.stats.partiality.scores import score_placement
-from custodes.stats.partiality.verdicts import sign_placement
 from tests.simulation.fair_metrics import Fair, signs_of
+from tests.stats.partiality.dense import of_signs
 
 BOUNDS = {"alpha": 0.05, "confidence": 0.95}
 
@@ -59,8 +59,7 @@ def test_both_turned_round_turn_the_favour(seed):
 def test_verdicts_turned_round_turn_the_favour(seed):
     human, metric, pairs = signs_of(*drawn(seed)[:2])
     one, other = (
-        partiality([sign_placement(sign * human, sign * metric, pairs, units=np.arange(60))], **BOUNDS)
-        for sign in (1, -1)
+        partiality([of_signs(sign * human, sign * metric, pairs, units=np.arange(60))], **BOUNDS) for sign in (1, -1)
     )
     places = np.isfinite(one.shift + other.shift)  # of two best systems at par either is the end
     assert (~places).sum() <= 3
@@ -108,7 +107,7 @@ def test_what_was_planted_is_found_by_scores_and_by_verdicts():
     human, signs, pairs = signs_of(persons, metric)
     for placement in (
         score_placement(persons, metric, units=np.arange(200)),
-        sign_placement(human, signs, pairs, units=np.arange(200)),
+        of_signs(human, signs, pairs, units=np.arange(200)),
     ):
         result = partiality([placement], **BOUNDS)
         assert np.flatnonzero(result.p_adjusted[0] <= 0.05).tolist() == [system]

@@ -11,6 +11,8 @@ from custodes.stats.resampling.resample import (
     CORRELATION,
     POSITIVE,
     SHARE,
+    blocks,
+    bootstrap_counts,
     bootstrap_weights,
     expanded_interval,
     percentile_interval,
@@ -39,6 +41,33 @@ def test_the_same_generator_state_gives_the_same_weights() -> None:
     first, second = (bootstrap_weights(5, 4, np.random.default_rng(0)) for _ in range(2))
     assert np.array_equal(first, second)
     assert not np.array_equal(first, bootstrap_weights(5, 4, np.random.default_rng(1)))
+
+
+@pytest.mark.parametrize("n_units", [1, 7, 5000, 100_000])
+def test_blocks_bytes_and_floats_are_the_same_draws(n_units: int) -> None:
+    n = 90 if n_units == 100_000 else 5
+    parts = [own[:, :50] for _, own in blocks(n_units, n, np.random.default_rng(3))]
+    assert len(parts) == (2 if n_units == 100_000 else 1)
+    counts = bootstrap_counts(n_units, n, np.random.default_rng(3))
+    assert counts.dtype == np.uint8
+    assert (counts.sum(axis=1) == n_units).all()
+    assert np.array_equal(np.concatenate(parts), counts[:, :50])
+    if n == 5:
+        assert np.array_equal(counts, with_point(bootstrap_weights(n_units, n, np.random.default_rng(3))))
+
+
+def test_many_units_are_drawn_by_the_same_law() -> None:
+    counts = bootstrap_counts(5000, 200, np.random.default_rng(2))[1:]
+    # a binomial of 5000 draws with probability 1 / 5000: variance 1 - 1 / 5000; 5 standard errors of a million are .007
+    assert abs(counts.var() - 1) < 0.01
+    shares = np.bincount(counts.ravel(), minlength=5)[:5] / counts.size
+    np.testing.assert_allclose(shares, stats.binom.pmf(np.arange(5), 5000, 1 / 5000), atol=0.003)
+
+
+def test_weights_of_a_byte_give_the_same_sums() -> None:
+    counts = bootstrap_counts(100_000, 90, np.random.default_rng(4))
+    values = np.random.default_rng(5).normal(size=(2, 100_000))
+    np.testing.assert_allclose(weighted_sums(counts, values), counts.astype(float) @ values.T, rtol=1e-9, atol=1e-6)
 
 
 def test_the_point_comes_first() -> None:

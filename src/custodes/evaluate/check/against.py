@@ -7,13 +7,14 @@ from collections.abc import Set
 import numpy as np
 
 from custodes.errors import listed
-from custodes.evaluate.agreement.differences import Tester, chance_tests
-from custodes.evaluate.agreement.statistic import Sample
+from custodes.evaluate.agreement.differences import MOST_BLOCKS
 from custodes.evaluate.check.rules import FEW_ITEMS, Problem
 from custodes.evaluate.comparison import Comparison
 from custodes.stats import ABSENT
+from custodes.stats.agreement.left_out import kendall_left_out
 from custodes.stats.agreement.system_scores import blocks_of, common_items
 from custodes.stats.arrays import Bools
+from custodes.stats.resampling import resample, stepdown
 
 RESAMPLES = 1000
 AGAINST_CONFIDENCE = 0.99
@@ -58,11 +59,14 @@ def compared_problems(comparison: Comparison, rng: np.random.Generator, *, lower
 
 
 def _against_people(comparison: Comparison, rng: np.random.Generator) -> list[str]:
-    sample = Sample(
-        comparison=comparison, times=np.ones((1, comparison.design.n_units)), flips=np.ones((0, 0), np.int8)
-    )
-    tester = Tester.of(sample, n=RESAMPLES, confidence=AGAINST_CONFIDENCE, rng=rng)
-    made = chance_tests(tester, "kendall_global")
+    """Metrics whose Kendall over all outputs is below 0, by flips of what each block of clusters contributes."""
+    design = comparison.design
+    block = stepdown.dealt(design.n_units, most=MOST_BLOCKS)[design.units]
+    draws = kendall_left_out(comparison.human, comparison.metric_scores, block=block, item_weights=design.item_weights)
+    counts = comparison.scored.any(axis=2) | comparison.rated.any(axis=1)
+    present = np.stack([np.bincount(block, weights=own, minlength=len(draws) - 1) > 0 for own in counts], axis=1)
+    flips = resample.sign_flips(len(present), RESAMPLES if design.n_units > 1 else 0, rng)
+    made = stepdown.flip_tests(draws[0], draws[1:], present=present, flips=flips, confidence=AGAINST_CONFIDENCE)
     clear = (made.p_adjusted <= 1 - AGAINST_CONFIDENCE) & (made.estimate < 0)
     return [name for name, against in zip(comparison.metrics, clear, strict=True) if against]
 

@@ -112,23 +112,53 @@ def decided(contest: Contest, rng: np.random.Generator, *, rules: Rules) -> Stan
 def _standing(contest: Contest, rng: np.random.Generator, rules: Rules) -> Standing:
     battles, columns, unvaried, missing = _with_covariates(contest, rules)
     n_systems = len(rules.design.systems)
-    arrays = _arrays(battles, columns, rules)
+    return standing(
+        _arrays(battles, columns, rules).grouped(),
+        rng,
+        n_systems=n_systems,
+        tie_model=rules.tie_model,
+        confidence=rules.confidence,
+        resamples=rules.resamples,
+        known_errors=True,
+        effects=tuple(columns),
+        unvaried=unvaried,
+        missing=missing,
+    )
+
+
+def standing(
+    arrays: arrays_of.Battles,
+    rng: np.random.Generator,
+    *,
+    n_systems: int,
+    tie_model: TieModel,
+    confidence: float,
+    resamples: int,
+    known_errors: bool,
+    effects: tuple[str, ...],
+    unvaried: tuple[str, ...],
+    missing: int,
+) -> Standing:
+    """What battles say, whose covariates are the `effects`; without any interval unless errors are known."""
     # Strengths, win rates, ranks and points of each system, and what is sorted of them.
-    check_memory("resamples", rules.resamples, 8 * (1 + rules.resamples) * n_systems)
-    made = strengths(arrays, n_systems=n_systems, ties=rules.tie_model, resamples=rules.resamples, rng=rng)
-    rates = system_rates(arrays, n_systems=n_systems, resamples=rules.resamples, rng=rng)
-    met = pair_rates(arrays, n_systems=n_systems, confidence=rules.confidence)
-    low, high = system_intervals(rates, arrays, confidence=rules.confidence)
+    check_memory("resamples", resamples, 8 * (1 + resamples) * n_systems)
+    made = strengths(arrays, n_systems=n_systems, ties=tie_model, resamples=resamples, rng=rng)
+    rates = system_rates(arrays, n_systems=n_systems, resamples=resamples, rng=rng)
+    met = pair_rates(arrays, n_systems=n_systems, confidence=confidence)
+    if not known_errors:
+        nothing = np.full(len(met.first), np.nan)
+        met = replace(met, low=nothing, high=nothing)
+    low, high = system_intervals(rates, arrays, confidence=confidence)
     return Standing(
         made=made,
-        ranks=ranks(made, confidence=rules.confidence),
+        ranks=ranks(made, confidence=confidence),
         rates=rates,
         rates_low=low,
         rates_high=high,
         met=met,
-        fought=_counted(battles.first, battles.second, n_systems),
+        fought=_counted(arrays.first, arrays.second, n_systems, arrays.often),
         opponents=_counted(met.first, met.second, n_systems),
-        effects=tuple(columns),
+        effects=effects,
         unvaried=unvaried,
         missing=missing,
     )
@@ -268,13 +298,17 @@ def _with_covariates(contest: Contest, rules: Rules) -> tuple[Battles, dict[str,
 
 def _order_matters(battles: Battles, n_systems: int) -> bool:
     """Whether the order is known of enough battles, and some pair was shown in one order and in the other."""
-    known = np.abs(battles.order) == 1
-    if not known.any() or known.mean() < KNOWN_ORDERS:
+    return order_matters(battles.first * n_systems + battles.second, battles.order, None)
+
+
+def order_matters(pair: Ints, order: Floats, often: Ints | None) -> bool:
+    """The same by the number of the `pair` and the `order` of battles (n,), or of rows that stand for so many."""
+    known = np.abs(order) == 1
+    if not known.any() or np.average(known, weights=often) < KNOWN_ORDERS:
         return False
-    pair = battles.first * n_systems + battles.second
-    seen = np.zeros((2, n_systems**2), dtype=bool)
+    seen = np.zeros((2, int(pair.max()) + 1), dtype=bool)
     for side, row in zip((1, -1), seen, strict=True):
-        row[pair[battles.order == side]] = True
+        row[pair[order == side]] = True
     return bool(seen.all(axis=0).any())
 
 
@@ -307,9 +341,10 @@ def _places(people: Battles, battles: Battles, *, n_systems: int) -> tuple[Ints,
     return at, keys[at] == wanted
 
 
-def _counted(first: Ints, second: Ints, n_systems: int) -> Ints:
+def _counted(first: Ints, second: Ints, n_systems: int, often: Ints | None = None) -> Ints:
     """(systems,): how often each stands in either place."""
-    return np.bincount(first, minlength=n_systems) + np.bincount(second, minlength=n_systems)
+    found = [np.bincount(side, weights=often, minlength=n_systems) for side in (first, second)]
+    return np.asarray(found[0] + found[1]).astype(np.int64)
 
 
 def _matrix(battles: Battles, n_systems: int) -> NDArray[np.int64]:

@@ -15,9 +15,10 @@ from custodes.data.battles import Battles, metric_battles, people_battles
 from custodes.data.notes import Note, noted
 from custodes.data.pairs import people_tie
 from custodes.data.panel import Panel
+from custodes.data.rows import MOST_CELLS
 from custodes.data.study import Study, of_aspect
 from custodes.errors import InputError, OptionError, listed
-from custodes.evaluate.comparison import HUMAN, MOST_CELLS, label_of, tie_thresholds
+from custodes.evaluate.comparison import HUMAN, label_of, tie_thresholds
 from custodes.evaluate.design import Design
 from custodes.evaluate.people import check_same_scale, mean_over_people
 from custodes.stats.arrays import Floats

@@ -14,9 +14,11 @@ import polars as pl
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Setting, selection_of, settings
+from custodes.answers.setting import DEFAULTS, Setting, selection_of, settings
 from custodes.answers.tables import count, flag, label, p_value, score, share, table
+from custodes.data.battle_counts import BattleCounts
 from custodes.data.notes import Note, noted
+from custodes.data.pairs import PairCounts
 from custodes.data.study import Study
 from custodes.errors import OptionError, listed
 from custodes.evaluate.comparison import HUMAN, label_of
@@ -31,6 +33,7 @@ from custodes.evaluate.leaderboard.contest import (
     decided,
     looked_up,
 )
+from custodes.evaluate.leaderboard.counted import refuse_more, standing_of, tallies
 from custodes.evaluate.leaderboard.covariates import SHOWN_FIRST, check_names, covariate
 from custodes.evaluate.leaderboard.field import Ground, ground
 from custodes.evaluate.parallel import each
@@ -153,7 +156,7 @@ class Leaderboard(Result):
     tie_model="A tie is an outcome of its own, or half a win each.",
 )
 def leaderboard(
-    study: Study,
+    study: Study | BattleCounts | PairCounts,
     *,
     covariates: Sequence[str] = (),
     tie_model: TieModel = "davidson",
@@ -177,8 +180,10 @@ def leaderboard(
     items whose `probability` the items table says); where a test says that this is not so, where people and the metric
     hardly ever differ, or where the order is known but is not the same for both, its values are null.
 
-    People alone and metrics alone are enough. Raises `OptionError` for unknown names and for covariates that do not
-    vary, `InputError` for fewer than two systems or no battle. setting: see `Setting`.
+    People alone and metrics alone are enough. Takes a study, or counts (`count_battles`, `count_pairs`), which know no
+    clusters: of them intervals are null, unless every battle is of an item of its own. Raises `OptionError` for unknown
+    names and for covariates that do not vary, `InputError` for fewer than two systems or no battle. setting: see
+    `Setting`.
     Source: Bradley and Terry 1952; Davidson 1970; Mogstad et al. 2024 (ranks); Angelopoulos et al. 2023 (correction).
 
     >>> import custodes as cu
@@ -187,6 +192,9 @@ def leaderboard(
     'Birch'
     """
     names = tuple(dict.fromkeys([covariates] if isinstance(covariates, str) else covariates))
+    if not isinstance(study, Study):
+        refuse_more(names, dict(setting), dict(DEFAULTS))
+        return _of_counts(study, tie_model, confidence, resamples, np.random.default_rng(rng), progress)
     check_names(names, study)
     full = settings(setting)
     chosen = study.select(**selection_of(setting), one_side=True)
@@ -210,7 +218,9 @@ def leaderboard(
     of = dict(zip(distinct, made, strict=True))
     standings = {place: of[contest] for place, contest in contests.items()}
     _check_covariates(names, standings)
-    told = _Telling(arena=arena, confidence=confidence, resamples=resamples)
+    told = _Telling(
+        systems=arena.design.systems, rules=[n.rule for n in arena.notes], confidence=confidence, resamples=resamples
+    )
     parts = [
         told.tables(field.aspect, {rater: own for (aspect, rater), own in standings.items() if aspect == field.aspect})
         for field in arena.fields
@@ -220,6 +230,26 @@ def leaderboard(
     return Leaderboard.of(
         [tables for tables, _ in parts], [*arena.notes, *equal, *(n for _, notes in parts for n in notes)]
     )
+
+
+def _of_counts(
+    counts: BattleCounts | PairCounts,
+    tie_model: TieModel,
+    confidence: float,
+    resamples: int,
+    rng: np.random.Generator,
+    progress: Progress,
+) -> Leaderboard:
+    """The leaderboard of counts, which are of one aspect and hold all that is said."""
+    systems, raters, notes = tallies(counts)
+    answer = partial(
+        standing_of, n_systems=len(systems), tie_model=tie_model, confidence=confidence, resamples=resamples
+    )
+    made = each(answer, raters, rng=rng, progress=progress, desc="leaderboard", label=lambda own: own.label)
+    told = _Telling(systems=systems, rules=[], confidence=confidence, resamples=resamples)
+    standings = {own.rater: standing for own, standing in zip(raters, made, strict=True)}
+    tables, more = told.tables("", standings)
+    return Leaderboard.of([tables], [*notes, *more])
 
 
 def _contests(arena: Ground, *, shared: bool, not_asked: Sequence[str]) -> dict[tuple[str, str], Contest]:
@@ -259,7 +289,8 @@ def _check_covariates(names: Sequence[str], standings: Mapping[tuple[str, str], 
 class _Telling:
     """Standings as tables and notes, one aspect at a time."""
 
-    arena: Ground
+    systems: tuple[str, ...]
+    rules: Sequence[str]
     confidence: float
     resamples: int
 
@@ -290,7 +321,7 @@ class _Telling:
     def _systems(self, rater: str, own: Standing) -> dict[str, Any]:
         """The rows of a rater, the strongest of the largest part first."""
         made, ranked = own.made, own.ranks
-        names = np.array(self.arena.design.systems, dtype=object)
+        names = np.array(self.systems, dtype=object)
         part = _parts(made.component, own.fought)
         alone = own.unknown
         columns = self._with_ends("strength", made.draws, own)
@@ -328,7 +359,7 @@ class _Telling:
 
     def _tested(self, own: Standing) -> bool:
         """Whether there is anything to tell systems apart by."""
-        return self.resamples > 0 and own.made.n_units > 1
+        return len(own.made.draws) > 1 and own.made.n_units > 1
 
     def _groups(self, own: Standing, part: Ints, order: Ints) -> np.ndarray:
         """Letters of every part, behind its number where there are several; none for a system without a battle."""
@@ -341,7 +372,7 @@ class _Telling:
         return found
 
     def _pairs(self, rater: str, own: Standing) -> dict[str, Any]:
-        met, made, names = own.met, own.made, np.array(self.arena.design.systems, dtype=object)
+        met, made, names = own.met, own.made, np.array(self.systems, dtype=object)
         assert met is not None
         difference, low, high = (np.empty(len(met.first)) for _ in range(3))
         for block in chunks(len(met.first), len(made.draws)):
@@ -381,7 +412,7 @@ class _Telling:
     def _notes(
         self, aspect: str, shown: Mapping[str, Standing], corrected: Mapping[str, CorrectedStanding]
     ) -> list[Note]:
-        systems, label = self.arena.design.systems, label_of(aspect)
+        systems, label = self.systems, label_of(aspect)
         said = defaultdict[tuple[str, str], list[str]](list)  # rule and message, and whom it is about
         for rater, own in shown.items():
             part, alone = _parts(own.made.component, own.fought), own.unknown
@@ -412,8 +443,7 @@ class _Telling:
             Note(rule=rule, message=f"{listed(raters, limit=4)}{label}: {message}", aspect=aspect)
             for (rule, message), raters in said.items()
         ]
-        declared = any(note.rule == "sides" for note in self.arena.notes)
-        if HUMAN in shown and not declared and len(systems) == 2 and (shown[HUMAN].rates[0] == 1).any():
+        if HUMAN in shown and "sides" not in self.rules and len(systems) == 2 and (shown[HUMAN].rates[0] == 1).any():
             message = (
                 f"people always prefer {_some(systems, shown[HUMAN].rates[0] == 1)}{label}: if these are sides (chosen,"
                 " rejected) and not systems, a leaderboard says nothing"

@@ -8,17 +8,21 @@ is present; item_weights (items,) what an item counts. Only outputs rated by bot
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats import ABSENT
+from custodes.stats.agreement.ranks import compared
+from custodes.stats.agreement.system_scores import compared_pairs
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, chunks
 from custodes.stats.ratios import ratio
 from custodes.stats.resampling.resample import same_outputs, unit_sums, weighted_sums
 
 _EXACT = 2**24  # single precision holds whole numbers up to here
+_CACHE = 4  # temporary arrays so much smaller than elsewhere stay in the cache
 _SAME = 1e-12  # relative: the same number computed in another way
 
 
@@ -76,17 +80,29 @@ def system_accuracy(
     Source: von Däniken et al. 2024 (Favi-Score), Definition 10 and Equation 7.
     """
     n_metrics, n_pairs, n_items = signs_metrics.shape
-    result = np.empty((len(weights), n_metrics))
-    for part in chunks(n_metrics, n_pairs * max(len(weights), n_items)):
-        metric = signs_metrics[part]
-        both = (signs_human != ABSENT) & (metric != ABSENT)
-        n, of_human, of_metric = (
-            margins(np.where(both, signs, np.int8(0)), units=units, weights=weights, item_weights=item_weights)
-            for signs in (np.int8(1), signs_human, metric)
-        )
-        agree = (np.sign(of_human) == np.sign(of_metric)) & (n > 0)
-        result[:, part] = ratio(agree.sum(axis=-1), (n > 0).sum(axis=-1))
-    return result
+    agree, n = np.zeros((2, len(weights), n_metrics), dtype=np.int64)
+    size = max(len(weights), n_items)
+    design = {"units": units, "weights": weights, "item_weights": item_weights}
+    for part in chunks(n_pairs, size):
+        people = signs_human[part]
+        for rows, both in _same_masks(people != ABSENT, signs_metrics[:, part] != ABSENT):
+            counted = margins(both.astype(np.int8), **design) > 0
+            of_people = np.sign(margins(np.where(both, people, np.int8(0)), **design)).astype(np.int8)
+            for some in (rows[own] for own in chunks(len(rows), _CACHE * len(people) * size)):
+                of_metric = margins(np.where(both, signs_metrics[some, part], np.int8(0)), **design)
+                alike = compared(of_metric, np.zeros(1)) == of_people[:, np.newaxis]
+                agree[:, some] += (alike & counted[:, np.newaxis]).sum(axis=-1)
+            n[:, rows] += counted.sum(axis=-1)[:, np.newaxis]
+    return ratio(agree, n)
+
+
+def _same_masks(human: Bools, metrics: Bools) -> Iterator[tuple[Ints, Bools]]:
+    """Metrics (metrics, pairs, items) that share with people (pairs, items) the same: their places, and what."""
+    groups: dict[bytes, list[int]] = {}
+    for m, own in enumerate(metrics):
+        groups.setdefault(np.packbits(human & own).tobytes(), []).append(m)
+    for rows in groups.values():
+        yield np.array(rows), human & metrics[rows[0]]
 
 
 def net_wins(
@@ -129,14 +145,10 @@ def pairwise_accuracy(means_human: Floats, means_metrics: Floats, *, pairs: Bool
 
     Source: Kocmi et al. 2021 ("To Ship or Not to Ship"), Accuracy.
     """
-    agree, n = np.zeros((2, *means_metrics.shape[:2]))
-    for first in range(means_metrics.shape[2] - 1):
-        human, metric = (
-            means[:, :, first, np.newaxis] - means[:, :, first + 1 :] for means in (means_human, means_metrics)
-        )
-        counted = pairs[:, first, first + 1 :]
-        agree += ((np.sign(human) == np.sign(metric)) & counted).sum(axis=-1)  # NaN equals nothing
-        n += (~np.isnan(human + metric) & counted).sum(axis=-1)
+    agree, n = np.zeros((2, *means_metrics.shape[:2]), dtype=np.int64)
+    for human, metric, counted in compared_pairs(means_human, means_metrics, pairs):
+        agree += ((human == metric) & counted).sum(axis=0)
+        n += np.broadcast_to(counted, human.shape).sum(axis=0)
     return ratio(agree, n)
 
 
@@ -240,12 +252,13 @@ def spa(
                 weights=weights,
                 flips=flips,
             )
-            for some in (rows[own] for own in chunks(len(rows), len(a) * longest)):
+            for some in (rows[own] for own in chunks(len(rows), _CACHE * len(a) * longest)):
                 of_metrics = _weighed(_differences(metrics[some], both, a, b), item_weights)
                 p = _p_values(of_metrics, counted, units=units, weights=weights, flips=flips)
-                apart = np.abs(p - people[:, np.newaxis])
-                defined = ~np.isnan(apart)
-                lost[:, some] += np.where(defined, apart, 0.0).sum(axis=-1)
+                p -= people[:, np.newaxis]
+                np.abs(p, out=p)
+                defined = ~np.isnan(p)
+                lost[:, some] += p.sum(axis=-1, where=defined)
                 n[:, some] += defined.sum(axis=-1)
     return 1 - ratio(lost, n)
 
@@ -272,25 +285,31 @@ def _p_values(
     n_units = weights.shape[1]
     d = unit_sums(differences, units=units, n_units=n_units)
     n = unit_sums(shared, units=units, n_units=n_units)
-    size = unit_sums(np.abs(differences), units=units, n_units=n_units)  # what rounding in d is measured by
-    clusters = weighted_sums(weights, n > 0)
-    items = weighted_sums(weights, n)
-    total, squares, cross = (weighted_sums(weights, x) for x in (d, d * d, n * d))
-    items_squared = weighted_sums(weights, n * n)
     extra = (slice(None), *(np.newaxis,) * (d.ndim - 2))  # aligns (B, pairs) with (B, ..., pairs)
+    total, spread = weighted_sums(weights, d), weighted_sums(weights, d * d)
+    if n.size and (n == n.flat[0]).all() and n.flat[0] > 0:  # every unit is the same for every pair
+        clusters = weights.sum(axis=1)[extra][..., np.newaxis]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            spread -= total * total / clusters
+    else:
+        clusters = weighted_sums(weights, n > 0)[extra]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = total / weighted_sums(weights, n)[extra]
+            spread -= 2 * mean * weighted_sums(weights, n * d) - mean**2 * weighted_sums(weights, n * n)[extra]
+    # What varies no more than rounding of the items in it does not vary; few do, so that is looked up for them alone.
+    size = unit_sums(np.abs(differences), units=units, n_units=n_units)
+    rough = spread <= _SAME * weights.max() * (size * size).sum(axis=-1)
+    doubtful = rough.any(axis=0)
+    own = size[doubtful]
+    still = spread[:, doubtful] <= _SAME * weighted_sums(weights, own * own)
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean = total / items[extra]
-        spread = squares - 2 * mean * cross + mean**2 * items_squared[extra]
-        spread = np.where(spread > _SAME * weighted_sums(weights, size * size), spread, 0.0)
-        error = np.sqrt(spread * (clusters / (clusters - 1))[extra])
-        p = np.asarray(ndtr(-total / error))
-    # nothing varies: no flip of a positive difference reaches it, every flip of none does
-    scale = weighted_sums(weights, size)
-    p = np.where(spread > 0, p, total <= _SAME * scale)
-    p = np.where(clusters[extra] > 1, p, np.nan)
-    observed = total[0] - _SAME * scale[0]
-    null = weighted_sums(flips * weights[0], d)
-    p[0] = np.where(clusters[0] > 0, (null >= observed).mean(axis=0), np.nan)
+        p = np.asarray(ndtr(-total / np.sqrt(spread * (clusters / (clusters - 1)))))
+    if still.any():  # no flip of a positive difference reaches it, every flip of none does
+        p[:, doubtful] = np.where(still, total[:, doubtful] <= _SAME * weighted_sums(weights, own), p[:, doubtful])
+    np.copyto(p, np.nan, where=clusters <= 1)
+    observed = total[0] - _SAME * (size @ weights[0]).reshape(d.shape[:-1])
+    reached = weighted_sums(flips, d * weights[0]) >= observed
+    p[0] = np.where(clusters[0] > 0, np.count_nonzero(reached, axis=0) / len(flips), np.nan)
     return p
 
 

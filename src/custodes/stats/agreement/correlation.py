@@ -7,15 +7,16 @@ item counts. Only outputs rated by both the person and the metric count.
 
 from __future__ import annotations
 
-import math
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.agreement.kendall import kendall
+from custodes.stats.agreement import linear
+from custodes.stats.agreement.kendall import exact_units, kendall
 from custodes.stats.agreement.ranks import mid_ranks
-from custodes.stats.arrays import Floats, Ints, chunks
+from custodes.stats.agreement.spearman import resampled as spearman_resampled
+from custodes.stats.arrays import Floats, Ints
 from custodes.stats.ratios import ratio
 from custodes.stats.resampling.resample import same_outputs, unit_sums, weighted_sums
 
@@ -82,33 +83,30 @@ def pooled_spearman(
     """Correlate ranks over all outputs of all items in every resample -> (B, metrics).
 
     The ranks are the exact mid-ranks of the resample, not those of the full data; an item weight is a
-    multiplicity.
+    multiplicity. Above `linear.MANY` outputs a resample is taken to first order (a row of ones stays exact).
     NaN where either side is constant in the resample or nothing is rated.
 
     >>> human, metric = np.array([[1.0, 2], [3, 4]]), np.array([[[1.0, 30], [2, 40]]])
     >>> pooled_spearman(human, metric, units=np.arange(2), weights=np.ones((1, 2))).round(3).tolist()
     [[0.8]]
 
-    Source: Spearman 1904; mid-ranks under multiplicities by sorting once and cumulating weights.
+    Source: Spearman 1904; mid-ranks under multiplicities.
     """
     result = np.full((len(weights), len(metrics)), np.nan)
-    unit = np.repeat(units, human.shape[1])
     for rows, rated in same_outputs(human, metrics):
         if len(rated) == 0:
             continue
-        by_unit = unit[rated]
-        share = np.ones(len(rated)) if item_weights is None else np.repeat(item_weights, human.shape[1])[rated]
-        people = _Order(human.ravel()[rated])
-        orders = [_Order(metrics[m].ravel()[rated]) for m in rows]
-        for part in chunks(len(weights), len(rated)):
-            # outputs first, resamples last: sorting outputs then moves whole rows
-            count = np.ascontiguousarray(weights[part].T, dtype=np.float64)[by_unit] * share[:, np.newaxis]
-            human_rank, human_variance = people.ranks(count)
-            counted_rank = people.spread(human_rank) * count
-            for m, order in zip(rows, orders, strict=True):
-                rank, variance = order.ranks(count)
-                covariance = np.einsum("gb,gb->b", rank, order.gather(counted_rank))
-                result[part, m] = ratio(covariance, np.sqrt(variance * human_variance)).clip(-1.0, 1.0)
+        item = rated // human.shape[1]
+        people, scores = human.ravel()[rated], metrics.reshape(len(metrics), -1)[rows][:, rated]
+        if len(rated) > linear.MANY:
+            share = np.ones(len(rated)) if item_weights is None else item_weights[item]
+            made = linear.pooled(
+                linear.spearman_parts, people, scores, share, degree=3, units=units[item], weights=weights
+            )
+        else:
+            place, drawn = exact_units(units, weights, item_weights)
+            made = spearman_resampled(people, scores, units=place[item], weights=drawn)
+        result[:, rows] = made
     return result
 
 
@@ -157,49 +155,6 @@ def _sums(values: Floats, *, units: Ints, weights: NDArray[Any], item_weights: F
     weighed = values if item_weights is None else values * item_weights
     per_unit = unit_sums(weighed, units=units, n_units=weights.shape[1])
     return np.moveaxis(weighted_sums(weights, per_unit), 1, 0)
-
-
-class _Order:
-    """The outputs of one rater sorted once: mid-ranks under any multiplicities are then cumulative sums."""
-
-    def __init__(self, values: Floats) -> None:
-        self.order = np.argsort(values, kind="stable")
-        ordered = values[self.order]
-        first = np.concatenate([[True], ordered[1:] != ordered[:-1]])
-        self.starts = np.flatnonzero(first)
-        self.group = np.empty(len(values), dtype=np.intp)
-        self.group[self.order] = np.cumsum(first) - 1
-
-    def gather(self, rows: Floats) -> Floats:
-        """Add up the rows of tied outputs, in ascending order: (outputs, B) -> (groups, B)."""
-        ordered = rows[self.order]
-        return ordered if len(self.starts) == len(ordered) else np.add.reduceat(ordered, self.starts, axis=0)
-
-    def spread(self, rows: Floats) -> Floats:
-        """Give every output the row of its group: (groups, B) -> (outputs, B)."""
-        return rows[self.group]
-
-    def ranks(self, count: Floats) -> tuple[Floats, Floats]:
-        """Twice the centred mid-ranks (groups, B) and their sum of squares (B,), NaN where the side is constant."""
-        size = self.gather(count)
-        upto = _cumulated(size)
-        total = upto[-1]
-        rank = 2 * upto - size - total
-        variance = np.einsum("gb,gb->b", rank * size, rank)
-        return rank, np.where(variance > _CONSTANT * total**3, variance, np.nan)
-
-
-def _cumulated(rows: Floats) -> Floats:
-    """np.cumsum(axis=0), several times faster: within all blocks of rows at once, then from block to block."""
-    n, width = rows.shape
-    step = max(1, math.isqrt(n))
-    blocks = np.zeros((-(-n // step), step, width))
-    blocks.reshape(-1, width)[:n] = rows
-    for row in range(1, step):
-        blocks[:, row] += blocks[:, row - 1]
-    for block in range(1, len(blocks)):
-        blocks[block] += blocks[block - 1, -1]
-    return blocks.reshape(-1, width)[:n]
 
 
 def _standardised(values: Floats, both: NDArray[np.bool_]) -> Floats:

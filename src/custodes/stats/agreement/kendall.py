@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.stats.agreement import linear
+from custodes.stats.agreement.ranks import compared
 from custodes.stats.arrays import Floats, Ints, chunks
 from custodes.stats.resampling.resample import same_outputs, weighted_sums
 
@@ -47,7 +49,8 @@ def pooled_kendall(
     human (items, systems), metrics (metrics, items, systems), NaN = not rated: only outputs rated by both count. units
     (items,), weights (B, units), item_weights (items,) as fractional multiplicities. Copies of an output tie with each
     other. NaN where either side is constant in the resample. Takes outputs^2 comparisons once per metric, whatever the
-    number of resamples.
+    number of resamples. Above `linear.MANY` outputs a resample is taken to first order (a row of ones stays exact), and
+    counting takes outputs x log(outputs).
 
     >>> human, metric = np.array([[1.0, 2], [3, 4]]), np.array([[[1.0, 3], [2, 4]]])
     >>> pooled_kendall(human, metric, units=np.arange(2), weights=np.ones((1, 2))).round(3).tolist()
@@ -56,20 +59,26 @@ def pooled_kendall(
     Source: Kendall 1945, as the ratio of quadratic forms w'Kw with K summed over pairs of resampling units.
     """
     result = np.full((len(weights), len(metrics)), np.nan)
-    if item_weights is not None:  # what differs between the items of a unit makes every item a unit of its own
-        units, weights = np.arange(len(human)), weights[:, units] * item_weights
-    unit = np.repeat(units, human.shape[1])
     for rows, rated in same_outputs(human, metrics):
+        item = rated // human.shape[1]
         if len(rated) == 0:
             continue
-        rated = rated[np.argsort(unit[rated], kind="stable")]
-        present, start = np.unique(unit[rated], return_index=True)
-        drawn = weights[:, present]
+        if len(rated) > linear.MANY:
+            share = np.ones(len(rated)) if item_weights is None else item_weights[item]
+            people, scores = human.ravel()[rated], metrics.reshape(len(metrics), -1)[rows][:, rated]
+            result[:, rows] = linear.pooled(
+                linear.kendall_parts, people, scores, share, degree=2, units=units[item], weights=weights
+            )
+            continue
+        place, drawn = exact_units(units, weights, item_weights)
+        rated = rated[np.argsort(place[item], kind="stable")]
+        present, start = np.unique(place[rated // human.shape[1]], return_index=True)
+        times = np.ascontiguousarray(drawn[:, present])
         bounds = np.append(start, len(rated))
         people, scores = human.ravel()[rated], metrics.reshape(len(metrics), -1)[rows][:, rated]
-        concordance = _concordance(_codes(people), np.stack([_codes(s) for s in scores]), bounds, drawn)
-        human_pairs = _untied(people, bounds, drawn)
-        metric_pairs = np.stack([_untied(s, bounds, drawn) for s in scores], axis=1)
+        concordance = _concordance(_codes(people), np.stack([_codes(s) for s in scores]), bounds, times)
+        human_pairs = _untied(people, bounds, times)
+        metric_pairs = np.stack([_untied(s, bounds, times) for s in scores], axis=1)
         with np.errstate(invalid="ignore", divide="ignore"):
             result[:, rows] = concordance / (np.sqrt(human_pairs)[:, np.newaxis] * np.sqrt(metric_pairs))
     return result
@@ -81,18 +90,13 @@ def _tau_b(x: Floats, y: Floats) -> Floats:
     concordance, untied_x, untied_y = np.zeros((3, len(x)), dtype=np.int64)
     for i in range(x.shape[1] - 1):
         both = ~(missing[:, i, np.newaxis] | missing[:, i + 1 :])
-        sx = _signs(x[:, i, np.newaxis], x[:, i + 1 :]) * both
-        sy = _signs(y[:, i, np.newaxis], y[:, i + 1 :]) * both
+        sx = compared(x[:, i, np.newaxis], x[:, i + 1 :]) * both
+        sy = compared(y[:, i, np.newaxis], y[:, i + 1 :]) * both
         concordance += (sx * sy).sum(axis=1, dtype=np.int64)
         untied_x += np.count_nonzero(sx, axis=1)
         untied_y += np.count_nonzero(sy, axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(concordance / (np.sqrt(untied_x) * np.sqrt(untied_y)))
-
-
-def _signs(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int8]:
-    """sign(x - y), by comparisons so that any order codes will do."""
-    return np.asarray((x > y).view(np.int8) - (x < y).view(np.int8))
 
 
 def _codes(values: Floats) -> Ints:
@@ -115,9 +119,9 @@ def _concordance(people: NDArray[Any], scores: NDArray[Any], bounds: NDArray[np.
             later = slice(bounds[u], None)
             for begin in range(bounds[u], bounds[u + 1], _ROWS):
                 part = slice(begin, min(begin + _ROWS, bounds[u + 1]))
-                human_signs = _signs(people[part, np.newaxis], people[later])
+                human_signs = compared(people[part, np.newaxis], people[later])
                 for m in range(n_metrics):
-                    signs = _signs(scores[m, part, np.newaxis], scores[m, later])
+                    signs = compared(scores[m, part, np.newaxis], scores[m, later])
                     signs *= human_signs
                     column = np.add.reduce(signs, axis=0, dtype=np.int8)
                     upper[m, u - rows.start, u:] += np.add.reduceat(column, bounds[u:-1] - bounds[u], dtype=np.int64)
@@ -126,15 +130,28 @@ def _concordance(people: NDArray[Any], scores: NDArray[Any], bounds: NDArray[np.
     return total
 
 
+def exact_units(units: Ints, weights: NDArray[Any], item_weights: Floats | None) -> tuple[Ints, Floats]:
+    """The unit of each item, and what each unit counts in every resample, with the weights of items in it.
+
+    What differs between the items of a unit makes every item a unit of its own.
+
+    >>> exact_units(np.array([0, 0]), np.array([[2.0]]), np.array([1.0, 0.5]))[1].tolist()
+    [[2.0, 1.0]]
+    """
+    if item_weights is None:
+        return units, np.asarray(weights, dtype=np.float64)
+    return np.arange(len(units)), weights[:, units] * item_weights
+
+
 def _untied(values: Floats, bounds: NDArray[np.intp], weights: Floats) -> Floats:
     """Ordered pairs that do not tie, N^2 - sum over tie groups of (weight in group)^2, in every resample -> (B,)."""
-    from scipy.sparse import csr_array
-
     group, unit = np.unique(values, return_inverse=True)[1], np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-    members = csr_array((np.ones(len(values)), (group, unit)), shape=(group.max() + 1, weights.shape[1]))
-    present = np.ascontiguousarray(weights.T)
-    squares = sum(
-        (np.asarray(members[part] @ present) ** 2).sum(axis=0) for part in chunks(members.shape[0], len(weights))
-    )
+    alone = (np.bincount(group) == 1)[group]
+    squares = weights**2 @ np.bincount(unit[alone], minlength=weights.shape[1])  # a group of one output
+    tied, place = np.unique(group[~alone], return_inverse=True)
+    members = np.bincount(place * weights.shape[1] + unit[~alone], minlength=len(tied) * weights.shape[1])
+    for part in chunks(len(tied), max(weights.shape)):
+        together = weighted_sums(weights, members.reshape(len(tied), -1)[part])
+        squares += np.einsum("bg,bg->b", together, together)
     pairs = (weights @ np.diff(bounds)) ** 2
     return np.where(pairs - squares > _CONSTANT * pairs, pairs - squares, np.nan)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from custodes.stats.arrays import Floats, unit_of
+from custodes.stats.arrays import Floats, chunks, unit_of
 
 FEWEST_SYSTEMS = 3
 
@@ -36,49 +36,85 @@ def population_values(human: Floats, metrics: Floats, *, n_units: int) -> tuple[
 
     Source: Lindley and Smith 1972; Everson and Morris 2000 for the posterior of T + V that is cut at V.
     """
-    drawn = np.full((2, max(len(metrics) - 1, 0), *metrics.shape[1:]), np.nan)
-    for m in range(metrics.shape[1]):
-        both = np.stack([human[:, m], metrics[:, m]], axis=-1)
-        rated = np.isfinite(both[0]).all(axis=-1)
-        drawn[:, :, m, rated] = np.moveaxis(_one_metric(both[:, rated], n_units), -1, 0)
+    shape = (max(len(metrics) - 1, 0), *metrics.shape[1:])
+    drawn = np.full((2, *shape), np.nan)
+    patterns, pattern = np.unique(np.isfinite(human[0]) & np.isfinite(metrics[0]), axis=0, return_inverse=True)
+    for k, rated in enumerate(patterns):
+        of_pattern = np.flatnonzero(pattern.reshape(-1) == k)
+        for some in chunks(len(of_pattern), 4 * len(metrics) * max(1, int(rated.sum()))):
+            own = np.ix_(np.arange(len(metrics)), of_pattern[some], rated)
+            made = _alike(human[own], metrics[own], n_units)
+            for side in range(2):
+                drawn[side][np.ix_(np.arange(shape[0]), of_pattern[some], rated)] = made[side]
     return drawn[0], drawn[1]
 
 
-def _one_metric(both: Floats, n_units: int) -> Floats:
-    """(1 + B, systems, 2) -> (B, systems, 2)."""
-    known = np.asarray(np.isfinite(both).all(axis=-1, keepdims=True))
-    n_systems, lacking = both.shape[1], ~known[1:]
-    mean = np.where(known, both, 0.0).sum(axis=1, keepdims=True) / np.maximum(known.sum(axis=1, keepdims=True), 1)
-    both = np.where(known, both - mean, 0.0)
-    units = np.array([unit_of(both[..., side]) for side in range(both.shape[-1])])  # squares stay within all numbers
-    both = both / units
-    point, resampled = both[0], both[1:]
-    if n_systems < FEWEST_SYSTEMS or len(resampled) < 2 or n_units < 2:
-        return np.where(lacking, np.nan, resampled * units)
+def _alike(human: Floats, metrics: Floats, n_units: int) -> tuple[Floats, Floats]:
+    """Metrics that lack the same systems, none of which is left: (1 + B, metrics, systems) -> (B, metrics, systems)."""
+    known = np.isfinite(human) & np.isfinite(metrics)
+    n_systems, lacking = human.shape[2], ~known[1:]
+    count = np.maximum(known.sum(axis=2, keepdims=True), 1)
+    units, sides = [], []
+    for own in (human, metrics):
+        own = np.where(known, own, 0.0)
+        own = np.where(known, own - own.sum(axis=2, keepdims=True) / count, 0.0)
+        # squares stay within all numbers
+        units.append(np.array([unit_of(own[:, m]) for m in range(own.shape[1])])[:, np.newaxis])
+        sides.append(own / units[-1])
     there = known[1:].sum(axis=0)
-    errors = np.where(lacking, 0.0, resampled - resampled.sum(axis=0) / np.maximum(there, 1))
-    errors *= np.sqrt(n_units / (n_units - 1))
+    if n_systems < FEWEST_SYSTEMS or len(lacking) < 2 or n_units < 2:
+        return tuple(np.where(lacking, np.nan, own[1:] * unit) for own, unit in zip(sides, units, strict=True))
+    points = np.stack([own[0] for own in sides])  # (2, metrics, systems)
+    grown = np.sqrt(n_units / (n_units - 1))
+    errors = [np.where(lacking, 0.0, own[1:] - own[1:].sum(axis=0) / np.maximum(there, 1)) * grown for own in sides]
     # Centring takes a part of the noise with it: of k systems, k - 1 are left.
-    noise = np.einsum("bsi,bsj,s->ij", errors, errors, 1 / np.maximum(there[:, 0] - 1, 1)) / (n_systems - 1)
-    between = point.T @ point
-    ridge = _RIDGE * np.diagonal(between) + np.finfo(np.float64).tiny ** 0.5
-    root = np.linalg.cholesky(noise + np.diag(ridge + _RIDGE * np.diagonal(noise)))
+    each = 1 / np.maximum(there - 1, 1)
+    noise = np.stack([[np.einsum("bms,bms,ms->m", a, b, each) for b in errors] for a in errors]) / (n_systems - 1)
+    noise = np.moveaxis(noise, -1, 0)  # (metrics, 2, 2)
+    between = np.einsum("ims,jms->mij", points, points)
+    diagonal = np.arange(2)
+    ridge = _RIDGE * (between[:, diagonal, diagonal] + noise[:, diagonal, diagonal])
+    noise[:, diagonal, diagonal] += ridge + np.finfo(np.float64).tiny ** 0.5
+    root = np.linalg.cholesky(noise)
     # On the scale where the noise is 1 in every direction.
     white = np.linalg.inv(root)
-    signal, axes = _signals(white @ between @ white.T, n_systems - 1, len(resampled))
-    kept = (signal / (signal + 1))[:, None]
-    values = kept * (point @ white.T @ axes) + np.sqrt(kept) * (errors @ white.T @ axes)
-    return np.where(lacking, np.nan, values @ axes.swapaxes(1, 2) @ root.T * units)
+    kept = _kept(white @ between @ white.swapaxes(1, 2), n_systems - 1, len(lacking))
+    of_point, of_error = (white.swapaxes(1, 2) @ own @ root.swapaxes(1, 2) for own in kept)  # (B, metrics, 2, 2)
+    made = []
+    for side in range(2):
+        values = np.where(lacking, np.nan, 0.0)
+        for i in range(2):
+            values += points[i] * of_point[..., i, side, np.newaxis]
+            values += errors[i] * of_error[..., i, side, np.newaxis]
+        made.append(values * units[side])
+    return made[0], made[1]
 
 
-def _signals(between: Floats, degrees: int, n: int) -> tuple[Floats, Floats]:
-    """Draws of the covariance of values in units of the noise, given the scatter (2, 2) of values and noise with so
-    many degrees: its variances (n, 2), not below 0, and its axes (n, 2, 2), columns."""
+def _kept(between: Floats, degrees: int, n: int) -> tuple[Floats, Floats]:
+    """What is kept of values, and of their errors, in draws of the covariance: two (n, metrics, 2, 2).
+
+    `between` (metrics, 2, 2) is the scatter of values and noise in units of the noise, with so many degrees. A
+    direction with the variance s beside a noise of 1 keeps s / (s + 1) of a value, the root of that of an error.
+    """
     rng = np.random.default_rng(_SEED)
-    factor = np.zeros((n, 2, 2))
-    factor[:, 0, 0], factor[:, 1, 1] = (np.sqrt(rng.chisquare(degrees - i, n)) for i in range(2))
-    factor[:, 1, 0] = rng.normal(size=n)
-    ridge = _RIDGE * np.trace(between) + np.finfo(np.float64).tiny ** 0.5  # where every value is the same, too
-    inverse = np.linalg.inv(np.linalg.cholesky(between + ridge * np.eye(2))).T @ factor
-    precision, axes = np.linalg.eigh(inverse @ inverse.swapaxes(1, 2))
-    return np.maximum(1 / np.maximum(precision, np.finfo(np.float64).tiny) - 1, 0.0), axes
+    factor = np.zeros((n, 1, 2, 2))
+    factor[:, 0, 0, 0], factor[:, 0, 1, 1] = (np.sqrt(rng.chisquare(degrees - i, n)) for i in range(2))
+    factor[:, 0, 1, 0] = rng.normal(size=n)
+    tiny = np.finfo(np.float64).tiny
+    ridge = _RIDGE * np.trace(between, axis1=1, axis2=2) + tiny**0.5  # where every value is the same, too
+    bounded = between + ridge[:, np.newaxis, np.newaxis] * np.eye(2)
+    inverse = np.linalg.inv(np.linalg.cholesky(bounded)).swapaxes(1, 2) @ factor
+    # The eigenvalues and axes of a symmetric 2 x 2 matrix; the smaller one by the determinant, which keeps its digits.
+    precision = inverse @ inverse.swapaxes(-1, -2)
+    a, b, c = precision[..., 0, 0], precision[..., 0, 1], precision[..., 1, 1]
+    large = (a + c) / 2 + np.hypot((a - c) / 2, b)
+    small = (np.linalg.det(inverse) / np.sqrt(np.maximum(large, tiny))) ** 2
+    angle = np.arctan2(b, (a - c) / 2) / 2
+    axes = np.cos(angle), np.sin(angle)
+    kept = [1 - np.minimum(np.maximum(own, tiny), 1.0) for own in (large, small)]
+    made = np.empty((2, *precision.shape))
+    for out, (first, second) in zip(made, (kept, [np.sqrt(own) for own in kept]), strict=True):
+        out[..., 0, 0] = first * axes[0] ** 2 + second * axes[1] ** 2
+        out[..., 1, 1] = first * axes[1] ** 2 + second * axes[0] ** 2
+        out[..., 0, 1] = out[..., 1, 0] = (first - second) * axes[0] * axes[1]
+    return made[0], made[1]

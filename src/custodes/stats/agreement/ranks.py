@@ -5,6 +5,7 @@ NaN = not rated: it takes no rank. The lowest value has rank 1.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from custodes.stats.ratios import ratio
 from custodes.stats.resampling.resample import weighted_sums
 
 _ENOUGH = 2  # a ranking of fewer says nothing
+_FEW = 32  # things up to which comparing all of them takes less time than sorting
 
 
 def mid_ranks(values: NDArray[Any]) -> Floats:
@@ -26,9 +28,40 @@ def mid_ranks(values: NDArray[Any]) -> Floats:
     Source: Kendall 1945.
     """
     values = np.asarray(values, dtype=np.float64)
+    if values.shape[-1] <= _FEW:
+        known = ~np.isnan(values)
+        ranks = (known.sum(axis=-1, keepdims=True) + 1 + beaten(values)) / 2
+        return np.where(known, ranks, np.nan)
     order = np.argsort(values, axis=-1, kind="stable")  # NaN last
     first, end = tie_runs(np.take_along_axis(values, order, axis=-1))
     return _placed(values, order, (first + end + 1) / 2)
+
+
+def beaten(values: Floats) -> Ints:
+    """How many are lower minus how many are higher, along the last axis: (..., n) -> (..., n); NaN is neither.
+
+    >>> beaten(np.array([5.0, 7, 5, np.nan])).tolist()
+    [-1, 2, -1, 0]
+    """
+    n = values.shape[-1]
+    flat = values.reshape(math.prod(values.shape[:-1]), n)
+    rows = np.ascontiguousarray(flat.T)  # a thing a row: whole rows are compared
+    found = np.zeros(rows.shape, dtype=np.int16 if n < np.iinfo(np.int16).max else np.int64)
+    for first in range(n - 1):
+        for second in range(first + 1, n):
+            sign = compared(rows[first], rows[second])
+            found[first] += sign
+            found[second] -= sign
+    return np.ascontiguousarray(found.T).reshape(values.shape)
+
+
+def compared(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int8]:
+    """sign(x - y) by comparisons, so that any order codes will do, and 0 where either is NaN.
+
+    >>> compared(np.array([2.0, 1.0, np.nan]), np.array([1.0, 1.0, 1.0])).tolist()
+    [1, 0, 0]
+    """
+    return np.asarray((x > y).view(np.int8) - (x < y).view(np.int8))
 
 
 def ordinal_ranks(values: NDArray[Any]) -> Floats:

@@ -7,6 +7,7 @@ item_weights (items,) what an item counts.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,12 @@ from numpy.typing import NDArray
 
 from custodes.stats.agreement import correlation
 from custodes.stats.agreement.correlation import Kind
-from custodes.stats.agreement.ranks import mid_ranks
+from custodes.stats.agreement.ranks import compared, mid_ranks
 from custodes.stats.arrays import Bools, Floats, Ints, chunks
 from custodes.stats.ratios import mean_of_defined, ratio
 from custodes.stats.resampling.resample import unit_sums, weighted_sums
 
+_CACHE = 16  # temporary arrays so much smaller than elsewhere stay in the cache
 _GRID = 40  # bits kept of a score
 _SAME = 1e-12  # relative: the same number computed in another way
 
@@ -88,15 +90,38 @@ def over_systems(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bools) ->
 
 def _pair_tau(x: Floats, y: Floats, pairs: Bools) -> Floats:
     """tau-b over some pairs of the last axis."""
-    concordance, untied_x, untied_y = np.zeros((3, *y.shape[:-1]))
-    for first in range(y.shape[-1] - 1):
-        sx, sy = (np.sign(own[..., first, np.newaxis] - own[..., first + 1 :]) for own in (x, y))
-        both = np.isfinite(sx + sy) & pairs[:, first, first + 1 :]
-        sx, sy = np.where(both, sx, 0.0), np.where(both, sy, 0.0)
-        concordance += (sx * sy).sum(axis=-1)
-        untied_x += np.abs(sx).sum(axis=-1)
-        untied_y += np.abs(sy).sum(axis=-1)
+    concordance, untied_x, untied_y = np.zeros((3, *y.shape[:-1]), dtype=np.int64)
+    for sx, sy, _ in compared_pairs(x, y, pairs):
+        concordance += (sx * sy).sum(axis=0)
+        untied_x += np.abs(sx).sum(axis=0)
+        untied_y += np.abs(sy).sum(axis=0)
     return ratio(concordance, np.sqrt(untied_x * untied_y))
+
+
+def compared_pairs(
+    x: Floats, y: Floats, pairs: Bools
+) -> Iterator[tuple[NDArray[np.int8], NDArray[np.int8], NDArray[Any]]]:
+    """Signs of both sides (B, metrics, systems) over pairs of systems, some pairs at a time: (some, B, metrics) each,
+    0 where a pair does not count, and whether it counts, which broadcasts against them.
+
+    `pairs` (metrics, systems, systems); a pair with a NaN on either side does not count.
+    """
+    n = y.shape[-1]
+    missing = np.isnan(x) | np.isnan(y)
+    full, complete = bool(pairs[:, *np.triu_indices(n, 1)].all()), not missing.any()
+    x, y, known = (np.ascontiguousarray(np.moveaxis(own, -1, 0)) for own in (x, y, ~missing))
+    for first in range(n - 1):
+        for some in chunks(n - 1 - first, _CACHE * x[0].size):
+            later = slice(first + 1 + some.start, first + 1 + some.stop)
+            sx, sy = (compared(own[first], own[later]) for own in (x, y))
+            counted = np.ones((1, 1, 1), dtype=bool)
+            if not full:
+                counted = pairs[:, first, later].T[:, np.newaxis]
+            if not complete:
+                counted = counted & known[first] & known[later]
+            if not (full and complete):
+                sx, sy = sx * counted, sy * counted
+            yield sx, sy, counted
 
 
 def system_fit(

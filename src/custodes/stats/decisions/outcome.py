@@ -49,16 +49,37 @@ def outcome_kld(other_counts: NDArray[Any], human_counts: NDArray[Any], *, estim
 
     Source: Deriu et al. 2023, as for `error_types`; the posterior mean is ours.
     """
-    from scipy.special import rel_entr
+    return divergence(other_counts, log_shares(human_counts, estimate=estimate), estimate=estimate)
 
+
+def log_shares(counts: NDArray[Any], *, estimate: Kld) -> list[NDArray[np.float64]]:
+    """The logarithms of the shares of win, tie and loss: counts (..., 3) -> three (...); NaN without a comparison."""
+    cells, total = _cells(counts, estimate)
+    return _logs(cells, total)
+
+
+def divergence(counts: NDArray[Any], human: list[NDArray[np.float64]], *, estimate: Kld) -> NDArray[np.float64]:
+    """`outcome_kld` of counts (..., 3) from people's `log_shares`."""
+    cells, total = _cells(counts, estimate)
+    apart = np.zeros(np.broadcast_shapes(total.shape, human[0].shape))
+    for own, mine, theirs in zip(cells, _logs(cells, total), human, strict=True):
+        with np.errstate(invalid="ignore"):
+            moved = own * (mine - theirs)
+        apart += moved if estimate == "mean" else np.where(own == 0, 0.0, moved)
+    return np.asarray(apart / total)
+
+
+def _logs(cells: list[NDArray[np.float64]], total: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    with np.errstate(divide="ignore"):
+        whole = np.log(total)
+        return [np.log(own) - whole for own in cells]
+
+
+def _cells(counts: NDArray[Any], estimate: Kld) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
+    """Wins, ties and losses, with an imagined one of each for `mean`, and their sum; NaN where there are none."""
     assert estimate in ("mean", "mode"), estimate
-    pseudo = 1 if estimate == "mean" else 0
-    divergence = rel_entr(_shares(other_counts, pseudo), _shares(human_counts, pseudo))
-    return np.asarray(divergence[..., 0] + divergence[..., 1] + divergence[..., 2])
-
-
-def _shares(counts: NDArray[Any], pseudo: int) -> NDArray[np.float64]:
-    counts = np.asarray(counts, dtype=np.float64)
+    pseudo = 1.0 if estimate == "mean" else 0.0
     # Spelled out: NumPy's sum over an axis of three is several times slower.
-    n = (counts[..., 0] + counts[..., 1] + counts[..., 2])[..., np.newaxis]
-    return ratio(counts + pseudo, np.where(n > 0, n + 3 * pseudo, 0))
+    cells = [counts[..., k] + np.float64(pseudo) for k in range(3)]
+    total = cells[0] + cells[1] + cells[2]
+    return cells, np.where(total > 3 * pseudo, total, np.nan)

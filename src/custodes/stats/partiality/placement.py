@@ -55,6 +55,11 @@ def units_behind(mask: Bools, units: Ints) -> Ints:
 
 
 def connected_systems(mask: Bools) -> Bools:
-    """(systems,): whether each belongs to the largest set of systems that common items join."""
-    part = blocks_of(common_items(mask))
-    return np.asarray((part == np.bincount(part).argmax()) & mask.any(axis=0))
+    """(systems,): whether each belongs to the largest set of systems that common items (items, systems) join."""
+    return largest_block(common_items(mask), np.asarray(mask.any(axis=0)))
+
+
+def largest_block(joined: Bools, there: Bools) -> Bools:
+    """(systems,): whether each is there and in the largest set that is joined (systems, systems)."""
+    part = blocks_of(joined)
+    return np.asarray((part == np.bincount(part).argmax()) & there)

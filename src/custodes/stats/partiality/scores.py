@@ -202,9 +202,10 @@ def _spline(x: Floats, knots: Floats) -> Floats:
 def _normal_scores(values: Floats, mask: Bools) -> Floats:
     """Normal quantiles of mid-ranks over the mask; 0 elsewhere."""
     from scipy.special import ndtri
-    from scipy.stats import rankdata
 
     scores = np.zeros(values.shape)
     if mask.any():
-        scores[mask] = ndtri((rankdata(values[mask]) - 0.5) / mask.sum())
+        _, place, ties = np.unique(values[mask], return_inverse=True, return_counts=True)
+        ranks = (np.cumsum(ties) - (ties - 1) / 2)[place]
+        scores[mask] = ndtri((ranks - 0.5) / mask.sum())
     return scores

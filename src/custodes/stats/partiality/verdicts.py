@@ -2,74 +2,86 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from custodes.stats import ABSENT
-from custodes.stats.arrays import Ints, Signs, chunks
-from custodes.stats.partiality.placement import Placement, connected_systems, covariance, units_behind
+from custodes.stats.arrays import Floats, Ints, Signs
+from custodes.stats.partiality.placement import Placement, largest_block
 from custodes.stats.ratios import ratio
-from custodes.stats.resampling.resample import unit_sums
 
 _SPREAD = 0.55  # standard deviation of outputs of one system, on the probit scale of win rates
 
 
-def sign_placement(human: Signs, metric: Signs, pairs: Ints, *, units: Ints) -> Placement:
-    """From verdicts: signs (pairs, items) of people and metric; pairs (pairs, 2) positions of the two systems; units
-    (items,) the clusters.
+def sign_placement(human: Signs, metric: Signs, pair: Ints, pairs: Ints, *, items: Ints, units: Ints) -> Placement:
+    """From verdicts (n,) of people and metric on what both judged: the `pair` of each, its item and its cluster; pairs
+    (pairs, 2) are positions of the two systems.
 
     Places are probits of mean win rates, on which the link is straight if outputs vary normally.
     """
+    from scipy.sparse import csr_array
     from scipy.special import ndtri
 
-    n_systems, n_units = int(pairs.max()) + 1, int(units.max()) + 1
+    n_systems, n_units, first, second = int(pairs.max()) + 1, int(units.max(initial=-1)) + 1, *pairs.T
     # Every opponent counts the same, however often it was met: else who met the weak more often would look good.
-    margins, influence = np.zeros((2, n_systems)), np.zeros((2, n_systems, n_units))
-    opponents, comparisons = np.zeros((2, n_systems))
-    own = np.zeros((2, len(pairs)))  # the metric's margin and comparisons of each pair
-    mask = np.zeros((len(units), n_systems), dtype=np.bool_)
-    for block in chunks(len(pairs), 3 * human.shape[1]):
-        both = (human[block] != ABSENT) & (metric[block] != ABSENT)
-        sums = unit_sums(
-            np.stack([np.where(both, human[block], 0), np.where(both, metric[block], 0), both]),
-            units=units,
-            n_units=n_units,
-        )
-        own[:, block] = sums[1:].sum(axis=2)
-        number = sums[2].sum(axis=1)
-        rate = np.nan_to_num(ratio(sums[:2].sum(axis=2), number))
-        moved = (sums[:2] - rate[..., None] * sums[2]) / np.maximum(number, 1)[:, None]
-        for side, sign in enumerate((1, -1)):  # a second system has the opposite margin
-            systems = np.eye(n_systems)[:, pairs[block, side]]
-            margins += sign * rate @ systems.T
-            influence += sign * (systems @ moved)
-            opponents += systems @ (number > 0)
-            comparisons += systems @ number
-            mask |= (both.T.astype(np.float32) @ systems.T.astype(np.float32)) > 0
-    margins, influence = margins / np.maximum(opponents, 1), influence / np.maximum(opponents, 1)[:, None]
+    number, won = _by(pair, None, len(pairs)), [_by(pair, own, len(pairs)) for own in (human, metric)]
+    rate = np.nan_to_num(ratio(np.stack(won), number))
+    opponents, comparisons = (_by(first, own, n_systems) + _by(second, own, n_systems) for own in (number > 0, number))
+    margins = np.stack([_by(first, own, n_systems) - _by(second, own, n_systems) for own in rate])
+    margins = margins / np.maximum(opponents, 1)
     least = 0.5 / np.maximum(comparisons, 1)
-    rates = np.clip((1 + margins) / 2, least, 1 - least)
-    places = ndtri(rates)
+    places = ndtri(np.clip((1 + margins) / 2, least, 1 - least))
     steep = np.sqrt(np.pi / 2) * np.exp(places**2 / 2)  # of the probit of a margin
-    influence = steep[..., None] * influence
-    people, metrics = influence.transpose(0, 2, 1)
-    won = np.full((n_systems, n_systems), np.nan)
-    margin, compared = own
-    least = 0.5 / np.maximum(compared, 1)
-    rate = np.where(compared > 0, np.clip((1 + ratio(margin, compared)) / 2, least, 1 - least), np.nan)
-    won[pairs[:, 0], pairs[:, 1]], won[pairs[:, 1], pairs[:, 0]] = rate, 1 - rate
+    # Of each cluster with something of a pair: by how much it moves the places of the two systems.
+    known, place = np.unique(pair.astype(np.int64) * max(1, n_units) + units, return_inverse=True)
+    own, unit = known // max(1, n_units), known % max(1, n_units)
+    a, b, count = first[own], second[own], _by(place, None, len(known))
+    moves = []
+    for side, signs in enumerate((human, metric)):
+        moved = (_by(place, signs, len(known)) - rate[side, own] * count) / np.maximum(number[own], 1)
+        weight = steep[side] / np.maximum(opponents, 1)
+        values = np.concatenate([moved * weight[a], -moved * weight[b]])
+        made = csr_array((values, (np.tile(unit, 2), np.concatenate([a, b]))), shape=(n_units, n_systems))
+        made.eliminate_zeros()
+        moves.append(made)
+    of_people, of_metric = moves
+    seen = np.ones(2 * len(pair))
+    both = np.concatenate([first[pair], second[pair]])
+    by_item = csr_array((seen, (np.tile(items, 2), both)), shape=(int(items.max(initial=-1)) + 1, n_systems))
+    by_unit = csr_array((seen, (np.tile(units, 2), both)), shape=(n_units, n_systems))
     return Placement(
         human=places[0],
         metric=places[1],
-        hh=covariance(people, people),
-        hm=covariance(people, metrics),
-        mm=covariance(metrics, metrics),
+        hh=_covariance(of_people, of_people),
+        hm=_covariance(of_people, of_metric),
+        mm=_covariance(of_metric, of_metric),
         curvature=np.zeros(n_systems),
         trust=0.0,
         bends=True,
         spread=_SPREAD,
-        units=units_behind(mask, units),
-        connected=connected_systems(mask),
+        units=np.bincount(by_unit.indices, minlength=n_systems),
+        connected=largest_block((by_item.T @ by_item).toarray() > 0, np.bincount(both, minlength=n_systems) > 0),
         met=opponents >= (opponents > 0).sum() - 1,
-        advantage=ndtri(won),
+        advantage=ndtri(_won(won[1], number, pairs, n_systems)),
         steepness=np.ones((n_systems, n_systems)),
     )
+
+
+def _by(of: Ints, values: Any, n: int) -> Floats:
+    """Values, or how many there are, added up by their place (m,) of n."""
+    return np.bincount(of, weights=values, minlength=n).astype(np.float64)
+
+
+def _covariance(first: Any, second: Any) -> Floats:
+    """Of sums over units: sparse influences (units, systems) -> (systems, systems)."""
+    n = int((np.diff(first.indptr) > 0).sum())
+    return np.asarray((first.T @ second).toarray() * (n / max(n - 1, 1)))
+
+
+def _won(margin: Floats, number: Floats, pairs: Ints, n_systems: int) -> Floats:
+    """(systems, systems): how often the metric prefers the first; NaN where they never met."""
+    won = np.full((n_systems, n_systems), np.nan)
+    least = 0.5 / np.maximum(number, 1)
+    rate = np.where(number > 0, np.clip((1 + ratio(margin, number)) / 2, least, 1 - least), np.nan)
+    won[pairs[:, 0], pairs[:, 1]], won[pairs[:, 1], pairs[:, 0]] = rate, 1 - rate
+    return won

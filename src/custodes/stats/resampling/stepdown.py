@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from custodes.stats.arrays import Bools, Floats, chunks
 
 _SAME = 1e-9  # statistics are of the order of 1; a smaller difference is rounding
+_GROUPS = 32  # unlike numbers of blocks up to which the largest t of each is followed: bringing all draws to one scale
+# takes longer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,9 +43,17 @@ def without_block(n_units: int, *, most: int) -> tuple[Floats, NDArray[np.intp]]
 
     Source: Quenouille 1956 and Tukey 1958, the jackknife.
     """
-    n_blocks = min(n_units, most)
-    block = np.arange(n_units) % max(1, n_blocks)
-    return (np.arange(n_blocks)[:, np.newaxis] != block).astype(np.float64), block
+    block = dealt(n_units, most=most)
+    return (np.arange(min(n_units, most))[:, np.newaxis] != block).astype(np.float64), block
+
+
+def dealt(n_units: int, *, most: int) -> NDArray[np.intp]:
+    """The block of each unit, of at most so many: units are dealt to the blocks in turn.
+
+    >>> dealt(3, most=2).tolist()
+    [0, 1, 0]
+    """
+    return np.arange(n_units) % max(1, min(n_units, most))
 
 
 def flip_tests(estimate: Floats, left: Floats, *, present: Bools, flips: NDArray[Any], confidence: float) -> Family:
@@ -85,24 +95,37 @@ def flip_tests(estimate: Floats, left: Floats, *, present: Bools, flips: NDArray
         with np.errstate(divide="ignore"):
             return np.asarray(np.sqrt((count[part] - 1) * parallel / (1 - parallel)))
 
-    even = bool((n[defined] == n[defined][:1]).all())
+    numbers, group = np.unique(count, return_inverse=True)
+    alike = len(numbers) <= _GROUPS
 
-    def scaled(values: Floats, part: Any) -> Floats:
-        return values if even else np.asarray(-ndtri(stdtr(count[part] - 1, -values)))
+    def normal(values: Floats, count: Floats) -> Floats:
+        return np.asarray(-ndtri(stdtr(count - 1, -values)))
+
+    def student(values: Floats, count: Floats) -> Floats:
+        return np.asarray(-stdtrit(count - 1, ndtr(-values)))
+
+    def draw(part: Any) -> Floats:
+        drawn = t(signs @ share[:, part], part)
+        return drawn if alike else normal(drawn, count[part])
 
     everything = slice(None)
     total = share.sum(axis=0)
     least = np.exp2(1.0 - n)  # the smallest p of all flips: drawn ones may stay below it
     signs = np.asarray(flips, dtype=np.float64)
+    observed = np.where(defined & (least <= 1 - confidence), t(total, everything), np.nan)
+    scaled = normal(observed, count) if len(numbers) > 1 else observed
     error = np.sqrt(np.maximum(squares - total**2 / count, 0.0) / (count * (count - 1)))
     return _tested(
         estimate=np.where(defined, estimate, np.nan),
         error=error,
-        observed=np.where(defined & (least <= 1 - confidence), scaled(t(total, everything), everything), np.nan),
-        draw=lambda part: scaled(t(signs @ share[:, part], part), part),
+        observed=observed if alike else scaled,
+        scaled=scaled,
+        draw=draw,
         n_draws=len(signs),
         confidence=confidence,
-        critical=(lambda values: values) if even else (lambda values: -stdtrit(count - 1, ndtr(-values))),
+        group=group if alike else None,
+        as_of=lambda values, number: student(values, numbers[number]),
+        critical=(lambda values: values) if alike else (lambda values: student(values, count)),
         least=least,
     )
 
@@ -162,17 +185,24 @@ def _tested(
     draw: Any,
     n_draws: int,
     confidence: float,
+    scaled: Floats | None = None,
+    group: NDArray[np.intp] | None = None,
+    as_of: Any = None,
     critical: Any = lambda values: values,
     least: Floats | float = 0.0,
 ) -> Family:
     """From |t| observed (k,) and, by `draw` of some of them, under the hypotheses (n, some), from the smallest up.
 
     NaN observed: not tested; `critical` turns a |t| of the draws into one of the estimate; `least` (k,) is the smallest
-    p there can be."""
+    p there can be. Where |t| are on unlike scales, one for each `group` (k,), `scaled` are those observed on one scale
+    and `as_of` brings such values to the scale of a group: thresholds are converted, not the draws."""
     p_value, adjusted, bound = np.full((3, len(estimate)), np.nan)
-    order = np.argsort(observed, kind="stable")[: (~np.isnan(observed)).sum()]  # NaN comes last
+    scaled = observed if scaled is None else scaled
+    group = np.zeros(len(estimate), dtype=np.intp) if group is None else group
+    order = np.argsort(scaled, kind="stable")[: (~np.isnan(scaled)).sum()]  # NaN comes last
     rank = int((1 - confidence) * (n_draws + 1) + _SAME)  # so many draws, the data among them, may reach it
-    largest = np.zeros(n_draws)
+    groups = np.unique(group[order])
+    largest = np.zeros((len(groups), n_draws))
     for some in chunks(len(order), max(1, n_draws)):
         part = order[some]
         drawn = draw(part)
@@ -180,9 +210,15 @@ def _tested(
         p_value[part] = ((drawn >= reached).sum(axis=0) + 1) / (n_draws + 1)
         if rank:
             bound[part] = np.partition(drawn, n_draws - rank, axis=0)[n_draws - rank]
-        top = np.maximum(np.maximum.accumulate(drawn, axis=1), largest[:, np.newaxis])
-        adjusted[part] = ((top >= reached).sum(axis=0) + 1) / (n_draws + 1)
-        largest = top[:, -1]
+        beyond = np.zeros(drawn.shape, dtype=bool)
+        for number, top in zip(groups, largest, strict=True):
+            mine = group[part] == number
+            own = drawn if mine.all() else np.where(mine, drawn, 0.0)
+            upto = np.maximum(np.maximum.accumulate(own, axis=1), top[:, np.newaxis])
+            least_of = reached if mine.all() else np.where(mine, reached, as_of(scaled[part] * (1 - _SAME), number))
+            beyond |= upto >= least_of
+            top[:] = upto[:, -1]
+        adjusted[part] = (beyond.sum(axis=0) + 1) / (n_draws + 1)
     p_value = np.maximum(p_value, least)
     adjusted = np.maximum(adjusted, p_value)
     # step down: what is less extreme has no smaller p

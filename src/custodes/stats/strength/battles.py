@@ -17,7 +17,8 @@ class Battles:
     """n battles. `first`, `second` (n,) the systems as positions, never the same; `sign` (n,) int8: 1 the first won,
     0 a tie, -1 the second won, ABSENT no verdict; `unit` (n,) the cluster, from 0; `weight` (n,) at least 0;
     `covariates` (n, k): a positive one speaks for the first (of the presentation order: 1 where the first was shown
-    first, -1 where the second was, 0 where it is unknown)."""
+    first, -1 where the second was, 0 where it is unknown). `times` (n,): how many battles a row stands for, each a
+    cluster of its own and of weight 1; None where a row is a battle."""
 
     first: Ints
     second: Ints
@@ -25,6 +26,12 @@ class Battles:
     unit: Ints
     weight: Floats
     covariates: Floats
+    times: Ints | None = None
+
+    @property
+    def often(self) -> Ints:
+        """How many battles each row stands for: (n,)."""
+        return np.ones(len(self.sign), dtype=np.int64) if self.times is None else self.times
 
     @property
     def counted(self) -> Bools:
@@ -33,7 +40,37 @@ class Battles:
 
     def where(self, chosen: NDArray[Any]) -> Battles:
         """Some of them: a mask or positions."""
-        return replace(self, **{name: getattr(self, name)[chosen] for name in self.__dataclass_fields__})
+        held = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return replace(self, **{name: own[chosen] for name, own in held.items() if own is not None})
+
+    def grouped(self) -> Battles:
+        """The same, those that are alike in one row, where each is a cluster of its own and all weigh the same.
+
+        >>> made = Battles(
+        ...     first=np.array([0, 1, 0]), second=np.array([1, 0, 1]), sign=np.array([1, -1, 0], dtype=np.int8),
+        ...     unit=np.arange(3), weight=np.ones(3), covariates=np.empty((3, 0)),
+        ... ).grouped()
+        >>> made.sign.tolist(), made.times.tolist()
+        ([1, 0], [2, 1])
+        """
+        n = len(self.sign)
+        alone = self.times is None and n and int(self.unit.max()) + 1 == n and (np.bincount(self.unit) == 1).all()
+        if not alone or not self.counted.all() or not (self.weight == self.weight[0]).all():
+            return self
+        made = kinds(self, np.ones(n))
+        times = made.outcomes.ravel().astype(np.int64)
+        kept = np.flatnonzero(times)
+        if len(kept) > n // 2:
+            return self
+        return Battles(
+            first=made.first[kept // 3],
+            second=made.second[kept // 3],
+            sign=(1 - kept % 3).astype(np.int8),
+            unit=np.arange(len(kept)),
+            weight=np.ones(len(kept)),
+            covariates=made.covariates[kept // 3],
+            times=times[kept],
+        )
 
     def components(self, n_systems: int) -> Ints:
         """Who can be compared with whom, directly or by others between: (systems,), numbered from 0.

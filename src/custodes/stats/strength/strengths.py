@@ -119,6 +119,8 @@ class Fitted:
     @property
     def n_behind(self) -> float:
         """How many equal clusters the battles that say something amount to."""
+        if self.battles.times is not None:
+            return float(self.battles.times.sum())
         return equal_clusters(np.asarray(np.bincount(self.battles.unit, weights=self.battles.weight), dtype=np.float64))
 
     def residual(self, coefficients: Floats) -> Floats:
@@ -127,7 +129,10 @@ class Fitted:
         return np.asarray(own * self.battles.weight[:, np.newaxis])
 
     def scores(self, residual: Floats, *, has_ties: bool) -> Any:
-        """Residuals (n, 2) added up by cluster: sparse (units, p)."""
+        """Residuals (n, 2) added up by cluster: sparse (units, p). A row that stands for n clusters counts by the root
+        of n, since squares are what is added up."""
+        if self.battles.times is not None:
+            residual = residual * np.sqrt(self.battles.times)[:, np.newaxis]
         design = self.fit.design[self.made.kind]
         return unit_scores(design, residual, unit=self.battles.unit, n_units=self.n_units, has_ties=has_ties)
 
@@ -167,7 +172,9 @@ class Fitted:
             ties=nu if self.ties == "davidson" else np.full(len(draws), np.nan),
             component=self.component,
             bounded=self.bounded,
-            clusters=int(np.count_nonzero(np.bincount(self.battles.unit))),
+            clusters=int(self.battles.often.sum())
+            if self.battles.times is not None
+            else int(np.count_nonzero(np.bincount(self.battles.unit))),
             n_units=self.n_behind,
         )
 
@@ -184,7 +191,7 @@ def fitted(battles: Battles, *, n_systems: int, ties: Ties) -> Fitted:
     own = replace(own, weight=own.weight / own.weight.mean())
     component = own.components(n_systems)
     bounded = _bounded(component, own.circles(n_systems))
-    made, half = kinds(own, own.weight), ties == "half"
+    made, half = kinds(own, own.weight * own.often), ties == "half"
     decided = bool((own.sign != 0).any())  # of ties alone nu would be infinite, and nothing would vary
     found = None
     if decided and bounded.all():

@@ -53,13 +53,13 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
     if n_units == len(sign) and (weight == weight[:1]).all():
         # Clusters of one battle each that are alike are drawn together: the same bootstrap, at a fraction of the work.
         cell = pair * 3 + (2 * points).astype(np.int64)
-        times = np.bincount(cell, minlength=3 * n_pairs)
+        times = np.bincount(cell, weights=battles.often, minlength=3 * n_pairs).astype(np.int64)
         kept = np.flatnonzero(times)
         times = times[kept]
         pair, points, weight, unit = kept // 3, kept % 3 / 2, np.ones(len(kept)), np.arange(len(kept))
     else:
         times = np.ones(n_units, dtype=np.int64)
-    n_drawn = len(times)
+    n_drawn, n_units = len(times), int(times.sum())
     shape = (n_drawn, n_pairs)
     won = csr_array((weight * points, (unit, pair)), shape=shape).T.tocsr()
     fought = csr_array((weight, (unit, pair)), shape=shape).T.tocsr()
@@ -109,12 +109,15 @@ def system_intervals(draws: Floats, battles: Battles, *, confidence: float) -> t
 def _clusters(battles: Battles, n_systems: int) -> Floats:
     """(systems,): how many equal clusters those amount to in which each fought (`equal_clusters`)."""
     system, weight = np.concatenate([battles.first, battles.second]), np.tile(battles.weight, 2)
+    often = np.tile(battles.often, 2)
     n_units = int(battles.unit.max(initial=-1)) + 1
     if n_units < len(battles.unit):  # else every battle is a cluster
         fought, own = np.unique(system * n_units + np.tile(battles.unit, 2), return_inverse=True)
         system, weight = fought // n_units, np.asarray(np.bincount(own, weights=weight), dtype=np.float64)
-    total, squares = (np.bincount(system, weights=own, minlength=n_systems) for own in (weight, weight**2))
-    number = np.bincount(system, weights=weight > 0, minlength=n_systems)
+        often = np.ones(len(system), dtype=np.int64)
+    total, squares, number = (
+        np.bincount(system, weights=own * often, minlength=n_systems) for own in (weight, weight**2, weight > 0)
+    )
     return np.maximum(np.nan_to_num(ratio(total**2, squares)), np.minimum(number, 2))
 
 
@@ -141,13 +144,14 @@ def pair_rates(battles: Battles, *, n_systems: int, confidence: float) -> Met:
 
     first, second, sign, unit, weight = battles.first, battles.second, battles.sign, battles.unit, battles.weight
     pair, low_system, high_system = _pairs(battles, n_systems)
-    n = len(low_system)
+    n, often = len(low_system), battles.often
     turned = np.where(first < second, sign, -sign).astype(np.float64)
 
     def summed(values: Floats) -> Floats:
-        return np.asarray(np.bincount(pair, weights=values, minlength=n), dtype=np.float64)
+        return np.asarray(np.bincount(pair, weights=values * often, minlength=n), dtype=np.float64)
 
-    outcomes = np.bincount(pair * 3 + 1 - turned.astype(np.int64), minlength=3 * n).reshape(n, 3)
+    cell = pair * 3 + 1 - turned.astype(np.int64)
+    outcomes = np.bincount(cell, weights=often, minlength=3 * n).astype(np.int64).reshape(n, 3)
     total = summed(weight)
     win, loss = ratio(summed(weight * (turned > 0)), total), ratio(summed(weight * (turned < 0)), total)
     margin = win - loss

@@ -1,0 +1,26 @@
+"""Verbs that are questions, each made where it is asked: who asks one loads no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import get_type_hints
+
+from custodes.homes import homes
+from custodes.options import Model, Telling, Tested
+from custodes.verbs import OUTPUT, verb
+
+OUTPUTS: Mapping[str, Telling] = {"combine": Model()}
+"""Where answers go, unless to standard output or into a file."""
+FIRST = {"validate": "model"}
+"""Options that are a word before the inputs."""
+
+
+def __getattr__(name: str) -> Callable[..., int]:
+    """The verb of a question."""
+    if name not in homes():
+        raise AttributeError(name=name)
+    asked = getattr(import_module(homes()[name]), name)
+    tested = hasattr(get_type_hints(asked)["return"], "to_junit")
+    told = OUTPUTS.get(name) or (Tested() if tested else OUTPUT)
+    return verb(asked, told, first=FIRST.get(name, ""))

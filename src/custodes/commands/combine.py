@@ -1,0 +1,50 @@
+"""The verbs `combine`: a better metric fitted, applied to new scores, validated on other data."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from custodes.combining.combined_metric import CombinedMetric
+from custodes.commands import asking
+from custodes.console import put, tell
+from custodes.data.writing import check_suffix, without_formulas, write_table
+from custodes.files import check_apart, check_writable
+from custodes.options import Inputs, QuoteFormulas, Reading, check_quoted, read_by
+from custodes.verbs import READING, written
+
+combine = App(name="combine")
+combine.command(asking.combine, name="fit")
+combine.command(asking.validate, name="validate")
+
+
+@combine.command
+def score(
+    model: str,
+    *inputs: Inputs,
+    name: Annotated[str | None, Parameter(help="What the combined metric is called (default: as in the file).")] = None,
+    output: Annotated[
+        str | None, Parameter(name=["--output", "-o"], help="FILE (.csv .tsv .jsonl .parquet, .gz), else csv to print.")
+    ] = None,
+    quote_formulas: QuoteFormulas = False,
+    reading: Reading = READING,
+) -> None:
+    """Score outputs with a combined metric: ratings that every other verb takes.
+
+    Example: `custodes combine score coherence.json new_scores.csv -o combined.csv`
+    """
+    if output is not None:
+        check_writable(output)
+        check_suffix(output)
+        if quote_formulas:
+            check_quoted([output])
+        check_apart([output], read_by(inputs, model, *reading.files))
+    combined = CombinedMetric.load(model)
+    ratings, notes = combined.score(reading.study(inputs), name=name)
+    for note in notes:
+        tell(f"note: {note.message}")
+    if output is None:
+        put((without_formulas(ratings) if quote_formulas else ratings).write_csv().encode())
+    else:
+        written(write_table(ratings, output, quote_formulas=quote_formulas))

@@ -1,0 +1,101 @@
+"""The verb `convert`: any reader in, long tables out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from custodes.commands.beside import STREAMED, raters_place, tell_lower
+from custodes.console import say, tell
+from custodes.data.mapping.columns import Columns
+from custodes.data.mapping.schema import Schema
+from custodes.data.writing import RATED, TABLES, check_suffix, long_tables, write_table
+from custodes.errors import OptionError, suggestion
+from custodes.files import check_apart, check_writable, folder, is_folder, is_stream, write_atomically
+from custodes.options import Inputs, QuoteFormulas, Reading, check_quoted, read_by
+from custodes.verbs import READING, written
+
+Selected = Annotated[list[str] | None, Parameter(help="Only these, as in every verb.", negative="")]
+"""A part of a study, for `convert`."""
+
+
+def convert(
+    *inputs: Inputs,
+    output: Annotated[
+        str,
+        Parameter(
+            name=["--output", "-o"],
+            help="FILE (.csv .tsv .jsonl .parquet, .gz) or DIR/; .toml: how it is read, for --schema.",
+        ),
+    ],
+    table: Annotated[
+        str | None, Parameter(help="ratings, battles, raters, items or outputs (default: the first that has rows).")
+    ] = None,
+    human: Selected = None,
+    metrics: Selected = None,
+    systems: Selected = None,
+    aspect: Selected = None,
+    group: Selected = None,
+    quote_formulas: QuoteFormulas = False,
+    reading: Reading = READING,
+) -> None:
+    """Any reader in, any long table out, in a form that custodes reads back; or a schema file that says how to read it.
+
+    Example: `custodes convert scores.tsv --reader rewardbench -o study/`
+    """
+    chosen = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
+    selection = {name: patterns for name, patterns in chosen.items() if patterns is not None}
+    into, keeps = is_folder(output), output.endswith(".toml")
+    if keeps and (table is not None or quote_formulas):
+        said = "--table" if table is not None else "--quote-formulas"
+        raise OptionError(f"convert: -o {output} keeps how tables are read, so {said} says nothing here")
+    if not into:
+        check_writable(output)
+    if not into and not keeps:
+        check_suffix(output)
+    places = [Path(output, f"{name}.csv") for name in TABLES] if into else [output]
+    if quote_formulas:
+        check_quoted(places)
+    check_apart(places, read_by(inputs, *reading.files))
+    if keeps:
+        say(str(write_schema(inputs, reading, selection, output)))
+        return
+    study = reading.selected(inputs, selection)
+    for note in dict.fromkeys(study.notes):
+        tell(f"note: {note.message}")
+    tables = long_tables(study)
+    if table is not None and table not in tables:
+        raise OptionError(f"convert: no table {table!r} here; tables: {', '.join(tables)}{suggestion(table, tables)}")
+    if into:
+        target = folder(output)
+        for name, frame in tables.items() if table is None else [(table, tables[table])]:
+            written(write_table(frame, target / f"{name}.csv", quote_formulas=quote_formulas))
+        if table in (None, *RATED):
+            told = f" {target / 'raters.csv'}" if table is None else ""
+            tell_lower(study.raters.frame, f"give --raters{told} where scores and verdicts are read")
+        return
+    name = table or next(iter(tables))
+    parts = {Path(output): tables[name]}
+    if name in RATED:
+        raters = study.raters.only(list(tables[name]["rater"].unique(maintain_order=True)))
+        if is_stream(output):
+            tell_lower(raters.frame, STREAMED)
+        elif place := raters_place(output, raters):
+            check_apart([place], read_by(inputs, *reading.files))
+            parts[place] = raters.frame
+    for own, frame in parts.items():
+        written(write_table(frame, own, quote_formulas=quote_formulas))
+
+
+def write_schema(inputs: Sequence[str], reading: Reading, selection: dict[str, list[str]], output: str) -> Path:
+    """How these inputs are read and what of them is asked about, as a file for `--schema`; tried before it is kept."""
+    check_writable(output)
+    reading.selected(inputs, selection)
+    before = Schema() if reading.schema is None else Schema.load(reading.schema)
+    made = before.under(Columns.make(reading.mapping), reading.own, selection)
+    if not (made.columns or made.reading or made.selection):
+        raise OptionError(f"convert: nothing to keep in {output}; say --column, --columns, --reader or --human")
+    return write_atomically(output, made.to_toml(Path(output).parent))

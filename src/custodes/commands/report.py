@@ -1,0 +1,58 @@
+"""The verb `report`: every question in one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from custodes.console import say
+from custodes.errors import OptionError
+from custodes.files import check_apart, folder, is_folder
+from custodes.options import Inputs, Output, Reading, read_by
+from custodes.reporting import report as asked
+from custodes.verbs import OUTPUT, READING, answered, arguments_of, with_options
+
+PAGE = "report.html"
+"""Where a report goes unless told otherwise."""
+
+
+def report(
+    *inputs: Inputs,
+    figures: Annotated[Path | None, Parameter(help="Also save every figure into this folder.")] = None,
+    figure_format: Annotated[Literal["svg", "pdf", "png"], Parameter(help="Format of the figures.")] = "svg",
+    reading: Reading = READING,
+    output: Output = OUTPUT,
+    **options: Any,
+) -> None:
+    """All of it in one self-contained HTML file (default: report.html); its path is printed.
+
+    With `--format json` every table goes to standard output, or to the file of `-o`.
+
+    Example: `custodes report demo -o report.html --figures figures`
+    """
+    if output.output is not None and is_folder(output.output):
+        raise OptionError(f"report: -o {output.output} is a folder; name one file (figures go to --figures DIR)")
+    shape = "html" if output.output is None and output.format is None else output.shape
+    if shape not in ("html", "json") or output.table is not None:
+        raise OptionError(
+            "report: tables come one by one from the verb of their question; here is html, or all as json"
+        )
+    read = read_by(inputs, *reading.files, *options.values())
+    output.check(read)
+    if shape == "html":
+        check_apart([output.output or PAGE], read)
+    study = reading.study(inputs)
+    if figures is not None:
+        folder(figures)
+    made, seconds = answered(asked, study, output, arguments_of(asked, options))
+    if figures is not None:
+        made.save_figures(figures, format=figure_format)
+    if shape == "html":
+        say(str(made.save(output.output or PAGE)))
+    else:
+        output.send(output.timed(made.to_dict(), seconds))
+
+
+with_options(report, asked)

@@ -1,0 +1,79 @@
+"""Files as tables of an engine that need not fit in memory: Polars scans them, DuckDB spills."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import narwhals as nw
+import polars as pl
+
+from custodes.data.loading.source import exists, matches
+from custodes.errors import InputError, MissingExtraError, OptionError, listed
+
+Engine = Literal["polars", "duckdb"]
+KINDS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "json", ".ndjson": "json"}
+LIMIT = re.compile(r"\d+(\.\d+)? *[KMGT]i?B", re.IGNORECASE)
+
+
+@contextmanager
+def scanned(
+    sources: Sequence[str], *, engine: Engine, columns: Mapping[str, str], memory_limit: str | None, spill: str | None
+) -> Iterator[Any]:
+    """The rows of files of one kind, as the engine's own table, `columns` (role to name) renamed.
+
+    `memory_limit` ('2GB') and `spill`, the folder where DuckDB puts what is beyond it. Raises `InputError` for files
+    that are not there or of several kinds, `OptionError` for options that Polars does not have.
+    """
+    files, kind = _files(sources)
+    if engine == "polars":
+        if memory_limit is not None or spill is not None:
+            raise OptionError("--memory-limit and --spill are for --engine duckdb; Polars works in batches")
+        scan = {"parquet": pl.scan_parquet, "csv": pl.scan_csv, "json": pl.scan_ndjson}[kind]
+        yield _renamed(scan(files), columns)
+        return
+    try:
+        import duckdb
+    except ImportError:
+        raise MissingExtraError("--engine duckdb needs DuckDB: pip install 'custodes[duckdb]'") from None
+    if memory_limit is not None and not LIMIT.fullmatch(memory_limit.strip()):
+        raise OptionError(f"--memory-limit {memory_limit!r}: a size, such as 500MB or 2GB")
+    with duckdb.connect() as connection:
+        if memory_limit is not None:
+            connection.execute(f"set memory_limit = '{memory_limit.strip()}'")
+        if spill is not None:
+            connection.execute("set temp_directory = $1", [str(spill)])
+        try:
+            read = {"parquet": connection.read_parquet, "csv": connection.read_csv, "json": connection.read_json}[kind]
+            table = read([str(file) for file in files])
+        except duckdb.Error as problem:
+            raise InputError(f"{files[0].name}: DuckDB cannot read it: {str(problem).splitlines()[0]}") from None
+        yield _renamed(table, columns)
+
+
+def _files(sources: Sequence[str]) -> tuple[list[Path], str]:
+    found = [file for source in sources for file in ([Path(source)] if exists(Path(source)) else matches(Path(source)))]
+    if not found:
+        raise InputError(f"{listed(sources) or 'count'}: no such file; give Parquet, CSV or JSON Lines")
+    kinds = {KINDS.get(file.suffix.lower()) for file in found}
+    if None in kinds or len(kinds) > 1:
+        raise InputError(
+            f"{listed(file.name for file in found)}: counted are files of one kind: {', '.join(KINDS)}; convert others"
+        )
+    return found, str(kinds.pop())
+
+
+def _renamed(table: Any, columns: Mapping[str, str]) -> Any:
+    if not columns:
+        return table
+    rows = nw.from_native(table)
+    there = rows.collect_schema().names()
+    for role, name in columns.items():
+        if name not in there:
+            raise OptionError(f"--column {role}={name}: no such column; columns: {listed(there)}")
+        if role in there and role != name:
+            raise OptionError(f"--column {role}={name}: the table has a column {role!r} already; take it out")
+    return rows.rename({name: role for role, name in columns.items()}).to_native()

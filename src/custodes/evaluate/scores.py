@@ -1,0 +1,59 @@
+"""Scores of an aspect: kept for the items that have any, spread over all items for what asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.data.rows import MOST_CELLS
+from custodes.errors import InputError
+from custodes.stats.arrays import Floats
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """`items` (k,) are positions among `n_items`, in ascending order, beyond which nobody gave a score; `persons`
+    (people, k, systems), their mean `human` (k, systems), and `metrics` (metrics, k, systems), NaN where not rated."""
+
+    items: NDArray[np.int64]
+    n_items: int
+    persons: Floats
+    human: Floats
+    metrics: Floats
+
+    @classmethod
+    def all_items(cls, *, persons: Floats, human: Floats, metrics: Floats) -> Scores:
+        """Scores of every item."""
+        return cls(items=np.arange(len(human)), n_items=len(human), persons=persons, human=human, metrics=metrics)
+
+    def spread(self, values: Floats) -> Floats:
+        """(..., k, systems) -> (..., all items, systems), NaN where nobody gave a score.
+
+        Raises `InputError` where these would not fit, as with millions of verdicts on hundreds of systems.
+        """
+        if len(self.items) == self.n_items:
+            return values
+        shape = (*values.shape[:-2], self.n_items, values.shape[-1])
+        if 8 * np.prod(shape, dtype=np.float64) > MOST_CELLS:
+            raise InputError(
+                f"{self.n_items} items x {shape[-1]} systems are too many for a question about scores; select fewer,"
+                " or ask leaderboard, favoritism, ranking or correction, which need only what was compared"
+            )
+        full = np.full(shape, np.nan)
+        full[..., self.items, :] = values
+        return full
+
+    def on(self, items: NDArray[np.intp]) -> Scores:
+        """Some of all items, in ascending order."""
+        there, kept, place = np.intersect1d(self.items, items, return_indices=True)
+        assert len(kept) == len(there)
+        return replace(
+            self,
+            items=place,
+            n_items=len(items),
+            persons=self.persons[:, kept],
+            human=self.human[kept],
+            metrics=self.metrics[:, kept],
+        )

@@ -1,0 +1,111 @@
+"""Clusters drawn anew by their kinds: clusters of which the same is known are exchangeable, and are drawn together.
+
+A resample draws each of G clusters with the same chance, so how often each kind is drawn is multinomial with the shares
+of kinds: the same law, from as many numbers as there are kinds. Millions of battles have thousands of kinds; documents
+that say something of every pair are a kind each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from custodes.stats import ABSENT
+from custodes.stats.arrays import Floats, Ints, Signs
+
+_MOST_ROWS = 64  # of a cluster that are compared; clusters alike in so many and longer are kinds of their own
+_BLOCK = 4_000_000  # numbers of an array that is held at once
+_DENSE = 8  # a matrix with a larger share than one in so many is multiplied as dense
+_EXACT = 2.0**24  # integers below are exact in single precision
+
+
+class Kinds(NamedTuple):
+    """`number` (kinds,) of clusters, kinds in the order of their first clusters; `rows` (n,) of these clusters, and
+    the `kind` (n,) that each row belongs to."""
+
+    number: Ints
+    rows: Ints
+    kind: Ints
+
+
+def kinds_of(codes: Ints, units: Ints, *, n_units: int) -> Kinds:
+    """Group clusters whose rows have the same codes in the same order: codes and units (rows,).
+
+    >>> kinds = kinds_of(np.array([7, 8, 7, 7, 8]), np.array([0, 0, 1, 2, 2]), n_units=4)
+    >>> kinds.number.tolist(), kinds.rows.tolist(), kinds.kind.tolist()
+    ([2, 1, 1], [0, 1, 2], [0, 0, 1])
+    """
+    order = np.argsort(units, kind="stable")
+    size = np.bincount(units, minlength=n_units)
+    start = np.append(0, np.cumsum(size))[:-1]
+    _, codes = np.unique(codes[order], return_inverse=True)
+    width = int(codes.max(initial=0)) + 1
+    _, first, same = np.unique(size, return_index=True, return_inverse=True)
+    like = first[same]  # the first cluster that is the same so far
+    shared = np.bincount(like, minlength=n_units)[like] > 1
+    for row in range(_MOST_ROWS):
+        open_ = np.flatnonzero(shared & (size > row))
+        if not open_.size:
+            break
+        seen = like[open_] * width + codes[start[open_] + row]
+        _, first, same, number = np.unique(seen, return_index=True, return_inverse=True, return_counts=True)
+        like[open_], shared[open_] = open_[first][same], number[same] > 1
+    long = np.flatnonzero(shared & (size > _MOST_ROWS))
+    like[long] = long
+    heads, kind = np.unique(like, return_inverse=True)
+    kept = np.flatnonzero(like[units] == units)
+    return Kinds(np.bincount(kind, minlength=len(heads)), kept, kind[units[kept]])
+
+
+def codes_of(pair: Ints, signs: Signs) -> Ints:
+    """A number for each row (n,) that says all of it: the pair, and the signs (k, n) of everybody."""
+    codes, width = pair.astype(np.int64), int(pair.max(initial=0)) + 1
+    for own in signs:
+        if 4 * width > 2**62:
+            known, codes = np.unique(codes, return_inverse=True)
+            width = len(known)
+        codes, width = codes * 4 + np.where(own == ABSENT, 3, own + 1), 4 * width
+    return codes
+
+
+def redrawn(number: Ints, resamples: int, rng: np.random.Generator, *, size: int) -> Iterator[tuple[slice, Floats]]:
+    """How often each kind is there, the data first, then in resamples: slices of 1 + B, and (kinds, some of 1 + B).
+
+    So many at a time as arrays of `size` numbers for each allow. One cluster is never resampled.
+    """
+    n = int(number.sum())
+    left, there = (resamples if n > 1 else 0), 0
+    step = max(1, _BLOCK // max(size, len(number)))
+    while there <= left:
+        some = min(step, 1 + left - there)
+        drawn = rng.multinomial(n, number / n, size=some - (there == 0))
+        times = np.concatenate([number[None], drawn]) if there == 0 else drawn
+        yield slice(there, there + some), np.ascontiguousarray(times.T, dtype=np.float64)
+        there += some
+
+
+def sums_of(
+    cell: Ints, kind: Ints, values: NDArray[Any], *, n_cells: int, n_kinds: int
+) -> Callable[[Floats], NDArray[Any]]:
+    """What adds values (n,) up over kinds, by cell, for how often each kind is there: (kinds, b) -> (cells, b).
+
+    Values and sums are integers.
+    """
+    from scipy.sparse import csr_array
+
+    matrix = csr_array((values.astype(np.float64), (cell, kind)), shape=(n_cells, n_kinds))
+    if _DENSE * matrix.nnz < n_cells * n_kinds:
+        return lambda times: np.asarray(matrix @ times)
+    dense = matrix.toarray()
+    exact = float(np.abs(dense).sum(axis=1).max(initial=0))
+    single = dense.astype(np.float32)
+
+    def summed(times: Floats) -> NDArray[Any]:
+        # In single precision where that is exact: half the time.
+        small = exact * float(times.max(initial=0)) < _EXACT
+        return np.asarray(single @ times.astype(np.float32) if small else dense @ times)
+
+    return summed

@@ -1,0 +1,45 @@
+"""Random studies of scores and verdicts with holes, and the two bridges to choose from."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from custodes.data.items import Items
+from custodes.data.preferences import Preferences
+from custodes.data.raters import Raters
+from custodes.data.ratings import Ratings
+from custodes.data.study import Study
+
+
+def study(seed: int, *, n_items: int = 40, per_cluster: int = 1, scores: bool = True) -> Study:
+    """Two people and three metrics on five systems: some with scores, some with verdicts, most with few of either."""
+    rng = np.random.default_rng(seed)
+    systems, items = list("EDCBA"), [f"i{i}" for i in range(n_items)]
+    rated, said = [], []
+    for rater, share in {"ann": 0.2, "bob": 0.3, "m1": 0.3, "m2": 0.0, "m3": 0.6}.items():
+        for item in items:
+            own = [system for system in systems if scores and rng.random() < share]
+            rated += [(rater, item, system, float(rng.integers(1, 6))) for system in own]
+            for _ in range(rng.integers(0, 3)):
+                a, b = rng.choice(systems, 2, replace=False)
+                said.append((rater, item, str(a), str(b), int(rng.integers(-1, 2))))
+    names = ["rater", "item", "system_a", "system_b", "preference"]
+    verdicts = pl.DataFrame(said, schema=names, orient="row").with_columns(
+        repeat=pl.int_range(pl.len()).over("rater", "item").cast(pl.String)
+    )
+    cells = pl.DataFrame(rated, schema=["rater", "item", "system", "score"], orient="row")
+    clusters = pl.DataFrame({"item": items, "cluster": [f"c{i // per_cluster}" for i in range(n_items)]})
+    kinds = {name: "human" if name in ("ann", "bob") else "metric" for name in ("ann", "bob", "m1", "m2", "m3")}
+    return Study(
+        ratings=Ratings.make(cells)[0] if rated else Ratings.empty(),
+        preferences=Preferences.make(verdicts)[0],
+        raters=Raters.infer(kinds),
+        items=Items.make(clusters)[0],
+    )
+
+
+def choose(monkeypatch: pytest.MonkeyPatch, *, sparse: bool) -> None:
+    """Which bridge is taken, whatever the study."""
+    monkeypatch.setattr("custodes.evaluate.bridge.are_sparse", lambda cells, rows: sparse)
