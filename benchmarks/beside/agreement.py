@@ -48,9 +48,8 @@ def study(people: Any, metrics: Any) -> Any:
 
     item = np.repeat([f"i{k:03}" for k in range(len(people))], people.shape[1])
     system = np.tile([f"s{k:02}" for k in range(people.shape[1])], len(people))
-    parts = [
-        pl.DataFrame({"item": item, "system": system, "rater": "people", "kind": "human", "score": people.ravel()})
-    ]
+    cells = {"item": item, "system": system}
+    parts = [pl.DataFrame({**cells, "rater": "people", "kind": "human", "score": people.ravel()})]
     for m, scores in enumerate(metrics):
         parts.append(pl.DataFrame({**cells, "rater": f"m{m:02}", "kind": "metric", "score": scores.ravel()}))
     return cu.read(pl.concat(parts))
@@ -213,8 +212,8 @@ def by_nlpstats(folder: Path) -> Work:
 COMPARISONS = (
     Beside(
         "scipy, a loop",
-        "bootstrap of Pearson, Spearman and Kendall over all outputs, 34 metrics, 1,000 resamples (the loop: 10 resamples"
-        " of 4 metrics, scaled up; ours: the whole of `agreement`; the numbers are the estimates)",
+        "bootstrap of Pearson, Spearman and Kendall over all outputs, 34 metrics, 1,000 resamples (the loop: 10"
+        " resamples of 4 metrics, scaled up; ours: the whole of `agreement`; the numbers are the estimates)",
         "scipy",
         data,
         every_statistic,
@@ -241,8 +240,8 @@ COMPARISONS = (
     ),
     Beside(
         "nlpstats",
-        "tests of all 561 pairs of metrics by within-item tau (nlpstats: 200 swaps of items of one pair, scaled up to"
-        " 1,000 of all pairs; ours: the whole of `agreement`, its tests by its own resamples; the numbers are the taus)",
+        "tests of all 561 pairs of metrics by within-item tau (nlpstats: 200 swaps of items of one pair, scaled"
+        " up to 1,000 of all pairs; ours: the whole of `agreement`, its tests by its own draws; the numbers are the taus)",
         "nlpstats",
         data,
         compared,
