@@ -216,6 +216,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=300, help="CPU limit of a run (default 300)")
     parser.add_argument("--gib", type=float, default=10, help="limit of memory of a run (default 10)")
     parser.add_argument("--kept", type=Path, help="JSON lines: runs are added, and not run again")
+    parser.add_argument("--only-kept", action="store_true", help="run nothing: write the page from what --kept holds")
+    parser.add_argument("--note", default="", help="a sentence for the head of the page")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}, also of a part")
     asked = parser.parse_args()
     lines = asked.kept.read_text().splitlines() if asked.kept and asked.kept.exists() else []
@@ -238,6 +240,8 @@ def main() -> None:
                     if mine:
                         taken[side].append(Run(**mine[0]["run"]))
                         continue
+                    if asked.only_kept:
+                        continue
                     source = asked.before if side == "before" else None
                     made = once(wait, path=path, folder=folder, source=source, limits=limits)
                     taken[side].append(made)
@@ -247,15 +251,18 @@ def main() -> None:
                             file.write(
                                 json.dumps({"name": wait.name, "side": side, "at": at, "run": vars(made)}) + "\n"
                             )
+            if not taken["after"]:
+                rows.append([wait.name, *["not run"] * 2, *[""] * 6])
+                continue
             before = middle(taken["before"]) if taken["before"] else None
             rows.append(row(wait, before, middle(taken["after"])))
-    told = page(rows, asked.times)
+    told = page(rows, asked.times, asked.note)
     if asked.write or (asked.before and not asked.only):
         PAGE.write_text(told)
     print(told)
 
 
-def page(rows: list[list[str]], times: int) -> str:
+def page(rows: list[list[str]], times: int, note: str) -> str:
     """Markdown: what misses its target first, then all."""
     slow = "".join(
         f"- {own[0]}: {own[3]} s, {own[4]} MB{f', {own[5]} of the time before' if own[5] else ''}; {own[7] or own[8]}\n"
@@ -268,7 +275,7 @@ def page(rows: list[list[str]], times: int) -> str:
 
 `python benchmarks/waits.py --before CHECKOUT_OF_0.1.0`: verbs as users call them, CPU seconds (user and system) and the
 highest resident memory, {runs}; "time" and "memory" are shares of before.
-{machine()}.
+{machine()}.{" " + note if note else ""}
 
 ## Missed targets, and what is slower than before
 {slow or "- none" + chr(10)}

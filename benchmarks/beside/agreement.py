@@ -241,7 +241,7 @@ COMPARISONS = (
     Beside(
         "nlpstats",
         "tests of all 561 pairs of metrics by within-item tau (nlpstats: 200 swaps of items of one pair, scaled"
-        " up to 1,000 of all pairs; ours: the whole of `agreement`, its tests by its own draws; the numbers are the taus)",
+        " up to 1,000 of all pairs; ours: the whole of `agreement`, its tests by its own draws; numbers: the taus)",
         "nlpstats",
         data,
         compared,
