@@ -229,8 +229,8 @@ def main() -> None:
         for wait in waits():
             if asked.only and not any(fnmatch(wait.name, glob) for glob in asked.only):
                 continue
-            path = file_of(wait.study, folder) if wait.study else None
-            if wait.study and path is None:
+            path = file_of(wait.study, folder) if wait.study and not asked.only_kept else None
+            if wait.study and path is None and not asked.only_kept:
                 rows.append([wait.name, *["not there"] * 2, *[""] * 6])
                 continue
             taken: dict[str, list[Run]] = {"before": [], "after": []}
