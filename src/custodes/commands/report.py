@@ -12,7 +12,7 @@ from custodes.errors import OptionError
 from custodes.files import check_apart, folder, is_folder
 from custodes.options import Inputs, Output, Reading, read_by
 from custodes.reporting import report as asked
-from custodes.verbs import OUTPUT, READING, answered, arguments_of, reading_of, with_options
+from custodes.verbs import OUTPUT, READING, DryRun, answered, arguments_of, reading_of, tell_effort, with_options
 
 PAGE = "report.html"
 """Where a report goes unless told otherwise."""
@@ -22,6 +22,7 @@ def report(
     *inputs: Inputs,
     figures: Annotated[Path | None, Parameter(help="Also save every figure into this folder.")] = None,
     figure_format: Annotated[Literal["svg", "pdf", "png"], Parameter(help="Format of the figures.")] = "svg",
+    dry_run: DryRun = False,
     reading: Reading = READING,
     output: Output = OUTPUT,
     **options: Any,
@@ -45,6 +46,9 @@ def report(
         check_apart([output.output or PAGE], read)
     with output.progress(reading_of(inputs)):
         study = reading.study(inputs)
+    if dry_run:
+        tell_effort(asked, study, arguments_of(asked, options))
+        return
     if figures is not None:
         folder(figures)
     made, seconds = answered(asked, study, output, arguments_of(asked, options))
