@@ -199,9 +199,17 @@ def repeated(frame: pl.DataFrame, key: Sequence[str]) -> pl.Series:
     return mask
 
 
+def kept(frame: pl.DataFrame, keep: pl.Expr) -> pl.DataFrame:
+    """The rows that meet a condition on columns; the same frame, not a copy of it, where all do."""
+    mask = frame.select(keep).to_series()
+    return frame if mask.all(ignore_nulls=False) else frame.filter(mask)
+
+
 def distinct(frame: pl.DataFrame) -> pl.DataFrame:
     """Every row once, in any order."""
     again = repeated(frame, frame.columns)
+    if not again.any():
+        return frame
     return pl.concat([frame.filter(~again), frame.filter(again).unique()])
 
 

@@ -36,6 +36,13 @@ def check_records(text: str, name: str) -> None:
     _check(needed, f"{name}: JSON of {objects:,} objects may take")
 
 
+def check_lines(text: str, name: str) -> None:
+    """Raise where lines of JSON objects, which become cells some at a time, would not fit in memory."""
+    objects, values = text.count("{"), text.count(",")
+    needed = COPIES * len(text) + CELL * (objects + values)
+    _check(needed, f"{name}: JSON of {objects:,} objects may take")
+
+
 def check_cells(rows: int, columns: int, name: str) -> None:
     """Raise where the objects of a list have so many different keys that the table would not fit in memory."""
     _check(CELL * rows * columns, f"{name}: {rows:,} rows of {columns:,} columns take")
