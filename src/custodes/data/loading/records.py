@@ -9,13 +9,11 @@ from typing import Any
 
 import polars as pl
 
+from custodes.data.loading import size
 from custodes.data.loading.size import check_cells, check_lines, check_records
 from custodes.data.loading.table import named_columns
 from custodes.errors import InputError, listed
 from custodes.sealed import without_twins
-
-AT_ONCE = 20_000
-"""Objects that are kept as such before they become columns."""
 
 
 def parse_json(text: str, *, where: str) -> Any:
@@ -68,7 +66,7 @@ def from_records(records: Iterable[Any], name: str, unit: str) -> pl.DataFrame:
     """
     coming, frames, rows, strays = iter(records), list[pl.DataFrame](), 0, list[int]()
     columns, keys = dict[str, None](), dict[tuple[str, ...], list[str]]()
-    while some := list(islice(coming, AT_ONCE)):
+    while some := list(islice(coming, size.AT_ONCE)):
         strays += [number for number, record in enumerate(some, start=rows + 1) if not isinstance(record, dict)]
         if not strays:
             frames.append(_frame(some, columns, keys, name, unit, rows))

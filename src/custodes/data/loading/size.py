@@ -14,6 +14,9 @@ CELL = 64
 OBJECT, VALUE, LIST = 400, 130, 80
 """Bytes that an object of JSON takes, a value in it with its key, and a list."""
 
+AT_ONCE = 20_000
+"""Objects of JSON that are kept as such before they become columns."""
+
 WAY_OUT = "keep the columns and rows that are needed, or count first, with count_pairs of a polars scan"
 
 
@@ -39,7 +42,8 @@ def check_records(text: str, name: str) -> None:
 def check_lines(text: str, name: str) -> None:
     """Raise where lines of JSON objects, which become cells some at a time, would not fit in memory."""
     objects, values = text.count("{"), text.count(",")
-    needed = COPIES * len(text) + CELL * (objects + values)
+    at_once = min(1.0, AT_ONCE / max(objects, 1)) * (OBJECT * objects + VALUE * (objects + values))
+    needed = COPIES * len(text) + CELL * (objects + values) + at_once
     _check(needed, f"{name}: JSON of {objects:,} objects may take")
 
 
