@@ -73,7 +73,7 @@ def _against_people(comparison: Comparison, shared: Sequence[Ints], rng: np.rand
     both = (np.isfinite(scores.human) & np.isfinite(scores.metrics)).any(axis=2)
     if not both.any():
         return []
-    block = stepdown.dealt(design.n_units, most=MOST_BLOCKS)[design.units]
+    block = stepdown.blocks_of_units(design.n_units, most=MOST_BLOCKS)[1][design.units]
     n_blocks = int(block.max()) + 1
     weights = design.item_weights
     draws = kendall_left_out(
