@@ -1,9 +1,19 @@
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
 
-from custodes.data.table import check_columns, check_unique, label_column, number_column, to_polars
+from custodes.data.table import (
+    check_columns,
+    check_unique,
+    distinct,
+    kept,
+    label_column,
+    number_column,
+    repeated,
+    to_polars,
+)
 from custodes.errors import InputError
 
 
@@ -75,3 +85,23 @@ def test_unknown_columns_are_told_unless_they_look_like_a_slip() -> None:
 def test_what_is_no_table_raises() -> None:
     with pytest.raises(InputError, match=r"^t: a dict is no table here; give a path or a dataframe"):
         to_polars({"a": [1]}, where="t")
+
+
+TEXT = {"x": pl.String, "y": pl.String}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_of_a_key_that_stands_twice_are_those_of_its_definition(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    frame = pl.DataFrame({name: rng.choice(list("abcd"), 9 * seed).tolist() for name in ("x", "y")}, schema=TEXT)
+    for key in (["x"], ["x", "y"]):
+        rows = frame.select(key).rows()
+        assert repeated(frame, key).to_list() == [rows.count(row) > 1 for row in rows]
+    assert sorted(distinct(frame).rows()) == sorted(set(frame.rows()))
+
+
+def test_rows_are_kept_as_filter_keeps_them_and_not_copied_where_all_are() -> None:
+    frame = pl.DataFrame({"x": ["a", None, "b"]})
+    assert kept(frame, pl.col("x") != "").equals(frame.filter(pl.col("x") != ""))  # null is no yes
+    assert kept(frame, pl.col("x") == "a").height == 1
+    assert kept(frame, pl.col("x").is_in(["a", "b", None], nulls_equal=True)) is frame

@@ -15,6 +15,7 @@ from custodes.data.table import (
     check_columns,
     check_unique,
     counted,
+    kept,
     label_column,
     number_column,
     refuse,
@@ -146,7 +147,7 @@ class Preferences:
 
     def where(self, keep: pl.Expr) -> Preferences:
         """The rows, of verdicts and of missing ones, that meet a condition on what both have."""
-        return Preferences(frame=self.frame.filter(keep), missing=self.missing.filter(keep))
+        return Preferences(frame=kept(self.frame, keep), missing=kept(self.missing, keep))
 
     def parted(self, second: pl.Series, answered: pl.Series) -> tuple[Preferences, Preferences]:
         """First and second opinions: `second` and `answered` (whether there is a preference) are of the rows that this

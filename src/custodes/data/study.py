@@ -20,6 +20,7 @@ from custodes.data.patterns import Patterns, select_labels, split_patterns
 from custodes.data.preferences import KEY, SECONDS, VALUES, Preferences
 from custodes.data.raters import UNTOLD, Raters
 from custodes.data.ratings import Ratings
+from custodes.data.table import kept
 from custodes.errors import InputError, OptionError, listed, suggestion
 from custodes.visible import visible
 
@@ -107,10 +108,9 @@ class Study:
 
     def _rows_of(self, raters: Sequence[str]) -> pl.DataFrame:
         """Rater, aspect, item of all ratings and verdicts of some raters."""
-        frames = [self.ratings.frame, self.preferences.frame]
-        return pl.concat(
-            [f.filter(pl.col("rater").is_in(list(raters))).select("rater", "aspect", "item") for f in frames]
-        )
+        chosen = pl.col("rater").is_in(list(raters))
+        frames = (own.select("rater", "aspect", "item") for own in (self.ratings.frame, self.preferences.frame))
+        return pl.concat([kept(own, chosen) for own in frames])
 
     def remembering(self) -> Study:
         """The same, for who asks several questions of it: it keeps what they all need, as long as it is kept itself."""
@@ -232,7 +232,7 @@ class Study:
         raters = study.raters.with_kinds(dict.fromkeys(judges, "metric")).only([*people, *judges])
         made = replace(
             study,
-            ratings=Ratings(frame=self.ratings.frame.filter(rated)),
+            ratings=Ratings(frame=kept(self.ratings.frame, rated)),
             preferences=pairs,
             second=self.second.where(keep & among),
             second_ratings=Ratings(frame=self.second_ratings.frame.filter(rated)),
@@ -337,8 +337,10 @@ class Study:
 
 def of_aspect(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
     """Each rater's rows of this aspect, or where it has none, its rows without aspect."""
-    rows = rows.filter(pl.col("aspect").is_in([aspect, ""]))
     specific = pl.col("aspect") == aspect
+    if rows.select(specific).to_series().all():
+        return rows
+    rows = rows.filter(pl.col("aspect").is_in([aspect, ""]))
     return rows.filter(specific == specific.max().over("rater"))
 
 

@@ -192,16 +192,25 @@ def repeated(frame: pl.DataFrame, key: Sequence[str]) -> pl.Series:
     >>> repeated(pl.DataFrame({"item": ["a", "b", "a"]}), ["item"]).to_list()
     [True, False, True]
     """
-    mask = frame.select(pl.struct(key).hash().is_duplicated().alias("repeated")).to_series()
-    if mask.any():
-        same = frame.select(key).filter(mask).select(pl.struct(key).is_duplicated()).to_series()
-        mask = mask.scatter(mask.arg_true(), same)
-    return mask
+    hashes = frame.select(pl.struct(key).hash()).to_series()
+    if hashes.n_unique() == len(hashes):
+        return pl.repeat(False, len(hashes), dtype=pl.Boolean, eager=True)
+    mask = hashes.is_duplicated()
+    same = frame.select(key).filter(mask).select(pl.struct(key).is_duplicated()).to_series()
+    return mask.scatter(mask.arg_true(), same)
+
+
+def kept(frame: pl.DataFrame, keep: pl.Expr) -> pl.DataFrame:
+    """The rows that meet a condition on columns; the same frame, not a copy of it, where all do."""
+    mask = frame.select(keep).to_series()
+    return frame if mask.all(ignore_nulls=False) else frame.filter(mask)
 
 
 def distinct(frame: pl.DataFrame) -> pl.DataFrame:
     """Every row once, in any order."""
     again = repeated(frame, frame.columns)
+    if not again.any():
+        return frame
     return pl.concat([frame.filter(~again), frame.filter(again).unique()])
 
 

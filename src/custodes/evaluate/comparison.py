@@ -238,7 +238,7 @@ def _compare_aspect(study: Study, aspect: str, full: Setting) -> Comparison:
     label = label_of(aspect)
     rows = study._rows_of([*study.humans, *study.metrics]).filter(pl.col("aspect").is_in([aspect, ""]))
     people_rows = rows.filter((pl.col("aspect") == aspect) & pl.col("rater").is_in(list(study.humans)))
-    present = set(people_rows["rater"]) | set(rows.filter(pl.col("rater").is_in(list(study.metrics)))["rater"])
+    present = set(people_rows["rater"].unique()) | (set(rows["rater"].unique()) & set(study.metrics))
     people = tuple(rater for rater in study.humans if rater in present)
     metrics = tuple(rater for rater in study.metrics if rater in present)
     if not metrics:

@@ -56,7 +56,9 @@ def from_parquet(data: bytes, name: str) -> pl.DataFrame:
         largest = max((group.total_byte_size for group in groups), default=0)
         rows = min(MOST_ROWS, max(FEWEST_ROWS, LARGEST // max(largest, 1)))
         batches = _within_limit(file.iter_batches(rows, use_threads=False), name)
-        return _from_arrow(pyarrow.Table.from_batches(batches, file.schema_arrow), name)
+        # Some at a time, so that the table is not there twice, in PyArrow and in Polars.
+        parts = [_from_arrow(part, name) for part in _parts(batches, file.schema_arrow)]
+        return pl.concat(parts, rechunk=True)
     except InputError:
         raise
     except (MemoryError, pyarrow.ArrowCapacityError):
@@ -105,6 +107,21 @@ def _within_limit(batches: Iterable[Any], name: str) -> Iterator[Any]:
         if size > LARGEST:
             raise _written_out(name)
         yield batch
+
+
+def _parts(batches: Iterable[Any], schema: Any) -> Iterator[Any]:
+    """Tables of `MOST_ROWS` rows and more; one without rows where there is none."""
+    import pyarrow
+
+    held, rows, whole = [], 0, True
+    for batch in batches:
+        held.append(batch)
+        rows += batch.num_rows
+        if rows >= MOST_ROWS:
+            yield pyarrow.Table.from_batches(held, schema)
+            held, rows, whole = [], 0, False
+    if held or whole:
+        yield pyarrow.Table.from_batches(held, schema)
 
 
 def _decoded_size(column: Any) -> int:

@@ -14,6 +14,9 @@ CELL = 64
 OBJECT, VALUE, LIST = 400, 130, 80
 """Bytes that an object of JSON takes, a value in it with its key, and a list."""
 
+AT_ONCE = 20_000
+"""Objects of JSON that are kept as such before they become columns."""
+
 WAY_OUT = "keep the columns and rows that are needed, or count first, with count_pairs of a polars scan"
 
 
@@ -33,6 +36,14 @@ def check_records(text: str, name: str) -> None:
     """Raise where the objects of a JSON text would not fit in memory."""
     objects, values, lists = text.count("{"), text.count(","), text.count("[")
     needed = COPIES * len(text) + OBJECT * objects + VALUE * (objects + values) + LIST * lists
+    _check(needed, f"{name}: JSON of {objects:,} objects may take")
+
+
+def check_lines(text: str, name: str) -> None:
+    """Raise where lines of JSON objects, which become cells some at a time, would not fit in memory."""
+    objects, values = text.count("{"), text.count(",")
+    at_once = min(1.0, AT_ONCE / max(objects, 1)) * (OBJECT * objects + VALUE * (objects + values))
+    needed = COPIES * len(text) + CELL * (objects + values) + at_once
     _check(needed, f"{name}: JSON of {objects:,} objects may take")
 
 

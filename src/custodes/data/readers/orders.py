@@ -61,6 +61,8 @@ def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written
     told = pl.select(pl.coalesce(named, _looked_up(words, NAMED), flag)).to_series()
     refuse_values(order, told.is_null() & ~words.is_in(UNKNOWN), where=where, allowed=ALLOWED)
     told = told.fill_null(0.0)
+    if not repeated(table, ["item", "rater"]).any():  # no comparison stands twice, so none in two orders
+        return told.alias("shown"), []
     forward = pl.col("system_a") < pl.col("system_b")
     rows = table.select(
         "rater",
@@ -72,7 +74,7 @@ def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written
         flagged=flag.is_not_null(),
         free=flag.is_not_null() | (told == 0),
     )
-    if not repeated(rows, COMPARISON).any():  # nothing stands in two orders
+    if not repeated(rows, COMPARISON).any():
         return told.alias("shown"), []
     rows = rows.with_columns(facing=pl.col("turn").n_unique().over(COMPARISON) == 2)
     same = (pl.col("told") * pl.col("turn")).n_unique().over(COMPARISON) == 1

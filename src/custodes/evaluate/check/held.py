@@ -13,7 +13,7 @@ from custodes.answers.setting import Setting, settings
 from custodes.data.notes import Note
 from custodes.data.panel import Panel
 from custodes.data.study import Study
-from custodes.data.table import distinct
+from custodes.data.table import distinct, kept
 from custodes.evaluate.comparison import HUMAN, Comparison
 from custodes.evaluate.design import Design
 from custodes.evaluate.leaderboard.field import Field, ground
@@ -98,9 +98,8 @@ def raters_of(study: Study, held: Held) -> dict[str, Any]:
     rows = study.ratings.frame.filter(ours & pl.col("system").is_in(systems))
     if rows.height:
         rows = rows.filter(pl.col("item").is_in(pl.Series(held.items, dtype=pl.String).implode()))
-    verdicts = study.preferences.frame.filter(
-        ours & pl.col("system_a").is_in(systems) & pl.col("system_b").is_in(systems)
-    )
+    own = ours & pl.col("system_a").is_in(systems) & pl.col("system_b").is_in(systems)
+    verdicts = kept(study.preferences.frame, own)
     # A cell is an output of an item; a verdict rates two of them.
     outputs = [rows.select("rater", "item", "system")]
     outputs += [verdicts.select("rater", "item", system=side) for side in ("system_a", "system_b")]

@@ -17,6 +17,7 @@ from custodes.data.pairs import people_tie
 from custodes.data.panel import Panel
 from custodes.data.rows import MOST_CELLS
 from custodes.data.study import Study, of_aspect
+from custodes.data.table import kept
 from custodes.errors import InputError, OptionError, listed
 from custodes.evaluate.comparison import HUMAN, label_of, tie_thresholds, too_few
 from custodes.evaluate.design import Design
@@ -77,7 +78,7 @@ def _field(
     rows = chosen.ratings.frame.filter(pl.col("item") != "", pl.col("aspect").is_in([aspect, ""]))
     own_people = pl.col("aspect").eq(aspect) | ~pl.col("rater").is_in(list(chosen.humans))
     rows = of_aspect(rows.filter(own_people), aspect)
-    verdicts = of_aspect(settled.filter(own_people), aspect)
+    verdicts = of_aspect(kept(settled, own_people), aspect)
     said = {
         str(rater): Battles.of_verdicts(own, items=design.items, systems=systems)
         for (rater,), own in verdicts.group_by("rater", maintain_order=True)

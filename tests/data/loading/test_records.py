@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from custodes.data.loading import size
+from custodes.data.loading.records import from_lines
+from custodes.errors import InputError
+
+VALUES = ["text", "", None, 1, 2.50, True, [1, {"x": 2}], {"k": "v"}, "é"]
+"""Cells of every kind, nested ones too."""
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_some_lines_at_a_time_are_the_same_table_as_all_at_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(seed)
+    keys = ["a", "b", " c", "d "]
+    rows = [
+        {str(key): VALUES[rng.integers(len(VALUES))] for key in rng.choice(keys, rng.integers(0, 4), replace=False)}
+        for _ in range(17)
+    ]
+    text = "\n".join(line for row in rows for line in (json.dumps(row), " " * int(rng.integers(0, 2)))) + "\n"
+    at_once = from_lines(text, "rows.jsonl")
+    monkeypatch.setattr(size, "AT_ONCE", 2)
+    made = from_lines(text, "rows.jsonl")
+    assert made.equals(at_once)
+    assert made.schema == at_once.schema
+    assert made.height == len(rows)
+    expected = [json.loads(json.dumps(row), parse_float=str, parse_int=str) for row in rows]
+    for got, row in zip(made.iter_rows(named=True), expected, strict=True):
+        told = {key.strip(): value for key, value in row.items()}
+        for name, value in got.items():
+            own = told.get(name)
+            assert value == (own if own is None or isinstance(own, str) else json.dumps(own, ensure_ascii=False))
+
+
+def test_rows_that_are_no_object_are_counted_through_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(size, "AT_ONCE", 2)
+    with pytest.raises(InputError, match="row 2, 5 is no JSON object"):
+        from_lines('{"a": 1}\n[1]\n{"a": 1}\n{"a": 1}\n2\n', "rows.jsonl")
+
+
+def test_lines_before_any_key_are_rows() -> None:
+    assert from_lines("{}\n{}\n" * size.AT_ONCE + '{"a": "x"}', "rows.jsonl")["a"].to_list()[-2:] == [None, "x"]
