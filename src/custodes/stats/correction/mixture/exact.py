@@ -150,8 +150,10 @@ class Sample:
 
     def __init__(self, counts: Counts, rng: np.random.Generator) -> None:
         self._rng = rng
-        self._start(plain_proposal(counts))
-        if self.effective < _POOR * self.size:
+        # without paired items the plain one is known to be poor
+        if counts.paired.any():
+            self._start(plain_proposal(counts))
+        if not counts.paired.any() or self.effective < _POOR * self.size:
             self._start(adapted_proposal(counts, rng))
 
     def _start(self, proposal: Proposal) -> None:
