@@ -9,7 +9,7 @@ from scipy.special import betainc
 from custodes.data.simulate import simulate_counts
 from custodes.stats.correction.estimator import Counts, Evidence
 from custodes.stats.correction.mixture.exact import mixture_posterior
-from custodes.stats.correction.mixture.screening import screened
+from custodes.stats.correction.mixture.screening import _Numbers, screened
 from tests.stats.correction.mixture.test_exact import TABLES, exact_sum
 
 CHANNEL = np.array([[0.8, 0.1, 0.1], [0.25, 0.5, 0.25], [0.1, 0.1, 0.8]])  # Appendix E of the paper, [human, metric]
@@ -91,3 +91,33 @@ def test_what_lies_near_a_threshold_gets_more_draws(mirrored) -> None:
             paired, metric_only = paired[::-1, ::-1], metric_only[::-1]
         draws = [one((paired, metric_only, np.zeros(3)), seed)[1] for seed in range(9)]
         assert (np.median(draws) > 256) == more
+
+
+@pytest.mark.parametrize("shape", [1 / 3, 0.9, 1.0, 4.5, 300.0, 40_000.0])
+def test_weighted_normal_numbers_are_gammas(shape) -> None:
+    """Mean and spread against those of the law, within five Monte Carlo errors."""
+    draws = 200_000
+    log_weights = np.zeros((1, draws), dtype=np.float32)
+    values = _Numbers.of(draws, np.random.default_rng(0)).gammas(np.array([shape]), 2, log_weights)[0].astype(float)
+    weights = np.exp(log_weights[0].astype(float))
+    assert weights.max() < 1.01  # a chance of being accepted
+    assert weights.mean() > 0.94
+    mean = weights @ values / weights.sum()
+    assert mean == pytest.approx(shape, abs=5 * np.sqrt(shape / draws))
+    spread = weights @ (values - mean) ** 2 / weights.sum()
+    # of a gamma the fourth moment is 3 shape^2 + 6 shape
+    assert spread == pytest.approx(shape, abs=5 * np.sqrt((2 * shape**2 + 6 * shape) / draws))
+
+
+def test_what_is_said_of_a_table_depends_on_it_alone() -> None:
+    counts = tables(5, 40)
+    order = np.random.default_rng(0).permutation(40)
+    whole = screened(counts, tail=0.025, rng=np.random.default_rng(1))
+    shuffled = screened(Counts(*(part[order] for part in counts)), tail=0.025, rng=np.random.default_rng(1))
+    alone = [
+        screened(Counts(*(part[[k]] for part in counts)), tail=0.025, rng=np.random.default_rng(1)) for k in order[:8]
+    ]
+    for name in ("theta", "margin", "sd", "p"):
+        own = getattr(whole, name)[order]
+        np.testing.assert_array_equal(getattr(shuffled, name), own)
+        np.testing.assert_array_equal(np.concatenate([getattr(one, name) for one in alone]), own[:8])

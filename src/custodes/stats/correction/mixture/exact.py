@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats
 from custodes.stats.correction.dirichlet import human_posterior
@@ -59,8 +60,7 @@ def mixture_posterior(
     assert (rows >= 0).all()
     items = rows[:, 9:12].sum(axis=1)
     closed = np.flatnonzero(items == 0)
-    summable = (items + 1) ** 2 <= min(_FEW_CELLS, _MOST_CELLS)
-    few = np.flatnonzero((items > 0) & summable & (rows == np.rint(rows)).all(axis=1))
+    few = np.flatnonzero((items > 0) & cheaply_summed(Counts.of_row(rows)))
     # what has a closed form or a cheap sum, all tables at once
     sums = _summed(rows[few], seed=seed, confidence=confidence)
     known = np.flatnonzero(np.isfinite(sums.theta))
@@ -73,6 +73,12 @@ def mixture_posterior(
         parts.append((left, stack(drawn)))
     each = joined(parts).mirrored(even).at(where).swapped(swapped)
     return each.at(np.arange(len(where)).reshape(counts.shape))
+
+
+def cheaply_summed(counts: Counts) -> NDArray[np.bool_]:
+    """Which tables (k,) are of whole counts, and so few metric-only items that a sum takes no longer than draws."""
+    few = (counts.metric_only.sum(axis=-1) + 1) ** 2 <= min(_FEW_CELLS, _MOST_CELLS)
+    return np.asarray(few & (counts.rows == np.rint(counts.rows)).all(axis=-1))
 
 
 def _posterior(
@@ -144,8 +150,10 @@ class Sample:
 
     def __init__(self, counts: Counts, rng: np.random.Generator) -> None:
         self._rng = rng
-        self._start(plain_proposal(counts))
-        if self.effective < _POOR * self.size:
+        # without paired items the plain one is known to be poor
+        if counts.paired.any():
+            self._start(plain_proposal(counts))
+        if not counts.paired.any() or self.effective < _POOR * self.size:
             self._start(adapted_proposal(counts, rng))
 
     def _start(self, proposal: Proposal) -> None:

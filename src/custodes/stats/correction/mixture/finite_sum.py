@@ -70,7 +70,7 @@ def summed(rows: Floats, *, seed: list[int], confidence: float) -> Summed:
             known = cells[block]
             weights, bound = _weights(known, length)
             if not (kept := bound <= _TOLERANCE).all():
-                block, known, weights, bound = (values[kept] for values in (block, known, weights, bound))
+                block, known, weights, bound = block[kept], known[kept], weights[kept], bound[kept]
                 if not block.size:
                     continue
             human = known[:, :9].reshape(-1, 3, 3).sum(axis=2) + known[:, 12:] + 1
