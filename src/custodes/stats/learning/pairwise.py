@@ -66,8 +66,13 @@ def pairwise_logistic(
     pairs = _preferred(z, y, items)
     if not len(pairs.winner):
         return np.zeros(x.shape[1])
+    # With more columns than rows the weights lie in the space of the rows, where they are few.
+    axes = np.linalg.svd(z, full_matrices=False)[2] if x.shape[1] > len(x) else None
+    if axes is not None:
+        pairs = pairs._replace(x=z @ axes.T)
     penalty = float(penalties[0]) if len(penalties) == 1 else _chosen(pairs, groups, np.sort(penalties)[::-1])
-    return np.nan_to_num(_fitted(pairs, np.ones(len(pairs.winner)), penalty, np.zeros(x.shape[1])) / scale, nan=0.0)
+    found = _fitted(pairs, np.ones(len(pairs.winner)), penalty, np.zeros(pairs.x.shape[1]))
+    return np.nan_to_num((found if axes is None else found @ axes) / scale, nan=0.0)
 
 
 def _standardised(x: Floats, items: Ints) -> tuple[Floats, Floats]:
