@@ -100,20 +100,20 @@ def _products(kind: Objective, people: Floats, said: Floats, rows: NDArray[np.in
 def _counted(people: Floats, said: Floats, rows: NDArray[np.intp], labels: tuple[Ints, Ints]) -> PairSums:
     """Signs, counted in n log n: concordance, untied by people, untied by the prediction."""
     n, everyone = len(people), np.ones(len(people))
-    codes = [np.unique(side, return_inverse=True)[1].astype(np.float64) for side in (people, said)]
+    first, second = (np.unique(side, return_inverse=True)[1].astype(np.float64) for side in (people, said))
 
-    def sums(x: Floats, y: Floats, share: Floats) -> Floats:
+    def counts(x: Floats, y: Floats, share: Floats) -> Floats:
         return linear.kendall_parts(x, y, share)[1] / 2
 
     inside = []
     for label in labels:
         # Moved apart on both sides, outputs of different labels are concordant, all of them.
-        apart = [own + (n + 1.0) * label for own in codes]
+        apart = (n + 1.0) * label
         others = n - np.bincount(label)[label]
-        inside.append((sums(*apart, everyone) - others)[:, rows])
-    whole = sums(*codes, everyone)
+        inside.append((counts(first + apart, second + apart, everyone) - others)[:, rows])
+    whole = counts(first, second, everyone)
     some = np.bincount(rows, minlength=n).astype(np.float64)
-    column = whole if len(rows) == n else sums(*codes, some)
+    column = whole if len(rows) == n else counts(first, second, some)
     return PairSums(whole[:, rows], column, np.stack(inside))
 
 
@@ -124,7 +124,7 @@ def _multiplied(people: Floats, said: Floats, rows: NDArray[np.intp], labels: tu
 
     def sums(label: Ints, share: Floats) -> Floats:
         def total(values: Floats) -> Floats:
-            return np.bincount(label, values * share)[label]
+            return np.asarray(np.bincount(label, values * share)[label], dtype=np.float64)
 
         n = total(np.ones(len(share)))
         pairs = ((a, b), (a, a), (b, b))
