@@ -122,7 +122,7 @@ def task(chosen: Study, target: str | None) -> Task:
         ),
         aspect=aspect_of(name),
     )
-    bounds = chosen.raters.bounds
+    bounds, direction = chosen.raters.bounds, chosen.raters.direction
     return Task(
         study=chosen,
         target=name,
@@ -130,7 +130,7 @@ def task(chosen: Study, target: str | None) -> Task:
         rated=rated,
         verdicts=verdicts,
         metrics=metrics,
-        directions=np.array([chosen.raters.direction[rater] for rater in metrics.raters]),
+        directions=np.array([direction[rater] for rater in metrics.raters]),
         declared={
             own: bounds[rater] for own, rater in zip(metrics.names, metrics.raters, strict=True) if rater in bounds
         },

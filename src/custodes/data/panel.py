@@ -39,7 +39,8 @@ class Panel:
         """The scores of these raters for one aspect; a rater without rows for it by its rows without aspect."""
         rows = of_aspect(study.ratings.frame.filter(pl.col("rater").is_in(list(raters))), aspect)
         means = rows.group_by("rater", "item", "system").agg(pl.col("score").mean())
-        direction = np.array([study.raters.direction[rater] for rater in raters])
+        known = study.raters.direction
+        direction = np.array([known[rater] for rater in raters])
         single, whole = means.filter(pl.col("item") != ""), means.filter(pl.col("item") == "")
         return cls(
             values=_filled(single, rater=raters, item=items, system=systems) * direction[:, None, None],

@@ -59,6 +59,15 @@ def test_weights_are_those_of_sklearn(seed: int, penalty: float) -> None:
     )
 
 
+@pytest.mark.parametrize("more", [-1, 0, 1, 60])
+def test_more_columns_than_rows_change_nothing(more: int) -> None:
+    x, y, items = drawn(2, n_items=8)
+    x = np.random.default_rng(2).normal(size=(len(y), len(y) + more)) + x[:, :1] / x[:, 0].std()
+    weights = pairwise_logistic(x, y, items=items, groups=items, penalties=np.array([0.1]))
+    scale = within_spread(x, items)
+    np.testing.assert_allclose(weights * scale, by_sklearn(x, y, items, penalty=0.1, scale=scale) * scale, atol=2e-6)
+
+
 def test_weights_are_those_of_statsmodels_with_next_to_no_penalty() -> None:
     x, y, items = drawn(2)
     d, won = differences(x, y, items)

@@ -66,8 +66,13 @@ def pairwise_logistic(
     pairs = _preferred(z, y, items)
     if not len(pairs.winner):
         return np.zeros(x.shape[1])
+    # With more columns than rows the weights lie in the space of the rows, where they are few.
+    axes = np.linalg.svd(z, full_matrices=False)[2] if x.shape[1] > len(x) else None
+    if axes is not None:
+        pairs = pairs._replace(x=z @ axes.T)
     penalty = float(penalties[0]) if len(penalties) == 1 else _chosen(pairs, groups, np.sort(penalties)[::-1])
-    return np.nan_to_num(_fitted(pairs, np.ones(len(pairs.winner)), penalty, np.zeros(x.shape[1])) / scale, nan=0.0)
+    found = _fitted(pairs, np.ones(len(pairs.winner)), penalty, np.zeros(pairs.x.shape[1]))
+    return np.nan_to_num((found if axes is None else found @ axes) / scale, nan=0.0)
 
 
 def _standardised(x: Floats, items: Ints) -> tuple[Floats, Floats]:
@@ -126,7 +131,7 @@ def _chosen(pairs: _Pairs, groups: NDArray[Any], penalties: Floats) -> float:
 
 
 class _AtOnce(NamedTuple):
-    """Fits without each fold, all at once: `count` (pairs, folds) how often a pair is present, its sums being 1.
+    """Fits without each fold, all at once: `times` (pairs, folds) how often a pair is present, its sums being 1.
 
     Newton's method with a curvature that the folds share: that at the mean of their weights, less the held-out rows'
     part. It is near enough to each fold's own for steps that shrink the error by a factor each, at a fifth of the work;
@@ -134,7 +139,7 @@ class _AtOnce(NamedTuple):
     """
 
     pairs: _Pairs
-    count: Floats
+    times: Floats
     held: list[NDArray[np.intp]]
     incidence: Any  # (rows, pairs): 1 for the loser, -1 for the winner
 
@@ -160,7 +165,7 @@ class _AtOnce(NamedTuple):
         for _ in range(_STEPS):
             margins = self.margins(weights)
             small = np.exp(-np.abs(margins))
-            pull = self.count * np.where(margins > 0, small, 1.0) / (1 + small)
+            pull = self.times * np.where(margins > 0, small, 1.0) / (1 + small)
             slope = self.pairs.x.T @ (self.incidence @ pull) + penalty * weights
             step = -np.einsum("fpq,qf->pf", inverse, slope)
             gain = -np.einsum("pf,pf->f", slope, step)
@@ -168,19 +173,19 @@ class _AtOnce(NamedTuple):
                 break
             weights, before = weights + step, gain
             if (gain < _SMALL).all():
-                return weights
+                return np.asarray(weights)
         # What is too far from a parabola is left to Newton's method proper.
-        own = zip(self.count.T, start.T, strict=True)
+        own = zip(self.times.T, start.T, strict=True)
         return np.stack([_fitted(self.pairs, count, penalty, first) for count, first in own], axis=1)
 
     def _curvatures(self, weights: Floats) -> Floats:
         """The curvature of the log-loss at weights (p,), for every fold (folds, p, p): all rows but those held out."""
-        total = (self.count > 0).sum(axis=0)
+        total = (self.times > 0).sum(axis=0)
         bend = _bend(_margins(self.pairs, weights))
         rows = _laplacian(self.pairs, bend)
         whole = self.pairs.x.T @ rows
         halves = np.stack([whole - self.pairs.x[own].T @ rows[own] for own in self.held])
-        return np.asarray(halves + halves.swapaxes(1, 2)) / np.maximum(total, 1)[:, np.newaxis, np.newaxis]
+        return np.asarray((halves + halves.swapaxes(1, 2)) / np.maximum(total, 1)[:, np.newaxis, np.newaxis])
 
 
 def _fitted(pairs: _Pairs, count: Floats, penalty: float, start: Floats) -> Floats:

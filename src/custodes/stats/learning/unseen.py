@@ -8,7 +8,7 @@ system or data set. So what is compared is the same in all cases, and only what 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from custodes.stats.agreement.ranks import mid_ranks
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.learning.objective import Objective
+from custodes.stats.learning.pair_sums import pair_sums
+from custodes.stats.resampling.resample import unit_sums
 
 Over = Literal["units", "systems", "blocks"]
 
-_PAIRS = 500_000  # held at a time
 _ROUNDING = 1e-12
 
 
@@ -146,21 +147,17 @@ def moves(
             there[b, label] = True
         people = _read(kind, human.ravel()[cells])
         for k in np.unique(own):
-            said = [_read(kind, scores) for scores in predicted[:, k].reshape(len(predicted), -1)[:, cells]]
+            said = np.stack([_read(kind, scores) for scores in predicted[:, k].reshape(len(predicted), -1)[:, cells]])
             rows = np.flatnonzero(own == k)
-            for part in np.array_split(rows, -(-len(rows) * len(cells) // _PAIRS)):
-                products = _products(kind, people, said, part, item)
-                same = [(label[part, np.newaxis] == label).astype(products[0].dtype) for label in (unit, system)]
-                for q, product in enumerate(products):
-                    row, column = (product.sum(axis=side, dtype=np.float64) for side in (1, 0))
-                    total[b, q] += row.sum()
-                    by_output[cells[part], q] += row
-                    by_output[cells, q] += column
-                    # A pair within a unit or a system leaves with it once.
-                    for sums, label, alike in zip((by_unit, by_system), (unit, system), same, strict=True):
-                        alone = row - np.einsum("rn,rn->r", product, alike)
-                        sums[b, :, q] += np.bincount(label[part], alone, minlength=sums.shape[1])
-                        sums[b, :, q] += np.bincount(label, column, minlength=sums.shape[1])
+            sums_of = pair_sums(kind, people, said, rows, item, (unit, system))
+            total[b] += sums_of.row.sum(axis=1)
+            by_output[cells[rows]] += sums_of.row.T
+            by_output[cells] += sums_of.column.T
+            for sums, label, inside in zip((by_unit, by_system), (unit, system), sums_of.inside, strict=True):
+                # A pair within a unit or a system leaves with it once.
+                parts = ((label[rows], sums_of.row - inside), (label, sums_of.column))
+                for label_of, values in parts:
+                    sums[b] += unit_sums(values, units=label_of, n_units=sums.shape[1]).T
     whole = _coefficient(kind, total)
     defined = ~np.isnan(whole)
     some = np.asarray(defined.any(axis=1))
@@ -184,26 +181,6 @@ def moves(
 
 def _read(kind: Objective, values: Floats) -> Floats:
     return mid_ranks(values) if kind == "spearman" else values
-
-
-def _products(
-    kind: Objective, people: Floats, said: list[Floats], rows: NDArray[np.intp], item: Ints
-) -> list[NDArray[Any]]:
-    """What is summed over pairs of some outputs with all, each (rows, n), in the order of `moves`."""
-
-    def gaps(values: Floats) -> NDArray[Any]:
-        apart = values[rows, np.newaxis] - values
-        # Whole numbers, and few of them: half the precision is exact and takes half the time.
-        signs = np.sign(apart).astype(np.float32) if kind in ("kendall", "accuracy") else apart
-        return signs * (item[rows, np.newaxis] == item) if kind == "accuracy" else signs
-
-    wanted = gaps(people)
-    made = [wanted * wanted]
-    for values in said:
-        given = gaps(values)
-        product = wanted * given
-        made += [(product > 0).astype(np.float32) if kind == "accuracy" else product, given * given]
-    return made
 
 
 def _sizes(kind: Objective, total: Floats) -> Floats:
