@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from polars.testing import assert_frame_equal
 
+import custodes as cu
+from custodes.data.battles import Battles
 from custodes.evaluate.comparison import Comparison, compare
 from tests.evaluate.sparse import choose, study
 
@@ -59,3 +62,40 @@ def test_the_same_items(monkeypatch: pytest.MonkeyPatch, made: dict[str, Any], s
     some = np.arange(1, len(dense.items), 3)
     np.testing.assert_array_equal(dense.preferences.on(some).signs, sparse.preferences.on(some).signs)
     np.testing.assert_array_equal(dense.human, sparse.human)
+
+
+@cases
+@pytest.mark.parametrize("ask", [cu.favoritism, cu.ranking], ids=["favoritism", "ranking"])
+def test_the_same_answers(
+    monkeypatch: pytest.MonkeyPatch, ask: Any, made: dict[str, Any], setting: dict[str, Any]
+) -> None:
+    answers = []
+    for sparse in (False, True):
+        choose(monkeypatch, sparse=sparse)
+        answers.append(ask(study(**made), resamples=50, **setting))
+    dense, sparse = answers
+    assert dense.notes == sparse.notes
+    for name, frame in dense.tables().items():
+        assert_frame_equal(frame, sparse.tables()[name])
+
+
+def test_battles_of_scores_are_the_pairs_of_rated_systems() -> None:
+    rng = np.random.default_rng(0)
+    rated = rng.random((30, 7)) < rng.random(30)[:, None]
+    items = np.sort(rng.choice(100, 30, replace=False))
+    made = Battles.where_rated(rated, items=items)
+    wanted = {(items[i], a, b) for i, a, b in np.ndindex(30, 7, 7) if a < b and rated[i, a] and rated[i, b]}
+    assert len(made) == len(wanted) > 100
+    assert set(zip(made.item, made.first, made.second, strict=True)) == wanted
+    assert not len(Battles.where_rated(np.zeros((3, 4), dtype=bool), items=np.arange(3)))
+
+
+def test_what_needs_every_cell_is_refused_where_it_would_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    choose(monkeypatch, sparse=True)
+    (made,) = compare(study(6, scores=False))
+    for module in ("data.rows", "evaluate.scores"):
+        monkeypatch.setattr(f"custodes.{module}.MOST_CELLS", 100)
+    for name in ("human_signs", "persons"):
+        with pytest.raises(cu.InputError, match="too many for"):
+            getattr(made, name)
+    assert made.preferences.counts().paired.sum() > 0

@@ -292,31 +292,27 @@ class _Sums:
     these."""
 
     outcomes: Callable[[Floats], NDArray[Any]]
-    squares: Callable[[Floats], NDArray[Any]]
-    several: Callable[[Floats], NDArray[Any]]
-    clustered: bool
+    moves: tuple[Callable[[Floats], NDArray[Any]], Callable[[Floats], NDArray[Any]]] | None
 
     @classmethod
     def of(cls, pair: Ints, sign: Signs, kind: Ints, n_pairs: int, n_kinds: int, *, clustered: bool) -> _Sums:
         there = sign != ABSENT
         pair, sign, kind = pair[there], sign[there], kind[there]
+        outcomes = sums_of(pair * 3 + 1 - sign, kind, np.ones(len(kind)), n_cells=3 * n_pairs, n_kinds=n_kinds)
+        if not clustered:
+            return cls(outcomes=outcomes, moves=None)
         known, place = np.unique(pair * n_kinds + kind, return_inverse=True)
         moves = np.bincount(place, weights=sign, minlength=len(known))
         by_pair = partial(sums_of, known // n_kinds, known % n_kinds, n_cells=n_pairs, n_kinds=n_kinds)
-        return cls(
-            outcomes=sums_of(pair * 3 + 1 - sign, kind, np.ones(len(kind)), n_cells=3 * n_pairs, n_kinds=n_kinds),
-            squares=by_pair(moves**2),
-            several=by_pair(moves != 0),
-            clustered=clustered,
-        )
+        return cls(outcomes=outcomes, moves=(by_pair(moves**2), by_pair(moves != 0)))
 
     def drawn(self, times: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
         """(b, pairs, 3) twice: as counted, and in effective counts."""
         own = self.outcomes(times)
         own = own.reshape(len(own) // 3, 3, -1).transpose(2, 0, 1)
-        if not self.clustered:
+        if self.moves is None:
             return own, own
-        squares, several = self.squares(times).T, self.several(times).T
+        squares, several = (added(times).T for added in self.moves)
         return own, own / null_effect(own[..., 0] + own[..., 2], squares, several)[..., None]
 
 

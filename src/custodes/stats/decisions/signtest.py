@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 Test = Literal["asymptotic", "exact"]
 Correction = Literal["none", "holm", "bh"]
 
+_NEAR = 1e-5  # relative; what is counted in single precision is off by less
+
 
 def sign_test(wins: NDArray[Any], losses: NDArray[Any], *, test: Test) -> NDArray[np.float64]:
     """Two-sided p-value of "wins and losses are equally likely": wins (...), losses (...) -> (...).
@@ -91,8 +93,23 @@ class SignTest:
 
     def decisions(self, outcomes: NDArray[Any]) -> NDArray[np.float64]:
         """1 (the first system), 0 (not different), -1; NaN where nothing was rated."""
-        wins, ties, losses = np.moveaxis(np.asarray(outcomes, dtype=np.float64), -1, 0)
         # Spelled out: a sum over an axis of three is several times slower.
-        return np.where(
-            wins + ties + losses > 0, np.sign(wins - losses) * (self.p_values(outcomes) <= self.alpha), np.nan
-        )
+        counts = np.asarray(outcomes)
+        counts = counts if counts.dtype.kind == "f" else counts.astype(np.float64)
+        wins, ties, losses = (np.asarray(counts[..., k]) for k in range(3))
+        if self.test == "asymptotic" and self.correction == "none":
+            significant = self._beyond(wins, losses)
+        else:
+            significant = self.p_values(outcomes) <= self.alpha
+        return np.where(wins + ties + losses > 0, np.sign(wins - losses) * significant, np.nan).astype(np.float64)
+
+    def _beyond(self, wins: NDArray[Any], losses: NDArray[Any]) -> NDArray[np.bool_]:
+        """Whether p is at most alpha: by z, and by p itself where z is so near that rounding could decide."""
+        from scipy.special import ndtri
+
+        apart = np.abs(wins - losses)
+        bound = -float(ndtri(self.alpha / 2)) * np.sqrt(np.maximum(wins + losses, 1))
+        beyond = np.asarray(apart > bound * (1 + _NEAR))
+        near = np.asarray(~beyond & (apart >= bound * (1 - _NEAR)))
+        beyond[near] = sign_test(wins[near], losses[near], test=self.test) <= self.alpha
+        return beyond

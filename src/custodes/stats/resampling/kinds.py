@@ -99,13 +99,12 @@ def sums_of(
     matrix = csr_array((values.astype(np.float64), (cell, kind)), shape=(n_cells, n_kinds))
     if _DENSE * matrix.nnz < n_cells * n_kinds:
         return lambda times: np.asarray(matrix @ times)
-    dense = matrix.toarray()
+    dense = matrix.astype(np.float32).toarray()
     exact = float(np.abs(dense).sum(axis=1).max(initial=0))
-    single = dense.astype(np.float32)
 
     def summed(times: Floats) -> NDArray[Any]:
         # In single precision where that is exact: half the time.
         small = exact * float(times.max(initial=0)) < _EXACT
-        return np.asarray(single @ times.astype(np.float32) if small else dense @ times)
+        return np.asarray(dense @ times.astype(np.float32) if small else matrix @ times)
 
     return summed

@@ -1,0 +1,99 @@
+"""Clusters by kinds: which are alike, and that drawing kinds has the law of drawing clusters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from custodes.stats import ABSENT
+from custodes.stats.resampling.kinds import codes_of, kinds_of, redrawn, sums_of
+from custodes.stats.resampling.resample import bootstrap_weights
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_clusters_are_of_one_kind_where_their_rows_say_the_same(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, n_units = rng.integers(0, 60), 12
+    codes, units = rng.integers(0, 3, n), rng.integers(0, n_units, n)
+    said = [tuple(codes[units == unit]) for unit in range(n_units)]
+    different = list(dict.fromkeys(said))
+    number, rows, kind = kinds_of(codes, units, n_units=n_units)
+    assert number.tolist() == [said.count(own) for own in different]
+    assert [tuple(codes[rows[kind == k]]) for k in range(len(number))] == different
+
+
+def test_long_clusters_are_kinds_of_their_own() -> None:
+    codes = np.tile(np.concatenate([np.zeros(70, dtype=int), np.ones(3, dtype=int)]), 2)
+    units = np.tile(np.repeat([0, 1], [70, 3]), 2) + np.repeat([0, 2], 73)
+    assert kinds_of(codes, units, n_units=4).number.tolist() == [1, 2, 1]
+
+
+def test_codes_tell_all_signs_apart_however_many_raters() -> None:
+    rng = np.random.default_rng(0)
+    pair = rng.integers(0, 3, 200)
+    signs = rng.choice(np.array([2, 1, 0, -1, -2, ABSENT], dtype=np.int8), size=(40, 200))
+    signs[:, 100:], pair[100:] = signs[:, :100], pair[:100]
+    signs[39, 150:] = 1
+    codes, rows = codes_of(pair, signs), np.column_stack([pair, signs.T])
+    same = (rows[:, None] == rows).all(axis=2)
+    np.testing.assert_array_equal(codes[:, None] == codes, same)
+    assert same.sum() - len(same) > 50
+
+
+@pytest.mark.parametrize("per_cluster", [1, 3])
+def test_the_law_of_drawn_kinds_is_that_of_drawn_clusters(per_cluster: int) -> None:
+    """Means and covariances of sums over 20,000 resamples, and of a square, which needs whole clusters."""
+    rng = np.random.default_rng(per_cluster)
+    n, n_units, draws = 60 * per_cluster, 60, 20_000
+    pair, sign = np.sort(rng.integers(0, 3, n)), rng.integers(-1, 2, n)
+    units = rng.permutation(np.repeat(np.arange(n_units), per_cluster)) if per_cluster > 1 else np.arange(n_units)
+    number, rows, kind = kinds_of(codes_of(pair, sign[None].astype(np.int8)), units, n_units=n_units)
+    assert len(number) < n_units
+    total = sums_of(pair[rows], kind, sign[rows], n_cells=3, n_kinds=len(number))
+    blocks = list(redrawn(number, draws, np.random.default_rng(0), size=3))
+    times = np.concatenate([own for _, own in blocks], axis=1)
+    assert [block.stop - block.start for block, _ in blocks] == [own.shape[1] for _, own in blocks]
+    drawn = total(times).T
+    per_unit = np.zeros((3, n_units))
+    np.add.at(per_unit, (pair, units), sign)
+    np.testing.assert_array_equal(drawn[0], per_unit.sum(axis=1))
+    # by hand: sums over G clusters drawn with replacement
+    around = per_unit - per_unit.mean(axis=1, keepdims=True)
+    covariance = around @ around.T
+    error = np.sqrt((np.outer(covariance.diagonal(), covariance.diagonal()) + covariance**2) / draws)
+    assert (np.abs(drawn[1:].mean(axis=0) - drawn[0]) < 4 * np.sqrt(covariance.diagonal() / draws)).all()
+    assert (np.abs(np.cov(drawn[1:].T) - covariance) < 4.5 * error).all()
+    # and as clusters themselves are drawn
+    old = bootstrap_weights(n_units, draws, np.random.default_rng(1)) @ per_unit.T
+    for level in (0.05, 0.5, 0.95):
+        apart = np.quantile(drawn[1:], level, axis=0) - np.quantile(old, level, axis=0)
+        assert (np.abs(apart) < 0.1 * np.sqrt(covariance.diagonal()) + 1).all()
+
+
+def test_clusters_that_are_all_different_are_drawn_as_before() -> None:
+    _, times = next(redrawn(np.ones(7, dtype=int), 5, np.random.default_rng(3), size=1))
+    np.testing.assert_array_equal(times[:, 1:].T, bootstrap_weights(7, 5, np.random.default_rng(3)))
+    assert (times[:, 0] == 1).all()
+
+
+def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    number = np.array([3, 1, 2])
+    ((_, whole),) = redrawn(number, 10, np.random.default_rng(0), size=3)
+    monkeypatch.setattr("custodes.stats.resampling.kinds._BLOCK", 12)
+    parts = [own for _, own in redrawn(number, 10, np.random.default_rng(0), size=3)]
+    assert len(parts) == 3
+    np.testing.assert_array_equal(np.concatenate(parts, axis=1), whole)
+
+
+@pytest.mark.parametrize("largest", [3, 2**25])
+@pytest.mark.parametrize("share", [0.05, 0.9])
+def test_sums_are_exact_dense_or_sparse(share: float, largest: int) -> None:
+    rng = np.random.default_rng(0)
+    cell, kind = np.nonzero(rng.random((30, 40)) < share)
+    cell, kind = np.concatenate([cell, cell[:5]]), np.concatenate([kind, kind[:5]])
+    values, times = rng.integers(-largest, largest, len(cell)), rng.integers(0, 9, (40, 6)).astype(float)
+    wanted = np.zeros((30, 6))
+    np.add.at(wanted, cell, values[:, None] * times[kind])
+    np.testing.assert_array_equal(sums_of(cell, kind, values, n_cells=30, n_kinds=40)(times), wanted)
