@@ -149,7 +149,7 @@ def pairwise_accuracy(means_human: Floats, means_metrics: Floats, *, pairs: Bool
     agree, n = np.zeros((2, *means_metrics.shape[:2]), dtype=np.int64)
     for human, metric, counted in compared_pairs(means_human, means_metrics, pairs):
         agree += ((human == metric) & counted).sum(axis=0)
-        n += np.broadcast_to(counted, human.shape).sum(axis=0)
+        n += np.broadcast_to(counted, metric.shape).sum(axis=0)
     return ratio(agree, n)
 
 

@@ -120,13 +120,13 @@ def flip_tests(estimate: Floats, left: Floats, *, present: Bools, flips: NDArray
         return np.asarray(-stdtrit(count - 1, ndtr(-values)))
 
     def draw(part: Any) -> Floats:
-        drawn = t(signs @ share[:, part], part)
-        return drawn if alike else normal(drawn, count[part])
+        drawn = t(np.ascontiguousarray(share[:, part].T) @ signs, part[:, np.newaxis])
+        return drawn if alike else normal(drawn, count[part, np.newaxis])
 
     everything = slice(None)
     total = share.sum(axis=0)
     least = np.exp2(1.0 - n)  # the smallest p of all flips: drawn ones may stay below it
-    signs = np.asarray(flips, dtype=np.float64)
+    signs = np.ascontiguousarray(flips.T, dtype=np.float64)
     observed = np.where(defined & (least <= 1 - confidence), t(total, everything), np.nan)
     scaled = normal(observed, count) if len(numbers) > 1 else observed
     error = np.sqrt(np.maximum(squares - total**2 / count, 0.0) / (count * (count - 1)))
@@ -136,7 +136,7 @@ def flip_tests(estimate: Floats, left: Floats, *, present: Bools, flips: NDArray
         observed=observed if alike else scaled,
         scaled=scaled,
         draw=draw,
-        n_draws=len(signs),
+        n_draws=len(flips),
         confidence=confidence,
         group=group if alike else None,
         as_of=lambda values, number: student(values, numbers[number]),
@@ -183,7 +183,7 @@ def bootstrap_tests(draws: Floats | Columns, *, n_units: float, confidence: floa
 
     def drawn(part: NDArray[np.intp]) -> Floats:
         own = draws[1:, part]
-        return t(np.where(np.isfinite(own) & defined[part], own - middle[part], 0.0), part)
+        return t(np.where(np.isfinite(own) & defined[part], own - middle[part], 0.0), part).T.copy()
 
     def as_normal(values: Floats) -> Floats:
         return np.asarray(-ndtri(stdtr(max(1, n_units - 1), -values)))
@@ -216,7 +216,7 @@ def _tested(
     critical: Any = lambda values: values,
     least: Floats | float = 0.0,
 ) -> Family:
-    """From |t| observed (k,) and, by `draw` of some of them, under the hypotheses (n, some), from the smallest up.
+    """From |t| observed (k,) and, by `draw` of some of them, under the hypotheses (some, n), from the smallest up.
 
     NaN observed: not tested; `critical` turns a |t| of the draws into one of the estimate; `least` (k,) is the smallest
     p there can be. Where |t| are on unlike scales, one for each `group` (k,), `scaled` are those observed on one scale
@@ -231,19 +231,23 @@ def _tested(
     for some in chunks(len(order), max(1, n_draws)):
         part = order[some]
         drawn = draw(part)
-        reached = observed[part] * (1 - _SAME)
-        p_value[part] = ((drawn >= reached).sum(axis=0) + 1) / (n_draws + 1)
+        reached = observed[part, np.newaxis] * (1 - _SAME)
+        p_value[part] = (np.count_nonzero(drawn >= reached, axis=1) + 1) / (n_draws + 1)
         if rank:
-            bound[part] = np.partition(drawn, n_draws - rank, axis=0)[n_draws - rank]
+            bound[part] = np.partition(drawn, n_draws - rank, axis=1)[:, n_draws - rank]
         beyond = np.zeros(drawn.shape, dtype=bool)
         for number, top in zip(groups, largest, strict=True):
             mine = group[part] == number
-            own = drawn if mine.all() else np.where(mine, drawn, 0.0)
-            upto = np.maximum(np.maximum.accumulate(own, axis=1), top[:, np.newaxis])
-            least_of = reached if mine.all() else np.where(mine, reached, as_of(scaled[part] * (1 - _SAME), number))
+            upto, least_of = drawn, reached
+            if not mine.all():
+                upto = np.where(mine[:, np.newaxis], drawn, 0.0)
+                converted = as_of(scaled[part] * (1 - _SAME), number)
+                least_of = np.where(mine, reached[:, 0], converted)[:, np.newaxis]
+            upto[0] = np.maximum(upto[0], top)
+            np.maximum.accumulate(upto, axis=0, out=upto)
             beyond |= upto >= least_of
-            top[:] = upto[:, -1]
-        adjusted[part] = (beyond.sum(axis=0) + 1) / (n_draws + 1)
+            top[:] = upto[-1]
+        adjusted[part] = (np.count_nonzero(beyond, axis=1) + 1) / (n_draws + 1)
     p_value = np.maximum(p_value, least)
     adjusted = np.maximum(adjusted, p_value)
     # step down: what is less extreme has no smaller p
