@@ -45,9 +45,11 @@ def resampled(human: Floats, metrics: Floats, *, units: Ints, weights: Floats) -
         group, n = _grouped(metric)
         counts = _counts(group, n, units, n_units)
         above = (2 * np.cumsum(counts, axis=1) - counts - counts.sum(axis=1, keepdims=True))[:, group]
-        products = sum(above[:, part].astype(own.dtype) @ own for part, own in factor)
+        products = np.zeros(drawn.shape)
+        for part, own in factor:
+            products += above[:, part].astype(own.dtype) @ own
         covariance = np.einsum("ub,ub->b", products, drawn)
-        variance = (total**3 - _cubes(counts, drawn)) / 3
+        variance = (total**3 - _cubes(group, counts, units, drawn)) / 3
         variance = np.where(variance > least, variance, np.nan)
         result[:, m] = ratio(covariance, np.sqrt(variance * human_variance)).clip(-1.0, 1.0)
     return result
@@ -64,14 +66,24 @@ def _grouped(values: Floats) -> tuple[Ints, int]:
     return group, int(group.max()) + 1
 
 
-def _cubes(counts: Floats, drawn: Floats) -> Floats:
-    """(B,): the cubes of the sizes of all groups of ties, added up; (units, groups), (units, B).
+def _cubes(group: Ints, counts: Floats, units: Ints, drawn: Floats) -> Floats:
+    """(B,): the cubes of the sizes of all groups of ties, added up; group and units (outputs,), (units, groups),
+    (units, B).
 
-    Twice the centred mid-ranks have the sum of squares (N^3 - cubes) / 3. A group of one output has its unit's weight.
+    Twice the centred mid-ranks have the sum of squares (N^3 - cubes) / 3. Most groups are small: one output has the
+    weight of its unit, and of two the cube is a form of the weights of two units.
     """
-    alone = counts.sum(axis=0) == 1
-    tied = counts[:, ~alone].T @ drawn
-    return np.asarray(counts[:, alone].sum(axis=1) @ drawn**3 + np.einsum("gb,gb->b", tied * tied, tied))
+    size = counts.sum(axis=0)
+    n_units = len(counts)
+    single = np.bincount(units[size[group] <= 2], minlength=n_units)
+    cubes = single @ drawn**3
+    two = np.flatnonzero(size[group] == 2)
+    if len(two):
+        one, other = units[two[np.argsort(group[two], kind="stable")]].reshape(-1, 2).T
+        met = np.bincount(one * n_units + other, minlength=n_units**2).reshape(n_units, n_units)
+        cubes += 3 * np.einsum("ub,ub->b", drawn * drawn, (met + met.T).astype(np.float64) @ drawn)
+    more = counts[:, size > 2].T @ drawn
+    return np.asarray(cubes + np.einsum("gb,gb->b", more * more, more))
 
 
 def _exact_parts(weighed: Floats, largest: int, *, whole: bool) -> list[slice]:
