@@ -83,14 +83,17 @@ def system_accuracy(
     n_metrics, n_pairs, n_items = signs_metrics.shape
     agree, n = np.zeros((2, len(weights), n_metrics), dtype=np.int64)
     size = max(len(weights), n_items)
-    design = {"units": units, "weights": weights, "item_weights": item_weights}
+
+    def of(signs: Signs) -> Floats:
+        return margins(signs, units=units, weights=weights, item_weights=item_weights)
+
     for part in chunks(n_pairs, size):
         people = signs_human[part]
         for rows, both in _same_masks(people != ABSENT, signs_metrics[:, part] != ABSENT):
-            counted = margins(both.astype(np.int8), **design) > 0
-            of_people = np.sign(margins(np.where(both, people, np.int8(0)), **design)).astype(np.int8)
+            counted = of(both.astype(np.int8)) > 0
+            of_people = np.sign(of(np.where(both, people, np.int8(0)))).astype(np.int8)
             for some in (rows[own] for own in chunks(len(rows), _CACHE * len(people) * size)):
-                of_metric = margins(np.where(both, signs_metrics[some, part], np.int8(0)), **design)
+                of_metric = of(np.where(both, signs_metrics[some, part], np.int8(0)))
                 alike = compared(of_metric, np.zeros(1)) == of_people[:, np.newaxis]
                 agree[:, some] += (alike & counted[:, np.newaxis]).sum(axis=-1)
             n[:, rows] += counted.sum(axis=-1)[:, np.newaxis]
@@ -345,7 +348,7 @@ class _Events:
         # counts, in single precision and exact, where all items have as many pairs
         each = self.share[0] if len(self.share) else 1.0
         whole = bool(np.all(self.share == each)) and float(times.max(initial=0)) * len(self.share) < _EXACT
-        kind = np.float32 if whole else np.float64
+        kind: Any = np.float32 if whole else np.float64
         n_units, n_draws = times.shape
         steps = np.where(self.gain, 1.0, -1.0) * (1.0 if whole else self.share)
         weighed = _drawn_sums(times, self.total)
@@ -402,7 +405,7 @@ def _places(unit: Ints, n_units: int) -> tuple[Ints, Ints]:
     return present, row
 
 
-def _drawn_sums(times: NDArray[Any], per_unit: Floats) -> Floats:
+def _drawn_sums(times: NDArray[Any], per_unit: NDArray[Any]) -> Floats:
     """Sum over units in every resample: (units, B), (units,) -> (B,)."""
     return weighted_sums(times.T, per_unit)
 

@@ -34,7 +34,7 @@ def kendall_parts(x: Floats, y: Floats, share: Floats) -> tuple[Floats, Floats]:
     Source: Knight 1966 for counting in n log n; Hoeffding 1948 for the influence of one value on a U-statistic.
     """
     cell, first, second = _cells(x, y)
-    size = np.bincount(cell, share)
+    size = np.bincount(cell, share).astype(np.float64)
     tied = np.stack([np.bincount(own, size)[own] for own in (first, second)])
     influences = np.stack([_concordant(first, second, size), *(size.sum() - tied)])
     return influences @ size, 2 * influences[:, cell]

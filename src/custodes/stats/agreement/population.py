@@ -64,7 +64,8 @@ def _alike(human: Floats, metrics: Floats, n_units: int) -> tuple[Floats, Floats
         sides.append(own / units[-1])
     there = known[1:].sum(axis=0)
     if n_systems < FEWEST_SYSTEMS or len(lacking) < 2 or n_units < 2:
-        return tuple(np.where(lacking, np.nan, own[1:] * unit) for own, unit in zip(sides, units, strict=True))
+        alone = [np.where(lacking, np.nan, own[1:] * unit) for own, unit in zip(sides, units, strict=True)]
+        return alone[0], alone[1]
     points = np.stack([own[0] for own in sides])  # (2, metrics, systems)
     grown = np.sqrt(n_units / (n_units - 1))
     errors = [np.where(lacking, 0.0, own[1:] - own[1:].sum(axis=0) / np.maximum(there, 1)) * grown for own in sides]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.ratios import ratio
@@ -39,7 +41,8 @@ def resampled(human: Floats, metrics: Floats, *, units: Ints, weights: Floats) -
     least = _CONSTANT * total**3
     human_variance = np.where(human_variance > least, human_variance, np.nan)
     parts = _exact_parts(weighed, np.bincount(units).max(), whole=bool((weights == np.rint(weights)).all()))
-    factor = [(part, weighed[part].astype(np.float32)) for part in parts] or [(slice(None), weighed)]
+    factor: list[tuple[slice, NDArray[Any]]] = [(part, weighed[part].astype(np.float32)) for part in parts]
+    factor = factor or [(slice(None), weighed)]
     result = np.empty((len(weights), len(metrics)))
     for m, metric in enumerate(metrics):
         group, n = _grouped(metric)

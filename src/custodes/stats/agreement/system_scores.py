@@ -79,7 +79,7 @@ def over_systems(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bools) ->
     if not missing.any() and bool(pairs[:, *np.triu_indices(pairs.shape[1], 1)].all()):
         x, y = (_around_mean(mid_ranks(own) if kind == "spearman" else own) for own in (_once(human), metrics))
         xy, xx, yy = (np.einsum("...n,...n->...", a, b) for a, b in ((x, y), (x, x), (y, y)))
-        return ratio(xy, np.sqrt(xx) * np.sqrt(yy)).clip(-1.0, 1.0)
+        return np.asarray(ratio(xy, np.sqrt(xx) * np.sqrt(yy)).clip(-1.0, 1.0))
     x, y = (np.where(missing, np.nan, own) for own in (human, metrics))
     block = blocks_of(pairs)
     for number in np.unique(block):
@@ -89,12 +89,13 @@ def over_systems(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bools) ->
             part = mid_ranks(part) if kind == "spearman" else part
             centred = part - mean_of_defined(part)[..., np.newaxis]
             np.copyto(own, np.where(np.abs(centred) <= _SAME * np.abs(part), 0.0, centred), where=inside)
-    return correlation.pearson(x, y)
+    return np.asarray(correlation.pearson(x, y))
 
 
 def _once(human: Floats) -> Floats:
     """(B, metrics, systems) -> (B, 1, systems) where they are the same for all metrics."""
-    return human[:, :1] if (human == human[:, :1]).all() else human
+    same: bool = (human == human[:, :1]).all()
+    return human[:, :1] if same else human
 
 
 def _around_mean(values: Floats) -> Floats:
@@ -128,12 +129,13 @@ def compared_pairs(
     n = y.shape[-1]
     missing = np.isnan(x) | np.isnan(y)
     full, complete = bool(pairs[:, *np.triu_indices(n, 1)].all()), not missing.any()
-    x = _once(x) if complete else x
-    x, y, known = (np.ascontiguousarray(np.moveaxis(own, -1, 0)) for own in (x, y, ~missing))
+    people, metrics, known = (
+        np.ascontiguousarray(np.moveaxis(own, -1, 0)) for own in (_once(x) if complete else x, y, ~missing)
+    )
     for first in range(n - 1):
-        for some in chunks(n - 1 - first, _CACHE * y[0].size):
+        for some in chunks(n - 1 - first, _CACHE * metrics[0].size):
             later = slice(first + 1 + some.start, first + 1 + some.stop)
-            sx, sy = (compared(own[first], own[later]) for own in (x, y))
+            sx, sy = (compared(own[first], own[later]) for own in (people, metrics))
             counted = np.ones((1, 1, 1), dtype=bool)
             if not full:
                 counted = pairs[:, first, later].T[:, np.newaxis]
