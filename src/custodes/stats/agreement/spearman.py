@@ -42,6 +42,8 @@ def resampled(human: Floats, metrics: Floats, *, units: Ints, weights: Floats) -
     human_variance = np.where(human_variance > least, human_variance, np.nan)
     parts = _exact_parts(weighed, np.bincount(units).max(), whole=bool((weights == np.rint(weights)).all()))
     factor: list[tuple[slice, NDArray[Any]]] = [(part, weighed[part].astype(np.float32)) for part in parts]
+    quick: NDArray[Any] = drawn.astype(np.float32) if parts else drawn
+    most = float(total.max())
     factor = factor or [(slice(None), weighed)]
     result = np.empty((len(weights), len(metrics)))
     for m, metric in enumerate(metrics):
@@ -52,7 +54,7 @@ def resampled(human: Floats, metrics: Floats, *, units: Ints, weights: Floats) -
         for part, own in factor:
             products += above[:, part].astype(own.dtype) @ own
         covariance = np.einsum("ub,ub->b", products, drawn)
-        variance = (total**3 - _cubes(group, counts, units, drawn)) / 3
+        variance = (total**3 - _cubes(group, counts, units, drawn, quick, most)) / 3
         variance = np.where(variance > least, variance, np.nan)
         result[:, m] = ratio(covariance, np.sqrt(variance * human_variance)).clip(-1.0, 1.0)
     return result
@@ -69,9 +71,9 @@ def _grouped(values: Floats) -> tuple[Ints, int]:
     return group, int(group.max()) + 1
 
 
-def _cubes(group: Ints, counts: Floats, units: Ints, drawn: Floats) -> Floats:
+def _cubes(group: Ints, counts: Floats, units: Ints, drawn: Floats, quick: NDArray[Any], most: float) -> Floats:
     """(B,): the cubes of the sizes of all groups of ties, added up; group and units (outputs,), (units, groups),
-    (units, B).
+    (units, B), and `quick` the same in single precision where that is exact; `most` outputs in a resample.
 
     Twice the centred mid-ranks have the sum of squares (N^3 - cubes) / 3. Most groups are small: one output has the
     weight of its unit, and of two the cube is a form of the weights of two units.
@@ -85,7 +87,9 @@ def _cubes(group: Ints, counts: Floats, units: Ints, drawn: Floats) -> Floats:
         one, other = units[two[np.argsort(group[two], kind="stable")]].reshape(-1, 2).T
         met = np.bincount(one * n_units + other, minlength=n_units**2).reshape(n_units, n_units)
         cubes += 3 * np.einsum("ub,ub->b", drawn * drawn, (met + met.T).astype(np.float64) @ drawn)
-    more = counts[:, size > 2].T @ drawn
+    more = counts[:, size > 2].T.astype(quick.dtype) @ quick
+    if more.dtype == np.float32 and float(more.max(initial=0)) ** 2 * most >= _EXACT:
+        more = more.astype(np.float64)
     return np.asarray(cubes + np.einsum("gb,gb->b", more * more, more))
 
 

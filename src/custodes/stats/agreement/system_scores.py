@@ -89,13 +89,12 @@ def over_systems(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bools) ->
             part = mid_ranks(part) if kind == "spearman" else part
             centred = part - mean_of_defined(part)[..., np.newaxis]
             np.copyto(own, np.where(np.abs(centred) <= _SAME * np.abs(part), 0.0, centred), where=inside)
-    return np.asarray(correlation.pearson(x, y))
+    return correlation.pearson(x, y)
 
 
 def _once(human: Floats) -> Floats:
     """(B, metrics, systems) -> (B, 1, systems) where they are the same for all metrics."""
-    same: bool = (human == human[:, :1]).all()
-    return human[:, :1] if same else human
+    return np.asarray(human[:, :1] if (human == human[:, :1]).all() else human)
 
 
 def _around_mean(values: Floats) -> Floats:
@@ -104,7 +103,7 @@ def _around_mean(values: Floats) -> Floats:
     centred[np.abs(centred) <= _SAME * np.abs(values)] = 0.0
     largest = np.maximum(centred.max(axis=-1, keepdims=True), -centred.min(axis=-1, keepdims=True))
     centred /= np.where(largest > 0, largest, 1.0)
-    return centred
+    return np.asarray(centred)
 
 
 def _pair_tau(x: Floats, y: Floats, pairs: Bools) -> Floats:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Bools, Floats, chunks
+from custodes.stats.ratios import ratio
 
 _SAME = 1e-9  # statistics are of the order of 1; a smaller difference is rounding
 _GROUPS = 32  # unlike numbers of blocks up to which the largest t of each is followed: bringing all draws to one scale
@@ -103,31 +104,41 @@ def flip_tests(estimate: Floats, left: Floats, *, present: Bools, flips: NDArray
     share[np.abs(share) <= _SAME] = 0.0
     squares = np.einsum("uk,uk->k", share, share)
 
-    def t(sums: Floats, part: Any) -> Floats:
-        """|t| from the sum of the signed contributions: their squares do not change."""
-        full = count[part] * squares[part]
-        parallel = np.clip(sums**2 / np.where(full > 0, full, 1.0), 0.0, 1.0)
+    full = count * squares
+    scale = ratio(np.ones(len(full)), np.sqrt(full))
+
+    def parallel(sums: Floats, part: Any) -> Floats:
+        """|sum of the signed contributions| over the largest it can be, which |t| grows with: squares do not change."""
+        return np.minimum(np.abs(sums) * np.nan_to_num(scale[part]), 1.0)
+
+    def t(parallel: Floats, count: Floats) -> Floats:
         with np.errstate(divide="ignore"):
-            return np.asarray(np.sqrt((count[part] - 1) * parallel / (1 - parallel)))
+            return np.asarray(np.sqrt(count - 1) * parallel / np.sqrt((1 - parallel) * (1 + parallel)))
 
     numbers, group = np.unique(count, return_inverse=True)
     alike = len(numbers) <= _GROUPS
 
-    def normal(values: Floats, count: Floats) -> Floats:
-        return np.asarray(-ndtri(stdtr(count - 1, -values)))
+    def normal(parallel: Floats, count: Floats) -> Floats:
+        return np.asarray(-ndtri(stdtr(count - 1, -t(parallel, count))))
 
     def student(values: Floats, count: Floats) -> Floats:
         return np.asarray(-stdtrit(count - 1, ndtr(-values)))
 
+    def as_of(values: Floats, number: int) -> Floats:
+        """Normal quantiles on the scale of `parallel` with so many blocks."""
+        made = student(values, numbers[number])
+        with np.errstate(invalid="ignore"):
+            return np.where(np.isinf(made), 1.0, made / np.sqrt(numbers[number] - 1 + made**2))
+
     def draw(part: Any) -> Floats:
-        drawn = t(np.ascontiguousarray(share[:, part].T) @ signs, part[:, np.newaxis])
+        drawn = parallel(np.ascontiguousarray(share[:, part].T) @ signs, part[:, np.newaxis])
         return drawn if alike else normal(drawn, count[part, np.newaxis])
 
     everything = slice(None)
     total = share.sum(axis=0)
     least = np.exp2(1.0 - n)  # the smallest p of all flips: drawn ones may stay below it
     signs = np.ascontiguousarray(flips.T, dtype=np.float64)
-    observed = np.where(defined & (least <= 1 - confidence), t(total, everything), np.nan)
+    observed = np.where(defined & (least <= 1 - confidence), parallel(total, everything), np.nan)
     scaled = normal(observed, count) if len(numbers) > 1 else observed
     error = np.sqrt(np.maximum(squares - total**2 / count, 0.0) / (count * (count - 1)))
     return _tested(
@@ -139,8 +150,8 @@ def flip_tests(estimate: Floats, left: Floats, *, present: Bools, flips: NDArray
         n_draws=len(flips),
         confidence=confidence,
         group=group if alike else None,
-        as_of=lambda values, number: student(values, numbers[number]),
-        critical=(lambda values: values) if alike else (lambda values: student(values, count)),
+        as_of=as_of,
+        critical=(lambda values: t(values, count)) if alike else (lambda values: student(values, count)),
         least=least,
     )
 
