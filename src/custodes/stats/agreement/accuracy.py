@@ -126,14 +126,18 @@ def net_wins(
     side = np.zeros((second[-1] + 1, n_pairs), dtype=np.float32)
     side[first, np.arange(n_pairs)], side[second, np.arange(n_pairs)] = 1, -1
     net = np.empty((2, len(weights), n_metrics, len(side)))
-    for m, metric in enumerate(signs_metrics):
-        both = (signs_human != ABSENT) & (metric != ABSENT)
-        of_human, of_metric = (side @ np.where(both, signs, 0).astype(np.float32) for signs in (signs_human, metric))
-        per_item = np.stack([of_human, of_metric, np.abs(side) @ both.astype(np.float32)])
-        if item_weights is not None:
-            per_item = per_item * item_weights
-        *wins, n = np.moveaxis(weighted_sums(weights, unit_sums(per_item, units=units, n_units=weights.shape[1])), 1, 0)
-        net[:, :, m] = [ratio(own, n) for own in wins]
+
+    def drawn(of_systems: Floats) -> Floats:
+        """(..., systems, items) -> (B, ..., systems)."""
+        per_unit = unit_sums(_weighed(of_systems, item_weights), units=units, n_units=weights.shape[1])
+        return weighted_sums(weights, per_unit)
+
+    for rows, both in _same_masks(signs_human != ABSENT, signs_metrics != ABSENT):
+        n = drawn(np.abs(side) @ both.astype(np.float32))
+        net[0][:, rows] = ratio(drawn(side @ np.where(both, signs_human, 0).astype(np.float32)), n)[:, np.newaxis]
+        for some in (rows[own] for own in chunks(len(rows), both.size)):
+            of_metrics = side @ np.where(both, signs_metrics[some], 0).astype(np.float32)
+            net[1][:, some] = ratio(drawn(of_metrics), n[:, np.newaxis])
     return net[0], net[1]
 
 

@@ -109,7 +109,7 @@ def flip_tests(estimate: Floats, left: Floats, *, present: Bools, flips: NDArray
 
     def parallel(sums: Floats, part: Any) -> Floats:
         """|sum of the signed contributions| over the largest it can be, which |t| grows with: squares do not change."""
-        return np.minimum(np.abs(sums) * np.nan_to_num(scale[part]), 1.0)
+        return np.asarray(np.minimum(np.abs(sums) * np.nan_to_num(scale[part]), 1.0))
 
     def t(parallel: Floats, count: Floats) -> Floats:
         with np.errstate(divide="ignore"):
@@ -128,7 +128,7 @@ def flip_tests(estimate: Floats, left: Floats, *, present: Bools, flips: NDArray
         """Normal quantiles on the scale of `parallel` with so many blocks."""
         made = student(values, numbers[number])
         with np.errstate(invalid="ignore"):
-            return np.where(np.isinf(made), 1.0, made / np.sqrt(numbers[number] - 1 + made**2))
+            return np.asarray(np.where(np.isinf(made), 1.0, made / np.sqrt(numbers[number] - 1 + made**2)))
 
     def draw(part: Any) -> Floats:
         drawn = parallel(np.ascontiguousarray(share[:, part].T) @ signs, part[:, np.newaxis])
