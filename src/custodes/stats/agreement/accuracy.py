@@ -83,14 +83,17 @@ def system_accuracy(
     n_metrics, n_pairs, n_items = signs_metrics.shape
     agree, n = np.zeros((2, len(weights), n_metrics), dtype=np.int64)
     size = max(len(weights), n_items)
-    design = {"units": units, "weights": weights, "item_weights": item_weights}
+
+    def of(signs: Signs) -> Floats:
+        return margins(signs, units=units, weights=weights, item_weights=item_weights)
+
     for part in chunks(n_pairs, size):
         people = signs_human[part]
         for rows, both in _same_masks(people != ABSENT, signs_metrics[:, part] != ABSENT):
-            counted = margins(both.astype(np.int8), **design) > 0
-            of_people = np.sign(margins(np.where(both, people, np.int8(0)), **design)).astype(np.int8)
+            counted = of(both.astype(np.int8)) > 0
+            of_people = np.sign(of(np.where(both, people, np.int8(0)))).astype(np.int8)
             for some in (rows[own] for own in chunks(len(rows), _CACHE * len(people) * size)):
-                of_metric = margins(np.where(both, signs_metrics[some, part], np.int8(0)), **design)
+                of_metric = of(np.where(both, signs_metrics[some, part], np.int8(0)))
                 alike = compared(of_metric, np.zeros(1)) == of_people[:, np.newaxis]
                 agree[:, some] += (alike & counted[:, np.newaxis]).sum(axis=-1)
             n[:, rows] += counted.sum(axis=-1)[:, np.newaxis]
@@ -123,14 +126,18 @@ def net_wins(
     side = np.zeros((second[-1] + 1, n_pairs), dtype=np.float32)
     side[first, np.arange(n_pairs)], side[second, np.arange(n_pairs)] = 1, -1
     net = np.empty((2, len(weights), n_metrics, len(side)))
-    for m, metric in enumerate(signs_metrics):
-        both = (signs_human != ABSENT) & (metric != ABSENT)
-        of_human, of_metric = (side @ np.where(both, signs, 0).astype(np.float32) for signs in (signs_human, metric))
-        per_item = np.stack([of_human, of_metric, np.abs(side) @ both.astype(np.float32)])
-        if item_weights is not None:
-            per_item = per_item * item_weights
-        *wins, n = np.moveaxis(weighted_sums(weights, unit_sums(per_item, units=units, n_units=weights.shape[1])), 1, 0)
-        net[:, :, m] = [ratio(own, n) for own in wins]
+
+    def drawn(of_systems: Floats) -> Floats:
+        """(..., systems, items) -> (B, ..., systems)."""
+        per_unit = unit_sums(_weighed(of_systems, item_weights), units=units, n_units=weights.shape[1])
+        return weighted_sums(weights, per_unit)
+
+    for rows, both in _same_masks(signs_human != ABSENT, signs_metrics != ABSENT):
+        n = drawn(np.abs(side) @ both.astype(np.float32))
+        net[0][:, rows] = ratio(drawn(side @ np.where(both, signs_human, 0).astype(np.float32)), n)[:, np.newaxis]
+        for some in (rows[own] for own in chunks(len(rows), both.size)):
+            of_metrics = side @ np.where(both, signs_metrics[some], 0).astype(np.float32)
+            net[1][:, some] = ratio(drawn(of_metrics), n[:, np.newaxis])
     return net[0], net[1]
 
 
@@ -149,7 +156,7 @@ def pairwise_accuracy(means_human: Floats, means_metrics: Floats, *, pairs: Bool
     agree, n = np.zeros((2, *means_metrics.shape[:2]), dtype=np.int64)
     for human, metric, counted in compared_pairs(means_human, means_metrics, pairs):
         agree += ((human == metric) & counted).sum(axis=0)
-        n += np.broadcast_to(counted, human.shape).sum(axis=0)
+        n += np.broadcast_to(counted, metric.shape).sum(axis=0)
     return ratio(agree, n)
 
 
@@ -345,7 +352,7 @@ class _Events:
         # counts, in single precision and exact, where all items have as many pairs
         each = self.share[0] if len(self.share) else 1.0
         whole = bool(np.all(self.share == each)) and float(times.max(initial=0)) * len(self.share) < _EXACT
-        kind = np.float32 if whole else np.float64
+        kind: Any = np.float32 if whole else np.float64
         n_units, n_draws = times.shape
         steps = np.where(self.gain, 1.0, -1.0) * (1.0 if whole else self.share)
         weighed = _drawn_sums(times, self.total)
@@ -402,7 +409,7 @@ def _places(unit: Ints, n_units: int) -> tuple[Ints, Ints]:
     return present, row
 
 
-def _drawn_sums(times: NDArray[Any], per_unit: Floats) -> Floats:
+def _drawn_sums(times: NDArray[Any], per_unit: NDArray[Any]) -> Floats:
     """Sum over units in every resample: (units, B), (units,) -> (B,)."""
     return weighted_sums(times.T, per_unit)
 

@@ -98,7 +98,7 @@ def pooled_spearman(
             continue
         item = rated // human.shape[1]
         people, scores = human.ravel()[rated], metrics.reshape(len(metrics), -1)[rows][:, rated]
-        if len(rated) > linear.MANY:
+        if linear.is_enough(len(rated), weights):
             share = np.ones(len(rated)) if item_weights is None else item_weights[item]
             made = linear.pooled(
                 linear.spearman_parts, people, scores, share, degree=3, units=units[item], weights=weights

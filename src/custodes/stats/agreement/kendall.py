@@ -63,7 +63,7 @@ def pooled_kendall(
         item = rated // human.shape[1]
         if len(rated) == 0:
             continue
-        if len(rated) > linear.MANY:
+        if linear.is_enough(len(rated), weights):
             share = np.ones(len(rated)) if item_weights is None else item_weights[item]
             people, scores = human.ravel()[rated], metrics.reshape(len(metrics), -1)[rows][:, rated]
             result[:, rows] = linear.pooled(

@@ -16,10 +16,19 @@ from custodes.stats.arrays import Floats, Ints
 from custodes.stats.ratios import ratio
 from custodes.stats.resampling.resample import unit_sums, weighted_sums
 
-MANY = 8192
+MANY = 4096
 """Outputs that both rated above which resamples of a rank correlation over all of them are linear."""
 
 _CONSTANT = 1e-12  # a share of untied pairs, or a variance of ranks, below this is rounding
+
+
+def is_enough(n_outputs: int, weights: NDArray[Any]) -> bool:
+    """Whether these weights (B, units) are taken to first order: of many outputs; of the data alone, which is exact.
+
+    >>> is_enough(10, np.ones((1, 3))), is_enough(10, np.ones((2, 3))), is_enough(10**6, np.ones((2, 3)))
+    (True, False, True)
+    """
+    return n_outputs > MANY or (len(weights) == 1 and bool((weights == 1).all()))
 
 
 def kendall_parts(x: Floats, y: Floats, share: Floats) -> tuple[Floats, Floats]:
@@ -34,7 +43,7 @@ def kendall_parts(x: Floats, y: Floats, share: Floats) -> tuple[Floats, Floats]:
     Source: Knight 1966 for counting in n log n; Hoeffding 1948 for the influence of one value on a U-statistic.
     """
     cell, first, second = _cells(x, y)
-    size = np.bincount(cell, share)
+    size = np.bincount(cell, share).astype(np.float64)
     tied = np.stack([np.bincount(own, size)[own] for own in (first, second)])
     influences = np.stack([_concordant(first, second, size), *(size.sum() - tied)])
     return influences @ size, 2 * influences[:, cell]

@@ -52,24 +52,28 @@ def population_values(human: Floats, metrics: Floats, *, n_units: int) -> tuple[
 def _alike(human: Floats, metrics: Floats, n_units: int) -> tuple[Floats, Floats]:
     """Metrics that lack the same systems, none of which is left: (1 + B, metrics, systems) -> (B, metrics, systems)."""
     known = np.isfinite(human) & np.isfinite(metrics)
-    n_systems, lacking = human.shape[2], ~known[1:]
+    complete, n_systems, lacking = bool(known.all()), human.shape[2], ~known[1:]
     count = np.maximum(known.sum(axis=2, keepdims=True), 1)
     units, sides = [], []
     for own in (human, metrics):
-        own = np.where(known, own, 0.0)
-        own = np.where(known, own - own.sum(axis=2, keepdims=True) / count, 0.0)
+        own = own if complete else np.where(known, own, 0.0)
+        own = own - own.sum(axis=2, keepdims=True) / count
+        own = own if complete else np.where(known, own, 0.0)
         # squares stay within all numbers
         units.append(np.array([unit_of(own[:, m]) for m in range(own.shape[1])])[:, np.newaxis])
         sides.append(own / units[-1])
     there = known[1:].sum(axis=0)
     if n_systems < FEWEST_SYSTEMS or len(lacking) < 2 or n_units < 2:
-        return tuple(np.where(lacking, np.nan, own[1:] * unit) for own, unit in zip(sides, units, strict=True))
+        alone = [np.where(lacking, np.nan, own[1:] * unit) for own, unit in zip(sides, units, strict=True)]
+        return alone[0], alone[1]
     points = np.stack([own[0] for own in sides])  # (2, metrics, systems)
     grown = np.sqrt(n_units / (n_units - 1))
     errors = [np.where(lacking, 0.0, own[1:] - own[1:].sum(axis=0) / np.maximum(there, 1)) * grown for own in sides]
     # Centring takes a part of the noise with it: of k systems, k - 1 are left.
     each = 1 / np.maximum(there - 1, 1)
-    noise = np.stack([[np.einsum("bms,bms,ms->m", a, b, each) for b in errors] for a in errors]) / (n_systems - 1)
+    noise = np.stack([[(np.einsum("bms,bms->ms", a, b) * each).sum(axis=1) for b in errors] for a in errors]) / (
+        n_systems - 1
+    )
     noise = np.moveaxis(noise, -1, 0)  # (metrics, 2, 2)
     between = np.einsum("ims,jms->mij", points, points)
     diagonal = np.arange(2)
@@ -82,11 +86,11 @@ def _alike(human: Floats, metrics: Floats, n_units: int) -> tuple[Floats, Floats
     of_point, of_error = (white.swapaxes(1, 2) @ own @ root.swapaxes(1, 2) for own in kept)  # (B, metrics, 2, 2)
     made = []
     for side in range(2):
-        values = np.where(lacking, np.nan, 0.0)
+        values = errors[0] * (of_error[..., 0, side] * units[side][:, 0])[..., np.newaxis]
+        values += errors[1] * (of_error[..., 1, side] * units[side][:, 0])[..., np.newaxis]
         for i in range(2):
-            values += points[i] * of_point[..., i, side, np.newaxis]
-            values += errors[i] * of_error[..., i, side, np.newaxis]
-        made.append(values * units[side])
+            values += points[i] * (of_point[..., i, side] * units[side][:, 0])[..., np.newaxis]
+        made.append(values if complete else np.where(lacking, np.nan, values))
     return made[0], made[1]
 
 

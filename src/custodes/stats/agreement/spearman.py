@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.ratios import ratio
@@ -39,15 +41,20 @@ def resampled(human: Floats, metrics: Floats, *, units: Ints, weights: Floats) -
     least = _CONSTANT * total**3
     human_variance = np.where(human_variance > least, human_variance, np.nan)
     parts = _exact_parts(weighed, np.bincount(units).max(), whole=bool((weights == np.rint(weights)).all()))
-    factor = [(part, weighed[part].astype(np.float32)) for part in parts] or [(slice(None), weighed)]
+    factor: list[tuple[slice, NDArray[Any]]] = [(part, weighed[part].astype(np.float32)) for part in parts]
+    quick: NDArray[Any] = drawn.astype(np.float32) if parts else drawn
+    most = float(total.max())
+    factor = factor or [(slice(None), weighed)]
     result = np.empty((len(weights), len(metrics)))
     for m, metric in enumerate(metrics):
         group, n = _grouped(metric)
         counts = _counts(group, n, units, n_units)
         above = (2 * np.cumsum(counts, axis=1) - counts - counts.sum(axis=1, keepdims=True))[:, group]
-        products = sum(above[:, part].astype(own.dtype) @ own for part, own in factor)
+        products = np.zeros(drawn.shape)
+        for part, own in factor:
+            products += above[:, part].astype(own.dtype) @ own
         covariance = np.einsum("ub,ub->b", products, drawn)
-        variance = (total**3 - _cubes(counts, drawn)) / 3
+        variance = (total**3 - _cubes(group, counts, units, drawn, quick, most)) / 3
         variance = np.where(variance > least, variance, np.nan)
         result[:, m] = ratio(covariance, np.sqrt(variance * human_variance)).clip(-1.0, 1.0)
     return result
@@ -64,14 +71,26 @@ def _grouped(values: Floats) -> tuple[Ints, int]:
     return group, int(group.max()) + 1
 
 
-def _cubes(counts: Floats, drawn: Floats) -> Floats:
-    """(B,): the cubes of the sizes of all groups of ties, added up; (units, groups), (units, B).
+def _cubes(group: Ints, counts: Floats, units: Ints, drawn: Floats, quick: NDArray[Any], most: float) -> Floats:
+    """(B,): the cubes of the sizes of all groups of ties, added up; group and units (outputs,), (units, groups),
+    (units, B), and `quick` the same in single precision where that is exact; `most` outputs in a resample.
 
-    Twice the centred mid-ranks have the sum of squares (N^3 - cubes) / 3. A group of one output has its unit's weight.
+    Twice the centred mid-ranks have the sum of squares (N^3 - cubes) / 3. Most groups are small: one output has the
+    weight of its unit, and of two the cube is a form of the weights of two units.
     """
-    alone = counts.sum(axis=0) == 1
-    tied = counts[:, ~alone].T @ drawn
-    return np.asarray(counts[:, alone].sum(axis=1) @ drawn**3 + np.einsum("gb,gb->b", tied * tied, tied))
+    size = counts.sum(axis=0)
+    n_units = len(counts)
+    single = np.bincount(units[size[group] <= 2], minlength=n_units)
+    cubes = single @ drawn**3
+    two = np.flatnonzero(size[group] == 2)
+    if len(two):
+        one, other = units[two[np.argsort(group[two], kind="stable")]].reshape(-1, 2).T
+        met = np.bincount(one * n_units + other, minlength=n_units**2).reshape(n_units, n_units)
+        cubes += 3 * np.einsum("ub,ub->b", drawn * drawn, (met + met.T).astype(np.float64) @ drawn)
+    more = counts[:, size > 2].T.astype(quick.dtype) @ quick
+    if more.dtype == np.float32 and float(more.max(initial=0)) ** 2 * most >= _EXACT:
+        more = more.astype(np.float64)
+    return np.asarray(cubes + np.einsum("gb,gb->b", more * more, more))
 
 
 def _exact_parts(weighed: Floats, largest: int, *, whole: bool) -> list[slice]:

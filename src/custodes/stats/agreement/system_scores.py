@@ -76,6 +76,10 @@ def over_systems(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bools) ->
     missing = np.isnan(human) | np.isnan(metrics)
     if kind == "kendall":
         return _pair_tau(np.where(missing, np.nan, human), metrics, pairs)
+    if not missing.any() and bool(pairs[:, *np.triu_indices(pairs.shape[1], 1)].all()):
+        x, y = (_around_mean(mid_ranks(own) if kind == "spearman" else own) for own in (_once(human), metrics))
+        xy, xx, yy = (np.einsum("...n,...n->...", a, b) for a, b in ((x, y), (x, x), (y, y)))
+        return np.asarray(ratio(xy, np.sqrt(xx) * np.sqrt(yy)).clip(-1.0, 1.0))
     x, y = (np.where(missing, np.nan, own) for own in (human, metrics))
     block = blocks_of(pairs)
     for number in np.unique(block):
@@ -86,6 +90,20 @@ def over_systems(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bools) ->
             centred = part - mean_of_defined(part)[..., np.newaxis]
             np.copyto(own, np.where(np.abs(centred) <= _SAME * np.abs(part), 0.0, centred), where=inside)
     return correlation.pearson(x, y)
+
+
+def _once(human: Floats) -> Floats:
+    """(B, metrics, systems) -> (B, 1, systems) where they are the same for all metrics."""
+    return np.asarray(human[:, :1] if (human == human[:, :1]).all() else human)
+
+
+def _around_mean(values: Floats) -> Floats:
+    """Deviations from the mean along the last axis, scaled to at most 1; 0 where that is mere rounding."""
+    centred = values - values.mean(axis=-1, keepdims=True)
+    centred[np.abs(centred) <= _SAME * np.abs(values)] = 0.0
+    largest = np.maximum(centred.max(axis=-1, keepdims=True), -centred.min(axis=-1, keepdims=True))
+    centred /= np.where(largest > 0, largest, 1.0)
+    return np.asarray(centred)
 
 
 def _pair_tau(x: Floats, y: Floats, pairs: Bools) -> Floats:
@@ -102,18 +120,21 @@ def compared_pairs(
     x: Floats, y: Floats, pairs: Bools
 ) -> Iterator[tuple[NDArray[np.int8], NDArray[np.int8], NDArray[Any]]]:
     """Signs of both sides (B, metrics, systems) over pairs of systems, some pairs at a time: (some, B, metrics) each,
-    0 where a pair does not count, and whether it counts, which broadcasts against them.
+    (some, B, 1) of people who are the same for all metrics; 0 where a pair does not count, and whether it counts, which
+    broadcasts against them.
 
     `pairs` (metrics, systems, systems); a pair with a NaN on either side does not count.
     """
     n = y.shape[-1]
     missing = np.isnan(x) | np.isnan(y)
     full, complete = bool(pairs[:, *np.triu_indices(n, 1)].all()), not missing.any()
-    x, y, known = (np.ascontiguousarray(np.moveaxis(own, -1, 0)) for own in (x, y, ~missing))
+    people, metrics, known = (
+        np.ascontiguousarray(np.moveaxis(own, -1, 0)) for own in (_once(x) if complete else x, y, ~missing)
+    )
     for first in range(n - 1):
-        for some in chunks(n - 1 - first, _CACHE * x[0].size):
+        for some in chunks(n - 1 - first, _CACHE * metrics[0].size):
             later = slice(first + 1 + some.start, first + 1 + some.stop)
-            sx, sy = (compared(own[first], own[later]) for own in (x, y))
+            sx, sy = (compared(own[first], own[later]) for own in (people, metrics))
             counted = np.ones((1, 1, 1), dtype=bool)
             if not full:
                 counted = pairs[:, first, later].T[:, np.newaxis]

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Bools, Floats, chunks
+from custodes.stats.ratios import ratio
 
 _SAME = 1e-9  # statistics are of the order of 1; a smaller difference is rounding
 _GROUPS = 32  # unlike numbers of blocks up to which the largest t of each is followed: bringing all draws to one scale
@@ -103,31 +104,41 @@ def flip_tests(estimate: Floats, left: Floats, *, present: Bools, flips: NDArray
     share[np.abs(share) <= _SAME] = 0.0
     squares = np.einsum("uk,uk->k", share, share)
 
-    def t(sums: Floats, part: Any) -> Floats:
-        """|t| from the sum of the signed contributions: their squares do not change."""
-        full = count[part] * squares[part]
-        parallel = np.clip(sums**2 / np.where(full > 0, full, 1.0), 0.0, 1.0)
+    full = count * squares
+    scale = ratio(np.ones(len(full)), np.sqrt(full))
+
+    def parallel(sums: Floats, part: Any) -> Floats:
+        """|sum of the signed contributions| over the largest it can be, which |t| grows with: squares do not change."""
+        return np.asarray(np.minimum(np.abs(sums) * np.nan_to_num(scale[part]), 1.0))
+
+    def t(parallel: Floats, count: Floats) -> Floats:
         with np.errstate(divide="ignore"):
-            return np.asarray(np.sqrt((count[part] - 1) * parallel / (1 - parallel)))
+            return np.asarray(np.sqrt(count - 1) * parallel / np.sqrt((1 - parallel) * (1 + parallel)))
 
     numbers, group = np.unique(count, return_inverse=True)
     alike = len(numbers) <= _GROUPS
 
-    def normal(values: Floats, count: Floats) -> Floats:
-        return np.asarray(-ndtri(stdtr(count - 1, -values)))
+    def normal(parallel: Floats, count: Floats) -> Floats:
+        return np.asarray(-ndtri(stdtr(count - 1, -t(parallel, count))))
 
     def student(values: Floats, count: Floats) -> Floats:
         return np.asarray(-stdtrit(count - 1, ndtr(-values)))
 
+    def as_of(values: Floats, number: int) -> Floats:
+        """Normal quantiles on the scale of `parallel` with so many blocks."""
+        made = student(values, numbers[number])
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.where(np.isinf(made), 1.0, made / np.sqrt(numbers[number] - 1 + made**2)))
+
     def draw(part: Any) -> Floats:
-        drawn = t(signs @ share[:, part], part)
-        return drawn if alike else normal(drawn, count[part])
+        drawn = parallel(np.ascontiguousarray(share[:, part].T) @ signs, part[:, np.newaxis])
+        return drawn if alike else normal(drawn, count[part, np.newaxis])
 
     everything = slice(None)
     total = share.sum(axis=0)
     least = np.exp2(1.0 - n)  # the smallest p of all flips: drawn ones may stay below it
-    signs = np.asarray(flips, dtype=np.float64)
-    observed = np.where(defined & (least <= 1 - confidence), t(total, everything), np.nan)
+    signs = np.ascontiguousarray(flips.T, dtype=np.float64)
+    observed = np.where(defined & (least <= 1 - confidence), parallel(total, everything), np.nan)
     scaled = normal(observed, count) if len(numbers) > 1 else observed
     error = np.sqrt(np.maximum(squares - total**2 / count, 0.0) / (count * (count - 1)))
     return _tested(
@@ -136,11 +147,11 @@ def flip_tests(estimate: Floats, left: Floats, *, present: Bools, flips: NDArray
         observed=observed if alike else scaled,
         scaled=scaled,
         draw=draw,
-        n_draws=len(signs),
+        n_draws=len(flips),
         confidence=confidence,
         group=group if alike else None,
-        as_of=lambda values, number: student(values, numbers[number]),
-        critical=(lambda values: values) if alike else (lambda values: student(values, count)),
+        as_of=as_of,
+        critical=(lambda values: t(values, count)) if alike else (lambda values: student(values, count)),
         least=least,
     )
 
@@ -183,7 +194,7 @@ def bootstrap_tests(draws: Floats | Columns, *, n_units: float, confidence: floa
 
     def drawn(part: NDArray[np.intp]) -> Floats:
         own = draws[1:, part]
-        return t(np.where(np.isfinite(own) & defined[part], own - middle[part], 0.0), part)
+        return t(np.where(np.isfinite(own) & defined[part], own - middle[part], 0.0), part).T.copy()
 
     def as_normal(values: Floats) -> Floats:
         return np.asarray(-ndtri(stdtr(max(1, n_units - 1), -values)))
@@ -216,7 +227,7 @@ def _tested(
     critical: Any = lambda values: values,
     least: Floats | float = 0.0,
 ) -> Family:
-    """From |t| observed (k,) and, by `draw` of some of them, under the hypotheses (n, some), from the smallest up.
+    """From |t| observed (k,) and, by `draw` of some of them, under the hypotheses (some, n), from the smallest up.
 
     NaN observed: not tested; `critical` turns a |t| of the draws into one of the estimate; `least` (k,) is the smallest
     p there can be. Where |t| are on unlike scales, one for each `group` (k,), `scaled` are those observed on one scale
@@ -231,19 +242,23 @@ def _tested(
     for some in chunks(len(order), max(1, n_draws)):
         part = order[some]
         drawn = draw(part)
-        reached = observed[part] * (1 - _SAME)
-        p_value[part] = ((drawn >= reached).sum(axis=0) + 1) / (n_draws + 1)
+        reached = observed[part, np.newaxis] * (1 - _SAME)
+        p_value[part] = (np.count_nonzero(drawn >= reached, axis=1) + 1) / (n_draws + 1)
         if rank:
-            bound[part] = np.partition(drawn, n_draws - rank, axis=0)[n_draws - rank]
+            bound[part] = np.partition(drawn, n_draws - rank, axis=1)[:, n_draws - rank]
         beyond = np.zeros(drawn.shape, dtype=bool)
         for number, top in zip(groups, largest, strict=True):
             mine = group[part] == number
-            own = drawn if mine.all() else np.where(mine, drawn, 0.0)
-            upto = np.maximum(np.maximum.accumulate(own, axis=1), top[:, np.newaxis])
-            least_of = reached if mine.all() else np.where(mine, reached, as_of(scaled[part] * (1 - _SAME), number))
+            upto, least_of = drawn, reached
+            if not mine.all():
+                upto = np.where(mine[:, np.newaxis], drawn, 0.0)
+                converted = as_of(scaled[part] * (1 - _SAME), number)
+                least_of = np.where(mine, reached[:, 0], converted)[:, np.newaxis]
+            upto[0] = np.maximum(upto[0], top)
+            np.maximum.accumulate(upto, axis=0, out=upto)
             beyond |= upto >= least_of
-            top[:] = upto[:, -1]
-        adjusted[part] = (beyond.sum(axis=0) + 1) / (n_draws + 1)
+            top[:] = upto[-1]
+        adjusted[part] = (np.count_nonzero(beyond, axis=1) + 1) / (n_draws + 1)
     p_value = np.maximum(p_value, least)
     adjusted = np.maximum(adjusted, p_value)
     # step down: what is less extreme has no smaller p
