@@ -106,7 +106,7 @@ def effort(question: str, study: Study | None = None, options: Mapping[str, Any]
     """About how many CPU seconds and megabytes a question takes, by the sizes of what it is asked about.
 
     Nothing is computed but sizes. Figures were fitted on a machine of 2025 with studies of texts and battles; they are
-    within a factor of three there (`benchmarks/effort.md`). Raises `OptionError` for a question that is none.
+    within a factor of three there (`benchmarks/effort.py`). Raises `OptionError` for a question that is none.
 
     >>> from custodes.data.simulate import demo_study
     >>> print(str(effort("check", demo_study())).split(":")[0])
@@ -132,5 +132,47 @@ def _total(cost: Mapping[str, float], size: Size) -> float:
     return sum(weight * terms[name] for name, weight in cost.items())
 
 
-COSTS: dict[str, tuple[Mapping[str, float], Mapping[str, float]]] = {}
+COSTS: dict[str, tuple[Mapping[str, float], Mapping[str, float]]] = {
+    "check": ({"start": 1, "draws": 0.024}, {"start": 140, "draws": 4.1}),
+    "leaderboard": (
+        {"start": 1.6, "rows": 12, "draws": 0.0012, "pairs": 0.044, "metrics": 0.0075},
+        {"start": 240, "draws": 2.3},
+    ),
+    "agreement": ({"start": 1.1, "rows": 13, "systems": 1.7}, {"start": 260, "rows": 1100, "metrics": 1.5}),
+    "annotators": ({"start": 2, "systems": 0.048}, {"start": 150, "draws": 2.3, "panel": 65}),
+    "favoritism": (
+        {"start": 1.3, "rows": 2.9, "signs": 0.41, "draws": 0.0027, "pairs": 0.091},
+        {"start": 180, "rows": 380, "draws": 0.3, "pairs": 3.3},
+    ),
+    "consistency": ({"start": 1.2, "rows": 9.5, "draws": 0.0023}, {"start": 160, "rows": 780}),
+    "ranking": ({"start": 1.5, "draws": 0.0087, "pairs": 0.14}, {"start": 190, "draws": 1.2, "pairs": 0.49}),
+    "verdict": ({"start": 1.2, "rows": 150, "systems": 1.1}, {"start": 220, "rows": 2000}),
+    "correction": (
+        {"start": 1.2, "rows": 0.98, "signs": 0.57},
+        {"start": 150, "rows": 350, "signs": 46, "pairs": 0.75, "tables": 0.74},
+    ),
+    "protocol": ({"start": 1, "tables": 5, "draws": 0.01}, {"start": 140, "rows": 500, "tables": 50}),
+    "plan": ({"start": 2, "tables": 5}, {"start": 120, "rows": 500, "tables": 50}),
+    "complementarity": (
+        {"start": 1.4, "signs": 0.027, "pairs": 0.041, "panel": 0.039},
+        {"start": 160, "rows": 520, "signs": 20},
+    ),
+    "ceiling": ({"start": 3.2, "pairs": 0.38}, {"start": 290, "signs": 16, "panel": 0.57}),
+    "combine": ({"start": 3.2, "pairs": 0.38}, {"start": 290, "signs": 16, "panel": 0.57}),
+    "validate": ({"start": 1.1, "rows": 13, "systems": 1.7}, {"start": 260, "rows": 1100, "metrics": 1.5}),
+    "gate": ({"start": 1.1, "rows": 13, "systems": 1.7}, {"start": 260, "rows": 1100, "metrics": 1.5}),
+    "report": (
+        {
+            "start": 2.5,
+            "draws": 0.0389,
+            "rows": 38.38,
+            "pairs": 0.316,
+            "metrics": 0.0075,
+            "systems": 1.7,
+            "signs": 1.007,
+            "panel": 0.039,
+        },
+        {"start": 260, "rows": 1100, "metrics": 1.5, "draws": 2.3, "pairs": 3.3, "signs": 46, "tables": 0.74},
+    ),
+}
 """By question: what a million of each term takes, in seconds and in megabytes; `start` is what any study takes."""
