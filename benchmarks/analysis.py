@@ -1,4 +1,4 @@
-"""The whole SummEval analysis, the bootstrap against a loop over scipy, and the import.
+"""The whole SummEval analysis, and the import; the bootstrap beside a loop over scipy is in `peers.py`.
 
 `python benchmarks/analysis.py` uses ../shared/data/summeval where it is there, else a simulated study of its size.
 """
@@ -13,19 +13,15 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from scipy import stats
 
 import custodes as cu
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
-from custodes.stats.agreement import correlation, kendall
-from custodes.stats.resampling import resample
 
 SUMMEVAL = Path(__file__).parents[2] / "shared" / "data" / "summeval" / "ratings.csv.gz"
-SYSTEMS, ITEMS, METRICS, ASPECTS, RESAMPLES = 16, 100, 34, 4, 1000
-LOOP_RESAMPLES, LOOP_METRICS = 20, 4
-TARGETS = {"SummEval analysis": "< 15 s", "bootstrap": ">= 20 times", "import": "< 0.5 s"}
+SYSTEMS, ITEMS, METRICS, ASPECTS = 16, 100, 34, 4
+TARGETS = {"SummEval analysis": "< 15 s", "import": "< 0.5 s"}
 
 
 def summeval() -> tuple[Study, str]:
@@ -63,37 +59,6 @@ def whole_analysis() -> list[tuple[str, str, str]]:
     return [*rows, (f"{name}: all three as JSON", f"{total:.2f} s", TARGETS["SummEval analysis"])]
 
 
-def bootstrap() -> list[tuple[str, str, str]]:
-    """Pearson, Spearman and Kendall over all outputs in every resample, ours and a loop over scipy, per resample."""
-    rng = np.random.default_rng(1)
-    human = rng.integers(1, 6, (ITEMS, SYSTEMS)).astype(float)
-    metrics = human + rng.normal(size=(METRICS, ITEMS, SYSTEMS))
-    units = np.arange(ITEMS)
-    weights = resample.with_point(resample.bootstrap_weights(ITEMS, RESAMPLES, rng))
-
-    def ours() -> None:
-        correlation.pooled_pearson(human, metrics, units=units, weights=weights)
-        correlation.pooled_spearman(human, metrics, units=units, weights=weights)
-        kendall.pooled_kendall(human, metrics, units=units, weights=weights)
-
-    def loop() -> None:
-        for row in weights[1 : 1 + LOOP_RESAMPLES]:
-            drawn = np.repeat(units, row.astype(int))
-            x = human[drawn].ravel()
-            for metric in metrics[:LOOP_METRICS]:
-                y = metric[drawn].ravel()
-                for statistic in (stats.pearsonr, stats.spearmanr, stats.kendalltau):
-                    statistic(x, y)
-
-    mine = timed(ours) / (RESAMPLES * METRICS)
-    peer = timed(loop) / (LOOP_RESAMPLES * LOOP_METRICS)
-    return [
-        ("bootstrap: ours, a resample and metric", f"{mine * 1e6:.0f} us", ""),
-        ("bootstrap: a loop over scipy, the same", f"{peer * 1e6:.0f} us", ""),
-        ("bootstrap: ratio", f"{peer / mine:.0f} times", TARGETS["bootstrap"]),
-    ]
-
-
 def import_time() -> list[tuple[str, str, str]]:
     """Medians of five fresh interpreters: the import, and every public name in use."""
     rows = []
@@ -113,7 +78,7 @@ def import_time() -> list[tuple[str, str, str]]:
 def main() -> None:
     """Run all and print a Markdown table."""
     print("| what | measured | target |\n|---|---|---|")
-    for what, measured, target in [*whole_analysis(), *bootstrap(), *import_time()]:
+    for what, measured, target in [*whole_analysis(), *import_time()]:
         print(f"| {what} | {measured} | {target} |", flush=True)
 
 

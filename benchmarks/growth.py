@@ -45,42 +45,42 @@ class Dimension:
 DIMENSIONS = {
     "items": Dimension(
         "scores",
-        (1_000, 3_000, 10_000, 30_000, 100_000),
+        (3_000, 10_000, 30_000, 100_000),
         {"systems": 3, "metrics": 3},
         "3 systems, 3 metrics, 1 person",
     ),
     "systems": Dimension(
         "scores",
-        (10, 30, 60, 125, 250, 500),
+        (30, 125, 250, 500),
         {"items": 20, "metrics": 3, "people": 2},
         "20 items, 3 metrics, 2 people",
     ),
     "metrics": Dimension(
         "scores",
-        (10, 60, 250, 500, 1_000, 2_000),
+        (60, 250, 1_000, 2_000),
         {"items": 20, "systems": 10, "people": 2},
         "20 items, 10 systems, 2 people",
     ),
     "resamples": Dimension(
         "scores",
-        (250, 1_000, 4_000, 16_000),
+        (1_000, 4_000, 16_000),
         {"items": 100, "systems": 10, "metrics": 10, "people": 2},
         "100 items, 10 systems, 10 metrics, 2 people",
     ),
     "aspects": Dimension(
         "scores",
-        (1, 2, 4, 8, 16),
+        (2, 4, 8, 16),
         {"items": 100, "systems": 10, "metrics": 10, "people": 2},
         "100 items, 10 systems, 10 metrics, 2 people",
     ),
     "battles": Dimension(
         "battles",
-        (1_000, 10_000, 100_000, 500_000, 2_000_000),
+        (20_000, 200_000, 1_000_000, 2_000_000),
         {"models": 150, "judges": 1},
         "150 models, people and a judge",
     ),
     "models": Dimension(
-        "battles", (10, 30, 60, 125, 250), {"battles": 50_000, "judges": 1}, "50,000 battles, people and a judge"
+        "battles", (30, 60, 125, 250), {"battles": 50_000, "judges": 1}, "50,000 battles, people and a judge"
     ),
 }
 SMALLEST = {
@@ -167,12 +167,14 @@ def measured(verb: str, by: str, size: int, sizes: dict[str, int], *, limits: di
 
 
 def series(
-    verb: str, by: str, sizes: tuple[int, ...], *, known: list[Case], kept: Path | None, **how: Any
+    verb: str, by: str, sizes: tuple[int, ...], *, known: list[Case], kept: Path | None, only_known: bool, **how: Any
 ) -> list[Case]:
     """The smallest study (size 0), then every size until one passes a limit."""
     dimension, made = DIMENSIONS[by], []
     for size in (0, *sizes):
         case = next((own for own in known if (own.verb, own.by, own.size) == (verb, by, size)), None)
+        if case is None and only_known:
+            break
         if case is None:
             grown = {} if by == "resamples" else {by: size}
             asked = 250 if by == "resamples" and not size else size
@@ -231,24 +233,34 @@ def summary(cases: list[Case]) -> tuple[list[str], str]:
     return [f"`{first.verb}`", *told, *(number if good else ["", "", ""])], words
 
 
-def page(found: dict[str, list[list[Case]]], *, seconds: float, gib: float) -> str:
+def suits(verb: str, by: str) -> bool:
+    """Whether a verb has something to say of what grows."""
+    if DIMENSIONS[by].kind == "battles" and verb in SCORES_ONLY:
+        return False
+    return by != "resamples" or verb not in WITHOUT_RESAMPLES
+
+
+def page(found: dict[str, list[list[Case]]], *, verbs: list[str], seconds: float, gib: float, note: str) -> str:
     """Markdown: what passes its bound first, then a table a dimension."""
     parts, passing = [], []
     for by, rows in found.items():
         sizes = [f"{size:,}" for size in DIMENSIONS[by].sizes]
         cells = []
-        for cases in rows:
+        for cases in (own for own in rows if len(own) > 1):
             own, words = summary(cases)
             cells.append(own)
             passing += [words] if words else []
         heads = ["verb", "smallest", *sizes, "time ~ n^", "memory ~ n^", "answer ~ n^"]
-        parts.append(f"## By {by}\n\n{DIMENSIONS[by].told}.\n\n{table(heads, cells)}")
+        there = {cases[0].verb for cases in rows if len(cases) > 1}
+        absent = ", ".join(f"`{verb}`" for verb in verbs if verb not in there and suits(verb, by))
+        words = f"\nNot run this time: {absent}.\n" if absent else ""
+        parts.append(f"## By {by}\n\n{DIMENSIONS[by].told}.\n\n{table(heads, cells)}{words}")
     over = "\n".join(f"- {words}" for words in passing) or "- none"
     return f"""# Growth
 
 `python benchmarks/growth.py`: every verb on simulated studies of growing size, a process a case, CPU seconds (user
 and system) and the highest resident memory. Limits of a case: {seconds:g} CPU seconds, {gib:g} GiB of memory.
-{machine()}.
+{machine()}.{" " + note if note else ""}
 
 An exponent is the slope of log time (memory, rows of the answer; bytes of the page for `report`) against log size over
 the upper half of the sizes, beyond what the verb takes on the smallest study ({LEAST_SECONDS:g} s or {LEAST_MB} MB
@@ -269,6 +281,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=120, help="CPU limit of a case (default 120)")
     parser.add_argument("--gib", type=float, default=10, help="limit of memory of a case (default 10)")
     parser.add_argument("--kept", type=Path, help="JSON lines: cases are added, and not run again")
+    parser.add_argument("--only-kept", action="store_true", help="run nothing: write the page from what --kept holds")
+    parser.add_argument("--note", default="", help="a sentence for the head of the page")
     parser.add_argument("--source", type=Path, help="folder of another version of the package: OTHER/src")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name} also when only a part was asked for")
     asked = parser.parse_args()
@@ -281,12 +295,14 @@ def main() -> None:
             own = DIMENSIONS[by]
             if asked.sizes:
                 DIMENSIONS[by] = own = Dimension(own.kind, tuple(map(int, asked.sizes.split(","))), own.fixed, own.told)
-            suited = [verb for verb in verbs if own.kind == "scores" or verb not in SCORES_ONLY]
-            suited = [verb for verb in suited if by != "resamples" or verb not in WITHOUT_RESAMPLES]
+            suited = [verb for verb in verbs if suits(verb, by)]
             limits = {"seconds": asked.seconds, "gib": asked.gib, "source": asked.source}
             how = {"limits": limits, "folder": Path(name)}
-            found[by] = [series(verb, by, own.sizes, known=known, kept=asked.kept, **how) for verb in suited]
-    told = page(found, seconds=asked.seconds, gib=asked.gib)
+            found[by] = [
+                series(verb, by, own.sizes, known=known, kept=asked.kept, only_known=asked.only_kept, **how)
+                for verb in suited
+            ]
+    told = page(found, verbs=verbs, seconds=asked.seconds, gib=asked.gib, note=asked.note)
     if asked.write or not (asked.verb or asked.by or asked.sizes):
         PAGE.write_text(told)
     print(told)

@@ -20,7 +20,7 @@ from custodes.arguments import members
 from custodes.console import quiet_pipe, say
 from custodes.data.loading import small_file
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError, shown
+from custodes.errors import InputError, OptionError, listed, shown
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, idle
 from custodes.files import is_stream
 from custodes.options import Inputs, Output, Reading, Telling, read_by
@@ -53,7 +53,8 @@ def verb(asked: Any, output: Telling = OUTPUT, *, first: str = "") -> Callable[.
         if not sources and about.default is None:
             reading.refuse(about.name)
         arguments = arguments_of(asked, options)
-        study = reading.about(sources or ()) if sources or about.default is about.empty else None
+        with output.progress(reading_of(sources)):
+            study = reading.about(sources or ()) if sources or about.default is about.empty else None
         if dry_run:
             tell_effort(asked, study, arguments)
             return 0
@@ -81,6 +82,11 @@ def verb(asked: Any, output: Telling = OUTPUT, *, first: str = "") -> Callable[.
     return made
 
 
+def reading_of(sources: Sequence[str] | None) -> str:
+    """What is said while inputs are read."""
+    return f"reading {listed(sources, limit=2)}" if sources else ""
+
+
 def tell_effort(asked: Any, study: Any, arguments: dict[str, Any]) -> None:
     """Print about how long a question will take; of counts, which are small, what it takes of nothing."""
     whole = study if isinstance(study, Study) else None
@@ -91,7 +97,7 @@ def tell_effort(asked: Any, study: Any, arguments: dict[str, Any]) -> None:
 def answered(asked: Any, study: Study | None, output: Telling, arguments: dict[str, Any]) -> tuple[Any, float]:
     """The answer to a question, and the seconds that it took."""
     start = time.perf_counter()
-    with output.progress() as progress:
+    with output.progress(getattr(asked, "__name__", "").strip("<>")) as progress:
         made = asked(study, progress=progress, **arguments)
     return made, time.perf_counter() - start
 

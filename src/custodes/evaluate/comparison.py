@@ -170,7 +170,10 @@ def compared(chosen: Study, setting: Setting) -> tuple[Comparison, ...]:
     full = settings(setting)
     if len(chosen.systems) < 2:
         raise InputError(too_few(chosen, "a comparison needs two"))
-    return tuple(_compare_aspect(chosen, aspect, full) for aspect in chosen.aspects)
+    how = (full["aggregate"], full["human_ties"], full["ties"], full["orders"])
+    return chosen.once(
+        ("compared", *how), lambda: tuple(_compare_aspect(chosen, aspect, full) for aspect in chosen.aspects)
+    )
 
 
 def too_few(chosen: Study, needed: str) -> str:

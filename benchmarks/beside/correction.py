@@ -1,0 +1,134 @@
+"""Margins from few labels of people and many of a metric: PPI++ by ppi_py, the mixture by NumPyro's NUTS."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from beside import Beside, Work
+
+TABLES, PAIRED, ALONE = 2_000, 200, 2_000
+CHAINS, WARMUP, DRAWS, FEW = 5, 2_000, 10_000, 4  # as in Deriu et al. 2023, Appendix B
+SIGNS = (1.0, 0.0, -1.0)
+
+
+def data(folder: Path) -> None:
+    """Tables [human, metric] of a mediocre metric, and what it says elsewhere."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    shares = rng.dirichlet(np.array([30, 5, 5, 5, 15, 5, 4, 6, 25]) / 5, size=TABLES)
+    paired = np.stack([rng.multinomial(PAIRED, own) for own in shares]).reshape(-1, 3, 3)
+    alone = np.stack([rng.multinomial(ALONE, own.reshape(3, 3).sum(axis=0)) for own in shares])
+    np.savez(folder / "tables.npz", paired=paired, alone=alone)
+
+
+def tables(folder: Path) -> tuple[Any, Any]:
+    import numpy as np
+
+    with np.load(folder / "tables.npz") as file:
+        return file["paired"], file["alone"]
+
+
+def ppi(folder: Path) -> Work:
+    """All tables at once: counts are enough."""
+    import numpy as np
+    from scipy.special import ndtri
+
+    from custodes.stats.correction.estimator import Counts
+    from custodes.stats.correction.ppi import ppi_margin
+
+    paired, alone = tables(folder)
+
+    def work() -> list[float]:
+        margin, error, _ = ppi_margin(Counts(paired, alone, np.zeros_like(alone)))
+        half = ndtri(0.975) * error
+        return np.concatenate([margin, margin - half, margin + half]).tolist()
+
+    return work
+
+
+def by_ppi_py(folder: Path) -> Work:
+    """A call a table, from labels."""
+    import numpy as np
+    from ppi_py import ppi_mean_ci, ppi_mean_pointestimate
+
+    paired, alone = tables(folder)
+    human, metric = np.indices((3, 3)).reshape(2, 9)
+    signs = np.array(SIGNS)
+    labels = []
+    for table, other in zip(paired, alone, strict=True):
+        cells = np.repeat(np.arange(9), table.ravel())
+        labels.append((signs[human[cells]], signs[metric[cells]], np.repeat(signs, other)))
+
+    def work() -> list[float]:
+        margins = [ppi_mean_pointestimate(*own).item() for own in labels]
+        bounds = [[float(end.item()) for end in ppi_mean_ci(*own, alpha=0.05)] for own in labels]
+        return [*margins, *(low for low, _ in bounds), *(high for _, high in bounds)]
+
+    return work
+
+
+def mixture(folder: Path) -> Work:
+    """Weighted exact draws until the error is as asked."""
+    import numpy as np
+
+    from custodes.stats.correction.estimator import Counts
+    from custodes.stats.correction.mixture.exact import mixture_posterior
+
+    paired, alone = (own[:FEW] for own in tables(folder))
+    how: dict[str, Any] = {"confidence": 0.95, "precision": 0.005, "gamma": None, "max_draws": 2**20}
+
+    def work() -> list[float]:
+        given = Counts(paired, alone, np.zeros_like(alone))
+        return mixture_posterior(given, rng=np.random.default_rng(0), **how).theta.tolist()
+
+    return work
+
+
+def by_nuts(folder: Path) -> Work:
+    """The sampler of this library's extra `nuts`, which is the model of the paper in NumPyro, compiled before."""
+    import jax
+    import numpy as np
+
+    from custodes.stats.correction.mixture.nuts import sampler
+
+    paired, alone = (own[:FEW].astype(np.float32) for own in tables(folder))
+    run = jax.jit(sampler(CHAINS, WARMUP, DRAWS))
+    given = [(table, other, np.zeros_like(other)) for table, other in zip(paired, alone, strict=True)]
+    jax.block_until_ready(run(jax.random.key(1), *given[0]))
+
+    def work() -> list[float]:
+        made = []
+        for own in given:
+            p, _ = jax.block_until_ready(run(jax.random.key(0), *own))
+            made.append(float((p[..., 0] > p[..., 2]).mean()))
+        return made
+
+    return work
+
+
+COMPARISONS = (
+    Beside(
+        "ppi-python",
+        f"PPI++ margins and intervals of {TABLES:,} tables, {PAIRED} labels of people and {ALONE:,} of a metric"
+        " (ppi-python: a call a table, from labels; ours: all tables at once, from counts)",
+        "ppi_py",
+        data,
+        ppi,
+        by_ppi_py,
+        1e-9,
+    ),
+    Beside(
+        "NumPyro, NUTS",
+        f"posterior of the mixture model, {FEW} tables, {CHAINS} chains of {WARMUP:,} + {DRAWS:,} draws, compiled"
+        " before (the paper's model, written for NumPyro by us)",
+        "numpyro",
+        data,
+        mixture,
+        by_nuts,
+        0.02,
+        because="draws of a posterior",
+        home="ours",
+    ),
+)

@@ -1,0 +1,167 @@
+"""Ours beside what others make: the same data, the same numbers, CPU seconds and memory; the core of `make bench`.
+
+    python benchmarks/peers.py                        # all, printed; --write puts the table into README.md
+    python benchmarks/peers.py --only 'crowd*'
+
+The Makefile makes the environment `.venv-peers` from tests/environments/peers.txt (--peers names another one); a peer
+that is in none is said and left out. Each side is a process of its own with one thread that does the work twice: CPU
+seconds of the second time, so without imports and compiling, and of the first, with what is imported or compiled on the
+way; loading of data is in neither. Memory is the highest resident one, with all of it. Exit status 1 where numbers
+differ by more than was said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from fnmatch import fnmatch
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from beside import Beside, Work
+from measuring import ONE_THREAD, ROOT, machine, table
+
+SUBJECTS = ("agreement", "strength", "people", "correction", "learning", "counting", "texts")
+README = Path(__file__).with_name("README.md")
+START, END = "<!-- peers: made by peers.py --write -->\n", "<!-- end of peers -->\n"
+HEADS = (
+    *("peer", "what", "ours, CPU s", "peer's", "peer's to ours"),
+    *("ours, first call", "peer's", "ours, MB", "peer's", "numbers differ by"),
+)
+WORTH = 1.1
+"""Less is noise of memory."""
+Row = tuple[list[str], list[str], bool]
+
+
+def comparisons() -> list[Beside]:
+    return [own for name in SUBJECTS for own in import_module(f"beside.{name}").COMPARISONS]
+
+
+def python_of(own: Beside, peers: Path) -> Path | None:
+    """The interpreter of the peer; None: it is nowhere."""
+    homes = {"peers": [peers], "oracles": [ROOT / ".venv-oracles"], "ours": []}[own.home]
+    for python in (*(home / "bin" / "python" for home in homes), Path(sys.executable)):
+        find = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({own.module!r}) is None)"
+        if python.exists() and not subprocess.run([python, "-c", find], capture_output=True).returncode:
+            return python
+    return None
+
+
+def side(peer: str, which: str, folder: Path) -> None:
+    """Make data, or do the work of one side, in this process."""
+    own = next(one for one in comparisons() if one.peer == peer)
+    if which == "data":
+        own.data(folder)
+        return
+    work = getattr(own, which)(folder)
+    (_, first), (numbers, seconds) = timed(work), timed(work)
+    mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    told = {"first": first, "seconds": seconds, "mb": mb, "numbers": numbers}
+    (folder / f"{which}.json").write_text(json.dumps(told))
+
+
+def timed(work: Work) -> tuple[list[float], float]:
+    """Numbers and CPU seconds; those that the work says itself, where it did a share and scaled it up."""
+    began = time.process_time()
+    made = work()
+    seconds = time.process_time() - began
+    return made if isinstance(made, tuple) else (made, seconds)
+
+
+def asked(python: Path, own: Beside, which: str, folder: Path) -> dict[str, Any]:
+    """One side, in a process of its own."""
+    import os
+
+    environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": str(ROOT / "src"), "JAX_PLATFORMS": "cpu"}
+    command = [str(python), "-W", "ignore", __file__, "--side", which, "--peer", own.peer, "--folder", str(folder)]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if ran.returncode:
+        raise RuntimeError(f"{own.peer}, {which}: {(ran.stderr.strip().splitlines() or ['no reason given'])[-1]}")
+    return json.loads((folder / f"{which}.json").read_text()) if which != "data" else {}
+
+
+def compared(own: Beside, python: Path, times: int) -> Row:
+    """Cells of a row, where we are not ahead, and whether the numbers are the same."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, mine = Path(name), Path(sys.executable)
+        asked(mine, own, "data", folder)
+        runs = [(asked(mine, own, "ours", folder), asked(python, own, "theirs", folder)) for _ in range(times)]
+    ours, theirs = ([pair[k] for pair in runs] for k in (0, 1))
+    x, y = ours[0]["numbers"], theirs[0]["numbers"]
+    assert len(x) == len(y), f"{own.peer}: {len(x)} numbers and {len(y)}"
+    if own.labels:
+        apart = sum(a != b for a, b in zip(x, y, strict=True)) / len(x)
+    else:
+        apart = max(abs(a - b) for a, b in zip(x, y, strict=True))
+    same = apart <= own.tolerance
+    (mine, first, mb), (other, their_first, their_mb) = (
+        [statistics.median(run[name] for run in runs_of) for name in ("seconds", "first", "mb")]
+        for runs_of in (ours, theirs)
+    )
+    told = f"{apart:.0e} (<= {own.tolerance:g}{', ' + own.because if own.because else ''})"
+    behind = [f"in time, {other:.3g} s against our {mine:.3g}"] if other < mine else []
+    behind += [f"in the first call, {their_first:.3g} s against our {first:.3g}"] if their_first < first else []
+    behind += [f"in memory, {their_mb:.0f} MB against our {mb:.0f}"] if mb > WORTH * their_mb else []
+    behind += [] if same else [f"other numbers, by {told}"]
+    cells = [f"{mine:.3g}", f"{other:.3g}", f"{other / max(mine, 1e-4):.3g}"]
+    cells += [f"{first:.3g}", f"{their_first:.3g}", f"{mb:.0f}", f"{their_mb:.0f}"]
+    return [own.peer, own.what, *cells, told], behind, same
+
+
+def page(rows: list[Row], missing: list[str]) -> str:
+    """Markdown: who is ahead of us, in time or memory, or says other numbers; then all; then who was not there."""
+    behind = [f"- {cells[0]}: {'; '.join(reasons)}" for cells, reasons, _ in rows if reasons]
+    ahead = "\n".join(behind) or "- none"
+    away = f"\nNot there, so not compared: {', '.join(missing)}.\n" if missing else ""
+    whole = table(HEADS, [cells for cells, *_ in rows])
+    return f"Not ahead of, in time or by more than a tenth in memory:\n\n{ahead}\n\n{whole}{away}\n{machine()}.\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers", type=Path, default=ROOT / ".venv-peers", help="an environment with the peers")
+    parser.add_argument("--only", action="append", help="glob of names of peers; repeatable")
+    parser.add_argument("--times", type=int, default=1, help="runs of each side, in turn (default 1)")
+    parser.add_argument("--write", action="store_true", help=f"put the table into {README.name}")
+    parser.add_argument("--side", choices=["data", "ours", "theirs"], help=argparse.SUPPRESS)
+    parser.add_argument("--peer", help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.side:
+        side(given.peer, given.side, given.folder)
+        return 0
+    rows, missing, failed = [], [], []
+    for own in comparisons():
+        if given.only and not any(fnmatch(own.peer, glob) for glob in given.only):
+            continue
+        python = python_of(own, given.peers)
+        if python is None or not all(Path(path).exists() for path in own.needs):
+            missing.append(own.peer)
+            continue
+        try:
+            rows.append(compared(own, python, given.times))
+        except RuntimeError as problem:
+            failed.append(str(problem))
+            missing.append(own.peer)
+            continue
+        print(" | ".join(rows[-1][0]), file=sys.stderr, flush=True)
+    told = page(rows, missing)
+    print(told)
+    if given.write:
+        text = README.read_text()
+        head, rest = text.split(START)
+        README.write_text(head + START + told + END + rest.split(END)[1])
+    for problem in failed:
+        print(problem, file=sys.stderr)
+    return int(bool(failed) or not all(same for *_, same in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
