@@ -31,7 +31,7 @@ BELOW = {
     "plugins": {"errors"},
     "stats": {"errors", "registry"},
     "data": {"arguments", "memory", "stats", "errors", "progress", "files", "registry", "sealed", "visible", "plugins"},
-    "answers": {"arguments", "data", "stats", "errors", "progress", "visible"},
+    "answers": {"arguments", "memory", "data", "stats", "errors", "progress", "visible"},
     "evaluate": {"arguments", "memory", "answers", "data", "stats", "errors", "progress", "registry", "sealed"},
     "combining": {
         "arguments",
