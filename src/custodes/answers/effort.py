@@ -105,8 +105,9 @@ def _rounded(value: float) -> str:
 def effort(question: str, study: Study | None = None, options: Mapping[str, Any] | None = None) -> Effort:
     """About how many CPU seconds and megabytes a question takes, by the sizes of what it is asked about.
 
-    Nothing is computed but sizes. Figures were fitted on a machine of 2025 with studies of texts and battles; they are
-    within a factor of three there (`benchmarks/effort.py`). Raises `OptionError` for a question that is none.
+    Nothing is computed but sizes. Figures were fitted on one kind of machine to seven studies of texts and battles,
+    most within a factor of two (`benchmarks/effort.py` compares). `options` are those of the question; one that is not
+    given counts as 0. Raises `OptionError` for a question that is none.
 
     >>> from custodes.data.simulate import demo_study
     >>> print(str(effort("check", demo_study())).split(":")[0])
