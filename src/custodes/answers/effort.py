@@ -38,8 +38,8 @@ class Size:
         draws = {name: int(options.get(name) or 0) for name in ("resamples", "replications")}
         if study is None:
             return cls(rows=0, items=0, systems=0, metrics=0, people=0, aspects=1, compared=0, **draws)
-        given = {name: value for name, value in options.items() if name in settings({})}
-        chosen = study.select(**selection_of(settings({**study.selection, **given})), one_side=True)
+        own: Any = {**study.selection, **{name: value for name, value in options.items() if name in settings({})}}
+        chosen = study.select(**selection_of(own), one_side=True)
         scores, verdicts = chosen.ratings.frame.filter(pl.col("item") != ""), chosen.preferences.frame
         of_item = scores.group_by("item").agg(pl.col("system").n_unique().cast(pl.Int64).alias("n"))["n"]
         told = verdicts.select("item", "system_a", "system_b").unique().height
