@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from custodes import annotate as annotate
     from custodes import plots as plots
+    from custodes.answers.effort import effort as effort
     from custodes.combining.combined_metric import CombinedMetric as CombinedMetric
     from custodes.data.battle_counting import count_battles as count_battles
     from custodes.data.battle_counts import BattleCounts as BattleCounts
@@ -87,6 +88,7 @@ _HOMES = {
     "custodes.data.battle_counting": ("count_battles",),
     "custodes.data.battle_counts": ("BattleCounts",),
     "custodes.data.counts": ("write_counts", "read_counts"),
+    "custodes.answers.effort": ("effort",),
     "custodes.reporting": ("report", "Report"),
     "custodes.diagnosis": ("doctor", "Doctor"),
     "custodes.errors": ("CustodesError", "CustodesWarning", "InputError", "MissingExtraError", "OptionError"),

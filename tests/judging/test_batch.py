@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 import pytest
 
 from custodes.cache import Cache
@@ -143,3 +144,31 @@ def test_no_file_and_no_place(tmp_path: Path) -> None:
         read_replies(tmp_path / "none.jsonl", REQUESTS, Cache())
     with pytest.raises(OptionError, match="cannot write"):
         write_requests(tmp_path / "no" / "place.jsonl", REQUESTS)
+
+
+class VllmRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """A line that `vllm run-batch` takes, by its documentation (`BatchRequestInput`)."""
+
+    custom_id: str
+    method: Literal["POST"]
+    url: Literal["/v1/chat/completions"]
+    body: dict[str, Any]
+
+
+def test_the_files_are_those_that_vllm_documents(tmp_path: Path) -> None:
+    place = write_requests(tmp_path / "requests.jsonl", REQUESTS)
+    lines = [msgspec.json.decode(row, type=VllmRequest) for row in place.read_bytes().splitlines()]
+    assert [own.custom_id for own in lines] == [request.key for request in REQUESTS]
+    assert all({"model", "messages"} <= own.body.keys() for own in lines)
+    # Its output (`BatchRequestOutput`): a response with or without a body, and an error where it was refused.
+    answered = {"status_code": 200, "request_id": "vllm-batch-1", "body": completion("A")}
+    refused = {"status_code": 400, "request_id": "vllm-batch-2", "body": None}
+    error = {"error": {"message": "too long", "type": "BadRequestError", "param": None, "code": 400}}
+    made = filed(
+        tmp_path,
+        json.dumps({"id": "vllm-1", "custom_id": lines[0].custom_id, "response": answered, "error": None}),
+        json.dumps({"id": "vllm-2", "custom_id": lines[1].custom_id, "response": refused, "error": error}),
+    )
+    assert made.kept == 1
+    assert [(key, own.reason) for key, own in made.failures.items()] == [(lines[1].custom_id, "rejected")]
+    assert "too long" in made.failures[lines[1].custom_id].said

@@ -38,8 +38,8 @@ class Size:
         draws = {name: int(options.get(name) or 0) for name in ("resamples", "replications")}
         if study is None:
             return cls(rows=0, items=0, systems=0, metrics=0, people=0, aspects=1, compared=0, **draws)
-        given = {name: value for name, value in options.items() if name in settings({})}
-        chosen = study.select(**selection_of(settings({**study.selection, **given})), one_side=True)
+        own: Any = {**study.selection, **{name: value for name, value in options.items() if name in settings({})}}
+        chosen = study.select(**selection_of(own), one_side=True)
         scores, verdicts = chosen.ratings.frame.filter(pl.col("item") != ""), chosen.preferences.frame
         of_item = scores.group_by("item").agg(pl.col("system").n_unique().cast(pl.Int64).alias("n"))["n"]
         told = verdicts.select("item", "system_a", "system_b").unique().height
@@ -105,8 +105,9 @@ def _rounded(value: float) -> str:
 def effort(question: str, study: Study | None = None, options: Mapping[str, Any] | None = None) -> Effort:
     """About how many CPU seconds and megabytes a question takes, by the sizes of what it is asked about.
 
-    Nothing is computed but sizes. Figures were fitted on a machine of 2025 with studies of texts and battles; they are
-    within a factor of three there (`benchmarks/effort.md`). Raises `OptionError` for a question that is none.
+    Nothing is computed but sizes. Figures were fitted on one kind of machine to seven studies of texts and battles,
+    most within a factor of two (`benchmarks/effort.py` compares). `options` are those of the question; one that is not
+    given counts as 0. Raises `OptionError` for a question that is none.
 
     >>> from custodes.data.simulate import demo_study
     >>> print(str(effort("check", demo_study())).split(":")[0])
@@ -132,5 +133,47 @@ def _total(cost: Mapping[str, float], size: Size) -> float:
     return sum(weight * terms[name] for name, weight in cost.items())
 
 
-COSTS: dict[str, tuple[Mapping[str, float], Mapping[str, float]]] = {}
+COSTS: dict[str, tuple[Mapping[str, float], Mapping[str, float]]] = {
+    "check": ({"start": 1, "draws": 0.024}, {"start": 140, "draws": 4.1}),
+    "leaderboard": (
+        {"start": 1.6, "rows": 12, "draws": 0.0012, "pairs": 0.044, "metrics": 0.0075},
+        {"start": 240, "draws": 2.3},
+    ),
+    "agreement": ({"start": 1.1, "rows": 13, "systems": 1.7}, {"start": 260, "rows": 1100, "metrics": 1.5}),
+    "annotators": ({"start": 2, "systems": 0.048}, {"start": 150, "draws": 2.3, "panel": 65}),
+    "favoritism": (
+        {"start": 1.3, "rows": 2.9, "signs": 0.41, "draws": 0.0027, "pairs": 0.091},
+        {"start": 180, "rows": 380, "draws": 0.3, "pairs": 3.3},
+    ),
+    "consistency": ({"start": 1.2, "rows": 9.5, "draws": 0.0023}, {"start": 160, "rows": 780}),
+    "ranking": ({"start": 1.5, "draws": 0.0087, "pairs": 0.14}, {"start": 190, "draws": 1.2, "pairs": 0.49}),
+    "verdict": ({"start": 1.2, "rows": 150, "systems": 1.1}, {"start": 220, "rows": 2000}),
+    "correction": (
+        {"start": 1.2, "rows": 0.98, "signs": 0.57},
+        {"start": 150, "rows": 350, "signs": 46, "pairs": 0.75, "tables": 0.74},
+    ),
+    "protocol": ({"start": 1, "tables": 5, "draws": 0.01}, {"start": 140, "rows": 500, "tables": 50}),
+    "plan": ({"start": 2, "tables": 5}, {"start": 120, "rows": 500, "tables": 50}),
+    "complementarity": (
+        {"start": 1.4, "signs": 0.027, "pairs": 0.041, "panel": 0.039},
+        {"start": 160, "rows": 520, "signs": 20},
+    ),
+    "ceiling": ({"start": 3.2, "pairs": 0.38}, {"start": 290, "signs": 16, "panel": 0.57}),
+    "combine": ({"start": 4.8, "pairs": 0.57}, {"start": 290, "signs": 16, "panel": 0.57}),
+    "validate": ({"start": 1.1, "rows": 13, "systems": 1.7}, {"start": 260, "rows": 1100, "metrics": 1.5}),
+    "gate": ({"start": 1.1, "rows": 13, "systems": 1.7}, {"start": 260, "rows": 1100, "metrics": 1.5}),
+    "report": (
+        {
+            "start": 5.5,
+            "draws": 0.058,
+            "rows": 58,
+            "pairs": 0.47,
+            "metrics": 0.011,
+            "systems": 2.5,
+            "signs": 1.5,
+            "panel": 0.058,
+        },
+        {"start": 260, "rows": 1100, "metrics": 1.5, "draws": 2.3, "pairs": 3.3, "signs": 46, "tables": 0.74},
+    ),
+}
 """By question: what a million of each term takes, in seconds and in megabytes; `start` is what any study takes."""

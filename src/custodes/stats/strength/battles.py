@@ -47,11 +47,11 @@ class Battles:
         """The same, those that are alike in one row, where each is a cluster of its own and all weigh the same.
 
         >>> made = Battles(
-        ...     first=np.array([0, 1, 0]), second=np.array([1, 0, 1]), sign=np.array([1, -1, 0], dtype=np.int8),
-        ...     unit=np.arange(3), weight=np.ones(3), covariates=np.empty((3, 0)),
+        ...     first=np.array([0, 1, 0, 0]), second=np.array([1, 0, 1, 1]), unit=np.arange(4),
+        ...     sign=np.array([1, -1, 0, 1], dtype=np.int8), weight=np.ones(4), covariates=np.empty((4, 0)),
         ... ).grouped()
         >>> made.sign.tolist(), made.times.tolist()
-        ([1, 0], [2, 1])
+        ([1, 0], [3, 1])
         """
         n = len(self.sign)
         alone = self.times is None and n and int(self.unit.max()) + 1 == n and (np.bincount(self.unit) == 1).all()

@@ -1,0 +1,73 @@
+"""Estimates of what a question takes: every question has one, it grows with all sizes, and nothing is asked for it."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes import cli
+from custodes.answers import effort as module
+from custodes.answers.effort import COSTS, Size, effort
+from custodes.errors import OptionError
+from custodes.questions import QUESTIONS
+
+BASE = Size(
+    rows=9000, items=300, systems=5, metrics=4, people=2, aspects=2, compared=3000, resamples=1000, replications=20
+)
+
+
+def test_every_question_has_an_estimate_of_known_terms() -> None:
+    assert set(COSTS) == {*QUESTIONS, "report"}
+    for seconds, megabytes in COSTS.values():
+        for cost in (seconds, megabytes):
+            assert set(cost) <= {"start", *BASE.terms}
+            assert cost["start"] > 0
+            assert min(cost.values()) > 0
+
+
+@pytest.mark.parametrize("name", [own.name for own in fields(Size)])
+def test_more_of_anything_is_no_less_work(name: str) -> None:
+    more = replace(BASE, **{name: 10 * getattr(BASE, name)})
+    assert all(own >= BASE.terms[term] for term, own in more.terms.items())
+    assert name == "people" or any(own > BASE.terms[term] for term, own in more.terms.items())
+
+
+def test_sizes_are_those_of_what_is_asked_about() -> None:
+    study = cu.read("demo")
+    whole = Size.of(study, {"resamples": 1000})
+    assert (whole.items, whole.systems, whole.metrics, whole.people, whole.aspects) == (80, 6, 7, 3, 2)
+    assert whole.compared == 80 * 15
+    part = effort("agreement", study, {"metrics": "judge", "aspect": "fluency", "resamples": 10}).size
+    assert (part.metrics, part.aspects, part.resamples, part.items) == (1, 1, 10, 80)
+    battles = pl.DataFrame({"item": ["1", "2"], "model_a": "M", "model_b": "N", "winner": ["M", "tie"]})
+    assert Size.of(cu.read(battles), {}).compared == 2
+    assert effort("plan").size.rows == 0
+
+
+def test_what_will_not_fit_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "memory", lambda: 1e8)
+    made = effort("check", cu.read("demo"))
+    assert not made.fits
+    assert "this machine has 0 GB, so it will not fit" in str(made)
+
+
+def test_a_question_that_is_none_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"question='agreemnt' is none \(did you mean 'agreement'\?\)"):
+        effort("agreemnt")
+
+
+@pytest.mark.parametrize("verb", [["agreement"], ["report"], ["protocol"], ["combine", "fit"]])
+def test_a_dry_run_asks_nothing(
+    verb: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = [*verb, "demo", "--dry-run", *(["--target", "fluency"] if verb[0] == "combine" else [])]
+    assert cli.run(words) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"{verb[0]}: about ")
+    assert "80 items x 6 systems x 7 metrics x 3 people" in said
+    assert not list(tmp_path.iterdir())
