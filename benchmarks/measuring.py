@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+PEERS, ORACLES = ROOT / ".venv-peers", ROOT / ".venv-oracles"
+"""Environments of their own, made by the Makefile."""
 SHARED = ROOT.parent / "shared" / "data"
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 POLLS, PATIENCE = 0.02, 8
@@ -104,6 +106,15 @@ def reason(code: int, said: str, *, seconds: float) -> str:
 def custodes(*words: str | Path) -> list[str | Path]:
     """The command line of the package that `run` is given."""
     return [sys.executable, "-m", "custodes", *words]
+
+
+def python_with(module: str, *homes: Path) -> Path | None:
+    """The first interpreter that can import a module, of the environments given and then this one; None: no such."""
+    find = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"
+    for python in (*(home / "bin" / "python" for home in homes), Path(sys.executable)):
+        if python.exists() and not subprocess.run([python, "-c", find], capture_output=True).returncode:
+            return python
+    return None
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from beside import Beside, Work
-from measuring import ONE_THREAD, ROOT, machine, table
+from measuring import ONE_THREAD, ORACLES, PEERS, ROOT, machine, python_with, table
 
 SUBJECTS = ("agreement", "strength", "people", "correction", "learning", "counting", "texts")
 README = Path(__file__).with_name("README.md")
@@ -42,16 +42,6 @@ Row = tuple[list[str], list[str], bool]
 
 def comparisons() -> list[Beside]:
     return [own for name in SUBJECTS for own in import_module(f"beside.{name}").COMPARISONS]
-
-
-def python_of(own: Beside, peers: Path) -> Path | None:
-    """The interpreter of the peer; None: it is nowhere."""
-    homes = {"peers": [peers], "oracles": [ROOT / ".venv-oracles"], "ours": []}[own.home]
-    for python in (*(home / "bin" / "python" for home in homes), Path(sys.executable)):
-        find = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({own.module!r}) is None)"
-        if python.exists() and not subprocess.run([python, "-c", find], capture_output=True).returncode:
-            return python
-    return None
 
 
 def side(peer: str, which: str, folder: Path) -> None:
@@ -126,7 +116,7 @@ def page(rows: list[Row], missing: list[str]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peers", type=Path, default=ROOT / ".venv-peers", help="an environment with the peers")
+    parser.add_argument("--peers", type=Path, default=PEERS, help="an environment with the peers")
     parser.add_argument("--only", action="append", help="glob of names of peers; repeatable")
     parser.add_argument("--times", type=int, default=1, help="runs of each side, in turn (default 1)")
     parser.add_argument("--write", action="store_true", help=f"put the table into {README.name}")
@@ -141,7 +131,8 @@ def main() -> int:
     for own in comparisons():
         if given.only and not any(fnmatch(own.peer, glob) for glob in given.only):
             continue
-        python = python_of(own, given.peers)
+        homes = {"peers": [given.peers], "oracles": [ORACLES], "ours": []}[own.home]
+        python = python_with(own.module, *homes)
         if python is None or not all(Path(path).exists() for path in own.needs):
             missing.append(own.peer)
             continue
