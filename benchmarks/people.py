@@ -1,9 +1,9 @@
 """MACE on the three data sets of its authors: ours and crowd-kit's, and what shuffling the rows does to each.
 
-Run it with `python benchmarks/people.py`; the peer is looked for in `.venv-peers`, which the Makefile makes (--peer PYTHON
-names another place); without it ours is timed alone. Both do the same restarts and
-iterations of variational Bayes in a process of their own, from long rows (task, worker, label). The data lie beside the
-project (`../shared/data/mace`).
+Run it with `python benchmarks/people.py`; the peer is looked for in `.venv-peers`, which the Makefile makes (--peer
+PYTHON names another place); without it ours is timed alone. Both do the same restarts and iterations of variational
+Bayes in a process of their own, from long rows (task, worker, label). The data lie beside the project
+(`../shared/data/mace`).
 """
 
 from __future__ import annotations
