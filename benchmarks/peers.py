@@ -105,13 +105,18 @@ def compared(own: Beside, python: Path, times: int) -> Row:
     return [own.peer, own.what, *cells, told], behind, same
 
 
-def page(rows: list[Row], missing: list[str]) -> str:
+def page(rows: list[Row], missing: list[str], times: int) -> str:
     """Markdown: who is ahead of us, in time or memory, or says other numbers; then all; then who was not there."""
     behind = [f"- {cells[0]}: {'; '.join(reasons)}" for cells, reasons, _ in rows if reasons]
     ahead = "\n".join(behind) or "- none"
     away = f"\nNot there, so not compared: {', '.join(missing)}.\n" if missing else ""
+    runs = (
+        f"Medians of {times} runs in turn." if times > 1 else "One run of each side, so ratios below 1.6 may be noise."
+    )
     whole = table(HEADS, [cells for cells, *_ in rows])
-    return f"Not ahead of, in time or by more than a tenth in memory:\n\n{ahead}\n\n{whole}{away}\n{machine()}.\n"
+    return (
+        f"Not ahead of, in time or by more than a tenth in memory:\n\n{ahead}\n\n{whole}{away}\n{runs} {machine()}.\n"
+    )
 
 
 def main() -> int:
@@ -143,7 +148,7 @@ def main() -> int:
             missing.append(own.peer)
             continue
         print(" | ".join(rows[-1][0]), file=sys.stderr, flush=True)
-    told = page(rows, missing)
+    told = page(rows, missing, given.times)
     print(told)
     if given.write:
         text = README.read_text()
