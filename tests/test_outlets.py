@@ -135,6 +135,16 @@ def test_no_table_and_no_note_sends_a_code_to_a_terminal(nasty: Run, verb: str) 
     assert "\\x1b" in ran.out
 
 
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_terminal_sees_what_is_done_from_the_start(nasty: Run, quiet: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    assert cli.run(["check", "nasty.csv", *(["--quiet"] if quiet else [])]) in (0, 1)
+    places = [terminal.getvalue().find(own) for own in ("reading nasty.csv", "check")]
+    assert places == [-1, -1] if quiet else 0 <= places[0] < places[1]
+
+
 @pytest.mark.parametrize("form", ["csv", "md", "latex", "html", "json"])
 def test_forms_for_programs_are_exact_and_all_are_harmless_on_a_terminal(
     nasty: Run, form: str, monkeypatch: pytest.MonkeyPatch

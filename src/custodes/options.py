@@ -17,6 +17,7 @@ import msgspec
 import polars as pl
 from cyclopts import Parameter
 from rich.console import Console
+from rich.markup import escape
 
 from custodes.answers.result import Result
 from custodes.console import Screen, print_result, put, tell
@@ -32,6 +33,7 @@ from custodes.data.writing import check_suffix, without_formulas, write_table
 from custodes.errors import OptionError, listed, suggestion
 from custodes.files import check_apart, check_writable, folder, is_folder, is_stream, write_atomically
 from custodes.progress import silent
+from custodes.visible import visible
 from custodes.words import SWITCH
 
 FILE_WIDTH = 120
@@ -236,9 +238,9 @@ class Telling:
             answer = {name: answer[name] for name in ("question", "provenance", "notes", self.table)}
         return self.timed(answer, seconds)
 
-    def progress(self) -> Any:
+    def progress(self, doing: str = "") -> Any:
         """A progress bar on standard error, and only on a terminal; a context that yields the callable."""
-        return nullcontext(silent) if self.quiet or not sys.stderr.isatty() else bar()
+        return nullcontext(silent) if self.quiet or not sys.stderr.isatty() else bar(doing)
 
 
 @Parameter(name="*")
@@ -379,11 +381,16 @@ def _words(value: Any) -> Iterator[str | Path]:
 
 
 @contextmanager
-def bar() -> Any:
-    """A Rich progress bar as a `Progress` callable."""
+def bar(doing: str = "") -> Any:
+    """A Rich progress bar as a `Progress` callable; what is `doing` stands in it from the start, with its seconds."""
     from rich.progress import Progress as RichProgress
+    from rich.progress import TimeElapsedColumn
 
-    with RichProgress(console=Console(stderr=True), transient=True) as shown:
+    columns = (*RichProgress.get_default_columns(), TimeElapsedColumn())
+    with RichProgress(*columns, console=Console(stderr=True), transient=True) as shown:
+        if doing:
+            shown.add_task(escape(visible(doing)), total=None)
+            shown.refresh()  # or it is not seen before a tenth of a second is over, in which a core may have no time
 
         def track(iterable: Any, /, *, total: int | None = None, desc: str | None = None) -> Any:
             return shown.track(iterable, total=total, description=desc or "working")

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, get_origin, get_type_hints
 from cyclopts import Parameter
 from numpy.typing import ArrayLike
 
+from custodes.answers.effort import effort, given
 from custodes.answers.question import UNRECORDED, Option, options_of
 from custodes.answers.result import Result
 from custodes.answers.setting import HELP
@@ -19,13 +20,19 @@ from custodes.arguments import members
 from custodes.console import quiet_pipe, say
 from custodes.data.loading import small_file
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError, shown
+from custodes.errors import InputError, OptionError, listed, shown
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, idle
 from custodes.files import is_stream
 from custodes.options import Inputs, Output, Reading, Telling, read_by
-from custodes.words import is_whole, whole
+from custodes.words import SWITCH, is_whole, whole
 
 READING, OUTPUT = Reading(), Output()
+
+DryRun = Annotated[
+    bool, SWITCH, Parameter(help="Tell about how long it takes and in how much memory, and ask nothing.")
+]
+"""An estimate instead of an answer."""
+
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
@@ -35,7 +42,9 @@ def verb(asked: Any, output: Telling = OUTPUT, *, first: str = "") -> Callable[.
     about, *_ = inspect.signature(asked).parameters.values()
     result: type[Result] = get_type_hints(asked)["return"]
 
-    def command(*inputs: Inputs, reading: Reading = READING, output: Any = output, **options: Any) -> int:
+    def command(
+        *inputs: Inputs, dry_run: DryRun = False, reading: Reading = READING, output: Any = output, **options: Any
+    ) -> int:
         about_option = options.get(about.name) or ()
         output.check(read_by([*inputs, *about_option], *reading.files, *options.values()), result.declared())
         if first:
@@ -44,7 +53,11 @@ def verb(asked: Any, output: Telling = OUTPUT, *, first: str = "") -> Callable[.
         if not sources and about.default is None:
             reading.refuse(about.name)
         arguments = arguments_of(asked, options)
-        study = reading.about(sources or ()) if sources or about.default is about.empty else None
+        with output.progress(reading_of(sources)):
+            study = reading.about(sources or ()) if sources or about.default is about.empty else None
+        if dry_run:
+            tell_effort(asked, study, arguments)
+            return 0
         answer, seconds = answered(asked, study, output, arguments)
         with quiet_pipe():
             output.write(answer, seconds)
@@ -69,10 +82,22 @@ def verb(asked: Any, output: Telling = OUTPUT, *, first: str = "") -> Callable[.
     return made
 
 
+def reading_of(sources: Sequence[str] | None) -> str:
+    """What is said while inputs are read."""
+    return f"reading {listed(sources, limit=2)}" if sources else ""
+
+
+def tell_effort(asked: Any, study: Any, arguments: dict[str, Any]) -> None:
+    """Print about how long a question will take; of counts, which are small, what it takes of nothing."""
+    whole = study if isinstance(study, Study) else None
+    with quiet_pipe():
+        say(str(effort(asked.__name__, whole, given(asked, arguments))))
+
+
 def answered(asked: Any, study: Study | None, output: Telling, arguments: dict[str, Any]) -> tuple[Any, float]:
     """The answer to a question, and the seconds that it took."""
     start = time.perf_counter()
-    with output.progress() as progress:
+    with output.progress(getattr(asked, "__name__", "").strip("<>")) as progress:
         made = asked(study, progress=progress, **arguments)
     return made, time.perf_counter() - start
 

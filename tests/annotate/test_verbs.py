@@ -82,6 +82,12 @@ def test_every_key_of_a_plan_is_an_option(capsys: pytest.CaptureFixture[str]) ->
         ("status nothing.db", "no such file"),
         ("invite study.db --people 0", "at least 1"),
         ("invite study.db --people 1 -o texts.csv", "may hold links"),
+        (
+            "invite study.db --people 1 --url javascript:alert(1)",
+            "--url 'javascript:alert(1)': give scheme and host alone",
+        ),
+        ("invite study.db --people 1 --url https://a.example/s?x=1", "give scheme and host alone"),
+        ("invite study.db --people 1 --url https://[a", "give scheme and host alone"),
         ("exclude study.db w009 --why x", "no person 'w009'"),
         ("forget study.db w009", "no person 'w009'"),
         ("reconcile study.db codes.csv", "no column of people"),

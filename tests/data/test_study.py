@@ -255,3 +255,26 @@ def test_an_own_system_that_is_no_system_is_refused_with_a_suggestion() -> None:
     with pytest.raises(InputError, match=r"own_system='gpt4' is no system here.*did you mean 'gpt-4'"):
         some.describe(raters=named.with_columns(own_system=pl.lit("gpt4")))
     assert some.describe(raters=named.with_columns(own_system=pl.lit("gpt*"))).raters.own_systems == {"judge": "gpt*"}
+
+
+def test_a_study_that_remembers_selects_the_same_once() -> None:
+    plain, kept = study(), study().remembering()
+    chosen = kept.select(one_side=True)
+    assert kept.select() is chosen
+    assert kept.select(human=None) is chosen
+    assert kept.select(human=["ann"]) is kept.select(human=("ann",))
+    for given in ({}, {"human": "ann"}, {"metrics": "bleu", "aspect": "relevance"}, {"systems": "A"}):
+        ours, theirs = kept.select(**given), plain.select(**given)
+        assert ours.ratings.frame.equals(theirs.ratings.frame)
+        assert (ours.notes, ours.systems, ours.aspects) == (theirs.notes, theirs.systems, theirs.aspects)
+    assert kept.fingerprint() == plain.fingerprint()
+    assert replace(kept, ratings=kept.ratings).select() is not chosen  # another study has a memory of its own, or none
+    assert plain.select() is not plain.select()
+
+
+def test_what_one_side_allows_is_refused_where_both_are_needed() -> None:
+    people = read(pl.concat([ANN, BOB])).remembering()
+    assert people.select(one_side=True).metrics == ()
+    for _ in range(2):
+        with pytest.raises(OptionError, match="no metric to judge"):
+            people.select()

@@ -7,6 +7,7 @@ import json
 import re
 import zlib
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -14,6 +15,7 @@ import pytest
 import custodes as cu
 from custodes.answers.tables import flag, label, score
 from custodes.errors import OptionError
+from custodes.evaluate import comparison
 from custodes.questions import QUESTIONS
 from custodes.reporting import Report
 from custodes.reporting.sections import SECTIONS
@@ -157,3 +159,26 @@ def test_one_sided_people_are_warned_of_in_the_sections() -> None:
     made = cu.report(cu.read(pl.DataFrame(rows)), resamples=20)
     assert made.html.count('<p class="warning"') == 2
     assert "Who favours whom" not in " ".join(made.verdict.lines())
+
+
+def test_a_report_asks_each_thing_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it shares changes no answer."""
+    made = list[str]()
+    before = comparison._compare_aspect
+
+    def counted(study: cu.Study, aspect: str, full: Any) -> Any:
+        made.append(aspect)
+        return before(study, aspect, full)
+
+    monkeypatch.setattr(comparison, "_compare_aspect", counted)
+    study = cu.read("demo")
+    report = cu.report(study, resamples=20, aspect="fluency,coherence")
+    shared = [own for own in made if own]
+    monkeypatch.undo()
+    assert sorted(set(shared)) == ["coherence", "fluency"]
+    asked = ("agreement", "favoritism", "consistency", "ranking", "leaderboard")
+    for name in asked:
+        alone = getattr(cu, name)(study, resamples=20, aspect="fluency,coherence")
+        for table, frame in alone.tables().items():
+            assert frame.equals(report.results[name].to_frame(table)), (name, table)
+    assert len(shared) < 2 * len(asked)

@@ -134,11 +134,7 @@ def serving(
 def check_open(host: str, public_url: str | None, *, i_know: bool) -> None:
     """Raise `OptionError` where links would go over a network unencrypted and nobody said that this is meant."""
     if public_url is not None:
-        parts = urlsplit(public_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/") or parts.query:
-            raise OptionError(
-                f"--public-url {shown(public_url)}: give scheme and host alone, such as https://ask.example.org"
-            )
+        check_address("--public-url", public_url)
     way_out = "put a proxy with https before it (docs/howto/deploy-annotation.md), or say --i-know"
     if not (is_local(host) or i_know):
         raise OptionError(
@@ -148,6 +144,23 @@ def check_open(host: str, public_url: str | None, *, i_know: bool) -> None:
         parts = urlsplit(public_url)
         if parts.scheme == "http" and not is_local(parts.hostname or ""):
             raise OptionError(f"--public-url {shown(public_url)}: links are keys, and go unencrypted; {way_out}")
+
+
+def check_address(option: str, url: str) -> None:
+    """Raise `OptionError` for what is no address that links can begin with.
+
+    >>> check_address("--url", "javascript:alert(1)")
+    Traceback (most recent call last):
+    custodes.errors.OptionError: --url 'javascript:alert(1)': give scheme and host alone, such as https://ask.example.org
+    """
+    try:
+        parts = urlsplit(url)
+        plain = parts.scheme in ("http", "https") and parts.path in ("", "/") and not (parts.query or parts.fragment)
+        known = bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:  # brackets that do not close, a port that is none
+        plain = known = False
+    if not (plain and known) or any(character.isspace() for character in url):
+        raise OptionError(f"{option} {shown(url)}: give scheme and host alone, such as https://ask.example.org")
 
 
 def is_local(host: str) -> bool:

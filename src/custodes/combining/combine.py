@@ -287,7 +287,7 @@ def _fitted(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress
     trial = tried(of, terms, rng, progress)
     general, untold = generalised(trial, elsewhere, progress)
     scales, lesson = lesson_of(of, terms, of.rated, own)
-    formula = terms.methods[0].fit(lesson)
+    _, formula = lesson.learn(terms.methods[0])
     base = METHODS[formula.chosen] if formula.chosen else terms.methods[0]
     repeats = trial.repeat_scores()
     held_out = held_out_ratings(trial)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from math import inf, pi
 from typing import Literal, NamedTuple
 
@@ -194,6 +195,7 @@ def contradictions(names: Sequence[str], directions: Sequence[float] | Floats, *
     ]
 
 
+@lru_cache(maxsize=4096)  # every fold asks again
 def known_scales(name: str) -> tuple[KnownScale, ...]:
     """The rows of `KNOWN` for a metric, by the first words of its name; what stands before a slash is left out.
 

@@ -55,6 +55,9 @@ def invite(
         check_apart([output], [study])
         if check_writable(output).exists() and not is_stream(output):
             raise OptionError(f"{output} is there already, and may hold links that nobody can make again; name another")
+    from custodes.annotate.serving import check_address
+
+    check_address("--url", url)
     with held(study) as desk:
         made = desk.invite(people).result()
     text = "worker,link\n" + "".join(f"{worker},{url.rstrip('/')}/s/{token}\n" for worker, token in made)

@@ -12,7 +12,7 @@ from custodes.errors import OptionError
 from custodes.files import check_apart, folder, is_folder
 from custodes.options import Inputs, Output, Reading, read_by
 from custodes.reporting import report as asked
-from custodes.verbs import OUTPUT, READING, answered, arguments_of, with_options
+from custodes.verbs import OUTPUT, READING, DryRun, answered, arguments_of, reading_of, tell_effort, with_options
 
 PAGE = "report.html"
 """Where a report goes unless told otherwise."""
@@ -22,6 +22,7 @@ def report(
     *inputs: Inputs,
     figures: Annotated[Path | None, Parameter(help="Also save every figure into this folder.")] = None,
     figure_format: Annotated[Literal["svg", "pdf", "png"], Parameter(help="Format of the figures.")] = "svg",
+    dry_run: DryRun = False,
     reading: Reading = READING,
     output: Output = OUTPUT,
     **options: Any,
@@ -43,14 +44,21 @@ def report(
     output.check(read)
     if shape == "html":
         check_apart([output.output or PAGE], read)
-    study = reading.study(inputs)
+    with output.progress(reading_of(inputs)):
+        study = reading.study(inputs)
+    if dry_run:
+        tell_effort(asked, study, arguments_of(asked, options))
+        return
     if figures is not None:
         folder(figures)
     made, seconds = answered(asked, study, output, arguments_of(asked, options))
     if figures is not None:
-        made.save_figures(figures, format=figure_format)
+        with output.progress("figures"):
+            made.save_figures(figures, format=figure_format)
     if shape == "html":
-        say(str(made.save(output.output or PAGE)))
+        with output.progress("page"):
+            place = made.save(output.output or PAGE)
+        say(str(place))
     else:
         output.send(output.timed(made.to_dict(), seconds))
 

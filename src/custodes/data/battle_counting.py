@@ -13,8 +13,9 @@ import polars as pl
 
 from custodes.arguments import checked
 from custodes.data.battle_counts import HUMAN, SCHEMA, BattleCounts
-from custodes.data.engines import check_known, collected, lazy_rows, names_of, schema_of
+from custodes.data.engines import check_known, collected, in_engine, lazy_rows, names_of
 from custodes.data.notes import Note, noted
+from custodes.data.readers.battles import WRITTEN
 from custodes.data.readers.orders import FLAGS, MARKS, NAMED, UNKNOWN
 from custodes.data.readers.words import ALLOWED, EMPTY, what_is_said
 from custodes.errors import InputError, OptionError, listed
@@ -29,6 +30,7 @@ Settling = Literal["mean", "consistent"]
 
 
 @checked
+@in_engine(WHERE)
 def count_battles(
     table: Any,
     *,
@@ -57,7 +59,7 @@ def count_battles(
     >>> count_battles(table).frame.row(0)
     ('human', 'A', 'B', 0.0, 1, 1, 1)
     """
-    rows, kinds = _rows(table)
+    rows, kinds, written = _rows(table)
     survey = _survey(rows)
     known = sorted(survey["rater"].unique())
     people = _people(survey, human, known, kinds)
@@ -71,10 +73,10 @@ def count_battles(
         chosen = names_of(systems)
         check_known(chosen, sorted({*survey["a"], *survey["b"]}), where=WHERE, option="systems", what="system")
         survey = survey.filter(pl.col("a").is_in(list(chosen)), pl.col("b").is_in(list(chosen)))
-    said = _read(survey)
+    said = _read(survey, written=written)
     plan = _Plan(said=said, people=people, orders=orders)
     rows = plan.chosen(rows)
-    spread = collected(_of_items(rows), where=WHERE)
+    spread = collected(_of_items(rows))
     if len(people) > 1 or (spread["most"] > 1).any():
         frame, items, notes = _settled(plan, rows)
     else:
@@ -86,10 +88,11 @@ def count_battles(
     return BattleCounts(frame=_counted(frame), items=items, notes=tuple(notes))
 
 
-def _rows(table: Any) -> tuple[nw.LazyFrame[Any], bool]:
-    """item, a, b, said, rater, kind, aspect, order, repeat, all but the item as text; and whether kinds are told."""
+def _rows(table: Any) -> tuple[nw.LazyFrame[Any], bool, bool]:
+    """item, a, b, said, rater, kind, aspect, shown, repeat, all but the item as text; whether kinds are told, and
+    whether the columns are those that we write."""
     rows = lazy_rows(table, where=WHERE)
-    schema = schema_of(rows, where=WHERE)
+    schema = rows.collect_schema()
     sides = next((own for own in SIDES if set(own) <= set(schema)), None)
     said = next((name for name in SAID if name in schema), None)
     if "item" not in schema or sides is None or said is None:
@@ -106,7 +109,7 @@ def _rows(table: Any) -> tuple[nw.LazyFrame[Any], bool]:
         return (nw.col(name).cast(nw.Int64) if number else nw.col(name)).cast(nw.String).fill_null(otherwise)
 
     if schema[said].is_float():
-        odd = collected(rows.filter(nw.col(said) != nw.col(said).cast(nw.Int64)).select(nw.len()), where=WHERE).item()
+        odd = collected(rows.filter(nw.col(said) != nw.col(said).cast(nw.Int64)).select(nw.len())).item()
         if odd:
             raise InputError(f"{WHERE}: {odd} values of {said!r} are no whole numbers; allowed: 1, 0, -1")
     item = nw.col("item") if schema["item"].is_numeric() else nw.col("item").cast(nw.String)
@@ -123,13 +126,13 @@ def _rows(table: Any) -> tuple[nw.LazyFrame[Any], bool]:
         text("repeat").alias("repeat"),
         empty.alias("empty"),
     )
-    return made, "kind" in schema or rater is None
+    return made, "kind" in schema or rater is None, set(schema) >= WRITTEN
 
 
 def _survey(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
     """How often each rater said each word of each pair, in one pass; refuses labels that are missing."""
     keys = ("rater", "kind", "aspect", "a", "b", "said", "shown")
-    made = collected(rows.group_by(*keys, "empty").agg(nw.len().alias("n")), where=WHERE)
+    made = collected(rows.group_by(*keys, "empty").agg(nw.len().alias("n")))
     made = made.with_columns(pl.col("n").cast(pl.Int64))
     if not made.height:
         raise InputError(f"{WHERE}: no rows; a verdict is needed at least")
@@ -170,15 +173,18 @@ def _of_aspect(survey: pl.DataFrame, *, people: Sequence[str], judges: Sequence[
     return chosen
 
 
-def _read(survey: pl.DataFrame) -> pl.DataFrame:
+def _read(survey: pl.DataFrame, *, written: bool) -> pl.DataFrame:
     """The survey with `system_a` < `system_b`, the `sign` of system_a (null: no verdict) and the `order`."""
     words = survey["said"].set(survey["said"].str.to_lowercase().is_in(EMPTY), "").alias("winner")
-    said = what_is_said(words, survey["a"], survey["b"], where=WHERE, written=False)
-    wrong = (words != "") & said.preference.is_null()
+    try:
+        said = what_is_said(words, survey["a"], survey["b"], where=WHERE, written=written)
+    except InputError as problem:
+        raise InputError(f"{problem} (rows are those of the words that differ, not of the table)") from None
+    wrong = (words != "") & (said.preference.is_null() | said.place.is_not_null())
     if wrong.any():
         bad = survey.filter(wrong).group_by("said").agg(pl.col("n").sum()).sort("n", "said", descending=[True, False])
         examples = listed((f"{word[:40]!r} {n:,} times" for word, n in bad.iter_rows()), limit=3)
-        place = " (words for the place shown are for read)" if said.place.drop_nulls().len() else ""
+        place = ", but for words of the place shown" if said.place.drop_nulls().len() else ""
         raise InputError(
             f"{WHERE}: {bad['n'].sum():,} of {survey['n'].sum():,} verdicts cannot be read ({examples}); allowed:"
             f" {ALLOWED}, or nothing{place}; mend them, or take them out of the table"
@@ -227,7 +233,7 @@ class _Plan:
     def comparisons(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """One row a comparison and rater: its `sign`, and twice its `order`; those that are left out have no sign."""
         signed = rows.with_columns(self._sign().alias("sign"), self._order().alias("order"))
-        sums = {}
+        sums = dict[str, nw.Expr]()
         for name, order in (("ab", 1), ("ba", -1), ("un", 0)):
             own = nw.col("order") == order
             sums |= {
@@ -237,7 +243,10 @@ class _Plan:
             }
         sums["decided"] = nw.when(~nw.col("sign").is_null()).then(nw.col("sign") * nw.col("sign")).otherwise(nw.lit(0))
         added = (
-            signed.select(*LABELS, **sums).group_by(*LABELS).agg(*(nw.col(name).sum().cast(nw.Int64) for name in sums))
+            signed.select(*LABELS, **sums)
+            .group_by(*LABELS)
+            .agg(*(nw.col(name).sum() for name in sums))
+            .with_columns(*(nw.col(name).cast(nw.Int64) for name in sums))
         )
         n, s = ({o: nw.col(f"{kind}_{o}") for o in ("ab", "ba", "un")} for kind in "ns")
         least = {o: nw.when(own > 0).then(own).otherwise(nw.lit(1)) for o, own in n.items()}
@@ -271,10 +280,9 @@ class _Plan:
         if len(self.people) < 2:
             return named.with_columns(nw.lit(1).alias("votes"))
         added = named.group_by(*LABELS).agg(
-            nw.col("sign").sum().cast(nw.Int64).alias("balance"),
-            nw.col("order2").sum().cast(nw.Int64).alias("order2"),
-            nw.len().cast(nw.Int64).alias("votes"),
+            nw.col("sign").sum().alias("balance"), nw.col("order2").sum().alias("order2"), nw.len().alias("votes")
         )
+        added = added.with_columns(*(nw.col(name).cast(nw.Int64) for name in ("balance", "order2", "votes")))
         balance = nw.col("balance")
         sign = nw.when(balance > 0).then(nw.lit(1)).otherwise(_otherwise(balance < 0, -1, 0))
         return added.with_columns(sign.alias("sign"))
@@ -335,18 +343,18 @@ def _settled(plan: _Plan, rows: nw.LazyFrame[Any]) -> tuple[pl.DataFrame, dict[s
     """Signs counted where comparisons stand more than once or several people vote; items by rater; and notes."""
     keys = (*LABELS, "repeat", "shown")
     twice = rows.group_by(*keys).agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
-    if doubled := int(collected(twice.select(nw.len()), where=WHERE).item()):
+    if doubled := int(collected(twice.select(nw.len())).item()):
         raise InputError(
             f"{WHERE}: {doubled} verdicts stand twice (same item, systems, rater, repeat and order); if they were asked"
             " in both presentation orders, say which in 'order' (ab, ba); if again, number the runs in 'repeat'"
         )
     settled = plan.comparisons(rows)
-    told = collected(settled.group_by("rater").agg(nw.col("half").sum(), nw.col("torn").sum()), where=WHERE)
+    told = collected(settled.group_by("rater").agg(nw.col("half").sum(), nw.col("torn").sum()))
     half, torn = int(told["half"].sum()), int(told["torn"].sum())
     outcomes = plan.outcomes(settled)
     keys = ("rater", "low", "high", "order2", "votes", "sign")
-    counts = collected(outcomes.group_by(*keys).agg(nw.len().alias("n")), where=WHERE)
-    of_items = collected(_of_items(outcomes), where=WHERE)
+    counts = collected(outcomes.group_by(*keys).agg(nw.len().alias("n")))
+    of_items = collected(_of_items(outcomes))
     frame = counts.select(
         "rater",
         pl.min_horizontal("low", "high").alias("system_a"),

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from custodes.arguments import checked
-from custodes.data.engines import check_known, collected, lazy_rows, names_of, schema_of
+from custodes.data.engines import check_known, collected, in_engine, lazy_rows, names_of
 from custodes.data.pairs import FLOAT_NOISE, Aggregate, PairCounts, pair_codes, pairs_of
 from custodes.data.panel import label_codes
 from custodes.data.table import check_columns
@@ -29,6 +29,7 @@ CELLS = 15
 
 
 @checked
+@in_engine(WHERE)
 def count_pairs(
     table: Any,
     *,
@@ -104,9 +105,7 @@ def count_pairs(
     )
     labels = tuple(sorted(set(systems if systems is not None else survey["system"])))
     parts = _batches(rows.filter(nw.col("item_level")), batches)
-    counted = (
-        collected(plan.counted(part), where=WHERE) for part in progress(parts, total=len(parts), desc="counting pairs")
-    )
+    counted = (collected(plan.counted(part)) for part in progress(parts, total=len(parts), desc="counting pairs"))
     return _summed(counted, systems=labels, metrics=judges)
 
 
@@ -202,7 +201,7 @@ def _total(terms: list[nw.Expr]) -> nw.Expr:
 def _valid_rows(table: Any) -> nw.LazyFrame[Any]:
     """item, system, rater, aspect (labels as strings), score (float), item_level; rows without a score are out."""
     rows = lazy_rows(table, where=WHERE)
-    schema = schema_of(rows, where=WHERE)
+    schema = rows.collect_schema()
     check_columns(
         pl.DataFrame(schema=list(schema)),
         where="count_pairs",
@@ -236,7 +235,7 @@ def _survey(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
     ranges = of_items.group_by("rater", "aspect", "system").agg(
         nw.col("score").min().alias("low"), nw.col("score").max().alias("high")
     )
-    return collected(ranges, where=WHERE)
+    return collected(ranges)
 
 
 def _chosen_rows(
@@ -281,7 +280,7 @@ def _batches(rows: nw.LazyFrame[Any], batches: int | None) -> list[nw.LazyFrame[
 
 
 def _length(rows: nw.LazyFrame[Any]) -> int:
-    return int(collected(rows.select(nw.len()), where=WHERE).item())
+    return int(collected(rows.select(nw.len())).item())
 
 
 def _summed(counted: Iterator[pl.DataFrame], *, systems: tuple[str, ...], metrics: tuple[str, ...]) -> PairCounts:

@@ -101,10 +101,12 @@ def read_counts(path: str | Path) -> PairCounts | BattleCounts:
 
 
 def _pairs(held: dict[str, Any]) -> PairCounts:
-    names = {name: tuple(held[name]) for name in ("system_a", "system_b", "metrics")}
+    names: dict[str, Any] = {name: tuple(held[name]) for name in ("system_a", "system_b", "metrics")}
     n, k = len(names["system_a"]), len(names["metrics"])
     shapes = {"paired": (n, k, 3, 3), "metric_only": (n, k, 3), "human_only": (n, k, 3)}
-    arrays = {name: np.array(held[name], dtype=np.int64).reshape(shape) for name, shape in shapes.items()}
+    arrays: dict[str, Any] = {
+        name: np.array(held[name], dtype=np.int64).reshape(shape) for name, shape in shapes.items()
+    }
     return PairCounts(**arrays, **names)
 
 

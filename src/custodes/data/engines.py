@@ -2,22 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import narwhals as nw
 import polars as pl
 
-from custodes.errors import CustodesError, InputError, OptionError, listed, shown, suggestion
+from custodes.errors import InputError, OptionError, listed, shown, suggestion
 
 WAYS = {
     "duckdb": "raise its memory_limit, or set temp_directory to a disk with room, where it spills",
     "pyspark": "give executors more memory (spark.executor.memory) or smaller parts (spark.sql.shuffle.partitions)",
     "polars": "give more batches, or hold the table in DuckDB, which spills",
+    "dask": "give workers more memory, or smaller partitions",
+    "ibis": "give the engine behind it more memory, or a folder where it spills",
+    "pandas": "hold the table in DuckDB, which spills",
 }
 """What to do where an engine gives up."""
 
+SPOKEN_BY = {"_duckdb": "duckdb", "py4j": "pyspark"}
+"""Packages whose errors are those of another engine."""
+
+ALL = (*WAYS, *SPOKEN_BY, "narwhals", "pyarrow", "distributed", "sqlglot")
+"""Packages whose errors are no mistake of ours."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def in_engine(where: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Errors of table engines, each of which has its own, become an `InputError` of one line with the way out."""
+
+    def made(function: Callable[P, T]) -> Callable[P, T]:
+        @wraps(function)
+        def called(*args: P.args, **kwargs: P.kwargs) -> T:
+            try:
+                return function(*args, **kwargs)
+            except Exception as problem:
+                package = next((own for kind in type(problem).__mro__ if (own := _package(kind)) in ALL), "")
+                if not package and not isinstance(problem, MemoryError | OSError):
+                    raise
+                raise InputError(f"{where}: {_told(problem, SPOKEN_BY.get(package, package))}") from None
+
+        return called
+
+    return made
+
+
+def _package(kind: type[BaseException]) -> str:
+    return kind.__module__.partition(".")[0]
+
+
+def _told(problem: Exception, engine: str) -> str:
+    """What went wrong in a few words, and the way out."""
+    lines = [line.strip() for line in str(problem).splitlines() if line.strip()] or [type(problem).__name__]
+    # A JVM says first where it failed; the cause stands last.
+    cause = next((line for line in reversed(lines) if line.startswith("Caused by:")), lines[0])
+    if isinstance(problem, OSError):
+        return f"{lines[0][:_REASON]}; are all files of the table still there?"
+    gave_up = f"{engine} gave up" if engine else "memory gave out"
+    return f"{gave_up}: {cause.removeprefix('Caused by:').strip()[:_REASON]}; {WAYS.get(engine, OTHERWISE)}"
+
+
 OTHERWISE = "give the engine more memory, or hold the table in DuckDB, which spills"
+_REASON = 300  # characters
 
 
 def lazy_rows(table: Any, *, where: str) -> nw.LazyFrame[Any]:
@@ -32,35 +81,13 @@ def lazy_rows(table: Any, *, where: str) -> nw.LazyFrame[Any]:
     return frame if isinstance(frame, nw.LazyFrame) else frame.lazy("polars")
 
 
-def schema_of(rows: nw.LazyFrame[Any], *, where: str) -> nw.Schema:
-    """Names and types of the columns, which an engine may have to open its files for."""
-    try:
-        return rows.collect_schema()
-    except Exception as problem:
-        raise _refused(problem, rows, where) from None
-
-
-def collected(frame: nw.LazyFrame[Any], *, where: str) -> pl.DataFrame:
-    """The rows of a small answer; what goes wrong in the engine becomes an `InputError` of one line."""
-    try:
-        if frame.implementation.is_polars():
-            native: pl.LazyFrame = frame.to_native()
-            return native.collect(engine="streaming")
-        made: pl.DataFrame = frame.collect("polars").to_native()
-    except CustodesError:
-        raise
-    except Exception as problem:  # each engine has its own, and those of a JVM are no common kind
-        raise _refused(problem, frame, where) from None
+def collected(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
+    """The rows of a small answer."""
+    if frame.implementation.is_polars():
+        native: pl.LazyFrame = frame.to_native()
+        return native.collect(engine="streaming")
+    made: pl.DataFrame = frame.collect("polars").to_native()
     return made
-
-
-def _refused(problem: Exception, frame: nw.LazyFrame[Any], where: str) -> InputError:
-    name = frame.implementation.name.lower()
-    lines = [line.strip() for line in str(problem).splitlines() if line.strip()] or [type(problem).__name__]
-    return InputError(f"{where}: {name} gave up: {lines[0][:_REASON]}; {WAYS.get(name, OTHERWISE)}")
-
-
-_REASON = 300  # characters
 
 
 def names_of(given: str | Sequence[str]) -> tuple[str, ...]:

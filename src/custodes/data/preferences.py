@@ -19,6 +19,7 @@ from custodes.data.table import (
     number_column,
     refuse,
     refuse_values,
+    repeated,
     to_polars,
 )
 from custodes.errors import InputError, listed
@@ -168,6 +169,8 @@ class Preferences:
         1
         """
         asked = self.missing.filter(pl.col("order") != "").select(*COMPARISON, asked="order")
+        if asked.is_empty():
+            return asked.select(COMPARISON)
         shown = pl.col("order").filter(pl.col("order") != "").unique()
         answered = self.frame.join(asked, on=COMPARISON, how="semi").group_by(COMPARISON, maintain_order=True)
         alone = answered.agg(shown).filter(pl.col("order").list.len() == 1).explode("order")
@@ -184,6 +187,8 @@ class Preferences:
         mean of these over the orders that were taken together.
         """
         shown = pl.col("order").replace_strict(SHOWN, return_dtype=pl.Float64)
+        if not repeated(self.frame, COMPARISON).any() and (orders == "first" or self.half().is_empty()):
+            return self.frame.select(*COMPARISON, "preference", shown), []
         if orders == "first":
             first = self.frame.group_by(COMPARISON, maintain_order=True).agg(pl.col("preference", "order").first())
             return first.with_columns(shown), []
@@ -220,10 +225,12 @@ def option(role: str, name: str) -> str:
 
 def _chances(frame: pl.DataFrame, *, where: str) -> list[pl.Series]:
     """p_a, p_tie and p_b, all of them or none in a row; a tie that nobody speaks of has chance 0."""
-    empty = pl.Series([None] * frame.height, dtype=pl.Float64)
+    empty = pl.repeat(None, frame.height, dtype=pl.Float64, eager=True)
     made = pl.DataFrame(
         [number_column(frame, name, where=where) if name in frame.columns else empty.alias(name) for name in CHANCES]
     )
+    if set(CHANCES).isdisjoint(frame.columns):
+        return made.get_columns()
     for own in made.iter_columns():
         refuse_values(own, ~own.is_between(0, 1), where=where, allowed="a chance from 0 to 1")
     given = made.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
@@ -243,7 +250,7 @@ def _chances(frame: pl.DataFrame, *, where: str) -> list[pl.Series]:
 
 def _seconds(frame: pl.DataFrame, *, where: str) -> pl.Series:
     if SECONDS not in frame.columns:
-        return pl.Series(SECONDS, [None] * frame.height, dtype=pl.Float64)
+        return pl.repeat(None, frame.height, dtype=pl.Float64, eager=True).alias(SECONDS)
     seconds = number_column(frame, SECONDS, where=where)
     refuse_values(seconds, seconds < 0, where=where, allowed="seconds from 0 up, or nothing")
     return seconds

@@ -32,7 +32,7 @@ def scanned(
     if engine == "polars":
         if memory_limit is not None or spill is not None:
             raise OptionError("--memory-limit and --spill are for --engine duckdb; Polars works in batches")
-        scan = {"parquet": pl.scan_parquet, "csv": pl.scan_csv, "json": pl.scan_ndjson}[kind]
+        scan: Any = {"parquet": pl.scan_parquet, "csv": pl.scan_csv, "json": pl.scan_ndjson}[kind]
         yield _renamed(scan(files), columns)
         return
     try:
@@ -47,7 +47,9 @@ def scanned(
         if spill is not None:
             connection.execute("set temp_directory = $1", [str(spill)])
         try:
-            read = {"parquet": connection.read_parquet, "csv": connection.read_csv, "json": connection.read_json}[kind]
+            read: Any = {"parquet": connection.read_parquet, "csv": connection.read_csv, "json": connection.read_json}[
+                kind
+            ]
             table = read([str(file) for file in files])
         except duckdb.Error as problem:
             raise InputError(f"{files[0].name}: DuckDB cannot read it: {str(problem).splitlines()[0]}") from None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Callable, Hashable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -23,6 +23,7 @@ from custodes.data.ratings import Ratings
 from custodes.errors import InputError, OptionError, listed, suggestion
 from custodes.visible import visible
 
+T = TypeVar("T")
 JOIN_KEY = ["item", "system"]
 SELECTION = ("human", "metrics", "systems", "aspect", "group")
 """What of a study can be asked about."""
@@ -30,6 +31,8 @@ NO_METRIC = (
     "no metric to judge: every rater here is a person; join a file with metric ratings (leaderboard and consistency"
     " need none)"
 )
+KEPT = "_kept"
+"""Where a study that is `remembering` keeps what was made of it."""
 OF_ALL_GROUPS = "whole-systems-of-all-groups"
 """The note on scores of whole systems that a choice of groups leaves out."""
 
@@ -85,6 +88,9 @@ class Study:
     @property
     def systems(self) -> tuple[str, ...]:
         """All systems, sorted."""
+        return self.once("systems", self._systems)
+
+    def _systems(self) -> tuple[str, ...]:
         pairs = self.preferences.frame
         labels = pl.concat([self.ratings.frame["system"], pairs["system_a"], pairs["system_b"]]).unique()
         return tuple(labels.sort())
@@ -105,6 +111,22 @@ class Study:
         return pl.concat(
             [f.filter(pl.col("rater").is_in(list(raters))).select("rater", "aspect", "item") for f in frames]
         )
+
+    def remembering(self) -> Study:
+        """The same, for who asks several questions of it: it keeps what they all need, as long as it is kept itself."""
+        made = replace(self)
+        made.__dict__[KEPT] = {}
+        return made
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` makes of this study and of nothing beside the `key`; once, where it is `remembering`."""
+        kept = self.__dict__.get(KEPT)
+        if kept is None:
+            return make()
+        if key not in kept:
+            kept[key] = make()
+        made: T = kept[key]
+        return made
 
     @checked
     def describe(
@@ -147,6 +169,23 @@ class Study:
         every rater of kind human. What is left out is noted. Unknown names raise `OptionError` with a suggestion, and
         so does a study without people or without metrics, unless `one_side` is enough.
         """
+        chosen = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
+        same = ("selected", *(own if own is None or isinstance(own, str) else tuple(own) for own in chosen.values()))
+        made = self.once(same, lambda: self._selected(**chosen, one_side=one_side))
+        if one_side or (made.humans and made.metrics):
+            return made
+        return self._selected(**chosen, one_side=False)  # which is refused, or not what it is with one side enough
+
+    def _selected(
+        self,
+        *,
+        human: Patterns,
+        metrics: Patterns,
+        systems: Patterns,
+        aspect: Patterns,
+        group: Patterns,
+        one_side: bool,
+    ) -> Study:
         people, people_notes = self._chosen_people(human, needed=not one_side)
         if people and self._rows_of(people).is_empty():
             who = f"people gave no score or verdict yet ({listed(people, limit=3)})"
@@ -191,7 +230,7 @@ class Study:
             ("sides", self.sides, sided),
         )
         raters = study.raters.with_kinds(dict.fromkeys(judges, "metric")).only([*people, *judges])
-        return replace(
+        made = replace(
             study,
             ratings=Ratings(frame=self.ratings.frame.filter(rated)),
             preferences=pairs,
@@ -201,6 +240,7 @@ class Study:
             raters=raters,
             notes=tuple(notes),
         )
+        return made.remembering() if KEPT in self.__dict__ else made
 
     def _chosen_people(self, human: Patterns, *, needed: bool = True) -> tuple[tuple[str, ...], list[Note]]:
         kinds = self.raters.kind
@@ -285,8 +325,9 @@ class Study:
 
     def fingerprint(self) -> str:
         """The digest of the input, computed from the rows where no file gave one."""
-        if self.digest:
-            return self.digest
+        return self.digest or self.once("fingerprint", self._fingerprint)
+
+    def _fingerprint(self) -> str:
         frames = [self.ratings.frame, *_rows(self.preferences), self.raters.frame, self.items.frame]
         for again in (*_rows(self.second), self.second_ratings.frame, self.looks):
             frames += [again] if again.height else []

@@ -175,7 +175,7 @@ def counted_cells(column: pl.Series) -> tuple[int, int]:
 
 def check_unique(frame: pl.DataFrame, key: Sequence[str], *, where: str, what: str, hint: str) -> None:
     """Raise, showing the rows, if a key stands twice."""
-    doubled = frame.filter(pl.struct(key).is_duplicated())
+    doubled = frame.filter(repeated(frame, key))
     if doubled.is_empty():
         return
     first = doubled.row(0, named=True)
@@ -184,6 +184,25 @@ def check_unique(frame: pl.DataFrame, key: Sequence[str], *, where: str, what: s
         frame.select(pl.all_horizontal(pl.col(name) == first[name] for name in key)).to_series(),
         lambda rows, _: f"{where}: the same {what} stands twice, in rows {rows} ({shown}); {hint}",
     )
+
+
+def repeated(frame: pl.DataFrame, key: Sequence[str]) -> pl.Series:
+    """Whether the key of a row stands more than once: by hashes, which are cheap, and by labels where these meet.
+
+    >>> repeated(pl.DataFrame({"item": ["a", "b", "a"]}), ["item"]).to_list()
+    [True, False, True]
+    """
+    mask = frame.select(pl.struct(key).hash().is_duplicated().alias("repeated")).to_series()
+    if mask.any():
+        same = frame.select(key).filter(mask).select(pl.struct(key).is_duplicated()).to_series()
+        mask = mask.scatter(mask.arg_true(), same)
+    return mask
+
+
+def distinct(frame: pl.DataFrame) -> pl.DataFrame:
+    """Every row once, in any order."""
+    again = repeated(frame, frame.columns)
+    return pl.concat([frame.filter(~again), frame.filter(again).unique()])
 
 
 def counted(words: pl.Series) -> str:

@@ -169,10 +169,21 @@ def compared(chosen: Study, setting: Setting) -> tuple[Comparison, ...]:
     """The same of a study that is selected already."""
     full = settings(setting)
     if len(chosen.systems) < 2:
-        raise InputError(
-            f"{chosen.name}: only {len(chosen.systems)} system ({listed(chosen.systems)}); a comparison needs two"
-        )
-    return tuple(_compare_aspect(chosen, aspect, full) for aspect in chosen.aspects)
+        raise InputError(too_few(chosen, "a comparison needs two"))
+    how = (full["aggregate"], full["human_ties"], full["ties"], full["orders"])
+    return chosen.once(
+        ("compared", *how), lambda: tuple(_compare_aspect(chosen, aspect, full) for aspect in chosen.aspects)
+    )
+
+
+def too_few(chosen: Study, needed: str) -> str:
+    """What to say of a study with fewer than two systems."""
+    if chosen.systems:
+        return f"{chosen.name}: only 1 system ({listed(chosen.systems)}); {needed}"
+    return (
+        f"{chosen.name}: no score and no verdict counts, so there is no system to compare; name other raters or"
+        " aspects, or wait for answers where people are still asked (custodes annotate status tells how far they are)"
+    )
 
 
 def with_outputs(comparisons: tuple[Comparison, ...]) -> tuple[Comparison, ...]:

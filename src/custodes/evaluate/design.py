@@ -34,11 +34,22 @@ class Design:
     @classmethod
     def of(cls, study: Study, *, items: Sequence[str], systems: Sequence[str]) -> Design:
         """These items and systems as the study describes them."""
-        frame = study.items.for_items(pl.Series("item", items, dtype=pl.String))
+        own, n = tuple(items), len(items)
+        if study.items.frame.is_empty():  # every item stands for itself
+            return cls(
+                items=own,
+                systems=tuple(systems),
+                clusters=own,
+                units=np.arange(n),
+                weights=np.ones(n),
+                group=("",) * n,
+                dataset=("",) * n,
+            )
+        frame = study.items.for_items(pl.Series("item", own, dtype=pl.String))
         named = frame.select(pl.when(pl.col("cluster") != "").then("cluster").otherwise("item")).to_series()
         clusters = tuple(named.unique(maintain_order=True))
         return cls(
-            items=tuple(items),
+            items=own,
             systems=tuple(systems),
             clusters=clusters,
             units=label_codes(named, clusters),

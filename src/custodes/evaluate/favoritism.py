@@ -340,7 +340,8 @@ def _mean_sizes(part: Counted, sizes: Floats, resamples: int, rng: np.random.Gen
     means = np.empty((1 + (resamples if design.n_units > 1 else 0), len(sums)))
     for block, times in redrawn(number, resamples, rng, size=n_pairs):
         for m, (margin, errors) in enumerate(sums):
-            means[block, m] = mean_of_defined(np.abs(ratio(margin(times), errors(times))), axis=0)
+            sizes = ratio(np.abs(margin(times)).astype(np.float64), errors(times))
+            means[block, m] = mean_of_defined(sizes, axis=0)
     return means
 
 

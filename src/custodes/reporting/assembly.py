@@ -43,7 +43,7 @@ class Report:
     @cached_property
     def html(self) -> str:
         """The whole page, which needs nothing else."""
-        return page(self.context, self.verdict, self.sections)
+        return page(self.context.carried(), self.verdict, self.sections)
 
     def tables(self) -> dict[str, pl.DataFrame]:
         """Every table of every result, named `question.table`."""
@@ -77,7 +77,7 @@ class Report:
 
     def _charts(self) -> dict[tuple[str, ...], Any]:
         """What a picture shows to the picture, each once: what does not depend on the aspect is not repeated."""
-        context, charts = self.context, dict[tuple[str, ...], Any]()
+        context, charts = self.context.carried(), dict[tuple[str, ...], Any]()
         for section in (own for own in SECTIONS if own.alone or context.metrics):
             for figure in section.drawn(context)[0]:
                 needs = str((figure.where, figure.fields, figure.title))
@@ -124,14 +124,15 @@ def report(
     """
     source, _ = recorded(rng)
     options: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "alpha": alpha, **setting}
-    context = Context(study=study, options=options | {"rng": source, "progress": progress})
-    people_alone = not study.select(**selection_of(setting), one_side=True).metrics
+    context = Context(study=study.remembering(), options=options | {"rng": source, "progress": progress})
+    people_alone = not context.study.select(**selection_of(setting), one_side=True).metrics
     sections = tuple(section for section in SECTIONS if section.alone or not people_alone)
-    for section in sections:
+    for section in progress(sections, total=len(sections), desc="sections"):
         section.answer(context)
     if people_alone and "leaderboard" not in context.results:
         raise InputError(f"{study.name}: {context.absent['leaderboard']}")
     told = told_by(context.results)
     first = context.results["leaderboard" if people_alone else "agreement"]
     told = replace(told, provenance=replace(first.provenance, question="verdict"))
+    context.study = study  # what it remembers goes
     return Report(results=context.results, verdict=told, context=context, sections=sections)

@@ -40,6 +40,7 @@ def page(context: Context, verdict: Verdict, sections: Sequence[Section]) -> str
         aspects=context.aspects,
         metrics=context.metrics,
         best=context.best,
+        left_out=context.left_out,
         data=packed(data, ((name, context.table(name)) for name in (*own, *context.extra))),
         library=library(),
         style=(TEMPLATES / "report.css").read_text(encoding="utf-8"),

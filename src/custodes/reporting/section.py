@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from custodes.evaluate.check.check import SIDED
 from custodes.evaluate.verdict.view import leaders
 from custodes.plots import alt, theme
 from custodes.plots.drawable import drawable
+from custodes.reporting.carried import Carried
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -100,7 +101,7 @@ class Context:
 
     `options` are those of the report, which reach every question that has an argument of their name; `best` is the
     best metric of each aspect, `extra` holds tables beyond those of results, `absent` says why a question was not
-    answered.
+    answered, `left_out` which rows are not carried here.
     """
 
     study: Study
@@ -108,11 +109,19 @@ class Context:
     results: dict[str, Result] = field(default_factory=dict)
     extra: dict[str, pl.DataFrame] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
+    left_out: str = ""
 
     def ask(self, question: Callable[..., Any], **more: Any) -> Any:
         """The answer of this study to a question, with the options of the report that it knows."""
         known = inspect.signature(question).parameters
         return question(self.study, **{name: own for name, own in self.options.items() if name in known} | more)
+
+    def carried(self) -> Context:
+        """The same with the rows of tables that a page carries."""
+        part = Carried.of(self.results)
+        results = {question: part.result(own) for question, own in self.results.items()}
+        extra = {name: part.part(table) for name, table in self.extra.items()}
+        return replace(self, results=results, extra=extra, left_out=part.told())
 
     def table(self, name: str) -> pl.DataFrame:
         """A table by its full name, `question.table`."""

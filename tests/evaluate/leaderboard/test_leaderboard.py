@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 import custodes as cu
 from custodes.errors import InputError, OptionError
@@ -538,3 +539,40 @@ def test_thresholds_cannot_be_calibrated_without_people() -> None:
     table = strangers().with_columns(kind=pl.lit("metric"), item=pl.lit("1"))
     with pytest.raises(OptionError, match="ties='calibrated': .* has no people's scores to fit thresholds on"):
         cu.leaderboard(cu.read(table), ties="calibrated")
+
+
+def test_counts_say_what_the_study_says_where_each_battle_is_of_its_own_item() -> None:
+    """The sandwich over items is then a sum over kinds of battles: order effect, ties and intervals are the same."""
+    rng = np.random.default_rng(4)
+    n, systems = 400, np.array(["M", "N", "O", "P"])
+    first = rng.integers(4, size=n)
+    second = (first + rng.integers(1, 4, size=n)) % 4
+    chance = 1 / (1 + np.exp(-(first - second) / 2 - 0.3))
+    frame = pl.DataFrame(
+        {
+            "item": [f"i{k}" for k in range(n)],
+            "model_a": systems[first],
+            "model_b": systems[second],
+            "winner": np.where(rng.random(n) < 0.2, "tie", np.where(rng.random(n) < chance, "model_a", "model_b")),
+            "order": np.where(rng.random(n) < 0.1, "", "ab"),
+        }
+    )
+    whole, counted = cu.leaderboard(frame), cu.leaderboard(cu.count_battles(frame))
+    assert {note.rule for note in counted.notes} == {note.rule for note in whole.notes} - {"rater-assumed"}
+    assert counted.effects["effect"].to_list() == ["ties", "shown first"]
+    for name, table in whole.tables().items():
+        assert_frame_equal(counted.tables()[name], table, check_exact=False, rel_tol=1e-9, abs_tol=1e-9)
+
+
+def test_counts_of_battles_that_share_items_have_no_intervals() -> None:
+    frame = pl.DataFrame(
+        {"item": ["1", "1", "2"], "model_a": ["M", "N", "M"], "model_b": ["N", "O", "O"], "winner": ["M", "N", "O"]}
+    )
+    made = cu.leaderboard(cu.count_battles(frame))
+    assert made.notes[0].rule == "counts-share-items"
+    assert made.systems["strength"].null_count() == 0
+    for column in ("strength_low", "win_rate_low", "rank_low", "may_be_first", "group"):
+        assert made.systems[column].null_count() == 3
+    assert made.pairs["win_rate_low"].null_count() == made.pairs["decision"].null_count() == 3
+    with pytest.raises(OptionError, match="counts know no texts and no scores"):
+        cu.leaderboard(cu.count_battles(frame), covariates="length")

@@ -169,7 +169,7 @@ def test_acc_eq_with_many_thresholds(seed: int, missing: bool) -> None:
 def test_acc_eq_in_blocks_of_thresholds_equals_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
     human, metrics = rng.integers(0, 3, (40, 9)).astype(float), rng.normal(size=(2, 40, 9))
-    weights = rng.multinomial(40, np.full(40, 1 / 40), size=30)
+    weights = rng.multinomial(40, np.full(40, 1 / 40), size=30).astype(float)
     at_once = acc_eq(human, metrics, units=np.arange(40), weights=weights, human_tie=TIE)
     monkeypatch.setattr("custodes.stats.arrays.CHUNK", 1)
     blocks = acc_eq(human, metrics, units=np.arange(40), weights=weights, human_tie=TIE)

@@ -342,3 +342,17 @@ def test_scores_beyond_single_precision_are_as_large_as_it_gets() -> None:
 
 
 ONE_TREE_OF_DEPTH_ONE: dict[str, Any] = {"rounds": 1, "depth": 1, "rate": 1.0, "subsample": 1.0, "seed": 0}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_columns_never_split_on_change_no_byte(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(80, 7)).round(seed)
+    x[:, [0, 4]] = 1.0
+    x[rng.random(x.shape) < 0.1] = np.nan
+    y = np.nan_to_num(x[:, 2]) + 0.1 * rng.normal(size=80)
+    settings = boost.SETTINGS | {"rounds": 20}
+    model = boost.boosted(x, y, seed=0, **settings)
+    used = np.flatnonzero(boost.gain_importance(model, 7))
+    assert 0 < len(used) < 7
+    assert boost.on_columns(model, used) == boost.boosted(x[:, used], y, seed=0, **settings)

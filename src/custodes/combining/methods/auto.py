@@ -27,7 +27,7 @@ def automatic(methods: Sequence[Method]) -> Method:
             part = lesson.part(train)
             for own in among:
                 if not own.mean_of:
-                    predicted[own.name][held] = own.fit(part).predict(lesson.x[held])
+                    predicted[own.name][held] = part.learn(own)[1].predict(lesson.x[held])
         for own in among:
             if own.mean_of:  # near enough to fitting it for itself, and half the trees
                 predicted[own.name] = np.mean([predicted[part.name] for part in own.mean_of], axis=0)
@@ -36,7 +36,7 @@ def automatic(methods: Sequence[Method]) -> Method:
         mean, error = lead.mean(axis=1), lead.std(axis=1, ddof=1) / np.sqrt(lead.shape[1])
         clear = mean > CLEARLY * error
         chosen = among[int(np.argmax(np.where(clear, mean, 0.0)))] if clear.any() else BLEND
-        return replace(chosen.fit(lesson), chosen=chosen.name)
+        return replace(lesson.learn(chosen)[1], chosen=chosen.name)
 
     return Method(
         name="auto",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -120,6 +121,24 @@ class Lesson:
         """y of mean 0 and deviation 1, with its mean and deviation: XGBoost reckons in single precision."""
         mean, spread = float(self.y.mean()), float(self.y.std()) or 1.0
         return (self.y - mean) / spread, mean, spread
+
+    @cached_property
+    def _learnt(self) -> dict[str, tuple[float, Formula]]:
+        return {}
+
+    @cached_property
+    def _start(self) -> Any:
+        return self.rng.bit_generator.state
+
+    def learn(self, method: Method) -> tuple[float, Formula]:
+        """The seconds of a fit, and what was learnt: once, whoever asks. No method depends on those before it: each
+        finds the generator as the first one did."""
+        self.rng.bit_generator.state = self._start
+        if method.name not in self._learnt:
+            start = time.perf_counter()
+            formula = method.fit(self)
+            self._learnt[method.name] = time.perf_counter() - start, formula
+        return self._learnt[method.name]
 
     def inner_folds(self) -> NDArray[np.intp]:
         """Folds (rows,) that keep groups whole, for choices within this part."""

@@ -26,11 +26,11 @@ def grown(lesson: Lesson, x: Floats, kept: NDArray[np.intp]) -> tuple[bytes, Flo
 
 
 def trees_on(lesson: Lesson, kept: NDArray[np.intp]) -> Formula:
-    """Trees on some of the metrics; those never split on change no prediction, so the model is fitted without them."""
+    """Trees on some of the metrics; those never split on change no prediction, so the model is kept without them."""
     model, importance = grown(lesson, lesson.x, kept)
     used = np.flatnonzero(importance)
     if 0 < len(used) < len(kept):
-        model, _ = grown(lesson, lesson.x, used)
+        model = boost.on_columns(model, np.flatnonzero(importance[kept]))
     _, mean, spread = lesson.standardised
     return Formula(
         weights=np.zeros(len(importance)),

@@ -75,7 +75,9 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
             label_column(frame, "item", where=where),
             label_column(frame, left, where=where).alias("system_a"),
             label_column(frame, right, where=where).alias("system_b"),
-            label_column(frame, "rater", where=where) if rated else pl.Series("rater", ["human"] * frame.height),
+            label_column(frame, "rater", where=where)
+            if rated
+            else pl.repeat("human", frame.height, eager=True).alias("rater"),
             *(label_column(frame, name, where=where, empty=True) for name in optional),
             without_empty(label_column(frame, column, where=where, empty=True)).alias("verdict"),
             *([label_column(frame, "invalid", where=where, empty=True)] if "invalid" in frame.columns else []),
@@ -83,7 +85,7 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         ]
     )
     made, told = judged(table, frame, where=where, column=column)
-    systems = set(table["system_a"]) | set(table["system_b"])
+    systems = set(pl.concat([table["system_a"].unique(), table["system_b"].unique()]))
     guess = partial(likely, systems=systems)
     unused = [name for name in frame.columns if name not in (*required, *taken)]
     preferences, counted = read_verdicts(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from custodes.data.notes import Note, noted
-from custodes.data.table import label_column, refuse, refuse_values
+from custodes.data.table import label_column, refuse, refuse_values, repeated
 
 MARKS = r"[\s_\-,/|>()\[\]]"
 NAMED = {
@@ -71,7 +71,10 @@ def shown_first(table: pl.DataFrame, frame: pl.DataFrame, *, where: str, written
         told=told,
         flagged=flag.is_not_null(),
         free=flag.is_not_null() | (told == 0),
-    ).with_columns(facing=pl.col("turn").n_unique().over(COMPARISON) == 2)
+    )
+    if not repeated(rows, COMPARISON).any():  # nothing stands in two orders
+        return told.alias("shown"), []
+    rows = rows.with_columns(facing=pl.col("turn").n_unique().over(COMPARISON) == 2)
     same = (pl.col("told") * pl.col("turn")).n_unique().over(COMPARISON) == 1
     rows = rows.with_columns(
         swapped=pl.col("facing") & same & pl.col("free"),

@@ -118,8 +118,11 @@ def likely(word: str, systems: Collection[str]) -> str:
 
 def _by_name(verdict: pl.Series, first: pl.Series, second: pl.Series) -> pl.Series:
     """1 and -1 where a cell names a system of its row, as it stands or but for case and marks around it."""
+    said, *names = (_loose(own.unique()) for own in (verdict, first, second))
+    if not said.filter(said != "").is_in(pl.concat(names).implode()).any():
+        return pl.repeat(None, verdict.len(), dtype=pl.Float64, eager=True)
     rows = pl.DataFrame({"said": verdict, "first": first.str.strip_chars(), "second": second.str.strip_chars()})
-    loose = rows.select(pl.all().str.to_lowercase().str.strip_chars(" \t[](){}\"'*`."))
+    loose = rows.select(_loose(own) for own in rows.iter_columns())
     signs = [
         table.select(
             pl.when(pl.col("said") == "")
@@ -132,6 +135,11 @@ def _by_name(verdict: pl.Series, first: pl.Series, second: pl.Series) -> pl.Seri
         for table in (rows, loose)
     ]
     return pl.select(pl.coalesce(*signs)).to_series()
+
+
+def _loose(labels: pl.Series) -> pl.Series:
+    """In lower case, without blanks and marks around."""
+    return labels.str.strip_chars().str.to_lowercase().str.strip_chars(" \t[](){}\"'*`.")
 
 
 def _numbers(verdict: pl.Series, *, where: str, ties: bool) -> tuple[pl.Series, bool]:

@@ -25,7 +25,7 @@ from custodes.evaluate.comparison import Comparison, compare, label_of
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent
-from custodes.stats.agreement import correlation, system_scores
+from custodes.stats.agreement import system_scores
 from custodes.stats.arrays import Floats
 from custodes.stats.resampling import resample
 
@@ -149,7 +149,7 @@ def _answer(
     alpha: float,
     rng: np.random.Generator,
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-    times = comparison.design.resampled(resamples, rng)
+    times = comparison.design.counted(resamples, rng)
     n_units = comparison.design.n_units
     sample = Sample(comparison=comparison, times=times, flips=resample.sign_flips(n_units, PERMUTATIONS, rng))
     draws = {name: statistic.compute(sample) for name, statistic in STATISTICS.items()}
@@ -175,18 +175,20 @@ def _answer(
     )
     notes = [*_ground_notes(sample), *_told_notes(comparison, differences, standing, alpha)]
     notes += few_clusters_notes(n_units, resamples, fewest=FEWEST, aspect=comparison.aspect, columns=rough)
-    return tables, [*comparison.notes, *notes, *_undefined_notes(comparison, draws)]
+    return tables, [*comparison.notes, *notes, *_undefined_notes(sample, draws)]
 
 
 def _comparison_columns(comparison: Comparison, differences: Differences) -> dict[str, Any]:
-    first, second = ([comparison.metrics[i] for i in side] * len(differences.tests) for side in differences.pairs.T)
+    names = pl.Series(comparison.metrics, dtype=pl.String)
+    first, second = (names.gather(np.tile(side, len(differences.tests))) for side in differences.pairs.T)
     families = list(differences.tests.values())
+    statistics = pl.Series(list(differences.tests), dtype=pl.String)
     numbers = {"difference": "estimate", "difference_low": "low", "difference_high": "high"}
     numbers |= {name: name for name in ("p_value", "p_adjusted")}
     return {
         "metric_a": first,
         "metric_b": second,
-        "statistic": np.repeat(list(differences.tests), len(differences.pairs)).tolist(),
+        "statistic": statistics.gather(np.repeat(np.arange(len(families)), len(differences.pairs))),
         "n": np.tile(differences.n, len(families)),
         **{
             name: np.concatenate([*(getattr(own, field) for own in families), np.empty(0)])
@@ -270,11 +272,14 @@ def _told_notes(comparison: Comparison, differences: Differences, standing: dict
     ]
 
 
-def _undefined_notes(comparison: Comparison, draws: dict[str, Floats]) -> list[Note]:
+def _undefined_notes(sample: Sample, draws: dict[str, Floats]) -> list[Note]:
     """Name what stayed undefined for a reason that the design of the study does not already give."""
+    comparison = sample.comparison
     label = label_of(comparison.aspect)
     given = np.isfinite(comparison.metric_system).any(axis=1) | np.isfinite(comparison.human_system).any()
-    within = np.isfinite(correlation.within_item(comparison.human, comparison.metric_scores, kind="pearson"))
+    by_item = STATISTICS["pearson_item"]
+    assert by_item.per_item is not None
+    within = np.isfinite(sample.per_item(by_item.name, by_item.per_item))
     lost = int((np.isfinite(comparison.human).sum(axis=1) > 1).sum() * len(comparison.metrics) - within.sum())
     return noted(
         (

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from custodes.evaluate.agreement.statistic import Sample, Statistic, alike
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.comparison import Comparison
-from custodes.stats.arrays import Bools, Floats
+from custodes.stats.arrays import Bools, Floats, chunks
 from custodes.stats.resampling import resample, stepdown
 
 MOST_BLOCKS = 400
@@ -24,7 +24,7 @@ _SAME = 1e-9  # rounding of statistics of the order of 1
 
 @dataclass(frozen=True, kw_only=True)
 class Tester:
-    """What the tests of one aspect share: the `sample` of bootstrap resamples; `left_out` (1 + blocks, clusters), the
+    """What the tests of one aspect share: the `sample` of bootstrap resamples; `left_out` (1 + blocks, blocks), the
     data and the data without each block of clusters; the `block` of each cluster; `flips` (n, blocks) of +-1."""
 
     sample: Sample
@@ -37,19 +37,27 @@ class Tester:
     def of(cls, sample: Sample, *, n: int, confidence: float, rng: np.random.Generator) -> Tester:
         """With n flips; none where there is one cluster only."""
         n_units = sample.comparison.design.n_units
-        weights, block = stepdown.without_block(n_units, most=MOST_BLOCKS)
+        n_blocks, block = stepdown.blocks_of_units(n_units, most=MOST_BLOCKS)
         return cls(
             sample=sample,
-            left_out=resample.with_point(weights),
+            left_out=resample.with_point(1 - np.eye(n_blocks)),
             block=block,
-            flips=resample.sign_flips(len(weights), n if n_units > 1 else 0, rng),
+            flips=resample.sign_flips(n_blocks, n if n_units > 1 else 0, rng),
             confidence=confidence,
         )
 
     @cached_property
     def without(self) -> Sample:
         """The same sample with a block of clusters left out each time."""
-        return replace(self.sample, times=self.left_out)
+        return self.leaving_out(self.sample.comparison)
+
+    def leaving_out(self, comparison: Comparison) -> Sample:
+        """A comparison of the same items with a block left out each time: blocks are its clusters."""
+        design, n_blocks = comparison.design, self.left_out.shape[1]
+        if n_blocks < design.n_units:
+            names = tuple(map(str, range(n_blocks)))
+            comparison = replace(comparison, design=replace(design, units=self.block[design.units], clusters=names))
+        return replace(self.sample, comparison=comparison, times=self.left_out)
 
     def has(self, items: Bools) -> Bools:
         """(k, items) -> (blocks, k): whether a block of clusters has any of some items."""
@@ -65,9 +73,9 @@ class Tester:
 
 def chance_tests(tester: Tester, name: str) -> stepdown.Family:
     """All metrics by a statistic: is it what guessing gets?"""
-    statistic, comparison = STATISTICS[name], tester.sample.comparison
+    statistic = STATISTICS[name]
     above = statistic.compute(tester.without) - statistic.chance_of(tester.without)
-    return tester.flipped(above, tester.has(counted(statistic, comparison)))
+    return tester.flipped(above, tester.has(_counted(statistic, tester.sample)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,34 +95,21 @@ class Differences:
         pairs = np.stack(np.triu_indices(n_metrics, 1), axis=1)
         place = np.zeros((n_metrics, n_metrics), dtype=np.intp)
         place[pairs[:, 0], pairs[:, 1]] = np.arange(len(pairs))
-        smooth = {name: STATISTICS[name].smooth for name in names}
-        times = {True: tester.left_out, False: tester.sample.times}
-        draws = {name: np.full((len(times[own]), len(pairs)), np.nan) for name, own in smooth.items()}
         n = np.zeros(len(pairs), dtype=np.int64)
-        present = {name: np.zeros((len(tester.left_out) - 1, len(pairs)), dtype=bool) for name in names}
+        grounds = []
         for some, sub in _on_common_ground(comparison):
             a, b = _between(some)
             if not len(a):
                 continue
-            first, second = sub.place[a], sub.place[b]
-            at = place[np.minimum(a, b), np.maximum(a, b)]
-            sign = np.where(a < b, 1.0, -1.0)
+            at = np.sort(place[np.minimum(a, b), np.maximum(a, b)])
             n[at] = sub.comparison.rated[0].sum()
-            samples = {own: replace(tester.sample, comparison=sub.comparison, times=times[own]) for own in times}
-            for name, own in smooth.items():
-                made, items = difference(STATISTICS[name], samples[own], first, second)
-                present[name][:, at] = tester.has(items)
-                draws[name][:, at] = sign * made
-        return cls(
-            pairs=pairs,
-            n=n,
-            tests={
-                name: tester.flipped(made, present[name])
-                if smooth[name]
-                else stepdown.bootstrap_tests(made, n_units=comparison.design.n_units, confidence=tester.confidence)
-                for name, made in draws.items()
-            },
-        )
+            if sub.comparison is comparison:
+                samples = tester.sample, tester.without
+            else:
+                samples = replace(tester.sample, comparison=sub.comparison), tester.leaving_out(sub.comparison)
+            first, second = sub.place[pairs[at]].T
+            grounds.append(_Ground(at=at, first=first, second=second, drawn=samples[0], without=samples[1]))
+        return cls(pairs=pairs, n=n, tests={name: _family(tester, name, grounds, len(pairs)) for name in names})
 
     def order(self, name: str, values: Floats) -> NDArray[np.intp]:
         """The metrics from the best: by scores whose differences fit best to those of all pairs by a statistic.
@@ -127,12 +122,15 @@ class Differences:
         told = np.isfinite(difference)
         level = np.where(np.isfinite(values), values, 0.0)
         if told.any():
-            rows = np.arange(told.sum())
-            design = np.zeros((len(rows), len(values)))
-            design[rows, self.pairs[told, 0]], design[rows, self.pairs[told, 1]] = 1.0, -1.0
-            rest = difference[told] - design @ level
+            first, second = self.pairs[told].T
+            rest = difference[told] - (level[first] - level[second])
             if np.abs(rest).max() > _SAME:
-                level = level + np.linalg.lstsq(design, rest, rcond=None)[0]
+                joined, gained = np.zeros((len(values), len(values))), np.zeros(len(values))
+                joined[first, second] = joined[second, first] = -1.0  # normal equations: a Laplacian
+                np.fill_diagonal(joined, -joined.sum(axis=1))
+                np.add.at(gained, first, rest)
+                np.subtract.at(gained, second, rest)
+                level = level + np.linalg.lstsq(joined, gained, rcond=None)[0]
         return known[np.argsort(-level[known], kind="stable")]
 
     def better(self, name: str, alpha: float) -> Bools | None:
@@ -144,8 +142,8 @@ class Differences:
         n = int(self.pairs.max()) + 1
         found = np.zeros((n, n), dtype=bool)
         clear = tests.p_adjusted <= alpha
-        for (a, b), difference in zip(self.pairs[clear], tests.estimate[clear], strict=True):
-            found[(a, b) if difference > 0 else (b, a)] = True
+        better = np.where(tests.estimate[clear, np.newaxis] > 0, self.pairs[clear], self.pairs[clear, ::-1])
+        found[better[:, 0], better[:, 1]] = True
         return found
 
 
@@ -157,11 +155,59 @@ def difference(
     comparison = sample.comparison
     if statistic.per_item:
         # Undefined for one of the two, an item says nothing of which is better.
-        within = statistic.per_item(comparison)
+        within = sample.per_item(statistic.name, statistic.per_item)
         gap = within[first] - within[second]
         return sample.item_mean(gap), np.isfinite(gap)
     values = statistic.compute(sample)
     return values[:, first] - values[:, second], _items(comparison.scored[:1], comparison.rated[:1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ground:
+    """Pairs of metrics that rated the same: their places among all pairs, ascending, and those of the two in the
+    comparison; it resampled, and without a block each time."""
+
+    at: NDArray[np.intp]
+    first: NDArray[np.intp]
+    second: NDArray[np.intp]
+    drawn: Sample
+    without: Sample
+
+
+def _family(tester: Tester, name: str, grounds: Sequence[_Ground], n_pairs: int) -> stepdown.Family:
+    """All pairs by one statistic. Draws of pairs are made where they are needed: all of them may not fit."""
+    statistic = STATISTICS[name]
+    if statistic.smooth:
+        n_blocks = len(tester.left_out) - 1
+        draws, present = np.full((1 + n_blocks, n_pairs), np.nan), np.zeros((n_blocks, n_pairs), dtype=bool)
+        for ground in grounds:
+            if statistic.per_item:
+                for some in chunks(len(ground.at), 4 * len(tester.block)):
+                    made, items = difference(statistic, ground.without, ground.first[some], ground.second[some])
+                    draws[:, ground.at[some]], present[:, ground.at[some]] = made, tester.has(items)
+                continue
+            values = statistic.compute(ground.without)
+            draws[:, ground.at] = values[:, ground.first] - values[:, ground.second]
+            own = ground.drawn.comparison
+            present[:, ground.at] = tester.has(_items(own.scored[:1], own.rated[:1]))
+        return tester.flipped(draws, present)
+    values_of = [statistic.compute(ground.drawn) for ground in grounds]
+    n_draws = len(tester.sample.times)
+
+    def columns(pairs: NDArray[np.intp]) -> Floats:
+        made = np.full((n_draws, len(pairs)), np.nan)
+        for ground, values in zip(grounds, values_of, strict=True):
+            place = np.minimum(np.searchsorted(ground.at, pairs), len(ground.at) - 1)
+            here = np.flatnonzero(ground.at[place] == pairs)
+            own = place[here]
+            made[:, here] = values[:, ground.first[own]] - values[:, ground.second[own]]
+        return made
+
+    return stepdown.bootstrap_tests(
+        stepdown.Columns(shape=(n_draws, n_pairs), of=columns),
+        n_units=tester.sample.comparison.design.n_units,
+        confidence=tester.confidence,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,6 +222,10 @@ def _on_common_ground(comparison: Comparison) -> Any:
     """The metrics that rated the same, and every two such groups together on what both rated."""
     scored, rated = comparison.scored, comparison.rated
     groups = alike(scored, rated)
+    if len(groups) == 1:
+        everyone = np.arange(len(comparison.metrics))
+        yield (groups[0], groups[0]), _Shared(comparison=comparison, place=everyone)
+        return
     for i, one in enumerate(groups):
         for other in groups[i:]:
             both = one if other is one else np.concatenate([one, other])
@@ -201,6 +251,12 @@ def counted(statistic: Statistic, comparison: Comparison) -> Bools:
     if statistic.per_item:
         return np.isfinite(statistic.per_item(comparison))
     return _items(comparison.scored, comparison.rated)
+
+
+def _counted(statistic: Statistic, sample: Sample) -> Bools:
+    if statistic.per_item:
+        return np.isfinite(sample.per_item(statistic.name, statistic.per_item))
+    return _items(sample.comparison.scored, sample.comparison.rated)
 
 
 def _items(scored: Bools, rated: Bools) -> Bools:

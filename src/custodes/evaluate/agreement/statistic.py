@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,12 +36,22 @@ class SystemScores:
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """A comparison in every resample: `times` (1 + B, clusters) how often each cluster is there, the data first;
-    `flips` (n, clusters) of +-1, shared by all permutation tests over systems."""
+    """A comparison in every resample: `times` (1 + B, clusters) how often each cluster is there, the data first, as
+    `resample.weighted_sums` takes them; `flips` (n, clusters) of +-1, shared by all permutation tests over systems;
+    `memo` what was found of a comparison whatever its resamples."""
 
     comparison: Comparison
-    times: Floats
+    times: NDArray[Any]
     flips: NDArray[np.int8]
+    memo: dict[str, tuple[Floats, Floats]] = field(default_factory=dict)
+
+    def per_item(self, name: str, compute: Callable[[Comparison], Floats]) -> Floats:
+        """What `compute` finds of the comparison, (metrics, items): once, also for samples that replace this one's
+        resamples."""
+        scores = self.comparison.metric_scores
+        if name not in self.memo or self.memo[name][0] is not scores:
+            self.memo[name] = scores, compute(self.comparison)
+        return self.memo[name][1]
 
     @cached_property
     def system_scores(self) -> SystemScores:
@@ -130,8 +140,10 @@ def both(told: Bools) -> Bools:
 
 def alike(*masks: Bools) -> list[NDArray[np.intp]]:
     """Rows that are the same in all masks (rows, ...), together."""
-    keys = [b"".join(np.packbits(own[row]).tobytes() for own in masks) for row in range(len(masks[0]))]
-    return [np.flatnonzero([key == own for own in keys]) for key in dict.fromkeys(keys)]
+    groups: dict[bytes, list[int]] = {}
+    for row in range(len(masks[0])):
+        groups.setdefault(b"".join(np.packbits(own[row]).tobytes() for own in masks), []).append(row)
+    return [np.array(rows) for rows in groups.values()]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,10 +15,8 @@ from custodes.errors import listed
 from custodes.evaluate.ceiling.prediction_target import Target
 from custodes.stats.arrays import Floats
 from custodes.stats.learning import forward
+from custodes.stats.learning.backward import backward_path, removed_predictions
 from custodes.stats.resampling.resample import ANY, CORRELATION
-
-TIE = 1e-10
-"""Of the squared error; copies of a metric differ by less, through rounding, and the first of them goes."""
 
 
 def forward_columns(target: Target, given: NDArray[np.intp], steps: int, confidence: float) -> dict[str, Any]:
@@ -48,20 +46,12 @@ def backward_columns(target: Target, given: NDArray[np.intp], steps: int, confid
     """From those in use (none said: from all), at each step without the metric whose removal raises the held-out
     squared error least: the first is the most redundant one. The order is chosen on the folds that score it."""
     x, names = _metrics(target)
-    left = given if len(given) else np.arange(len(names))
-    order: list[str] = []
-    predicted = [_predicted(target, x, [left])]
-    while len(order) < steps and len(left) > 1:
-        without = _predicted(target, x, [left[left != i] for i in left])
-        error = ((without - target.y) ** 2).sum(axis=1)
-        least = int(np.argmax(error <= error.min() * (1 + TIE)))
-        order.append(str(names[left[least]]))
-        left = np.delete(left, least)
-        predicted.append(without[[least]])
-    draws = target.kendall(np.concatenate(predicted))
+    used = given if len(given) else np.arange(len(names))
+    path = backward_path(x[:, used], target.y, target.fold, steps=steps)
+    draws = target.kendall(path.predicted)
     return {
-        "step": np.arange(1, len(order) + 1),
-        "metric": order,
+        "step": np.arange(1, len(path.order) + 1),
+        "metric": names[used[path.order]].tolist(),
         **with_interval("kendall", draws[:, 1:], confidence, clusters=target.n_clusters, bounds=CORRELATION),
         **with_interval("loss", draws[:, :-1] - draws[:, 1:], confidence, clusters=target.n_clusters, bounds=ANY),
     }
@@ -73,12 +63,17 @@ def next_columns(target: Target, given: NDArray[np.intp], confidence: float) -> 
     x, names = _metrics(target)
     used = given if len(given) else np.arange(len(names))
     more = np.setdiff1d(np.arange(len(names)), given)
-    subsets = [given, used, *(np.append(given, i) for i in more), *(used[used != i] for i in used)]
-    draws = target.kendall(_predicted(target, x, subsets))
-    draws[:, [not len(own) for own in subsets]] = 0.0  # a constant ranks nothing: no agreement, rather than undefined
+    with_each = forward.added_predictions(x, target.y, target.fold, given=given)[np.append(0, 1 + more)]
+    without = removed_predictions(x[:, used], target.y, target.fold)
+    draws = target.kendall(np.concatenate([with_each, without]))
+    # A constant ranks nothing: no agreement, rather than undefined.
+    if not len(given):
+        draws[:, 0] = 0.0
+    if len(used) == 1:
+        draws[:, -1] = 0.0
     added, removed = np.full((2, len(draws), len(names)), np.nan)
-    added[:, more] = draws[:, 2 : 2 + len(more)] - draws[:, :1]
-    removed[:, used] = draws[:, 1:2] - draws[:, 2 + len(more) :]
+    added[:, more] = draws[:, 1 : 1 + len(more)] - draws[:, :1]
+    removed[:, used] = draws[:, [1 + len(more)]] - draws[:, 2 + len(more) :]
     order = np.argsort(-np.nan_to_num(added[0], nan=-np.inf), kind="stable")
     return {
         "metric": names[order].tolist(),
@@ -91,10 +86,3 @@ def _metrics(target: Target) -> tuple[Floats, NDArray[np.str_]]:
     """What the metrics say (rows, metrics), and their names."""
     metrics = target.columns["metrics"]
     return target.x[:, metrics], np.array(target.who.names)[metrics]
-
-
-def _predicted(target: Target, x: Floats, subsets: list[NDArray[np.intp]]) -> Floats:
-    """Held-out predictions (subsets, rows) from each subset of the metrics."""
-    own = np.unique(np.concatenate(subsets))
-    places = [np.searchsorted(own, subset) for subset in subsets]
-    return forward.subset_predictions(x[:, own], target.y, target.fold, subsets=places)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 
 import numpy as np
+from numpy.typing import NDArray
 
+from custodes.data.pairs import SignRows
 from custodes.errors import listed
 from custodes.evaluate.agreement.differences import MOST_BLOCKS
 from custodes.evaluate.check.rules import FEW_ITEMS, Problem
 from custodes.evaluate.comparison import Comparison
 from custodes.stats import ABSENT
 from custodes.stats.agreement.left_out import kendall_left_out
-from custodes.stats.agreement.system_scores import blocks_of, common_items
-from custodes.stats.arrays import Bools
+from custodes.stats.agreement.system_scores import blocks_of
+from custodes.stats.arrays import Ints
 from custodes.stats.resampling import resample, stepdown
 
 RESAMPLES = 1000
@@ -27,9 +29,10 @@ SERIOUS_NOTES = ("constant-metric", "no-overlap", "all-ties", "one-item", "sides
 
 def compared_problems(comparison: Comparison, rng: np.random.Generator, *, lower: Set[str]) -> list[Problem]:
     """The problems of one aspect; of the raters in `lower` it is said that lower is better."""
-    rated = comparison.human_signs != ABSENT
-    n_items, decided = int(rated.any(axis=0).sum()), comparison.human_signs[rated]
-    against = _against_people(comparison, rng)
+    people = comparison.preferences.rows(0)
+    n_items, decided = len(np.unique(people.item)), people.signs[0]
+    shared = [_shared_items(comparison, m) for m in range(len(comparison.metrics))]
+    against = _against_people(comparison, shared, rng)
     sides = set(decided[decided != 0].tolist())
     declared = any(note.rule == "sides" for note in comparison.notes)
     few = f"people compared outputs of only {n_items} items; intervals under {FEW_ITEMS} items are rough"
@@ -55,25 +58,44 @@ def compared_problems(comparison: Comparison, rng: np.random.Generator, *, lower
         ),
         *((True, Problem("warning", n.rule, n.message)) for n in comparison.notes if n.rule in SERIOUS_NOTES),
     )
-    return [problem for holds, problem in found if holds] + _coverage(comparison)
+    return [problem for holds, problem in found if holds] + _coverage(comparison, people, shared)
 
 
-def _against_people(comparison: Comparison, rng: np.random.Generator) -> list[str]:
+def _shared_items(comparison: Comparison, metric: int) -> Ints:
+    """The item of every comparison that people and a metric both made."""
+    both = comparison.preferences.rows(0, 1 + metric)
+    return np.asarray(both.item[(both.signs != ABSENT).all(axis=0)])
+
+
+def _against_people(comparison: Comparison, shared: Sequence[Ints], rng: np.random.Generator) -> list[str]:
     """Metrics whose Kendall over all outputs is below 0, by flips of what each block of clusters contributes."""
-    design = comparison.design
-    block = stepdown.dealt(design.n_units, most=MOST_BLOCKS)[design.units]
-    draws = kendall_left_out(comparison.human, comparison.metric_scores, block=block, item_weights=design.item_weights)
-    counts = comparison.scored.any(axis=2) | comparison.rated.any(axis=1)
-    present = np.stack([np.bincount(block, weights=own, minlength=len(draws) - 1) > 0 for own in counts], axis=1)
-    flips = resample.sign_flips(len(present), RESAMPLES if design.n_units > 1 else 0, rng)
+    design, scores = comparison.design, comparison.scores
+    both = (np.isfinite(scores.human) & np.isfinite(scores.metrics)).any(axis=2)
+    if not both.any():
+        return []
+    block = stepdown.blocks_of_units(design.n_units, most=MOST_BLOCKS)[1][design.units]
+    n_blocks = int(block.max()) + 1
+    weights = design.item_weights
+    draws = kendall_left_out(
+        scores.human,
+        scores.metrics,
+        block=block[scores.items],
+        n_blocks=n_blocks,
+        item_weights=None if weights is None else weights[scores.items],
+    )
+    present = np.zeros((n_blocks, len(both)), dtype=bool)
+    for m, compared in enumerate(shared):
+        present[block[compared], m] = True
+        present[block[scores.items[both[m]]], m] = True
+    flips = resample.sign_flips(n_blocks, RESAMPLES if design.n_units > 1 else 0, rng)
     made = stepdown.flip_tests(draws[0], draws[1:], present=present, flips=flips, confidence=AGAINST_CONFIDENCE)
     clear = (made.p_adjusted <= 1 - AGAINST_CONFIDENCE) & (made.estimate < 0)
     return [name for name, against in zip(comparison.metrics, clear, strict=True) if against]
 
 
-def _coverage(comparison: Comparison) -> list[Problem]:
+def _coverage(comparison: Comparison, people: SignRows, shared: Sequence[Ints]) -> list[Problem]:
     """Metrics that rated less than others of what people rated, and systems that got other items than others."""
-    rated = comparison.rated.sum(axis=(1, 2))
+    rated = np.array([len(own) for own in shared])
     shares = {name: n / rated.max() for name, n in zip(comparison.metrics, rated, strict=True) if n}
     low = [name for name, share in shares.items() if share < 1 - COVERAGE_GAP - ROUNDING]
     told = listed((f"{name} ({100 * shares[name]:.0f} %)" for name in low), limit=3)
@@ -81,14 +103,15 @@ def _coverage(comparison: Comparison) -> list[Problem]:
         f"metrics rated less than others of what people compared: {told}; what they agree on may be the easier part, so"
         " two metrics are compared on what both rated"
     )
-    cells = _cells_of_people(comparison)
-    joined = common_items(cells)
-    counts = cells.astype(np.int64).T @ cells.astype(np.int64)
+    counts = _items_in_common(comparison, people)
+    joined = counts > 0
+    np.fill_diagonal(joined, False)
     most = np.maximum.outer(counts.diagonal(), counts.diagonal())
     apart = joined & (counts < (1 - COVERAGE_GAP - ROUNDING) * most)
     systems = np.array(comparison.systems)
-    scored = np.isfinite(comparison.human).any()  # battles have no means
-    sets = [systems[blocks_of(joined) == k].tolist() for k in np.unique(blocks_of(joined)[cells.any(axis=0)])]
+    scored = np.isfinite(comparison.scores.human).any()  # battles have no means
+    part = blocks_of(joined)
+    sets = [systems[part == k].tolist() for k in np.unique(part[counts.diagonal() > 0])]
     other = (
         f"people rated other items of some systems than of others ({listed(systems[apart.any(axis=0)], limit=4)}): "
         "means of systems would tell how hard their items are, so their scores are fitted beside effects of items"
@@ -105,11 +128,15 @@ def _coverage(comparison: Comparison) -> list[Problem]:
     return [problem for holds, problem in found if holds]
 
 
-def _cells_of_people(comparison: Comparison) -> Bools:
-    """(items, systems): which outputs people rated, alone or in a comparison."""
-    cells = np.isfinite(comparison.human)
-    rated = comparison.human_signs != ABSENT
-    for side in comparison.design.pairs.T:
-        for system in range(len(comparison.systems)):
-            cells[:, system] |= rated[side == system].any(axis=0)
-    return cells
+def _items_in_common(comparison: Comparison, people: SignRows) -> NDArray[np.int64]:
+    """(systems, systems): of how many items people rated the outputs of both, alone or in a comparison."""
+    from scipy.sparse import csr_array
+
+    scored, own = np.nonzero(np.isfinite(comparison.scores.human))
+    sides = comparison.design.pairs[people.pair].T
+    item = np.concatenate([comparison.scores.items[scored], people.item, people.item])
+    system = np.concatenate([own, *sides])
+    shape = (len(comparison.items), len(comparison.systems))
+    cells = csr_array((np.ones(len(item), dtype=bool), (item, system)), shape=shape)
+    cells = csr_array((np.ones(cells.nnz, dtype=np.int64), cells.indices, cells.indptr), shape=shape)
+    return np.asarray((cells.T @ cells).toarray())

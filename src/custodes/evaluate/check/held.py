@@ -13,17 +13,18 @@ from custodes.answers.setting import Setting, settings
 from custodes.data.notes import Note
 from custodes.data.panel import Panel
 from custodes.data.study import Study
+from custodes.data.table import distinct
 from custodes.evaluate.comparison import HUMAN, Comparison
 from custodes.evaluate.design import Design
 from custodes.evaluate.leaderboard.field import Field, ground
-from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats
 
 
 @dataclass(frozen=True, kw_only=True)
 class Held:
     """One aspect: `clusters` how many; `ties` the share of comparisons that people together (`human`) and each metric
-    tie; `persons` (people, items, systems) and `metric_scores` (metrics, items, systems) the scores, of `scored`."""
+    tie; `persons` (people, items, systems) and `metric_scores` (metrics, items, systems) the scores, of items that have
+    any."""
 
     aspect: str
     items: tuple[str, ...]
@@ -38,7 +39,8 @@ class Held:
     @classmethod
     def of(cls, comparison: Comparison) -> Held:
         """What is compared, people against metrics."""
-        signs = dict(zip(comparison.metrics, comparison.metric_signs, strict=True)) | {HUMAN: comparison.human_signs}
+        names = (HUMAN, *comparison.metrics)
+        signs = {name: comparison.preferences.rows(r).signs[0] for r, name in enumerate(names)}
         return cls(
             aspect=comparison.aspect,
             items=comparison.items,
@@ -46,9 +48,9 @@ class Held:
             systems=comparison.systems,
             people=comparison.people,
             metrics=comparison.metrics,
-            ties={name: _tie_share(own[own != ABSENT]) for name, own in signs.items()},
-            persons=comparison.persons,
-            metric_scores=comparison.metric_scores,
+            ties={name: _tie_share(own) for name, own in signs.items()},
+            persons=comparison.scores.persons,
+            metric_scores=comparison.scores.metrics,
         )
 
 
@@ -61,7 +63,7 @@ def held_alone(chosen: Study, setting: Setting) -> tuple[list[Held], list[Note]]
 def _of_field(chosen: Study, own: Field) -> Held:
     rows = chosen._rows_of([*chosen.humans, *chosen.metrics])
     rows = rows.filter(pl.col("aspect").is_in([own.aspect] if chosen.humans else [own.aspect, ""]))
-    present = set(rows["rater"])
+    present = set(rows["rater"].unique())
     people, metrics = (tuple(name for name in side if name in present) for side in (chosen.humans, chosen.metrics))
     items = tuple(rows.filter(pl.col("item") != "")["item"].unique(maintain_order=True))
     rated = chosen.ratings.frame.filter(pl.col("rater").is_in([*people, *metrics]))["item"]
@@ -93,7 +95,9 @@ def raters_of(study: Study, held: Held) -> dict[str, Any]:
     """One row per person and per metric."""
     ours = pl.col("aspect").is_in([held.aspect, ""])
     systems = list(held.systems)
-    rows = study.ratings.frame.filter(ours & pl.col("item").is_in(list(held.items)) & pl.col("system").is_in(systems))
+    rows = study.ratings.frame.filter(ours & pl.col("system").is_in(systems))
+    if rows.height:
+        rows = rows.filter(pl.col("item").is_in(pl.Series(held.items, dtype=pl.String).implode()))
     verdicts = study.preferences.frame.filter(
         ours & pl.col("system_a").is_in(systems) & pl.col("system_b").is_in(systems)
     )
@@ -104,7 +108,7 @@ def raters_of(study: Study, held: Held) -> dict[str, Any]:
     for counted in (
         rows.group_by("rater").agg(pl.len().alias("ratings"), low=pl.col("score").min(), high=pl.col("score").max()),
         verdicts.group_by("rater").agg(pl.len().alias("verdicts")),
-        pl.concat(outputs).unique().group_by("rater").agg(pl.len().alias("cells")),
+        distinct(pl.concat(outputs)).group_by("rater").agg(pl.len().alias("cells")),
     ):
         told = told.join(counted, on="rater", how="left", maintain_order="left")
     cells = len(held.items) * len(systems)

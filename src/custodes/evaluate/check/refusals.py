@@ -21,12 +21,14 @@ ASKED = {"rater": pl.String, "item": pl.String, "system_a": pl.String, "system_b
 
 def asked_of(study: Study) -> pl.DataFrame:
     """What the people of a study were asked to compare, second opinions too, and whether they said why they could not
-    (`ASKED`)."""
+    (`ASKED`); no row where nobody ever said that."""
     names = [name for name in ASKED if name != "refused"]
-    frames = []
-    for own in (study.preferences, study.second):
-        lost = own.missing.filter(~pl.col("why").is_in([EMPTY, UNREADABLE]))
-        frames += [rows.select(*names, refused=pl.lit(rows is lost)) for rows in (own.frame, lost)]
+    both = (study.preferences, study.second)
+    lost = [own.missing.filter(~pl.col("why").is_in([EMPTY, UNREADABLE])) for own in both]
+    if not any(own.height for own in lost):
+        return pl.DataFrame(schema=ASKED)
+    frames = [rows.select(*names, refused=pl.lit(False)) for rows in (own.frame for own in both)]
+    frames += [rows.select(*names, refused=pl.lit(True)) for rows in lost]
     people = pl.concat(frames).filter(pl.col("rater").is_in(list(study.humans)))
     return people.group_by(names, maintain_order=True).agg(pl.col("refused").any())
 
@@ -37,6 +39,8 @@ def refusals(asked: pl.DataFrame) -> Iterator[Problem]:
     The test is within people, who differ in how often they refuse (Cochran 1954, Mantel and Haenszel 1959), of all
     systems together at `LEVEL` (Bonferroni).
     """
+    if not asked["refused"].any():
+        return
     pairs = _shares(asked, ["system_a", "system_b"])
     many = pairs.filter(pl.col("share") > MOST)
     if many.height:

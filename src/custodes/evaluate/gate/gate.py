@@ -206,6 +206,7 @@ def gate(
     if statistic is not None:
         one_of("statistic", statistic, ALLOWED)
     rules = [requirement(text) for text in _several(require)]
+    study = study.remembering()
     selected = study.select(**selection_of(setting))
     name = _metric(selected, metric)
     rules += [_not_worse(selected, name, other, statistic, margin) for other in _several(not_worse_than)]

@@ -18,7 +18,7 @@ from custodes.data.panel import Panel
 from custodes.data.rows import MOST_CELLS
 from custodes.data.study import Study, of_aspect
 from custodes.errors import InputError, OptionError, listed
-from custodes.evaluate.comparison import HUMAN, label_of, tie_thresholds
+from custodes.evaluate.comparison import HUMAN, label_of, tie_thresholds, too_few
 from custodes.evaluate.design import Design
 from custodes.evaluate.people import check_same_scale, mean_over_people
 from custodes.stats.arrays import Floats
@@ -52,9 +52,7 @@ def ground(chosen: Study, setting: Setting) -> Ground:
     """
     systems, items = chosen.systems, tuple(chosen.item_labels())
     if len(systems) < 2:
-        raise InputError(
-            f"{chosen.name}: only {len(systems)} system ({listed(systems)}); a leaderboard compares two or more"
-        )
+        raise InputError(too_few(chosen, "a leaderboard compares two or more"))
     design = Design.of(chosen, items=items, systems=systems)
     settled, notes = chosen.preferences.settled(setting["orders"])
     fields = [_field(chosen, aspect, settled, setting, design, notes) for aspect in chosen.aspects]

@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from custodes.stats import ABSENT
 from custodes.stats.agreement.ranks import compared
 from custodes.stats.agreement.system_scores import compared_pairs
-from custodes.stats.arrays import Bools, Floats, Ints, Signs, chunks
+from custodes.stats.arrays import CHUNK, Bools, Floats, Ints, Signs, chunks
 from custodes.stats.ratios import ratio
 from custodes.stats.resampling.resample import same_outputs, unit_sums, weighted_sums
 
 _EXACT = 2**24  # single precision holds whole numbers up to here
 _CACHE = 4  # temporary arrays so much smaller than elsewhere stay in the cache
+_SEGMENTS = 128  # thresholds at a time: few enough that those that cannot be the best are left out, and units are few
 _SAME = 1e-12  # relative: the same number computed in another way
 
 
@@ -176,14 +177,14 @@ def acc_eq(
 
     Source: Deutsch, Foster and Freitag 2023 ("Ties Matter"): acc_eq with tie calibration, grouped by item.
     """
-    weights = np.asarray(weights, dtype=np.float64)
     item_weights = np.ones(len(human)) if item_weights is None else item_weights
+    times = np.ascontiguousarray(weights.T)
     order = _human_order(human, human_tie)
     accuracy, epsilon = np.full((2, len(weights), len(metrics)), np.nan)
     for m, metric in enumerate(metrics):
         apart, slack = _metric_differences(metric)
         events = _Events(order, apart, slack=slack, units=units, n_units=weights.shape[1], item_weights=item_weights)
-        accuracy[:, m], epsilon[:, m] = events.best(weights)
+        accuracy[:, m], epsilon[:, m] = events.best(times)
     return accuracy, epsilon
 
 
@@ -234,7 +235,6 @@ def spa(
 
     Source: Thompson, Mathur, Deutsch and Khayrallah 2024; "at least" as in the authors' code.
     """
-    weights = np.asarray(weights, dtype=np.float64)
     pairs = np.stack(np.triu_indices(human.shape[1], k=1))
     lost, n = np.zeros((2, len(weights), len(metrics)))
     longest = max(len(weights), len(flips), len(human))
@@ -340,33 +340,40 @@ class _Events:
         self.share, self.unit, self.delta, self.gain = share[by_size], unit[by_size], delta[by_size], gain[by_size]
         self.segment = self._segments()
 
-    def best(self, weights: Floats) -> tuple[Floats, Floats]:
-        """The largest accuracy and its smallest epsilon in every resample, each (B,)."""
+    def best(self, times: NDArray[Any]) -> tuple[Floats, Floats]:
+        """The largest accuracy and its smallest epsilon in every resample, each (B,), from (units, B)."""
         # counts, in single precision and exact, where all items have as many pairs
         each = self.share[0] if len(self.share) else 1.0
-        whole = bool(np.all(self.share == each)) and weights.max(initial=0) * len(self.share) < _EXACT
-        drawn = weights.astype(np.float32 if whole else np.float64)
+        whole = bool(np.all(self.share == each)) and float(times.max(initial=0)) * len(self.share) < _EXACT
+        kind = np.float32 if whole else np.float64
+        n_units, n_draws = times.shape
         steps = np.where(self.gain, 1.0, -1.0) * (1.0 if whole else self.share)
-        weighed = weights @ self.total
-        slack = np.zeros(len(weights)) if whole else _SAME * weighed
-        gained, reached = np.zeros((2, len(weights)))
-        chosen = np.zeros(len(weights), dtype=np.intp)
-        for part in chunks(self.segment.max(initial=0), max(drawn.shape)):
+        weighed = _drawn_sums(times, self.total)
+        slack = np.zeros(n_draws) if whole else _SAME * weighed
+        gained, reached = np.zeros((2, n_draws))
+        chosen = np.zeros(n_draws, dtype=np.intp)
+        for part in chunks(self.segment.max(initial=0), max(n_draws, CHUNK // _SEGMENTS)):
             n = part.stop - part.start
             low, high = np.searchsorted(self.segment, [part.start + 1, part.stop + 1])
-            present, row = np.unique(self.unit[low:high], return_inverse=True)
-            cell = row * n + self.segment[low:high] - part.start - 1
-            change = np.bincount(cell, steps[low:high], minlength=len(present) * n)
-            curve = np.cumsum(change.reshape(-1, n), axis=1).astype(drawn.dtype)
-            right = drawn[:, present] @ curve + reached[:, np.newaxis].astype(drawn.dtype)
-            top = right.max(axis=1)
-            first = np.argmax(right >= (top - slack)[:, np.newaxis], axis=1)  # the smallest epsilon
-            better = top > gained + slack
-            chosen, gained = np.where(better, part.start + 1 + first, chosen), np.where(better, top, gained)
-            reached = right[:, -1].astype(np.float64)
-        right = weights @ self.at_zero + gained * (each if whole else 1.0)
+            present, row = _places(self.unit[low:high], n_units)
+            drawn = times[present].astype(kind)
+            net = np.bincount(row, steps[low:high], minlength=len(present))
+            gains = np.bincount(row, np.maximum(steps[low:high], 0.0), minlength=len(present))
+            end, most = np.stack([net, gains]).astype(kind) @ drawn + reached
+            if (most > gained + slack).any():  # else no threshold of this part is the best of any resample
+                cell = (self.segment[low:high] - part.start - 1) * len(present) + row
+                change = np.bincount(cell, steps[low:high], minlength=n * len(present))
+                curve = np.cumsum(change.reshape(n, -1), axis=0).astype(kind)
+                right = curve @ drawn
+                right += reached.astype(kind)
+                top = right.max(axis=0)
+                first = np.argmax(right >= top - slack.astype(kind), axis=0)  # the smallest epsilon
+                better = top > gained + slack
+                chosen, gained = np.where(better, part.start + 1 + first, chosen), np.where(better, top, gained)
+            reached = end.astype(np.float64)
+        right = _drawn_sums(times, self.at_zero) + gained * (each if whole else 1.0)
         accuracy = np.minimum(ratio(right, weighed), 1.0)  # rounding
-        return accuracy, np.where(np.isnan(accuracy), np.nan, self._epsilon(chosen, weights))
+        return accuracy, np.where(np.isnan(accuracy), np.nan, self._epsilon(chosen, times))
 
     def _segments(self) -> NDArray[np.intp]:
         """Number the segments from 1 by event; segment 0, epsilon 0, has no events."""
@@ -377,14 +384,27 @@ class _Events:
         opens = np.concatenate([[True], tied[:-1] & concordant[1:]])
         return np.repeat(np.cumsum(opens), np.diff(np.append(first, len(self.delta))))
 
-    def _epsilon(self, chosen: Ints, weights: Floats) -> Floats:
+    def _epsilon(self, chosen: Ints, times: NDArray[Any]) -> Floats:
         """The largest human tie of the chosen segment that is present in the resample; 0 for segment 0."""
         ties = np.flatnonzero(self.gain)
         delta, unit = np.append(0.0, self.delta[ties]), np.append(0, self.unit[ties])
         at = np.where(chosen == 0, 0, np.searchsorted(self.segment[ties], chosen, side="right"))
-        while np.any(absent := (at > 0) & (weights[np.arange(len(weights)), unit[at]] == 0)):
+        while np.any(absent := (at > 0) & (times[unit[at], np.arange(len(at))] == 0)):
             at = at - absent
         return delta[at]
+
+
+def _places(unit: Ints, n_units: int) -> tuple[Ints, Ints]:
+    """Which units there are, and the place of each of some in them; all units where nearly all are there."""
+    if n_units <= len(unit):
+        return np.arange(n_units), unit
+    present, row = np.unique(unit, return_inverse=True)
+    return present, row
+
+
+def _drawn_sums(times: NDArray[Any], per_unit: Floats) -> Floats:
+    """Sum over units in every resample: (units, B), (units,) -> (B,)."""
+    return weighted_sums(times.T, per_unit)
 
 
 def _human_order(human: Floats, tie: float) -> Floats:

@@ -12,22 +12,21 @@ _CONSTANT = 1e-12  # a share of untied pairs below this is rounding
 
 
 def kendall_left_out(
-    human: Floats, metrics: Floats, *, block: Ints, item_weights: Floats | None = None
+    human: Floats, metrics: Floats, *, block: Ints, n_blocks: int, item_weights: Floats | None = None
 ) -> NDArray[np.float64]:
     """Give tau-b over all outputs of all items, and without each block of items -> (1 + blocks, metrics).
 
     human (items, systems), metrics (metrics, items, systems), NaN = not rated: only outputs rated by both count. block
-    (items,) from 0; item_weights (items,) are multiplicities. NaN where either side is constant. The same as
-    `pooled_kendall` with weights that leave out a block each: what is left is all less twice what the outputs of the
+    (items,) from 0 to `n_blocks`; item_weights (items,) are multiplicities. NaN where either side is constant. The same
+    as `pooled_kendall` with weights that leave out a block each: what is left is all less twice what the outputs of the
     block agree with, plus what they agree on among themselves.
 
     >>> human, metric = np.array([[1.0, 2], [3, 4], [5, 6]]), np.array([[[1.0, 3], [2, 4], [5, 6]]])
-    >>> kendall_left_out(human, metric, block=np.arange(3)).round(3).ravel().tolist()
+    >>> kendall_left_out(human, metric, block=np.arange(3), n_blocks=3).round(3).ravel().tolist()
     [0.867, 1.0, 1.0, 0.667]
 
     Source: Kendall 1945; Quenouille 1956 and Tukey 1958 for the jackknife.
     """
-    n_blocks = int(block.max(initial=-1)) + 1
     result = np.full((1 + n_blocks, len(metrics)), np.nan)
     of_output = np.repeat(block, human.shape[1])
     times = np.ones(human.size) if item_weights is None else np.repeat(item_weights, human.shape[1])

@@ -80,7 +80,10 @@ def pooled(
     for m, metric in enumerate(metrics):
         values[m], influences = parts(human, metric, share)
         per_unit[m] = unit_sums(influences * share, units=units, n_units=weights.shape[1])
-    made = values + (weighted_sums(weights, per_unit) - per_unit.sum(axis=-1))
+    # Weights are brought to the size of the data first: the correlation does not change, and what is left out is less.
+    size = unit_sums(share, units=units, n_units=weights.shape[1])
+    scale = ratio(share.sum(), weighted_sums(weights, size))[:, np.newaxis, np.newaxis]
+    made = values + (weighted_sums(weights, per_unit) * scale - per_unit.sum(axis=-1))
     least = _CONSTANT * share.sum() ** degree
     one, other = (np.sqrt(np.where(made[..., k] > least, made[..., k], 0.0)) for k in (1, 2))
     return np.clip(ratio(made[..., 0], one * other), -1.0, 1.0)

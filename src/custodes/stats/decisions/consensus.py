@@ -47,16 +47,18 @@ def kemeny(preference: NDArray[Any]) -> Kemeny:
     preferred = np.argsort(np.argsort(votes.sum(axis=0) - votes.sum(axis=1), kind="stable"))
     beats = (votes > votes.T) & (component[:, np.newaxis] != component)
     may_follow = [
-        (_subsets if len(members) <= _EXACT_LIMIT else _local_search)(votes[np.ix_(members, members)])
+        (members, (_subsets if len(members) <= _EXACT_LIMIT else _local_search)(votes[np.ix_(members, members)]))
         for members in circles
+        if len(members) > 1
     ]
-    order, placed = np.empty(n, dtype=np.intp), np.zeros(n, dtype=bool)
+    order, placed, above = np.empty(n, dtype=np.intp), np.zeros(n, dtype=bool), beats.sum(axis=0)
     for position in range(n):
-        free = ~placed & ~beats[~placed].any(axis=0)
-        for members, follows in zip(circles, may_follow, strict=True):
+        free = ~placed & (above == 0)
+        for members, follows in may_follow:
             free[members] &= follows(placed[members])
         order[position] = np.where(free, preferred, n).argmin()
         placed[order[position]] = True
+        above -= beats[order[position]]
     exact = all(len(members) <= _EXACT_LIMIT for members in circles)
     return Kemeny(order, float(np.tril(votes[np.ix_(order, order)]).sum()), exact)
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from custodes.stats.arrays import Bools
 
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz"
@@ -23,29 +26,42 @@ def letters(apart: Bools, order: Sequence[int]) -> list[str]:
 
     Source: Piepho 2004 for the display; Gramm et al. 2007, who cover the pairs that are not told apart by cliques.
     """
-    place = {thing: i for i, thing in enumerate(order)}
-    open_ = {(a, b) for i, a in enumerate(order) for b in order[i:] if a == b or not apart[a, b]}
-    groups: list[list[int]] = []
-    for i, a in enumerate(order):
-        for b in [*order[i + 1 :], a]:  # alone only where nobody shares
-            if (a, b) in open_:
-                group = sorted({a, b}, key=place.__getitem__)
-                # first who brings what is still open, then anybody who fits
-                for new in (True, False):
-                    for c in order:
-                        fits = c not in group and not any(apart[c, own] for own in group)
-                        if fits and (not new or any(_pair(c, own, place) in open_ for own in group)):
-                            group.append(c)
-                open_ -= {_pair(c, own, place) for c in group for own in group}
-                groups.append(sorted(group, key=place.__getitem__))
-    groups.sort(key=lambda group: [place[thing] for thing in group])
-    names = [_ALPHABET[i % 26] + (str(i // 26) if i >= 26 else "") for i in range(len(groups))]
-    return [
-        "".join(name for name, group in zip(names, groups, strict=True) if thing in group)
-        for thing in range(len(apart))
-    ]
+    ranked = np.asarray(order, dtype=np.intp)
+    near = ~np.asarray(apart, dtype=bool)[np.ix_(ranked, ranked)]
+    np.fill_diagonal(near, True)
+    open_, n = near.copy(), len(ranked)
+    groups: list[NDArray[np.intp]] = []
+    for a in range(n):
+        for b in [*range(a + 1, n), a]:  # alone only where nobody shares
+            if open_[a, b]:
+                groups.append(_filled(near, open_, a, b))
+                open_[np.ix_(groups[-1], groups[-1])] = False
+    groups.sort(key=lambda group: group.tolist())
+    words = [""] * len(apart)
+    for i, group in enumerate(groups):
+        name = _ALPHABET[i % 26] + (str(i // 26) if i >= 26 else "")
+        for thing in ranked[group].tolist():
+            words[thing] += name
+    return words
 
 
-def _pair(a: int, b: int, place: dict[int, int]) -> tuple[int, int]:
-    """Two things, the better placed first."""
-    return (a, b) if place[a] <= place[b] else (b, a)
+def _filled(near: Bools, open_: Bools, a: int, b: int) -> NDArray[np.intp]:
+    """Two that share a letter and all who can join: first who brings a pair that is still open, then anybody."""
+    inside = np.zeros(len(near), dtype=bool)
+    inside[[a, b]] = True
+    fits, brings = near[a] & near[b], open_[a] | open_[b]
+    for new in (True, False):
+        at = 0
+        while True:
+            may = fits & ~inside
+            if new:
+                may &= brings
+            found = np.flatnonzero(may[at:])
+            if not len(found):
+                break
+            at += int(found[0])
+            inside[at] = True
+            fits &= near[at]
+            brings |= open_[at]
+            at += 1
+    return np.flatnonzero(inside)

@@ -5,6 +5,7 @@ A model that came from elsewhere is checked here and never handed to XGBoost, wh
 
 from __future__ import annotations
 
+import re
 from itertools import chain
 from types import ModuleType
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict
@@ -138,7 +139,31 @@ def boosted(
         "nthread": threads,
         "verbosity": 0,
     }
-    return bytes(xgboost.train(options, data, num_boost_round=rounds).save_raw("json"))
+    # One round after the other, as `xgboost.train` does, without its callbacks: a tenth of the time on small data.
+    booster = xgboost.Booster(options, [data])
+    for number in range(rounds):
+        booster.update(data, number)
+    return bytes(booster.save_raw("json"))
+
+
+def on_columns(model: bytes, kept: NDArray[np.intp]) -> bytes:
+    """The same trees on some of their columns (kept,), ascending, which hold all that they split on.
+
+    A column never split on changes no tree, so these are the bytes of trees fitted on `kept` alone.
+
+    >>> x = np.array([[7.0, 0.0], [7.0, 1.0], [7.0, 2.0]])
+    >>> model = boosted(x, x[:, 1], rounds=3, depth=1, rate=0.5, subsample=1.0, seed=0)
+    >>> predict_boosted(on_columns(model, np.array([1])), x[:, 1:]).tolist() == predict_boosted(model, x).tolist()
+    True
+    """
+    place = {str(column).encode(): str(i).encode() for i, column in enumerate(kept)}
+
+    def moved(found: re.Match[bytes]) -> bytes:
+        # A leaf says 0, whether that is a column or not.
+        return b'"split_indices":[' + b",".join(place.get(own, b"0") for own in found[1].split(b",")) + b"]"
+
+    model = re.sub(rb'"split_indices":\[([\d,]+)\]', moved, model)
+    return re.sub(rb'"num_feature":"\d+"', b'"num_feature":"%d"' % len(kept), model)
 
 
 def trees_of(model: bytes, *, p: int) -> Trees:

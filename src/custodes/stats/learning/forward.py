@@ -1,12 +1,11 @@
-"""Which columns to predict with: greedy selection and given subsets, by ridge regression on what is held out.
+"""Which columns to predict with, added one after the other, by ridge regression on what is held out.
 
-Each part trained on is reduced once to the Gram matrix of its standardised columns (clipped at three standard
-deviations, missing values at the mean); every subset is then a part of that matrix.
+Columns are standardised on the part trained on (clipped at three standard deviations, missing values at the mean). What
+a column has in common with the others is reckoned when it is chosen, so that a step takes rows x columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -15,20 +14,29 @@ from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.learning.folds import inner_folds, splits
-from custodes.stats.learning.ridge import PENALTY, predict, ridge, scaling, standardised
+from custodes.stats.learning.ridge import PENALTY, measured, predict, ridges, scaling, standardised
 
 _TIE = 1e-10  # of the total squared error; copies of a column differ by less, through rounding
 
 
 class _Part(NamedTuple):
-    """One split: Gram matrix with the penalty on its diagonal (p, p), products with the target (p,), mean; held out."""
+    """One split: standardised columns z (rows, p) trained on; which rows are held out, and their target. Once columns
+    are in the model, `pivots` (p,), `products` with the target (p,) and held-out `columns` (held rows, p) are what they
+    leave of all others, `rows` (k, p) those of their Cholesky factor, and `said` (held rows,) what they predict."""
 
-    gram: Floats
-    products: Floats
-    mean: float
+    z: Floats
     held: NDArray[np.bool_]
-    columns: Floats  # (held rows, p), standardised
-    residual: Floats  # (held rows,) of the target from the training mean
+    target: Floats
+    pivots: Floats
+    products: Floats
+    columns: Floats
+    rows: Floats
+    said: Floats
+
+    @property
+    def residual(self) -> Floats:
+        """What is left of the target (held rows,)."""
+        return self.target - self.said
 
 
 def forward_path(
@@ -107,76 +115,83 @@ def nested_path(
         own = path(x[train], y[train], inner, steps=most)[0] if np.ptp(inner) else order[:0]
         lengths = np.searchsorted(np.cumsum(costs[own]), budgets * (1 + _TIE), side="right")
         chosen += [column in own[:length] for column, length in zip(order, lengths[1:], strict=True)]
-        for k, length in enumerate(lengths):
-            subset = np.concatenate([given, own[:length]])
-            learnt = ridge(x[np.ix_(train, subset)], y[train], groups=groups[train])
-            predicted[k, held] = predict(learnt, x[np.ix_(held, subset)])
+        members = np.concatenate([given, own[: lengths.max(initial=0)]])
+        subsets = [np.arange(len(given) + length) for length in lengths]
+        learnt = ridges(x[np.ix_(train, members)], y[train], groups=groups[train], subsets=subsets)
+        for k, (line, subset) in enumerate(zip(learnt, subsets, strict=True)):
+            predicted[k, held] = predict(line, x[np.ix_(held, members[subset])])
     return Path(order, predicted, chosen / len(parts))
 
 
-def subset_predictions(x: Floats, y: Floats, fold: Ints, *, subsets: Sequence[Ints]) -> Floats:
-    """Predict each row from each subset of columns, by a model that has not seen its fold -> (subsets, rows).
+def added_predictions(x: Floats, y: Floats, fold: Ints, *, given: Ints) -> Floats:
+    """Predict each row from the columns given, and from these with each other one, by models that have not seen its
+    fold -> (1 + p, rows).
 
-    x (rows, p), NaN = missing, y and fold (rows,). NaN in rows with fold -1, which are not used. An empty subset
-    predicts the mean in training; a column that is constant in training counts for nothing.
+    x (rows, p), NaN = missing, y and fold (rows,). NaN in rows with fold -1, which are not used. No column predicts the
+    mean in training; a column that is constant in training, or is given, adds nothing.
 
     >>> y = np.array([1.0, 3.0, 5.0, 9.0])
-    >>> subset_predictions(y[:, np.newaxis], y, np.array([0, 0, 1, 1]), subsets=[np.arange(0)]).tolist()
-    [[7.0, 7.0, 2.0, 2.0]]
+    >>> added_predictions(np.ones((4, 1)), y, np.array([0, 0, 1, 1]), given=np.arange(0))[1].tolist()
+    [7.0, 7.0, 2.0, 2.0]
 
     Source: Hoerl and Kennard 1970.
     """
-    predicted = np.full((len(subsets), len(y)), np.nan)
+    predicted = np.full((1 + x.shape[1], len(y)), np.nan)
     for part in _parts(x, y, fold):
-        predicted[:, part.held] = part.mean + _weights(part, subsets) @ part.columns.T
+        for column in given:
+            part = _swept(part, column)
+        weights = part.products / _safe(part.pivots)
+        weights[given] = 0.0
+        predicted[0, part.held] = part.said
+        predicted[1:, part.held] = part.said + part.columns.T * weights[:, np.newaxis]
     return predicted
 
 
 def _parts(x: Floats, y: Floats, fold: Ints) -> list[_Part]:
     parts = []
     for train, held in splits(fold):
-        by = scaling(x[train])
-        z, mean = standardised(x[train], by), float(y[train].mean())
-        gram = z.T @ z / len(z) + PENALTY * np.eye(x.shape[1])
-        products = z.T @ (y[train] - mean) / len(z)
-        parts.append(_Part(gram, products, mean, held, standardised(x[held], by), y[held] - mean))
+        (by, z), mean = measured(x[train]), float(y[train].mean())
+        parts.append(
+            _Part(
+                z=z,
+                held=held,
+                target=y[held],
+                pivots=np.einsum("rp,rp->p", z, z) / len(z) + PENALTY,
+                products=z.T @ (y[train] - mean) / len(z),
+                columns=standardised(x[held], by),
+                rows=np.zeros((0, z.shape[1])),
+                said=np.full(np.count_nonzero(held), mean),
+            )
+        )
     return parts
-
-
-def _weights(part: _Part, subsets: Sequence[Ints]) -> Floats:
-    """Standardised weights from each subset, 0 outside it: (subsets, p); large ones by what they leave out."""
-    inverse = np.linalg.inv(part.gram)
-    full = inverse @ part.products
-    weights = np.zeros((len(subsets), len(full)))
-    for row, subset in zip(weights, subsets, strict=True):
-        out = np.setdiff1d(np.arange(len(full)), subset)
-        if len(out) < len(subset):
-            row[:] = full - inverse[:, out] @ np.linalg.solve(inverse[np.ix_(out, out)], full[out])
-            row[out] = 0.0
-        else:
-            row[subset] = np.linalg.solve(part.gram[np.ix_(subset, subset)], part.products[subset])
-    return weights
 
 
 def _swept(part: _Part, column: int) -> _Part:
     """The part once a column is in the model: all others, in training and held out, are what it leaves of them."""
-    pivot = part.gram[column] / part.gram[column, column]
+    row = part.z.T @ part.z[:, column] / len(part.z) - part.rows[:, column] @ part.rows
+    row[column] += PENALTY
+    pivot = row / row[column]
     return part._replace(
-        gram=part.gram - np.outer(part.gram[:, column], pivot),
+        pivots=part.pivots - row * pivot,
         products=part.products - part.products[column] * pivot,
         columns=part.columns - np.outer(part.columns[:, column], pivot),
-        residual=part.residual - part.columns[:, column] * (part.products[column] / part.gram[column, column]),
+        rows=np.vstack([part.rows, row / np.sqrt(row[column])]),
+        said=part.said + part.columns[:, column] * (part.products[column] / row[column]),
     )
+
+
+def _safe(pivots: Floats) -> Floats:
+    """Pivots (p,) at least as large as the penalty makes them, but rounding where swept."""
+    return np.maximum(pivots, PENALTY / 2)
 
 
 def _changes(part: _Part) -> Floats:
     """By how much the held-out sum of squares changes with each column added: (p,); meaningless for swept ones."""
-    pivots = np.maximum(np.diag(part.gram), PENALTY / 2)  # at least the penalty, but rounding where swept
-    weights = part.products / pivots
+    weights = part.products / _safe(part.pivots)
     squares = np.einsum("rp,rp->p", part.columns, part.columns)
     return np.asarray(weights * (weights * squares - 2 * (part.residual @ part.columns)))
 
 
 def _squared(parts: list[_Part]) -> float:
     """The squared error, summed over all held-out rows."""
-    return float(sum(part.residual @ part.residual for part in parts))
+    return float(sum(np.vdot(part.residual, part.residual) for part in parts))

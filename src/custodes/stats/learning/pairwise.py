@@ -20,6 +20,7 @@ _CONSTANT = 1e-12  # a spread below this share of the size is rounding
 _TIE = 1e-9  # of the range of people's ratings; a mean of several can carry float noise
 _STEPS = 100  # of Newton; about five are needed
 _TOLERANCE = 1e-8  # of the mean log-loss that a step can gain; the step taken then leaves about the square of it
+_SMALL = 1e-9  # the gain where shared curvature stops: a step leaves a hundredth of it, not the square
 
 
 class _Pairs(NamedTuple):
@@ -110,14 +111,76 @@ def _chosen(pairs: _Pairs, groups: NDArray[Any], penalties: Floats) -> float:
     group = np.unique(groups, return_inverse=True)[1]
     if not group.any():
         return PENALTY
+    parts = splits(group % _INNER)
+    trained, kept = (
+        np.stack([own[pairs.winner] & own[pairs.loser] for own in side], axis=1).astype(np.float64)
+        for side in zip(*parts, strict=True)
+    )
+    at_once = _AtOnce.of(pairs, trained, [np.flatnonzero(held) for _, held in parts])
+    weights = last = np.zeros((pairs.x.shape[1], len(parts)))
     missed = np.zeros(len(penalties))
-    for train, held in splits(group % _INNER):
-        weights = np.zeros(pairs.x.shape[1])
-        trained, kept = ((own[pairs.winner] & own[pairs.loser]).astype(np.float64) for own in (train, held))
-        for k, penalty in enumerate(penalties):
-            weights = _fitted(pairs, trained, float(penalty), weights)
-            missed[k] += kept @ _log_loss(_margins(pairs, weights))
+    for k, penalty in enumerate(penalties):
+        weights, last = at_once.fitted(float(penalty), 2 * weights - last if k > 1 else weights), weights
+        missed[k] = np.vdot(kept, _log_loss(at_once.margins(weights)))
     return float(penalties[int(np.argmin(missed))])
+
+
+class _AtOnce(NamedTuple):
+    """Fits without each fold, all at once: `count` (pairs, folds) how often a pair is present, its sums being 1.
+
+    Newton's method with a curvature that the folds share: that at the mean of their weights, less the held-out rows'
+    part. It is near enough to each fold's own for steps that shrink the error by a factor each, at a fifth of the work;
+    slopes are exact, so the weights are.
+    """
+
+    pairs: _Pairs
+    count: Floats
+    held: list[NDArray[np.intp]]
+    incidence: Any  # (rows, pairs): 1 for the loser, -1 for the winner
+
+    @classmethod
+    def of(cls, pairs: _Pairs, trained: Floats, held: list[NDArray[np.intp]]) -> _AtOnce:
+        """The fits that see the pairs of `trained` (pairs, folds), 1 or 0, and not the rows of `held`."""
+        from scipy.sparse import csr_array
+
+        n, each = len(pairs.winner), np.arange(len(pairs.winner))
+        ends = np.concatenate([pairs.loser, pairs.winner]), np.concatenate([each, each])
+        incidence = csr_array((np.repeat([1.0, -1.0], n), ends), shape=(len(pairs.x), n))
+        return cls(pairs, trained / np.maximum(trained.sum(axis=0), 1.0), held, incidence)
+
+    def margins(self, weights: Floats) -> Floats:
+        """How far the scores by weights (p, folds) put the winner above the loser (pairs, folds)."""
+        score = self.pairs.x @ weights
+        return np.asarray(score[self.pairs.winner] - score[self.pairs.loser])
+
+    def fitted(self, penalty: float, start: Floats) -> Floats:
+        """The weights (p, folds) of the least loss without each fold, from `start`."""
+        weights, before = start, np.full(start.shape[1], np.inf)
+        inverse = np.linalg.inv(self._curvatures(start.mean(axis=1)) + penalty * np.eye(len(start)))
+        for _ in range(_STEPS):
+            margins = self.margins(weights)
+            small = np.exp(-np.abs(margins))
+            pull = self.count * np.where(margins > 0, small, 1.0) / (1 + small)
+            slope = self.pairs.x.T @ (self.incidence @ pull) + penalty * weights
+            step = -np.einsum("fpq,qf->pf", inverse, slope)
+            gain = -np.einsum("pf,pf->f", slope, step)
+            if not ((gain >= 0) & (gain <= before / 2)).all():
+                break
+            weights, before = weights + step, gain
+            if (gain < _SMALL).all():
+                return weights
+        # What is too far from a parabola is left to Newton's method proper.
+        own = zip(self.count.T, start.T, strict=True)
+        return np.stack([_fitted(self.pairs, count, penalty, first) for count, first in own], axis=1)
+
+    def _curvatures(self, weights: Floats) -> Floats:
+        """The curvature of the log-loss at weights (p,), for every fold (folds, p, p): all rows but those held out."""
+        total = (self.count > 0).sum(axis=0)
+        bend = _bend(_margins(self.pairs, weights))
+        rows = _laplacian(self.pairs, bend)
+        whole = self.pairs.x.T @ rows
+        halves = np.stack([whole - self.pairs.x[own].T @ rows[own] for own in self.held])
+        return np.asarray(halves + halves.swapaxes(1, 2)) / np.maximum(total, 1)[:, np.newaxis, np.newaxis]
 
 
 def _fitted(pairs: _Pairs, count: Floats, penalty: float, start: Floats) -> Floats:
@@ -159,21 +222,33 @@ def _log_loss(margins: Floats) -> Floats:
     return np.asarray(np.log1p(np.exp(-np.abs(margins))) + np.maximum(-margins, 0.0))
 
 
-def _derivatives(pairs: _Pairs, margins: Floats, count: Floats) -> tuple[Floats, Floats]:
-    """Slope (p,) and curvature (p, p) of the log-loss.
+def _bend(margins: Floats) -> Floats:
+    """The curvature of each pair's log-loss in its margin (pairs,)."""
+    small = np.exp(-np.abs(margins))
+    return np.asarray(small / (1 + small) ** 2)
 
-    Sums over pairs of differences are taken as sums over rows (x' L x, L the Laplacian of the graph of pairs), which
-    needs no array of pairs x columns.
+
+def _laplacian(pairs: _Pairs, bend: Floats) -> Floats:
+    """Half of the curvature but for a product: L x / 2 (rows, p), L the Laplacian of the graph of pairs weighted by
+    `bend` (pairs,), with its edges counted at the winner alone.
+
+    Sums over pairs of differences are taken as sums over rows (x' L x), which needs no array of pairs x columns.
     """
     from scipy.sparse import csr_array
+
+    n_rows = len(pairs.x)
+    degree = np.bincount(pairs.winner, bend, n_rows) + np.bincount(pairs.loser, bend, n_rows)
+    met = csr_array((bend, pairs.loser, pairs.starts), shape=(n_rows, n_rows)) @ pairs.x
+    return np.asarray(degree[:, np.newaxis] / 2 * pairs.x - met)
+
+
+def _derivatives(pairs: _Pairs, margins: Floats, count: Floats) -> tuple[Floats, Floats]:
+    """Slope (p,) and curvature (p, p) of the log-loss."""
     from scipy.special import expit
 
     n_rows = len(pairs.x)
     surprise = expit(-margins)
     pull = count * surprise
     by_row = np.bincount(pairs.loser, pull, n_rows) - np.bincount(pairs.winner, pull, n_rows)
-    bend = pull * (1 - surprise)
-    degree = np.bincount(pairs.winner, bend, n_rows) + np.bincount(pairs.loser, bend, n_rows)
-    met = csr_array((bend, pairs.loser, pairs.starts), shape=(n_rows, n_rows)) @ pairs.x
-    half = pairs.x.T @ (degree[:, np.newaxis] / 2 * pairs.x - met)
+    half = pairs.x.T @ _laplacian(pairs, pull * (1 - surprise))
     return by_row @ pairs.x, half + half.T

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, Ints
 from custodes.stats.learning.folds import inner_folds, splits
 
 PENALTIES = np.logspace(2, -3, 21)
@@ -55,9 +56,21 @@ def scaling(x: Floats) -> Scaling:
     >>> by.mean.tolist(), by.scale.tolist(), by.high.tolist()
     ([2.0, 5.0], [1.0, nan], [5.0, 5.0])
     """
-    mean, scale = _moments(x)
+    return measured(x)[0]
+
+
+def measured(x: Floats) -> tuple[Scaling, Floats]:
+    """`scaling` of the columns of x, and these standardised by it: (rows, p) -> (rows, p).
+
+    >>> by, z = measured(np.array([[1.0, 5.0], [3.0, 5.0], [np.nan, 5.0]]))
+    >>> z.tolist() == standardised(np.array([[1.0, 5.0], [3.0, 5.0], [np.nan, 5.0]]), by).tolist()
+    True
+    """
+    mean, scale, _ = _moments(x)
     reach = _LIMIT * np.nan_to_num(scale, nan=0.0)
-    return Scaling(mean - reach, mean + reach, *_moments(np.clip(x, mean - reach, mean + reach)))
+    low, high = mean - reach, mean + reach
+    mean, scale, z = _moments(np.clip(x, low, high))
+    return Scaling(low, high, mean, scale), _zeroed(np.divide(z, scale, out=z))
 
 
 def standardised(x: Floats, by: Scaling) -> Floats:
@@ -67,7 +80,10 @@ def standardised(x: Floats, by: Scaling) -> Floats:
     >>> standardised(np.array([[9.0, 9.0], [np.nan, 9.0]]), by).tolist()
     [[3.0, 0.0], [0.0, 0.0]]
     """
-    return np.nan_to_num((np.clip(x, by.low, by.high) - by.mean) / by.scale, nan=0.0)
+    z = np.clip(x, by.low, by.high)
+    z -= by.mean
+    z /= by.scale
+    return _zeroed(z)
 
 
 def ridge(x: Floats, y: Floats, *, groups: NDArray[Any], penalties: Floats = PENALTIES) -> Linear:
@@ -85,11 +101,32 @@ def ridge(x: Floats, y: Floats, *, groups: NDArray[Any], penalties: Floats = PEN
 
     Source: Hoerl and Kennard 1970.
     """
-    penalty = penalties if len(penalties) == 1 else _chosen(x, y, groups, np.sort(penalties)[::-1])
-    by = scaling(x)
-    weights = np.nan_to_num(_path(standardised(x, by), y - y.mean(), penalty)[:, 0] / by.scale, nan=0.0)
-    low, high, fill = (np.nan_to_num(column, nan=0.0) for column in by[:3])
-    return Linear(float(y.mean() - fill @ weights), weights, fill, low, high)
+    return ridges(x, y, groups=groups, subsets=[np.arange(x.shape[1])], penalties=penalties)[0]
+
+
+def ridges(
+    x: Floats, y: Floats, *, groups: NDArray[Any], subsets: Sequence[Ints], penalties: Floats = PENALTIES
+) -> list[Linear]:
+    """Give `ridge` on each of several subsets of the columns; what they share is reckoned once.
+
+    >>> x, y = np.array([[0.0, 5.0], [1.0, 3.0], [2.0, 8.0]]), np.array([1.0, 2.0, 3.0])
+    >>> alone, both = ridges(x, y, groups=np.arange(3), subsets=[[0], [0, 1]], penalties=np.array([0.0]))
+    >>> len(alone.weights), both.weights.round(9).tolist()
+    (1, [1.0, 0.0])
+    """
+    by, z = measured(x)
+    mean = float(y.mean())
+    whole = _Products.of(z, y - mean)
+    inner = _inner(x, y, groups) if len(penalties) > 1 else []
+    descending = np.sort(penalties)[::-1]
+    made = []
+    for subset in subsets:
+        penalty = penalties if len(penalties) == 1 else _chosen(inner, subset, descending)
+        low, high, fill, scale = (column[subset] for column in by)
+        weights = np.nan_to_num(whole.path(subset, penalty)[:, 0] / scale, nan=0.0)
+        low, high, fill = (np.nan_to_num(column, nan=0.0) for column in (low, high, fill))
+        made.append(Linear(float(mean - fill @ weights), weights, fill, low, high))
+    return made
 
 
 def predict(linear: Linear, x: Floats) -> Floats:
@@ -103,37 +140,85 @@ def predict(linear: Linear, x: Floats) -> Floats:
     return np.asarray(linear.intercept + scores @ linear.weights)
 
 
-def _moments(x: Floats) -> tuple[Floats, Floats]:
-    """Mean and standard deviation (p,) of the values present; NaN without values, the latter also where constant."""
-    present = ~np.isnan(x)
-    n = np.maximum(present.sum(axis=0), 1)
-    mean = np.where(present, x, 0.0).sum(axis=0) / n
-    deviation = np.where(present, x - mean, 0.0)
-    largest = np.abs(deviation).max(axis=0, initial=0.0)
+def _moments(x: Floats) -> tuple[Floats, Floats, Floats]:
+    """Mean and standard deviation (p,) of the values present, and their deviations (rows, p), 0 where missing; mean and
+    scale are NaN without values, the latter also where constant."""
+    missing = np.isnan(x)
+    some = bool(missing.any())
+    n = np.maximum(len(x) - missing.sum(axis=0), 1) if some else max(len(x), 1)
+    mean = (np.where(missing, 0.0, x) if some else x).sum(axis=0) / n
+    deviation = x - mean
+    if some:
+        deviation[missing] = 0.0
+    largest = np.maximum(deviation.max(axis=0, initial=0.0), -deviation.min(axis=0, initial=0.0))
     varies = largest > CONSTANT * np.abs(mean)
     unit = np.where(varies, largest, 1.0)  # squares of what is at most 1 neither overflow nor vanish
-    scale = unit * np.sqrt(((deviation / unit) ** 2).sum(axis=0) / n)
-    return np.where(present.any(axis=0), mean, np.nan), np.where(varies, scale, np.nan)
+    shares = deviation / unit
+    scale = unit * np.sqrt(np.einsum("rp,rp->p", shares, shares) / n)
+    known = ~missing.all(axis=0)
+    return np.where(known, mean, np.nan), np.where(varies, scale, np.nan), deviation
 
 
-def _chosen(x: Floats, y: Floats, groups: NDArray[Any], penalties: Floats) -> Floats:
-    """The penalty (1,) with the least squared error over the inner folds; penalties in descending order."""
-    fold = inner_folds(groups)
-    if not fold.any():
-        return np.array([PENALTY])
-    error = np.zeros(len(penalties))
-    for train, held in splits(fold):
-        by, mean = scaling(x[train]), y[train].mean()
-        path = _path(standardised(x[train], by), y[train] - mean, penalties)
-        missed = (y[held] - mean)[:, np.newaxis] - standardised(x[held], by) @ path
-        error += np.einsum("rk,rk->k", missed, missed)
-    return penalties[[int(np.argmin(error))]]
+def _zeroed(z: Floats) -> Floats:
+    """The same array with 0 for NaN."""
+    undefined = np.isnan(z)
+    if undefined.any():
+        z[undefined] = 0.0
+    return z
 
 
-def _path(z: Floats, centred: Floats, penalties: Floats) -> Floats:
-    """Standardised weights for all penalties from one eigen-decomposition: z (rows, p) -> (p, penalties)."""
-    variance, axes = np.linalg.eigh(z.T @ z / len(z))
-    along = axes.T @ (z.T @ centred / len(z))
+class _Products(NamedTuple):
+    """A part trained on, by the products of its standardised columns z (rows, p) with each other (None where there are
+    more columns than rows) and with the centred target (rows,)."""
+
+    z: Floats
+    centred: Floats
+    gram: Floats | None
+    along: Floats
+
+    @classmethod
+    def of(cls, z: Floats, centred: Floats) -> _Products:
+        """Of a part."""
+        n, p = z.shape
+        return cls(z, centred, z.T @ z / n if p <= n else None, z.T @ centred / n)
+
+    def path(self, subset: Ints, penalties: Floats) -> Floats:
+        """Standardised weights (columns of a subset, penalties), from one eigen-decomposition."""
+        if self.gram is not None:
+            return _solved(self.gram[np.ix_(subset, subset)], self.along[subset], penalties)
+        z, n = self.z[:, subset], len(self.z)
+        if len(subset) <= n:
+            return _solved(z.T @ z / n, self.along[subset], penalties)
+        # The products of rows have the same eigenvalues as those of columns, but for zeros.
+        return np.asarray(z.T @ _solved(z @ z.T / n, self.centred / n, penalties))
+
+
+def _solved(gram: Floats, along: Floats, penalties: Floats) -> Floats:
+    """(gram + penalty)^-1 along, for all penalties: (k, k), (k,) -> (k, penalties)."""
+    variance, axes = np.linalg.eigh(gram)
     damped = np.maximum(variance, 0.0)[:, np.newaxis] + penalties
     usable = damped > CONSTANT * max(1.0, float(variance.max(initial=0.0)))  # with penalty 0: the least-norm solution
-    return np.asarray(axes @ np.where(usable, along[:, np.newaxis] / np.where(usable, damped, 1.0), 0.0))
+    share = (axes.T @ along)[:, np.newaxis] / np.where(usable, damped, 1.0)
+    return np.asarray(axes @ np.where(usable, share, 0.0))
+
+
+def _inner(x: Floats, y: Floats, groups: NDArray[Any]) -> list[tuple[_Products, Floats, Floats]]:
+    """The parts that choose a penalty, each with what it holds out: standardised columns, and the target less the mean
+    in training; none with one group."""
+    fold = inner_folds(groups)
+    parts = []
+    for train, held in splits(fold) if fold.any() else []:
+        (by, z), mean = measured(x[train]), y[train].mean()
+        parts.append((_Products.of(z, y[train] - mean), standardised(x[held], by), y[held] - mean))
+    return parts
+
+
+def _chosen(inner: list[tuple[_Products, Floats, Floats]], subset: Ints, penalties: Floats) -> Floats:
+    """The penalty (1,) with the least squared error over the inner folds; penalties in descending order."""
+    if not inner:
+        return np.array([PENALTY])
+    error = np.zeros(len(penalties))
+    for part, z, target in inner:
+        missed = target[:, np.newaxis] - z[:, subset] @ part.path(subset, penalties)
+        error += np.einsum("rk,rk->k", missed, missed)
+    return penalties[[int(np.argmin(error))]]

@@ -12,13 +12,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.partiality.placement import Placement
+from custodes.stats.ratios import ratio
 
 FEWEST_SYSTEMS = 5
 """To name a system takes three others that fix a line and a fourth that may itself be the favoured one."""
@@ -146,7 +148,7 @@ class _Distance:
     error: float
     freedom: int
 
-    @property
+    @cached_property
     def p_value(self) -> float:
         from scipy.special import stdtr
 
@@ -207,11 +209,22 @@ class _State:
         return state
 
     def measure(self) -> None:
-        self.distances = {s: self.distance(s, [t for t in self.curve if t != s]) for s in self.open}
+        own = np.array(self.open, dtype=np.intp)
+        self.distances = dict(zip(self.open, self.distance(own, self.curved_without(own)), strict=True))
 
-    def distance(self, s: int, others: Sequence[int]) -> _Distance:
-        shift, error = _left_out(self.placement, s, np.array(others))
-        return _Distance(shift=shift, error=error, freedom=int(self.placement.units[s]) - 1)
+    def curved_without(self, *left_out: Ints) -> Bools:
+        """(k, systems): the systems of the curve without those left out, (k,) each."""
+        others = np.zeros((len(left_out[0]), len(self.untold)), dtype=np.bool_)
+        others[:, self.curve] = True
+        for own in left_out:
+            others[np.arange(len(own)), own] = False
+        return others
+
+    def distance(self, tested: Ints, others: Bools) -> list[_Distance]:
+        shift, error = _left_out(self.placement, tested, others)
+        freedom = self.placement.units[tested] - 1
+        made = zip(shift.tolist(), error.tolist(), freedom.tolist(), strict=True)
+        return [_Distance(shift=own, error=doubt, freedom=free) for own, doubt, free in made]
 
     def nameable(self) -> list[tuple[int, _Distance]]:
         if len(self.curve) < FEWEST_SYSTEMS:
@@ -220,8 +233,9 @@ class _State:
 
     def rival(self, s: int) -> float:
         """The largest p-value of s when one other system is left out of the curve as well."""
-        others = [t for t in self.curve if t != s]
-        p_values = [self.distance(s, [u for u in others if u != t]).p_value for t in others]
+        others = np.array([t for t in self.curve if t != s], dtype=np.intp)
+        own = np.full(len(others), s)
+        p_values = [found.p_value for found in self.distance(own, self.curved_without(own, others))]
         return float(np.nan_to_num(p_values, nan=1.0).max())
 
     def name(self, s: int) -> None:
@@ -231,42 +245,77 @@ class _State:
         self.measure()
 
 
-def _left_out(placement: Placement, s: int, others: Ints) -> tuple[float, float]:
-    """The distance of a system from the curve through others, and its standard error."""
-    unit = float(placement.human[others].std()) or 1.0
-    x, y, bent = placement.human / unit, placement.metric, placement.curvature
-    hh, hm, mm = placement.hh / unit**2, placement.hm / unit, placement.mm
-    inside = np.ix_(others, others)
-    noise, shared, own = (_contrast(values[inside]) for values in (hh, hm, mm))
-    middle = x[others].mean()
-    rows = [x - middle]
-    if curved := placement.trust > 0 and np.ptp(bent[others]) > 1e-9:
-        rows.append((bent - bent[others].mean()) / (height := float(bent[others].std())))
-    if placement.bends and len(others) > len(rows) + 1:
-        square = (x - middle) ** 2
-        rows.append(square - square[others].mean())
-    design, target = np.stack(rows)[:, others], np.stack(rows)[:, s]
-    left, right = design @ design.T, design @ y[others]
-    # People's means scatter more than the systems do, by their noise: take it off, or the slope is too flat.
-    spared = min(noise, _MOST_NOISE * left[0, 0])
-    slope = (right[0] - shared) / (left[0, 0] - spared) if left[0, 0] > spared else 0.0
-    left[0, 0] -= spared
-    right[0] -= shared * spared / noise if noise > 0 else 0.0
+def _left_out(placement: Placement, tested: Ints, others: Bools) -> tuple[Floats, Floats]:
+    """The distances of systems (k,) from curves through others (k, systems), and their standard errors."""
+    shift, error = np.full((2, len(tested)), np.nan)
+    if len(tested):
+        bent = placement.curvature
+        curved = np.where(others, bent, -np.inf).max(axis=1) - np.where(others, bent, np.inf).min(axis=1) > 1e-9
+        curved &= placement.trust > 0
+        for with_curve in (False, True):
+            at = np.flatnonzero(curved == with_curve)
+            if at.size:
+                shift[at], error[at] = _from_curve(placement, tested[at], others[at], curved=with_curve)
+    return shift, error
+
+
+def _from_curve(placement: Placement, tested: Ints, others: Bools, *, curved: bool) -> tuple[Floats, Floats]:
+    """The same where all curves have the same terms."""
+    own, inside = np.arange(len(tested)), others.astype(np.float64)
+    n = inside.sum(axis=1)
+
+    def centred(values: Floats) -> Floats:
+        """(k, systems): values (k, systems) around the mean of the others."""
+        return np.asarray(values - ((values * inside).sum(axis=1) / n)[:, np.newaxis])
+
+    def spread(values: Floats) -> Floats:
+        """(k, 1): the standard deviation of the others."""
+        return np.asarray(np.sqrt((centred(values) ** 2 * inside).sum(axis=1) / n)[:, np.newaxis])
+
+    def quadratic(matrix: Floats, vectors: Floats) -> Floats:
+        """(k,): of one matrix (systems, systems) and vectors (k, systems)."""
+        return np.asarray(((vectors @ matrix) * vectors).sum(axis=1))
+
+    human = np.broadcast_to(placement.human, others.shape)
+    unit = spread(human)
+    unit = np.where(unit > 0, unit, 1.0)
+    y, bent, scale = placement.metric, np.broadcast_to(placement.curvature, others.shape), unit[:, 0]
+    # The expected sums of squared deviations of noise from its mean.
+    noise, shared, metric = (
+        inside @ values.diagonal() - quadratic(values, inside) / n
+        for values in (placement.hh, placement.hm, placement.mm)
+    )
+    noise, shared = noise / scale**2, shared / scale
+    x = centred(human / unit)
+    rows, height = [x], np.ones(len(tested))
     if curved:
-        scatter = (own - 2 * slope * shared + slope**2 * noise) / (len(others) - 1)
-        left[1, 1] += scatter / (placement.trust * height) ** 2
+        rows.append(centred(bent) / (high := spread(bent)))
+        height = high[:, 0]
+    if placement.bends and n[0] > len(rows) + 1:
+        rows.append(centred(x**2))
+    terms = np.stack(rows, axis=1)  # (k, terms, systems)
+    design, target = terms * inside[:, np.newaxis], terms[own, :, tested]
+    left, right = design @ design.transpose(0, 2, 1), design @ y
+    # People's means scatter more than the systems do, by their noise: take it off, or the slope is too flat.
+    spared = np.minimum(noise, _MOST_NOISE * left[:, 0, 0])
+    slope = np.nan_to_num(ratio(right[:, 0] - shared, left[:, 0, 0] - spared))
+    left[:, 0, 0] -= spared
+    right[:, 0] -= np.where(noise > 0, shared * np.nan_to_num(ratio(spared, noise)), 0.0)
+    if curved:
+        scatter = (metric - 2 * slope * shared + slope**2 * noise) / (n - 1)
+        left[:, 1, 1] += scatter / (placement.trust * height) ** 2
     solved = np.linalg.pinv(left, hermitian=True)
-    slope = float((solved @ right)[0])
-    weights = 1 / len(others) + target @ solved @ design
-    shift = float(y[s] - y[others].mean() - target @ solved @ right)
-    contrast = np.zeros(len(x))
-    contrast[others], contrast[s] = -weights, 1.0
-    variance = float(contrast @ (mm - slope * (hm + hm.T) + slope**2 * hh) @ contrast)
-    doubt = placement.trust * float(contrast @ bent) if curved else 0.0
-    error = float(np.sqrt(max(variance, 0.0) + doubt**2))
-    return shift, error if error > _LEVEL * float(np.ptp(y)) else np.nan
-
-
-def _contrast(covariance: Floats) -> float:
-    """The expected sum of squared deviations of noise from its mean."""
-    return float(np.trace(covariance)) - float(covariance.sum()) / len(covariance)
+    fitted = (solved @ right[..., np.newaxis])[..., 0]
+    slope = fitted[:, 0] / scale
+    weights = inside / n[:, np.newaxis] + ((target[:, np.newaxis] @ solved) @ design)[:, 0]
+    shift = y[tested] - (inside @ y) / n - (target * fitted).sum(axis=1)
+    contrast = np.where(others, -weights, 0.0)
+    contrast[own, tested] = 1.0
+    variance = (
+        quadratic(placement.mm, contrast)
+        - 2 * slope * quadratic(placement.hm, contrast)
+        + slope**2 * quadratic(placement.hh, contrast)
+    )
+    doubt = placement.trust * (contrast @ placement.curvature) if curved else 0.0
+    error = np.sqrt(np.maximum(variance, 0.0) + doubt**2)
+    return shift, np.where(error > _LEVEL * float(np.ptp(y)), error, np.nan)

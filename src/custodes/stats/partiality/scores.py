@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from custodes.stats.agreement.ranks import mid_ranks
 from custodes.stats.arrays import Bools, Floats, Ints, unit_of
 from custodes.stats.partiality.placement import Placement, by_unit, connected_systems, covariance, units_behind
 from custodes.stats.ratios import ratio
@@ -205,7 +206,5 @@ def _normal_scores(values: Floats, mask: Bools) -> Floats:
 
     scores = np.zeros(values.shape)
     if mask.any():
-        _, place, ties = np.unique(values[mask], return_inverse=True, return_counts=True)
-        ranks = (np.cumsum(ties) - (ties - 1) / 2)[place]
-        scores[mask] = ndtri((ranks - 0.5) / mask.sum())
+        scores[mask] = ndtri((mid_ranks(values[mask]) - 0.5) / mask.sum())
     return scores

@@ -61,13 +61,13 @@ def kinds_of(codes: Ints, units: Ints, *, n_units: int) -> Kinds:
 
 
 def codes_of(pair: Ints, signs: Signs) -> Ints:
-    """A number for each row (n,) that says all of it: the pair, and the signs (k, n) of everybody."""
+    """A number for each row (n,) that says all of it: the pair, and the signs, or differences of these, (k, n)."""
     codes, width = pair.astype(np.int64), int(pair.max(initial=0)) + 1
     for own in signs:
-        if 4 * width > 2**62:
+        if 8 * width > 2**62:
             known, codes = np.unique(codes, return_inverse=True)
             width = len(known)
-        codes, width = codes * 4 + np.where(own == ABSENT, 3, own + 1), 4 * width
+        codes, width = codes * 8 + np.where(own == ABSENT, 3, own & 7), 8 * width  # -2 is 6, and 2 is 2
     return codes
 
 

@@ -110,11 +110,13 @@ def weighted_sums(weights: NDArray[Any], per_unit: NDArray[Any]) -> NDArray[np.f
     [7.0, 6.0]
     """
     flat = np.asarray(per_unit.reshape(-1, per_unit.shape[-1]), dtype=np.float64)
+    shape = (len(weights), *per_unit.shape[:-1])
+    if weights.dtype == np.float64:
+        return np.asarray(weights @ flat.T).reshape(shape)
     sums = np.empty((len(weights), len(flat)))
-    size = 0 if weights.dtype == np.float64 else weights.shape[1] * CHUNK // _BLOCK
-    for rows in chunks(len(weights), size):
+    for rows in chunks(len(weights), weights.shape[1] * CHUNK // _BLOCK):
         np.matmul(np.asarray(weights[rows], dtype=np.float64), flat.T, out=sums[rows])
-    return sums.reshape(len(weights), *per_unit.shape[:-1])
+    return sums.reshape(shape)
 
 
 def same_outputs(

@@ -7,6 +7,7 @@ of.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,28 +33,42 @@ class Family:
     p_adjusted: Floats
 
 
-def without_block(n_units: int, *, most: int) -> tuple[Floats, NDArray[np.intp]]:
-    """Weights (blocks, units) of the data with one block of units left out each, and the block of each unit.
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """An array of the `shape` (n, k) whose columns (k',) -> (n, k') are made where they are needed."""
+
+    shape: tuple[int, int]
+    of: Callable[[NDArray[np.intp]], Floats]
+
+    def __getitem__(self, key: tuple[slice, NDArray[np.intp]]) -> Floats:
+        rows, columns = key
+        return self.of(columns)[rows]
+
+
+def blocks_of_units(n_units: int, *, most: int) -> tuple[int, NDArray[np.intp]]:
+    """How many blocks of units are left out in turn, and the block of each unit.
 
     A block is one unit, or several where there are more than `most`: units are dealt to the blocks in turn.
+
+    >>> n, block = blocks_of_units(3, most=2)
+    >>> n, block.tolist()
+    (2, [0, 1, 0])
+
+    Source: Quenouille 1956 and Tukey 1958, the jackknife.
+    """
+    n_blocks = min(n_units, most)
+    return n_blocks, np.arange(n_units) % max(1, n_blocks)
+
+
+def without_block(n_units: int, *, most: int) -> tuple[Floats, NDArray[np.intp]]:
+    """Weights (blocks, units) of the data with one block of units left out each, and the block of each unit.
 
     >>> weights, block = without_block(3, most=2)
     >>> weights.tolist(), block.tolist()
     ([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0]], [0, 1, 0])
-
-    Source: Quenouille 1956 and Tukey 1958, the jackknife.
     """
-    block = dealt(n_units, most=most)
-    return (np.arange(min(n_units, most))[:, np.newaxis] != block).astype(np.float64), block
-
-
-def dealt(n_units: int, *, most: int) -> NDArray[np.intp]:
-    """The block of each unit, of at most so many: units are dealt to the blocks in turn.
-
-    >>> dealt(3, most=2).tolist()
-    [0, 1, 0]
-    """
-    return np.arange(n_units) % max(1, min(n_units, most))
+    n_blocks, block = blocks_of_units(n_units, most=most)
+    return (np.arange(n_blocks)[:, np.newaxis] != block).astype(np.float64), block
 
 
 def flip_tests(estimate: Floats, left: Floats, *, present: Bools, flips: NDArray[Any], confidence: float) -> Family:
@@ -130,7 +145,7 @@ def flip_tests(estimate: Floats, left: Floats, *, present: Bools, flips: NDArray
     )
 
 
-def bootstrap_tests(draws: Floats, *, n_units: float, confidence: float) -> Family:
+def bootstrap_tests(draws: Floats | Columns, *, n_units: float, confidence: float) -> Family:
     """Test estimates by their bootstrap: draws (1 + B, k), the estimate first. For statistics that jump.
 
     t is the estimate over the standard deviation of its draws; under the hypothesis, draws around their own mean. With
@@ -147,18 +162,28 @@ def bootstrap_tests(draws: Floats, *, n_units: float, confidence: float) -> Fami
     """
     from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-    estimate, drawn = draws[0], draws[1:]
-    known = np.isfinite(drawn)
-    n = known.sum(axis=0)
-    defined = np.isfinite(estimate) & (n > 0) & (2 * n >= len(drawn)) & (n_units > 1)
-    middle = np.where(known, drawn, 0.0).sum(axis=0) / np.maximum(n, 1)
-    around = np.where(known & defined, drawn - middle, 0.0)
-    error = np.sqrt((around**2).sum(axis=0) / np.maximum(n, 1) * (n_units / max(1, n_units - 1)))
+    n_draws, k = draws.shape[0] - 1, draws.shape[1]
+    estimate, middle, error = np.full((3, k), np.nan)
+    defined = np.zeros(k, dtype=bool)
+    for some in chunks(k, 1 + n_draws):
+        part = np.arange(some.start, some.stop)
+        own = draws[:, part]
+        known = np.isfinite(own[1:])
+        n = known.sum(axis=0)
+        estimate[part] = own[0]
+        defined[part] = np.isfinite(own[0]) & (n > 0) & (2 * n >= n_draws) & (n_units > 1)
+        middle[part] = np.where(known, own[1:], 0.0).sum(axis=0) / np.maximum(n, 1)
+        around = np.where(known & defined[part], own[1:] - middle[part], 0.0)
+        error[part] = np.sqrt((around**2).sum(axis=0) / np.maximum(n, 1) * (n_units / max(1, n_units - 1)))
     moves = error > _SAME
     testable = defined & (moves | (np.abs(estimate) <= _SAME)) & bool(np.exp2(1.0 - n_units) <= 1 - confidence)
 
     def t(values: Floats, part: Any) -> Floats:
         return np.asarray(np.abs(values) / np.where(moves[part], error[part], 1.0))
+
+    def drawn(part: NDArray[np.intp]) -> Floats:
+        own = draws[1:, part]
+        return t(np.where(np.isfinite(own) & defined[part], own - middle[part], 0.0), part)
 
     def as_normal(values: Floats) -> Floats:
         return np.asarray(-ndtri(stdtr(max(1, n_units - 1), -values)))
@@ -170,8 +195,8 @@ def bootstrap_tests(draws: Floats, *, n_units: float, confidence: float) -> Fami
         estimate=np.where(defined, estimate, np.nan),
         error=error,
         observed=np.where(testable, as_normal(t(estimate, slice(None))), np.nan),
-        draw=lambda part: t(around[:, part], part),
-        n_draws=len(drawn),
+        draw=drawn,
+        n_draws=n_draws,
         confidence=confidence,
         critical=as_student,
     )

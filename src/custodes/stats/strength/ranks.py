@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Bools, Floats
-from custodes.stats.resampling.stepdown import bootstrap_tests
+from custodes.stats.resampling.stepdown import Columns, bootstrap_tests
 from custodes.stats.strength.strengths import Strengths
 
 _SAME = 1e-9  # log odds; a smaller difference is rounding
@@ -51,7 +51,10 @@ def ranks(made: Strengths, *, confidence: float) -> Ranks:
     first, second = np.triu_indices(n, k=1)
     met = (made.component[first] == made.component[second]) & np.isfinite(draws[0, first])
     first, second = first[met], second[met]
-    tested = bootstrap_tests(draws[:, first] - draws[:, second], n_units=made.n_units, confidence=confidence)
+    differences = Columns(
+        shape=(len(draws), len(first)), of=lambda some: draws[:, first[some]] - draws[:, second[some]]
+    )
+    tested = bootstrap_tests(differences, n_units=made.n_units, confidence=confidence)
     p_adjusted = np.full((n, n), np.nan)
     p_adjusted[first, second] = p_adjusted[second, first] = tested.p_adjusted
     with np.errstate(invalid="ignore"):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from custodes.stats.arrays import Floats, Ints, chunks
+from custodes.stats.arrays import CHUNK, Floats, Ints, chunks
 from custodes.stats.strength.battles import Kinds
 from custodes.stats.strength.davidson import Fit, information_of, leverage
 
@@ -61,7 +61,9 @@ def leverage_corrected(scores: Any, made: Fit, own: Kinds, *, weight: Floats, un
         battles = order[start[u] : start[u + 1]]
         some, at = np.unique(kind[battles], return_inverse=True)
         often = np.bincount(at, weights=weight[battles]).astype(np.float64)
-        design = made.design[some].toarray()
+        design = made.design[some]
+        # Without zeros few rows take a tenth of the time; many would not fit.
+        design = design.toarray() if design.shape[0] * design.shape[1] <= CHUNK else design
         information = information_of(design, often, made.variance[some], has_ties=made.has_ties)
         share, axes = np.linalg.eigh(root.T @ information @ root)
         share = share.clip(1e-9, _MOST)

@@ -51,7 +51,7 @@ def test_diagnostics_equal_numpyro():
 def test_the_error_of_theta_is_that_of_a_share_of_the_draws():
     # independent draws, so the binomial formula
     p = np.random.default_rng(0).dirichlet([8, 6, 4], (2000, 5))
-    got = chain_posterior(p, np.eye(3), confidence=0.95, method="nuts")
+    got = chain_posterior(p, confidence=0.95, method="nuts")
     share = (p[..., 0] > p[..., 2]).mean()
     assert got.theta == pytest.approx(share)
     assert 0.8 < share < 0.95

@@ -65,7 +65,6 @@ def agree(ours, theirs):
     for name in ("margin_low", "margin_high"):
         gap = np.abs(getattr(ours, name) - getattr(theirs, name))
         np.testing.assert_array_less(gap, 5 * 5.3 * sd * both, err_msg=name)
-    np.testing.assert_allclose(ours.mu_mean, theirs.mu_mean, atol=0.03)
 
 
 @needs_numpyro
@@ -76,7 +75,6 @@ def test_three_tables():
         counts, rng=np.random.default_rng(0), confidence=0.95, precision=0.005, gamma=None, max_draws=2**18
     )
     assert theirs.theta.shape == (3,)
-    assert theirs.mu_mean.shape == (3, 3, 3)
     assert (theirs.method == "nuts").all()
     assert (theirs.r_hat < 1.05).all()
     agree(ours, theirs)

@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from custodes.stats.correction.mixture.posterior import MixturePosterior, stack, summarise, weighted_quantiles
+from custodes.stats.correction.mixture.posterior import (
+    MixturePosterior,
+    joined,
+    stack,
+    summarise,
+    weighted_quantiles,
+)
+
+YES = np.array(True)
 
 
 @settings(deadline=None)
@@ -53,9 +61,8 @@ def drawn(seed: int, n: int = 400) -> tuple[np.ndarray, np.ndarray]:
 
 def made(seed: int) -> MixturePosterior:
     p, weights = drawn(seed)
-    mu = np.random.default_rng(seed).dirichlet(np.ones(3), 3).T
     return summarise(
-        p, mu, weights, confidence=0.9, theta_error=0.01 * seed, effective_draws=300.0, r_hat=1.01, method="exact"
+        p, weights, confidence=0.9, theta_error=0.01 * seed, effective_draws=300.0, r_hat=1.01, method="exact"
     )
 
 
@@ -81,24 +88,21 @@ def test_a_summary_is_what_it_says():
 
 def test_a_swap_exchanges_wins_and_losses():
     one = made(2)
-    got = one.swapped()
+    got = one.swapped(YES)
     assert got.theta == 1 - one.theta
     for name in ("p", "p_low", "p_high"):
         assert getattr(got, name).tolist() == getattr(one, name)[[2, 1, 0]].tolist()
     assert (got.margin_low, got.margin_high) == (-one.margin_high, -one.margin_low)
-    # where people say loss, the metric says loss, as it said win where they said win
-    assert got.mu_mean[2, 2] == one.mu_mean[0, 0]
-    assert got.mu_mean[0, 1] == one.mu_mean[2, 1]
     for name in ("theta_error", "effective_draws", "largest_weight", "r_hat", "method"):
         assert getattr(got, name) == getattr(one, name)
-    again = got.swapped()
-    for name in ("theta", "p", "p_low", "p_high", "margin_low", "margin_high", "mu_mean"):
+    again = got.swapped(YES)
+    for name in ("theta", "p", "p_low", "p_high", "margin_low", "margin_high"):
         np.testing.assert_allclose(getattr(again, name), getattr(one, name), rtol=1e-12)
 
 
 def test_a_mirrored_posterior_is_its_own_swap_and_knows_theta():
     one = made(3)
-    got = one.mirrored()
+    got = one.mirrored(YES)
     assert (got.theta, got.theta_error) == (0.5, 0)
     assert got.p.tolist() == [
         (one.p[0] + one.p[2]) / 2,
@@ -106,20 +110,32 @@ def test_a_mirrored_posterior_is_its_own_swap_and_knows_theta():
         (one.p[0] + one.p[2]) / 2,
     ]
     assert got.margin_high == (one.margin_high - one.margin_low) / 2 == -got.margin_low
-    np.testing.assert_allclose(got.mu_mean, (one.mu_mean + one.mu_mean[::-1, ::-1]) / 2)
     assert (got.effective_draws, got.largest_weight, got.method) == (300, one.largest_weight, "exact")
-    other = got.swapped()
-    for name in ("theta", "p_low", "p_high", "p", "margin_low", "mu_mean"):
+    other = got.swapped(YES)
+    for name in ("theta", "p_low", "p_high", "p", "margin_low"):
         np.testing.assert_array_equal(getattr(other, name), getattr(got, name))
 
 
-def test_a_stack_holds_them_in_order():
+def test_only_those_named_are_swapped_and_mirrored():
+    ones = stack([made(seed) for seed in range(3)])
+    which = np.array([False, True, False])
+    for way in ("swapped", "mirrored"):
+        got = getattr(ones, way)(which)
+        for k in range(3):
+            expected = getattr(made(k), way)(YES) if which[k] else made(k)
+            for field in fields(MixturePosterior):
+                np.testing.assert_array_equal(getattr(got, field.name)[k], getattr(expected, field.name))
+
+
+def test_a_stack_and_what_is_joined_hold_them_in_order():
     ones = [replace(made(seed), method=np.asarray(f"way {seed}")) for seed in range(6)]
-    got = stack(ones, (2, 3))
+    got = joined(
+        [(np.array([4, 0]), stack([ones[4], ones[0]])), (np.array([1, 2, 3, 5]), stack([*ones[1:4], ones[5]]))]
+    )
+    got = got.at(np.arange(6).reshape(2, 3))
     for k, one in enumerate(ones):
         for field in fields(MixturePosterior):
             np.testing.assert_array_equal(getattr(got, field.name)[divmod(k, 3)], getattr(one, field.name))
-    shapes = {field.name: getattr(stack([], (0, 4)), field.name).shape for field in fields(MixturePosterior)}
-    own = {"mu_mean": (0, 4, 3, 3), "p": (0, 4, 3), "p_low": (0, 4, 3), "p_high": (0, 4, 3)}
-    assert shapes == {**dict.fromkeys(shapes, (0, 4)), **own}
-    assert stack([], (0, 4)).method.dtype.kind == "U"
+    shapes = {field.name: getattr(stack([]), field.name).shape for field in fields(MixturePosterior)}
+    assert shapes == {**dict.fromkeys(shapes, (0,)), **dict.fromkeys(("p", "p_low", "p_high"), (0, 3))}
+    assert stack([]).method.dtype.kind == "U"

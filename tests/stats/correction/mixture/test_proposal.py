@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pytest
 from scipy.special import betainc
@@ -11,7 +9,6 @@ from scipy.stats import dirichlet
 
 from custodes.stats.correction.estimator import Counts
 from custodes.stats.correction.mixture.proposal import (
-    Draws,
     Proposal,
     adapted_proposal,
     human_first_proposal,
@@ -106,8 +103,6 @@ def test_draws_agree_with_the_closed_form():
     weights = np.exp(drawn.log_weights)
     p = drawn.p @ weights / weights.sum()
     np.testing.assert_allclose(p, np.array([10, 6, 5]) / 21, atol=0.003)
-    mu = drawn.mixture_matrix(weights)
-    np.testing.assert_allclose(mu, ((counts.paired + 1) / (counts.paired.sum(axis=1, keepdims=True) + 3)).T, atol=0.01)
     people_first = human_first_proposal(counts).draw(50, np.random.default_rng(0))
     assert np.ptp(people_first.log_weights) < 1e-9  # it is the posterior
 
@@ -157,17 +152,6 @@ def test_the_safe_member_keeps_a_quarter_and_the_rest_are_worth_having(name):
     if not counts.human_only.any():
         bounded = drawn.log_weights - 2 / 3 * np.log(mu).sum(axis=(0, 1))
         assert np.ptp(bounded) < 1e-6
-
-
-def test_the_mean_mixture_matrix_by_a_loop():
-    rng = np.random.default_rng(0)
-    pi = rng.dirichlet(np.ones(9), 20).T.reshape(3, 3, 20)
-    weights = rng.random(20)
-    mu = Draws(pi, pi.sum(axis=1), np.log(weights)).mixture_matrix(weights)
-    for h, r in product(range(3), range(3)):
-        own = [pi[h, r, i] / pi[h, :, i].sum() for i in range(20)]
-        assert mu[r, h] == pytest.approx(np.average(own, weights=weights))
-    np.testing.assert_allclose(mu.sum(axis=0), 1)
 
 
 def test_swapping_the_systems_mirrors_the_plain_proposal():

@@ -41,7 +41,7 @@ def _per_item(comparison: Comparison, *, kind: Any) -> Floats:
 
 
 def _within_items(sample: Sample, *, kind: Any) -> Floats:
-    return sample.item_mean(_per_item(sample.comparison, kind=kind))
+    return sample.item_mean(sample.per_item(f"{kind}_item", partial(_per_item, kind=kind)))
 
 
 def _over_outputs(sample: Sample, *, kind: str) -> Floats:

@@ -8,15 +8,14 @@ from custodes.stats.arrays import Floats
 from custodes.stats.correction.mixture.posterior import MixturePosterior, summarise
 
 
-def chain_posterior(p: Floats, mu_mean: Floats, *, confidence: float, method: str) -> MixturePosterior:
-    """The posterior that chains p (draws, chains, 3) and the mean mu (3, 3) stand for."""
+def chain_posterior(p: Floats, *, confidence: float, method: str) -> MixturePosterior:
+    """The posterior that chains p (draws, chains, 3) stand for."""
     better = (p[..., 0] > p[..., 2]).astype(np.float64)
     theta_error = float(np.sqrt(better.var() / effective_sample_size(better)))
     margin = p[..., 0] - p[..., 2]
     effective = effective_sample_size(margin)
     return summarise(
         p.reshape(-1, 3).T,
-        mu_mean,
         np.ones(better.size),
         confidence=confidence,
         # a draw never seen is not impossible

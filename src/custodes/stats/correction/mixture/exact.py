@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from custodes.stats.arrays import Floats
 from custodes.stats.correction.dirichlet import human_posterior
-from custodes.stats.correction.estimator import SIGMAS, Counts, stream_key, threshold_distance
-from custodes.stats.correction.mixture.finite_sum import summed
-from custodes.stats.correction.mixture.posterior import MixturePosterior, stack, summarise
+from custodes.stats.correction.estimator import SIGMAS, Counts, Estimate, stream_key, threshold_distance
+from custodes.stats.correction.mixture.finite_sum import DRAWS, summed
+from custodes.stats.correction.mixture.posterior import MixturePosterior, joined, stack, summarise
 from custodes.stats.correction.mixture.proposal import Proposal, adapted_proposal, plain_proposal
 from custodes.stats.correction.mixture.tempering import tempered
 
@@ -52,52 +54,42 @@ def mixture_posterior(
 
     Source: Deriu et al. 2023, Section 3.3 and Algorithm 1 (posterior and theta); the computation is ours.
     """
-    seed = rng.integers(2**32, size=4).tolist()
+    seed: list[int] = rng.integers(2**32, size=4).tolist()
     rows, even, where, swapped = counts.distinct()
     assert (rows >= 0).all()
-    alone = np.asarray(rows[:, 9:12].sum(axis=1) == 0)
-    # without metric-only items, all tables at once
-    closed = iter(_closed(rows[alone].astype(np.float64), confidence=confidence))
-    posteriors = []
-    for row, is_mirror, is_closed in zip(rows, even, alone, strict=True):
-        if is_closed:
-            posterior = next(closed)
-        else:
-            # A stream that depends on the table and not on its place keeps results equal in any order or chunk.
-            stream = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=stream_key(row))))
-            # theta of a mirror image is known to be 1/2, so no draws are spent on its precision
-            posterior = _posterior(
-                Counts.of_row(row),
-                stream,
-                confidence=confidence,
-                precision=np.inf if is_mirror else precision,
-                gamma=gamma,
-                max_draws=max_draws,
-            )
-        posteriors.append(posterior.mirrored() if is_mirror else posterior)
-    pairs = zip(where.tolist(), swapped.tolist(), strict=True)
-    return stack([posteriors[k].swapped() if swap else posteriors[k] for k, swap in pairs], counts.shape)
+    items = rows[:, 9:12].sum(axis=1)
+    closed = np.flatnonzero(items == 0)
+    summable = (items + 1) ** 2 <= min(_FEW_CELLS, _MOST_CELLS)
+    few = np.flatnonzero((items > 0) & summable & (rows == np.rint(rows)).all(axis=1))
+    # what has a closed form or a cheap sum, all tables at once
+    sums = _summed(rows[few], seed=seed, confidence=confidence)
+    known = np.flatnonzero(np.isfinite(sums.theta))
+    parts = [(closed, _closed(rows[closed], confidence=confidence)), (few[known], sums.at(known))]
+    left = np.setdiff1d(np.arange(len(rows)), np.concatenate([places for places, _ in parts]))
+    if left.size:
+        options: dict[str, Any] = {"seed": seed, "confidence": confidence, "gamma": gamma, "max_draws": max_draws}
+        # theta of a mirror image is known to be 1/2, so no draws are spent on its precision
+        drawn = [_posterior(rows[k], precision=np.inf if even[k] else precision, **options) for k in left.tolist()]
+        parts.append((left, stack(drawn)))
+    each = joined(parts).mirrored(even).at(where).swapped(swapped)
+    return each.at(np.arange(len(where)).reshape(counts.shape))
 
 
 def _posterior(
-    counts: Counts,
-    rng: np.random.Generator,
-    *,
-    confidence: float,
-    precision: float | None,
-    gamma: float | None,
-    max_draws: int,
+    row: Floats, *, seed: list[int], confidence: float, precision: float | None, gamma: float | None, max_draws: int
 ) -> MixturePosterior:
-    """The posterior of one table with metric-only items, by the first method that serves."""
+    """The posterior of one table (15,) with metric-only items, by the first method that serves."""
+    counts = Counts.of_row(row)
+    # A stream that depends on the table and not on its place keeps results equal in any order or chunk.
+    rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=stream_key(row))))
     cells = (counts.metric_only.sum() + 1) ** 2
-    summable = cells <= _MOST_CELLS and bool((counts.metric_only == np.rint(counts.metric_only)).all())
-    if summable and cells <= _FEW_CELLS and (exact := summed(counts, rng=rng, confidence=confidence)):
-        return exact
+    summable = _FEW_CELLS < cells <= _MOST_CELLS and bool((row == np.rint(row)).all())
     sample = Sample(counts, rng)
     while (needed := sample.needed(precision=precision, gamma=gamma)) > sample.size:
         if summable and needed - sample.size > _DRAWS_A_CELL * cells:
-            if exact := summed(counts, rng=rng, confidence=confidence):
-                return exact
+            exact = _summed(row[np.newaxis], seed=seed, confidence=confidence)
+            if np.isfinite(exact.theta[0]):
+                return exact.at(np.array(0))
             summable = False
         # hopeless where even four times the draws allowed would be too few
         if sample.size >= max_draws or sample.size * _ENOUGH / sample.effective > 4 * max_draws:
@@ -113,21 +105,38 @@ def _posterior(
     return populations if populations.theta_error < posterior.theta_error else posterior
 
 
-def _closed(rows: Floats, *, confidence: float) -> list[MixturePosterior]:
+def _closed(rows: Floats, *, confidence: float) -> MixturePosterior:
     """Of tables (k, 15) without metric-only items: p and mu are independent Dirichlets."""
-    paired = rows[:, :9].reshape(-1, 3, 3)
-    people = human_posterior(paired.sum(axis=2) + rows[:, 12:], confidence=confidence)
-    mu = (paired + 1) / (paired.sum(axis=2, keepdims=True) + 3)
-    return [
-        MixturePosterior(
-            **{name: np.asarray(values[k]) for name, values in vars(people).items()},
-            mu_mean=mu[k].T,
-            largest_weight=np.zeros(()),
-            r_hat=np.asarray(np.nan),
-            method=np.asarray("closed"),
-        )
-        for k in range(len(rows))
-    ]
+    cells = rows.astype(np.float64)
+    people = human_posterior(cells[:, :9].reshape(-1, 3, 3).sum(axis=2) + cells[:, 12:], confidence=confidence)
+    return _without_chains(people, largest_weight=0.0, method="closed")
+
+
+def _summed(rows: Floats, *, seed: list[int], confidence: float) -> MixturePosterior:
+    """Of tables (k, 15) of whole counts; NaN where rounding hides the sum."""
+    theta, p, low, high, bound = summed(rows, seed=seed, confidence=confidence)
+    estimate = Estimate(
+        p=p,
+        p_low=low[:, :3],
+        p_high=high[:, :3],
+        margin=p[:, 0] - p[:, 2],
+        margin_low=low[:, 3],
+        margin_high=high[:, 3],
+        theta=theta,
+        effective_draws=np.full(len(rows), float(DRAWS)),
+        theta_error=bound,
+    )
+    return _without_chains(estimate, largest_weight=1 / DRAWS, method="sum")
+
+
+def _without_chains(estimate: Estimate, *, largest_weight: float, method: str) -> MixturePosterior:
+    shape = estimate.theta.shape
+    return MixturePosterior(
+        **vars(estimate),
+        largest_weight=np.full(shape, largest_weight),
+        r_hat=np.full(shape, np.nan),
+        method=np.full(shape, method),
+    )
 
 
 class Sample:
@@ -141,19 +150,15 @@ class Sample:
 
     def _start(self, proposal: Proposal) -> None:
         self._proposal = proposal
-        # of each chunk: p, log weights, the largest of them, the sum of weights and the mean mu by that scale
-        self._chunks: list[tuple[Floats, Floats, float, float, Floats]] = []
+        self._chunks: list[tuple[Floats, Floats]] = []
         self.extend(_FIRST)
 
     def extend(self, n: int) -> None:
         """About n more draws."""
         for size in filter(None, [_CHUNK] * (n // _CHUNK) + [n % _CHUNK]):
-            self._last = self._proposal.draw(size, self._rng)
-            weights, top = _weights(self._last.log_weights), float(self._last.log_weights.max())
-            self._chunks.append(
-                (self._last.p, self._last.log_weights, top, weights.sum(), self._last.mixture_matrix(weights))
-            )
-        p, log_weights, *_ = zip(*self._chunks, strict=True)
+            drawn = self._proposal.draw(size, self._rng)
+            self._chunks.append((drawn.p, drawn.log_weights))
+        p, log_weights = zip(*self._chunks, strict=True)
         self.p, self.weights = np.concatenate(p, axis=1), _weights(np.concatenate(log_weights))
         self.size, total = len(self.weights), self.weights.sum()
         self.effective = float(total**2 / (self.weights @ self.weights))  # Kish
@@ -174,11 +179,8 @@ class Sample:
 
     def posterior(self, *, confidence: float) -> MixturePosterior:
         """What the draws so far say."""
-        _, _, largest, totals, means = zip(*self._chunks, strict=True)
-        shares = np.exp(np.array(largest) - max(largest)) * totals
         return summarise(
             self.p,
-            np.tensordot(shares / shares.sum(), np.stack(means), axes=1),
             self.weights,
             confidence=confidence,
             theta_error=self._error,

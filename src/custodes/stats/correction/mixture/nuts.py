@@ -36,17 +36,10 @@ def nuts_posterior(
     posteriors = []
     for seed, *table in zip(seeds, *counts.flat, strict=True):
         with _ALONE, jax.enable_x64(True):
-            p, mu = run(jax.random.key(int(seed)), *(np.asarray(part, dtype=np.float64) for part in table))
-        # (chains, draws, 3) -> (draws, chains, 3); mu is (chains, draws, human, metric)
-        posteriors.append(
-            chain_posterior(
-                np.swapaxes(np.asarray(p), 0, 1),
-                np.asarray(mu).mean(axis=(0, 1)).T,
-                confidence=confidence,
-                method="nuts",
-            )
-        )
-    return stack(posteriors, counts.shape)
+            p, _ = run(jax.random.key(int(seed)), *(np.asarray(part, dtype=np.float64) for part in table))
+        # (chains, draws, 3) -> (draws, chains, 3)
+        posteriors.append(chain_posterior(np.swapaxes(np.asarray(p), 0, 1), confidence=confidence, method="nuts"))
+    return stack(posteriors).at(np.arange(len(posteriors)).reshape(counts.shape))
 
 
 @cache

@@ -17,55 +17,68 @@ _BINS = 2048
 
 @dataclass(frozen=True, kw_only=True)
 class MixturePosterior(Estimate):
-    """Posterior of outcome shares p and mixture matrix mu of one table of counts (shape ()) or of many (shape (...)).
+    """Posterior of outcome shares p of one table of counts (shape ()) or of many (shape (...)).
 
     Beside the estimate, whose `theta` is P(p_win > p_loss | data) and has the Monte Carlo error `theta_error` (...):
-    `mu_mean` (..., 3, 3) [metric, human], columns summing to 1; `largest_weight`, the share of the heaviest draw;
-    `r_hat`, the split R-hat of the margin over chains or populations (NaN where there are none); `method`, one of
-    closed, sum, exact, tempered, nuts.
+    `largest_weight`, the share of the heaviest draw; `r_hat`, the split R-hat of the margin over chains or populations
+    (NaN where there are none); `method`, one of closed, sum, exact, tempered, nuts.
     For a bound of a rare outcome draws may be worth a sixth of `effective_draws`.
     """
 
-    mu_mean: Floats
     largest_weight: Floats
     r_hat: Floats
     method: NDArray[np.str_]
 
-    def swapped(self) -> MixturePosterior:
-        """The posterior of the same data with the two systems of each pair exchanged."""
+    def swapped(self, which: NDArray[np.bool_]) -> MixturePosterior:
+        """With the two systems exchanged in some of the tables (...)."""
+        cells = which[..., np.newaxis]
         return replace(
             self,
-            p=self.p[..., ::-1],
-            p_low=self.p_low[..., ::-1],
-            p_high=self.p_high[..., ::-1],
-            margin=-self.margin,
-            margin_low=-self.margin_high,
-            margin_high=-self.margin_low,
-            theta=1 - self.theta,
-            mu_mean=self.mu_mean[..., ::-1, ::-1],
+            **{name: np.where(cells, own[..., ::-1], own) for name in _SHARES for own in [getattr(self, name)]},
+            margin=np.where(which, -self.margin, self.margin),
+            margin_low=np.where(which, -self.margin_high, self.margin_low),
+            margin_high=np.where(which, -self.margin_low, self.margin_high),
+            theta=np.where(which, 1 - self.theta, self.theta),
         )
 
-    def mirrored(self) -> MixturePosterior:
-        """The mean of this posterior and its swap, for data that are their own mirror image: theta is 1/2, no error."""
-        swapped = self.swapped()
-        names = ("p", "p_low", "p_high", "margin", "margin_low", "margin_high", "theta", "mu_mean")
+    def mirrored(self, which: NDArray[np.bool_]) -> MixturePosterior:
+        """Where data are their own mirror image, the mean of the posterior and its swap: theta is 1/2, no error."""
+        swapped = self.swapped(which)
+        names = (*_SHARES, "margin", "margin_low", "margin_high", "theta")
         means = {name: (getattr(self, name) + getattr(swapped, name)) / 2 for name in names}
-        return replace(self, **means, theta_error=np.zeros_like(self.theta_error))
+        return replace(self, **means, theta_error=np.where(which, 0.0, self.theta_error))
+
+    def at(self, where: NDArray[np.intp]) -> MixturePosterior:
+        """Those of tables (k,) at some places (...)."""
+        return MixturePosterior(**{name: values[where] for name, values in vars(self).items()})
 
 
-def stack(posteriors: Sequence[MixturePosterior], shape: tuple[int, ...]) -> MixturePosterior:
-    """One posterior of the given shape out of posteriors of shape (), in C order."""
-    ends = {"p": (3,), "p_low": (3,), "p_high": (3,), "mu_mean": (3, 3)}
+_SHARES = ("p", "p_low", "p_high")
+
+
+def stack(posteriors: Sequence[MixturePosterior]) -> MixturePosterior:
+    """One posterior (k,) out of k posteriors of shape ()."""
     columns = {own.name: [getattr(posterior, own.name) for posterior in posteriors] for own in fields(MixturePosterior)}
     kinds: dict[str, Any] = dict.fromkeys(columns, np.float64) | {"method": np.str_}
+    ends = {name: (3,) * (name in _SHARES) for name in columns}
     return MixturePosterior(
-        **{name: np.array(own, dtype=kinds[name]).reshape(shape + ends.get(name, ())) for name, own in columns.items()}
+        **{name: np.array(own, dtype=kinds[name]).reshape(-1, *ends[name]) for name, own in columns.items()}
+    )
+
+
+def joined(parts: Sequence[tuple[NDArray[np.intp], MixturePosterior]]) -> MixturePosterior:
+    """One posterior (k,) of the posteriors of its parts, each with the places of its tables."""
+    places = np.argsort(np.concatenate([where for where, _ in parts]))
+    return MixturePosterior(
+        **{
+            own.name: np.concatenate([getattr(posterior, own.name) for _, posterior in parts])[places]
+            for own in fields(MixturePosterior)
+        }
     )
 
 
 def summarise(
     p: Floats,
-    mu_mean: Floats,
     weights: Floats,
     *,
     confidence: float,
@@ -74,7 +87,7 @@ def summarise(
     r_hat: float,
     method: str,
 ) -> MixturePosterior:
-    """The posterior that draws p (3, n) with weights (n,) and the mean mu (3, 3) stand for."""
+    """The posterior that draws p (3, n) with weights (n,) stand for."""
     total = weights.sum()
     tail = (1 - confidence) / 2
     mean = p @ weights / total
@@ -88,7 +101,6 @@ def summarise(
         margin=np.asarray(mean[0] - mean[2]),
         margin_low=bounds[3, 0],
         margin_high=bounds[3, 1],
-        mu_mean=mu_mean,
         effective_draws=np.asarray(effective_draws),
         largest_weight=np.asarray(weights.max() / total),
         r_hat=np.asarray(r_hat),

@@ -38,11 +38,6 @@ class Draws(NamedTuple):
     p: Floats
     log_weights: Floats
 
-    def mixture_matrix(self, weights: Floats) -> Floats:
-        """The weighted mean of mu (3, 3), [metric, human]."""
-        scaled = weights / self.p
-        return np.asarray(np.stack([self.pi[h] @ scaled[h] for h in range(3)], axis=1) / weights.sum())
-
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:

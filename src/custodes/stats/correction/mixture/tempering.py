@@ -46,7 +46,6 @@ def tempered(
         walkers.move(_STEP_MOVES)
     walkers.move(_LAST_MOVES)
     kept: list[Floats] = []
-    mu_sum = np.zeros((3, 3, _POPULATIONS))
     # What populations say counts by the evidence that each met: the mean of all then has no bias from resampling.
     shares = np.exp(walkers.log_evidence - walkers.log_evidence.max())
     shares /= shares.sum()
@@ -54,7 +53,6 @@ def tempered(
         for _ in range(_ROUND):
             walkers.move(_THIN)
             kept.append(walkers.p)
-            mu_sum += walkers.mixture_matrix()
         p = np.stack(kept)  # (draws, 3, populations, size)
         theta, error = _pooled((p[:, 0] > p[:, 2]).mean(axis=(0, 2)), shares)
         r_hat, effective = _agreement(p[:, 0] - p[:, 2])
@@ -68,7 +66,6 @@ def tempered(
     effective *= float(1 / (shares @ shares)) / _POPULATIONS
     return summarise(
         np.moveaxis(p, 1, 0).reshape(3, -1),
-        np.tensordot(mu_sum, shares, axes=1) / len(kept),
         np.broadcast_to(shares[:, np.newaxis], p[:, 0].shape).ravel() / p[:, 0, 0].size,
         confidence=confidence,
         # a draw never seen is not impossible
@@ -110,7 +107,6 @@ class _Walkers:
     shapes: Floats  # (4, 3) of the Dirichlets
     rng: np.random.Generator
     at: Floats
-    pi: Floats
     p: Floats
     log_weights: Floats
     log_evidence: Floats
@@ -127,12 +123,11 @@ class _Walkers:
             shapes=shapes,
             rng=rng,
             at=at,
-            pi=nothing,
             p=nothing,
             log_weights=nothing,
             log_evidence=np.zeros(_POPULATIONS),
         )
-        made.pi, made.p, made.log_weights = made._weighed(at)
+        made.p, made.log_weights = made._weighed(at)
         return made
 
     def heat(self) -> None:
@@ -154,8 +149,8 @@ class _Walkers:
         # shuffled, as moves take the two halves of a population apart
         picked = self.rng.permuted(picked, axis=1)
         rows = np.arange(_POPULATIONS)[:, np.newaxis]
-        self.at, self.pi = self.at[..., rows, picked], self.pi[..., rows, picked]
-        self.p, self.log_weights = self.p[..., rows, picked], self.log_weights[rows, picked]
+        self.at, self.p = self.at[..., rows, picked], self.p[..., rows, picked]
+        self.log_weights = self.log_weights[rows, picked]
 
     def move(self, times: int) -> None:
         """Every draw offered a move so many times, each time along a difference of two draws of the other half of its
@@ -178,10 +173,6 @@ class _Walkers:
                 noise = 1e-3 * self.rng.standard_normal(here.shape)
                 self._offer(own, _normalised(here + chosen * (length * step + noise)))
 
-    def mixture_matrix(self) -> Floats:
-        """The mean of mu in each population: (3, 3, populations), [metric, human]."""
-        return np.asarray((self.pi / np.maximum(self.p, 1e-300)[:, np.newaxis]).mean(axis=3).swapaxes(0, 1))
-
     def _refresh(self) -> None:
         block = int(self.rng.integers(4))
         at = self.at.copy()
@@ -191,25 +182,25 @@ class _Walkers:
     def _offer(self, own: NDArray[np.intp], at: Floats, *, drawn: int | None = None) -> None:
         """Metropolis and Hastings: `at` (4, 3, populations, own) from a symmetric move of log odds, or with one block
         drawn from the proposal, whose density then falls out of the ratio."""
-        pi, p, log_weights = self._weighed(at)
+        p, log_weights = self._weighed(at)
         kept = [block for block in range(4) if block != drawn]
         shapes = self.shapes[kept][..., np.newaxis, np.newaxis]
         # In log odds the Dirichlet density is prod share^shape.
         ratio = (shapes * (at[kept] - self.at[kept][..., own])).sum(axis=(0, 1))
         ratio += self.t * (log_weights - self.log_weights[:, own])
         taken = np.log(self.rng.random(ratio.shape)) < ratio
-        for name, new in (("at", at), ("pi", pi), ("p", p), ("log_weights", log_weights)):
+        for name, new in (("at", at), ("p", p), ("log_weights", log_weights)):
             old = getattr(self, name)
             old = old.copy()
             old[..., own] = np.where(taken, new, old[..., own])
             setattr(self, name, old)
 
-    def _weighed(self, at: Floats) -> tuple[Floats, Floats, Floats]:
+    def _weighed(self, at: Floats) -> tuple[Floats, Floats]:
         shape = at.shape[2:]
         pi = np.exp(at[0][np.newaxis] + np.swapaxes(at[1:], 0, 1))  # [human, metric]
         p = pi[:, 0] + pi[:, 1] + pi[:, 2]
         ratios = self.proposal.log_ratios(pi.reshape(3, 3, -1), p.reshape(3, -1))[0]
-        return pi, p, np.asarray(-ratios.reshape(shape))
+        return p, np.asarray(-ratios.reshape(shape))
 
 
 def _effective(log_weights: Floats) -> float:

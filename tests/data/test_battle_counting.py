@@ -1,0 +1,191 @@
+"""Battles counted inside an engine are those of the study that the same table makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+import custodes as cu
+from custodes.answers.setting import settings as filled
+from custodes.data.battle_counting import count_battles
+from custodes.data.battle_counts import HUMAN, SCHEMA, BattleCounts
+from custodes.errors import InputError, OptionError
+from custodes.evaluate.leaderboard.field import ground
+
+duckdb = pytest.importorskip("duckdb")
+SYSTEMS = ("M", "m", "Ä", "b10")
+WORDS = ("model_a", "model_b", "tie", "both_bad", "[[B]]", "")
+
+
+@pytest.fixture(scope="module")
+def connection() -> Iterator[Any]:
+    with duckdb.connect() as opened:
+        yield opened
+
+
+def verdicts(seed: int, *, people: int, orders: bool, repeats: int, items: int = 6) -> pl.DataFrame:
+    """Random verdicts of people and a judge: words, names of systems, empty cells, both orders, repeats."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for rater in (*(f"p{k}" for k in range(people)), "judge"):
+        for item in range(items):
+            for i in range(len(SYSTEMS)):
+                for j in range(i + 1, len(SYSTEMS)):
+                    for order in ("ab", "ba", "") if orders else ("",):
+                        for repeat in range(repeats):
+                            if rng.random() < 0.5:
+                                continue
+                            a, b = (SYSTEMS[k] for k in ((i, j) if (item + i + j) % 2 else (j, i)))
+                            word = str(rng.choice([*WORDS, a, b]))
+                            kind = "metric" if rater == "judge" else "human"
+                            rows.append((f"i{item}", a, b, rater, kind, word, order, str(repeat)))
+    names = ["item", "model_a", "model_b", "rater", "kind", "winner", "order", "repeat"]
+    return pl.DataFrame(rows, schema=names, orient="row")
+
+
+def of_study(frame: pl.DataFrame, orders: str) -> BattleCounts:
+    """The same counts, from the battles that a leaderboard of the study uses."""
+    arena = ground(cu.read(frame).select(), filled({"orders": orders}))
+    (field,) = arena.fields
+    frames, items = [], {}
+    for rater, own in field.battles.items():
+        items[rater] = len(np.unique(own.item))
+        signs = {"wins": 1, "ties": 0, "losses": -1}
+        names = [np.array(arena.design.systems, dtype=object)[side] for side in (own.first, own.second)]
+        rows = pl.DataFrame(
+            {
+                "rater": [rater] * len(own),
+                "system_a": names[0].tolist(),
+                "system_b": names[1].tolist(),
+                "order": own.order,
+                **{name: (own.sign == sign).astype(np.int64) for name, sign in signs.items()},
+            },
+            schema=SCHEMA,
+        )
+        frames.append(rows)
+    keys = ["rater", "system_a", "system_b", "order"]
+    return BattleCounts(frame=pl.concat(frames).group_by(keys).sum().sort(keys), items=items)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    people=st.integers(1, 3),
+    shown=st.booleans(),
+    repeats=st.integers(1, 2),
+    orders=st.sampled_from(["mean", "consistent"]),
+)
+@settings(max_examples=6, deadline=None, phases=[Phase.explicit, Phase.generate])
+def test_engines_and_the_study_count_the_same(
+    connection: Any, seed: int, people: int, shown: bool, repeats: int, orders: Any
+) -> None:
+    frame = verdicts(seed, people=people, orders=shown, repeats=repeats)
+    expected = of_study(frame, orders)
+    for table in (frame.lazy(), connection.from_arrow(frame.to_arrow()), frame.to_pandas()):
+        counted = count_battles(table, orders=orders)
+        assert counted.frame.equals(expected.frame)
+        assert counted.items == expected.items
+
+
+def test_each_battle_of_an_item_of_its_own_needs_no_settling(connection: Any) -> None:
+    """The path without settling gives what the path with it gives: a second person who never speaks forces it."""
+    frame = verdicts(3, people=1, orders=False, repeats=1, items=30)
+    frame = frame.with_columns(item=pl.int_range(pl.len()).cast(pl.String))
+    plain = count_battles(frame)
+    silent = frame.head(1).with_columns(rater=pl.lit("p9"), winner=pl.lit(""))
+    both = count_battles(pl.concat([frame, silent]))
+    assert plain.frame.equals(both.frame)
+    assert (
+        plain.items
+        == both.items
+        == dict(plain.frame.group_by("rater").agg(n=pl.sum_horizontal("wins", "ties", "losses").sum()).iter_rows())
+    )
+    assert plain.frame.equals(of_study(frame, "mean").frame)
+
+
+def test_swapping_the_names_of_two_systems_turns_their_counts() -> None:
+    frame = verdicts(5, people=1, orders=True, repeats=1)
+    names = {"M": "b10", "b10": "M"}
+    swapped = frame.with_columns(pl.col("model_a", "model_b", "winner").replace(names))
+    turn = pl.col("system_a") > pl.col("system_b")
+    one = count_battles(frame).frame.with_columns(pl.col("system_a", "system_b").replace(names))
+    turned = one.select(
+        "rater",
+        pl.min_horizontal("system_a", "system_b"),
+        pl.max_horizontal("system_a", "system_b").alias("system_b"),
+        pl.when(turn).then(-pl.col("order")).otherwise("order").alias("order") + 0.0,
+        pl.when(turn).then("losses").otherwise("wins").alias("wins"),
+        "ties",
+        pl.when(turn).then("wins").otherwise("losses").alias("losses"),
+    ).sort("rater", "system_a", "system_b", "order")
+    assert turned.equals(count_battles(swapped).frame)
+
+
+def test_a_column_of_signs_and_one_person() -> None:
+    frame = pl.DataFrame({"item": [1, 2, 3], "system_a": "B", "system_b": "A", "preference": [1.0, -1.0, None]})
+    counts = count_battles(frame)
+    assert counts.frame.row(0) == (HUMAN, "A", "B", 0.0, 1, 0, 1)
+    assert counts.items == {HUMAN: 2}
+    assert [note.rule for note in counts.notes] == ["missing-verdict"]
+
+
+def test_an_aspect_and_some_systems() -> None:
+    rows = [
+        ("1", "A", "B", "p", "human", "x", "A"),
+        ("1", "A", "B", "p", "human", "y", "B"),
+        ("1", "A", "B", "j", "metric", "", "B"),
+        ("2", "A", "C", "p", "human", "x", "A"),
+    ]
+    frame = pl.DataFrame(rows, schema=["item", "model_a", "model_b", "rater", "kind", "aspect", "winner"], orient="row")
+    counts = count_battles(frame, aspect="x", systems=["A", "B"])
+    assert counts.frame.rows() == [("human", "A", "B", 0.0, 1, 0, 0), ("j", "A", "B", 0.0, 0, 0, 1)]
+
+
+PLAIN = {"item": ["1", "2"], "model_a": ["A", "A"], "model_b": ["B", "B"], "winner": ["A", "B"]}
+
+
+@pytest.mark.parametrize(
+    ("frame", "options", "error", "message"),
+    [
+        ({"item": ["1"]}, {}, InputError, "columns are item; needed are item, model_a, model_b"),
+        (PLAIN | {"winner": ["A", "nobody"]}, {}, InputError, r"1 of 2 verdicts cannot be read \('nobody' 1 times\)"),
+        (PLAIN | {"winner": ["left", "A"]}, {}, InputError, r"1 of 2 .*left.*, but for words of the place shown"),
+        (PLAIN | {"item": ["1", None]}, {}, InputError, "1 rows have no item"),
+        (PLAIN | {"model_b": ["B", "A"]}, {}, InputError, "1 rows compare a system with itself"),
+        (PLAIN | {"order": ["ab", "up"]}, {}, InputError, "column 'order' holds 'up'; allowed: ab, ba"),
+        (PLAIN | {"item": ["1", "1"]}, {}, InputError, "1 verdicts stand twice .* say which in 'order'"),
+        (PLAIN | {"rater": ["x", "y"]}, {}, OptionError, "say who are people, human=...; raters: x, y"),
+        (
+            PLAIN | {"rater": ["grace", "y"]},
+            {"human": "grase"},
+            OptionError,
+            r"human='grase' is no rater here.*did you mean 'grace'",
+        ),
+        (PLAIN, {"aspect": "q"}, OptionError, "aspect='q' has no verdict; aspects: ''"),
+        (PLAIN, {"systems": ["C"]}, OptionError, "systems='C' is no system here"),
+    ],
+)
+def test_mistakes_are_named(
+    frame: dict[str, Any], options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=f"^count_battles: .*{message}"):
+        count_battles(pl.DataFrame(frame), **options)
+
+
+def test_what_an_engine_says_when_it_gives_up_is_one_line(tmp_path: Any) -> None:
+    path = tmp_path / "gone.parquet"
+    pl.DataFrame(PLAIN).write_parquet(path)
+    with duckdb.connect() as opened:
+        table = opened.read_parquet(str(path))
+        path.unlink()
+        with pytest.raises(
+            InputError, match=r"^count_battles: duckdb gave up: .*; raise its memory_limit, or set temp"
+        ):
+            count_battles(table)
+    with pytest.raises(InputError, match=r"^count_battles: No such file .*; are all files"):
+        count_battles(pl.scan_parquet(path))

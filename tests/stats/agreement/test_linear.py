@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from custodes.stats.agreement import linear
+from custodes.stats.agreement.correlation import pooled_spearman
+from custodes.stats.agreement.kendall import pooled_kendall
+from custodes.stats.resampling.resample import bootstrap_counts, bootstrap_weights, with_point
+
+SEEDS = st.integers(0, 2**32 - 1)
+BOTH = pytest.mark.parametrize("pooled", [pooled_kendall, pooled_spearman], ids=["kendall", "spearman"])
+
+
+def outputs(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """x, y and how often each counts: few and many levels, ties on both sides, whole and broken shares."""
+    rng = np.random.default_rng(seed)
+    n = rng.integers(1, 30)
+    x, y = (rng.integers(0, rng.integers(1, 20), n).astype(float) for _ in range(2))
+    return x, y, rng.integers(0, 3, n).astype(float) if seed % 2 else rng.random(n)
+
+
+def study(seed: int, items: int = 60) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """human, metrics, units: ties, missing cells, clusters of unlike size."""
+    rng = np.random.default_rng(seed)
+    human = rng.integers(0, 5, (items, 4)).astype(float)
+    metrics = np.round(human + rng.normal(size=(2, items, 4)), 1)
+    metrics[1, rng.random((items, 4)) < 0.1] = np.nan
+    return human, metrics, np.sort(np.append(np.arange(items // 3), rng.integers(0, items // 3, items - items // 3)))
+
+
+@settings(deadline=None)
+@given(seed=SEEDS)
+def test_kendall_parts_are_sums_over_pairs(seed: int) -> None:
+    x, y, share = outputs(seed)
+    sx, sy = np.sign(x[:, None] - x), np.sign(y[:, None] - y)
+    matrices = sx * sy, np.abs(sx), np.abs(sy)
+    values, influences = linear.kendall_parts(x, y, share)
+    np.testing.assert_allclose(values, [share @ own @ share for own in matrices], atol=1e-9)
+    np.testing.assert_allclose(influences, [2 * own @ share for own in matrices], atol=1e-9)
+
+
+@settings(deadline=None)
+@given(seed=SEEDS)
+def test_spearman_parts_are_sums_over_triples_and_their_derivatives(seed: int) -> None:
+    x, y, share = outputs(seed)
+    sx, sy = np.sign(x[:, None] - x), np.sign(y[:, None] - y)
+    values, influences = linear.spearman_parts(x, y, share)
+    for k, (a, b) in enumerate([(sx, sy), (sx, sx), (sy, sy)]):
+        np.testing.assert_allclose(values[k], share @ ((a @ share) * (b @ share)), atol=1e-9)
+        derivative = (a @ share) * (b @ share) + a.T @ (share * (b @ share)) + b.T @ (share * (a @ share))
+        np.testing.assert_allclose(influences[k], derivative, atol=1e-9)
+
+
+@BOTH
+@pytest.mark.parametrize("weighed", [False, True])
+def test_both_sides_of_the_crossing_give_one_estimate(
+    pooled: Callable[..., np.ndarray], weighed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in range(20):
+        human, metrics, units = study(seed)
+        item_weights = np.random.default_rng(seed).integers(1, 3, len(human)) / 2 if weighed else None
+        design = {"units": units, "weights": np.ones((1, units[-1] + 1)), "item_weights": item_weights}
+        monkeypatch.setattr(linear, "MANY", 8192)
+        exact = pooled(human, metrics, **design)
+        monkeypatch.setattr(linear, "MANY", 0)
+        np.testing.assert_allclose(pooled(human, metrics, **design), exact, atol=1e-12)
+
+
+@BOTH
+def test_many_resamples_spread_as_exact_ones(
+    pooled: Callable[..., np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    human, metrics, units = study(1, items=300)
+    weights = with_point(bootstrap_weights(units[-1] + 1, 400, np.random.default_rng(0)))
+    exact = pooled(human, metrics, units=units, weights=weights)[1:]
+    monkeypatch.setattr(linear, "MANY", 0)
+    made = pooled(human, metrics, units=units, weights=weights)[1:]
+    # the same draws: what differs is of the second order, 1 / 100 clusters
+    np.testing.assert_allclose(made.std(axis=0), exact.std(axis=0), rtol=0.05)
+    assert all(np.corrcoef(made[:, m], exact[:, m])[0, 1] > 0.99 for m in range(2))
+
+
+@BOTH
+def test_linear_resamples_are_invariant(pooled: Callable[..., np.ndarray], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear, "MANY", 0)
+    human, metrics, units = study(2)
+    weights = bootstrap_counts(units[-1] + 1, 20, np.random.default_rng(0))
+    made = pooled(human, metrics, units=units, weights=weights)
+    order = np.random.default_rng(3).permutation(len(human))
+    for other, sign in (
+        (pooled(np.exp(human), 3 * metrics + 1, units=units, weights=weights), 1),
+        (pooled(human, -metrics, units=units, weights=weights), -1),
+        (pooled(human[order], metrics[:, order], units=units[order], weights=weights), 1),
+        (pooled(human[:, ::-1], metrics[:, :, ::-1], units=units, weights=weights), 1),
+        (pooled(human, metrics, units=units, weights=weights.astype(float)), 1),
+    ):
+        np.testing.assert_allclose(sign * other, made, atol=1e-12)
+
+
+@BOTH
+def test_a_constant_side_is_undefined(pooled: Callable[..., np.ndarray], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear, "MANY", 0)
+    human, metrics, units = study(3)
+    metrics[0] = 0.3
+    made = pooled(human, metrics, units=units, weights=np.ones((1, units[-1] + 1)))
+    assert np.isnan(made[0, 0])
+    assert np.isfinite(made[0, 1])
