@@ -69,14 +69,17 @@ def run(
             start_new_session=True,
         )
         began = time.monotonic()
-        while True:
-            pid, status, used = os.wait4(child.pid, os.WNOHANG)
-            if pid:
-                break
-            over = over or resident(child.pid) > gib * 2**30
-            if over or time.monotonic() - began > PATIENCE * seconds:
+        pid = 0
+        try:
+            while not pid:
+                pid, status, used = os.wait4(child.pid, os.WNOHANG)
+                over = over or resident(child.pid) > gib * 2**30
+                if not pid and (over or time.monotonic() - began > PATIENCE * seconds):
+                    os.killpg(child.pid, signal.SIGKILL)
+                time.sleep(0 if pid else POLLS)
+        finally:
+            if not pid:  # interrupted: nothing goes on behind
                 os.killpg(child.pid, signal.SIGKILL)
-            time.sleep(POLLS)
         child.returncode = os.waitstatus_to_exitcode(status)
         said.seek(0)
         words = said.read().decode(errors="replace")
