@@ -128,7 +128,7 @@ def page(rows: list[Row], missing: list[str], times: int) -> str:
     """Markdown: who is ahead of us, in time or memory, or says other numbers; then all; then who was not there."""
     behind = [f"- {cells[0]}: {'; '.join(reasons)}" for cells, reasons, _ in rows if reasons]
     ahead = "\n".join(behind) or "- none"
-    away = f"\nNot there, so not compared: {', '.join(missing)}.\n" if missing else ""
+    away = f"\nNot there, or not run this time: {', '.join(missing)}.\n" if missing else ""
     runs = (
         f"Medians of {times} runs in turn."
         if times > 1
@@ -147,6 +147,7 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=1, help="runs of each side, in turn (default 1)")
     parser.add_argument("--write", action="store_true", help=f"put the table into {README.name}")
     parser.add_argument("--kept", type=Path, help="JSON lines: comparisons are added, and not run again")
+    parser.add_argument("--only-kept", action="store_true", help="run nothing: write the table from what --kept holds")
     parser.add_argument("--side", choices=["data", "ours", "theirs"], help=argparse.SUPPRESS)
     parser.add_argument("--peer", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
@@ -159,6 +160,9 @@ def main() -> int:
     rows, missing, failed = [], [], []
     for own in comparisons():
         if given.only and not any(fnmatch(own.peer, glob) for glob in given.only):
+            continue
+        if own.peer not in known and given.only_kept:
+            missing.append(own.peer)
             continue
         if own.peer not in known:
             homes = {"peers": [given.peers], "oracles": [ORACLES], "ours": []}[own.home]
