@@ -254,8 +254,9 @@ def page(found: dict[str, list[list[Case]]], *, verbs: list[str], seconds: float
         there = {cases[0].verb for cases in rows if len(cases) > 1}
         absent = ", ".join(f"`{verb}`" for verb in verbs if verb not in there and suits(verb, by))
         words = f"\nNot run this time: {absent}.\n" if absent else ""
-        parts.append(f"## By {by}\n\n{DIMENSIONS[by].told}.\n\n{table(heads, cells)}{words}")
-    over = "\n".join(f"- {words}" for words in passing) or "- none"
+        shown = table(heads, cells) if cells else ""
+        parts.append(f"## By {by}\n\n{DIMENSIONS[by].told}.\n\n{shown}{words}")
+    over = "\n".join(f"- {words}" for words in passing) or "- none of the cases that were run"
     return f"""# Growth
 
 `python benchmarks/growth.py`: every verb on simulated studies of growing size, a process a case, CPU seconds (user

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+PEERS, ORACLES = ROOT / ".venv-peers", ROOT / ".venv-oracles"
+"""Environments of their own, made by the Makefile."""
 SHARED = ROOT.parent / "shared" / "data"
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 POLLS, PATIENCE = 0.02, 8
@@ -67,14 +69,17 @@ def run(
             start_new_session=True,
         )
         began = time.monotonic()
-        while True:
-            pid, status, used = os.wait4(child.pid, os.WNOHANG)
-            if pid:
-                break
-            over = over or resident(child.pid) > gib * 2**30
-            if over or time.monotonic() - began > PATIENCE * seconds:
+        pid = 0
+        try:
+            while not pid:
+                pid, status, used = os.wait4(child.pid, os.WNOHANG)
+                over = over or resident(child.pid) > gib * 2**30
+                if not pid and (over or time.monotonic() - began > PATIENCE * seconds):
+                    os.killpg(child.pid, signal.SIGKILL)
+                time.sleep(0 if pid else POLLS)
+        finally:
+            if not pid:  # interrupted: nothing goes on behind
                 os.killpg(child.pid, signal.SIGKILL)
-            time.sleep(POLLS)
         child.returncode = os.waitstatus_to_exitcode(status)
         said.seek(0)
         words = said.read().decode(errors="replace")
@@ -104,6 +109,15 @@ def reason(code: int, said: str, *, seconds: float) -> str:
 def custodes(*words: str | Path) -> list[str | Path]:
     """The command line of the package that `run` is given."""
     return [sys.executable, "-m", "custodes", *words]
+
+
+def python_with(module: str, *homes: Path) -> Path | None:
+    """The first interpreter that can import a module, of the environments given and then this one; None: no such."""
+    find = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"
+    for python in (*(home / "bin" / "python" for home in homes), Path(sys.executable)):
+        if python.exists() and not subprocess.run([python, "-c", find], capture_output=True).returncode:
+            return python
+    return None
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from beside import Beside, Work
-from measuring import ONE_THREAD, ROOT, machine, table
+from measuring import ONE_THREAD, ORACLES, PEERS, ROOT, machine, python_with, table
 
 SUBJECTS = ("agreement", "strength", "people", "correction", "learning", "counting", "texts")
 README = Path(__file__).with_name("README.md")
@@ -37,21 +37,14 @@ HEADS = (
 )
 WORTH = 1.1
 """Less is noise of memory."""
+NOISE = 1.6
+"""So much more CPU the same work took on a busy machine."""
 Row = tuple[list[str], list[str], bool]
+Made = dict[str, Any]
 
 
 def comparisons() -> list[Beside]:
     return [own for name in SUBJECTS for own in import_module(f"beside.{name}").COMPARISONS]
-
-
-def python_of(own: Beside, peers: Path) -> Path | None:
-    """The interpreter of the peer; None: it is nowhere."""
-    homes = {"peers": [peers], "oracles": [ROOT / ".venv-oracles"], "ours": []}[own.home]
-    for python in (*(home / "bin" / "python" for home in homes), Path(sys.executable)):
-        find = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({own.module!r}) is None)"
-        if python.exists() and not subprocess.run([python, "-c", find], capture_output=True).returncode:
-            return python
-    return None
 
 
 def side(peer: str, which: str, folder: Path) -> None:
@@ -87,8 +80,8 @@ def asked(python: Path, own: Beside, which: str, folder: Path) -> dict[str, Any]
     return json.loads((folder / f"{which}.json").read_text()) if which != "data" else {}
 
 
-def compared(own: Beside, python: Path, times: int) -> Row:
-    """Cells of a row, where we are not ahead, and whether the numbers are the same."""
+def compared(own: Beside, python: Path, times: int) -> Made:
+    """Medians of both sides, and by how much their numbers differ."""
     with tempfile.TemporaryDirectory() as name:
         folder, mine = Path(name), Path(sys.executable)
         asked(mine, own, "data", folder)
@@ -100,13 +93,29 @@ def compared(own: Beside, python: Path, times: int) -> Row:
         apart = sum(a != b for a, b in zip(x, y, strict=True)) / len(x)
     else:
         apart = max(abs(a - b) for a, b in zip(x, y, strict=True))
-    same = apart <= own.tolerance
     (mine, first, mb), (other, their_first, their_mb) = (
         [statistics.median(run[name] for run in runs_of) for name in ("seconds", "first", "mb")]
         for runs_of in (ours, theirs)
     )
-    told = f"{apart:.0e} (<= {own.tolerance:g}{', ' + own.because if own.because else ''})"
+    return {
+        "peer": own.peer,
+        "apart": apart,
+        "ours": mine,
+        "theirs": other,
+        "first": first,
+        "their_first": their_first,
+        "mb": mb,
+        "their_mb": their_mb,
+    }
+
+
+def row(own: Beside, made: Made) -> Row:
+    """Cells of a row, where we are not ahead, and whether the numbers are the same."""
+    mine, other, first, their_first = (made[name] for name in ("ours", "theirs", "first", "their_first"))
+    mb, their_mb, same = made["mb"], made["their_mb"], made["apart"] <= own.tolerance
+    told = f"{made['apart']:.0e} (<= {own.tolerance:g}{', ' + own.because if own.because else ''})"
     behind = [f"in time, {other:.3g} s against our {mine:.3g}"] if other < mine else []
+    behind += [f"in time beyond noise, {other:.3g} s against our {mine:.3g}"] if mine <= other < NOISE * mine else []
     behind += [f"in the first call, {their_first:.3g} s against our {first:.3g}"] if their_first < first else []
     behind += [f"in memory, {their_mb:.0f} MB against our {mb:.0f}"] if mb > WORTH * their_mb else []
     behind += [] if same else [f"other numbers, by {told}"]
@@ -115,21 +124,30 @@ def compared(own: Beside, python: Path, times: int) -> Row:
     return [own.peer, own.what, *cells, told], behind, same
 
 
-def page(rows: list[Row], missing: list[str]) -> str:
+def page(rows: list[Row], missing: list[str], times: int) -> str:
     """Markdown: who is ahead of us, in time or memory, or says other numbers; then all; then who was not there."""
     behind = [f"- {cells[0]}: {'; '.join(reasons)}" for cells, reasons, _ in rows if reasons]
     ahead = "\n".join(behind) or "- none"
-    away = f"\nNot there, so not compared: {', '.join(missing)}.\n" if missing else ""
+    away = f"\nNot there, or not run this time: {', '.join(missing)}.\n" if missing else ""
+    runs = (
+        f"Medians of {times} runs in turn."
+        if times > 1
+        else f"One run of each side, so ratios below {NOISE} may be noise."
+    )
     whole = table(HEADS, [cells for cells, *_ in rows])
-    return f"Not ahead of, in time or by more than a tenth in memory:\n\n{ahead}\n\n{whole}{away}\n{machine()}.\n"
+    return (
+        f"Not ahead of, in time or by more than a tenth in memory:\n\n{ahead}\n\n{whole}{away}\n{runs} {machine()}.\n"
+    )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peers", type=Path, default=ROOT / ".venv-peers", help="an environment with the peers")
+    parser.add_argument("--peers", type=Path, default=PEERS, help="an environment with the peers")
     parser.add_argument("--only", action="append", help="glob of names of peers; repeatable")
     parser.add_argument("--times", type=int, default=1, help="runs of each side, in turn (default 1)")
     parser.add_argument("--write", action="store_true", help=f"put the table into {README.name}")
+    parser.add_argument("--kept", type=Path, help="JSON lines: comparisons are added, and not run again")
+    parser.add_argument("--only-kept", action="store_true", help="run nothing: write the table from what --kept holds")
     parser.add_argument("--side", choices=["data", "ours", "theirs"], help=argparse.SUPPRESS)
     parser.add_argument("--peer", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
@@ -137,22 +155,33 @@ def main() -> int:
     if given.side:
         side(given.peer, given.side, given.folder)
         return 0
+    lines = given.kept.read_text().splitlines() if given.kept and given.kept.exists() else []
+    known = {made["peer"]: made for made in map(json.loads, lines)}
     rows, missing, failed = [], [], []
     for own in comparisons():
         if given.only and not any(fnmatch(own.peer, glob) for glob in given.only):
             continue
-        python = python_of(own, given.peers)
-        if python is None or not all(Path(path).exists() for path in own.needs):
+        if own.peer not in known and given.only_kept:
             missing.append(own.peer)
             continue
-        try:
-            rows.append(compared(own, python, given.times))
-        except RuntimeError as problem:
-            failed.append(str(problem))
-            missing.append(own.peer)
-            continue
+        if own.peer not in known:
+            homes = {"peers": [given.peers], "oracles": [ORACLES], "ours": []}[own.home]
+            python = python_with(own.module, *homes)
+            if python is None or not all(Path(path).exists() for path in own.needs):
+                missing.append(own.peer)
+                continue
+            try:
+                known[own.peer] = compared(own, python, given.times)
+            except RuntimeError as problem:
+                failed.append(str(problem))
+                missing.append(own.peer)
+                continue
+            if given.kept:
+                with given.kept.open("a") as file:
+                    file.write(json.dumps(known[own.peer]) + "\n")
+        rows.append(row(own, known[own.peer]))
         print(" | ".join(rows[-1][0]), file=sys.stderr, flush=True)
-    told = page(rows, missing)
+    told = page(rows, missing, given.times)
     print(told)
     if given.write:
         text = README.read_text()

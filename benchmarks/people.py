@@ -1,9 +1,9 @@
 """MACE on the three data sets of its authors: ours and crowd-kit's, and what shuffling the rows does to each.
 
-Run it with `python benchmarks/people.py --peer PYTHON`, the Python of an environment with the peer (`python -m venv
-peer && peer/bin/pip install crowd-kit==1.4.2`); without it ours is timed alone. Both do the same restarts and
-iterations of variational Bayes in a process of their own, from long rows (task, worker, label). The data lie beside the
-project (`../shared/data/mace`).
+Run it with `python benchmarks/people.py`; the peer is looked for in `.venv-peers`, which the Makefile makes (--peer
+PYTHON names another place); without it ours is timed alone. Both do the same restarts and iterations of variational
+Bayes in a process of their own, from long rows (task, worker, label). The data lie beside the project
+(`../shared/data/mace`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+
+from measuring import PEERS, python_with
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "mace"
 SETS = ("rte", "temporal", "wsd")
@@ -101,7 +103,7 @@ def million() -> tuple[float, float]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--peer", help="a Python with crowd-kit")
+    parser.add_argument("--peer", default=python_with("crowdkit", PEERS), help="a Python with crowd-kit")
     peer = parser.parse_args().peer
     print("| what | measured | target |\n|---|---|---|")
     good = True

@@ -264,6 +264,9 @@ def main() -> None:
 
 def page(rows: list[list[str]], times: int, note: str) -> str:
     """Markdown: what misses its target first, then all."""
+    absent = [own[0] for own in rows if own[1] in ("not run", "not there")]
+    rows = [own for own in rows if own[0] not in absent]
+    left = f"\nNot run this time, or not there: {'; '.join(absent)}.\n" if absent else ""
     slow = "".join(
         f"- {own[0]}: {own[3]} s, {own[4]} MB{f', {own[5]} of the time before' if own[5] else ''}; {own[7] or own[8]}\n"
         for own in rows
@@ -281,7 +284,7 @@ highest resident memory, {runs}; "time" and "memory" are shares of before.
 {slow or "- none" + chr(10)}
 ## All
 
-{table(heads, rows)}"""
+{table(heads, rows)}{left}"""
 
 
 if __name__ == "__main__":

@@ -7,13 +7,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from measuring import ROOT, SHARED
+from measuring import ORACLES, SHARED
 
 from beside import Beside, Work
 
 TEXTS = SHARED / "summeval" / "outputs.jsonl.gz"
 ITEMS = 10
-ORACLES = ROOT / ".venv-oracles"
 
 
 def data(folder: Path) -> None:
