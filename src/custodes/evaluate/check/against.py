@@ -70,7 +70,7 @@ def _shared_items(comparison: Comparison, metric: int) -> Ints:
 def _against_people(comparison: Comparison, shared: Sequence[Ints], rng: np.random.Generator) -> list[str]:
     """Metrics whose Kendall over all outputs is below 0, by flips of what each block of clusters contributes."""
     design, scores = comparison.design, comparison.scores
-    both = (np.isfinite(scores.human) & np.isfinite(scores.metrics)).any(axis=2)
+    both = np.asarray((np.isfinite(scores.human) & np.isfinite(scores.metrics)).any(axis=2))
     if not both.any():
         return []
     block = stepdown.blocks_of_units(design.n_units, most=MOST_BLOCKS)[1][design.units]

@@ -35,7 +35,8 @@ def kendall_left_out(
             continue
         own, weight, people = of_output[rated], times[rated], _codes(human.ravel()[rated])
         everywhere = np.zeros_like(own)
-        pairs = _left_out(np.bincount(own, weights=weight, minlength=n_blocks)[np.newaxis])
+        of_block: Floats = np.bincount(own, weights=weight, minlength=n_blocks).astype(np.float64)
+        pairs = _left_out(of_block[np.newaxis])
         untied = _untied(people, pairs, own, weight, n_blocks)
         for m in rows:
             scores = _codes(metrics[m].ravel()[rated])
