@@ -52,10 +52,6 @@ def run(
     folder of the package to run (default: this one); standard output goes to `out`.
     """
 
-    def limited() -> None:
-        resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))
-        os.nice(5)
-
     variables = {**os.environ, **environment, "PYTHONPATH": str(source or ROOT / "src")}
     over = False
     with tempfile.TemporaryFile() as said, (out or Path(os.devnull)).open("wb") as answer:
@@ -65,9 +61,12 @@ def run(
             stdout=answer,
             stderr=said,
             env=variables,
-            preexec_fn=limited,
             start_new_session=True,
         )
+        # From outside: code between fork and exec may hang where threads run, and libraries warn of it.
+        if hasattr(resource, "prlimit"):
+            resource.prlimit(child.pid, resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))
+        os.setpriority(os.PRIO_PROCESS, child.pid, 5)
         began = time.monotonic()
         pid = 0
         try:
