@@ -168,7 +168,7 @@ def _centred(z: Floats, missing: NDArray[np.bool_], n: Ints, *, some: bool) -> F
 
 def _largest(z: Floats) -> Floats:
     """(p, rows) -> (p,), of the absolute values."""
-    return np.maximum(z.max(axis=1, initial=0.0), -z.min(axis=1, initial=0.0))
+    return np.asarray(np.maximum(z.max(axis=1, initial=0.0), -z.min(axis=1, initial=0.0)))
 
 
 def _root_mean_square(z: Floats, n: Ints) -> Floats:
