@@ -11,7 +11,7 @@ from scipy import stats
 from sklearn.linear_model import Ridge
 
 from custodes.stats.learning.folds import grouped_folds, splits
-from custodes.stats.learning.ridge import PENALTIES, Linear, predict, ridge, scaling, standardised
+from custodes.stats.learning.ridge import PENALTIES, Linear, measured, predict, ridge, scaling, standardised
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -177,3 +177,24 @@ def test_between_equal_penalties_the_larger() -> None:
     y, groups = np.array([1.0, 2.0, 3.0, 2.0, 1.0, 5.0]), np.array([0, 0, 0, 1, 1, 2])
     chosen = ridge(x, y, groups=groups, penalties=np.array([0.1, 2.0, 0.5]))
     np.testing.assert_array_equal(chosen.weights, ridge(x, y, groups=groups, penalties=np.array([2.0])).weights)
+
+
+@pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:Degrees of freedom")
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_measured_is_its_definition(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rng.integers(1, 40), 6)) ** 3 * np.logspace(-180, 180, 6) + rng.choice([0, 1e6], 6)
+    x[:, rng.integers(6)] = 0.1  # constant
+    x[rng.random(x.shape) < rng.choice([0, 0.3])] = np.nan
+    mean, deviation = np.nanmean(x, axis=0), np.nanmax(np.abs(x - np.nanmean(x, axis=0)), axis=0, initial=0)
+    unit = np.where(deviation > 1e-12 * np.abs(mean), deviation, np.nan)
+    reach = np.nan_to_num(3 * unit * np.sqrt(np.nanmean(((x - mean) / unit) ** 2, axis=0)))
+    clipped = np.clip(x, mean - reach, mean + reach)
+    middle = np.nanmean(clipped, axis=0)
+    spread = unit * np.sqrt(np.nanmean(((clipped - middle) / unit) ** 2, axis=0))
+    by, z = measured(x)
+    for found, expected in zip(by, (mean - reach, mean + reach, middle, spread), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+    np.testing.assert_allclose(z, standardised(x, by), atol=1e-8)
+    np.testing.assert_allclose(z, np.nan_to_num((clipped - middle) / spread), atol=1e-8)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.combining.methods.linear import RIDGE, linear
+from custodes.combining.methods.linear import RIDGE
 from custodes.combining.methods.method import Formula, Lesson, Method, narrowed
 from custodes.stats.arrays import Floats
 from custodes.stats.learning import boost, prune
@@ -63,7 +63,7 @@ def xgboost_pruned(lesson: Lesson) -> Formula:
 
 def half(lesson: Lesson) -> Formula:
     """Ridge regression for half of the prediction."""
-    whole = linear(lesson)
+    whole = lesson.learn(RIDGE)[1]
     return replace(whole, weights=whole.weights / 2, intercept=whole.intercept / 2)
 
 
@@ -72,7 +72,7 @@ def blend(lesson: Lesson) -> Formula:
     line = half(lesson)
     kept = np.flatnonzero(line.weights)
     if not len(kept):
-        return linear(lesson)
+        return lesson.learn(RIDGE)[1]
     model, importance = grown(lesson, narrowed(lesson.x, line.low, line.high), kept)
     _, mean, spread = lesson.standardised
     return replace(line, intercept=line.intercept + mean / 2, trees=model, share=spread / 2, importance=importance)

@@ -76,9 +76,10 @@ def pooled_kendall(
         times = np.ascontiguousarray(drawn[:, present])
         bounds = np.append(start, len(rated))
         people, scores = human.ravel()[rated], metrics.reshape(len(metrics), -1)[rows][:, rated]
-        concordance = _concordance(_codes(people), np.stack([_codes(s) for s in scores]), bounds, times)
-        human_pairs = _untied(people, bounds, times)
-        metric_pairs = np.stack([_untied(s, bounds, times) for s in scores], axis=1)
+        human_codes, metric_codes = _codes(people), np.stack([_codes(s) for s in scores])
+        concordance = _concordance(human_codes, metric_codes, bounds, times)
+        human_pairs = _untied(human_codes, bounds, times)
+        metric_pairs = np.stack([_untied(codes, bounds, times) for codes in metric_codes], axis=1)
         with np.errstate(invalid="ignore", divide="ignore"):
             result[:, rows] = concordance / (np.sqrt(human_pairs)[:, np.newaxis] * np.sqrt(metric_pairs))
     return result
@@ -143,15 +144,19 @@ def exact_units(units: Ints, weights: NDArray[Any], item_weights: Floats | None)
     return np.arange(len(units)), weights[:, units] * item_weights
 
 
-def _untied(values: Floats, bounds: NDArray[np.intp], weights: Floats) -> Floats:
-    """Ordered pairs that do not tie, N^2 - sum over tie groups of (weight in group)^2, in every resample -> (B,)."""
-    group, unit = np.unique(values, return_inverse=True)[1], np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-    alone = (np.bincount(group) == 1)[group]
+def _untied(codes: Ints, bounds: NDArray[np.intp], weights: Floats) -> Floats:
+    """Ordered pairs that do not tie, N^2 - sum over tie groups of (weight in group)^2, in every resample -> (B,).
+
+    codes (outputs,) from `_codes`, sorted by unit.
+    """
+    unit, sizes = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds)), np.bincount(codes)
+    alone, tied = (sizes == 1)[codes], sizes > 1
     squares = weights**2 @ np.bincount(unit[alone], minlength=weights.shape[1])  # a group of one output
-    tied, place = np.unique(group[~alone], return_inverse=True)
-    members = np.bincount(place * weights.shape[1] + unit[~alone], minlength=len(tied) * weights.shape[1])
-    for part in chunks(len(tied), max(weights.shape)):
-        together = weighted_sums(weights, members.reshape(len(tied), -1)[part])
+    n_tied = int(np.count_nonzero(tied))
+    place = (np.cumsum(tied) - 1)[codes[~alone]]
+    members = np.bincount(place * weights.shape[1] + unit[~alone], minlength=n_tied * weights.shape[1])
+    for part in chunks(n_tied, max(weights.shape)):
+        together = weighted_sums(weights, members.reshape(n_tied, -1)[part])
         squares += np.einsum("bg,bg->b", together, together)
     pairs = (weights @ np.diff(bounds)) ** 2
     return np.where(pairs - squares > _CONSTANT * pairs, pairs - squares, np.nan)

@@ -20,6 +20,7 @@ _CONSTANT = 1e-12  # a spread below this share of the size is rounding
 _TIE = 1e-9  # of the range of people's ratings; a mean of several can carry float noise
 _STEPS = 100  # of Newton; about five are needed
 _TOLERANCE = 1e-8  # of the mean log-loss that a step can gain; the step taken then leaves about the square of it
+_CERTAIN = 700.0  # a margin above which exp overflows and nothing pulls
 _SMALL = 1e-9  # the gain where shared curvature stops: a step leaves a hundredth of it, not the square
 
 
@@ -126,7 +127,7 @@ def _chosen(pairs: _Pairs, groups: NDArray[Any], penalties: Floats) -> float:
     missed = np.zeros(len(penalties))
     for k, penalty in enumerate(penalties):
         weights, last = at_once.fitted(float(penalty), 2 * weights - last if k > 1 else weights), weights
-        missed[k] = np.vdot(kept, _log_loss(at_once.margins(weights)))
+        missed[k] = np.vdot(kept, _log_loss(_margins(pairs, weights)))
     return float(penalties[int(np.argmin(missed))])
 
 
@@ -153,19 +154,12 @@ class _AtOnce(NamedTuple):
         incidence = csr_array((np.repeat([1.0, -1.0], n), ends), shape=(len(pairs.x), n))
         return cls(pairs, trained / np.maximum(trained.sum(axis=0), 1.0), held, incidence)
 
-    def margins(self, weights: Floats) -> Floats:
-        """How far the scores by weights (p, folds) put the winner above the loser (pairs, folds)."""
-        score = self.pairs.x @ weights
-        return np.asarray(score[self.pairs.winner] - score[self.pairs.loser])
-
     def fitted(self, penalty: float, start: Floats) -> Floats:
         """The weights (p, folds) of the least loss without each fold, from `start`."""
         weights, before = start, np.full(start.shape[1], np.inf)
         inverse = np.linalg.inv(self._curvatures(start.mean(axis=1)) + penalty * np.eye(len(start)))
         for _ in range(_STEPS):
-            margins = self.margins(weights)
-            small = np.exp(-np.abs(margins))
-            pull = self.times * np.where(margins > 0, small, 1.0) / (1 + small)
+            pull = self.times / (1 + np.exp(np.minimum(_margins(self.pairs, weights), _CERTAIN)))
             slope = self.pairs.x.T @ (self.incidence @ pull) + penalty * weights
             step = -np.einsum("fpq,qf->pf", inverse, slope)
             gain = -np.einsum("pf,pf->f", slope, step)
@@ -213,9 +207,11 @@ def _fitted(pairs: _Pairs, count: Floats, penalty: float, start: Floats) -> Floa
 
 
 def _margins(pairs: _Pairs, weights: Floats) -> Floats:
-    """How far the score puts the winner above the loser (pairs,)."""
+    """How far the scores by weights (p, ...) put the winner above the loser (pairs, ...)."""
     score = pairs.x @ weights
-    return np.asarray(score[pairs.winner] - score[pairs.loser])
+    apart = score.take(pairs.winner, axis=0)  # whole rows: a third of the time of score[...]
+    apart -= score.take(pairs.loser, axis=0)
+    return np.asarray(apart)
 
 
 def _loss(margins: Floats, count: Floats, weights: Floats, penalty: float) -> float:
