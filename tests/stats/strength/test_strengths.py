@@ -16,7 +16,6 @@ from scipy.optimize import minimize
 from custodes.errors import InputError
 from custodes.stats import ABSENT
 from custodes.stats.resampling.resample import bootstrap_weights
-from custodes.stats.strength import sandwich
 from custodes.stats.strength.battles import Battles, kinds
 from custodes.stats.strength.davidson import fit
 from custodes.stats.strength.ranks import ranks
@@ -304,16 +303,3 @@ def test_few_heavy_battles_do_not_tell_equal_systems_apart() -> None:
         made = strengths(own, n_systems=3, ties="davidson", resamples=60, rng=rng)
         false += bool(ranks(made, confidence=0.95).apart.any())
     assert false <= 14  # a rate of .06 gives more in .04 of such tests
-
-
-def test_clusters_that_hold_most_kinds_are_weighed_alike_with_and_without_zeros(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    own = Arena(5, 300, size=30, taste=0.7).draw(np.random.default_rng(2))
-    found = []
-    for dense in (0, 10**9):
-        monkeypatch.setattr(sandwich, "DENSE", dense)
-        model = fitted(own, n_systems=5, ties="davidson")
-        found.append(sandwich.clusters_behind(model.fit, model.made, weight=own.weight, unit=own.unit, n_systems=5))
-    assert np.isfinite(found[0]).all()
-    np.testing.assert_allclose(found[0], found[1], rtol=1e-12)

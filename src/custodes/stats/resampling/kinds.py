@@ -18,7 +18,7 @@ from custodes.stats.arrays import Floats, Ints, Signs
 
 _MOST_ROWS = 64  # of a cluster that are compared; clusters alike in so many and longer are kinds of their own
 _BLOCK = 4_000_000  # numbers of an array that is held at once
-DENSE = 8  # a matrix with a larger share than one in so many is multiplied as dense
+_DENSE = 8  # a matrix with a larger share than one in so many is multiplied as dense
 _EXACT = 2.0**24  # integers below are exact in single precision
 
 
@@ -97,7 +97,7 @@ def sums_of(
     from scipy.sparse import csr_array
 
     matrix = csr_array((values.astype(np.float64), (cell, kind)), shape=(n_cells, n_kinds))
-    if DENSE * matrix.nnz < n_cells * n_kinds:
+    if _DENSE * matrix.nnz < n_cells * n_kinds:
         return lambda times: np.asarray(matrix @ times)
     dense = matrix.astype(np.float32).toarray()
     exact = float(np.abs(dense).sum(axis=1).max(initial=0))

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from custodes.stats.arrays import CHUNK, Floats, Ints, chunks
-from custodes.stats.resampling.kinds import DENSE
 from custodes.stats.strength.battles import Kinds
 from custodes.stats.strength.davidson import Fit, information_of, leverage
 
@@ -96,9 +95,7 @@ def clusters_behind(made: Fit, own: Kinds, *, weight: Floats, unit: Ints, n_syst
     behind = np.full(n_systems, np.inf)
     if not shared.any():
         return behind
-    often: Any = csr_array((weight[shared], (unit[shared], own.kind[shared])), shape=(n_units, n_kinds))
-    if DENSE * often.nnz > n_units * n_kinds:
-        often = often.toarray()
+    often = csr_array((weight[shared], (unit[shared], own.kind[shared])), shape=(n_units, n_kinds))
     everything = np.bincount(own.kind, weights=weight, minlength=n_kinds)
     moves = made.inverse[: made.design.shape[1], :n_systems]
     for some in chunks(n_systems, n_kinds):
