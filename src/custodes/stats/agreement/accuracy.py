@@ -127,12 +127,12 @@ def net_wins(
     side[first, np.arange(n_pairs)], side[second, np.arange(n_pairs)] = 1, -1
     net = np.empty((2, len(weights), n_metrics, len(side)))
 
-    def drawn(sums: Floats) -> Floats:
+    def drawn(sums: NDArray[Any]) -> Floats:
         """(..., systems, items) -> (B, ..., systems)."""
         per_unit = unit_sums(_weighed(sums, item_weights), units=units, n_units=weights.shape[1])
         return weighted_sums(weights, per_unit)
 
-    def of_systems(sides: Floats, signs: Signs, both: Bools) -> Floats:
+    def of_systems(sides: NDArray[Any], signs: Signs, both: Bools) -> NDArray[np.float32]:
         """(..., pairs, items) -> (..., systems, items), some items at a time: as numbers all signs may not fit."""
         made = np.empty((*signs.shape[:-2], len(sides), n_items), dtype=np.float32)
         for part in chunks(n_items, signs[..., 0].size):

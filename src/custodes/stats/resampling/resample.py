@@ -111,8 +111,8 @@ def weighted_sums(weights: NDArray[Any], per_unit: NDArray[Any]) -> NDArray[np.f
     """
     flat = np.asarray(per_unit.reshape(-1, per_unit.shape[-1]), dtype=np.float64)
     shape = (len(weights), *per_unit.shape[:-1])
-    used = flat.any(axis=0)
-    if 2 * np.count_nonzero(used) < len(used):  # of a few pairs most battles say nothing
+    used = np.flatnonzero(flat.any(axis=0))
+    if 2 * len(used) < flat.shape[1]:  # of a few pairs most battles say nothing
         weights, flat = weights[:, used], flat[:, used]
     if weights.dtype == np.float64:
         return np.asarray(weights @ flat.T).reshape(shape)

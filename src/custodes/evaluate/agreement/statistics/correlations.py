@@ -52,7 +52,7 @@ def _over_outputs(sample: Sample, *, kind: str) -> Floats:
 
 
 def _computed(level: str, kind: str) -> Callable[[Sample], Floats]:
-    own = partial(COMPUTE[level], kind=kind)
+    own: Callable[[Sample], Floats] = partial(COMPUTE[level], kind=kind)
     return own if level == "system" else of_outputs(own)  # of systems the file may have scores
 
 
