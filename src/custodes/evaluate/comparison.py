@@ -91,12 +91,12 @@ class Comparison:
         """(metrics, pairs, items)."""
         return np.moveaxis(self.preferences.signs[:, 1:], 1, 0)
 
-    @property
+    @cached_property
     def rated(self) -> NDArray[np.bool_]:
         """(metrics, pairs, items): whether people and the metric both have a preference."""
         return np.asarray((self.human_signs != ABSENT) & (self.metric_signs != ABSENT))
 
-    @property
+    @cached_property
     def scored(self) -> NDArray[np.bool_]:
         """(metrics, items, systems): whether people and the metric both have a score."""
         return np.asarray(np.isfinite(self.human) & np.isfinite(self.metric_scores))

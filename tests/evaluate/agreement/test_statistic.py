@@ -7,7 +7,7 @@ import polars as pl
 
 from custodes.data.ratings import Ratings
 from custodes.evaluate.agreement.agreement import agreement
-from custodes.evaluate.agreement.statistic import Sample, Statistic
+from custodes.evaluate.agreement.statistic import Sample, Statistic, of_outputs
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.comparison import compare
 from custodes.stats.resampling.resample import sign_flips
@@ -68,3 +68,17 @@ def test_a_statistic_says_what_its_column_is() -> None:
     assert (column.names, column.essential, column.best) == (("own", "own_low", "own_high"), False, "")
     for own in STATISTICS.values():
         assert own.column.name == own.name
+
+
+def test_statistics_of_outputs_are_not_computed_where_nobody_shares_a_score() -> None:
+    scores = scores_of(4)
+    some = sample(scores, 3)
+    own = of_outputs(lambda given: given.times[:, :1] + np.zeros(2))
+    assert own(some).tolist() == (some.times[:, :1] + np.zeros(2)).tolist()
+    told = some.comparison.scores
+    apart = replace(told, metrics=np.where(np.isnan(told.human), told.metrics, np.nan))
+    nobody = replace(some, comparison=replace(some.comparison, scores=apart))
+    assert np.isnan(own(nobody)).all()
+    for statistic in (one for one in STATISTICS.values() if one.name.endswith(("_item", "_global"))):
+        assert np.isnan(statistic.compute(nobody)).all()
+        assert statistic.compute(nobody).shape == (4, 2)

@@ -13,6 +13,7 @@ from custodes.stats.agreement.accuracy import (
     acc_eq,
     item_accuracy,
     margins,
+    net_wins,
     pairwise_accuracy,
     sample_accuracy,
     spa,
@@ -333,3 +334,22 @@ def test_nothing_rated_in_common_is_undefined() -> None:
     absent = signs_of(human)
     assert np.isnan(sample_accuracy(absent, signs_of(metrics), **everywhere)).all()
     assert np.isnan(system_accuracy(absent, signs_of(metrics), **everywhere)).all()
+
+
+def test_net_wins_do_not_depend_on_how_many_items_are_added_up_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    signs = rng.choice([-1, 0, 1, ABSENT], size=(4, 6, 30)).astype(np.int8)
+    signs[3] = signs[2]
+    units, weights = rng.integers(0, 9, 30), rng.integers(0, 3, (5, 9)).astype(np.float64)
+    whole = net_wins(signs[0], signs[1:], units=units, weights=weights)
+    monkeypatch.setattr("custodes.stats.arrays.CHUNK", 20)
+    for one, other in zip(whole, net_wins(signs[0], signs[1:], units=units, weights=weights), strict=True):
+        np.testing.assert_array_equal(one, other)
+    first, second = np.triu_indices(4, 1)
+    net, n = np.zeros((5, 3, 4)), np.zeros((5, 3, 4))
+    for m, p, i in np.argwhere((signs[1:] != ABSENT) & (signs[0] != ABSENT)):
+        for system, side in ((first[p], 1), (second[p], -1)):
+            net[:, m, system] += side * signs[1 + m, p, i] * weights[:, units[i]]
+            n[:, m, system] += weights[:, units[i]]
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_allclose(whole[1], np.where(n > 0, net / n, np.nan))

@@ -189,3 +189,14 @@ def test_expanded_percentiles_are_those_of_t_and_hold_the_estimate() -> None:
     np.testing.assert_allclose(low, np.quantile(draws, 1 - level, axis=0))
     np.testing.assert_allclose(high, [np.quantile(draws[:, 0], level), 9.0])
     assert np.isnan(expanded_interval(np.array([np.nan, 1.0]), draws, confidence=0.9, n_units=12)[0][0])
+
+
+def test_units_that_add_nothing_are_left_out_of_sums() -> None:
+    rng = np.random.default_rng(5)
+    weights = rng.integers(0, 4, (6, 20))
+    few, none = np.zeros((3, 2, 20)), np.zeros((2, 20))
+    few[..., [2, 7, 19]] = rng.normal(size=(3, 2, 3))
+    few[1, 0, 7] = np.nan
+    for kind in (np.float64, np.uint8):
+        np.testing.assert_allclose(weighted_sums(weights.astype(kind), few), np.einsum("bu,kmu->bkm", weights, few))
+        assert (weighted_sums(weights.astype(kind), none) == np.zeros((6, 2))).all()

@@ -146,6 +146,19 @@ def alike(*masks: Bools) -> list[NDArray[np.intp]]:
     return [np.array(rows) for rows in groups.values()]
 
 
+def of_outputs(compute: Callable[[Sample], Floats]) -> Callable[[Sample], Floats]:
+    """The same for a statistic of scores of outputs: undefined, and nothing is computed, where no metric shares any
+    with people. Of verdicts on a hundred systems even their absence would fill the memory, pair by pair."""
+
+    def computed(sample: Sample) -> Floats:
+        scores = sample.comparison.scores
+        if (np.isfinite(scores.human) & np.isfinite(scores.metrics)).any():
+            return compute(sample)
+        return np.full((len(sample.times), len(scores.metrics)), np.nan)
+
+    return computed
+
+
 @dataclass(frozen=True, kw_only=True)
 class Statistic:
     """`compute` gives (1 + B, metrics) of a sample. `chance` is what a metric that knows nothing gets, also (1 + B,

@@ -7,7 +7,7 @@ from itertools import combinations
 from math import exp
 
 from custodes.answers.wording import interval, names, percent, plural, sentence, with_ends
-from custodes.evaluate.verdict.view import MOST_NAMED, Row, Statement, View, only, share_a_letter
+from custodes.evaluate.verdict.view import MOST_NAMED, Row, Statement, View, letters_of, only
 
 MOST_LISTED = 6
 """Systems that may be best are named up to so many."""
@@ -88,15 +88,17 @@ def more_labels(view: View) -> Iterator[Statement]:
     """How many more comparisons the undecided pairs need: of systems that may be best, where there are several."""
     if view.sided:
         return
+    letters = {row["system"]: letters_of(row) for row in view.board}
     pairs = [pair for pair in combinations(view.board, 2) if pair[0]["part"] == pair[1]["part"]]
-    undecided = [pair for pair in pairs if share_a_letter(*pair)]
+    undecided = [(a, b) for a, b in pairs if not letters[a["system"]].isdisjoint(letters[b["system"]])]
     contenders = [pair for pair in undecided if all(row["may_be_first"] for row in pair)]
     if not undecided:
         return
     verb = "is" if len(undecided) == 1 else "are"
     text = f"{len(undecided)} of {plural(len(pairs), 'pair')} of systems {verb} open, all pairs tested together."
     asked = {frozenset(row["system"] for row in pair) for pair in contenders or undecided}
-    alone = [row for row in view.people.to_dicts() if frozenset((row["system_a"], row["system_b"])) in asked]
+    told = view.people.select("system_a", "system_b", "decision", "more_comparisons")
+    alone = [row for row in told.iter_rows(named=True) if frozenset((row["system_a"], row["system_b"])) in asked]
     near = [row for row in alone if row["more_comparisons"] is not None]
     near.sort(key=lambda row: float(row["more_comparisons"]))
     if near:

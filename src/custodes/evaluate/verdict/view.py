@@ -132,9 +132,14 @@ def leaders(agreement: Agreement) -> dict[str, list[str]]:
     return found
 
 
+def letters_of(row: Row) -> set[str]:
+    """The letters of a metric or a system."""
+    return {*LETTER.findall(row["group"] or "")}
+
+
 def share_a_letter(one: Row, other: Row) -> bool:
     """Whether two metrics, or two systems, cannot be told apart."""
-    return not {*LETTER.findall(one["group"] or "")}.isdisjoint(LETTER.findall(other["group"] or ""))
+    return not letters_of(one).isdisjoint(letters_of(other))
 
 
 def only(labels: Sequence[str]) -> str:

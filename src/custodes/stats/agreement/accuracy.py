@@ -121,23 +121,29 @@ def net_wins(
     >>> [own.tolist() for own in net_wins(human, metric, units=np.arange(2), weights=np.ones((1, 2)))]
     [[[[0.75, 0.0, -0.75]]], [[[1.0, 0.0, -1.0]]]]
     """
-    n_metrics, n_pairs, _ = signs_metrics.shape
+    n_metrics, n_pairs, n_items = signs_metrics.shape
     first, second = np.triu_indices((1 + math.isqrt(1 + 8 * n_pairs)) // 2, 1)
     side = np.zeros((second[-1] + 1, n_pairs), dtype=np.float32)
     side[first, np.arange(n_pairs)], side[second, np.arange(n_pairs)] = 1, -1
     net = np.empty((2, len(weights), n_metrics, len(side)))
 
-    def drawn(of_systems: Floats) -> Floats:
+    def drawn(sums: NDArray[Any]) -> Floats:
         """(..., systems, items) -> (B, ..., systems)."""
-        per_unit = unit_sums(_weighed(of_systems, item_weights), units=units, n_units=weights.shape[1])
+        per_unit = unit_sums(_weighed(sums, item_weights), units=units, n_units=weights.shape[1])
         return weighted_sums(weights, per_unit)
 
+    def of_systems(sides: NDArray[Any], signs: Signs, both: Bools) -> NDArray[np.float32]:
+        """(..., pairs, items) -> (..., systems, items), some items at a time: as numbers all signs may not fit."""
+        made = np.empty((*signs.shape[:-2], len(sides), n_items), dtype=np.float32)
+        for part in chunks(n_items, signs[..., 0].size):
+            np.matmul(sides, np.where(both[:, part], signs[..., part], 0).astype(np.float32), out=made[..., part])
+        return made
+
     for rows, both in _same_masks(signs_human != ABSENT, signs_metrics != ABSENT):
-        n = drawn(np.abs(side) @ both.astype(np.float32))
-        net[0][:, rows] = ratio(drawn(side @ np.where(both, signs_human, 0).astype(np.float32)), n)[:, np.newaxis]
+        n = drawn(of_systems(np.abs(side), both.view(np.int8), both))
+        net[0][:, rows] = ratio(drawn(of_systems(side, signs_human, both)), n)[:, np.newaxis]
         for some in (rows[own] for own in chunks(len(rows), both.size)):
-            of_metrics = side @ np.where(both, signs_metrics[some], 0).astype(np.float32)
-            net[1][:, some] = ratio(drawn(of_metrics), n[:, np.newaxis])
+            net[1][:, some] = ratio(drawn(of_systems(side, signs_metrics[some], both)), n[:, np.newaxis])
     return net[0], net[1]
 
 

@@ -104,13 +104,16 @@ def unit_sums(values: NDArray[Any], *, units: NDArray[np.integer[Any]], n_units:
 def weighted_sums(weights: NDArray[Any], per_unit: NDArray[Any]) -> NDArray[np.float64]:
     """Sum over units in every resample: weights (B, units), per_unit (..., units) -> (B, ...).
 
-    Weights of one byte become numbers of eight some rows at a time.
+    Weights of one byte become numbers of eight some rows at a time; units that add nothing are left out.
 
     >>> weighted_sums(np.array([[1.0, 1.0], [2.0, 0.0]]), np.array([3.0, 4.0])).tolist()
     [7.0, 6.0]
     """
     flat = np.asarray(per_unit.reshape(-1, per_unit.shape[-1]), dtype=np.float64)
     shape = (len(weights), *per_unit.shape[:-1])
+    used = np.flatnonzero(flat.any(axis=0))
+    if 2 * len(used) < flat.shape[1]:  # of a few pairs most battles say nothing
+        weights, flat = weights[:, used], flat[:, used]
     if weights.dtype == np.float64:
         return np.asarray(weights @ flat.T).reshape(shape)
     sums = np.empty((len(weights), len(flat)))

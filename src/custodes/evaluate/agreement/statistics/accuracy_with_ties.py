@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from custodes.evaluate.agreement.statistic import Statistic
+from custodes.evaluate.agreement.statistic import Statistic, of_outputs
 from custodes.stats.resampling.resample import POSITIVE, SHARE
 
 WITH_TIES = (
@@ -10,7 +10,7 @@ WITH_TIES = (
         name="acc_eq",
         label="Pairwise accuracy with ties (acc_eq)",
         doc="accuracy within items with calibrated metric ties, averaged over items (Deutsch et al. 2023)",
-        compute=lambda sample: sample.acc_eq[0],
+        compute=of_outputs(lambda sample: sample.acc_eq[0]),
         compared=True,
         bounds=SHARE,
         essential=True,
@@ -19,7 +19,7 @@ WITH_TIES = (
         name="acc_eq_epsilon",
         label="Tie threshold of acc_eq (metric's units)",
         doc="the threshold that gave acc_eq, in the metric's units",
-        compute=lambda sample: sample.acc_eq[1],
+        compute=of_outputs(lambda sample: sample.acc_eq[1]),
         bounds=POSITIVE,
         fewest=1000,  # a threshold jumps from one score difference to the next
         best="",

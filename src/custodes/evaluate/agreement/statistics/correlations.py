@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from custodes.evaluate.agreement.statistic import Sample, Statistic
+from custodes.evaluate.agreement.statistic import Sample, Statistic, of_outputs
 from custodes.evaluate.comparison import Comparison
 from custodes.stats.agreement import correlation, kendall
 from custodes.stats.agreement.system_scores import over_systems
@@ -51,6 +51,11 @@ def _over_outputs(sample: Sample, *, kind: str) -> Floats:
     )
 
 
+def _computed(level: str, kind: str) -> Callable[[Sample], Floats]:
+    own: Callable[[Sample], Floats] = partial(COMPUTE[level], kind=kind)
+    return own if level == "system" else of_outputs(own)  # of systems the file may have scores
+
+
 COMPUTE = {"system": _over_systems, "item": _within_items, "global": _over_outputs}
 SHOWN_FIRST = ("kendall_item", "pearson_global")
 
@@ -59,7 +64,7 @@ CORRELATIONS = tuple(
         name=(name := f"{kind}_{level}"),
         label=f"{called} {where}",
         doc=f"{called} {where}{', averaged over items' if level == 'item' else ''}",
-        compute=partial(COMPUTE[level], kind=kind),
+        compute=_computed(level, kind),
         per_item=partial(_per_item, kind=kind) if level == "item" else None,
         bounds=CORRELATION,
         population=partial(_population, kind=kind) if level == "system" else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from custodes.evaluate.agreement.statistic import Sample, Statistic
+from custodes.evaluate.agreement.statistic import Sample, Statistic, of_outputs
 from custodes.stats.agreement import accuracy
 from custodes.stats.arrays import Floats
 from custodes.stats.resampling.resample import SHARE
@@ -24,7 +24,7 @@ SPA = Statistic(
     name="spa",
     label="Soft pairwise accuracy",
     doc="soft pairwise accuracy (Thompson et al. 2024)",
-    compute=_spa,
+    compute=of_outputs(_spa),
     bounds=SHARE,
     chance=0.5,
     smooth=False,
