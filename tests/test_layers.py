@@ -72,6 +72,7 @@ BELOW = {
             "errors",
             "progress",
             "files",
+            "memory",
             "registry",
         ),
     },

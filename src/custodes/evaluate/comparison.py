@@ -29,6 +29,7 @@ from custodes.evaluate.scores import Scores
 from custodes.stats import ABSENT
 from custodes.stats.agreement import accuracy
 from custodes.stats.arrays import Floats, Signs
+from custodes.stats.partiality.scores import ScoredPeople
 from custodes.stats.resampling.resample import with_point
 
 HUMAN = "human"
@@ -70,6 +71,11 @@ class Comparison:
     def persons(self) -> Floats:
         """(people, items, systems), NaN where there is no score."""
         return self.scores.spread(self.scores.persons)
+
+    @cached_property
+    def scored_people(self) -> ScoredPeople:
+        """People, beside whom metrics are placed by scores."""
+        return ScoredPeople(self.scores.persons, units=self.design.units[self.scores.items])
 
     @cached_property
     def human(self) -> Floats:

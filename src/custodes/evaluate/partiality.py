@@ -13,7 +13,6 @@ from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.partiality.partiality import FEWEST_SYSTEMS, FEWEST_UNITS, Untold, partiality, win_rate_without
 from custodes.stats.partiality.placement import Placement
-from custodes.stats.partiality.scores import score_placement
 from custodes.stats.partiality.verdicts import sign_placement
 
 UNTOLD = "cannot be told"
@@ -90,7 +89,7 @@ def placement_of(comparison: Comparison, m: int) -> Placement:
     both = (rows.signs != ABSENT).all(axis=0)
     scored = (np.isfinite(scores.human) & np.isfinite(scores.metrics[m])).sum(axis=1) > 1
     if 2 * scored.sum() >= len(np.unique(rows.item[both])) and scored.any():
-        return score_placement(scores.persons, scores.metrics[m], units=design.units[scores.items])
+        return comparison.scored_people.placement(scores.metrics[m])
     human, metric = rows.signs[:, both]
     return sign_placement(
         human, metric, rows.pair[both], design.pairs, items=rows.item[both], units=design.units[rows.item[both]]

@@ -19,6 +19,7 @@ from custodes.errors import InputError
 from custodes.evaluate.agreement.standing import CHOOSING, ORDERING
 from custodes.evaluate.verdict.verdict import Verdict, told_by
 from custodes.files import folder, write_atomically
+from custodes.memory import give_back
 from custodes.plots.saving import FORMATS, save
 from custodes.progress import Progress, silent
 from custodes.reporting.file_names import file_names
@@ -129,6 +130,7 @@ def report(
     sections = tuple(section for section in SECTIONS if section.alone or not people_alone)
     for section in progress(sections, total=len(sections), desc="sections"):
         section.answer(context)
+        give_back()
     if people_alone and "leaderboard" not in context.results:
         raise InputError(f"{study.name}: {context.absent['leaderboard']}")
     told = told_by(context.results)

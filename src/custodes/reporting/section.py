@@ -225,8 +225,12 @@ class Section:
 
     def drawn(self, context: Context) -> tuple[Sequence[Figure], Sequence[ChosenTable]]:
         """The pictures and tables of chosen rows, none of a question without an answer."""
-        told = self.question not in context.absent
-        return (self.figures(context), self.tables(context)) if told else ((), ())
+        if self.question in context.absent:
+            return (), ()
+        from altair.utils.schemapi import debug_mode
+
+        with debug_mode(False):  # no validation of every part: the same drawings are validated where they are pictures
+            return self.figures(context), self.tables(context)
 
     def html(self, context: Context, figures: Sequence[Figure], tables: Sequence[ChosenTable]) -> str:
         """Prose, with the pictures and tables that are `drawn`."""
@@ -267,7 +271,7 @@ def render(template: str, **values: Any) -> str:
 
 def spec_of(chart: Any) -> dict[str, Any]:
     """A drawing without data as a specification; the page gives rows, colours and width."""
-    made: dict[str, Any] = chart.to_dict(validate=False)  # the same drawings are validated where they are pictures
+    made: dict[str, Any] = chart.to_dict(validate=False)
     for name in ("$schema", "config"):
         made.pop(name, None)
     return made

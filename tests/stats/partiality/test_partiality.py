@@ -1,12 +1,14 @@
 """Partiality: symmetries, its standard error against resampling, what was planted, and why it cannot be told."""
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custodes.stats.partiality.partiality import FEWEST_UNITS, Untold, partiality, win_rate_without
-from custodes.stats.partiality.scores import score_placement
+from custodes.stats.partiality.scores import ScoredPeople, score_placement
 from tests.simulation.fair_metrics import Fair, signs_of
 from tests.stats.partiality.dense import of_signs
 
@@ -183,3 +185,17 @@ def test_where_only_some_systems_are_asked_about_the_others_fix_the_curve_and_ar
     assert np.flatnonzero(np.isfinite(one.shift[0])).tolist() == [told[0]]
     assert one.p_value[0, told[0]] == pytest.approx(every.p_value[0, told[0]])
     assert one.p_adjusted[0, told[0]] <= every.p_adjusted[0, told[0]]
+
+
+def test_a_metric_is_placed_as_if_it_were_alone() -> None:
+    """What is kept of people is that of the outputs that this metric scored, and of no metric before it."""
+    rng = np.random.default_rng(3)
+    quality = rng.normal(size=(60, 5))
+    persons, units = quality + rng.normal(size=(3, 60, 5)), np.arange(60) // 2
+    metrics = quality**2 + quality + rng.normal(size=(4, 60, 5))
+    metrics[1:3, :9] = np.nan
+    together = ScoredPeople(persons, units=units)
+    for metric in metrics:
+        alone, beside = score_placement(persons, metric, units=units), together.placement(metric)
+        for field in fields(alone):
+            np.testing.assert_array_equal(getattr(beside, field.name), getattr(alone, field.name))
