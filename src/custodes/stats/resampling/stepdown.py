@@ -110,7 +110,9 @@ def flip_tests(estimate: Floats, left: Floats, *, present: Bools, flips: NDArray
         total[some], squares[some] = own.sum(axis=1), np.einsum("ku,ku->k", own, own)
         # |sum of the signed contributions| over the largest it can be, which |t| grows with: squares do not change.
         # So scaled here, sums are `parallel` as they are.
-        shares[some] = own * np.nan_to_num(ratio(np.ones(len(own)), np.sqrt(count[some] * squares[some])))[:, np.newaxis]
+        shares[some] = (
+            own * np.nan_to_num(ratio(np.ones(len(own)), np.sqrt(count[some] * squares[some])))[:, np.newaxis]
+        )
 
     def t(parallel: Floats, count: Floats) -> Floats:
         parallel = np.minimum(parallel, 1.0)  # rounding
