@@ -34,10 +34,10 @@ def letters(apart: Bools, order: Sequence[int]) -> list[str]:
     for a in range(n):
         while rest := open_[a] >> a:
             # alone only where nobody shares
-            group = _filled(near, open_, a, a + _lowest(rest - 1 if rest & 1 and rest > 1 else rest))
-            groups.append([i for i in range(n) if group >> i & 1])
+            filled = _filled(near, open_, a, a + _lowest(rest - 1 if rest & 1 and rest > 1 else rest))
+            groups.append([i for i in range(n) if filled >> i & 1])
             for i in groups[-1]:
-                open_[i] &= ~group
+                open_[i] &= ~filled
     groups.sort()
     words = [""] * len(apart)
     for i, group in enumerate(groups):
