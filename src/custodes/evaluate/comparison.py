@@ -27,7 +27,7 @@ from custodes.evaluate.design import Design
 from custodes.evaluate.people import check_same_scale, mean_over_people
 from custodes.evaluate.scores import Scores
 from custodes.stats import ABSENT
-from custodes.stats.agreement import accuracy
+from custodes.stats.agreement.ties import acc_eq
 from custodes.stats.arrays import Floats, Signs
 from custodes.stats.partiality.scores import ScoredPeople
 from custodes.stats.resampling.resample import with_point
@@ -319,7 +319,7 @@ def tie_thresholds(
     fold = np.arange(n_units) % CALIBRATION_FOLDS
     left_in = np.stack([(fold != k).astype(np.float64) for k in range(min(CALIBRATION_FOLDS, n_units))])
     weights = with_point(left_in if n_units > 1 else left_in[:0])
-    _, fitted = accuracy.acc_eq(human, scores, human_tie=human_tie, units=units, weights=weights, item_weights=None)
+    _, fitted = acc_eq(human, scores, human_tie=human_tie, units=units, weights=weights, item_weights=None)
     fitted = np.nan_to_num(fitted, nan=0.0)
     per_item = fitted[1:][fold[units]].T if n_units > 1 else np.repeat(fitted[0][:, None], n_items, axis=1)
     return fitted[0], per_item

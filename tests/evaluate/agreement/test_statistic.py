@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import polars as pl
+import pytest
 
 from custodes.data.ratings import Ratings
 from custodes.evaluate.agreement.agreement import agreement
@@ -82,3 +83,29 @@ def test_statistics_of_outputs_are_not_computed_where_nobody_shares_a_score() ->
     for statistic in (one for one in STATISTICS.values() if one.name.endswith(("_item", "_global"))):
         assert np.isnan(statistic.compute(nobody)).all()
         assert statistic.compute(nobody).shape == (4, 2)
+
+
+@pytest.mark.parametrize("weighed", [False, True])
+def test_counts_of_one_byte_say_what_counts_of_eight_say(weighed: bool) -> None:
+    # sums over clusters, and products of counts, go far beyond a byte
+    own = sample(scores_of(0, items=6))
+    if weighed:
+        weights = np.array([1.0, 2.0, 0.5, 1.0, 3.0, 1.0])
+        own = replace(own, comparison=replace(own.comparison, design=replace(own.comparison.design, weights=weights)))
+    times = np.array([[1] * 6, [255, 200, 0, 130, 255, 17], [0, 0, 255, 255, 255, 0]])
+    bytes_, wide = (replace(own, times=times.astype(kind), memo={}) for kind in (np.uint8, np.float64))
+    for statistic in STATISTICS.values():
+        np.testing.assert_allclose(statistic.compute(bytes_), statistic.compute(wide), atol=1e-12)
+        np.testing.assert_allclose(statistic.chance_of(bytes_), statistic.chance_of(wide), atol=1e-12)
+
+
+def test_what_is_found_whatever_the_resamples_is_found_anew_in_other_clusters() -> None:
+    own = sample(scores_of(0, items=6), 5)
+    before = own.acc_eq
+    comparison, times = own.comparison, np.ones((3, 2))
+    joined = replace(comparison, design=replace(comparison.design, units=comparison.design.units % 2))
+    for other in (joined, comparison):
+        changed = replace(own, comparison=other, times=times if other is joined else own.times)
+        fresh = replace(changed, memo={})
+        np.testing.assert_array_equal(changed.acc_eq, fresh.acc_eq)
+    np.testing.assert_array_equal(before, fresh.acc_eq)

@@ -10,8 +10,6 @@ from scipy import stats
 
 from custodes.stats import ABSENT
 from custodes.stats.agreement.accuracy import (
-    acc_eq,
-    item_accuracy,
     margins,
     net_wins,
     pairwise_accuracy,
@@ -19,6 +17,7 @@ from custodes.stats.agreement.accuracy import (
     spa,
     system_accuracy,
 )
+from custodes.stats.agreement.ties import acc_eq, item_accuracy
 from custodes.stats.resampling.resample import sign_flips
 
 TIE = 1e-9  # people's scores here are small integers; their differences may carry float noise

@@ -38,3 +38,12 @@ def test_many_groups_have_many_names() -> None:
     apart = ~np.eye(30, dtype=bool)
     words = letters(apart, list(range(30)))
     assert words[25:28] == ["z", "a1", "b1"]
+
+
+def test_of_hundreds_two_share_a_letter_exactly_where_they_are_not_told_apart() -> None:
+    strength = np.random.default_rng(0).normal(size=300)
+    apart = np.abs(strength[:, np.newaxis] - strength) > 1.0
+    words = [set(re.findall(r"[a-z]\d*", own)) for own in letters(apart, np.argsort(-strength).tolist())]
+    for a in range(300):
+        for b in range(a):
+            assert words[a].isdisjoint(words[b]) == bool(apart[a, b])

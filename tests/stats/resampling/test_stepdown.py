@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from custodes.stats import arrays
 from custodes.stats.resampling.resample import bootstrap_weights, sign_flips, with_point
-from custodes.stats.resampling.stepdown import Family, bootstrap_tests, flip_tests, without_block
+from custodes.stats.resampling.stepdown import Columns, Family, bootstrap_tests, flip_tests, without_block
 
 
 def means(values: np.ndarray, flips: np.ndarray, confidence: float = 0.95) -> Family:
@@ -124,3 +125,30 @@ def test_of_many_means_the_bootstrap_is_students() -> None:
     expected = stats.ttest_1samp(values, 0, axis=0).pvalue
     assert np.abs(made.p_value - expected).max() < 0.05
     assert np.corrcoef(made.p_value, expected)[0, 1] > 0.99
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_hypotheses_some_at_a_time_equal_all_at_once(monkeypatch: pytest.MonkeyPatch, missing: float) -> None:
+    rng = np.random.default_rng(4)
+    values = rng.normal(size=(15, 60)) + rng.normal(size=60)
+    draws = with_point(bootstrap_weights(15, 99, rng)) @ values / 15
+    values[rng.random(values.shape) < missing] = np.nan
+    draws[1:][rng.random((99, 60)) < missing] = np.nan
+    flips = sign_flips(15, 99, rng)
+
+    def made() -> list[Family]:
+        columns = Columns(shape=draws.shape, of=lambda some: draws[:, some].T.copy())
+        return [means(values, flips), *(bootstrap_tests(own, n_units=15, confidence=0.9) for own in (draws, columns))]
+
+    at_once = made()
+    monkeypatch.setattr(arrays, "CHUNK", 8 * 99 * 3)  # three hypotheses at a time
+    for whole, parts in zip(at_once, made(), strict=True):
+        for name in ("estimate", "low", "high", "p_value", "p_adjusted"):
+            np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-12, atol=1e-15)
+
+
+def test_a_difference_that_is_rounding_is_none() -> None:
+    rng = np.random.default_rng(5)
+    values = np.round(rng.normal(size=(20, 50)), 1)
+    values -= values.mean(axis=0)
+    assert (means(values, sign_flips(20, 500, rng)).p_value == 1).all()

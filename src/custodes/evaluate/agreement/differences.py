@@ -191,16 +191,16 @@ def _family(tester: Tester, name: str, grounds: Sequence[_Ground], n_pairs: int)
             own = ground.drawn.comparison
             present[:, ground.at] = tester.has(_items(own.scored[:1], own.rated[:1]))
         return tester.flipped(draws, present)
-    values_of = [statistic.compute(ground.drawn) for ground in grounds]
+    values_of = [np.ascontiguousarray(statistic.compute(ground.drawn).T) for ground in grounds]
     n_draws = len(tester.sample.times)
 
     def columns(pairs: NDArray[np.intp]) -> Floats:
-        made = np.full((n_draws, len(pairs)), np.nan)
+        made = np.full((len(pairs), n_draws), np.nan)
         for ground, values in zip(grounds, values_of, strict=True):
             place = np.minimum(np.searchsorted(ground.at, pairs), len(ground.at) - 1)
             here = np.flatnonzero(ground.at[place] == pairs)
             own = place[here]
-            made[:, here] = values[:, ground.first[own]] - values[:, ground.second[own]]
+            made[here] = values[ground.first[own]] - values[ground.second[own]]
         return made
 
     return stepdown.bootstrap_tests(

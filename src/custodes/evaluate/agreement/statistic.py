@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from custodes.answers.tables import Column, score, with_interval
 from custodes.evaluate.comparison import Comparison
-from custodes.stats.agreement import accuracy, correlation, system_scores
+from custodes.stats.agreement import accuracy, correlation, system_scores, ties
 from custodes.stats.agreement.population import population_values
 from custodes.stats.arrays import Bools, Floats
 from custodes.stats.resampling import resample
@@ -38,20 +38,25 @@ class SystemScores:
 class Sample:
     """A comparison in every resample: `times` (1 + B, clusters) how often each cluster is there, the data first, as
     `resample.weighted_sums` takes them; `flips` (n, clusters) of +-1, shared by all permutation tests over systems;
-    `memo` what was found of a comparison whatever its resamples."""
+    `memo` what was found of arrays whatever the resamples, with these arrays."""
 
     comparison: Comparison
     times: NDArray[Any]
     flips: NDArray[np.int8]
-    memo: dict[str, tuple[Floats, Floats]] = field(default_factory=dict)
+    memo: dict[str, tuple[tuple[object, ...], Any]] = field(default_factory=dict)
 
     def per_item(self, name: str, compute: Callable[[Comparison], Floats]) -> Floats:
-        """What `compute` finds of the comparison, (metrics, items): once, also for samples that replace this one's
-        resamples."""
-        scores = self.comparison.metric_scores
-        if name not in self.memo or self.memo[name][0] is not scores:
-            self.memo[name] = scores, compute(self.comparison)
-        return self.memo[name][1]
+        """What `compute` finds of the comparison, (metrics, items)."""
+        found: Floats = self._once(name, lambda: compute(self.comparison), self.comparison.metric_scores)
+        return found
+
+    def _once(self, name: str, compute: Callable[[], Any], *of: object) -> Any:
+        """What `compute` finds of these arrays: once, also for samples that replace this one's resamples."""
+        known, found = self.memo.get(name, ((), None))
+        if len(known) != len(of) or any(one is not other for one, other in zip(known, of, strict=True)):
+            found = compute()
+            self.memo[name] = of, found
+        return found
 
     @cached_property
     def system_scores(self) -> SystemScores:
@@ -123,14 +128,21 @@ class Sample:
     def acc_eq(self) -> tuple[Floats, Floats]:
         """The accuracy with calibrated ties, and the threshold of each metric that gives it: (1 + B, metrics) each."""
         comparison, design = self.comparison, self.comparison.design
-        return accuracy.acc_eq(
-            comparison.human,
-            comparison.metric_scores,
-            human_tie=comparison.human_tie,
-            units=design.units,
-            weights=self.times,
-            item_weights=design.item_weights,
+        scores = comparison.metric_scores
+        found = self._once(
+            "acc_eq",
+            lambda: ties.events(
+                comparison.human,
+                scores,
+                human_tie=comparison.human_tie,
+                units=design.units,
+                n_units=self.times.shape[1],
+                item_weights=design.item_weights,
+            ),
+            scores,
+            design.units,
         )
+        return ties.calibrated(found, self.times)
 
 
 def both(told: Bools) -> Bools:

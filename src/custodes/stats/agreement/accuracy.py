@@ -1,4 +1,4 @@
-"""Accuracy: how often a metric prefers what people prefer, over outputs, over systems, with ties, softly.
+"""Accuracy: how often a metric prefers what people prefer, over outputs, over systems, softly.
 
 Common arrays: human (items, systems), metrics (metrics, items, systems), NaN = not rated; signs (pairs, items) int8 in
 {1, 0, -1, ABSENT}; units (items,) says which resampling unit an item belongs to; weights (B, units) how often each unit
@@ -17,13 +17,11 @@ from numpy.typing import NDArray
 from custodes.stats import ABSENT
 from custodes.stats.agreement.ranks import compared
 from custodes.stats.agreement.system_scores import compared_pairs
-from custodes.stats.arrays import CHUNK, Bools, Floats, Ints, Signs, chunks
+from custodes.stats.arrays import Bools, Floats, Ints, Signs, chunks
 from custodes.stats.ratios import ratio
 from custodes.stats.resampling.resample import same_outputs, unit_sums, weighted_sums
 
-_EXACT = 2**24  # single precision holds whole numbers up to here
 _CACHE = 4  # temporary arrays so much smaller than elsewhere stay in the cache
-_SEGMENTS = 128  # thresholds at a time: few enough that those that cannot be the best are left out, and units are few
 _SAME = 1e-12  # relative: the same number computed in another way
 
 
@@ -166,63 +164,6 @@ def pairwise_accuracy(means_human: Floats, means_metrics: Floats, *, pairs: Bool
     return ratio(agree, n)
 
 
-def acc_eq(
-    human: Floats,
-    metrics: Floats,
-    *,
-    human_tie: float,
-    units: Ints,
-    weights: NDArray[Any],
-    item_weights: Floats | None = None,
-) -> tuple[Floats, Floats]:
-    """Pairwise accuracy within items with calibrated metric ties -> accuracy and epsilon, each (B, metrics).
-
-    A pair of outputs is right when people tie (differ by at most `human_tie`) and the metric differs by at most
-    epsilon, or when both prefer the same output and the metric differs by more. Accuracy is the
-    share right of an item's pairs, averaged over the items with a pair. Epsilon, in the metric's units, is the
-    smallest value that maximises it, fitted anew in every resample: 0 or an absolute difference that occurs.
-    Differences that agree to 1e-12 of the metric's largest score are one. NaN where there is no pair.
-
-    >>> human, metric = np.array([[1.0, 1.0, 3.0]]), np.array([[[0.2, 0.3, 0.9]]])
-    >>> accuracy, epsilon = acc_eq(human, metric, human_tie=0, units=np.zeros(1, dtype=int), weights=np.ones((1, 1)))
-    >>> accuracy.tolist(), epsilon.round(3).tolist()
-    ([[1.0]], [[0.1]])
-
-    Source: Deutsch, Foster and Freitag 2023 ("Ties Matter"): acc_eq with tie calibration, grouped by item.
-    """
-    item_weights = np.ones(len(human)) if item_weights is None else item_weights
-    times = np.ascontiguousarray(weights.T)
-    order = _human_order(human, human_tie)
-    accuracy, epsilon = np.full((2, len(weights), len(metrics)), np.nan)
-    for m, metric in enumerate(metrics):
-        apart, slack = _metric_differences(metric)
-        events = _Events(order, apart, slack=slack, units=units, n_units=weights.shape[1], item_weights=item_weights)
-        accuracy[:, m], epsilon[:, m] = events.best(times)
-    return accuracy, epsilon
-
-
-def item_accuracy(human: Floats, metrics: Floats, *, human_tie: float, epsilon: Floats) -> Floats:
-    """Share right of each item's pairs of outputs under given epsilons (metrics,), see `acc_eq` -> (metrics, items).
-
-    NaN where an item has no pair or epsilon is NaN.
-
-    >>> human, metric = np.array([[1.0, 1.0, 3.0]]), np.array([[[0.2, 0.3, 0.9]]])
-    >>> item_accuracy(human, metric, human_tie=0, epsilon=np.array([0.0])).round(3).tolist()
-    [[0.667]]
-
-    Source: Deutsch, Foster and Freitag 2023 ("Ties Matter").
-    """
-    order = _human_order(human, human_tie)
-    result = np.empty((len(metrics), len(human)))
-    for m, metric in enumerate(metrics):
-        apart, slack = _metric_differences(metric)
-        rated = ~np.isnan(order) & ~np.isnan(apart)
-        metric_order = np.where(np.abs(apart) <= epsilon[m] + slack, 0.0, np.sign(apart))
-        share = ratio(((metric_order == order) & rated).sum(axis=1), rated.sum(axis=1))
-        result[m] = np.where(np.isnan(epsilon[m]), np.nan, share)
-    return result
-
-
 def spa(
     human: Floats,
     metrics: Floats,
@@ -324,120 +265,3 @@ def _p_values(
     reached = weighted_sums(flips, d * weights[0]) >= observed
     p[0] = np.where(clusters[0] > 0, np.count_nonzero(reached, axis=0) / len(flips), np.nan)
     return p
-
-
-class _Events:
-    """What happens to one metric's right pairs as epsilon grows: ties become right, concordant pairs become wrong.
-
-    Only some thresholds can be best: 0, and each difference with a human tie that is followed by one with a concordant
-    pair (or by none). Between two of them, a segment, the right pairs first fall and then rise.
-    """
-
-    def __init__(
-        self, order: Floats, apart: Floats, *, slack: float, units: Ints, n_units: int, item_weights: Floats
-    ) -> None:
-        """From the human order and the metric's differences, both (items, pairs)."""
-        rated = ~np.isnan(order) & ~np.isnan(apart)
-        pairs = rated.sum(axis=1)
-        counted = np.where(pairs > 0, item_weights, 0.0)
-        self.total = np.bincount(units, counted, minlength=n_units)  # (units,) what the items count
-        size, tie = np.where(np.abs(apart) <= slack, 0.0, np.abs(apart)), order == 0
-        concordant = (order * apart > 0) & (size > 0)
-        item, pair = np.nonzero(rated & (tie | concordant) & (counted > 0)[:, np.newaxis])
-        share, unit = (counted / np.maximum(pairs, 1))[item], units[item]
-        delta, gain = _merged(size[item, pair], slack), tie[item, pair]
-        after = delta > 0
-        at_zero = ~after | ~gain  # right at epsilon 0: ties of both, and concordant pairs
-        self.at_zero = np.bincount(unit[at_zero], share[at_zero], minlength=n_units)
-        by_size = np.flatnonzero(after)[np.argsort(delta[after], kind="stable")]
-        self.share, self.unit, self.delta, self.gain = share[by_size], unit[by_size], delta[by_size], gain[by_size]
-        self.segment = self._segments()
-
-    def best(self, times: NDArray[Any]) -> tuple[Floats, Floats]:
-        """The largest accuracy and its smallest epsilon in every resample, each (B,), from (units, B)."""
-        # counts, in single precision and exact, where all items have as many pairs
-        each = self.share[0] if len(self.share) else 1.0
-        whole = bool(np.all(self.share == each)) and float(times.max(initial=0)) * len(self.share) < _EXACT
-        kind: Any = np.float32 if whole else np.float64
-        n_units, n_draws = times.shape
-        steps = np.where(self.gain, 1.0, -1.0) * (1.0 if whole else self.share)
-        weighed = _drawn_sums(times, self.total)
-        slack = np.zeros(n_draws) if whole else _SAME * weighed
-        gained, reached = np.zeros((2, n_draws))
-        chosen = np.zeros(n_draws, dtype=np.intp)
-        for part in chunks(self.segment.max(initial=0), max(n_draws, CHUNK // _SEGMENTS)):
-            n = part.stop - part.start
-            low, high = np.searchsorted(self.segment, [part.start + 1, part.stop + 1])
-            present, row = _places(self.unit[low:high], n_units)
-            drawn = times[present].astype(kind)
-            net = np.bincount(row, steps[low:high], minlength=len(present))
-            gains = np.bincount(row, np.maximum(steps[low:high], 0.0), minlength=len(present))
-            end, most = np.stack([net, gains]).astype(kind) @ drawn + reached
-            if (most > gained + slack).any():  # else no threshold of this part is the best of any resample
-                cell = (self.segment[low:high] - part.start - 1) * len(present) + row
-                change = np.bincount(cell, steps[low:high], minlength=n * len(present))
-                curve = np.cumsum(change.reshape(n, -1), axis=0).astype(kind)
-                right = curve @ drawn
-                right += reached.astype(kind)
-                top = right.max(axis=0)
-                first = np.argmax(right >= top - slack.astype(kind), axis=0)  # the smallest epsilon
-                better = top > gained + slack
-                chosen, gained = np.where(better, part.start + 1 + first, chosen), np.where(better, top, gained)
-            reached = end.astype(np.float64)
-        right = _drawn_sums(times, self.at_zero) + gained * (each if whole else 1.0)
-        accuracy = np.minimum(ratio(right, weighed), 1.0)  # rounding
-        return accuracy, np.where(np.isnan(accuracy), np.nan, self._epsilon(chosen, times))
-
-    def _segments(self) -> NDArray[np.intp]:
-        """Number the segments from 1 by event; segment 0, epsilon 0, has no events."""
-        if len(self.delta) == 0:
-            return np.zeros(0, dtype=np.intp)
-        first = np.flatnonzero(np.concatenate([[True], self.delta[1:] != self.delta[:-1]]))
-        tied, concordant = (np.logical_or.reduceat(own, first) for own in (self.gain, ~self.gain))
-        opens = np.concatenate([[True], tied[:-1] & concordant[1:]])
-        return np.repeat(np.cumsum(opens), np.diff(np.append(first, len(self.delta))))
-
-    def _epsilon(self, chosen: Ints, times: NDArray[Any]) -> Floats:
-        """The largest human tie of the chosen segment that is present in the resample; 0 for segment 0."""
-        ties = np.flatnonzero(self.gain)
-        delta, unit = np.append(0.0, self.delta[ties]), np.append(0, self.unit[ties])
-        at = np.where(chosen == 0, 0, np.searchsorted(self.segment[ties], chosen, side="right"))
-        while np.any(absent := (at > 0) & (times[unit[at], np.arange(len(at))] == 0)):
-            at = at - absent
-        return delta[at]
-
-
-def _places(unit: Ints, n_units: int) -> tuple[Ints, Ints]:
-    """Which units there are, and the place of each of some in them; all units where nearly all are there."""
-    if n_units <= len(unit):
-        return np.arange(n_units), unit
-    present, row = np.unique(unit, return_inverse=True)
-    return present, row
-
-
-def _drawn_sums(times: NDArray[Any], per_unit: NDArray[Any]) -> Floats:
-    """Sum over units in every resample: (units, B), (units,) -> (B,)."""
-    return weighted_sums(times.T, per_unit)
-
-
-def _human_order(human: Floats, tie: float) -> Floats:
-    """Which output of each pair within an item people prefer, 1, 0 or -1: (items, systems) -> (items, pairs)."""
-    first, second = np.triu_indices(human.shape[1], k=1)
-    apart = human[:, first] - human[:, second]
-    return np.where(np.abs(apart) <= tie, 0.0, np.sign(apart))  # NaN stays NaN
-
-
-def _metric_differences(metric: Floats) -> tuple[Floats, float]:
-    """Differences of one metric (items, systems) within items (items, pairs), and what in them is only rounding."""
-    first, second = np.triu_indices(metric.shape[1], k=1)
-    return metric[:, first] - metric[:, second], _SAME * float(np.abs(metric[~np.isnan(metric)]).max(initial=0.0))
-
-
-def _merged(values: Floats, slack: float) -> Floats:
-    """Give values that lie within the slack of their neighbour the largest value of their group."""
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    last = np.flatnonzero(np.append(np.diff(ordered) > slack, True)) if len(values) else np.zeros(0, dtype=np.intp)
-    merged = np.empty_like(values)
-    merged[order] = np.repeat(ordered[last], np.diff(np.append(-1, last)))
-    return merged

@@ -81,7 +81,7 @@ def _cubes(group: Ints, counts: Floats, units: Ints, drawn: Floats, quick: NDArr
     size = counts.sum(axis=0)
     n_units = len(counts)
     single = np.bincount(units[size[group] <= 2], minlength=n_units)
-    cubes = single @ drawn**3
+    cubes = single @ (drawn * drawn * drawn)  # a power takes ten times as long
     two = np.flatnonzero(size[group] == 2)
     if len(two):
         one, other = units[two[np.argsort(group[two], kind="stable")]].reshape(-1, 2).T

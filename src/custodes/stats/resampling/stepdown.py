@@ -18,6 +18,7 @@ from custodes.stats.arrays import Bools, Floats, chunks
 from custodes.stats.ratios import ratio
 
 _SAME = 1e-9  # statistics are of the order of 1; a smaller difference is rounding
+_CACHE = 8  # temporary arrays so much smaller than elsewhere stay in the cache
 _GROUPS = 32  # unlike numbers of blocks up to which the largest t of each is followed: bringing all draws to one scale
 # takes longer
 
@@ -36,14 +37,11 @@ class Family:
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """An array of the `shape` (n, k) whose columns (k',) -> (n, k') are made where they are needed."""
+    """An array of the `shape` (n, k) whose columns are made where they are needed: `of` (k',) -> (k', n), a row each,
+    as an array of the caller's own."""
 
     shape: tuple[int, int]
     of: Callable[[NDArray[np.intp]], Floats]
-
-    def __getitem__(self, key: tuple[slice, NDArray[np.intp]]) -> Floats:
-        rows, columns = key
-        return self.of(columns)[rows]
 
 
 def blocks_of_units(n_units: int, *, most: int) -> tuple[int, NDArray[np.intp]]:
@@ -96,22 +94,28 @@ def flip_tests(estimate: Floats, left: Floats, *, present: Bools, flips: NDArray
     from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
     n = present.sum(axis=0)
-    defined = np.isfinite(estimate) & (np.isfinite(left) | ~present).all(axis=0) & (n > 1)
-    kept = present & defined
     count = np.maximum(n, 2)
-    values = np.where(kept, left, 0.0)
-    share = np.where(kept, estimate + (n - 1) * (values.sum(axis=0) / np.maximum(n, 1) - values), 0.0)
-    share[np.abs(share) <= _SAME] = 0.0
-    squares = np.einsum("uk,uk->k", share, share)
-
-    full = count * squares
-    scale = ratio(np.ones(len(full)), np.sqrt(full))
-
-    def parallel(sums: Floats, part: Any) -> Floats:
-        """|sum of the signed contributions| over the largest it can be, which |t| grows with: squares do not change."""
-        return np.asarray(np.minimum(np.abs(sums) * np.nan_to_num(scale[part]), 1.0))
+    defined = np.zeros(len(n), dtype=bool)
+    total, squares = np.zeros((2, len(n)))
+    shares = np.zeros(left.shape[::-1])
+    for some in chunks(len(n), len(left)):
+        known, there = left[:, some].T, present[:, some].T
+        defined[some] = np.isfinite(estimate[some]) & (np.isfinite(known) | ~there).all(axis=1) & (n[some] > 1)
+        kept = there & defined[some, np.newaxis]
+        values = np.where(kept, known, 0.0)
+        mean = values.sum(axis=1) / np.maximum(n[some], 1)
+        middle = np.where(defined[some], estimate[some], 0.0) + (n[some] - 1) * mean
+        own = np.where(kept, middle[:, np.newaxis] - (n[some] - 1)[:, np.newaxis] * values, 0.0)
+        own[np.abs(own) <= _SAME] = 0.0
+        total[some], squares[some] = own.sum(axis=1), np.einsum("ku,ku->k", own, own)
+        # |sum of the signed contributions| over the largest it can be, which |t| grows with: squares do not change.
+        # So scaled here, sums are `parallel` as they are.
+        shares[some] = (
+            own * np.nan_to_num(ratio(np.ones(len(own)), np.sqrt(count[some] * squares[some])))[:, np.newaxis]
+        )
 
     def t(parallel: Floats, count: Floats) -> Floats:
+        parallel = np.minimum(parallel, 1.0)  # rounding
         with np.errstate(divide="ignore"):
             return np.asarray(np.sqrt(count - 1) * parallel / np.sqrt((1 - parallel) * (1 + parallel)))
 
@@ -130,15 +134,14 @@ def flip_tests(estimate: Floats, left: Floats, *, present: Bools, flips: NDArray
         with np.errstate(invalid="ignore"):
             return np.asarray(np.where(np.isinf(made), 1.0, made / np.sqrt(numbers[number] - 1 + made**2)))
 
-    def draw(part: Any) -> Floats:
-        drawn = parallel(np.ascontiguousarray(share[:, part].T) @ signs, part[:, np.newaxis])
+    def draw(part: NDArray[np.intp]) -> Floats:
+        drawn = shares[part] @ signs
+        np.abs(drawn, out=drawn)
         return drawn if alike else normal(drawn, count[part, np.newaxis])
 
-    everything = slice(None)
-    total = share.sum(axis=0)
     least = np.exp2(1.0 - n)  # the smallest p of all flips: drawn ones may stay below it
     signs = np.ascontiguousarray(flips.T, dtype=np.float64)
-    observed = np.where(defined & (least <= 1 - confidence), parallel(total, everything), np.nan)
+    observed = np.where(defined & (least <= 1 - confidence), np.minimum(np.abs(shares.sum(axis=1)), 1.0), np.nan)
     scaled = normal(observed, count) if len(numbers) > 1 else observed
     error = np.sqrt(np.maximum(squares - total**2 / count, 0.0) / (count * (count - 1)))
     return _tested(
@@ -174,27 +177,40 @@ def bootstrap_tests(draws: Floats | Columns, *, n_units: float, confidence: floa
     from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
     n_draws, k = draws.shape[0] - 1, draws.shape[1]
+
+    def rows(part: NDArray[np.intp]) -> tuple[Floats, Floats, Bools]:
+        """Estimates, the draws around 0 in the place of undefined ones, and which are defined, a row each."""
+        own = draws.of(part) if isinstance(draws, Columns) else draws[:, part].T.copy()
+        known = np.isfinite(own[:, 1:])
+        if not known.all():
+            own[:, 1:][~known] = 0.0
+        return own[:, 0], own[:, 1:], known
+
     estimate, middle, error = np.full((3, k), np.nan)
     defined = np.zeros(k, dtype=bool)
-    for some in chunks(k, 1 + n_draws):
+    for some in chunks(k, _CACHE * (1 + n_draws)):
         part = np.arange(some.start, some.stop)
-        own = draws[:, part]
-        known = np.isfinite(own[1:])
-        n = known.sum(axis=0)
-        estimate[part] = own[0]
-        defined[part] = np.isfinite(own[0]) & (n > 0) & (2 * n >= n_draws) & (n_units > 1)
-        middle[part] = np.where(known, own[1:], 0.0).sum(axis=0) / np.maximum(n, 1)
-        around = np.where(known & defined[part], own[1:] - middle[part], 0.0)
-        error[part] = np.sqrt((around**2).sum(axis=0) / np.maximum(n, 1) * (n_units / max(1, n_units - 1)))
+        estimate[part], own, known = rows(part)
+        n = known.sum(axis=1)
+        defined[part] = np.isfinite(estimate[part]) & (n > 0) & (2 * n >= n_draws) & (n_units > 1)
+        middle[part] = own.sum(axis=1) / np.maximum(n, 1)
+        own -= middle[part, np.newaxis]
+        if not known.all():
+            own[~known] = 0.0
+        squares = np.where(defined[part], np.einsum("kn,kn->k", own, own), 0.0)
+        error[part] = np.sqrt(squares / np.maximum(n, 1) * (n_units / max(1, n_units - 1)))
     moves = error > _SAME
     testable = defined & (moves | (np.abs(estimate) <= _SAME)) & bool(np.exp2(1.0 - n_units) <= 1 - confidence)
-
-    def t(values: Floats, part: Any) -> Floats:
-        return np.asarray(np.abs(values) / np.where(moves[part], error[part], 1.0))
+    unit = np.where(moves, error, 1.0)
 
     def drawn(part: NDArray[np.intp]) -> Floats:
-        own = draws[1:, part]
-        return t(np.where(np.isfinite(own) & defined[part], own - middle[part], 0.0), part).T.copy()
+        _, own, known = rows(part)
+        own -= middle[part, np.newaxis]
+        own /= unit[part, np.newaxis]
+        np.abs(own, out=own)
+        if not known.all():
+            own[~known] = 0.0
+        return own
 
     def as_normal(values: Floats) -> Floats:
         return np.asarray(-ndtri(stdtr(max(1, n_units - 1), -values)))
@@ -205,7 +221,7 @@ def bootstrap_tests(draws: Floats | Columns, *, n_units: float, confidence: floa
     return _tested(
         estimate=np.where(defined, estimate, np.nan),
         error=error,
-        observed=np.where(testable, as_normal(t(estimate, slice(None))), np.nan),
+        observed=np.where(testable, as_normal(np.abs(estimate) / unit), np.nan),
         draw=drawn,
         n_draws=n_draws,
         confidence=confidence,
@@ -236,29 +252,34 @@ def _tested(
     scaled = observed if scaled is None else scaled
     group = np.zeros(len(estimate), dtype=np.intp) if group is None else group
     order = np.argsort(scaled, kind="stable")[: (~np.isnan(scaled)).sum()]  # NaN comes last
+    lowered = scaled * (1 - _SAME) - _SAME
     rank = int((1 - confidence) * (n_draws + 1) + _SAME)  # so many draws, the data among them, may reach it
     groups = np.unique(group[order])
     largest = np.zeros((len(groups), n_draws))
-    for some in chunks(len(order), max(1, n_draws)):
+    for some in chunks(len(order), _CACHE * max(1, n_draws)):
         part = order[some]
         drawn = draw(part)
-        reached = observed[part, np.newaxis] * (1 - _SAME)
-        p_value[part] = (np.count_nonzero(drawn >= reached, axis=1) + 1) / (n_draws + 1)
-        if rank:
-            bound[part] = np.partition(drawn, n_draws - rank, axis=1)[:, n_draws - rank]
+        reached = observed[part] * (1 - _SAME) - _SAME
+        p_value[part] = (np.count_nonzero(drawn >= reached[:, np.newaxis], axis=1) + 1) / (n_draws + 1)
         beyond = np.zeros(drawn.shape, dtype=bool)
         for number, top in zip(groups, largest, strict=True):
             mine = group[part] == number
-            upto, least_of = drawn, reached
-            if not mine.all():
-                upto = np.where(mine[:, np.newaxis], drawn, 0.0)
-                converted = as_of(scaled[part] * (1 - _SAME), number)
-                least_of = np.where(mine, reached[:, 0], converted)[:, np.newaxis]
-            upto[0] = np.maximum(upto[0], top)
-            np.maximum.accumulate(upto, axis=0, out=upto)
-            beyond |= upto >= least_of
-            top[:] = upto[-1]
+            alone = bool(mine.all())
+            lowest = reached if alone else np.where(mine, reached, as_of(lowered[part], number))
+            after = np.maximum((drawn if alone else drawn[mine]).max(axis=0, initial=0.0), top)
+            # Thresholds that come together are close: nearly all draws are beyond all of them before, or none after.
+            beyond |= top >= lowest.max()
+            open_ = np.flatnonzero((top < lowest.max()) & (after >= lowest.min()))
+            if len(open_):
+                upto = np.where(mine[:, np.newaxis], drawn[:, open_], 0.0)
+                upto[0] = np.maximum(upto[0], top[open_])
+                np.maximum.accumulate(upto, axis=0, out=upto)
+                beyond[:, open_] |= upto >= lowest[:, np.newaxis]
+            top[:] = after
         adjusted[part] = (np.count_nonzero(beyond, axis=1) + 1) / (n_draws + 1)
+        if rank:
+            drawn.partition(n_draws - rank, axis=1)
+            bound[part] = drawn[:, n_draws - rank]
     p_value = np.maximum(p_value, least)
     adjusted = np.maximum(adjusted, p_value)
     # step down: what is less extreme has no smaller p

@@ -51,8 +51,9 @@ def ranks(made: Strengths, *, confidence: float) -> Ranks:
     first, second = np.triu_indices(n, k=1)
     met = (made.component[first] == made.component[second]) & np.isfinite(draws[0, first])
     first, second = first[met], second[met]
+    of_systems = np.ascontiguousarray(draws.T)
     differences = Columns(
-        shape=(len(draws), len(first)), of=lambda some: draws[:, first[some]] - draws[:, second[some]]
+        shape=(len(draws), len(first)), of=lambda some: of_systems[first[some]] - of_systems[second[some]]
     )
     tested = bootstrap_tests(differences, n_units=made.n_units, confidence=confidence)
     p_adjusted = np.full((n, n), np.nan)
