@@ -88,10 +88,9 @@ def reading_of(sources: Sequence[str] | None) -> str:
 
 
 def tell_effort(asked: Any, study: Any, arguments: dict[str, Any]) -> None:
-    """Print about how long a question will take; of counts, which are small, what it takes of nothing."""
-    whole = study if isinstance(study, Study) else None
+    """Print about how long a question will take."""
     with quiet_pipe():
-        say(str(effort(asked.__name__, whole, given(asked, arguments))))
+        say(str(effort(asked.__name__, study, given(asked, arguments))))
 
 
 def answered(asked: Any, study: Study | None, output: Telling, arguments: dict[str, Any]) -> tuple[Any, float]:

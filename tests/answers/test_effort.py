@@ -48,6 +48,20 @@ def test_sizes_are_those_of_what_is_asked_about() -> None:
     assert effort("plan").size.rows == 0
 
 
+def test_counts_have_sizes_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frame = cu.read("demo").ratings.frame.filter(aspect="fluency")
+    pairs = cu.count_pairs(
+        frame, human="expert1" if "expert1" in frame["rater"] else frame["rater"][0], aspect="fluency"
+    )
+    size = Size.of(pairs, {"resamples": 10})
+    assert (size.items, size.systems, size.metrics, size.people, size.resamples) == (0, 6, len(pairs.metrics), 1, 10)
+    battles = pl.DataFrame({"item": ["1", "2"], "model_a": "M", "model_b": "N", "winner": ["M", "tie"]})
+    place = str(cu.write_counts(cu.count_battles(battles), tmp_path / "x.counts.json"))
+    assert cli.run(["leaderboard", place, "--dry-run"]) == 0
+    assert "(counts of 2 systems x 1 people" in capsys.readouterr().out
+    assert "(assumptions" in str(effort("plan"))
+
+
 def test_what_will_not_fit_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "memory", lambda: 1e8)
     made = effort("check", cu.read("demo"))

@@ -15,7 +15,9 @@ import custodes as cu
 from custodes.answers.setting import settings as filled
 from custodes.data.battle_counting import count_battles
 from custodes.data.battle_counts import HUMAN, SCHEMA, BattleCounts
+from custodes.data.pairs import PairCounts
 from custodes.errors import InputError, OptionError
+from custodes.evaluate.comparison import counted
 from custodes.evaluate.leaderboard.field import ground
 
 duckdb = pytest.importorskip("duckdb")
@@ -73,6 +75,19 @@ def of_study(frame: pl.DataFrame, orders: str) -> BattleCounts:
     return BattleCounts(frame=pl.concat(frames).group_by(keys).sum().sort(keys), items=items)
 
 
+def pairs_of_study(frame: pl.DataFrame, orders: str) -> PairCounts:
+    """What favoritism makes of the study."""
+    (own,) = counted(cu.read(frame), filled({"orders": orders}))
+    return own.counts
+
+
+def check_same_pairs(own: PairCounts | None, expected: PairCounts) -> None:
+    assert own is not None
+    assert (own.system_a, own.system_b, own.metrics) == (expected.system_a, expected.system_b, expected.metrics)
+    for name in ("paired", "metric_only", "human_only"):
+        np.testing.assert_array_equal(getattr(own, name), getattr(expected, name))
+
+
 @given(
     seed=st.integers(0, 2**32 - 1),
     people=st.integers(1, 3),
@@ -85,11 +100,12 @@ def test_engines_and_the_study_count_the_same(
     connection: Any, seed: int, people: int, shown: bool, repeats: int, orders: Any
 ) -> None:
     frame = verdicts(seed, people=people, orders=shown, repeats=repeats)
-    expected = of_study(frame, orders)
+    expected, pairs = of_study(frame, orders), pairs_of_study(frame, orders)
     for table in (frame.lazy(), connection.from_arrow(frame.to_arrow()), frame.to_pandas()):
-        counted = count_battles(table, orders=orders)
-        assert counted.frame.equals(expected.frame)
-        assert counted.items == expected.items
+        own = count_battles(table, orders=orders)
+        assert own.frame.equals(expected.frame)
+        assert own.items == expected.items
+        check_same_pairs(own.pairs, pairs)
 
 
 def test_each_battle_of_an_item_of_its_own_needs_no_settling(connection: Any) -> None:
@@ -106,6 +122,33 @@ def test_each_battle_of_an_item_of_its_own_needs_no_settling(connection: Any) ->
         == dict(plain.frame.group_by("rater").agg(n=pl.sum_horizontal("wins", "ties", "losses").sum()).iter_rows())
     )
     assert plain.frame.equals(of_study(frame, "mean").frame)
+    shared = pl.concat([frame, frame.with_columns(rater=pl.lit("judge2"), kind=pl.lit("metric"))])
+    made = count_battles(shared).pairs
+    check_same_pairs(made, pairs_of_study(shared, "mean"))
+    assert made is not None
+    assert made.paired[:, 1].sum() > 0 == made.paired[:, 0].sum()
+
+
+def test_there_are_pairs_where_people_and_a_metric_judged() -> None:
+    """Of every two raters on one item, by a loop over items."""
+    frame = verdicts(8, people=1, orders=False, repeats=1).filter(pl.col("winner") != "both_bad")
+    own = count_battles(frame).pairs
+    assert own is not None
+    signs: dict[tuple[str, str, str], dict[str, int]] = {}
+    for item, a, b, rater, _, word, *_ in frame.rows():
+        if word:
+            first = {"model_a": a, "model_b": b, "[[B]]": b}.get(word, word)
+            code = 1 if word == "tie" else 0 if first == min(a, b) else 2
+            signs.setdefault((item, min(a, b), max(a, b)), {})[rater] = code
+    by_hand = np.zeros((len(own.system_a), 4, 4), dtype=np.int64)
+    names = list(zip(own.system_a, own.system_b, strict=True))
+    for (_, *pair), told in signs.items():
+        by_hand[names.index((pair[0], pair[1])), told.get("p0", 3), told.get("judge", 3)] += 1
+    np.testing.assert_array_equal(own.paired[:, 0], by_hand[:, :3, :3])
+    np.testing.assert_array_equal(own.metric_only[:, 0], by_hand[:, 3, :3])
+    np.testing.assert_array_equal(own.human_only[:, 0], by_hand[:, :3, 3])
+    assert count_battles(frame.filter(pl.col("rater") == "judge")).pairs is None
+    assert count_battles(frame.filter(pl.col("rater") == "p0")).pairs is None
 
 
 def test_swapping_the_names_of_two_systems_turns_their_counts() -> None:

@@ -25,6 +25,10 @@ BATTLES = pl.DataFrame(
     }
 )
 
+JUDGED = pl.concat(
+    [BATTLES, BATTLES.with_columns(pl.col("winner").reverse(), rater=pl.lit("judge"), kind=pl.lit("metric"))]
+)
+
 
 @pytest.fixture
 def scores() -> pl.DataFrame:
@@ -50,7 +54,11 @@ def test_counts_are_read_back_as_they_were(scores: pl.DataFrame, tmp_path: Path)
     again = cu.read_counts(cu.write_counts(battles, place))
     assert isinstance(again, cu.BattleCounts)
     assert again.frame.equals(battles.frame)
-    assert (again.items, again.notes) == (battles.items, battles.notes)
+    assert (again.items, again.notes, again.pairs) == (battles.items, battles.notes, None)
+    judged = cu.read_counts(cu.write_counts(cu.count_battles(JUDGED), place))
+    assert isinstance(judged, cu.BattleCounts)
+    assert judged.pairs is not None
+    assert judged.pairs.paired.sum() == BATTLES.height
 
 
 @pytest.mark.parametrize(
@@ -80,8 +88,14 @@ def test_questions_take_the_counts_that_are_enough_for_them(scores: pl.DataFrame
     assert cu.favoritism(pairs, resamples=20).pairs["metric"].to_list() == ["bleu"]
     assert cu.leaderboard(pairs).systems["rater"].unique().sort().to_list() == ["bleu", "human"]
     assert cu.leaderboard(str(battles)).systems["system"].n_unique() == 3
-    with pytest.raises(OptionError, match=r"^favoritism: counts of battles do not say what people and a metric say"):
+    with pytest.raises(OptionError, match=r"^favoritism: these counts of battles hold no people beside a metric"):
         cu.favoritism(battles)
+    judged = cu.write_counts(cu.count_battles(JUDGED), tmp_path / "judged.counts.json")
+    exact = ["metric", "system_a", "system_b", "n", "errors", "favi", "sample_accuracy", "flip_probability"]
+    one, other = (cu.favoritism(about, resamples=20, rng=0).pairs.select(exact) for about in (judged, JUDGED))
+    assert one.equals(other)
+    assert cu.ranking(judged, resamples=20, rng=0).to_dict().keys() == cu.ranking(JUDGED, resamples=20).to_dict().keys()
+    assert cu.correction(judged, rng=0).pairs.height == cu.correction(JUDGED, rng=0).pairs.height > 0
     with pytest.raises(OptionError, match=r"^check: counts are not enough for this question"):
         cu.check(pairs)
     with pytest.raises(OptionError, match=r"^systems: counts are already selected"):

@@ -67,7 +67,8 @@ if engine == "pyspark":
     except cu.InputError as problem:
         error = f"{error}|{problem}"
     spark.stop()
-tables = [getattr(pairs, name).tolist() for name in ("paired", "metric_only", "human_only")]
+names = ("paired", "metric_only", "human_only")
+tables = [getattr(own, name).tolist() for own in (pairs, counts.pairs) for name in names]
 print(json.dumps({"pairs": tables, "battles": counts.frame.rows(), "items": counts.items, "error": error}))
 """
 
@@ -112,9 +113,12 @@ def test_an_engine_counts_what_polars_counts(engine: str, tables: Path) -> None:
     pairs = cu.count_pairs(
         pl.scan_parquet(tables / "ratings.parquet"), human=["ann", "bob"], ties=0.25, directions={"comet": -1.0}
     )
-    for name, own in zip(("paired", "metric_only", "human_only"), found["pairs"], strict=True):
-        np.testing.assert_array_equal(np.array(own), getattr(pairs, name))
     battles = cu.count_battles(pl.scan_parquet(tables / "battles.parquet"))
+    expected = [
+        getattr(own, name) for own in (pairs, battles.pairs) for name in ("paired", "metric_only", "human_only")
+    ]
+    for own, theirs in zip(expected, found["pairs"], strict=True):
+        np.testing.assert_array_equal(np.array(theirs), own)
     assert [tuple(row) for row in found["battles"]] == battles.frame.rows()
     assert found["items"] == battles.items
     first, *others = found["error"].split("|")

@@ -12,6 +12,8 @@ import polars as pl
 
 from custodes.answers.setting import selection_of, settings
 from custodes.arguments import checked
+from custodes.data.battle_counts import HUMAN, BattleCounts
+from custodes.data.pairs import PairCounts
 from custodes.data.study import Study
 from custodes.errors import OptionError, suggestion
 from custodes.memory import SHARE, memory
@@ -33,11 +35,13 @@ class Size:
     replications: int = 0
 
     @classmethod
-    def of(cls, study: Study | None, options: Mapping[str, Any]) -> Size:
-        """The size of the part of a study that is asked about; of nothing, where there is none."""
+    def of(cls, study: Study | PairCounts | BattleCounts | None, options: Mapping[str, Any]) -> Size:
+        """The size of the part of a study that is asked about; of counts, which hold no items; of nothing, where there
+        is none."""
         draws = {name: int(options.get(name) or 0) for name in ("resamples", "replications")}
-        if study is None:
-            return cls(rows=0, items=0, systems=0, metrics=0, people=0, aspects=1, compared=0, **draws)
+        if not isinstance(study, Study):
+            systems, metrics, people = _counted(study)
+            return cls(rows=0, items=0, systems=systems, metrics=metrics, people=people, aspects=1, compared=0, **draws)
         own: Any = {**study.selection, **{name: value for name, value in options.items() if name in settings({})}}
         chosen = study.select(**selection_of(own), one_side=True)
         scores, verdicts = chosen.ratings.frame.filter(pl.col("item") != ""), chosen.preferences.frame
@@ -93,7 +97,18 @@ class Effort:
         more = [f"{n:,} {name}" for name in ("aspects", "resamples", "replications") if (n := getattr(size, name)) > 1]
         too_much = "" if self.fits else f"; this machine has {memory() / 1e9:.0f} GB, so it will not fit"
         about = f"about {_rounded(self.seconds)} s of CPU and {_rounded(self.megabytes)} MB{too_much}"
-        return f"{self.question}: {about} ({', '.join([told or 'assumptions', *more])})"
+        of = "" if size.items or not told else "counts of "
+        return f"{self.question}: {about} ({', '.join([of + told if told else 'assumptions', *more])})"
+
+
+def _counted(counts: PairCounts | BattleCounts | None) -> tuple[int, int, int]:
+    """Systems, metrics and people, who are one in counts."""
+    if isinstance(counts, PairCounts):
+        return len({*counts.system_a, *counts.system_b}), len(counts.metrics), 1
+    if isinstance(counts, BattleCounts):
+        people = int(HUMAN in counts.raters)
+        return len(counts.systems), len(counts.raters) - people, people
+    return 0, 0, 0
 
 
 def _rounded(value: float) -> str:
@@ -102,12 +117,20 @@ def _rounded(value: float) -> str:
 
 
 @checked
-def effort(question: str, study: Study | None = None, options: Mapping[str, Any] | None = None) -> Effort:
+def effort(
+    question: str,
+    study: Study | PairCounts | BattleCounts | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Effort:
     """About how many CPU seconds and megabytes a question takes, by the sizes of what it is asked about.
 
-    Nothing is computed but sizes. Figures were fitted on one kind of machine to seven studies of texts and battles,
-    most within a factor of two (`benchmarks/effort.py` compares). `options` are those of the question; one that is not
-    given counts as 0. Raises `OptionError` for a question that is none.
+    Nothing is computed but sizes. Figures were fitted on one kind of machine (`benchmarks/effort.py --fit`). Nine
+    studies of texts and battles took within a factor of 2.5 of them in time and 2.4 in memory, by `check`, `favoritism`,
+    `ranking`, `correction` (one of its times 2.7), `consistency`, `leaderboard`, `complementarity` and `annotators`.
+    Other questions are rougher, and `protocol`, `plan`, `validate` and `gate` were set by likeness.
+
+    `options` are those of the question; one that is not given counts as 0. Raises `OptionError` for a question that is
+    none.
 
     >>> from custodes.data.simulate import demo_study
     >>> print(str(effort("check", demo_study())).split(":")[0])
@@ -134,13 +157,13 @@ def _total(cost: Mapping[str, float], size: Size) -> float:
 
 
 COSTS: dict[str, tuple[Mapping[str, float], Mapping[str, float]]] = {
-    "check": ({"start": 1, "draws": 0.024}, {"start": 140, "draws": 4.1}),
+    "check": ({"start": 1.1, "signs": 0.088, "rows": 2.2, "tables": 7.7}, {"start": 140, "rows": 760}),
     "leaderboard": (
         {"start": 1.6, "rows": 12, "draws": 0.0012, "pairs": 0.044, "metrics": 0.0075},
         {"start": 240, "draws": 2.3},
     ),
     "agreement": ({"start": 1.1, "rows": 13, "systems": 1.7}, {"start": 260, "rows": 1100, "metrics": 1.5}),
-    "annotators": ({"start": 2, "systems": 0.048}, {"start": 150, "draws": 2.3, "panel": 65}),
+    "annotators": ({"start": 1.6, "draws": 0.0046}, {"start": 160, "draws": 1.5}),
     "favoritism": (
         {"start": 1.3, "rows": 2.9, "signs": 0.41, "draws": 0.0027, "pairs": 0.091},
         {"start": 180, "rows": 380, "draws": 0.3, "pairs": 3.3},
@@ -149,7 +172,7 @@ COSTS: dict[str, tuple[Mapping[str, float], Mapping[str, float]]] = {
     "ranking": ({"start": 1.5, "draws": 0.0087, "pairs": 0.14}, {"start": 190, "draws": 1.2, "pairs": 0.49}),
     "verdict": ({"start": 1.2, "rows": 150, "systems": 1.1}, {"start": 220, "rows": 2000}),
     "correction": (
-        {"start": 1.2, "rows": 0.98, "signs": 0.57},
+        {"start": 1.1, "rows": 11, "signs": 0.3},
         {"start": 150, "rows": 350, "signs": 46, "pairs": 0.75, "tables": 0.74},
     ),
     "protocol": ({"start": 1, "tables": 5, "draws": 0.01}, {"start": 140, "rows": 500, "tables": 50}),

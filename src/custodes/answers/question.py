@@ -96,6 +96,8 @@ def _asked_about(function: Callable[..., Any], about: Any) -> Any:
         about = read_counts(about)
     if isinstance(about, kinds):
         return about
+    if isinstance(about, BattleCounts) and about.pairs is not None and PairCounts in get_args(kinds):
+        return about.pairs
     if isinstance(about, PairCounts | BattleCounts):
         raise OptionError(f"{function.__name__}: {_needs(about, kinds)}")
     sources = about if isinstance(about, list | tuple) else [about]
@@ -109,10 +111,7 @@ def _asked_about(function: Callable[..., Any], about: Any) -> Any:
 def _needs(counts: PairCounts | BattleCounts, kinds: Any) -> str:
     """Why these counts are not enough."""
     if isinstance(counts, BattleCounts) and PairCounts in get_args(kinds):
-        return (
-            "counts of battles do not say what people and a metric say of one item; give the study itself, or counts of"
-            " scores (count_pairs)"
-        )
+        return "these counts of battles hold no people beside a metric, and it compares both; count verdicts of both"
     return "counts are not enough for this question, which needs items; give the study itself"
 
 

@@ -47,8 +47,8 @@ def count(
     column: Annotated[Names, Parameter(help="ROLE=NAME: what a column of yours is; repeatable.", negative="")] = None,
     quiet: Annotated[bool, SWITCH, Parameter(help="No progress bar.")] = False,
 ) -> None:
-    """Count wins, ties and losses in tables that need not fit in memory: scores for favoritism, ranking, correction and
-    leaderboard, verdicts for leaderboard.
+    """Count wins, ties and losses in tables that need not fit in memory, scores or verdicts: for leaderboard and, where
+    people and metrics judged, for favoritism, ranking and correction.
 
     Example: `custodes count 'battles*.parquet' --engine duckdb --memory-limit 2GB -o arena.counts.json`
     """

@@ -13,8 +13,10 @@ import polars as pl
 
 from custodes.arguments import checked
 from custodes.data.battle_counts import HUMAN, SCHEMA, BattleCounts
+from custodes.data.cells import SILENT, TIE, cells_of, summed
 from custodes.data.engines import check_known, collected, in_engine, lazy_rows, names_of
 from custodes.data.notes import Note, noted
+from custodes.data.pairs import PairCounts
 from custodes.data.readers.battles import WRITTEN
 from custodes.data.readers.orders import FLAGS, MARKS, NAMED, UNKNOWN
 from custodes.data.readers.words import ALLOWED, EMPTY, what_is_said
@@ -41,7 +43,7 @@ def count_battles(
     orders: Settling = "mean",
 ) -> BattleCounts:
     """Count the wins, ties and losses of every pair of systems, by people and by every metric, in the engine that holds
-    the table.
+    the table, and what people and a metric said of the same item (`pairs`).
 
     `table` is a long table of verdicts: `item`, two systems (`model_a, model_b` or `system_a, system_b`), `winner` or
     `preference`, and optional `rater` (or `judge`), `kind`, `aspect`, `order` (ab, ba), `repeat`, in any dataframe that
@@ -78,14 +80,17 @@ def count_battles(
     rows = plan.chosen(rows)
     spread = collected(_of_items(rows))
     if len(people) > 1 or (spread["most"] > 1).any():
-        frame, items, notes = _settled(plan, rows)
+        frame, items, notes, outcomes = _settled(plan, rows)
     else:
+        outcomes = plan.named(rows.with_columns(plan.sign().alias("sign")))
         frame = said.drop_nulls("sign").with_columns(rater=plan.name_of(pl.col("rater")))
         items = dict(frame.group_by("rater").agg(pl.col("n").sum()).iter_rows())  # each is of an item of its own
         frame, notes = frame.with_columns(order=pl.col("order").cast(pl.Float64)), []
     missing = int(said.filter(pl.col("sign").is_null())["n"].sum())
     notes += noted(("missing-verdict", missing, f"{WHERE}: {missing} verdicts are empty and count as not rated"))
-    return BattleCounts(frame=_counted(frame), items=items, notes=tuple(notes))
+    there = set(frame["rater"])
+    pairs = _paired(outcomes, said, metrics=[name for name in judges if name in there]) if HUMAN in there else None
+    return BattleCounts(frame=_counted(frame), items=items, notes=tuple(notes), pairs=pairs)
 
 
 def _rows(table: Any) -> tuple[nw.LazyFrame[Any], bool, bool]:
@@ -232,7 +237,7 @@ class _Plan:
 
     def comparisons(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """One row a comparison and rater: its `sign`, and twice its `order`; those that are left out have no sign."""
-        signed = rows.with_columns(self._sign().alias("sign"), self._order().alias("order"))
+        signed = rows.with_columns(self.sign().alias("sign"), self._order().alias("order"))
         sums = dict[str, nw.Expr]()
         for name, order in (("ab", 1), ("ba", -1), ("un", 0)):
             own = nw.col("order") == order
@@ -276,7 +281,7 @@ class _Plan:
 
     def outcomes(self, settled: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Comparisons with a sign, people together: one row an item, pair and rater, with how many voted."""
-        named = settled.filter(~nw.col("sign").is_null()).with_columns(self.name_of(nw.col("rater")).alias("rater"))
+        named = self.named(settled)
         if len(self.people) < 2:
             return named.with_columns(nw.lit(1).alias("votes"))
         added = named.group_by(*LABELS).agg(
@@ -287,7 +292,11 @@ class _Plan:
         sign = nw.when(balance > 0).then(nw.lit(1)).otherwise(_otherwise(balance < 0, -1, 0))
         return added.with_columns(sign.alias("sign"))
 
-    def _sign(self) -> nw.Expr:
+    def named(self, settled: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Comparisons with a sign, people by the name that they have together."""
+        return settled.filter(~nw.col("sign").is_null()).with_columns(self.name_of(nw.col("rater")).alias("rater"))
+
+    def sign(self) -> nw.Expr:
         """The sign of `low`, from the words of a row; null without a verdict."""
         first = nw.when(nw.col("a") == nw.col("low")).then(nw.lit(1)).otherwise(nw.lit(-1))
         words = self._meanings("sign", self.said["a"] < self.said["b"])
@@ -339,8 +348,11 @@ def _of_items(rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     return of_item.group_by("rater").agg(nw.len().alias("items"), nw.col("rows").max().alias("most"))
 
 
-def _settled(plan: _Plan, rows: nw.LazyFrame[Any]) -> tuple[pl.DataFrame, dict[str, int], list[Note]]:
-    """Signs counted where comparisons stand more than once or several people vote; items by rater; and notes."""
+def _settled(
+    plan: _Plan, rows: nw.LazyFrame[Any]
+) -> tuple[pl.DataFrame, dict[str, int], list[Note], nw.LazyFrame[Any]]:
+    """Signs counted where comparisons stand more than once or several people vote; items by rater; notes; and the
+    outcomes that were counted."""
     keys = (*LABELS, "repeat", "shown")
     twice = rows.group_by(*keys).agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
     if doubled := int(collected(twice.select(nw.len())).item()):
@@ -372,7 +384,31 @@ def _settled(plan: _Plan, rows: nw.LazyFrame[Any]) -> tuple[pl.DataFrame, dict[s
             ("half-judged", half, f"{half} comparisons left out: asked in both orders and answered in one"),
             ("torn-verdicts", torn, f"{torn} comparisons where a rater's verdicts differ by order or repeat: {left}"),
         ),
+        outcomes,
     )
+
+
+def _paired(outcomes: nw.LazyFrame[Any], said: pl.DataFrame, *, metrics: Sequence[str]) -> PairCounts | None:
+    """What people and each metric said of the same item, counted; None where there is no metric."""
+    if not metrics:
+        return None
+    columns = {"human": HUMAN} | {f"metric{k}": name for k, name in enumerate(metrics)}
+    # A rater has one outcome of a comparison, so its largest is that, and null where it said nothing.
+    beside = (
+        outcomes.select(
+            "item",
+            nw.col("low").alias("system"),
+            nw.col("high").alias("system_b"),
+            **{column: nw.when(nw.col("rater") == name).then(TIE - nw.col("sign")) for column, name in columns.items()},
+        )
+        .group_by("item", "system", "system_b")
+        .agg(*(nw.col(column).max() for column in columns))
+        .with_columns(*(nw.col(column).fill_null(SILENT).cast(nw.Int64) for column in columns))
+    )
+    _, *own = columns
+    counted = collected(cells_of(beside, own))
+    systems = tuple(sorted({*said["a"], *said["b"]}))
+    return summed([counted], systems=systems, metrics=tuple(metrics))
 
 
 def _counted(frame: pl.DataFrame) -> pl.DataFrame:

@@ -25,7 +25,8 @@ SCHEMA = {
 
 @dataclass(frozen=True, kw_only=True)
 class BattleCounts:
-    """What a leaderboard needs of battles, and nothing more.
+    """What a leaderboard needs of battles and, where people and metrics judged, what favoritism, ranking and correction
+    need (`pairs`, of the same verdicts; None without people or without metrics).
 
     `frame` has a row for each rater ('human': people together), pair (system_a < system_b) and `order` (1 where
     system_a was shown first, -1 where system_b was, 0 unknown or both): `wins`, `ties` and `losses` of system_a.
@@ -35,6 +36,7 @@ class BattleCounts:
     frame: pl.DataFrame
     items: Mapping[str, int]
     notes: tuple[Note, ...] = ()
+    pairs: PairCounts | None = None
 
     def __post_init__(self) -> None:
         assert dict(self.frame.schema) == SCHEMA

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 
 from custodes.arguments import checked
+from custodes.data.cells import LOSS, SILENT, TIE, WIN, cells_of, summed
 from custodes.data.engines import check_known, collected, in_engine, lazy_rows, names_of
-from custodes.data.pairs import FLOAT_NOISE, Aggregate, PairCounts, pair_codes, pairs_of
-from custodes.data.panel import label_codes
+from custodes.data.pairs import FLOAT_NOISE, Aggregate, PairCounts
 from custodes.data.table import check_columns
 from custodes.errors import InputError, OptionError, listed, suggestion
 from custodes.progress import Progress, silent
@@ -22,10 +22,6 @@ WHERE = "count_pairs"
 
 BATCH_ROWS = 5_000_000
 """Ratings counted at a time where the engine does not spill: about 0.5 GiB with a handful of raters."""
-
-WIN, TIE, LOSS, SILENT = range(4)
-CELLS = 15
-"""Outcomes of (human, metric) as 4 * human + metric; the sixteenth, both silent, is no count."""
 
 
 @checked
@@ -106,7 +102,7 @@ def count_pairs(
     labels = tuple(sorted(set(systems if systems is not None else survey["system"])))
     parts = _batches(rows.filter(nw.col("item_level")), batches)
     counted = (collected(plan.counted(part)) for part in progress(parts, total=len(parts), desc="counting pairs"))
-    return _summed(counted, systems=labels, metrics=judges)
+    return summed(counted, systems=labels, metrics=judges)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,22 +142,7 @@ class _Plan:
             self._human([score[name] for name in self.people]).alias("human"),
             *(_outcome(nw.col(score[name]), self.epsilon[name]).alias(score[name]) for name in self.metrics),
         )
-        cells = outcomes.select(
-            "system",
-            "system_b",
-            *((4 * nw.col("human") + nw.col(score[name])).alias(score[name]) for name in self.metrics),
-        )
-        # A sum of zeros and ones for every cell: one group-by whose result does not grow with the items.
-        hits = {
-            f"{metric}_{cell}": (nw.col(score[name]) == cell).cast(nw.Int32)
-            for metric, name in enumerate(self.metrics)
-            for cell in range(CELLS)
-        }
-        return (
-            cells.select("system", "system_b", **hits)
-            .group_by("system", "system_b")
-            .agg(*(nw.col(name).sum() for name in hits))
-        )
+        return cells_of(outcomes, [score[name] for name in self.metrics])
 
     def _difference(self, name: str, column: str) -> nw.Expr:
         first, second = nw.col(column), nw.col(f"{column}_b")
@@ -281,23 +262,3 @@ def _batches(rows: nw.LazyFrame[Any], batches: int | None) -> list[nw.LazyFrame[
 
 def _length(rows: nw.LazyFrame[Any]) -> int:
     return int(collected(rows.select(nw.len())).item())
-
-
-def _summed(counted: Iterator[pl.DataFrame], *, systems: tuple[str, ...], metrics: tuple[str, ...]) -> PairCounts:
-    """PairCounts over all pairs of the (sorted) systems from the rows of every batch."""
-    first, second = pairs_of(systems)
-    tables = np.zeros((len(first), len(metrics), CELLS + 1), dtype=np.int64)
-    for frame in counted:
-        a, b = label_codes(frame["system"], systems), label_codes(frame["system_b"], systems)
-        values = frame.drop("system", "system_b").cast(pl.Int64).to_numpy()
-        # A pair stands once in a batch, so no row overwrites another.
-        tables[pair_codes(a, b, len(systems)), :, :CELLS] += values.reshape(len(frame), len(metrics), CELLS)
-    by_outcome = tables.reshape(len(first), len(metrics), 4, 4)
-    return PairCounts(
-        paired=by_outcome[:, :, :3, :3].copy(),
-        metric_only=by_outcome[:, :, 3, :3].copy(),
-        human_only=by_outcome[:, :, :3, 3].copy(),
-        system_a=tuple(systems[k] for k in first),
-        system_b=tuple(systems[k] for k in second),
-        metrics=metrics,
-    )

@@ -61,19 +61,22 @@ def write_counts(counts: PairCounts | BattleCounts, path: str | Path) -> Path:
             f"cannot write {path}: counts are kept in a file named ….counts.json, by which they are known"
         )
     if isinstance(counts, PairCounts):
-        names = ("system_a", "system_b", "metrics")
-        held: dict[str, Any] = {name: getattr(counts, name) for name in names}
-        held |= {name: getattr(counts, name).ravel().tolist() for name in TABLES}
-        kind = "pairs"
+        held, kind = _held(counts), "pairs"
     else:
         kind = "battles"
         held = {
             "columns": counts.frame.to_dict(as_series=False),
             "items": dict(counts.items),
             "notes": [{"rule": note.rule, "message": note.message, "count": note.count} for note in counts.notes],
+            "pairs": None if counts.pairs is None else _held(counts.pairs),
         }
     head = {"format": FORMAT, "version": VERSION, "digest": digest(held)}
     return write_atomically(path, msgspec.json.encode(head | {kind: held}) + b"\n")
+
+
+def _held(counts: PairCounts) -> dict[str, Any]:
+    names: dict[str, Any] = {name: getattr(counts, name) for name in ("system_a", "system_b", "metrics")}
+    return names | {name: getattr(counts, name).ravel().tolist() for name in TABLES}
 
 
 @checked
@@ -115,4 +118,5 @@ def _battles(held: dict[str, Any]) -> BattleCounts:
         frame=pl.DataFrame(held["columns"], schema=SCHEMA),
         items={str(name): int(n) for name, n in held["items"].items()},
         notes=tuple(Note(**note) for note in held["notes"]),
+        pairs=None if held["pairs"] is None else _pairs(held["pairs"]),
     )
