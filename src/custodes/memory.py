@@ -1,5 +1,5 @@
-"""What would not fit in memory is refused before it is tried (the system would end the process without a word), and what
-was freed is given back."""
+"""What would not fit in memory is refused before it is tried (the system would end the process without a word), and
+what was freed is given back."""
 
 from __future__ import annotations
 
