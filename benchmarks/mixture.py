@@ -126,7 +126,7 @@ def hard_tables() -> None:
             f"{posterior.theta_error:.4f}",
             f"{seconds * 1e3:.0f}",
             f"{posterior.effective_draws:.0f}",
-            f"{100 * sample.effective / sample.size:.2g} %",
+            f"{100 * sample.drawn.effective / sample.drawn.size:.2g} %",
             f"{posterior.largest_weight:.2g}",
             "" if np.isnan(posterior.r_hat) else f"{posterior.r_hat:.3f}",
         )

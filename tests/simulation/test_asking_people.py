@@ -93,7 +93,7 @@ def alone(stopping: Stopping, shares: tuple[float, float, float], *, seed: int, 
     while own.is_open[0]:
         ruling = own.answer(0, own.wanted(0)[0], 1 - int(rng.choice(3, p=shares)))
         if ruling is not None and ruling.is_open and abs(ruling.margin) >= owner:
-            own.close_all()
+            break
     return own.rulings[-1]
 
 

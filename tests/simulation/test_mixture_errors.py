@@ -39,7 +39,7 @@ def sizes(method: str, *, seed: int) -> NDArray[np.float64]:
         if method == "tempered":
             got = tempered(counts, rng=rng, **options)
         else:
-            got = exact._posterior(counts.rows, seed=[int(rng.integers(2**32))], max_draws=100_000, **options)
+            got = exact._posterior(counts.rows, None, seed=[int(rng.integers(2**32))], max_draws=100_000, **options)
         # what is not marked has the decision of the truth
         assert got.at_threshold(gamma=0.05) or decide(got.theta, gamma=0.05) == decide(truth, gamma=0.05)
         found.append((got.theta - truth) / got.theta_error)

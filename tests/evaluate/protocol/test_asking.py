@@ -228,19 +228,6 @@ def test_the_last_of_a_budget_is_shared_by_place_when_all_have_theirs() -> None:
     assert all(study.is_open)
 
 
-def test_what_the_owner_stops_can_go_on() -> None:
-    study = asking()
-    study.answer(0, 0, 1)
-    study.lease(0, 1)
-    before = study.state_bytes()
-    study.close_all()
-    assert (study.open_pairs(), study.why) == ([], ["owner"] * 6)
-    assert not study.in_present_look(0, 1)
-    study.reopen()
-    assert study.state_bytes() == before
-    assert study.wanted(0) == [1, 2, 3, 4]
-
-
 def test_a_pair_that_comes_later_has_its_own_looks() -> None:
     study = asking(pairs=3)
     early = answered(study, people(4), at_random(0)).rulings[:]
@@ -311,6 +298,5 @@ def test_the_margin_of_a_pair_that_ended_is_the_stage_wise_one() -> None:
     stopped = asking(pairs=1, stop="decided")
     for place in range(5):
         stopped.answer(0, place, -1 if place == 4 else 1)
-    stopped.close_all()
     # Whoever stops may have looked: what holds at all looks stays.
     assert stopped.rulings[-1].low < 0 < stopped.rulings[-1].margin

@@ -38,7 +38,7 @@ class Asking:
       have completed what they have. So they depend on which pairs are open, never on who was quick.
 
     `n` usable answers, `look` the present or last look, `is_open` and `decision` of each pair; `why` it is closed:
-    'rule', 'items' (or looks), 'budget' or 'owner'. `rulings`: all so far; where looks are common one answer may bring
+    'rule', 'items' (or looks) or 'budget'. `rulings`: all so far; where looks are common one answer may bring
     several. The same events give the same state, and so do answers in another order.
     """
 
@@ -204,18 +204,6 @@ class Asking:
         self._place[pair] += [FREE] * len(items)
         self._usable[pair] += len(items)
         self._open_again("items")
-
-    def close_all(self) -> None:
-        """The owner stops: nothing more is asked, and every pair keeps the ruling of its last look."""
-        for pair in range(len(self.n)):
-            if self.is_open[pair]:
-                for place in range(self._begin[pair], self._end[pair]):
-                    self.release(pair, place)
-                self._close(pair, "owner")
-
-    def reopen(self) -> None:
-        """What the owner stopped goes on where it was."""
-        self._open_again("owner")
 
     def set_budget(self, budget: int | None) -> None:
         """Another budget of all pairs together (None: without one), not below what is asked already; pairs that ended

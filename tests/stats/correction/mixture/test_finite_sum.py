@@ -99,7 +99,7 @@ def test_a_thousand_items():
     counts = Counts(*(np.array(part, dtype=float) for part in table))
     sample = Sample(counts, np.random.default_rng(0))
     sample.extend(300_000)
-    drawn, got = sample.posterior(confidence=0.95), ask(table)
+    drawn, got = sample.drawn.posterior(confidence=0.95), ask(table)
     assert abs(got.theta - drawn.theta) < 4.5 * drawn.theta_error
     assert drawn.theta_error < 0.001
     np.testing.assert_allclose(got.p, drawn.p, atol=0.002)

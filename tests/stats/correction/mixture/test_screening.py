@@ -9,7 +9,8 @@ from scipy.special import betainc
 from custodes.data.simulate import simulate_counts
 from custodes.stats.correction.estimator import Counts, Evidence
 from custodes.stats.correction.mixture.exact import mixture_posterior
-from custodes.stats.correction.mixture.screening import _Numbers, screened
+from custodes.stats.correction.mixture.screening import screened
+from custodes.stats.correction.mixture.shared import Numbers
 from tests.stats.correction.mixture.test_exact import TABLES, exact_sum
 
 CHANNEL = np.array([[0.8, 0.1, 0.1], [0.25, 0.5, 0.25], [0.1, 0.1, 0.8]])  # Appendix E of the paper, [human, metric]
@@ -98,7 +99,7 @@ def test_weighted_normal_numbers_are_gammas(shape) -> None:
     """Mean and spread against those of the law, within five Monte Carlo errors."""
     draws = 200_000
     log_weights = np.zeros((1, draws), dtype=np.float32)
-    values = _Numbers.of(draws, np.random.default_rng(0)).gammas(np.array([shape]), 2, log_weights)[0].astype(float)
+    values = Numbers.of(draws, np.random.default_rng(0)).gammas(np.array([shape]), 2, log_weights)[0].astype(float)
     weights = np.exp(log_weights[0].astype(float))
     assert weights.max() < 1.01  # a chance of being accepted
     assert weights.mean() > 0.94

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,18 +10,21 @@ from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats
 from custodes.stats.correction.dirichlet import human_posterior
-from custodes.stats.correction.estimator import SIGMAS, Counts, Estimate, stream_key, threshold_distance
+from custodes.stats.correction.estimator import Counts, Estimate, stream_key
 from custodes.stats.correction.mixture.finite_sum import DRAWS, summed
-from custodes.stats.correction.mixture.posterior import MixturePosterior, joined, stack, summarise
+from custodes.stats.correction.mixture.posterior import MixturePosterior, joined, stack
 from custodes.stats.correction.mixture.proposal import Proposal, adapted_proposal, plain_proposal
+from custodes.stats.correction.mixture.shared import CHUNK, Numbers, shared_draws
 from custodes.stats.correction.mixture.tempering import tempered
+from custodes.stats.correction.mixture.weighed import ENOUGH, Weighed
 
 _FIRST = 4096
+_SHARED = 4608  # first draws out of numbers that all tables share, of which weights cost up to a tenth
 _CHUNK = 131_072  # draws at once: nine floats each, and about as much again for temporaries
-_ENOUGH = 1000  # effective draws below which no interval is trusted
 _MANY = 50_000  # effective draws, more than populations give
+_GOOD = 0.75  # share of effective draws from which shared ones are as good as a table's own
 _POOR = 0.5  # share of effective draws below which the proposal is adapted
-_FEW_CELLS = 129**2  # of the finite sum, which then takes no longer than the first draws
+_FEW_CELLS = 257**2  # of the finite sum, which then takes no longer than draws of a table's own
 _MOST_CELLS = 1001**2  # a hundred megabytes
 _DRAWS_A_CELL = 1.0  # in the same time
 
@@ -39,12 +43,12 @@ def mixture_posterior(
     An item with both ratings belongs to `paired` alone. Without metric-only items everything is in closed form, and
     `effective_draws` NaN, as `r_hat` is without populations; nothing else is: without ratings the prior is returned.
     With few metric-only items, a whole number, theta is a finite sum without Monte Carlo error. Else draws are
-    independent and weighted; they go on until the error of theta is at most `precision` (None: never enough) or, given
-    `gamma`, theta is four errors away from both gamma / 2 and 1 - gamma / 2, and until 1000 effective draws, or
-    `max_draws` (4096 at least). Where the finite sum is cheaper than the draws that are missing, it takes over; what is
-    still open after draws of little weight goes to `tempered`, and the smaller error is taken. Swapping the two systems
-    gives the mirror image exactly; equal tables get equal results, which depend on the seed (but for a sum) and not on
-    the other tables of the call.
+    independent and weighted, the first of all tables out of the same normal numbers. They go on until the error of
+    theta is at most `precision` (None: never enough) or, given `gamma`, theta is four errors away from both gamma / 2
+    and 1 - gamma / 2, and until 1000 effective draws, or `max_draws` (4096 at least). Where the finite sum is cheaper
+    than the draws that are missing, it takes over; what is still open after draws of little weight goes to `tempered`,
+    and the smaller error is taken. Swapping the two systems gives the mirror image exactly; equal tables get equal
+    results, which depend on the seed (but for a sum) and not on the other tables of the call.
 
     >>> posterior = mixture_posterior(
     ...     Counts(np.array([[30, 5, 5], [5, 15, 5], [4, 6, 25]]), np.array([400, 200, 400]), np.zeros(3)),
@@ -58,6 +62,8 @@ def mixture_posterior(
     seed: list[int] = rng.integers(2**32, size=4).tolist()
     rows, even, where, swapped = counts.distinct()
     assert (rows >= 0).all()
+    # where nobody was asked, wins and losses may change places, so that theta is 1/2
+    even |= ~Counts.of_row(rows).human.any(axis=-1)
     items = rows[:, 9:12].sum(axis=1)
     closed = np.flatnonzero(items == 0)
     few = np.flatnonzero((items > 0) & cheaply_summed(Counts.of_row(rows)))
@@ -69,8 +75,9 @@ def mixture_posterior(
     if left.size:
         options: dict[str, Any] = {"seed": seed, "confidence": confidence, "gamma": gamma, "max_draws": max_draws}
         # theta of a mirror image is known to be 1/2, so no draws are spent on its precision
-        drawn = [_posterior(rows[k], precision=np.inf if even[k] else precision, **options) for k in left.tolist()]
-        parts.append((left, stack(drawn)))
+        wanted = [np.inf if mirror else precision for mirror in even[left].tolist()]
+        drawn = zip(rows[left], wanted, _shared(rows[left], seed=seed), strict=True)
+        parts.append((left, stack([_posterior(row, own, precision=error, **options) for row, error, own in drawn])))
     each = joined(parts).mirrored(even).at(where).swapped(swapped)
     return each.at(np.arange(len(where)).reshape(counts.shape))
 
@@ -81,31 +88,59 @@ def cheaply_summed(counts: Counts) -> NDArray[np.bool_]:
     return np.asarray(few & (counts.rows == np.rint(counts.rows)).all(axis=-1))
 
 
+def _shared(rows: Floats, *, seed: list[int]) -> Iterator[Weighed | None]:
+    """Of tables (k, 15) the first draws, out of the same numbers; None where nothing is paired, as they are poor there.
+
+    The numbers are those of the seed, so that what is said of a table does not depend on the others.
+    """
+    numbers = Numbers.of(_SHARED, np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(0,)))))
+    step = CHUNK // _SHARED
+    for start in range(0, len(rows), step):
+        part = rows[start : start + step]
+        p, log_weights = shared_draws(Counts.of_row(part), numbers)
+        for k, row in enumerate(part):
+            yield Weighed(np.stack([own[k] for own in p]), log_weights[k]) if row[:9].any() else None
+
+
 def _posterior(
-    row: Floats, *, seed: list[int], confidence: float, precision: float | None, gamma: float | None, max_draws: int
+    row: Floats,
+    first: Weighed | None,
+    *,
+    seed: list[int],
+    confidence: float,
+    precision: float | None,
+    gamma: float | None,
+    max_draws: int,
 ) -> MixturePosterior:
-    """The posterior of one table (15,) with metric-only items, by the first method that serves."""
+    """The posterior of one table (15,) with metric-only items, by the first method that serves: `first` draws, if there
+    are any that are good and enough, or others."""
+    if (
+        first is not None
+        and first.effective >= _GOOD * first.size
+        and first.needed(precision=precision, gamma=gamma) <= first.size
+    ):
+        return first.posterior(confidence=confidence)
     counts = Counts.of_row(row)
     # A stream that depends on the table and not on its place keeps results equal in any order or chunk.
     rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=stream_key(row))))
     cells = (counts.metric_only.sum() + 1) ** 2
     summable = _FEW_CELLS < cells <= _MOST_CELLS and bool((row == np.rint(row)).all())
     sample = Sample(counts, rng)
-    while (needed := sample.needed(precision=precision, gamma=gamma)) > sample.size:
-        if summable and needed - sample.size > _DRAWS_A_CELL * cells:
+    while (needed := sample.drawn.needed(precision=precision, gamma=gamma)) > (size := sample.drawn.size):
+        if summable and needed - size > _DRAWS_A_CELL * cells:
             exact = _summed(row[np.newaxis], seed=seed, confidence=confidence)
             if np.isfinite(exact.theta[0]):
                 return exact.at(np.array(0))
             summable = False
         # hopeless where even four times the draws allowed would be too few
-        if sample.size >= max_draws or sample.size * _ENOUGH / sample.effective > 4 * max_draws:
+        if size >= max_draws or size * ENOUGH / sample.drawn.effective > 4 * max_draws:
             break
         # a little more than needed, at least a quarter more, at most eight times as many before looking again
-        wanted = int(sample.size * min(max(1.05 * needed / sample.size, 1.25), 8.0))
-        sample.extend(min(wanted, max_draws) - sample.size)
-    posterior = sample.posterior(confidence=confidence)
+        wanted = int(size * min(max(1.05 * needed / size, 1.25), 8.0))
+        sample.extend(min(wanted, max_draws) - size)
+    posterior = sample.drawn.posterior(confidence=confidence)
     # populations are worth no more than that
-    if needed <= sample.size or sample.effective > _MANY:
+    if needed <= size or sample.drawn.effective > _MANY:
         return posterior
     populations = tempered(counts, rng=rng, confidence=confidence, precision=precision, gamma=gamma)
     return populations if populations.theta_error < posterior.theta_error else posterior
@@ -146,14 +181,14 @@ def _without_chains(estimate: Estimate, *, largest_weight: float, method: str) -
 
 
 class Sample:
-    """Weighted draws of one table, made as needed: `p` (3, n) and `weights` (n,), `effective` of `size` draws."""
+    """Weighted draws of one table, made as needed: `drawn` so far."""
 
     def __init__(self, counts: Counts, rng: np.random.Generator) -> None:
         self._rng = rng
         # without paired items the plain one is known to be poor
         if counts.paired.any():
             self._start(plain_proposal(counts))
-        if not counts.paired.any() or self.effective < _POOR * self.size:
+        if not counts.paired.any() or self.drawn.effective < _POOR * self.drawn.size:
             self._start(adapted_proposal(counts, rng))
 
     def _start(self, proposal: Proposal) -> None:
@@ -167,36 +202,4 @@ class Sample:
             drawn = self._proposal.draw(size, self._rng)
             self._chunks.append((drawn.p, drawn.log_weights))
         p, log_weights = zip(*self._chunks, strict=True)
-        self.p, self.weights = np.concatenate(p, axis=1), _weights(np.concatenate(log_weights))
-        self.size, total = len(self.weights), self.weights.sum()
-        self.effective = float(total**2 / (self.weights @ self.weights))  # Kish
-        better = self.p[0] > self.p[2]
-        self._theta = float(self.weights[better].sum() / total)
-        residual = self.weights * (better - self._theta)
-        # The delta method, and a draw more as heavy as the heaviest: what was not seen is not impossible, and where
-        # few draws hold the weight the squares alone understate the error.
-        self._error = float(np.hypot(np.sqrt(residual @ residual), self.weights.max()) / total)
-
-    def needed(self, *, precision: float | None, gamma: float | None) -> float:
-        """How many draws the stopping rule asks for in all, by those so far; at most their number if that is enough."""
-        shortfall = np.inf if precision is None else (self._error / precision) ** 2
-        if gamma is not None:
-            distance = max(float(threshold_distance(np.asarray(self._theta), gamma=gamma)), 1e-12)
-            shortfall = min(shortfall, (SIGMAS * self._error / distance) ** 2)
-        return self.size * max(shortfall, _ENOUGH / self.effective)
-
-    def posterior(self, *, confidence: float) -> MixturePosterior:
-        """What the draws so far say."""
-        return summarise(
-            self.p,
-            self.weights,
-            confidence=confidence,
-            theta_error=self._error,
-            effective_draws=self.effective,
-            r_hat=np.nan,
-            method="exact",
-        )
-
-
-def _weights(log_weights: Floats) -> Floats:
-    return np.asarray(np.exp(log_weights - log_weights.max()))
+        self.drawn = Weighed(np.concatenate(p, axis=1), np.concatenate(log_weights))

@@ -7,15 +7,13 @@ what is still open (or hard to sample) the careful treatment of `mixture_posteri
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats
 from custodes.stats.correction.estimator import Counts, Evidence
 from custodes.stats.correction.mixture.exact import cheaply_summed, mixture_posterior
-from custodes.stats.correction.mixture.proposal import pseudo_counts
+from custodes.stats.correction.mixture.shared import CHUNK, Numbers, shared_draws
 
 _STAGES = (256, 1024, 6144)  # draws a table; each stage for what the one before leaves open
 _MORE = 6144  # draws that take longer than a finite sum
@@ -23,10 +21,7 @@ _PRECISION = 0.005  # Monte Carlo error of theta that is small enough wherever t
 _SIGMAS = 4.0  # Monte Carlo errors between theta and a threshold that settle a decision
 _ENOUGH = 64  # effective draws below which no error estimate is trusted
 _SHARE = 0.1  # the same as a share of the draws
-_CHUNK = 30_000  # draws at once: about twenty floats each, which stay in a core's cache
 _MOST_DRAWS = 1_000_000
-_SMALLEST = np.float32(1e-30)
-_NEARLY_NORMAL = 1000.0  # a shape from which the acceptance of a gamma is 1, within .003 at four sigma
 
 
 def screened(counts: Counts, *, tail: float, rng: np.random.Generator) -> Evidence:
@@ -49,7 +44,7 @@ def screened(counts: Counts, *, tail: float, rng: np.random.Generator) -> Eviden
         if draws >= _MORE:
             careful_ones[rest] = cheaply_summed(Counts(*(part[rest] for part in tables)))
             rest = rest[~careful_ones[rest]]
-        step, numbers = max(1, _CHUNK // draws), _Numbers.of(draws, rng)
+        step, numbers = max(1, CHUNK // draws), Numbers.of(draws, rng)
         still: list[NDArray[np.intp]] = []
         for start in range(0, len(rest), step):
             rows = rest[start : start + step]
@@ -75,73 +70,10 @@ def screened(counts: Counts, *, tail: float, rng: np.random.Generator) -> Eviden
     return Evidence.quick(theta=theta, margin=margin, sd=sd, p=answer[:, 1:4].reshape(*shape, 3), draws=effective)
 
 
-class _Numbers(NamedTuple):
-    """What all tables draw from: `normals` (12, draws), one for each gamma, and `waits` (9, draws), standard
-    exponential, one for each cell."""
-
-    normals: NDArray[np.float32]
-    waits: NDArray[np.float32]
-
-    @classmethod
-    def of(cls, draws: int, rng: np.random.Generator) -> _Numbers:
-        return cls(
-            rng.standard_normal((12, draws), dtype=np.float32), rng.standard_exponential((9, draws), dtype=np.float32)
-        )
-
-    def gammas(self, shape: Floats, k: int, log_weights: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Gamma draws (t, draws) of the k-th of the twelve with shapes (t,), up to weights whose logarithms are added.
-
-        A cube of a normal number is nearly a gamma, and accepted with a chance that is always near 1. Here it is the
-        weight, so that all tables share the normal numbers, and a draw takes a fifth of the time.
-
-        Source: Marsaglia and Tsang 2000, "A simple method for generating gamma variables".
-        """
-        boosted = np.flatnonzero(shape < 1)
-        d = (shape + (shape < 1) - 1 / 3).astype(np.float32)[:, None]
-        normal = self.normals[k]
-        root = normal / np.sqrt(9 * d)
-        root += 1
-        np.maximum(root, np.float32(1e-9), out=root)
-        cube = root * root
-        cube *= root
-        accepted = np.log(root, out=root)
-        accepted *= 3
-        accepted -= cube
-        accepted += 1
-        accepted *= d
-        accepted += normal * normal / 2
-        accepted *= d < _NEARLY_NORMAL
-        log_weights += accepted
-        cube *= d
-        if boosted.size:
-            # Gamma(a) is Gamma(a + 1) * U^(1 / a)
-            cube[boosted] *= np.exp(-self.waits[k] / shape[boosted, None].astype(np.float32))
-        return np.asarray(cube)
-
-
-def _sampled(counts: Counts, numbers: _Numbers) -> tuple[Floats, Floats]:
+def _sampled(counts: Counts, numbers: Numbers) -> tuple[Floats, Floats]:
     """Of tables (t, 3, 3) theta, means of p and of the margin, sd of the margin, effective draws: (t, 7); and the error
     of theta (t,)."""
-    paired, metric_only, human_only = counts
-    kappa = pseudo_counts(paired)
-    cells = paired + kappa
-    # Single precision resolves a share to 1e-7, far below the Monte Carlo error, and draws twice as fast.
-    margins = cells.sum(axis=1) + metric_only
-    log_weights = np.zeros((len(paired), numbers.normals.shape[1]), dtype=np.float32)
-    pi = [[numbers.gammas(cells[:, h, r], 3 * h + r, log_weights) for r in range(3)] for h in range(3)]
-    q = [numbers.gammas(margins[:, r], 9 + r, log_weights) for r in range(3)]
-    whole = q[0] + q[1] + q[2]
-    for r in range(3):
-        scale = q[r] / whole / np.maximum(pi[0][r] + pi[1][r] + pi[2][r], _SMALLEST)
-        for h in range(3):
-            pi[h][r] *= scale
-    p = [pi[h][0] + pi[h][1] + pi[h][2] for h in range(3)]
-    for h in range(3):
-        log_weights += (human_only[:, h, None] - 2).astype(np.float32) * np.log(np.maximum(p[h], _SMALLEST))
-        rare = np.flatnonzero(kappa[:, h, 0] != 1)
-        for r in range(3):
-            power = (1 - kappa[rare, h]).astype(np.float32)
-            log_weights[rare] += power * np.log(np.maximum(pi[h][r][rare], _SMALLEST))
+    p, log_weights = shared_draws(counts, numbers)
     weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
     weights /= weights.sum(axis=1, keepdims=True)
     effective = 1 / (weights**2).sum(axis=1)
