@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -16,7 +15,6 @@ from custodes.plots.drawable import drawable
 
 FORMATS = ("svg", "pdf", "png", "html", "json")
 PNG_SCALE = 3
-LIBRARY = Path(__file__).parent / "vega" / "vega.js.gz"
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -85,7 +83,8 @@ def _page(spec: Mapping[str, Any]) -> str:
 
 @cache
 def library() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script that no text in it ends. It is carried as vl-convert makes it: to
-    make it again for every page takes seconds and a hundred megabytes."""
-    script = gzip.decompress(LIBRARY.read_bytes()).decode()
-    return script.replace("</script", "<\\/script")
+    """Vega, Vega-Lite and Vega-Embed as one script; takes seconds to make, so once a process."""
+    import vl_convert
+
+    bundle = str(vl_convert.javascript_bundle())  # type: ignore[call-arg]
+    return bundle.replace("</script", "<\\/script")
