@@ -191,13 +191,14 @@ def _with_unit(sides: tuple[Ints, Ints], share: Floats, units: Ints, unit: int, 
         shape.append(2 * int(upto[-1]) + 1)
     if shape[0] * shape[1] > _CELLS:
         influences = kendall_parts(*sides, np.where(inside, share, 0.0))[1]
-        agreed = parts @ influences / 2
+        agreed: Floats = np.asarray(parts @ influences / 2, dtype=np.float64)
     else:
         cell = places[0] * shape[1] + places[1]
-        table = np.bincount(cell[inside], share[inside], minlength=shape[0] * shape[1]).reshape(shape)
+        table: Floats = np.bincount(cell[inside], share[inside], shape[0] * shape[1]).astype(np.float64)
+        table = table.reshape(shape)
         for axis in (0, 1):
             lower = np.cumsum(table, axis=axis)
-            table = 2 * lower - table - lower.take([-1], axis=axis)
+            table = np.asarray(2 * lower - table - lower.take([-1], axis=axis))
         agreed = table.ravel()[cell]
         for codes, part in zip(sides, parts[1:], strict=True):
             size = np.bincount(codes[inside], share[inside], int(codes.max()) + 1)
