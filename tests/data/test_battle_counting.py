@@ -232,3 +232,10 @@ def test_what_an_engine_says_when_it_gives_up_is_one_line(tmp_path: Any) -> None
             count_battles(table)
     with pytest.raises(InputError, match=r"^count_battles: No such file .*; are all files"):
         count_battles(pl.scan_parquet(path))
+
+
+def test_a_word_that_may_speak_of_the_place_is_noted() -> None:
+    rows = {"item": [1, 2, 3], "model_a": ["x", "x", "y"], "model_b": ["y", "y", "x"], "winner": ["a", "b", "a"]}
+    made = count_battles(pl.DataFrame(rows | {"order": ["ab", "ba", "ba"]}))
+    assert [(note.rule, note.count) for note in made.notes] == [("place-or-column", 2)]
+    assert not count_battles(pl.DataFrame(rows | {"order": ["ab"] * 3})).notes

@@ -127,7 +127,7 @@ def test_what_is_torn_is_counted() -> None:
         ("1", "A", "B", "j", 1, "ab", 0), ("1", "A", "B", "j", -1, "ba", 0), ("2", "A", "B", "j", 1, "ab", 0)
     )
     assert [(n.rule, n.count) for n in verdicts.settled("mean")[1]] == [("torn-verdicts", 1)]
-    assert [(n.rule, n.count) for n in verdicts.settled("consistent")[1]] == [("inconsistent-verdicts", 1)]
+    assert [(n.rule, n.count) for n in verdicts.settled("consistent")[1]] == [("torn-verdicts", 1)]
     assert verdicts.settled("first")[1] == []
 
 

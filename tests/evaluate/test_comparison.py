@@ -148,7 +148,7 @@ def test_both_orders() -> None:
     assert signs["mean"].metric_signs[0, 0].tolist() == [0, -1]
     assert signs["consistent"].metric_signs[0, 0].tolist() == [ABSENT, -1]
     assert signs["first"].metric_signs[0, 0].tolist() == [1, -1]
-    assert {n.rule: n.count for n in signs["consistent"].notes}["inconsistent-verdicts"] == 1
+    assert {n.rule: n.count for n in signs["consistent"].notes}["torn-verdicts"] == 1
 
 
 def test_several_people_with_verdicts_vote() -> None:

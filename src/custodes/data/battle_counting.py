@@ -87,7 +87,13 @@ def count_battles(
         items = dict(frame.group_by("rater").agg(pl.col("n").sum()).iter_rows())  # each is of an item of its own
         frame, notes = frame.with_columns(order=pl.col("order").cast(pl.Float64)), []
     missing = int(said.filter(pl.col("sign").is_null())["n"].sum())
-    notes += noted(("missing-verdict", missing, f"{WHERE}: {missing} verdicts are empty and count as not rated"))
+    turned = said.filter("turned")
+    words = ", ".join(turned["said"].unique().sort().head(2))
+    place = f"{WHERE}: {words} is taken for the column, whatever was shown first; write left, right for the place shown"
+    notes += noted(
+        ("missing-verdict", missing, f"{WHERE}: {missing} verdicts are empty and count as not rated"),
+        ("place-or-column", int(turned["n"].sum()), place),
+    )
     there = set(frame["rater"])
     pairs = _paired(outcomes, said, metrics=[name for name in judges if name in there]) if HUMAN in there else None
     return BattleCounts(frame=_counted(frame), items=items, notes=tuple(notes), pairs=pairs)
@@ -205,6 +211,7 @@ def _read(survey: pl.DataFrame, *, written: bool) -> pl.DataFrame:
     return survey.with_columns(
         pl.Series("sign", said.preference * forward).cast(pl.Int64),
         pl.Series("order", order * forward + 0.0).cast(pl.Int64),
+        (said.unsure & (order < 0)).alias("turned"),
         system_a=pl.min_horizontal("a", "b"),
         system_b=pl.max_horizontal("a", "b"),
     )

@@ -214,7 +214,7 @@ class Preferences:
         )
         return settled.filter(pl.col("agree") | (not consistent)).drop("agree"), noted(
             (HALF, half.height, halved),
-            ("inconsistent-verdicts", consistent and torn, left_out),
+            ("torn-verdicts", consistent and torn, left_out),
             ("torn-verdicts", not consistent and torn, mean),
         )
 

@@ -83,7 +83,7 @@ def pooled_spearman(
     """Correlate ranks over all outputs of all items in every resample -> (B, metrics).
 
     The ranks are the exact mid-ranks of the resample, not those of the full data; an item weight is a
-    multiplicity. Above `linear.MANY` outputs a resample is taken to first order (a row of ones stays exact).
+    multiplicity.
     NaN where either side is constant in the resample or nothing is rated.
 
     >>> human, metric = np.array([[1.0, 2], [3, 4]]), np.array([[[1.0, 30], [2, 40]]])
@@ -98,11 +98,9 @@ def pooled_spearman(
             continue
         item = rated // human.shape[1]
         people, scores = human.ravel()[rated], metrics.reshape(len(metrics), -1)[rows][:, rated]
-        if linear.is_enough(len(rated), weights):
+        if linear.is_counted(len(rated), weights):
             share = np.ones(len(rated)) if item_weights is None else item_weights[item]
-            made = linear.pooled(
-                linear.spearman_parts, people, scores, share, degree=3, units=units[item], weights=weights
-            )
+            made = linear.pooled_spearman(people, scores, share, units=units[item], weights=weights)
         else:
             place, drawn = exact_units(units, weights, item_weights)
             made = spearman_resampled(people, scores, units=place[item], weights=drawn)

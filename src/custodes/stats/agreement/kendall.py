@@ -49,8 +49,8 @@ def pooled_kendall(
     human (items, systems), metrics (metrics, items, systems), NaN = not rated: only outputs rated by both count. units
     (items,), weights (B, units), item_weights (items,) as fractional multiplicities. Copies of an output tie with each
     other. NaN where either side is constant in the resample. Takes outputs^2 comparisons once per metric, whatever the
-    number of resamples. Above `linear.MANY` outputs a resample is taken to first order (a row of ones stays exact), and
-    counting takes outputs x log(outputs).
+    number of resamples. Above `linear.MANY` outputs they are counted, and clusters that are many and light are taken to
+    first order (`linear.pooled_kendall`); the data, and the data without one unit, stay exact.
 
     >>> human, metric = np.array([[1.0, 2], [3, 4]]), np.array([[[1.0, 3], [2, 4]]])
     >>> pooled_kendall(human, metric, units=np.arange(2), weights=np.ones((1, 2))).round(3).tolist()
@@ -63,12 +63,10 @@ def pooled_kendall(
         item = rated // human.shape[1]
         if len(rated) == 0:
             continue
-        if linear.is_enough(len(rated), weights):
+        if linear.is_counted(len(rated), weights):
             share = np.ones(len(rated)) if item_weights is None else item_weights[item]
             people, scores = human.ravel()[rated], metrics.reshape(len(metrics), -1)[rows][:, rated]
-            result[:, rows] = linear.pooled(
-                linear.kendall_parts, people, scores, share, degree=2, units=units[item], weights=weights
-            )
+            result[:, rows] = linear.pooled_kendall(people, scores, share, units=units[item], weights=weights)
             continue
         place, drawn = exact_units(units, weights, item_weights)
         rated = rated[np.argsort(place[item], kind="stable")]
