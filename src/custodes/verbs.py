@@ -73,7 +73,7 @@ def verb(asked: Any, output: Telling = OUTPUT, *, first: str = "") -> Callable[.
         note = Parameter(help="A study to start from; repeatable.", negative="")
         words, *rest = own.parameters.values()
         start = inspect.Parameter(about.name, KEYWORD, default=None, annotation=Annotated[list[str] | None, note])
-        words = words.replace(annotation=Annotated[str, Parameter(show=False)])  # which it refuses in its own words
+        made.__annotations__[words.name] = Annotated[str, Parameter(show=False)]  # which it refuses in its own words
         made.__signature__ = own.replace(parameters=[words, start, *rest])  # type: ignore[attr-defined]
     if first:
         own = inspect.signature(made)
