@@ -304,3 +304,11 @@ def test_tables_go_to_a_stream_as_csv_and_its_name_stays_away(tmp_path: Path) ->
         )
     lines = made.read_text().splitlines()
     assert (lines[0], len(lines)) == ("item,system,rater,aspect,repeat,score,kind", 6600)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="a folder that keeps no files is /proc")
+def test_a_folder_that_takes_no_files_is_named() -> None:
+    with pytest.raises(
+        OptionError, match=r"^cannot write /proc/x\.json: the folder /proc (takes no new file|is not w)"
+    ):
+        write_atomically("/proc/x.json", "x")

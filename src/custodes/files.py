@@ -36,6 +36,8 @@ def write_atomically(path: str | Path, content: bytes | str) -> Path:
                 stream.write(data)
         else:
             _replace(os.path.realpath(place), data)
+    except FileNotFoundError:  # its folder is there, as was looked: one of a system that keeps no files
+        raise _unwritable(place, f"the folder {place.parent} takes no new file") from None
     except OSError as problem:
         raise _unwritable(place, problem.strerror) from None
     return place

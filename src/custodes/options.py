@@ -19,6 +19,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.markup import escape
 
+from custodes.answers.question import NOT_ENOUGH
 from custodes.answers.result import Result
 from custodes.console import Screen, print_result, put, tell
 from custodes.data.counts import is_counts, read_counts
@@ -99,6 +100,8 @@ class Reading:
         """Read and join the inputs."""
         if not inputs:
             raise OptionError("no input: give a file, a folder, or the word demo")
+        if len(inputs) == 1 and is_counts(inputs[0]):
+            raise OptionError(f"{inputs[0]}: {NOT_ENOUGH}")
         if any(map(is_counts, inputs)):
             raise OptionError(f"{listed(inputs)}: counts are given alone, to a question that takes them")
         return read(*inputs, **self.own, columns=self.mapping, schema=self.schema)

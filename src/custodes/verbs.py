@@ -49,6 +49,8 @@ def verb(asked: Any, output: Telling = OUTPUT, *, first: str = "") -> Callable[.
         output.check(read_by([*inputs, *about_option], *reading.files, *options.values()), result.declared())
         if first:
             options[first], *inputs = inputs  # type: ignore[assignment]
+        if inputs and about.default is None:
+            raise OptionError(f"{asked.__name__}: {listed(inputs)}: a study to start from is --{about.name} FILE")
         sources = inputs or options.pop(about.name, None)
         if not sources and about.default is None:
             reading.refuse(about.name)
@@ -69,9 +71,10 @@ def verb(asked: Any, output: Telling = OUTPUT, *, first: str = "") -> Callable[.
     if about.default is None:  # it may be asked about nothing, so the study is an option
         own = inspect.signature(made)
         note = Parameter(help="A study to start from; repeatable.", negative="")
-        _, *rest = own.parameters.values()
+        words, *rest = own.parameters.values()
         start = inspect.Parameter(about.name, KEYWORD, default=None, annotation=Annotated[list[str] | None, note])
-        made.__signature__ = own.replace(parameters=[start, *rest])  # type: ignore[attr-defined]
+        made.__annotations__[words.name] = Annotated[str, Parameter(show=False)]  # which it refuses in its own words
+        made.__signature__ = own.replace(parameters=[words, start, *rest])  # type: ignore[attr-defined]
     if first:
         own = inspect.signature(made)
         word = own.parameters[first]

@@ -15,6 +15,7 @@ import custodes as cu
 from custodes.answers.setting import settings as filled
 from custodes.data.battle_counting import count_battles
 from custodes.data.battle_counts import HUMAN, SCHEMA, BattleCounts
+from custodes.data.engines import in_engine
 from custodes.data.pairs import PairCounts
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.comparison import counted
@@ -202,7 +203,7 @@ PLAIN = {"item": ["1", "2"], "model_a": ["A", "A"], "model_b": ["B", "B"], "winn
         (PLAIN | {"model_b": ["B", "A"]}, {}, InputError, "1 rows compare a system with itself"),
         (PLAIN | {"order": ["ab", "up"]}, {}, InputError, "column 'order' holds 'up'; allowed: ab, ba"),
         (PLAIN | {"item": ["1", "1"]}, {}, InputError, "1 verdicts stand twice .* say which in 'order'"),
-        (PLAIN | {"rater": ["x", "y"]}, {}, OptionError, "say who are people, human=...; raters: x, y"),
+        (PLAIN | {"rater": ["x", "y"]}, {}, OptionError, "say who are people, as in human='ann'; raters: x, y"),
         (
             PLAIN | {"rater": ["grace", "y"]},
             {"human": "grase"},
@@ -227,7 +228,7 @@ def test_what_an_engine_says_when_it_gives_up_is_one_line(tmp_path: Any) -> None
         table = opened.read_parquet(str(path))
         path.unlink()
         with pytest.raises(
-            InputError, match=r"^count_battles: duckdb gave up: .*; raise its memory_limit, or set temp"
+            InputError, match=r"^count_battles: duckdb gave up: IO Error: .*; is the table whole, and still there"
         ):
             count_battles(table)
     with pytest.raises(InputError, match=r"^count_battles: No such file .*; are all files"):
@@ -239,3 +240,21 @@ def test_a_word_that_may_speak_of_the_place_is_noted() -> None:
     made = count_battles(pl.DataFrame(rows | {"order": ["ab", "ba", "ba"]}))
     assert [(note.rule, note.count) for note in made.notes] == [("place-or-column", 2)]
     assert not count_battles(pl.DataFrame(rows | {"order": ["ab"] * 3})).notes
+
+
+@pytest.mark.parametrize(
+    ("problem", "way"),
+    [
+        (duckdb.OutOfMemoryException("failed to pin block"), "raise its memory_limit, or set temp_directory"),
+        (duckdb.IOException("could not write: No space left on device"), "raise its memory_limit, or set temp"),
+        (pl.exceptions.ComputeError("memory allocation failed"), "hold the table in DuckDB, which spills, or count"),
+        (pl.exceptions.SchemaError("extra column"), "is the table whole, and still there"),
+    ],
+)
+def test_only_who_has_no_room_is_told_to_make_some(problem: Exception, way: str) -> None:
+    @in_engine("here")
+    def failing() -> None:
+        raise problem
+
+    with pytest.raises(InputError, match=f"^here: [a-z]+ gave up: {problem}; {way}"):
+        failing()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,9 @@ import pytest
 
 import custodes as cu
 from custodes import cli
+from custodes.data.counts import is_counts
 from custodes.errors import InputError, OptionError
+from custodes.progress import silent
 
 BATTLES = pl.DataFrame(
     {
@@ -28,6 +33,9 @@ BATTLES = pl.DataFrame(
 JUDGED = pl.concat(
     [BATTLES, BATTLES.with_columns(pl.col("winner").reverse(), rater=pl.lit("judge"), kind=pl.lit("metric"))]
 )
+
+
+UNUSABLE = "no counts that can be used: "
 
 
 @pytest.fixture
@@ -64,16 +72,29 @@ def test_counts_are_read_back_as_they_were(scores: pl.DataFrame, tmp_path: Path)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda held: held | {"version": 2}, "format 'custodes-counts' 2 is not custodes-counts 1"),
-        (lambda held: held | {"digest": "0"}, "its content does not fit its digest"),
-        (lambda held: held | {"battles": None}, "its content does not fit its digest"),
-        (lambda held: [1], "what it holds cannot be"),
+        (lambda held: held | {"version": "1"}, "no file of counts, or not a whole one; custodes count writes these"),
+        (lambda held: held | {"version": 2, "new": 1}, "made by a later custodes; update custodes, or count again"),
+        (lambda held: held | {"digest": "0"}, f"{UNUSABLE}its content does not fit its digest; count again"),
+        (lambda held: held | {"battles": None}, f"{UNUSABLE}its content does not fit its digest; count again"),
+        (lambda held: held | {"how": {"ties": 1}}, f"{UNUSABLE}its content does not fit its digest; count again"),
+        (lambda held: held | {"new": 1}, f"{UNUSABLE}what it holds cannot be: .*; count again"),
+        (lambda held: [], "no file of counts, or not a whole one; custodes count writes these"),
     ],
 )
 def test_a_file_that_is_none_is_refused(change: Any, message: str, tmp_path: Path) -> None:
     place = cu.write_counts(cu.count_battles(BATTLES), tmp_path / "x.counts.json")
     place.write_text(json.dumps(change(json.loads(place.read_text()))))
-    with pytest.raises(InputError, match=rf"^x.counts.json: no counts that can be used: {message}.*; count again$"):
+    with pytest.raises(InputError, match=rf"^x.counts.json: {message}$"):
+        cu.read_counts(place)
+
+
+def test_an_empty_file_and_half_a_file_are_refused(tmp_path: Path) -> None:
+    place = cu.write_counts(cu.count_battles(BATTLES), tmp_path / "x.counts.json")
+    place.write_bytes(place.read_bytes()[:-30])
+    with pytest.raises(InputError, match=r"^x.counts.json: no file of counts, or not a whole one"):
+        cu.read_counts(place)
+    place.write_text("\n")
+    with pytest.raises(InputError, match=r"^x.counts.json: the file is empty; count again$"):
         cu.read_counts(place)
 
 
@@ -135,11 +156,90 @@ def test_the_command_line_counts_files_of_any_kind(
     assert made["systems"] == json.loads(json.dumps(cu.leaderboard(BATTLES).to_dict()["systems"]))
 
 
+def test_answers_tell_how_counts_were_counted_and_of_which_file(scores: pl.DataFrame, tmp_path: Path) -> None:
+    counts = cu.count_pairs(scores, human="ann", aggregate="vote", ties=2, human_ties=1, directions={"bleu": -1})
+    place = cu.write_counts(counts, tmp_path / "v.counts.json")
+    made = cu.favoritism(place, resamples=20, rng=0)
+    digest = json.loads(place.read_text())["digest"][:16]
+    head = f"favoritism | study=v.counts.json | digest={digest} | human=ann | aggregate=vote | ties=2.0 | human_ties=1"
+    assert str(made.provenance).startswith(head)
+    assert " | lower=bleu | confidence=0.95 | " in str(made.provenance)
+    assert "orders" not in str(made.provenance)  # scores have none
+    assert made.to_dict()["provenance"]["counted"]["aggregate"] == "vote"
+    assert made.provenance.replay(place).to_dict() == made.to_dict()
+    unsaved = cu.leaderboard(counts).provenance
+    assert (unsaved.study, unsaved.digest, unsaved.counted) == ("counts", "", counts.origin.how)
+
+
+def test_of_verdicts_of_people_and_metrics_the_same_is_told(tmp_path: Path) -> None:
+    both = pl.concat([BATTLES, BATTLES.with_columns(rater=pl.lit("judge"), kind=pl.lit("metric"))])
+    place = cu.write_counts(cu.count_battles(both, orders="consistent", systems=["A", "B"]), tmp_path / "v.counts.json")
+    for ask in (cu.favoritism, cu.leaderboard):
+        made = ask(place).provenance
+        assert (made.study, made.counted) == ("v.counts.json", {"systems": ["A", "B"], "orders": "consistent"})
+        assert not {"aggregate", "ties", "orders"} & set(made.options)
+
+
+def test_answers_of_a_study_tell_nothing_of_counts(scores: pl.DataFrame) -> None:
+    assert "counted" not in cu.check(scores).to_dict()["provenance"]
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.json.gz", "a.counts.json.gz"])
+def test_a_file_that_was_renamed_or_compressed_is_known(name: str, tmp_path: Path) -> None:
+    whole = cu.write_counts(cu.count_battles(BATTLES), tmp_path / "x.counts.json").read_bytes()
+    (tmp_path / name).write_bytes(gzip.compress(whole) if name.endswith(".gz") else whole)
+    assert cu.leaderboard(tmp_path / name).provenance.study == name
+
+
+def test_other_json_is_no_counts(tmp_path: Path) -> None:
+    (tmp_path / "a.json.gz").write_bytes(b"\x1f\x8bbroken")
+    (tmp_path / "b.json").write_text('[{"item": "custodes"}]')
+    assert not any(map(is_counts, [tmp_path / "a.json.gz", tmp_path / "b.json", tmp_path / "c.json", "demo", 3]))
+
+
+def test_a_bar_says_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = []
+
+    @contextmanager
+    def told(doing: str) -> Iterator[Any]:
+        said.append(doing)
+        yield silent
+
+    monkeypatch.setattr("custodes.commands.count.bar", told)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    BATTLES.write_parquet(tmp_path / "b.parquet")
+    assert cli.run(["count", str(tmp_path / "b.parquet"), "-o", str(tmp_path / "b.counts.json")]) == 0
+    assert said == ["counting"]
+
+
+def test_a_study_to_start_from_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["plan", "--dry-run", "s.csv"]) == 2
+    assert capsys.readouterr().err.strip() == "custodes: plan: s.csv: a study to start from is --pilot FILE"
+
+
+def test_what_needs_items_says_so_of_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = str(cu.write_counts(cu.count_battles(BATTLES), tmp_path / "x.counts.json"))
+    assert cli.run(["report", place]) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert told.endswith("counts are not enough for this question, which needs items; give the study itself")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["no.parquet", "-o", "a.counts.json"], "no.parquet: no such file; give Parquet, CSV or JSON Lines"),
         (["s.csv", "-o", "a.json"], "counts are kept in a file named ….counts.json"),
+        ([], "no input: give a file of scores or verdicts"),
+        (["-o", "a.counts.json"], "no input: give a file of scores or verdicts"),
+        (["s.csv"], "count: no output: say where the counts go, as in -o NAME.counts.json"),
+        (
+            ["b.parquet", "s.parquet", "-o", "a.counts.json"],
+            "b.parquet holds columns that s.parquet lacks: kind, model_a",
+        ),
+        (["b.parquet", "--human", "nob", "-o", "a.counts.json"], "count: --human 'nob' is no rater here"),
+        (["s.csv", "--human", "ann", "--batches", "0", "-o", "a.counts.json"], "count: --batches 0 must be at least 1"),
+        (["r.parquet", "-o", "a.counts.json"], "count: say who are people, as in --human 'ann'; raters: ann"),
+        (["broken.parquet", "-o", "a.counts.json"], "; is the table whole, and still there?"),
         (["s.csv", "-o", "a.counts.json"], "say who are people, as in --human ann"),
         (["s.csv", "b.parquet", "-o", "a.counts.json"], "counted are files of one kind"),
         (["s.csv", "--human", "ann", "--orders", "mean", "-o", "a.counts.json"], "--orders would change nothing"),
@@ -166,7 +266,10 @@ def test_mistakes_on_the_command_line_are_named(
     pytest.importorskip("duckdb")
     monkeypatch.chdir(tmp_path)
     scores.write_csv("s.csv")
+    scores.write_parquet("s.parquet")
     BATTLES.write_parquet("b.parquet")
+    BATTLES.drop("kind").write_parquet("r.parquet")
+    Path("broken.parquet").write_bytes(Path("b.parquet").read_bytes()[:-200] + b"PAR1")
     assert cli.run(["count", *words]) == 2
     assert message in capsys.readouterr().err.replace("\n", " ")
     assert not list(tmp_path.glob("*.counts.json"))

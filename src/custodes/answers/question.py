@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import platform
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from functools import cache, wraps
 from importlib.metadata import version
 from pathlib import PurePath
@@ -30,6 +30,8 @@ Rng = int | np.random.Generator | None
 
 UNRECORDED = ("rng", "progress", "workers")
 """Arguments that change no number of an answer, or that its provenance has a field for."""
+
+NOT_ENOUGH = "counts are not enough for this question, which needs items; give the study itself"
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -97,7 +99,7 @@ def _asked_about(function: Callable[..., Any], about: Any) -> Any:
     if isinstance(about, kinds):
         return about
     if isinstance(about, BattleCounts) and about.pairs is not None and PairCounts in get_args(kinds):
-        return about.pairs
+        return replace(about.pairs, origin=about.origin)
     if isinstance(about, PairCounts | BattleCounts):
         raise OptionError(f"{function.__name__}: {_needs(about, kinds)}")
     sources = about if isinstance(about, list | tuple) else [about]
@@ -112,7 +114,7 @@ def _needs(counts: PairCounts | BattleCounts, kinds: Any) -> str:
     """Why these counts are not enough."""
     if isinstance(counts, BattleCounts) and PairCounts in get_args(kinds):
         return "these counts of battles hold no people beside a metric, and it compares both; count verdicts of both"
-    return "counts are not enough for this question, which needs items; give the study itself"
+    return NOT_ENOUGH
 
 
 def question(example: str, /, **helps: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -133,11 +135,15 @@ def question(example: str, /, **helps: str) -> Callable[[Callable[P, R]], Callab
                 chosen = {name: own for name, own in study.selection.items() if given.get(name, own) is None}
                 given |= chosen
             answer = ask(*args, **given)
+            counts = about.origin if isinstance(about, PairCounts | BattleCounts) else None
+            # Of counts, what is compared was settled when they were counted.
+            untold = (*UNRECORDED, *DEFAULTS) if counts else UNRECORDED
             origin = Provenance(
                 question=ask.__name__,
-                study=study.name if study else "assumptions" if about is None else "counts",
-                digest=study.fingerprint() if study else "",
-                options={name: _recorded(value) for name, value in given.items() if name not in UNRECORDED},
+                study=study.name if study else counts.name if counts else "assumptions",
+                digest=study.fingerprint() if study else counts.digest if counts else "",
+                counted=counts.how if counts else {},
+                options={name: _recorded(value) for name, value in given.items() if name not in untold},
                 seed=seed,
                 versions=versions(),
                 dropped=tuple(note for note in answer.notes if note.count),

@@ -24,7 +24,7 @@ from custodes.visible import visible
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """How a result was made: enough to print as one line and to make it again."""
+    """How a result was made: enough to print as one line and to make it again. `counted`: of counts, how these were."""
 
     question: str
     study: str
@@ -33,10 +33,11 @@ class Provenance:
     seed: int | None
     versions: Mapping[str, str]
     dropped: tuple[Note, ...] = ()
+    counted: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
         about = {"study": self.study, "digest": self.digest or None}
-        given = {name: value for name, value in {**about, **self.options}.items() if value is not None}
+        given = {name: value for name, value in {**about, **self.counted, **self.options}.items() if value is not None}
         parts = [self.question, *(f"{name}={_said(value)}" for name, value in given.items())]
         parts += [f"seed={self.seed}", *(f"{name}={number}" for name, number in self.versions.items())]
         return visible(" | ".join(parts))
@@ -136,9 +137,12 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, as the command line writes it: provenance, notes, tables as lists of rows."""
         made = self.provenance
+        told = _plain(made) | {"dropped": [_plain(note) for note in made.dropped]}
+        if not made.counted:
+            del told["counted"]
         return {
             "question": made.question,
-            "provenance": {**_plain(made), "dropped": [_plain(note) for note in made.dropped]},
+            "provenance": told,
             "notes": [_plain(note) for note in self.notes],
             **{name: table.to_dicts() for name, table in self.tables().items()},
         }

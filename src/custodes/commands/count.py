@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Annotated, Any, Literal
 
 import narwhals as nw
@@ -12,8 +14,9 @@ from cyclopts import Parameter
 import custodes as cu
 from custodes.console import say, tell
 from custodes.data.counts import SUFFIX
+from custodes.data.engines import in_engine
 from custodes.data.scanning import Engine, scanned
-from custodes.errors import OptionError
+from custodes.errors import InputError, OptionError
 from custodes.files import check_apart, check_writable
 from custodes.options import Reading, bar, read_by
 from custodes.progress import silent
@@ -26,7 +29,7 @@ def count(
     *files: Annotated[
         str, Parameter(help="Parquet, CSV or JSON Lines, of one kind; patterns such as 'part*.parquet'.")
     ],
-    output: Annotated[str, Parameter(name=["--output", "-o"], help="FILE.counts.json.")],
+    output: Annotated[str | None, Parameter(name=["--output", "-o"], help="FILE.counts.json.")] = None,
     human: Annotated[Names, Parameter(help="The people; repeatable (default: kind human).", negative="")] = None,
     metrics: Annotated[Names, Parameter(help="The metrics; repeatable (default: all others).", negative="")] = None,
     aspect: Annotated[str, Parameter(help="The aspect that is counted.")] = "",
@@ -52,6 +55,10 @@ def count(
 
     Example: `custodes count 'battles*.parquet' --engine duckdb --memory-limit 2GB -o arena.counts.json`
     """
+    if not files:
+        raise OptionError("no input: give a file of scores or verdicts (Parquet, CSV or JSON Lines)")
+    if output is None:
+        raise OptionError("count: no output: say where the counts go, as in -o NAME.counts.json")
     if not output.endswith(SUFFIX):
         raise OptionError(f"-o {output}: counts are kept in a file named ….counts.json, by which they are known")
     check_writable(output)
@@ -66,11 +73,12 @@ def count(
     }
     roles = Reading(column=column).mapping
     with (
+        _in_words_of_the_command(),
+        nullcontext(silent) if quiet or not sys.stderr.isatty() else bar("counting") as progress,
         scanned(files, engine=engine, columns=roles, memory_limit=memory_limit, spill=spill) as table,  # type: ignore[arg-type]
-        nullcontext(silent) if quiet or not sys.stderr.isatty() else bar() as progress,
     ):
         own = {name: value for name, value in (given | of_scores).items() if value is not None}
-        if "score" in nw.from_native(table).collect_schema().names():
+        if "score" in _columns(table):
             _refuse("scores", orders=orders)
             if not human:
                 raise OptionError("count: say who are people, as in --human ann; all others are metrics")
@@ -82,6 +90,33 @@ def count(
             for note in made.notes:
                 tell(f"note: {note.message}")
     say(str(cu.write_counts(made, output)))
+
+
+@in_engine("count")
+def _columns(table: Any) -> list[str]:
+    return list(nw.from_native(table).collect_schema())
+
+
+SAID = {
+    r"^count_(pairs|battles):": "count:",
+    r"(?<= )(human|metrics|systems|aspect|batches)=": r"--\1 ",
+    "hold the table in DuckDB, which spills, or count scores in more batches$": "give --engine duckdb, which spills, or"
+    " of scores more --batches",
+    "raise its memory_limit, or set temp_directory to": "raise --memory-limit, or set --spill to",
+}
+"""What the library says, and how the command line says it."""
+
+
+@contextmanager
+def _in_words_of_the_command() -> Iterator[None]:
+    """Errors of the functions that count name the options of the command."""
+    try:
+        yield
+    except (InputError, OptionError) as problem:
+        text = str(problem)
+        for words, own in SAID.items():
+            text = re.sub(words, own, text)
+        raise type(problem)(text) from None
 
 
 def _refuse(what: str, **options: Any) -> None:

@@ -16,6 +16,7 @@ from custodes.data.battle_counts import HUMAN, SCHEMA, BattleCounts
 from custodes.data.cells import SILENT, TIE, cells_of, summed
 from custodes.data.engines import check_known, collected, in_engine, lazy_rows, names_of
 from custodes.data.notes import Note, noted
+from custodes.data.origin import counted_by
 from custodes.data.pairs import PairCounts
 from custodes.data.readers.battles import WRITTEN
 from custodes.data.readers.orders import FLAGS, MARKS, NAMED, UNKNOWN
@@ -89,14 +90,15 @@ def count_battles(
     missing = int(said.filter(pl.col("sign").is_null())["n"].sum())
     turned = said.filter("turned")
     words = ", ".join(turned["said"].unique().sort().head(2))
-    place = f"{WHERE}: {words} is taken for the column, whatever was shown first; write left, right for the place shown"
+    place = f"{words} is taken for the column, whatever was shown first; write left, right for the place shown"
     notes += noted(
-        ("missing-verdict", missing, f"{WHERE}: {missing} verdicts are empty and count as not rated"),
+        ("missing-verdict", missing, f"{missing} verdicts are empty and count as not rated"),
         ("place-or-column", int(turned["n"].sum()), place),
     )
     there = set(frame["rater"])
     pairs = _paired(outcomes, said, metrics=[name for name in judges if name in there]) if HUMAN in there else None
-    return BattleCounts(frame=_counted(frame), items=items, notes=tuple(notes), pairs=pairs)
+    origin = counted_by(human=human, metrics=metrics, systems=systems, aspect=aspect, orders=orders)
+    return BattleCounts(frame=_counted(frame), items=items, notes=tuple(notes), pairs=pairs, origin=origin)
 
 
 def _rows(table: Any) -> tuple[nw.LazyFrame[Any], bool, bool]:
@@ -164,7 +166,9 @@ def _people(
     if human is not None:
         return names_of(human)
     if not kinds:
-        raise OptionError(f"{WHERE}: say who are people, human=...; raters: {listed(known)} (or give a column 'kind')")
+        raise OptionError(
+            f"{WHERE}: say who are people, as in human='ann'; raters: {listed(known)} (or give a column 'kind')"
+        )
     if survey["kind"].unique().to_list() == [""]:
         return tuple(known)
     return tuple(sorted(survey.filter(pl.col("kind").str.to_lowercase() == "human")["rater"].unique()))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
 
 from custodes.data.notes import Note
+from custodes.data.origin import Origin
 from custodes.data.pairs import PairCounts
 
 HUMAN = "human"
@@ -30,13 +31,14 @@ class BattleCounts:
 
     `frame` has a row for each rater ('human': people together), pair (system_a < system_b) and `order` (1 where
     system_a was shown first, -1 where system_b was, 0 unknown or both): `wins`, `ties` and `losses` of system_a.
-    `items`: how many items a rater's battles are of; a rater that is not there: unknown.
+    `items`: how many items a rater's battles are of; a rater that is not there: unknown. `origin`: how it was counted.
     """
 
     frame: pl.DataFrame
     items: Mapping[str, int]
     notes: tuple[Note, ...] = ()
     pairs: PairCounts | None = None
+    origin: Origin = field(default_factory=Origin)
 
     def __post_init__(self) -> None:
         assert dict(self.frame.schema) == SCHEMA

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals as nw
@@ -13,6 +13,7 @@ import polars as pl
 from custodes.arguments import checked
 from custodes.data.cells import LOSS, SILENT, TIE, WIN, cells_of, summed
 from custodes.data.engines import check_known, collected, in_engine, lazy_rows, names_of
+from custodes.data.origin import counted_by
 from custodes.data.pairs import FLOAT_NOISE, Aggregate, PairCounts
 from custodes.data.table import check_columns
 from custodes.errors import InputError, OptionError, listed, suggestion
@@ -102,7 +103,17 @@ def count_pairs(
     labels = tuple(sorted(set(systems if systems is not None else survey["system"])))
     parts = _batches(rows.filter(nw.col("item_level")), batches)
     counted = (collected(plan.counted(part)) for part in progress(parts, total=len(parts), desc="counting pairs"))
-    return summed(counted, systems=labels, metrics=judges)
+    origin = counted_by(
+        human=human,
+        metrics=metrics,
+        systems=systems,
+        aspect=aspect,
+        aggregate=aggregate,
+        ties=dict(ties) if isinstance(ties, Mapping) else float(ties),
+        human_ties=human_ties,
+        lower=sorted(plan.flipped),
+    )
+    return replace(summed(counted, systems=labels, metrics=judges), origin=origin)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import lzma
+import os
+import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +15,12 @@ import polars as pl
 
 from custodes.arguments import checked
 from custodes.data.battle_counts import SCHEMA, BattleCounts
+from custodes.data.loading.compression import PACKINGS, packing_of, unpacked
 from custodes.data.loading.source import check_exists, file_bytes
 from custodes.data.notes import Note
+from custodes.data.origin import Origin
 from custodes.data.pairs import PairCounts
-from custodes.errors import InputError, OptionError, shown
+from custodes.errors import InputError, OptionError
 from custodes.files import write_atomically
 from custodes.sealed import decoded, digest, layout
 
@@ -25,21 +31,50 @@ TABLES = ("paired", "metric_only", "human_only")
 
 @layout
 class _File(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Either `pairs` (arrays by name, and labels) or `battles` (a list a column)."""
+    """Either `pairs` (arrays by name, and labels) or `battles` (a list a column); `how` they were counted."""
 
     format: str
     version: int
     digest: str
+    how: dict[str, Any]
     pairs: dict[str, Any] | None = None
     battles: dict[str, Any] | None = None
 
 
-_FILE = msgspec.json.Decoder(_File)
+@layout
+class _Head(msgspec.Struct):
+    """What a file says of itself, of whatever version."""
+
+    format: str
+    version: int
+
+
+_FILE, _HEAD = msgspec.json.Decoder(_File), msgspec.json.Decoder(_Head)
 
 
 def is_counts(source: Any) -> bool:
-    """Whether a source is a file of counts, by its name."""
-    return isinstance(source, str | Path) and str(source).endswith(SUFFIX)
+    """Whether a source is a file of counts: by its name or, where it was renamed, by how it begins; also compressed."""
+    if not isinstance(source, str | Path):
+        return False
+    place = Path(source)
+    name = place.name.removesuffix(place.suffix) if place.suffix in {own.suffix for own in PACKINGS} else place.name
+    return name.endswith(SUFFIX) or (name.endswith(".json") and FORMAT.encode() in _beginning(place))
+
+
+def _beginning(place: Path) -> bytes:
+    """The first bytes of what a file holds; none where it is no file, or cannot be read."""
+    if not os.path.isfile(place):
+        return b""
+    try:
+        with place.open("rb") as raw:
+            packing = packing_of(raw.read(_SHORT))
+            raw.seek(0)
+            return (packing.open(raw) if packing else raw).read(_SHORT)
+    except (OSError, EOFError, zlib.error, lzma.LZMAError):
+        return b""
+
+
+_SHORT = 64  # bytes
 
 
 @checked
@@ -56,7 +91,7 @@ def write_counts(counts: PairCounts | BattleCounts, path: str | Path) -> Path:
     >>> read_counts(place).items
     {'human': 1}
     """
-    if not is_counts(path):
+    if not str(path).endswith(SUFFIX):
         raise OptionError(
             f"cannot write {path}: counts are kept in a file named ….counts.json, by which they are known"
         )
@@ -70,7 +105,8 @@ def write_counts(counts: PairCounts | BattleCounts, path: str | Path) -> Path:
             "notes": [{"rule": note.rule, "message": note.message, "count": note.count} for note in counts.notes],
             "pairs": None if counts.pairs is None else _held(counts.pairs),
         }
-    head = {"format": FORMAT, "version": VERSION, "digest": digest(held)}
+    how = counts.origin.how
+    head = {"format": FORMAT, "version": VERSION, "digest": digest([how, held]), "how": how}
     return write_atomically(path, msgspec.json.encode(head | {kind: held}) + b"\n")
 
 
@@ -83,7 +119,8 @@ def _held(counts: PairCounts) -> dict[str, Any]:
 def read_counts(path: str | Path) -> PairCounts | BattleCounts:
     """The counts of a file that `write_counts` or `custodes count` wrote.
 
-    Raises `InputError` where it is none, or was changed by hand.
+    It may be compressed. Its name, digest and how it was counted are the `origin`. Raises `InputError` where it is
+    none, or was changed by hand.
 
     >>> read_counts("no.counts.json")
     Traceback (most recent call last):
@@ -91,16 +128,34 @@ def read_counts(path: str | Path) -> PairCounts | BattleCounts:
     """
     place = Path(path)
     check_exists(place)
+    content = _content(place)
     try:
-        made = decoded(file_bytes(place), _FILE)
+        made = decoded(content, _FILE)
         held = made.pairs if made.battles is None else made.battles
-        if made.format != FORMAT or made.version != VERSION:
-            raise InputError(f"format {shown(made.format)} {made.version} is not {FORMAT} {VERSION}")
-        if held is None or made.digest != digest(held):
+        if held is None or made.digest != digest([made.how, held]):
             raise InputError("its content does not fit its digest")
-        return _battles(held) if made.battles is not None else _pairs(held)
+        counts = _battles(held) if made.battles is not None else _pairs(held)
+        return replace(counts, origin=Origin(how=made.how, name=place.name, digest=made.digest[:16]))
     except (InputError, KeyError, TypeError, ValueError, pl.exceptions.PolarsError) as problem:
         raise InputError(f"{place.name}: no counts that can be used: {problem}; count again") from None
+
+
+def _content(place: Path) -> bytes:
+    """What a file holds, if it is one of counts, of the version that is read here."""
+    content = file_bytes(place)
+    if packing := packing_of(content):
+        content = unpacked(content, packing, place.name)
+    if not content.strip():
+        raise InputError(f"{place.name}: the file is empty; count again")
+    try:
+        head = _HEAD.decode(content)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        head = None
+    if head is None or head.format != FORMAT:
+        raise InputError(f"{place.name}: no file of counts, or not a whole one; custodes count writes these")
+    if head.version > VERSION:
+        raise InputError(f"{place.name}: made by a later custodes; update custodes, or count again")
+    return content
 
 
 def _pairs(held: dict[str, Any]) -> PairCounts:

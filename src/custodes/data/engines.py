@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -14,7 +15,7 @@ from custodes.errors import InputError, OptionError, listed, shown, suggestion
 WAYS = {
     "duckdb": "raise its memory_limit, or set temp_directory to a disk with room, where it spills",
     "pyspark": "give executors more memory (spark.executor.memory) or smaller parts (spark.sql.shuffle.partitions)",
-    "polars": "give more batches, or hold the table in DuckDB, which spills",
+    "polars": "hold the table in DuckDB, which spills, or count scores in more batches",
     "dask": "give workers more memory, or smaller partitions",
     "ibis": "give the engine behind it more memory, or a folder where it spills",
     "pandas": "hold the table in DuckDB, which spills",
@@ -62,10 +63,14 @@ def _told(problem: Exception, engine: str) -> str:
     if isinstance(problem, OSError):
         return f"{lines[0][:_REASON]}; are all files of the table still there?"
     gave_up = f"{engine} gave up" if engine else "memory gave out"
-    return f"{gave_up}: {cause.removeprefix('Caused by:').strip()[:_REASON]}; {WAYS.get(engine, OTHERWISE)}"
+    no_room = _OF_MEMORY.search(f"{type(problem).__name__} {problem}")
+    way = WAYS.get(engine, OTHERWISE) if no_room else MEND
+    return f"{gave_up}: {cause.removeprefix('Caused by:').strip()[:_REASON]}; {way}"
 
 
 OTHERWISE = "give the engine more memory, or hold the table in DuckDB, which spills"
+MEND = "is the table whole, and still there?"
+_OF_MEMORY = re.compile(r"memory|heap space|space left|spill|temp_directory|alloc", re.IGNORECASE)
 _REASON = 300  # characters
 
 

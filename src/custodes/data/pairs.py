@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import comb
 from typing import Literal
 
@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from custodes.data.origin import Origin
 from custodes.data.panel import label_codes
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats, Signs
@@ -90,7 +91,7 @@ class PairCounts:
     """What favoritism, sample accuracy, sign tests and the mixture model need, and nothing more.
 
     `paired` (pairs, metrics, 3, 3) [human, metric]; `metric_only` and `human_only` (pairs, metrics, 3); order win, tie,
-    loss of system_a. Additive over items.
+    loss of system_a. Additive over items. `origin`: how they were counted, where a table was counted.
     """
 
     paired: Counts
@@ -99,6 +100,7 @@ class PairCounts:
     system_a: tuple[str, ...]
     system_b: tuple[str, ...]
     metrics: tuple[str, ...]
+    origin: Origin = field(default_factory=Origin)
 
     def __post_init__(self) -> None:
         shape = (len(self.system_a), len(self.metrics))

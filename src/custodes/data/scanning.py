@@ -11,6 +11,7 @@ from typing import Any, Literal
 import narwhals as nw
 import polars as pl
 
+from custodes.data.engines import in_engine
 from custodes.data.loading.source import exists, matches
 from custodes.errors import InputError, MissingExtraError, OptionError, listed
 
@@ -33,6 +34,7 @@ def scanned(
         if memory_limit is not None or spill is not None:
             raise OptionError("--memory-limit and --spill are for --engine duckdb; Polars works in batches")
         scan: Any = {"parquet": pl.scan_parquet, "csv": pl.scan_csv, "json": pl.scan_ndjson}[kind]
+        _check_alike(files, kind)
         yield _renamed(scan(files), columns)
         return
     try:
@@ -50,6 +52,7 @@ def scanned(
             read: Any = {"parquet": connection.read_parquet, "csv": connection.read_csv, "json": connection.read_json}[
                 kind
             ]
+            _check_alike(files, kind)
             table = read([str(file) for file in files])
         except duckdb.Error as problem:
             raise InputError(f"{files[0].name}: DuckDB cannot read it: {str(problem).splitlines()[0]}") from None
@@ -59,13 +62,31 @@ def scanned(
 def _files(sources: Sequence[str]) -> tuple[list[Path], str]:
     found = [file for source in sources for file in ([Path(source)] if exists(Path(source)) else matches(Path(source)))]
     if not found:
-        raise InputError(f"{listed(sources) or 'count'}: no such file; give Parquet, CSV or JSON Lines")
+        raise InputError(f"{listed(sources)}: no such file; give Parquet, CSV or JSON Lines")
     kinds = {KINDS.get(file.suffix.lower()) for file in found}
     if None in kinds or len(kinds) > 1:
         raise InputError(
             f"{listed(file.name for file in found)}: counted are files of one kind: {', '.join(KINDS)}; convert others"
         )
     return found, str(kinds.pop())
+
+
+@in_engine("count")
+def _check_alike(files: Sequence[Path], kind: str) -> None:
+    """Raise `InputError` where files hold different columns; of JSON Lines a row may lack what it does not say."""
+    if kind == "json" or len(files) < 2:
+        return
+    scan: Any = {"parquet": pl.scan_parquet, "csv": pl.scan_csv}[kind]
+    first, *others = files
+    known = set(scan(first).collect_schema())
+    for other in others:
+        own = set(scan(other).collect_schema())
+        for one, two, odd in ((first, other, known - own), (other, first, own - known)):
+            if odd:
+                raise InputError(
+                    f"{one.name} holds columns that {two.name} lacks: {listed(sorted(odd))}; such files"
+                    " are counted apart"
+                )
 
 
 def _renamed(table: Any, columns: Mapping[str, str]) -> Any:

@@ -56,6 +56,11 @@ PACKINGS = (
 )
 
 
+def packing_of(data: bytes) -> Packing | None:
+    """The kind of compression by the first bytes; None where it is none of them."""
+    return next((own for own in PACKINGS if data.startswith(own.magic)), None)
+
+
 def unpacked(data: bytes, packing: Packing, name: str) -> bytes:
     """What a compressed file holds; raises where it is damaged, or larger than the declared limits."""
     if not data:

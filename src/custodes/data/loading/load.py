@@ -94,7 +94,7 @@ def _of_bytes(data: bytes, path: Path, part: str | None, name: str) -> tuple[pl.
     unnamed = is_stream(path)
     packing = next((own for own in compression.PACKINGS if suffixes[-1:] == [own.suffix]), None)
     if unnamed:
-        packing = next((own for own in compression.PACKINGS if data.startswith(own.magic)), None)
+        packing = compression.packing_of(data)
     if packing:
         data = compression.unpacked(data, packing, name)
     suffix = (suffixes[:-1] if packing else suffixes)[-1:] or [""]

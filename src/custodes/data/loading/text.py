@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 
-from custodes.data.loading.compression import PACKINGS
+from custodes.data.loading.compression import packing_of
 from custodes.errors import InputError
 
 UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -27,7 +27,7 @@ def utf8_text(data: bytes, name: str) -> str:
     except UnicodeDecodeError as error:
         at = error.start
     where = f"{name}: not UTF-8 at byte {at} (line {data.count(10, 0, at) + 1})"
-    packing = next((known for known in PACKINGS if data.startswith(known.magic)), None)
+    packing = packing_of(data)
     if packing:
         raise InputError(f"{where}: it is compressed with {packing.name}; let its name end in {packing.suffix}")
     if data.startswith(UTF16):

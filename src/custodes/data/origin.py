@@ -1,0 +1,30 @@
+"""Where counts come from: the file that held them, and how they were counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """`how` counts were counted, as options of `custodes count`, as far as it is known; and the `name` and `digest` of
+    their file, if they are of one."""
+
+    how: Mapping[str, Any] = field(default_factory=dict)
+    name: str = "counts"
+    digest: str = ""
+
+
+def counted_by(
+    *, human: str | Sequence[str] | None, metrics: str | Sequence[str] | None, systems: Sequence[str] | None, **own: Any
+) -> Origin:
+    """The origin of counts that these options made; an option that is not given is not told.
+
+    >>> counted_by(human="ann", metrics=None, systems=None, aspect="", ties=0.0).how
+    {'human': ['ann'], 'ties': 0.0}
+    """
+    names = {"human": human, "metrics": metrics, "systems": systems}
+    listed = {name: [given] if isinstance(given, str) else [*given] for name, given in names.items() if given}
+    return Origin(how=listed | {name: value for name, value in own.items() if value not in (None, "", [])})
