@@ -17,7 +17,7 @@ from custodes.stats.agreement.accuracy import (
     spa,
     system_accuracy,
 )
-from custodes.stats.agreement.ties import acc_eq, item_accuracy
+from custodes.stats.agreement.ties import acc_eq
 from custodes.stats.resampling.resample import sign_flips
 
 TIE = 1e-9  # people's scores here are small integers; their differences may carry float noise
@@ -175,17 +175,6 @@ def test_acc_eq_in_blocks_of_thresholds_equals_at_once(monkeypatch: pytest.Monke
     blocks = acc_eq(human, metrics, units=np.arange(40), weights=weights, human_tie=TIE)
     for a, b in zip(at_once, blocks, strict=True):
         np.testing.assert_array_equal(a, b)
-
-
-@settings(deadline=None, max_examples=40)
-@given(seed=SEEDS)
-def test_item_accuracy_at_the_fitted_epsilon_averages_to_acc_eq(seed: int) -> None:
-    human, metrics, units, weights = study(seed)
-    accuracy, epsilon = acc_eq(human, metrics, units=units, weights=weights, human_tie=TIE)
-    per_item = item_accuracy(human, metrics, epsilon=epsilon[0], human_tie=TIE)
-    assert per_item.shape == metrics.shape[:2]
-    for m, values in enumerate(per_item):
-        np.testing.assert_allclose(mean(values[~np.isnan(values)].tolist()), accuracy[0, m], atol=1e-12)
 
 
 def test_acc_eq_takes_float_noise_for_ties() -> None:

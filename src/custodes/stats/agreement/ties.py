@@ -94,28 +94,6 @@ def calibrated(metrics: Sequence[Events], weights: NDArray[Any]) -> tuple[Floats
     return accuracy, epsilon
 
 
-def item_accuracy(human: Floats, metrics: Floats, *, human_tie: float, epsilon: Floats) -> Floats:
-    """Share right of each item's pairs of outputs under given epsilons (metrics,), see `acc_eq` -> (metrics, items).
-
-    NaN where an item has no pair or epsilon is NaN.
-
-    >>> human, metric = np.array([[1.0, 1.0, 3.0]]), np.array([[[0.2, 0.3, 0.9]]])
-    >>> item_accuracy(human, metric, human_tie=0, epsilon=np.array([0.0])).round(3).tolist()
-    [[0.667]]
-
-    Source: Deutsch, Foster and Freitag 2023 ("Ties Matter").
-    """
-    order = _human_order(human, human_tie)
-    result = np.empty((len(metrics), len(human)))
-    for m, metric in enumerate(metrics):
-        apart, slack = _metric_differences(metric)
-        rated = ~np.isnan(order) & ~np.isnan(apart)
-        metric_order = np.where(np.abs(apart) <= epsilon[m] + slack, 0.0, np.sign(apart))
-        share = ratio(((metric_order == order) & rated).sum(axis=1), rated.sum(axis=1))
-        result[m] = np.where(np.isnan(epsilon[m]), np.nan, share)
-    return result
-
-
 class Events:
     """What happens to one metric's right pairs as epsilon grows: ties become right, concordant pairs become wrong.
 
