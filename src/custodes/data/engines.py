@@ -107,3 +107,12 @@ def check_known(names: Sequence[str], known: Sequence[str], *, where: str, optio
             raise OptionError(
                 f"{where}: {option}={shown(name)} is no {what} here; {what}s: {listed(known)}{suggestion(name, known)}"
             )
+
+
+def indicator(condition: nw.Expr) -> nw.Expr:
+    """1 where it holds, else 0; also where it is unknown."""
+    return otherwise(condition, 1, 0)
+
+
+def otherwise(condition: nw.Expr, value: int, other: int) -> nw.Expr:
+    return nw.when(condition).then(nw.lit(value)).otherwise(nw.lit(other))
