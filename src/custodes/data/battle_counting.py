@@ -17,7 +17,7 @@ from custodes.data.origin import counted_by
 from custodes.data.pairs import PairCounts
 from custodes.data.settling import Orders, Plan, of_items, settled
 from custodes.data.verdict_rows import WHERE, rows_of, survey_of, understood
-from custodes.errors import OptionError, listed
+from custodes.errors import InputError, OptionError, listed
 
 
 @checked
@@ -76,6 +76,8 @@ def count_battles(
         items = dict(frame.group_by("rater").agg(pl.col("n").sum()).iter_rows())  # each is of an item of its own
         frame, notes = frame.with_columns(order=pl.col("order").cast(pl.Float64)), []
     missing = int(said.filter(pl.col("sign").is_null())["n"].sum())
+    if missing == said["n"].sum():
+        raise InputError(f"{WHERE}: all {missing} verdicts are empty; there is nothing to count")
     turned = said.filter("turned")
     words = ", ".join(turned["said"].unique().sort().head(2))
     place = f"{words} is taken for the column, whatever was shown first; write left, right for the place shown"

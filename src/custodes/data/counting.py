@@ -79,6 +79,13 @@ def count_pairs(
     check_known(judges, known, where=WHERE, option="metrics", what="rater")
     if both := [name for name in judges if name in people]:
         raise OptionError(f"count_pairs: {listed(both)} cannot be both human and metric")
+    if not judges:
+        raise OptionError(
+            f"count_pairs: no metric: all raters are people ({listed(people)}); name fewer in human, or add scores of a"
+            " metric: these counts hold what people and a metric say of the same outputs"
+        )
+    check_known([*(directions or {})], known, where=WHERE, option="directions", what="rater")
+    check_known([*ties] if isinstance(ties, Mapping) else [], known, where=WHERE, option="ties", what="rater")
     if turned := [sign for sign in (directions or {}).values() if sign not in (1, -1)]:
         raise OptionError(f"count_pairs: directions hold 1 or -1 (lower is better), not {turned[0]}")
     if systems is not None:

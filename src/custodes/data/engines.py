@@ -70,7 +70,7 @@ def _told(problem: Exception, engine: str) -> str:
 
 OTHERWISE = "give the engine more memory, or hold the table in DuckDB, which spills"
 MEND = "is the table whole, and still there?"
-_OF_MEMORY = re.compile(r"memory|heap space|space left|spill|temp_directory|alloc", re.IGNORECASE)
+_OF_MEMORY = re.compile(r"memory|heap space|space left|spill|temp_directory|create directory|alloc", re.IGNORECASE)
 _REASON = 300  # characters
 
 
