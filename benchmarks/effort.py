@@ -1,6 +1,6 @@
 """How far estimates of `--dry-run` are from what is measured, and the figures fitted anew to what was measured.
 
-python benchmarks/effort.py [--only QUESTION ...] [--rows FILE]
+python benchmarks/effort.py [--only QUESTION ...] [--study NAME ...] [--rows FILE]
 python benchmarks/effort.py --fit --rows FILE
 
 Each question is asked of simulated studies and of those that are there beside the project, each time in a process of
@@ -30,7 +30,8 @@ QUESTIONS = (
 )
 VERBS = {"combine": ["combine", "fit"], "validate": ["combine", "validate"]}
 """Of questions that are called otherwise on the command line."""
-OPTIONS = {"gate": ["--require", "spa>=0"]}
+REQUIRED = "spa>=0.1"
+"""Of the gate, whose metric is the first of a study."""
 TARGETS = {"demo": "fluency", "summeval": "coherence", "hanna": "Coherence", "wmt23": ""}
 """Of a combined metric, where people rated several aspects."""
 SIMULATED = {
@@ -47,22 +48,21 @@ REAL = {
     "hanna": ["hanna/ratings.csv.gz"],
     "wmt23": ["wmt23-en-de/mt-metrics-eval-v2.wmt23.en-de.tar.gz::wmt23/en-de", "--human", "mqm"],
 }
-SECONDS = 30
-"""CPU that a case may take; one that takes more is left out."""
 PARTS, GAIN = 4, 0.8
 """Terms of a fit at most, and what the sum of squares must fall to for one more."""
 
 
-def made(folder: Path) -> dict[str, list[str]]:
+def made(folder: Path, studies: Sequence[str]) -> dict[str, list[str]]:
     """Studies by name, as the words of a command that asks about them."""
-    found = {"demo": ["demo"]}
+    found = {"demo": ["demo"]} if "demo" in studies else {}
     for name, (kind, *sizes) in SIMULATED.items():
-        file = folder / f"{name}.parquet"
-        # In a process of its own: the memory of a case starts at that of its parent.
-        subprocess.run([sys.executable, ROOT / "benchmarks" / "studies.py", kind, file, *sizes], check=True)
-        found[name] = [str(file)]
+        if name in studies:
+            file = folder / f"{name}.parquet"
+            # In a process of its own: the memory of a case starts at that of its parent.
+            subprocess.run([sys.executable, ROOT / "benchmarks" / "studies.py", kind, file, *sizes], check=True)
+            found[name] = [str(file)]
     for name, (file, *options) in REAL.items():
-        if (SHARED / file.partition("::")[0]).exists():
+        if name in studies and (SHARED / file.partition("::")[0]).exists():
             found[name] = [str(SHARED / file), *options]
     return found
 
@@ -76,7 +76,8 @@ def sizes(words: Sequence[str]) -> None:
     source, *options = words
     reading = {"invalid": "drop"} if "--invalid" in options else {}
     selection = {"human": options[1]} if "--human" in options else {}
-    study, told = cu.read(source, **reading), {}
+    study = cu.read(source, **reading)
+    told: dict[str, Any] = {"metric": next(iter(study.select(**selection, one_side=True).metrics), "")}
     for name in COSTS:
         own = {"resamples": 1000} if name == "report" else given(ASKED[name], {})
         try:
@@ -87,11 +88,11 @@ def sizes(words: Sequence[str]) -> None:
     print(json.dumps(told))
 
 
-def compared(names: Sequence[str], kept: Path | None) -> None:
+def compared(names: Sequence[str], studies: Sequence[str], kept: Path | None, seconds: float) -> None:
     """Print a row for each question and study that has an answer."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        found = made(folder)
+        found = made(folder, studies)
         told = {
             study: json.loads(
                 subprocess.run([sys.executable, __file__, "--sizes", *words], stdout=-1, check=True).stdout
@@ -101,15 +102,15 @@ def compared(names: Sequence[str], kept: Path | None) -> None:
         print("| question | study | estimated | measured | ratio of seconds | of memory |\n|---|---|---|---|---|---|")
         for question in names:
             for study, words in found.items():
-                measured = run(command(question, study, words, folder), seconds=SECONDS)
+                measured = run(command(question, study, words, folder, told[study]["metric"]), seconds=seconds)
                 if measured.why or question not in told[study]:
                     print(f"{question} of {study}: {measured.why or 'no estimate'}", file=sys.stderr)
                     continue
                 own = told[study][question]
-                seconds, megabytes = own["estimated"]
+                expected, megabytes = own["estimated"]
                 print(
-                    f"| {question} | {study} | {seconds:.1f} s, {megabytes:.0f} MB | {measured.told()}"
-                    f" | {seconds / measured.cpu:.2f} | {megabytes / measured.mb:.2f} |",
+                    f"| {question} | {study} | {expected:.1f} s, {megabytes:.0f} MB | {measured.told()}"
+                    f" | {expected / measured.cpu:.2f} | {megabytes / measured.mb:.2f} |",
                     flush=True,
                 )
                 if kept is not None:
@@ -118,15 +119,17 @@ def compared(names: Sequence[str], kept: Path | None) -> None:
                         file.write(json.dumps(line) + "\n")
 
 
-def command(question: str, study: str, words: Sequence[str], folder: Path) -> list[str | Path]:
+def command(question: str, study: str, words: Sequence[str], folder: Path, metric: str) -> list[str | Path]:
     """A question of a study on the command line; a combined metric is validated on what it was fitted to."""
     source, *options = words
     model = folder / f"{study}.model.json"
     target = ["--target", TARGETS[study]] if question == "combine" and TARGETS.get(study) else []
     inputs = {"plan": ["--pilot", source], "validate": [model, source]}.get(question, [source])
     written = ["-o", model if question == "combine" else folder / "answer.json", "--format", "json"]
-    verb = VERBS.get(question, [question])
-    return custodes(*verb, *inputs, *options, *target, *OPTIONS.get(question, []), *written, "--quiet")
+    verb, required = VERBS.get(question, [question]), []
+    if question == "gate":
+        required = ["--metric", metric, "--require", REQUIRED]
+    return custodes(*verb, *inputs, *options, *target, *required, *written, "--quiet")
 
 
 def fit(kept: Path) -> None:
@@ -185,6 +188,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=QUESTIONS, nargs="+", default=QUESTIONS)
     parser.add_argument("--rows", type=Path, help="a line of JSON for each case; `--fit` reads them")
+    parser.add_argument("--study", choices=("demo", *SIMULATED, *REAL), nargs="+", default=("demo", *SIMULATED, *REAL))
+    parser.add_argument("--seconds", type=float, default=30, help="CPU of a case; one that takes more is left out")
     parser.add_argument("--fit", action="store_true")
     parser.add_argument("--sizes", nargs="+", help=argparse.SUPPRESS)
     given, options = parser.parse_known_args()
@@ -197,7 +202,7 @@ def main() -> None:
             parser.error("--fit: say which --rows")
         fit(given.rows)
     else:
-        compared(given.only, given.rows)
+        compared(given.only, given.study, given.rows, given.seconds)
 
 
 if __name__ == "__main__":

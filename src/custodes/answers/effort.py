@@ -75,6 +75,8 @@ class Size:
             "metrics": (a, m, m, r),
             "panel": (a, m, m, n),
             "tables": (a, m, pairs, max(1, self.replications)),
+            "cells": (a, m, n, pairs),
+            "replays": (a, n, pairs, max(1, self.replications)),
         }
         return {name: prod(map(float, own)) / 1e6 for name, own in made.items()}
 
