@@ -80,6 +80,7 @@ def sizes(words: Sequence[str]) -> None:
     told: dict[str, Any] = {"metric": next(iter(study.select(**selection, one_side=True).metrics), "")}
     for name in COSTS:
         own = {"resamples": 1000} if name == "report" else given(ASKED[name], {})
+        own |= {"metric": told["metric"]} if name == "gate" else {}
         try:
             estimate = effort(name, study, own | selection)
         except cu.CustodesError:

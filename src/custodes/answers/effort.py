@@ -44,6 +44,7 @@ class Size:
             return cls(rows=0, items=0, systems=systems, metrics=metrics, people=people, aspects=1, compared=0, **draws)
         own: Any = {**study.selection, **{name: value for name, value in options.items() if name in settings({})}}
         own |= {"metrics": None} if own.get("metrics") == NONE else {}
+        own |= {"metrics": options["metric"]} if options.get("metric") else {}  # a question about one
         chosen = study.select(**selection_of(own), one_side=True)
         if question not in EITHER and not (chosen.humans and question in PEOPLE_ALONE):
             chosen = study.select(**selection_of(own))
@@ -175,7 +176,10 @@ COSTS: dict[str, tuple[Mapping[str, float], Mapping[str, float]]] = {
         {"start": 1.6, "rows": 12, "draws": 0.0012, "pairs": 0.044, "metrics": 0.0075},
         {"start": 240, "draws": 2.3},
     ),
-    "agreement": ({"start": 1.1, "rows": 13, "systems": 1.7}, {"start": 260, "rows": 1100, "metrics": 1.5}),
+    "agreement": (
+        {"start": 1.2, "draws": 0.036, "signs": 1.8, "cells": 0.022},
+        {"start": 220, "cells": 3.3, "draws": 2.8},
+    ),
     "annotators": ({"start": 1.6, "draws": 0.0046}, {"start": 160, "draws": 1.5}),
     "favoritism": (
         {"start": 1.3, "rows": 2.9, "signs": 0.41, "draws": 0.0027, "pairs": 0.091},
@@ -183,21 +187,24 @@ COSTS: dict[str, tuple[Mapping[str, float], Mapping[str, float]]] = {
     ),
     "consistency": ({"start": 1.2, "rows": 9.5, "draws": 0.0023}, {"start": 160, "rows": 780}),
     "ranking": ({"start": 1.5, "draws": 0.0087, "pairs": 0.14}, {"start": 190, "draws": 1.2, "pairs": 0.49}),
-    "verdict": ({"start": 1.2, "rows": 150, "systems": 1.1}, {"start": 220, "rows": 2000}),
+    "verdict": (
+        {"start": 1.5, "draws": 0.042, "signs": 3.6, "cells": 0.025},
+        {"start": 230, "cells": 3.7, "rows": 870},
+    ),
     "correction": (
         {"start": 1.1, "rows": 11, "signs": 0.3},
         {"start": 150, "rows": 350, "signs": 46, "pairs": 0.75, "tables": 0.74},
     ),
-    "protocol": ({"start": 1, "tables": 5, "draws": 0.01}, {"start": 140, "rows": 500, "tables": 50}),
-    "plan": ({"start": 2, "tables": 5}, {"start": 120, "rows": 500, "tables": 50}),
+    "protocol": ({"start": 0.67, "rows": 2.2, "replays": 0.42}, {"start": 150, "rows": 1000, "replays": 32}),
+    "plan": ({"start": 0.75, "replays": 0.096, "tables": 0.12}, {"start": 160, "replays": 23}),
     "complementarity": (
         {"start": 1.4, "signs": 0.027, "pairs": 0.041, "panel": 0.039},
         {"start": 160, "rows": 520, "signs": 20},
     ),
-    "ceiling": ({"start": 3.2, "pairs": 0.38}, {"start": 290, "signs": 16, "panel": 0.57}),
-    "combine": ({"start": 4.8, "pairs": 0.57}, {"start": 290, "signs": 16, "panel": 0.57}),
-    "validate": ({"start": 1.1, "rows": 13, "systems": 1.7}, {"start": 260, "rows": 1100, "metrics": 1.5}),
-    "gate": ({"start": 1.1, "rows": 13, "systems": 1.7}, {"start": 260, "rows": 1100, "metrics": 1.5}),
+    "ceiling": ({"start": 2.3, "draws": 0.097, "pairs": 0.13}, {"start": 290, "draws": 1.6}),
+    "combine": ({"start": 9.7, "rows": 75}, {"start": 290, "rows": 500}),
+    "validate": ({"start": 1.2, "rows": 1.9}, {"start": 160, "rows": 500}),
+    "gate": ({"start": 0.87, "draws": 0.034, "cells": 0.0055, "signs": 4.0}, {"start": 150, "draws": 14, "cells": 4}),
     "report": (
         {
             "start": 5.5,
