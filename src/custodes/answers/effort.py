@@ -130,11 +130,9 @@ def effort(
 ) -> Effort:
     """About how many CPU seconds and megabytes a question takes, by the sizes of what it is asked about.
 
-    Nothing is computed but sizes. Figures were fitted on one kind of machine (`benchmarks/effort.py --fit`). Nine
-    studies of texts and battles took within a factor of 2.5 of them in time and 2.4 in memory, by `check`,
-    `favoritism`, `ranking`, `correction` (one of its times 2.7), `consistency`, `leaderboard`, `complementarity` and
-    `annotators`.
-    Other questions are rougher, and `protocol`, `plan`, `validate` and `gate` were set by likeness.
+    Nothing is computed but sizes. Figures were fitted on one kind of machine (`benchmarks/effort.py --fit`) to up to
+    eleven studies of texts and battles, which took within a factor of 2.7 of them in time and in memory. What is larger
+    than all of these may take ten times as much or as little: then an estimate says the order of magnitude.
 
     `options` are those of the question; one that is not given counts as 0. Raises `OptionError` for a question that is
     none, and what the question raises of a study without people or metrics that it needs.
