@@ -28,6 +28,7 @@ BELOW = {
     "files": {"errors", "process"},
     "sealed": {"errors"},
     "cache": {"errors", "files"},
+    "user_cache": {"errors", "files"},
     "plugins": {"errors"},
     "stats": {"errors", "registry"},
     "data": {"arguments", "memory", "stats", "errors", "progress", "files", "registry", "sealed", "visible", "plugins"},
@@ -59,7 +60,9 @@ BELOW = {
         *("answers", "arguments", "data", "errors", "evaluate", "files", "memory", "process", "progress", "registry"),
         *("sealed", "stats", "visible"),
     },
-    "plots": {"arguments", "combining", "evaluate", "answers", "data", "stats", "errors", "files", "visible"},
+    "plots": {
+        *("arguments", "combining", "evaluate", "answers", "data", "stats", "errors", "files", "user_cache", "visible"),
+    },
     "reporting": {
         *(
             "arguments",
