@@ -181,7 +181,8 @@ def page(found: dict[str, list[list[Case]]], *, verbs: list[str], seconds: float
     return f"""# Growth
 
 `python benchmarks/growth.py` (`--quick`: smaller ones): every verb on simulated studies of growing size, a process a
-case, CPU seconds (user and system) and the highest resident memory. Limits of a case: {seconds:g} CPU seconds, {gib:g} GiB of memory.
+case, CPU seconds (user and system) and the highest resident memory. Limits of a case: {seconds:g} CPU seconds,
+{gib:g} GiB of memory.
 {machine()}.{" " + note if note else ""}
 
 An exponent is the slope of log time (memory, rows of the answer; bytes of the page for `report`) against log size over
