@@ -29,6 +29,7 @@ BELOW = {
     "files": {"errors", "process"},
     "sealed": {"errors"},
     "cache": {"errors", "files"},
+    "user_cache": {"errors", "files"},
     "plugins": {"errors"},
     "stats": {"errors", "registry"},
     "data": {
@@ -73,7 +74,9 @@ BELOW = {
         "registry",
         *("sealed", "stats", "visible"),
     },
-    "plots": {"arguments", "combining", "evaluate", "answers", "data", "stats", "errors", "files", "visible"},
+    "plots": {
+        *("arguments", "combining", "evaluate", "answers", "data", "stats", "errors", "files", "user_cache", "visible"),
+    },
     "reporting": {
         *(
             "arguments",

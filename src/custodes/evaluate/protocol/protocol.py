@@ -25,6 +25,7 @@ from custodes.evaluate.protocol.annotations import (
     IDEAL,
     Asked,
     asked_of,
+    check_all_pairs,
     comparisons_of,
     in_order,
     permuted,
@@ -175,6 +176,7 @@ def protocol(
     alone = setting["metrics"] in (None, NONE) and not ideal
     estimators, rules = asked_for(estimator, stopping, alone=alone)
     root = int(np.random.default_rng(rng).integers(2**63))
+    check_all_pairs(study, setting)
     comparisons = comparisons_of(study, setting)
     paper = (HUMAN, replace(USUAL, gamma=rules[0].gamma))
     tasks = [
