@@ -193,15 +193,7 @@ def _by_metric_and_system(chart: Any, field: str) -> Any:
             x=alt.X(
                 "system:N",
                 sort=alt.EncodingSortField(field="centre", op="max", order="descending"),
-                axis=alt.Axis(
-                    orient="top",
-                    labelAngle=-45,
-                    labelOverlap=False,
-                    title=None,
-                    labelLimit=120,
-                    ticks=False,
-                    domain=False,
-                ),
+                axis=theme.names_above(angle=-45, limit=120),
             ),
             y=alt.Y("metric:N", sort=alt.EncodingSortField(field="largest", op="max", order="descending")),
         )

@@ -149,15 +149,7 @@ def heat_map(data: Any, *, n_systems: int) -> Any:
             x=alt.X(
                 "opponent:N",
                 sort=against,
-                axis=alt.Axis(
-                    orient="top",
-                    labelAngle=-45,
-                    labelOverlap=False,
-                    title=None,
-                    labelLimit=120,
-                    ticks=False,
-                    domain=False,
-                ),
+                axis=theme.names_above(angle=-45, limit=120),
             ),
             y=alt.Y("system:N", sort=order),
         )

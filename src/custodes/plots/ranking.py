@@ -139,15 +139,7 @@ def table(data: Any) -> Any:
             x=alt.X(
                 "opponent:N",
                 sort=alt.EncodingSortField(field="against", op="min", order="ascending"),
-                axis=alt.Axis(
-                    orient="top",
-                    labelAngle=-90,
-                    labelOverlap=False,
-                    title=None,
-                    labelLimit=NAME,
-                    ticks=False,
-                    domain=False,
-                ),
+                axis=theme.names_above(angle=-90, limit=NAME),
             ),
             y=alt.Y(
                 "system:N",

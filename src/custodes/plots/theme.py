@@ -122,3 +122,16 @@ def tips(table: Table, *names: str) -> list[alt.Tooltip]:
         for own in map(table.column, names)
         for name in own.names
     ]
+
+
+def names_above(*, angle: int, limit: int) -> Any:
+    """The axis of a matrix of systems: every name, above it."""
+    return alt.Axis(
+        orient="top",
+        labelAngle=angle,
+        labelOverlap=False,
+        title=None,
+        labelLimit=limit,
+        ticks=False,
+        domain=False,
+    )
