@@ -203,18 +203,6 @@ COSTS: dict[str, tuple[Mapping[str, float], Mapping[str, float]]] = {
     "combine": ({"start": 9.7, "rows": 75}, {"start": 290, "rows": 500}),
     "validate": ({"start": 1.2, "rows": 1.9}, {"start": 160, "rows": 500}),
     "gate": ({"start": 0.87, "draws": 0.034, "cells": 0.0055, "signs": 4.0}, {"start": 150, "draws": 14, "cells": 4}),
-    "report": (
-        {
-            "start": 5.5,
-            "draws": 0.058,
-            "rows": 58,
-            "pairs": 0.47,
-            "metrics": 0.011,
-            "systems": 2.5,
-            "signs": 1.5,
-            "panel": 0.058,
-        },
-        {"start": 260, "rows": 1100, "metrics": 1.5, "draws": 2.3, "pairs": 3.3, "signs": 46, "tables": 0.74},
-    ),
+    "report": ({"start": 2.2, "rows": 130, "tables": 560}, {"start": 300, "rows": 1700, "metrics": 1.3}),
 }
 """By question: what a million of each term takes, in seconds and in megabytes; `start` is what any study takes."""
