@@ -74,7 +74,7 @@ def test_what_will_not_fit_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "this machine has 0 GB, so it will not fit" in str(made)
 
 
-@pytest.mark.parametrize("name", ["agreement", "ranking"])
+@pytest.mark.parametrize("name", ["agreement", "ranking", "favoritism"])
 def test_what_is_refused_for_its_memory_is_told_not_to_fit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(custodes.memory, "memory", lambda: 3e9)
     study = cu.read("demo")

@@ -217,6 +217,8 @@ def _answer(
     # (metrics, pairs, 3, 3), so that tables list one metric after the other
     counts, paired = part.counts, np.moveaxis(part.counts.paired, 1, 0)
     n, errors, scores = paired.sum(axis=(2, 3)), favi.errors(paired), favi.favi_score(paired)
+    # Of counts the draws of one table at a time are all that is kept.
+    check_memory("resamples", resamples, of_resamples(resamples) if part.comparison else 20 * resamples)
     posterior, effect = _posterior(part, paired, confidence=confidence, draws=resamples, rng=rng)
     # Counts of clusters are divided, and the point may move by a rounding.
     ends = {
@@ -288,7 +290,6 @@ def _posterior(
 ) -> tuple[favi.FaviPosterior, Floats]:
     """Of tables (metrics, pairs, 3, 3), in effective counts where items come in clusters; and the design effect of the
     Favi-Score (metrics, pairs), NaN without clusters."""
-    check_memory("resamples", draws, 20 * draws)  # of one table at a time
     if not clustered(part):
         whole = favi.favi_posterior(paired, confidence=confidence, draws=draws, rng=rng)
         return whole, np.full(paired.shape[:2], np.nan)
@@ -325,7 +326,6 @@ def _mean_sizes(part: Counted, sizes: Floats, resamples: int, rng: np.random.Gen
     """(1 + B, metrics): the mean |favi| over pairs, of the data and of resampled clusters, where there are any."""
     if part.comparison is None:
         return mean_of_defined(sizes)[None]
-    check_memory("resamples", resamples, of_resamples(resamples))
     design, own = part.comparison.design, part.comparison.preferences
     rows, n_pairs = own.rows(*range(len(own.raters))), len(own.system_a)
     human = rows.signs[0].astype(np.int16)

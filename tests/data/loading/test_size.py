@@ -12,6 +12,7 @@ import pyarrow.parquet
 import pytest
 from xlsxwriter import Workbook
 
+import custodes.memory
 from custodes.data.loading import arrow, load_table, size, source, spreadsheet
 from custodes.data.mapping.schema import Schema
 from custodes.errors import CustodesError, InputError
@@ -37,7 +38,8 @@ def test_short_rows_are_counted(
 ) -> None:
     path = tmp_path / (f"{name}.gz" if packed else name)
     path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
-    monkeypatch.setattr(size, "memory", lambda: 100_000)
+    for module in (size, custodes.memory):
+        monkeypatch.setattr(module, "memory", lambda: 100_000)
     with pytest.raises(InputError) as error:
         load_table(path)
     assert str(error.value).startswith(f"{path.name}: {told} 0.0 GB of memory, and this machine has 0.0 GB; ")
@@ -46,7 +48,8 @@ def test_short_rows_are_counted(
 
 def test_a_file_larger_than_memory_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "s.parquet").write_bytes(bytes(1000))
-    monkeypatch.setattr(size, "memory", lambda: 1000)
+    for module in (size, custodes.memory):
+        monkeypatch.setattr(module, "memory", lambda: 1000)
     with pytest.raises(InputError, match=r"^s\.parquet: the file takes 0\.0 GB of memory"):
         load_table(tmp_path / "s.parquet")
 

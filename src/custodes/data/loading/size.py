@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from custodes.errors import InputError
-from custodes.memory import SHARE, memory
+from custodes.memory import fits, memory
 
 COPIES = 3
 """Copies of a text while it is parsed: its bytes, the text, the cells."""
@@ -53,8 +53,7 @@ def check_cells(rows: int, columns: int, name: str) -> None:
 
 
 def _check(needed: float, what: str) -> None:
-    there = memory()
-    if needed > SHARE * there:
+    if not fits(needed):
         raise InputError(
-            f"{what} {needed / 1e9:,.1f} GB of memory, and this machine has {there / 1e9:,.1f} GB; {WAY_OUT}"
+            f"{what} {needed / 1e9:,.1f} GB of memory, and this machine has {memory() / 1e9:,.1f} GB; {WAY_OUT}"
         )
