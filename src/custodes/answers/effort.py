@@ -200,7 +200,7 @@ COSTS: dict[str, tuple[Mapping[str, float], Mapping[str, float]]] = {
         {"start": 160, "rows": 520, "signs": 20},
     ),
     "ceiling": ({"start": 2.3, "draws": 0.097, "pairs": 0.13}, {"start": 290, "draws": 1.6}),
-    "combine": ({"start": 9.7, "rows": 75}, {"start": 290, "rows": 500}),
+    "combine": ({"start": 5.5, "rows": 75}, {"start": 170, "rows": 800}),
     "validate": ({"start": 1.2, "rows": 1.9}, {"start": 160, "rows": 500}),
     "gate": ({"start": 0.87, "draws": 0.034, "cells": 0.0055, "signs": 4.0}, {"start": 150, "draws": 14, "cells": 4}),
     "report": ({"start": 2.2, "rows": 130, "tables": 560}, {"start": 300, "rows": 1700, "metrics": 1.3}),
