@@ -121,11 +121,19 @@ def in_order(asked: Sequence[Asked], seeds: Sequence[int]) -> Answers:
     rated = [one.human != ABSENT for one in asked]
     units = asked[0].units
     # In the least integers that hold a place: replications, pairs and items are many together.
-    orders = np.empty((len(asked), *rated[0].shape), dtype=np.min_scalar_type(-len(units)))
-    kinds = np.empty(orders.shape, dtype=np.int8)
-    for one, there, seed, order, made in zip(asked, rated, seeds, orders, kinds, strict=True):
-        order[:] = annotation_order(there, units, np.random.default_rng(seed))
-        made[:] = np.take_along_axis(kinds_of(one.human, one.metric), order, axis=1)
+    least = np.min_scalar_type(-len(units))
+    orders = np.stack(
+        [
+            annotation_order(own, units, np.random.default_rng(s)).astype(least)
+            for own, s in zip(rated, seeds, strict=True)
+        ]
+    )
+    kinds = np.stack(
+        [
+            np.take_along_axis(kinds_of(one.human, one.metric), own, axis=1)
+            for one, own in zip(asked, orders, strict=True)
+        ]
+    )
 
     def items(n: Ints) -> Items:
         seen = np.full_like(kinds, ABSENT)
