@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from custodes.errors import OptionError, suggestion
 from custodes.files import write_atomically
 from custodes.plots import alt
 from custodes.plots.drawable import drawable
+from custodes.user_cache import kept
 
 FORMATS = ("svg", "pdf", "png", "html", "json")
 PNG_SCALE = 3
@@ -81,10 +82,12 @@ def _page(spec: Mapping[str, Any]) -> str:
     return _PAGE.format(specification=json.dumps(spec).replace("<", "\\u003c"), library=library())
 
 
-@cache
 def library() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script; takes seconds to make, so once a process."""
+    """Vega, Vega-Lite and Vega-Embed as one script."""
+    return kept(f"vega-of-vl-convert-{version('vl-convert-python')}.js", _bundle).replace("</script", "<\\/script")
+
+
+def _bundle() -> str:
     import vl_convert
 
-    bundle = str(vl_convert.javascript_bundle())  # type: ignore[call-arg]
-    return bundle.replace("</script", "<\\/script")
+    return str(vl_convert.javascript_bundle())  # type: ignore[call-arg]

@@ -9,7 +9,7 @@ from math import comb
 import numpy as np
 import polars as pl
 
-from custodes.answers.setting import Setting
+from custodes.answers.setting import NONE, Setting
 from custodes.data.patterns import Patterns
 from custodes.data.preferences import VALUES
 from custodes.data.rows import check_cells
@@ -23,8 +23,6 @@ from custodes.stats.correction.estimator import Items, decide
 from custodes.stats.stopping.allocation import annotation_order, kinds_of, outcome_of
 from custodes.stats.stopping.replay import Answers
 
-NONE = "none"
-"""The metric of a row that uses people alone."""
 IDEAL = "ideal"
 """The simulated metric of Appendix E."""
 

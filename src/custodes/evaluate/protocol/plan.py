@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from custodes.answers.question import Rng, question, refuse_ignored
 from custodes.answers.result import Result, result
-from custodes.answers.setting import DEFAULTS, Setting
+from custodes.answers.setting import DEFAULTS, NONE, Setting
 from custodes.answers.tables import View, count, label, probability, score, share, table, with_sd
 from custodes.answers.views import parts, titled
 from custodes.arguments import at_least
@@ -20,7 +20,7 @@ from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import OptionError
 from custodes.evaluate.comparison import Comparison, label_of
-from custodes.evaluate.protocol.annotations import IDEAL, IDEAL_MIXTURE, NONE, comparisons_of, shares_of
+from custodes.evaluate.protocol.annotations import IDEAL, IDEAL_MIXTURE, comparisons_of, shares_of
 from custodes.evaluate.protocol.columns import STOPPING
 from custodes.evaluate.protocol.protocol import ESTIMATOR, error_columns, errors_of
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, asked_for

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Setting
+from custodes.answers.setting import NONE, Setting
 from custodes.answers.tables import Column, count, label, score, share, table, with_sd
 from custodes.arguments import at_least
 from custodes.data.notes import Note, noted
@@ -23,7 +23,6 @@ from custodes.data.study import Study
 from custodes.evaluate.comparison import Comparison, label_of
 from custodes.evaluate.protocol.annotations import (
     IDEAL,
-    NONE,
     Asked,
     asked_of,
     check_all_pairs,

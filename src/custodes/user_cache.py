@@ -1,0 +1,64 @@
+"""Texts that take seconds to make and are the same until a library changes: kept in the user's folder of caches."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from custodes.errors import OptionError
+from custodes.files import write_atomically
+
+ALONE = 0o700
+"""The mode of a folder that nobody else looks into: what is read from it ends up in pages."""
+
+
+def kept(name: str, make: Callable[[], str]) -> str:
+    """The text of a name, which says the version of whatever makes it: from the folder of caches, or made and kept.
+
+    Where nothing can be kept it is made every time. A damaged file is not read, nor anything in a folder that is not
+    this user's alone.
+
+    >>> kept("doctest-1", lambda: "made")
+    'made'
+    """
+    place = folder() / name
+    if (known := _read(place)) is not None:
+        return known
+    made = make()
+    with suppress(OSError, OptionError):
+        place.parent.mkdir(mode=ALONE, parents=True, exist_ok=True)
+        write_atomically(place, _digest(made) + "\n" + made)
+    return made
+
+
+def folder() -> Path:
+    """Where a user's programs keep what they can make again: the folder of the system, and ours in it.
+
+    Source: XDG Base Directory Specification 0.8; the folders of macOS and Windows.
+    """
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "custodes"
+    if sys.platform == "win32":
+        return Path.home() / "AppData" / "Local" / "custodes" / "Cache"
+    said = os.environ.get("XDG_CACHE_HOME", "")  # to be ignored unless it is absolute
+    return (Path(said) if os.path.isabs(said) else Path.home() / ".cache") / "custodes"
+
+
+def _read(place: Path) -> str | None:
+    """What is kept there, whole and as this user wrote it; None for anything else."""
+    try:
+        home = os.stat(place.parent)
+        if hasattr(os, "getuid") and (home.st_uid != os.getuid() or home.st_mode & 0o777 & ~ALONE):
+            return None
+        digest, _, text = place.read_bytes().decode().partition("\n")
+    except (OSError, ValueError):  # not there, no name of a file, no text
+        return None
+    return text if digest == _digest(text) else None
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,84 @@
+"""What is kept in the user's folder of caches: made once, and never trusted where it is not whole or not ours."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from custodes import user_cache
+from custodes.plots import saving
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="no modes of that kind")
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of caches in a place of its own."""
+    place = tmp_path / "caches" / "custodes"
+    monkeypatch.setattr(user_cache, "folder", lambda: place)
+    return place
+
+
+def made(times: list[int], text: str = "const α = 1;\r\n\nend") -> str:
+    times.append(1)
+    return text
+
+
+def test_a_text_is_made_once_and_comes_back_letter_by_letter(home: Path) -> None:
+    times: list[int] = []
+    first, again = (user_cache.kept("one-1.js", lambda: made(times)) for _ in range(2))
+    assert first == again == "const α = 1;\r\n\nend"
+    assert len(times) == 1
+    assert user_cache.kept("one-2.js", lambda: made(times, "other")) == "other"
+    assert len(times) == 2
+    assert sorted(own.name for own in home.iterdir()) == ["one-1.js", "one-2.js"]
+
+
+@pytest.mark.parametrize("damage", [b"", b"\xff\xfe", b"const a = 2;", b"0" * 64 + b"\nconst a = 2;"])
+def test_a_damaged_file_is_made_anew(home: Path, damage: bytes) -> None:
+    times: list[int] = []
+    user_cache.kept("one.js", lambda: made(times))
+    (home / "one.js").write_bytes(damage)
+    assert user_cache.kept("one.js", lambda: made(times)) == made([])
+    assert user_cache.kept("one.js", lambda: made(times)) == made([])
+    assert len(times) == 2
+
+
+@posix
+def test_a_folder_that_others_may_write_to_is_not_read(home: Path) -> None:
+    times: list[int] = []
+    user_cache.kept("one.js", lambda: made(times))
+    home.chmod(0o777)
+    assert user_cache.kept("one.js", lambda: made(times, "ours")) == "ours"
+    assert len(times) == 2
+
+
+def test_without_a_folder_it_is_made_every_time(home: Path) -> None:
+    home.parent.write_text("a file, where the folder should be")
+    times: list[int] = []
+    for _ in range(2):
+        assert user_cache.kept("one.js", lambda: made(times, "ours")) == "ours"
+    assert len(times) == 2
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="of other systems")
+def test_the_folder_is_that_of_the_system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert user_cache.folder() == tmp_path / "custodes"
+    for unusable in ("", "not/absolute"):
+        monkeypatch.setenv("XDG_CACHE_HOME", unusable)
+        assert user_cache.folder() == Path(os.path.expanduser("~")) / ".cache" / "custodes"
+
+
+def test_the_library_of_pages_is_kept_under_its_version(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saving, "_bundle", lambda: "draw('</script>');")
+    assert saving.library() == "draw('<\\/script>');"
+    (kept,) = home.iterdir()
+    monkeypatch.setattr(saving, "version", lambda name: "another")
+    monkeypatch.setattr(saving, "_bundle", lambda: "newer")
+    assert saving.library() == "newer"
+    kept.unlink()
+    assert len([*home.iterdir()]) == 1
