@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from custodes.data.rows import SparsePreferences
 from custodes.evaluate.comparison import Comparison
-from custodes.memory import NUMBERS, check_memory
+from custodes.memory import check_memory, of_resamples
 from custodes.stats import ABSENT
 from custodes.stats.agreement import accuracy
 from custodes.stats.agreement.correlation import weighted_item_mean
@@ -54,7 +54,7 @@ class Heads:
 
     def drawn(self, resamples: int, rng: np.random.Generator) -> NDArray[np.uint32]:
         """(1 + B, kinds): how often each is there, the data first."""
-        check_memory("resamples", resamples, (1 + resamples) * (len(self.number) / 2 + NUMBERS))
+        check_memory("resamples", resamples, of_resamples(resamples, len(self.number) / 2))
         n_drawn = resamples if self.number.sum() > 1 else 0
         times = np.empty((1 + n_drawn, len(self.number)), dtype=np.uint32)
         for block, own in redrawn(self.number, n_drawn, rng, size=len(self.number)):
