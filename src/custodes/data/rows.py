@@ -33,8 +33,8 @@ def check_cells(items: int, pairs: int, raters: int) -> None:
     if items * pairs * raters > MOST_CELLS:
         raise InputError(
             f"{items} items x {pairs} pairs of systems x {raters} raters are too many for this question, which needs"
-            " every pair on every item; select fewer, or ask leaderboard, favoritism, ranking or correction, which need"
-            " only what was compared"
+            " every pair on every item; select fewer, or ask leaderboard, favoritism, ranking, correction, or agreement"
+            " of verdicts alone, which need only what was compared"
         )
 
 

@@ -17,6 +17,7 @@ from custodes.arguments import one_of
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import listed
+from custodes.evaluate.agreement.choices import Heads, alike_keys, are_choices, chosen_keys, only_keys
 from custodes.evaluate.agreement.differences import Differences, Tester
 from custodes.evaluate.agreement.standing import standing_columns
 from custodes.evaluate.agreement.statistic import FEWEST, PERMUTATIONS, Sample, alike, both
@@ -149,13 +150,21 @@ def _answer(
     alpha: float,
     rng: np.random.Generator,
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-    times = comparison.design.counted(resamples, rng)
     n_units = comparison.design.n_units
-    sample = Sample(comparison=comparison, times=times, flips=resample.sign_flips(n_units, PERMUTATIONS, rng))
+    if are_choices(comparison):  # which need no flips
+        heads = Heads.of(comparison)
+        nothing = np.empty((0, n_units), dtype=np.int8)
+        sample = Sample(comparison=comparison, times=heads.drawn(resamples, rng), flips=nothing, heads=heads)
+    else:
+        times = comparison.design.counted(resamples, rng)
+        sample = Sample(comparison=comparison, times=times, flips=resample.sign_flips(n_units, PERMUTATIONS, rng))
     draws = {name: statistic.compute(sample) for name, statistic in STATISTICS.items()}
     tester = Tester.of(sample, n=resamples, confidence=confidence, rng=rng)
     differences = Differences.of(tester, compare_by)
-    metrics: dict[str, Any] = {"metric": list(comparison.metrics), "n": comparison.rated.sum(axis=(1, 2))}
+    metrics: dict[str, Any] = {
+        "metric": list(comparison.metrics),
+        "n": [sample.choices.n(m) for m in range(len(comparison.metrics))],
+    }
     for name, values in draws.items():
         metrics |= STATISTICS[name].with_interval(name, sample, values, confidence)
     for own in STATISTICS.values():
@@ -200,16 +209,25 @@ def _comparison_columns(comparison: Comparison, differences: Differences) -> dic
 def _common(sample: Sample) -> dict[str, Any]:
     """All statistics on what people and all metrics rated (that rated anything people did), if that differs."""
     comparison = sample.comparison
+    if are_choices(comparison):
+        keys = chosen_keys(comparison)
+        some = np.flatnonzero([len(own) for own in keys])
+        if len(alike_keys([keys[m] for m in some])) < 2:
+            return {}
+        return _on_all(sample, only_keys(comparison, some, [keys[m] for m in some]))
     masks = comparison.scored, comparison.rated
     some = np.flatnonzero(masks[0].any(axis=(1, 2)) | masks[1].any(axis=(1, 2)))
     if len(alike(*(mask[some] for mask in masks))) < 2:
         return {}
     scored, rated = (np.asarray(mask[mask.any(axis=(1, 2))].all(axis=0)) for mask in masks)
-    shared = comparison.only(some, scored=scored, rated=rated)
+    return _on_all(sample, comparison.only(some, scored=scored, rated=rated))
+
+
+def _on_all(sample: Sample, shared: Comparison) -> dict[str, Any]:
     alone = replace(sample, comparison=shared, times=sample.times[:1])
     return {
         "metric": list(shared.metrics),
-        "n": int(rated.sum()),
+        "n": alone.choices.n(0),
         **{name: statistic.compute(alone)[0] for name, statistic in STATISTICS.items()},
     }
 
@@ -217,6 +235,8 @@ def _common(sample: Sample) -> dict[str, Any]:
 def _ground_notes(sample: Sample) -> list[Note]:
     """On what metrics and systems are compared, where that is not all."""
     comparison = sample.comparison
+    if are_choices(comparison):
+        return []
     label, scored = label_of(comparison.aspect), comparison.scored
     shared = [own for own in scored if own.any()]
     different = len(alike(np.stack(shared))) if shared else 0
@@ -280,7 +300,7 @@ def _undefined_notes(sample: Sample, draws: dict[str, Floats]) -> list[Note]:
     by_item = STATISTICS["pearson_item"]
     assert by_item.per_item is not None
     within = np.isfinite(sample.per_item(by_item.name, by_item.per_item))
-    lost = int((np.isfinite(comparison.human).sum(axis=1) > 1).sum() * len(comparison.metrics) - within.sum())
+    lost = int((np.isfinite(comparison.scores.human).sum(axis=1) > 1).sum() * len(comparison.metrics) - within.sum())
     return noted(
         (
             "two-systems",

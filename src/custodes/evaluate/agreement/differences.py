@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.evaluate.agreement.choices import alike_keys, are_choices, chosen_items, chosen_keys, only_keys
 from custodes.evaluate.agreement.statistic import Sample, Statistic, alike
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.comparison import Comparison
@@ -57,7 +58,7 @@ class Tester:
         if n_blocks < design.n_units:
             names = tuple(map(str, range(n_blocks)))
             comparison = replace(comparison, design=replace(design, units=self.block[design.units], clusters=names))
-        return replace(self.sample, comparison=comparison, times=self.left_out)
+        return replace(self.sample, comparison=comparison, times=self.left_out, heads=None)
 
     def has(self, items: Bools) -> Bools:
         """(k, items) -> (blocks, k): whether a block of clusters has any of some items."""
@@ -102,11 +103,11 @@ class Differences:
             if not len(a):
                 continue
             at = np.sort(place[np.minimum(a, b), np.maximum(a, b)])
-            n[at] = sub.comparison.rated[0].sum()
             if sub.comparison is comparison:
                 samples = tester.sample, tester.without
             else:
                 samples = replace(tester.sample, comparison=sub.comparison), tester.leaving_out(sub.comparison)
+            n[at] = samples[0].choices.n(0)
             first, second = sub.place[pairs[at]].T
             grounds.append(_Ground(at=at, first=first, second=second, drawn=samples[0], without=samples[1]))
         return cls(pairs=pairs, n=n, tests={name: _family(tester, name, grounds, len(pairs)) for name in names})
@@ -159,7 +160,7 @@ def difference(
         gap = within[first] - within[second]
         return sample.item_mean(gap), np.isfinite(gap)
     values = statistic.compute(sample)
-    return values[:, first] - values[:, second], _items(comparison.scored[:1], comparison.rated[:1])
+    return values[:, first] - values[:, second], _items(comparison, slice(1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,8 +189,7 @@ def _family(tester: Tester, name: str, grounds: Sequence[_Ground], n_pairs: int)
                 continue
             values = statistic.compute(ground.without)
             draws[:, ground.at] = values[:, ground.first] - values[:, ground.second]
-            own = ground.drawn.comparison
-            present[:, ground.at] = tester.has(_items(own.scored[:1], own.rated[:1]))
+            present[:, ground.at] = tester.has(_items(ground.drawn.comparison, slice(1)))
         return tester.flipped(draws, present)
     values_of = [np.ascontiguousarray(statistic.compute(ground.drawn).T) for ground in grounds]
     n_draws = len(tester.sample.times)
@@ -220,8 +220,12 @@ class _Shared:
 
 def _on_common_ground(comparison: Comparison) -> Any:
     """The metrics that rated the same, and every two such groups together on what both rated."""
-    scored, rated = comparison.scored, comparison.rated
-    groups = alike(scored, rated)
+    if are_choices(comparison):
+        keys = chosen_keys(comparison)
+        groups = alike_keys(keys)
+    else:
+        scored, rated = comparison.scored, comparison.rated
+        groups = alike(scored, rated)
     if len(groups) == 1:
         everyone = np.arange(len(comparison.metrics))
         yield (groups[0], groups[0]), _Shared(comparison=comparison, place=everyone)
@@ -229,9 +233,12 @@ def _on_common_ground(comparison: Comparison) -> Any:
     for i, one in enumerate(groups):
         for other in groups[i:]:
             both = one if other is one else np.concatenate([one, other])
-            shared = comparison.only(
-                both, scored=scored[one[0]] & scored[other[0]], rated=rated[one[0]] & rated[other[0]]
-            )
+            if are_choices(comparison):
+                shared = only_keys(comparison, both, [keys[one[0]], keys[other[0]]])
+            else:
+                shared = comparison.only(
+                    both, scored=scored[one[0]] & scored[other[0]], rated=rated[one[0]] & rated[other[0]]
+                )
             place = np.zeros(len(comparison.metrics), dtype=np.intp)
             place[both] = np.arange(len(both))
             yield (one, other), _Shared(comparison=shared, place=place)
@@ -250,15 +257,17 @@ def counted(statistic: Statistic, comparison: Comparison) -> Bools:
     """(metrics, items): whether an item counts in a statistic of each metric."""
     if statistic.per_item:
         return np.isfinite(statistic.per_item(comparison))
-    return _items(comparison.scored, comparison.rated)
+    return _items(comparison)
 
 
 def _counted(statistic: Statistic, sample: Sample) -> Bools:
     if statistic.per_item:
         return np.isfinite(sample.per_item(statistic.name, statistic.per_item))
-    return _items(sample.comparison.scored, sample.comparison.rated)
+    return _items(sample.comparison)
 
 
-def _items(scored: Bools, rated: Bools) -> Bools:
-    """(metrics, items): whether anything of an item counts."""
-    return np.asarray(scored.any(axis=2) | rated.any(axis=1))
+def _items(comparison: Comparison, metrics: slice = slice(None)) -> Bools:
+    """(metrics, items): whether anything of an item counts, for some of the metrics."""
+    if are_choices(comparison):
+        return chosen_items(comparison)[metrics]
+    return np.asarray(comparison.scored[metrics].any(axis=2) | comparison.rated[metrics].any(axis=1))

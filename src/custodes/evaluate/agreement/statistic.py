@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.answers.tables import Column, score, with_interval
+from custodes.evaluate.agreement.choices import Choices, Heads, RowChoices, are_choices
 from custodes.evaluate.comparison import Comparison
-from custodes.stats.agreement import accuracy, correlation, system_scores, ties
+from custodes.stats.agreement import correlation, system_scores, ties
 from custodes.stats.agreement.population import population_values
 from custodes.stats.arrays import Bools, Floats
 from custodes.stats.resampling import resample
@@ -38,15 +39,19 @@ class SystemScores:
 class Sample:
     """A comparison in every resample: `times` (1 + B, clusters) how often each cluster is there, the data first, as
     `resample.weighted_sums` takes them; `flips` (n, clusters) of +-1, shared by all permutation tests over systems;
-    `memo` what was found of arrays whatever the resamples, with these arrays."""
+    `heads` the clusters that stand in `times` for all that say the same, where nothing but choices can be compared and
+    each does not stand for itself; `memo` what was found of arrays whatever the resamples, with these arrays."""
 
     comparison: Comparison
     times: NDArray[Any]
     flips: NDArray[np.int8]
+    heads: Heads | None = None
     memo: dict[str, tuple[tuple[object, ...], Any]] = field(default_factory=dict)
 
     def per_item(self, name: str, compute: Callable[[Comparison], Floats]) -> Floats:
-        """What `compute` finds of the comparison, (metrics, items)."""
+        """What `compute` finds of the scores of the comparison, (metrics, items); NaN where there are only choices."""
+        if are_choices(self.comparison):
+            return np.full((len(self.comparison.metrics), len(self.comparison.items)), np.nan)
         found: Floats = self._once(name, lambda: compute(self.comparison), self.comparison.metric_scores)
         return found
 
@@ -66,6 +71,9 @@ class Sample:
         system-level score of the file is resampled by the shift of the same rater's score over items.
         """
         comparison = self.comparison
+        if are_choices(comparison):
+            unknown = np.full((len(self.times), *comparison.metric_system.shape), np.nan)
+            return SystemScores(people=unknown, metrics=unknown, pairs=both(comparison.metric_system > np.inf))
         rated, scores = np.isfinite(comparison.human), np.isfinite(comparison.metric_scores)
         given = np.isfinite(comparison.human_system), np.isfinite(comparison.metric_system)
         of_people = rated & (scores | given[1][:, np.newaxis])
@@ -112,17 +120,18 @@ class Sample:
         return population_values(scores.people, scores.metrics, n_units=self.comparison.design.n_units)
 
     @cached_property
+    def choices(self) -> Choices:
+        """How alike people and metrics choose."""
+        comparison = self.comparison
+        if not are_choices(comparison):
+            return Choices(comparison, self.times)
+        each = np.arange(comparison.design.n_units)
+        return RowChoices(comparison, self.times, each if self.heads is None else self.heads.place)
+
+    @cached_property
     def population_wins(self) -> tuple[Floats, Floats]:
         """(B, metrics, systems) each: what the wins minus losses of systems may be with very many items."""
-        own, units = self.comparison, self.comparison.design.units
-        net = accuracy.net_wins(
-            own.human_signs,
-            own.metric_signs,
-            units=units,
-            weights=self.times,
-            item_weights=own.design.item_weights,
-        )
-        return population_values(*net, n_units=own.design.n_units)
+        return population_values(*self.choices.net_wins, n_units=self.comparison.design.n_units)
 
     @cached_property
     def acc_eq(self) -> tuple[Floats, Floats]:

@@ -118,10 +118,20 @@ def in_order(asked: Sequence[Asked], seeds: Sequence[int]) -> Answers:
     """Answers of replications, each with the random order of its seed; `asked` has one entry for each replication."""
     rated = [one.human != ABSENT for one in asked]
     units = asked[0].units
+    # In the least integers that hold a place: replications, pairs and items are many together.
+    least = np.min_scalar_type(-len(units))
     orders = np.stack(
-        [annotation_order(own, units, np.random.default_rng(s)) for own, s in zip(rated, seeds, strict=True)]
+        [
+            annotation_order(own, units, np.random.default_rng(s)).astype(least)
+            for own, s in zip(rated, seeds, strict=True)
+        ]
     )
-    kinds = np.take_along_axis(np.stack([kinds_of(one.human, one.metric) for one in asked]), orders, axis=2)
+    kinds = np.stack(
+        [
+            np.take_along_axis(kinds_of(one.human, one.metric), own, axis=1)
+            for one, own in zip(asked, orders, strict=True)
+        ]
+    )
 
     def items(n: Ints) -> Items:
         seen = np.full_like(kinds, ABSENT)

@@ -201,10 +201,10 @@ def plan(
 
 
 def _check_size(items: int, replications: int, *, n_pairs: int) -> None:
-    """Of each annotation there is a random number, its kind, and the kind's channel; the power curve sums over as many
-    at each of its places."""
+    """Of each annotation its kind is kept, in as few bytes as it has numbers in the study that is drawn; of each pair
+    what is counted and judged."""
     name, value = max(("items", items), ("replications", replications), key=lambda option: option[1])
-    check_memory(name, value, 10.0 * (replications + len(CURVE)) * items * n_pairs)
+    check_memory(name, value, n_pairs * (items * (replications / 3 + 10.0) + 60.0 * replications))
 
 
 def _check_rounds(items: int, rules: Iterable[Stopping]) -> None:

@@ -37,6 +37,7 @@ from custodes.evaluate.protocol.stopping import USUAL, Stopping, asked_for
 from custodes.memory import check_memory
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
+from custodes.stats.arrays import chunks
 from custodes.stats.clusters import pooled_design_effect
 from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.estimator import Estimator, decide
@@ -66,6 +67,8 @@ MEANINGS = (
     "left open, decided on all annotations",
     "decided, open on all annotations",
 )
+_NUMBERS = 10
+"""Of a pair in a resample of people's own decisions, held at once."""
 KLD = "divergence of the outcome from people's on all annotations, mean over pairs; null for estimators of the margin"
 ESTIMATOR = label("estimator", "how theta is computed")
 
@@ -270,10 +273,12 @@ def _reference(comparison: Comparison, root: int, gamma: float, resamples: int) 
     reference = asked.reference(gamma)
     hot = np.stack([asked.human == kind for kind in (1, -1)], axis=1).astype(np.float64)
     times = design.resampled(resamples, _rng(root, comparison, 2))[1:]
-    drawn = resample.weighted_sums(times, resample.unit_sums(hot, units=design.units, n_units=design.n_units))
-    drawn /= asked.effect[:, np.newaxis]
-    decision = decide(human_theta(drawn[..., 0], drawn[..., 1]), gamma=gamma)
-    agreement = errors_of(reference, decision)["correct"] if len(times) else np.full(2, np.nan)
+    sums, effect = resample.unit_sums(hot, units=design.units, n_units=design.n_units), asked.effect[:, np.newaxis]
+    agreement = np.full(len(times) or 2, np.nan)
+    for some in chunks(len(times), _NUMBERS * len(reference)):
+        drawn = resample.weighted_sums(times[some], sums) / effect
+        decision = decide(human_theta(drawn[..., 0], drawn[..., 1]), gamma=gamma)
+        agreement[some] = errors_of(reference, decision)["correct"]
     columns = {
         "pairs": len(reference),
         "annotations": int(asked.outcome.sum()),

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
-
 import numpy as np
 
 from custodes.evaluate.agreement.statistic import Sample, Statistic
 from custodes.stats.agreement import accuracy
-from custodes.stats.agreement.correlation import weighted_item_mean
 from custodes.stats.arrays import Floats
-from custodes.stats.ratios import ratio
 from custodes.stats.resampling.resample import SHARE
 
 
@@ -20,35 +15,14 @@ def guessing(sample: Sample) -> Floats:
 
     With people's tie rate t and the metric's u over all comparisons: t u + (1 - t)(1 - u) / 2.
     """
-    own = sample.comparison
-    rated = own.rated
-    tied = (rated & (own.human_signs == 0)), (rated & (own.metric_signs == 0))
-    per_item = np.stack([np.where(rated.any(axis=1), ties.sum(axis=1), np.nan) for ties in (*tied, rated)])
-    means = weighted_item_mean(
-        per_item, units=own.design.units, weights=sample.times, item_weights=own.design.item_weights
-    )
-    people, metric, n = np.moveaxis(means, 1, 0)
-    people, metric = ratio(people, n), ratio(metric, n)
+    people, metric = sample.choices.tied
     return np.asarray(people * metric + (1 - people) * (1 - metric) / 2)
-
-
-def _of_signs(sample: Sample, *, statistic: Any) -> Floats:
-    own = sample.comparison
-    return np.asarray(
-        statistic(
-            own.human_signs,
-            own.metric_signs,
-            units=own.design.units,
-            weights=sample.times,
-            item_weights=own.design.item_weights,
-        )
-    )
 
 
 def _population_margins(sample: Sample) -> Floats:
     own = sample.comparison
     pairs = np.zeros((len(own.metrics), len(own.systems), len(own.systems)), dtype=np.bool_)
-    pairs[:, *own.design.pairs.T] = own.rated.any(axis=2)
+    pairs[:, *own.design.pairs.T] = sample.choices.pairs
     return accuracy.pairwise_accuracy(*sample.population_wins, pairs=pairs)
 
 
@@ -66,7 +40,7 @@ ACCURACIES = (
         name="sample_accuracy",
         label="Sample accuracy",
         doc="share of comparisons with the same sign (Favi-Score paper, Definition 11)",
-        compute=partial(_of_signs, statistic=accuracy.sample_accuracy),
+        compute=lambda sample: sample.choices.sample_accuracy,
         bounds=SHARE,
         chance=guessing,
         compared=True,
@@ -76,7 +50,7 @@ ACCURACIES = (
         name="system_accuracy",
         label="System accuracy (signs of margins)",
         doc="share of pairs of systems whose margins (wins − losses) have the same sign (Definition 10)",
-        compute=partial(_of_signs, statistic=accuracy.system_accuracy),
+        compute=lambda sample: sample.choices.system_accuracy,
         bounds=SHARE,
         population=_population_margins,
         chance=0.5,
