@@ -179,9 +179,10 @@ def _answer(
         standing=standing,
     )
     notes = [*_ground_notes(sample), *_told_notes(comparison, differences, standing, alpha)]
-    few = f"{len(shown)} of {len(differences.pairs)} pairs of metrics{label_of(comparison.aspect)} are in the table"
-    few += f" comparisons, those with one of the {best} that stand best; all pairs were tested together"
-    notes += noted(("best-compared", len(shown) < len(differences.pairs), few), aspect=comparison.aspect)
+    left = len(differences.pairs) - len(shown) if differences.tests else 0
+    few = f"{len(shown)} of {len(differences.pairs)} pairs of metrics are in the table comparisons: the {best} that stand"
+    few += " best with all others; all pairs were tested together"
+    notes += noted(("best-compared", left, few), aspect=comparison.aspect)
     notes += few_clusters_notes(n_units, resamples, fewest=FEWEST, aspect=comparison.aspect, columns=rough)
     return tables, [*comparison.notes, *notes, *_undefined_notes(sample, draws)]
 

@@ -45,8 +45,12 @@ class Levels:
         level[order] = np.repeat(np.arange(len(size)), size)
         self.level = level % _STEPS * self.place.shape[1] + level // _STEPS
 
+    def those_tied(self, outputs: Floats) -> Floats:
+        """Rows of the outputs that tie with another, level by level: (outputs, B) -> (tied, B)."""
+        return outputs.take(self.tied, axis=0, mode="clip")  # without a check of each place: half the time
+
     def of_tied(self, rows: Floats) -> Floats:
-        """Rows of the `tied` outputs added up by level: (tied, B) -> (levels of several outputs, B).
+        """The same added up by level: (tied, B) -> (levels of several outputs, B).
 
         Levels of one size at a time: `np.add.reduceat` along the first axis takes several times as long.
         """

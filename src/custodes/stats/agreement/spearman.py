@@ -33,7 +33,7 @@ def resampled(human: Floats, metrics: Floats, share: Floats, *, units: Ints, wei
         times = Rows(drawn[units] * share[:, np.newaxis])  # (outputs, B)
         total = times.outputs.sum(axis=0)
         upto, of_people = room(len(human), len(total)), room(len(human), len(total))
-        size = people.by_level(times, people.of_tied(times.outputs[people.tied]), of_people)
+        size = people.by_level(times, people.of_tied(people.those_tied(times.outputs)), of_people)
         ranks = np.subtract(2 * running(size.copy()), size + total)
         least = _CONSTANT * total**3
         spread = np.einsum("slb,slb,slb->b", ranks, size, ranks)
@@ -42,7 +42,7 @@ def resampled(human: Floats, metrics: Floats, share: Floats, *, units: Ints, wei
         own = np.einsum("ob,ob->b", weighed.outputs, times.outputs)
         for m, metric in enumerate(others):
             # Twice the centred mid-ranks of levels are 2 upto - size - total, with squares of (N^3 - cubes) / 3.
-            own_times, own_people = times.outputs[metric.tied], weighed.outputs[metric.tied]
+            own_times, own_people = metric.those_tied(times.outputs), metric.those_tied(weighed.outputs)
             tied, met = metric.of_tied(own_times), metric.of_tied(own_people)
             reached = running(metric.by_level(times, tied, upto))
             products = 2 * np.einsum("slb,slb->b", metric.by_level(weighed, met, of_people), reached) - own

@@ -115,7 +115,7 @@ def untied(sides: list[Floats], share: Floats, *, units: Ints, weights: NDArray[
         times = drawn[units] * share[:, np.newaxis]
         pairs = times.sum(axis=0) ** 2
         for k, own in enumerate(levels):
-            tied = own.of_tied(times[own.tied])
+            tied = own.of_tied(own.those_tied(times))
             apart = pairs - own.powers(drawn, tied, share=share, units=units, power=2)
             result[some, k] = np.where(apart > _CONSTANT * pairs, apart, np.nan)
     return result
