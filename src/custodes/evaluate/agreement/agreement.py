@@ -180,7 +180,9 @@ def _answer(
     )
     notes = [*_ground_notes(sample), *_told_notes(comparison, differences, standing, alpha)]
     left = len(differences.pairs) - len(shown) if differences.tests else 0
-    few = f"{len(shown)} of {len(differences.pairs)} pairs of metrics are in the table comparisons: the {best} that stand"
+    few = (
+        f"{len(shown)} of {len(differences.pairs)} pairs of metrics are in the table comparisons: the {best} that stand"
+    )
     few += " best with all others; all pairs were tested together"
     notes += noted(("best-compared", left, few), aspect=comparison.aspect)
     notes += few_clusters_notes(n_units, resamples, fewest=FEWEST, aspect=comparison.aspect, columns=rough)
