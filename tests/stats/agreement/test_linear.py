@@ -1,19 +1,15 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custodes.stats.agreement import counted, linear, unit_pairs
-from custodes.stats.agreement.correlation import pooled_spearman
 from custodes.stats.agreement.kendall import pooled_kendall
 from custodes.stats.resampling.resample import bootstrap_counts, bootstrap_weights, with_point
 
 SEEDS = st.integers(0, 2**32 - 1)
-BOTH = pytest.mark.parametrize("pooled", [pooled_kendall, pooled_spearman], ids=["kendall", "spearman"])
 
 
 def outputs(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -44,19 +40,16 @@ def test_kendall_parts_are_sums_over_pairs(seed: int) -> None:
     np.testing.assert_allclose(influences, [2 * own @ share for own in matrices], atol=1e-9)
 
 
-@BOTH
 @pytest.mark.parametrize("weighed", [False, True])
-def test_both_sides_of_the_crossing_give_one_estimate(
-    pooled: Callable[..., np.ndarray], weighed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_both_sides_of_the_crossing_give_one_estimate(weighed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(20):
         human, metrics, units = study(seed)
         item_weights = np.random.default_rng(seed).integers(1, 3, len(human)) / 2 if weighed else None
         design = {"units": units, "weights": np.ones((1, units[-1] + 1)), "item_weights": item_weights}
         monkeypatch.setattr(linear, "MANY", 4096)
-        exact = pooled(human, metrics, **(design | {"weights": np.ones((2, units[-1] + 1))}))[:1]
+        exact = pooled_kendall(human, metrics, **(design | {"weights": np.ones((2, units[-1] + 1))}))[:1]
         monkeypatch.setattr(linear, "MANY", 0)
-        np.testing.assert_allclose(pooled(human, metrics, **design), exact, atol=1e-12)
+        np.testing.assert_allclose(pooled_kendall(human, metrics, **design), exact, atol=1e-12)
 
 
 def test_many_light_clusters_spread_as_exact_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,12 +64,9 @@ def test_many_light_clusters_spread_as_exact_ones(monkeypatch: pytest.MonkeyPatc
     assert all(np.corrcoef(made[:, m], exact[:, m])[0, 1] > 0.99 for m in range(2))
 
 
-@BOTH
 @pytest.mark.parametrize("weighed", [False, True])
 @pytest.mark.parametrize("cells", [0, 10**6], ids=["counted", "table"])
-def test_few_clusters_are_exact_in_every_resample(
-    pooled: Callable[..., np.ndarray], weighed: bool, cells: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_few_clusters_are_exact_in_every_resample(weighed: bool, cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(4):
         human, metrics, units = study(seed)
         if seed == 1:
@@ -90,21 +80,20 @@ def test_few_clusters_are_exact_in_every_resample(
         }
         with monkeypatch.context() as patched:
             patched.setattr(linear, "MANY", 10**9)
-            exact = pooled(human, metrics, **design)
+            exact = pooled_kendall(human, metrics, **design)
             patched.setattr(linear, "MANY", 0)
             patched.setattr(unit_pairs, "_CELLS", cells)
-            np.testing.assert_allclose(pooled(human, metrics, **design), exact, atol=1e-12)
+            np.testing.assert_allclose(pooled_kendall(human, metrics, **design), exact, atol=1e-12)
         assert np.isnan(exact).any() == (seed == 1)
 
 
-@BOTH
-def test_left_out_blocks_are_exact(pooled: Callable[..., np.ndarray], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_left_out_blocks_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     human, metrics, units = study(4, items=120)
     weights = with_point(1 - np.eye(units[-1] + 1))
-    exact = pooled(human, metrics, units=units, weights=weights)
+    exact = pooled_kendall(human, metrics, units=units, weights=weights)
     monkeypatch.setattr(linear, "MANY", 0)
     monkeypatch.setattr(linear, "HEAVY", 2.0)  # even where all are light
-    np.testing.assert_allclose(pooled(human, metrics, units=units, weights=weights), exact, atol=1e-12)
+    np.testing.assert_allclose(pooled_kendall(human, metrics, units=units, weights=weights), exact, atol=1e-12)
 
 
 def test_a_heavy_cluster_among_light_ones_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,28 +110,26 @@ def test_a_heavy_cluster_among_light_ones_is_exact(monkeypatch: pytest.MonkeyPat
     assert np.corrcoef(made[:, 0], exact[:, 0])[0, 1] > 0.99
 
 
-@BOTH
-def test_linear_resamples_are_invariant(pooled: Callable[..., np.ndarray], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_linear_resamples_are_invariant(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear, "MANY", 0)
     human, metrics, units = study(2)
     weights = bootstrap_counts(units[-1] + 1, 20, np.random.default_rng(0))
-    made = pooled(human, metrics, units=units, weights=weights)
+    made = pooled_kendall(human, metrics, units=units, weights=weights)
     order = np.random.default_rng(3).permutation(len(human))
     for other, sign in (
-        (pooled(np.exp(human), 3 * metrics + 1, units=units, weights=weights), 1),
-        (pooled(human, -metrics, units=units, weights=weights), -1),
-        (pooled(human[order], metrics[:, order], units=units[order], weights=weights), 1),
-        (pooled(human[:, ::-1], metrics[:, :, ::-1], units=units, weights=weights), 1),
-        (pooled(human, metrics, units=units, weights=weights.astype(float)), 1),
+        (pooled_kendall(np.exp(human), 3 * metrics + 1, units=units, weights=weights), 1),
+        (pooled_kendall(human, -metrics, units=units, weights=weights), -1),
+        (pooled_kendall(human[order], metrics[:, order], units=units[order], weights=weights), 1),
+        (pooled_kendall(human[:, ::-1], metrics[:, :, ::-1], units=units, weights=weights), 1),
+        (pooled_kendall(human, metrics, units=units, weights=weights.astype(float)), 1),
     ):
         np.testing.assert_allclose(sign * other, made, atol=1e-12)
 
 
-@BOTH
-def test_a_constant_side_is_undefined(pooled: Callable[..., np.ndarray], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_constant_side_is_undefined(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear, "MANY", 0)
     human, metrics, units = study(3)
     metrics[0] = 0.3
-    made = pooled(human, metrics, units=units, weights=np.ones((1, units[-1] + 1)))
+    made = pooled_kendall(human, metrics, units=units, weights=np.ones((1, units[-1] + 1)))
     assert np.isnan(made[0, 0])
     assert np.isfinite(made[0, 1])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from custodes.stats.agreement.correlation import pearson
-from custodes.stats.agreement.population import population_values
+from custodes.stats.agreement.population import _kept, _turned, population_values
 
 
 def resampled(rng: np.random.Generator, n: int = 300, systems: int = 6, noise: float = 0.5) -> np.ndarray:
@@ -73,3 +73,14 @@ def test_where_every_mean_is_the_same_nothing_varies() -> None:
     level = np.full((51, 1, 6), 3.0)
     for drawn in population_values(level, level, n_units=20):
         np.testing.assert_allclose(drawn, 0, atol=1e-9)
+
+
+def test_matrices_entry_by_entry_equal_matrices() -> None:
+    rng = np.random.default_rng(0)
+    white, root = np.tril(rng.normal(size=(2, 3, 2, 2)))
+    scatter = rng.normal(size=(3, 2, 2))
+    for own in _kept(scatter @ scatter.swapaxes(1, 2), 5, 4):
+        whole = np.moveaxis(np.array([[own[0], own[1]], [own[1], own[2]]]), (0, 1), (2, 3))
+        assert (np.linalg.eigvalsh(whole) < 1).all()
+        made = np.moveaxis(np.array(_turned(white, own, root)), (0, 1), (2, 3))
+        np.testing.assert_allclose(made, white.swapaxes(1, 2) @ whole @ root.swapaxes(1, 2))

@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
@@ -32,6 +33,9 @@ from custodes.stats.resampling import resample
 
 COMPARED = tuple(name for name, statistic in STATISTICS.items() if statistic.compared)
 """Statistics whose differences between metrics are tested unless others are named."""
+
+MOST_PAIRS = 50_000
+"""Pairs of metrics up to which the table of comparisons has all; of more, those of the metrics that stand best."""
 
 
 @result
@@ -61,7 +65,7 @@ class Agreement(Result):
         *(replace(statistic.column, interval=False) for statistic in STATISTICS.values()),
     )
     comparisons: pl.DataFrame = table(
-        "Two metrics by one statistic.",
+        f"Two metrics by one statistic: every pair; of more than {MOST_PAIRS:,}, those of the metrics that stand best.",
         label("metric_a", "a metric", "Metric"),
         label("metric_b", "another one", "Against"),
         label("statistic", "what is compared"),
@@ -175,21 +179,39 @@ def _answer(
     metrics[UNRELIABLE.name] = [rough] * len(comparison.metrics) if rough else None
     words = dict(zip(standing["metric"], standing["group"], strict=True))
     metrics["group"] = [words.get(name) for name in comparison.metrics]
+    best, shown = _shown(comparison, differences, standing)
     tables = Agreement.part(
         comparison.aspect,
         metrics=metrics,
         common=_common(sample),
-        comparisons=_comparison_columns(comparison, differences),
+        comparisons=_comparison_columns(comparison, differences, shown),
         standing=standing,
     )
     notes = [*_ground_notes(sample), *_told_notes(comparison, differences, standing, alpha)]
+    left = len(differences.pairs) - len(shown) if differences.tests else 0
+    few = (
+        f"{len(shown)} of {len(differences.pairs)} pairs of metrics are in the table comparisons: the {best} that stand"
+    )
+    few += " best with all others; all pairs were tested together"
+    notes += noted(("best-compared", left, few), aspect=comparison.aspect)
     notes += few_clusters_notes(n_units, resamples, fewest=FEWEST, aspect=comparison.aspect, columns=rough)
     return tables, [*comparison.notes, *notes, *_undefined_notes(sample, draws)]
 
 
-def _comparison_columns(comparison: Comparison, differences: Differences) -> dict[str, Any]:
+def _shown(comparison: Comparison, differences: Differences, standing: dict[str, Any]) -> tuple[int, NDArray[np.intp]]:
+    """How many metrics that stand best are shown beside all others, and the places of their pairs; with `MOST_PAIRS`
+    at most, all pairs."""
+    n = len(comparison.metrics)
+    if len(differences.pairs) <= MOST_PAIRS:
+        return n, np.arange(len(differences.pairs))
+    best = max(1, MOST_PAIRS // n)
+    among = np.isin(comparison.metrics, standing["metric"][:best])
+    return best, np.flatnonzero(among[differences.pairs].any(axis=1))
+
+
+def _comparison_columns(comparison: Comparison, differences: Differences, shown: NDArray[np.intp]) -> dict[str, Any]:
     names = pl.Series(comparison.metrics, dtype=pl.String)
-    first, second = (names.gather(np.tile(side, len(differences.tests))) for side in differences.pairs.T)
+    first, second = (names.gather(np.tile(side, len(differences.tests))) for side in differences.pairs[shown].T)
     families = list(differences.tests.values())
     statistics = pl.Series(list(differences.tests), dtype=pl.String)
     numbers = {"difference": "estimate", "difference_low": "low", "difference_high": "high"}
@@ -197,10 +219,10 @@ def _comparison_columns(comparison: Comparison, differences: Differences) -> dic
     return {
         "metric_a": first,
         "metric_b": second,
-        "statistic": statistics.gather(np.repeat(np.arange(len(families)), len(differences.pairs))),
-        "n": np.tile(differences.n, len(families)),
+        "statistic": statistics.gather(np.repeat(np.arange(len(families)), len(shown))),
+        "n": np.tile(differences.n[shown], len(families)),
         **{
-            name: np.concatenate([*(getattr(own, field) for own in families), np.empty(0)])
+            name: np.concatenate([*(getattr(own, field)[shown] for own in families), np.empty(0)])
             for name, field in numbers.items()
         },
     }

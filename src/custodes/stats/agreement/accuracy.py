@@ -211,9 +211,11 @@ def spa(
                 p = _p_values(of_metrics, counted, units=units, weights=weights, flips=flips)
                 p -= people[:, np.newaxis]
                 np.abs(p, out=p)
-                defined = ~np.isnan(p)
-                lost[:, some] += p.sum(axis=-1, where=defined)
-                n[:, some] += defined.sum(axis=-1)
+                absent = np.isnan(p)
+                if absent.any():
+                    p[absent] = 0.0
+                lost[:, some] += p.sum(axis=-1)
+                n[:, some] += len(a) - np.count_nonzero(absent, axis=-1)
     return 1 - ratio(lost, n)
 
 
@@ -244,7 +246,7 @@ def _p_values(
     if n.size and (n == n.flat[0]).all() and n.flat[0] > 0:  # every unit is the same for every pair
         clusters = weights.sum(axis=1)[extra][..., np.newaxis]
         with np.errstate(invalid="ignore", divide="ignore"):
-            spread -= total * total / clusters
+            spread -= total * total * (1 / clusters)
     else:
         clusters = weighted_sums(weights, n > 0)[extra]
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -257,7 +259,9 @@ def _p_values(
     own = size[doubtful]
     still = spread[:, doubtful] <= _SAME * weighted_sums(weights, own * own)
     with np.errstate(invalid="ignore", divide="ignore"):
-        p = np.asarray(ndtr(-total / np.sqrt(spread * (clusters / (clusters - 1)))))
+        spread *= clusters / (clusters - 1)
+        p = np.divide(total, np.sqrt(spread, out=spread), out=spread)
+        ndtr(np.negative(p, out=p), out=p)
     if still.any():  # no flip of a positive difference reaches it, every flip of none does
         p[:, doubtful] = np.where(still, total[:, doubtful] <= _SAME * weighted_sums(weights, own), p[:, doubtful])
     np.copyto(p, np.nan, where=clusters <= 1)

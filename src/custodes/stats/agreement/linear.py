@@ -56,6 +56,9 @@ def pooled_kendall(human: Floats, metrics: Floats, share: Floats, *, units: Ints
     sides, n_units = [human, *metrics], weights.shape[1]
     codes = [np.unique(own, return_inverse=True)[1] for own in sides]
     apart = untied(sides, share, units=units, weights=weights)
+    if (weights == 1).all():  # the data alone
+        concordant = np.array([kendall_parts(codes[0], code, share)[0][0] for code in codes[1:]])
+        return ratio(concordant, np.sqrt(apart[:, :1]) * np.sqrt(apart[:, 1:])).clip(-1.0, 1.0)
     pairs = UnitPairs(human, metrics, share, units=units, n_units=n_units)
     result = np.empty((len(weights), len(metrics)))
     for some in chunks(len(metrics), _ROOM * len(share)):

@@ -7,6 +7,8 @@ is lower already than with very many items: percentiles miss the truth to one si
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from custodes.stats.arrays import Floats, chunks, unit_of
@@ -42,6 +44,10 @@ def population_values(human: Floats, metrics: Floats, *, n_units: int) -> tuple[
     for k, rated in enumerate(patterns):
         of_pattern = np.flatnonzero(pattern.reshape(-1) == k)
         for some in chunks(len(of_pattern), 4 * len(metrics) * max(1, int(rated.sum()))):
+            place = some if len(patterns) == 1 else of_pattern[some]
+            if rated.all():  # as it stands, without a copy where all metrics are alike
+                drawn[0][:, place], drawn[1][:, place] = _alike(human[:, place], metrics[:, place], n_units)
+                continue
             own = np.ix_(np.arange(len(metrics)), of_pattern[some], rated)
             made = _alike(human[own], metrics[own], n_units)
             for side in range(2):
@@ -83,42 +89,62 @@ def _alike(human: Floats, metrics: Floats, n_units: int) -> tuple[Floats, Floats
     # On the scale where the noise is 1 in every direction.
     white = np.linalg.inv(root)
     kept = _kept(white @ between @ white.swapaxes(1, 2), n_systems - 1, len(lacking))
-    of_point, of_error = (white.swapaxes(1, 2) @ own @ root.swapaxes(1, 2) for own in kept)  # (B, metrics, 2, 2)
-    made = []
+    of_point, of_error = (_turned(white, own, root) for own in kept)
+    made, part = [], np.empty_like(errors[0])
     for side in range(2):
-        values = errors[0] * (of_error[..., 0, side] * units[side][:, 0])[..., np.newaxis]
-        values += errors[1] * (of_error[..., 1, side] * units[side][:, 0])[..., np.newaxis]
+        scale = units[side][:, 0]
+        values = errors[0] * (of_error[0][side] * scale)[..., np.newaxis]
+        values += np.multiply(errors[1], (of_error[1][side] * scale)[..., np.newaxis], out=part)
         for i in range(2):
-            values += points[i] * (of_point[..., i, side] * units[side][:, 0])[..., np.newaxis]
+            values += np.multiply(points[i], (of_point[i][side] * scale)[..., np.newaxis], out=part)
         made.append(values if complete else np.where(lacking, np.nan, values))
     return made[0], made[1]
 
 
-def _kept(between: Floats, degrees: int, n: int) -> tuple[Floats, Floats]:
-    """What is kept of values, and of their errors, in draws of the covariance: two (n, metrics, 2, 2).
+def _turned(white: Floats, kept: Sequence[Floats], root: Floats) -> list[list[Floats]]:
+    """white' K root' of symmetric K with the entries `kept` (11, 12 and 22; (n, metrics) each), by row and column;
+    both sides (metrics, 2, 2) are lower triangles. Matrices so small are multiplied entry by entry in far less time."""
+    return [
+        [
+            np.asarray(sum(white[:, a, i] * root[:, j, b] * kept[a + b] for a in range(i, 2) for b in range(j + 1)))
+            for j in range(2)
+        ]
+        for i in range(2)
+    ]
+
+
+def _kept(between: Floats, degrees: int, n: int) -> tuple[list[Floats], list[Floats]]:
+    """What is kept of values, and of their errors, in draws of the covariance: symmetric matrices, the entries 11, 12
+    and 22 of each, (n, metrics).
 
     `between` (metrics, 2, 2) is the scatter of values and noise in units of the noise, with so many degrees. A
     direction with the variance s beside a noise of 1 keeps s / (s + 1) of a value, the root of that of an error.
     """
     rng = np.random.default_rng(_SEED)
-    factor = np.zeros((n, 1, 2, 2))
-    factor[:, 0, 0, 0], factor[:, 0, 1, 1] = (np.sqrt(rng.chisquare(degrees - i, n)) for i in range(2))
-    factor[:, 0, 1, 0] = rng.normal(size=n)
+    first, second = (np.sqrt(rng.chisquare(degrees - i, (n, 1))) for i in range(2))
+    lower = rng.normal(size=(n, 1))
     tiny = np.finfo(np.float64).tiny
     ridge = _RIDGE * np.trace(between, axis1=1, axis2=2) + tiny**0.5  # where every value is the same, too
     bounded = between + ridge[:, np.newaxis, np.newaxis] * np.eye(2)
-    inverse = np.linalg.inv(np.linalg.cholesky(bounded)).swapaxes(1, 2) @ factor
+    white = np.linalg.inv(np.linalg.cholesky(bounded)).swapaxes(1, 2)
+    # The factor of the inverse: an upper triangle times a lower one.
+    across, along = white[:, 0, 0] * first + white[:, 0, 1] * lower, white[:, 0, 1] * second
+    down, end = white[:, 1, 1] * lower, white[:, 1, 1] * second
     # The eigenvalues and axes of a symmetric 2 x 2 matrix; the smaller one by the determinant, which keeps its digits.
-    precision = inverse @ inverse.swapaxes(-1, -2)
-    a, b, c = precision[..., 0, 0], precision[..., 0, 1], precision[..., 1, 1]
+    a, b, c = across**2 + along**2, across * down + along * end, down**2 + end**2
     large = (a + c) / 2 + np.hypot((a - c) / 2, b)
-    small = (np.linalg.det(inverse) / np.sqrt(np.maximum(large, tiny))) ** 2
+    determinant = white[:, 0, 0] * white[:, 1, 1] * (first * second)
+    small = (determinant / np.sqrt(np.maximum(large, tiny))) ** 2
     angle = np.arctan2(b, (a - c) / 2) / 2
-    axes = np.cos(angle), np.sin(angle)
+    cosine, sine = np.cos(angle), np.sin(angle)
     kept = [1 - np.minimum(np.maximum(own, tiny), 1.0) for own in (large, small)]
-    made = np.empty((2, *precision.shape))
-    for out, (first, second) in zip(made, (kept, [np.sqrt(own) for own in kept]), strict=True):
-        out[..., 0, 0] = first * axes[0] ** 2 + second * axes[1] ** 2
-        out[..., 1, 1] = first * axes[1] ** 2 + second * axes[0] ** 2
-        out[..., 0, 1] = out[..., 1, 0] = (first - second) * axes[0] * axes[1]
+    made = []
+    for one, other in (kept, [np.sqrt(own) for own in kept]):
+        made.append(
+            [
+                one * cosine**2 + other * sine**2,
+                (one - other) * cosine * sine,
+                one * sine**2 + other * cosine**2,
+            ]
+        )
     return made[0], made[1]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.stats.agreement import levels
 from custodes.stats.agreement.levels import Levels, Rows, room, running, some_resamples
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.ratios import ratio
@@ -26,14 +28,16 @@ def resampled(human: Floats, metrics: Floats, share: Floats, *, units: Ints, wei
 
     Source: Spearman 1904; Kendall 1945 for ties.
     """
+    if len(human) > levels.MANY:
+        return _one_by_one([human, *metrics], share, units, weights)
     people, others = Levels(human), [Levels(own) for own in metrics]
     result = np.empty((len(weights), len(metrics)))
-    for some in some_resamples(len(weights), len(human)):
+    for some in some_resamples(len(weights)):
         drawn = np.ascontiguousarray(weights[some].T, dtype=np.float64)  # (units, B)
         times = Rows(drawn[units] * share[:, np.newaxis])  # (outputs, B)
         total = times.outputs.sum(axis=0)
         upto, of_people = room(len(human), len(total)), room(len(human), len(total))
-        size = people.by_level(times, people.of_tied(times.outputs[people.tied]), of_people)
+        size = people.by_level(times, people.of_tied(people.those_tied(times.outputs)), of_people)
         ranks = np.subtract(2 * running(size.copy()), size + total)
         least = _CONSTANT * total**3
         spread = np.einsum("slb,slb,slb->b", ranks, size, ranks)
@@ -42,7 +46,7 @@ def resampled(human: Floats, metrics: Floats, share: Floats, *, units: Ints, wei
         own = np.einsum("ob,ob->b", weighed.outputs, times.outputs)
         for m, metric in enumerate(others):
             # Twice the centred mid-ranks of levels are 2 upto - size - total, with squares of (N^3 - cubes) / 3.
-            own_times, own_people = times.outputs[metric.tied], weighed.outputs[metric.tied]
+            own_times, own_people = metric.those_tied(times.outputs), metric.those_tied(weighed.outputs)
             tied, met = metric.of_tied(own_times), metric.of_tied(own_people)
             reached = running(metric.by_level(times, tied, upto))
             products = 2 * np.einsum("slb,slb->b", metric.by_level(weighed, met, of_people), reached) - own
@@ -51,3 +55,26 @@ def resampled(human: Floats, metrics: Floats, share: Floats, *, units: Ints, wei
             variance = np.where(variance > least, variance, np.nan)
             result[some, m] = ratio(products, np.sqrt(variance * spread))
     return result.clip(-1.0, 1.0)
+
+
+def _one_by_one(sides: Sequence[Floats], share: Floats, units: Ints, weights: NDArray[Any]) -> Floats:
+    """The same of people and metrics, a resample at a time."""
+    codes = [np.unique(own, return_inverse=True)[1] for own in sides]
+    result = np.empty((len(weights), len(codes) - 1))
+    for b, drawn in enumerate(weights):
+        times = share * drawn[units]
+        least = _CONSTANT * times.sum() ** 3
+        people, own = _ranks(codes[0], times)
+        weighed, spread = times * people, own if own > least else np.nan
+        for m, code in enumerate(codes[1:]):
+            ranks, own = _ranks(code, times)
+            result[b, m] = weighed @ ranks / np.sqrt(spread * own) if own > least else np.nan
+    return result.clip(-1.0, 1.0)
+
+
+def _ranks(codes: Ints, times: Floats) -> tuple[Floats, float]:
+    """Twice the centred mid-ranks of all outputs, and the sum of their squares."""
+    size = np.bincount(codes, times)
+    upto = np.cumsum(size)
+    ranks = 2 * upto - size - upto[-1]
+    return ranks[codes], float(size @ ranks**2)

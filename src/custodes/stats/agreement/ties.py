@@ -113,12 +113,13 @@ class Events:
         concordant = (order * apart > 0) & (size > 0)
         item, pair = np.nonzero(rated & (tie | concordant) & (counted > 0)[:, np.newaxis])
         share, unit = (counted / np.maximum(pairs, 1))[item], units[item]
-        delta, gain = _merged(size[item, pair], slack), tie[item, pair]
-        after = delta > 0
-        at_zero = ~after | ~gain  # right at epsilon 0: ties of both, and concordant pairs
+        values, gain = size[item, pair], tie[item, pair]
+        at_zero = (values == 0) | ~gain  # right at epsilon 0: ties of both, and concordant pairs
         self.at_zero = np.bincount(unit[at_zero], share[at_zero], minlength=n_units)
-        by_size = np.flatnonzero(after)[np.argsort(delta[after], kind="stable")]
-        self.share, self.unit, self.delta, self.gain = share[by_size], unit[by_size], delta[by_size], gain[by_size]
+        by_size = np.argsort(values)
+        by_size = by_size[np.count_nonzero(values == 0) :]
+        self.delta = _merged(values[by_size], slack)
+        self.share, self.unit, self.gain = share[by_size], unit[by_size], gain[by_size]
         self.segment = self._segments()
 
     def best(self, times: NDArray[Any], weighed: Floats, at_zero: Floats) -> tuple[Floats, Floats]:
@@ -196,11 +197,7 @@ def _metric_differences(metric: Floats) -> tuple[Floats, float]:
     return metric[:, first] - metric[:, second], _SAME * float(np.abs(metric[~np.isnan(metric)]).max(initial=0.0))
 
 
-def _merged(values: Floats, slack: float) -> Floats:
-    """Give values that lie within the slack of their neighbour the largest value of their group."""
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    last = np.flatnonzero(np.append(np.diff(ordered) > slack, True)) if len(values) else np.zeros(0, dtype=np.intp)
-    merged = np.empty_like(values)
-    merged[order] = np.repeat(ordered[last], np.diff(np.append(-1, last)))
-    return merged
+def _merged(ordered: Floats, slack: float) -> Floats:
+    """Give ascending values that lie within the slack of their neighbour the largest value of their group."""
+    last = np.flatnonzero(np.append(np.diff(ordered) > slack, True)) if len(ordered) else np.zeros(0, dtype=np.intp)
+    return np.repeat(ordered[last], np.diff(np.append(-1, last)))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.stats.agreement import levels
 from custodes.stats.agreement.counted import kendall_parts
 from custodes.stats.agreement.levels import Levels, some_resamples
 from custodes.stats.arrays import Floats, Ints, chunks
@@ -108,17 +109,27 @@ class UnitPairs:
 def untied(sides: list[Floats], share: Floats, *, units: Ints, weights: NDArray[Any]) -> Floats:
     """Ordered pairs that do not tie in each of some `sides` (outputs,), in every resample: (B, sides); NaN where all
     tie."""
-    levels = [Levels(own) for own in sides]
     result = np.empty((len(weights), len(sides)))
-    for some in some_resamples(len(weights), len(share)):
+    if len(share) > levels.MANY:
+        codes = [np.unique(own, return_inverse=True)[1] for own in sides]
+        for b, drawn in enumerate(weights):
+            times = share * drawn[units]
+            squares = [size @ size for size in (np.bincount(own, times) for own in codes)]
+            result[b] = _apart(times.sum() ** 2, np.array(squares))
+        return result
+    orders = [Levels(own) for own in sides]
+    for some in some_resamples(len(weights)):
         drawn = np.ascontiguousarray(weights[some].T, dtype=np.float64)
         times = drawn[units] * share[:, np.newaxis]
         pairs = times.sum(axis=0) ** 2
-        for k, own in enumerate(levels):
-            tied = own.of_tied(times[own.tied])
-            apart = pairs - own.powers(drawn, tied, share=share, units=units, power=2)
-            result[some, k] = np.where(apart > _CONSTANT * pairs, apart, np.nan)
+        for k, order in enumerate(orders):
+            tied = order.of_tied(order.those_tied(times))
+            result[some, k] = _apart(pairs, order.powers(drawn, tied, share=share, units=units, power=2))
     return result
+
+
+def _apart(pairs: Floats, tied: Floats) -> Floats:
+    return np.where(pairs - tied > _CONSTANT * pairs, pairs - tied, np.nan)
 
 
 def _more_than_less(counts: NDArray[Any], *, axis: int) -> Floats:
