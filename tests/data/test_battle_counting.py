@@ -15,6 +15,7 @@ import custodes as cu
 from custodes.answers.setting import settings as filled
 from custodes.data.battle_counting import count_battles
 from custodes.data.battle_counts import HUMAN, SCHEMA, BattleCounts
+from custodes.data.counting import count_pairs
 from custodes.data.engines import in_engine
 from custodes.data.pairs import PairCounts
 from custodes.errors import InputError, OptionError
@@ -212,6 +213,15 @@ PLAIN = {"item": ["1", "2"], "model_a": ["A", "A"], "model_b": ["B", "B"], "winn
         ),
         (PLAIN, {"aspect": "q"}, OptionError, "aspect='q' has no verdict; aspects: ''"),
         (PLAIN, {"systems": ["C"]}, OptionError, "systems='C' is no system here"),
+        (PLAIN | {"model_a": ["A ", "A"]}, {}, InputError, "1 rows have a label with space around it"),
+        (PLAIN | {"kind": ["human", "person"]}, {}, InputError, "1 rows have a kind that is neither human nor metric"),
+        (PLAIN | {"invalid": ["cut", ""]}, {}, InputError, "1 rows have a verdict, and a reason in 'invalid'"),
+        (
+            PLAIN | {"rater": ["ann", "human"], "kind": ["human", "metric"]},
+            {},
+            InputError,
+            "a metric is called 'human', as people together are",
+        ),
     ],
 )
 def test_mistakes_are_named(
@@ -219,6 +229,28 @@ def test_mistakes_are_named(
 ) -> None:
     with pytest.raises(error, match=f"^count_battles: .*{message}"):
         count_battles(pl.DataFrame(frame), **options)
+
+
+def test_second_opinions_are_not_counted(connection: Any) -> None:
+    verdicts = pl.DataFrame(PLAIN | {"winner": ["A", "model_b"], "role": ["primary", "Second"]})
+    ratings = pl.DataFrame(
+        {
+            "item": ["1", "1", "1", "1", "2", "2", "2", "2"],
+            "system": ["A", "B"] * 4,
+            "rater": ["ann", "ann", "m", "m"] * 2,
+            "score": [1, 2] * 4,
+            "role": ["", "", None, None, "second", "second", "", ""],
+        }
+    )
+    for made in (lambda own: own, lambda own: connection.from_arrow(own.to_arrow())):
+        assert count_battles(made(verdicts)).frame.rows() == [("human", "A", "B", 0.0, 1, 0, 0)]
+        counts = count_pairs(made(ratings), human="ann")
+        assert (counts.paired.sum(), counts.metric_only.sum()) == (1, 1)
+
+
+def test_kinds_are_read_as_in_a_study() -> None:
+    made = count_battles(pl.DataFrame(PLAIN | {"rater": ["ann", "bob"], "kind": ["Human", "HUMAN "]}))
+    assert made.raters == ("human",)
 
 
 def test_what_an_engine_says_when_it_gives_up_is_one_line(tmp_path: Any) -> None:

@@ -59,6 +59,8 @@ def count_battles(
     check_known(judges, known, where=WHERE, option="metrics", what="rater")
     if both := [name for name in judges if name in people]:
         raise OptionError(f"{WHERE}: {listed(both)} cannot be both human and metric")
+    if HUMAN in judges:
+        raise InputError(f"{WHERE}: a metric is called {HUMAN!r}, as people together are; rename it in the table")
     survey = _of_aspect(survey, people=people, judges=judges, aspect=aspect)
     if systems is not None:
         chosen = names_of(systems)
@@ -102,7 +104,7 @@ def _people(
         )
     if survey["kind"].unique().to_list() == [""]:
         return tuple(known)
-    return tuple(sorted(survey.filter(pl.col("kind").str.to_lowercase() == "human")["rater"].unique()))
+    return tuple(sorted(survey.filter(kind="human")["rater"].unique()))
 
 
 def _of_aspect(survey: pl.DataFrame, *, people: Sequence[str], judges: Sequence[str], aspect: str) -> pl.DataFrame:
