@@ -248,6 +248,30 @@ def test_second_opinions_are_not_counted(connection: Any) -> None:
         assert (counts.paired.sum(), counts.metric_only.sum()) == (1, 1)
 
 
+def test_what_was_left_out_is_told_by_every_question_of_the_counts() -> None:
+    """By hand: one verdict is empty, and j2 said nothing else."""
+    rows = [(item, "A", "B", said, rater) for item in ("1", "2") for rater, said in (("ann", "A"), ("j", "model_b"))]
+    rows.append(("1", "A", "B", "", "j2"))
+    made = count_battles(
+        pl.DataFrame(rows, schema=["item", "model_a", "model_b", "winner", "rater"], orient="row"), human="ann"
+    )
+    for ask in (cu.favoritism, cu.ranking, cu.correction, cu.leaderboard):
+        notes = {note.rule: note for note in ask(made).notes}
+        assert notes["missing-verdict"].count == notes["no-battle"].count == 1
+        assert notes["no-battle"].message.endswith(": j2")
+
+
+def test_counts_of_people_and_metrics_on_different_items_are_refused() -> None:
+    rows = [("1", "A", "B", "A", "ann"), ("2", "A", "B", "B", "j")]
+    made = count_battles(
+        pl.DataFrame(rows, schema=["item", "model_a", "model_b", "winner", "rater"], orient="row"), human="ann"
+    )
+    for ask in (cu.favoritism, cu.ranking, cu.correction):
+        with pytest.raises(InputError, match=r"^people and metrics \(j\) have no item in common"):
+            ask(made)
+    assert cu.leaderboard(made).systems.height == 4
+
+
 def test_kinds_are_read_as_in_a_study() -> None:
     made = count_battles(pl.DataFrame(PLAIN | {"rater": ["ann", "bob"], "kind": ["Human", "HUMAN "]}))
     assert made.raters == ("human",)

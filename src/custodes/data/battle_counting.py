@@ -88,6 +88,9 @@ def count_battles(
         ("place-or-column", int(turned["n"].sum()), place),
     )
     there = set(frame["rater"])
+    silent = [name for name in (*([HUMAN] if people else []), *judges) if name not in there]
+    told = f"no verdict of theirs counts, so nothing is told of them: {listed(silent)}"
+    notes += noted(("no-battle", len(silent), told))
     pairs = _paired(outcomes, said, metrics=[name for name in judges if name in there]) if HUMAN in there else None
     origin = counted_by(human=human, metrics=metrics, systems=systems, aspect=aspect, orders=orders)
     return BattleCounts(frame=_counted(frame), items=items, notes=tuple(notes), pairs=pairs, origin=origin)
