@@ -15,6 +15,7 @@ import custodes as cu
 from custodes.answers.setting import settings as filled
 from custodes.data.battle_counting import count_battles
 from custodes.data.battle_counts import HUMAN, SCHEMA, BattleCounts
+from custodes.data.counting import count_pairs
 from custodes.data.engines import in_engine
 from custodes.data.pairs import PairCounts
 from custodes.errors import InputError, OptionError
@@ -212,6 +213,15 @@ PLAIN = {"item": ["1", "2"], "model_a": ["A", "A"], "model_b": ["B", "B"], "winn
         ),
         (PLAIN, {"aspect": "q"}, OptionError, "aspect='q' has no verdict; aspects: ''"),
         (PLAIN, {"systems": ["C"]}, OptionError, "systems='C' is no system here"),
+        (PLAIN | {"model_a": ["A ", "A"]}, {}, InputError, "1 rows have a label with space around it"),
+        (PLAIN | {"kind": ["human", "person"]}, {}, InputError, "1 rows have a kind that is neither human nor metric"),
+        (PLAIN | {"invalid": ["cut", ""]}, {}, InputError, "1 rows have a verdict, and a reason in 'invalid'"),
+        (
+            PLAIN | {"rater": ["ann", "human"], "kind": ["human", "metric"]},
+            {},
+            InputError,
+            "a metric is called 'human', as people together are",
+        ),
     ],
 )
 def test_mistakes_are_named(
@@ -219,6 +229,52 @@ def test_mistakes_are_named(
 ) -> None:
     with pytest.raises(error, match=f"^count_battles: .*{message}"):
         count_battles(pl.DataFrame(frame), **options)
+
+
+def test_second_opinions_are_not_counted(connection: Any) -> None:
+    verdicts = pl.DataFrame(PLAIN | {"winner": ["A", "model_b"], "role": ["primary", "Second"]})
+    ratings = pl.DataFrame(
+        {
+            "item": ["1", "1", "1", "1", "2", "2", "2", "2"],
+            "system": ["A", "B"] * 4,
+            "rater": ["ann", "ann", "m", "m"] * 2,
+            "score": [1, 2] * 4,
+            "role": ["", "", None, None, "second", "second", "", ""],
+        }
+    )
+    for made in (lambda own: own, lambda own: connection.from_arrow(own.to_arrow())):
+        assert count_battles(made(verdicts)).frame.rows() == [("human", "A", "B", 0.0, 1, 0, 0)]
+        counts = count_pairs(made(ratings), human="ann")
+        assert (counts.paired.sum(), counts.metric_only.sum()) == (1, 1)
+
+
+def test_what_was_left_out_is_told_by_every_question_of_the_counts() -> None:
+    """By hand: one verdict is empty, and j2 said nothing else."""
+    rows = [(item, "A", "B", said, rater) for item in ("1", "2") for rater, said in (("ann", "A"), ("j", "model_b"))]
+    rows.append(("1", "A", "B", "", "j2"))
+    made = count_battles(
+        pl.DataFrame(rows, schema=["item", "model_a", "model_b", "winner", "rater"], orient="row"), human="ann"
+    )
+    for ask in (cu.favoritism, cu.ranking, cu.correction, cu.leaderboard):
+        notes = {note.rule: note for note in ask(made).notes}
+        assert notes["missing-verdict"].count == notes["no-battle"].count == 1
+        assert notes["no-battle"].message.endswith(": j2")
+
+
+def test_counts_of_people_and_metrics_on_different_items_are_refused() -> None:
+    rows = [("1", "A", "B", "A", "ann"), ("2", "A", "B", "B", "j")]
+    made = count_battles(
+        pl.DataFrame(rows, schema=["item", "model_a", "model_b", "winner", "rater"], orient="row"), human="ann"
+    )
+    for ask in (cu.favoritism, cu.ranking, cu.correction):
+        with pytest.raises(InputError, match=r"^people and metrics \(j\) have no item in common"):
+            ask(made)
+    assert cu.leaderboard(made).systems.height == 4
+
+
+def test_kinds_are_read_as_in_a_study() -> None:
+    made = count_battles(pl.DataFrame(PLAIN | {"rater": ["ann", "bob"], "kind": ["Human", "HUMAN "]}))
+    assert made.raters == ("human",)
 
 
 def test_what_an_engine_says_when_it_gives_up_is_one_line(tmp_path: Any) -> None:

@@ -99,7 +99,7 @@ def _asked_about(function: Callable[..., Any], about: Any) -> Any:
     if isinstance(about, kinds):
         return about
     if isinstance(about, BattleCounts) and about.pairs is not None and PairCounts in get_args(kinds):
-        return replace(about.pairs, origin=about.origin)
+        return replace(about.pairs, origin=about.origin, notes=about.notes)
     if isinstance(about, PairCounts | BattleCounts):
         raise OptionError(f"{function.__name__}: {_needs(about, kinds)}")
     sources = about if isinstance(about, list | tuple) else [about]

@@ -59,6 +59,8 @@ def count_battles(
     check_known(judges, known, where=WHERE, option="metrics", what="rater")
     if both := [name for name in judges if name in people]:
         raise OptionError(f"{WHERE}: {listed(both)} cannot be both human and metric")
+    if HUMAN in judges:
+        raise InputError(f"{WHERE}: a metric is called {HUMAN!r}, as people together are; rename it in the table")
     survey = _of_aspect(survey, people=people, judges=judges, aspect=aspect)
     if systems is not None:
         chosen = names_of(systems)
@@ -86,6 +88,9 @@ def count_battles(
         ("place-or-column", int(turned["n"].sum()), place),
     )
     there = set(frame["rater"])
+    silent = [name for name in (*([HUMAN] if people else []), *judges) if name not in there]
+    told = f"no verdict of theirs counts, so nothing is told of them: {listed(silent)}"
+    notes += noted(("no-battle", len(silent), told))
     pairs = _paired(outcomes, said, metrics=[name for name in judges if name in there]) if HUMAN in there else None
     origin = counted_by(human=human, metrics=metrics, systems=systems, aspect=aspect, orders=orders)
     return BattleCounts(frame=_counted(frame), items=items, notes=tuple(notes), pairs=pairs, origin=origin)
@@ -102,7 +107,7 @@ def _people(
         )
     if survey["kind"].unique().to_list() == [""]:
         return tuple(known)
-    return tuple(sorted(survey.filter(pl.col("kind").str.to_lowercase() == "human")["rater"].unique()))
+    return tuple(sorted(survey.filter(kind="human")["rater"].unique()))
 
 
 def _of_aspect(survey: pl.DataFrame, *, people: Sequence[str], judges: Sequence[str], aspect: str) -> pl.DataFrame:

@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 import narwhals as nw
 import polars as pl
 
+from custodes.data.roles import SECOND
 from custodes.errors import InputError, OptionError, listed, shown, suggestion
 
 WAYS = {
@@ -75,7 +76,8 @@ _REASON = 300  # characters
 
 
 def lazy_rows(table: Any, *, where: str) -> nw.LazyFrame[Any]:
-    """The rows of any table that Narwhals understands; raises `InputError` for what is none."""
+    """The rows of any table that Narwhals understands, second opinions left out, as questions of systems leave them
+    out; raises `InputError` for what is none."""
     try:
         frame = nw.from_native(table)
     except TypeError:
@@ -83,7 +85,10 @@ def lazy_rows(table: Any, *, where: str) -> nw.LazyFrame[Any]:
             f"{where}: a {type(table).__name__} is no table here; give a lazy or eager dataframe (Polars, DuckDB,"
             " pandas, PySpark)"
         ) from None
-    return frame if isinstance(frame, nw.LazyFrame) else frame.lazy("polars")
+    rows = frame if isinstance(frame, nw.LazyFrame) else frame.lazy("polars")
+    if "role" not in rows.collect_schema():
+        return rows
+    return rows.filter(nw.col("role").cast(nw.String).fill_null("").str.to_lowercase() != SECOND)
 
 
 def collected(frame: nw.LazyFrame[Any]) -> pl.DataFrame:

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from custodes.data.notes import Note
 from custodes.data.origin import Origin
 from custodes.data.panel import label_codes
 from custodes.stats import ABSENT
@@ -91,7 +92,8 @@ class PairCounts:
     """What favoritism, sample accuracy, sign tests and the mixture model need, and nothing more.
 
     `paired` (pairs, metrics, 3, 3) [human, metric]; `metric_only` and `human_only` (pairs, metrics, 3); order win, tie,
-    loss of system_a. Additive over items. `origin`: how they were counted, where a table was counted.
+    loss of system_a. Additive over items. `origin`: how they were counted, where a table was counted; `notes`: what was
+    left out then.
     """
 
     paired: Counts
@@ -101,6 +103,7 @@ class PairCounts:
     system_b: tuple[str, ...]
     metrics: tuple[str, ...]
     origin: Origin = field(default_factory=Origin)
+    notes: tuple[Note, ...] = ()
 
     def __post_init__(self) -> None:
         shape = (len(self.system_a), len(self.metrics))

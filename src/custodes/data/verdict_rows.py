@@ -21,8 +21,8 @@ SAID = ("winner", "preference")
 
 
 def rows_of(table: Any) -> tuple[nw.LazyFrame[Any], bool, bool]:
-    """item, a, b, said, rater, kind, aspect, shown, repeat, all but the item as text; whether kinds are told, and
-    whether the columns are those that we write."""
+    """item, a, b, said, rater, kind, aspect, shown, repeat, all but the item as text, `empty` and `invalid`; whether
+    kinds are told, and whether the columns are those that we write."""
     rows = lazy_rows(table, where=WHERE)
     schema = rows.collect_schema()
     sides = next((own for own in SIDES if set(own) <= set(schema)), None)
@@ -57,6 +57,7 @@ def rows_of(table: Any) -> tuple[nw.LazyFrame[Any], bool, bool]:
         text("order").alias("shown"),
         text("repeat").alias("repeat"),
         empty.alias("empty"),
+        ((text("invalid") != "") & (text(said) != "")).alias("invalid"),
     )
     return made, "kind" in schema or rater is None, set(schema) >= WRITTEN
 
@@ -64,19 +65,24 @@ def rows_of(table: Any) -> tuple[nw.LazyFrame[Any], bool, bool]:
 def survey_of(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
     """How often each rater said each word of each pair, in one pass; refuses labels that are missing."""
     keys = ("rater", "kind", "aspect", "a", "b", "said", "shown")
-    made = collected(rows.group_by(*keys, "empty").agg(nw.len().alias("n")))
-    made = made.with_columns(pl.col("n").cast(pl.Int64))
+    made = collected(rows.group_by(*keys, "empty", "invalid").agg(nw.len().alias("n")))
+    kind = pl.col("kind").str.strip_chars().str.to_lowercase()
+    made = made.with_columns(pl.col("n").cast(pl.Int64), kind.alias("kind"))
     if not made.height:
         raise InputError(f"{WHERE}: no rows; a verdict is needed at least")
+    labels = [pl.col(name) for name in ("rater", "aspect", "a", "b")]
     for wrong, what in (
         (pl.col("empty"), "have no item"),
         ((pl.col("a") == "") | (pl.col("b") == ""), "name no system"),
         (pl.col("rater") == "", "name no rater"),
         (pl.col("a") == pl.col("b"), "compare a system with itself"),
+        (~pl.col("kind").is_in(["human", "metric", ""]), "have a kind that is neither human nor metric"),
+        (pl.any_horizontal(own != own.str.strip_chars() for own in labels), "have a label with space around it"),
+        (pl.col("invalid"), "have a verdict, and a reason in 'invalid' why there is none"),
     ):
         if n := int(made.filter(wrong)["n"].sum()):
             raise InputError(f"{WHERE}: {n} rows {what}; mend them, or take them out of the table")
-    return made.drop("empty")
+    return made.drop("empty", "invalid")
 
 
 def understood(survey: pl.DataFrame, *, written: bool) -> pl.DataFrame:

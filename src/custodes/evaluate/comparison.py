@@ -219,8 +219,8 @@ class Counted:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """The notes of the comparison."""
-        return self.comparison.notes if self.comparison else ()
+        """The notes of the comparison, or of the counting."""
+        return self.comparison.notes if self.comparison else self.counts.notes
 
 
 def counted(study: Study | PairCounts, setting: Setting) -> list[Counted]:
@@ -231,6 +231,11 @@ def counted(study: Study | PairCounts, setting: Setting) -> list[Counted]:
     for name, value in setting.items():
         if value != DEFAULTS[name]:  # type: ignore[literal-required]
             raise OptionError(f"{name}: counts are already selected and tied; give it when counting")
+    if not study.paired.any():
+        raise InputError(
+            f"people and metrics ({listed(study.metrics, limit=3)}) have no item in common, so nothing compares them;"
+            " count items that both rated"
+        )
     return [Counted(aspect="", counts=study, comparison=None)]
 
 

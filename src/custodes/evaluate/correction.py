@@ -216,11 +216,6 @@ def _check_counts(counts: PairCounts, estimators: Iterable[Estimator]) -> None:
         wrong = ~np.isfinite(values) | (values < 0) | (values != np.rint(values))
         if wrong.any():
             raise InputError(f"counts.{name} holds {values[wrong][0]}: counts are whole numbers of at least 0")
-    if not counts.paired.any():
-        raise InputError(
-            f"people and metrics ({listed(counts.metrics, limit=3)}) have no item in common, so no metric can be"
-            " corrected; count items that both rated"
-        )
     if items := next((own.name for own in estimators if own.needs_items), None):
         raise OptionError(f"estimator={items!r} needs the items behind the counts; give the study instead of counts")
 
