@@ -49,8 +49,8 @@ def pairwise_logistic(
 
     Minimises mean log-loss + penalty / 2 * (sum of squared weights) on columns divided by their standard deviation
     within items, missing values at the column's mean. The penalty is the one with the highest log-likelihood over inner
-    folds: the groups in sorted order, dealt in turn to five folds (fewer with fewer groups; nothing is random). They are
-    tried from the largest down, until the likelihood has fallen twice in a row; between equals it is the larger.
+    folds: the groups in sorted order, dealt in turn to five folds (fewer with fewer groups; nothing is random). It is
+    sought from the largest down, until the likelihood has fallen twice in a row; between equals it is the larger.
     Weights are in the units of x; 0 for a column constant within items or without values, and all 0 where people tie
     every pair. Penalties are above 0, so that separable data have a finite answer; with one group nothing can choose,
     and it is `PENALTY`.
