@@ -18,7 +18,7 @@ ALPHAS = np.logspace(0, -3, 30)
 _SWEEPS = 10_000  # of coordinate descent, and steps of a path; one that is not at its optimum by then is close enough
 _FILTERS = Lock()  # all threads share the filters of warnings
 _TOLERANCE = 1e-5  # duality gap, relative to the variance of the target
-_EXACT = 1e-8  # by which a correlation with what is left may exceed the penalty, where the path is exact
+_EXACT = 1e-8  # by which a path may miss the two conditions of a minimum, in standard deviations
 
 
 def lasso_weights(x: Floats, y: Floats, *, alphas: Floats) -> Floats:
@@ -84,8 +84,12 @@ def _path(z: Floats, y: Floats, alphas: Floats) -> Floats:
                 **products, n_samples=len(z), method="lasso", alpha_min=float(alphas[-1]), max_iter=_SWEEPS
             )
             weights = _between(ends[0], ends[2], alphas)
-            left = np.abs(products["Xy"] - weights @ products["Gram"]).max(axis=1) / len(z)
-            if (left <= alphas + _EXACT).all():  # not so where columns are all but copies, and some are dropped
+            left = (products["Xy"] - weights @ products["Gram"]) / len(z)
+            beyond = np.abs(left).max(axis=1) - alphas
+            short = alphas * np.abs(weights).sum(axis=1) - (weights * left).sum(axis=1)
+            if (
+                max(beyond.max(), short.max()) <= _EXACT
+            ):  # not so where columns are all but copies, and some are dropped
                 return np.asarray(weights * spread)
             products = {"precompute": products["Gram"], "Xy": products["Xy"]}
         path = lasso_path(z, target, alphas=alphas, max_iter=_SWEEPS, tol=_TOLERANCE, **products)
