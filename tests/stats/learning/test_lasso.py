@@ -116,6 +116,34 @@ def test_more_columns_than_rows_and_copies_raise_no_warning() -> None:
     assert np.isfinite(lasso_errors(x, y, np.arange(15) % 5, alphas=ALPHAS)).all()
 
 
+@settings(deadline=None, max_examples=20)
+@given(seed=SEEDS)
+def test_with_rows_enough_the_path_is_exact(seed: int) -> None:
+    """By the conditions of a minimum: correlations with what is left are the penalty where a weight is not 0."""
+    rng = np.random.default_rng(seed)
+    n, p = int(rng.integers(10, 60)), int(rng.integers(1, 10))
+    x = rng.normal(size=(n, p)) @ rng.normal(size=(p, p))
+    if seed % 3 == 0:
+        x = np.column_stack([x, x[:, 0], 2 * x[:, 0] + 1])[:, rng.permutation(p + 2)][:, :n]  # copies
+    y = x[:, 0] / x[:, 0].std() + rng.normal(size=n)
+    weights = lasso_weights(x, y, alphas=ALPHAS)
+    z, target = standard(x, x), scores(y)
+    along = (target - weights @ z.T) @ z / n
+    close = 1e-4 if seed % 3 == 0 else 2e-8  # where copies break the path off, coordinate descent takes over
+    assert (np.abs(along) <= ALPHAS[:, np.newaxis] + close).all()
+    assert (ALPHAS * np.abs(weights).sum(axis=1) - (weights * along).sum(axis=1) <= close).all()
+
+
+def test_where_the_path_breaks_off_coordinate_descent_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sklearn.linear_model as models
+
+    x, y = study(1)
+    whole = lasso_weights(x, y, alphas=SOME)
+    own = models.lars_path_gram
+    monkeypatch.setattr(models, "lars_path_gram", lambda *given, **more: own(*given, **{**more, "max_iter": 1}))
+    np.testing.assert_allclose(lasso_weights(x, y, alphas=SOME), whole, atol=1e-3)
+
+
 def test_missing_values_are_at_the_mean() -> None:
     x, y = study(3)
     holes = x.copy()

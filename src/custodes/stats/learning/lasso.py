@@ -15,9 +15,10 @@ from custodes.stats.learning.ridge import CONSTANT, scaling, standardised
 ALPHAS = np.logspace(0, -3, 30)
 """Penalties from 1, where all weights are 0 (no correlation exceeds it), down to almost none."""
 
-_SWEEPS = 10_000  # of coordinate descent; a path that is not at its optimum by then is close enough
+_SWEEPS = 10_000  # of coordinate descent, and steps of a path; one that is not at its optimum by then is close enough
 _FILTERS = Lock()  # all threads share the filters of warnings
 _TOLERANCE = 1e-5  # duality gap, relative to the variance of the target
+_EXACT = 1e-8  # by which a path may miss the two conditions of a minimum, in standard deviations
 
 
 def lasso_weights(x: Floats, y: Floats, *, alphas: Floats) -> Floats:
@@ -32,7 +33,7 @@ def lasso_weights(x: Floats, y: Floats, *, alphas: Floats) -> Floats:
     >>> lasso_weights(x, 5 * x[:, 0], alphas=np.array([1.0, 0.25])).round(6).tolist()
     [[0.0, 0.0], [0.75, 0.0]]
 
-    Source: Tibshirani 1996; Colombo et al. 2023, figures 7 to 9.
+    Source: Tibshirani 1996; Efron et al. 2004; Colombo et al. 2023, figures 7 to 9.
     """
     return _path(standardised(x, scaling(x)), y, alphas) / (_spread(y) or 1.0)
 
@@ -59,10 +60,14 @@ def lasso_errors(x: Floats, y: Floats, fold: Ints, *, alphas: Floats) -> Floats:
 
 
 def _path(z: Floats, y: Floats, alphas: Floats) -> Floats:
-    """Weights of standardised columns z (rows, p), in the units of y (rows,), at each penalty -> (alphas, p)."""
+    """Weights of standardised columns z (rows, p), in the units of y (rows,), at each penalty -> (alphas, p).
+
+    They are linear between the penalties where a column enters or leaves (Efron et al. 2004), which least angle
+    regression finds one after the other; with more columns than rows, by coordinate descent.
+    """
     try:
         from sklearn.exceptions import ConvergenceWarning
-        from sklearn.linear_model import lasso_path
+        from sklearn.linear_model import lars_path_gram, lasso_path
     except ImportError as error:
         raise MissingExtraError("the lasso needs scikit-learn: pip install 'custodes[learn]'") from error
 
@@ -71,11 +76,29 @@ def _path(z: Floats, y: Floats, alphas: Floats) -> Floats:
     if not spread or not len(alphas) or not z.shape[1]:
         return np.zeros((len(alphas), z.shape[1]))
     target = (y - y.mean()) / spread
-    products = {"precompute": z.T @ z, "Xy": z.T @ target} if z.shape[1] <= len(z) else {}
+    products = {"Gram": z.T @ z, "Xy": z.T @ target} if z.shape[1] <= len(z) else {}
     with _FILTERS, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
+        if products:
+            ends = lars_path_gram(
+                **products, n_samples=len(z), method="lasso", alpha_min=float(alphas[-1]), max_iter=_SWEEPS
+            )
+            weights = _between(ends[0], ends[2], alphas)
+            left = (products["Xy"] - weights @ products["Gram"]) / len(z)
+            beyond = np.abs(left).max(axis=1) - alphas
+            short = alphas * np.abs(weights).sum(axis=1) - (weights * left).sum(axis=1)
+            if (
+                max(beyond.max(), short.max()) <= _EXACT
+            ):  # not so where columns are all but copies, and some are dropped
+                return np.asarray(weights * spread)
+            products = {"precompute": products["Gram"], "Xy": products["Xy"]}
         path = lasso_path(z, target, alphas=alphas, max_iter=_SWEEPS, tol=_TOLERANCE, **products)
         return np.asarray(path[1].T * spread)
+
+
+def _between(knots: Floats, weights: Floats, alphas: Floats) -> Floats:
+    """The weights (alphas, p) on lines between those (p, knots) at the knots, which descend."""
+    return np.stack([np.interp(alphas[::-1], knots[::-1], own[::-1])[::-1] for own in weights], axis=1)
 
 
 def _spread(y: Floats) -> float:
