@@ -5,8 +5,9 @@ python benchmarks/effort.py --fit --rows FILE
 
 Each question is asked of simulated studies and of those that are there beside the project, each time in a process of
 its own (`measuring.py`); what it took is compared with the estimate, and kept as a line of FILE. `--fit` reads these
-lines and prints `COSTS` of `answers/effort.py`: for each question the terms that its rows need (`fitted`). Questions
-that were not measured keep their figures.
+lines and prints `COSTS` of `answers/effort.py`: for each question the terms that its rows need (`fitted`), how far each
+row is from them, and how far each is from those that are fitted to the other rows. Questions that were not measured
+keep their figures.
 """
 
 from __future__ import annotations
@@ -25,9 +26,17 @@ from measuring import ROOT, SHARED, custodes, run
 QUESTIONS = (
     *("check", "favoritism", "ranking", "correction", "consistency", "leaderboard"),
     *("complementarity", "annotators", "agreement", "ceiling", "verdict", "report"),
+    *("protocol", "plan", "gate", "combine", "validate"),
 )
+VERBS = {"combine": ["combine", "fit"], "validate": ["combine", "validate"]}
+"""Of questions that are called otherwise on the command line."""
+OPTIONS = {"gate": ["--require", "spa>=0"]}
+TARGETS = {"demo": "fluency", "summeval": "coherence", "hanna": "Coherence", "wmt23": ""}
+"""Of a combined metric, where people rated several aspects."""
 SIMULATED = {
     "items20k": ["scores", "items=20000", "systems=3", "metrics=3"],
+    "items2k": ["scores", "items=2000", "systems=5", "metrics=10", "people=3"],
+    "systems40": ["scores", "items=50", "systems=40", "metrics=5", "people=2"],
     "metrics200": ["scores", "items=20", "systems=10", "metrics=200", "people=2"],
     "systems100_battles": ["battles", "battles=59400", "models=100", "judges=1"],
     "arena100k_judge": ["battles", "battles=100000", "models=130", "judges=1"],
@@ -38,7 +47,7 @@ REAL = {
     "hanna": ["hanna/ratings.csv.gz"],
     "wmt23": ["wmt23-en-de/mt-metrics-eval-v2.wmt23.en-de.tar.gz::wmt23/en-de", "--human", "mqm"],
 }
-SECONDS = 60
+SECONDS = 30
 """CPU that a case may take; one that takes more is left out."""
 PARTS, GAIN = 4, 0.8
 """Terms of a fit at most, and what the sum of squares must fall to for one more."""
@@ -61,7 +70,7 @@ def made(folder: Path) -> dict[str, list[str]]:
 def sizes(words: Sequence[str]) -> None:
     """Print the terms of a study and its estimate, by question; a process of its own, since it reads the study."""
     import custodes as cu
-    from custodes.answers.effort import COSTS, Size, effort, given
+    from custodes.answers.effort import COSTS, effort, given
     from custodes.questions import QUESTIONS as ASKED
 
     source, *options = words
@@ -70,11 +79,11 @@ def sizes(words: Sequence[str]) -> None:
     study, told = cu.read(source, **reading), {}
     for name in COSTS:
         own = {"resamples": 1000} if name == "report" else given(ASKED[name], {})
-        estimate = effort(name, study, own | selection)
-        told[name] = {
-            "terms": Size.of(study, own | selection).terms,
-            "estimated": [estimate.seconds, estimate.megabytes],
-        }
+        try:
+            estimate = effort(name, study, own | selection)
+        except cu.CustodesError:
+            continue  # a question that this study has no answer to
+        told[name] = {"terms": estimate.size.terms, "estimated": [estimate.seconds, estimate.megabytes]}
     print(json.dumps(told))
 
 
@@ -92,10 +101,10 @@ def compared(names: Sequence[str], kept: Path | None) -> None:
         print("| question | study | estimated | measured | ratio of seconds | of memory |\n|---|---|---|---|---|---|")
         for question in names:
             for study, words in found.items():
-                output = ["--format", "json", "-o", folder / "answer.json"]
-                measured = run(custodes(question, *words, *output), seconds=SECONDS)
-                if measured.why:
-                    continue  # a question that this study has no answer to
+                measured = run(command(question, study, words, folder), seconds=SECONDS)
+                if measured.why or question not in told[study]:
+                    print(f"{question} of {study}: {measured.why or 'no estimate'}", file=sys.stderr)
+                    continue
                 own = told[study][question]
                 seconds, megabytes = own["estimated"]
                 print(
@@ -109,16 +118,33 @@ def compared(names: Sequence[str], kept: Path | None) -> None:
                         file.write(json.dumps(line) + "\n")
 
 
+def command(question: str, study: str, words: Sequence[str], folder: Path) -> list[str | Path]:
+    """A question of a study on the command line; a combined metric is validated on what it was fitted to."""
+    source, *options = words
+    model = folder / f"{study}.model.json"
+    target = ["--target", TARGETS[study]] if question == "combine" and TARGETS.get(study) else []
+    inputs = {"plan": ["--pilot", source], "validate": [model, source]}.get(question, [source])
+    written = ["-o", model if question == "combine" else folder / "answer.json", "--format", "json"]
+    verb = VERBS.get(question, [question])
+    return custodes(*verb, *inputs, *options, *target, *OPTIONS.get(question, []), *written, "--quiet")
+
+
 def fit(kept: Path) -> None:
     """Print the figures of every question that was measured, and how far each row is from them."""
+    from custodes.answers.effort import total
+
     rows: list[dict[str, Any]] = [json.loads(line) for line in kept.read_text().splitlines()]
     for question in dict.fromkeys(row["question"] for row in rows):
-        own = [row for row in rows if row["question"] == question]
-        costs = []
+        last = {row["study"]: row for row in rows if row["question"] == question}  # measured anew counts
+        own, costs = list(last.values()), []
         for k, unit in enumerate(("s", "MB")):
-            cost, ratios = fitted([row["terms"] for row in own], [row["took"][k] for row in own])
+            terms, took = [row["terms"] for row in own], [row["took"][k] for row in own]
+            cost, ratios = fitted(terms, took)
             costs.append(cost)
             print(f"# {unit}:", ", ".join(f"{row['study']} {r:.2f}" for row, r in zip(own, ratios, strict=True)))
+            others = [fitted(terms[:i] + terms[i + 1 :], took[:i] + took[i + 1 :])[0] for i in range(len(own))]
+            out = [total(cost, one) / real for cost, one, real in zip(others, terms, took, strict=True)]
+            print("# held out:", ", ".join(f"{row['study']} {r:.2f}" for row, r in zip(own, out, strict=True)))
         print(f'"{question}": ({costs[0]}, {costs[1]}),')
 
 
@@ -130,6 +156,8 @@ def fitted(terms: Sequence[dict[str, float]], took: Sequence[float]) -> tuple[di
     """
     import numpy as np
     from scipy.optimize import least_squares
+
+    from custodes.answers.effort import total
 
     y = np.log(took)
     table = {"start": np.ones(len(y))} | {name: np.array([own[name] for own in terms]) for name in terms[0]}
@@ -150,8 +178,7 @@ def fitted(terms: Sequence[dict[str, float]], took: Sequence[float]) -> tuple[di
         names.append(best)
         cost, weights = more[best]
     figures = {name: float(f"{weight:.2g}") for name, weight in zip(names, weights, strict=True)}
-    total = sum(weight * table[name] for name, weight in figures.items())
-    return figures, (total / np.exp(y)).tolist()
+    return figures, [total(figures, own) / real for own, real in zip(terms, took, strict=True)]
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """How time and memory of every verb grow with the size of a study, beside the growth of the answer itself.
 
     python benchmarks/growth.py                                    # everything, written to benchmarks/growth.md (hours)
+    python benchmarks/growth.py --quick                            # the same on smaller studies (about 20 minutes)
     python benchmarks/growth.py --verb agreement --by items        # one verb, one dimension: printed only
     python benchmarks/growth.py --verb check --by items --sizes 1000,10000 --seconds 60
 
@@ -18,10 +19,11 @@ import math
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from grids import DIMENSIONS, SMALLEST, VERBS, suits
 from measuring import Run, custodes, machine, run, table
 
 PAGE = Path(__file__).with_suffix(".md")
@@ -30,84 +32,6 @@ TOLERANCE = 0.2
 """By so much an exponent may pass its bound, since it comes from a few sizes on a shared machine."""
 LEAST_SECONDS, LEAST_MB = 0.15, 15
 """Beyond the smallest study: less than that is noise, and has no exponent."""
-
-
-@dataclass(frozen=True)
-class Dimension:
-    """One thing that grows, the sizes, and what stays as it is."""
-
-    kind: str
-    sizes: tuple[int, ...]
-    fixed: dict[str, int]
-    told: str
-
-
-DIMENSIONS = {
-    "items": Dimension(
-        "scores",
-        (3_000, 10_000, 30_000, 100_000),
-        {"systems": 3, "metrics": 3},
-        "3 systems, 3 metrics, 1 person",
-    ),
-    "systems": Dimension(
-        "scores",
-        (30, 125, 250, 500),
-        {"items": 20, "metrics": 3, "people": 2},
-        "20 items, 3 metrics, 2 people",
-    ),
-    "metrics": Dimension(
-        "scores",
-        (60, 250, 1_000, 2_000),
-        {"items": 20, "systems": 10, "people": 2},
-        "20 items, 10 systems, 2 people",
-    ),
-    "resamples": Dimension(
-        "scores",
-        (1_000, 4_000, 16_000),
-        {"items": 100, "systems": 10, "metrics": 10, "people": 2},
-        "100 items, 10 systems, 10 metrics, 2 people",
-    ),
-    "aspects": Dimension(
-        "scores",
-        (2, 4, 8, 16),
-        {"items": 100, "systems": 10, "metrics": 10, "people": 2},
-        "100 items, 10 systems, 10 metrics, 2 people",
-    ),
-    "battles": Dimension(
-        "battles",
-        (20_000, 200_000, 1_000_000, 2_000_000),
-        {"models": 150, "judges": 1},
-        "150 models, people and a judge",
-    ),
-    "models": Dimension(
-        "battles", (30, 60, 125, 250), {"battles": 50_000, "judges": 1}, "50,000 battles, people and a judge"
-    ),
-}
-SMALLEST = {
-    "scores": {"items": 8, "systems": 2, "metrics": 2, "people": 1},
-    "battles": {"battles": 100, "models": 3, "judges": 1},
-}
-
-VERBS: dict[str, tuple[str, ...]] = {
-    "check": (),
-    "verdict": (),
-    "leaderboard": (),
-    "agreement": (),
-    "favoritism": (),
-    "ranking": (),
-    "correction": (),
-    "consistency": (),
-    "complementarity": (),
-    "ceiling": (),
-    "annotators": (),
-    "protocol": (),
-    "plan": (),
-    "combine fit": (),
-    "report": (),
-}
-WITHOUT_RESAMPLES = ("check", "correction", "plan")
-SCORES_ONLY = ("ceiling", "combine fit", "complementarity")
-"""What speaks of scores, and refuses verdicts."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +97,10 @@ def series(
     dimension, made = DIMENSIONS[by], []
     for size in (0, *sizes):
         case = next((own for own in known if (own.verb, own.by, own.size) == (verb, by, size)), None)
+        if case is None and not size and by != "resamples":  # the smallest study is that of other dimensions, too
+            same = [name for name, own in DIMENSIONS.items() if own.kind == dimension.kind and name != "resamples"]
+            case = next((own for own in known if own.verb == verb and own.by in same and not own.size), None)
+            case = case and replace(case, by=by)
         if case is None and only_known:
             break
         if case is None:
@@ -233,13 +161,6 @@ def summary(cases: list[Case]) -> tuple[list[str], str]:
     return [f"`{first.verb}`", *told, *(number if good else ["", "", ""])], words
 
 
-def suits(verb: str, by: str) -> bool:
-    """Whether a verb has something to say of what grows."""
-    if DIMENSIONS[by].kind == "battles" and verb in SCORES_ONLY:
-        return False
-    return by != "resamples" or verb not in WITHOUT_RESAMPLES
-
-
 def page(found: dict[str, list[list[Case]]], *, verbs: list[str], seconds: float, gib: float, note: str) -> str:
     """Markdown: what passes its bound first, then a table a dimension."""
     parts, passing = [], []
@@ -259,8 +180,9 @@ def page(found: dict[str, list[list[Case]]], *, verbs: list[str], seconds: float
     over = "\n".join(f"- {words}" for words in passing) or "- none of the cases that were run"
     return f"""# Growth
 
-`python benchmarks/growth.py`: every verb on simulated studies of growing size, a process a case, CPU seconds (user
-and system) and the highest resident memory. Limits of a case: {seconds:g} CPU seconds, {gib:g} GiB of memory.
+`python benchmarks/growth.py` (`--quick`: smaller ones): every verb on simulated studies of growing size, a process a
+case, CPU seconds (user and system) and the highest resident memory. Limits of a case: {seconds:g} CPU seconds,
+{gib:g} GiB of memory.
 {machine()}.{" " + note if note else ""}
 
 An exponent is the slope of log time (memory, rows of the answer; bytes of the page for `report`) against log size over
@@ -279,7 +201,8 @@ def main() -> None:
     parser.add_argument("--verb", action="append", choices=list(VERBS), help="repeatable; default: all")
     parser.add_argument("--by", action="append", choices=list(DIMENSIONS), help="repeatable; default: all")
     parser.add_argument("--sizes", help="comma list instead of those of the dimension")
-    parser.add_argument("--seconds", type=float, default=120, help="CPU limit of a case (default 120)")
+    parser.add_argument("--quick", action="store_true", help="smaller studies, and 20 s a case")
+    parser.add_argument("--seconds", type=float, help="CPU limit of a case (default 120)")
     parser.add_argument("--gib", type=float, default=10, help="limit of memory of a case (default 10)")
     parser.add_argument("--kept", type=Path, help="JSON lines: cases are added, and not run again")
     parser.add_argument("--only-kept", action="store_true", help="run nothing: write the page from what --kept holds")
@@ -290,20 +213,22 @@ def main() -> None:
     verbs, dimensions = asked.verb or list(VERBS), asked.by or list(DIMENSIONS)
     lines = asked.kept.read_text().splitlines() if asked.kept and asked.kept.exists() else []
     known = [Case.read(line) for line in lines]
+    seconds = asked.seconds or (20 if asked.quick else 120)
     found: dict[str, list[list[Case]]] = {}
     with tempfile.TemporaryDirectory() as name:
         for by in dimensions:
             own = DIMENSIONS[by]
-            if asked.sizes:
-                DIMENSIONS[by] = own = Dimension(own.kind, tuple(map(int, asked.sizes.split(","))), own.fixed, own.told)
+            if asked.sizes or asked.quick:
+                sizes = tuple(map(int, asked.sizes.split(","))) if asked.sizes else own.quick
+                DIMENSIONS[by] = own = replace(own, sizes=sizes)
             suited = [verb for verb in verbs if suits(verb, by)]
-            limits = {"seconds": asked.seconds, "gib": asked.gib, "source": asked.source}
+            limits = {"seconds": seconds, "gib": asked.gib, "source": asked.source}
             how = {"limits": limits, "folder": Path(name)}
             found[by] = [
                 series(verb, by, own.sizes, known=known, kept=asked.kept, only_known=asked.only_kept, **how)
                 for verb in suited
             ]
-    told = page(found, verbs=verbs, seconds=asked.seconds, gib=asked.gib, note=asked.note)
+    told = page(found, verbs=verbs, seconds=seconds, gib=asked.gib, note=asked.note)
     if asked.write or not (asked.verb or asked.by or asked.sizes):
         PAGE.write_text(told)
     print(told)

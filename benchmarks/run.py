@@ -5,7 +5,17 @@ import sys
 from pathlib import Path
 
 FIRST = "peers.py"
-NONE = (Path(__file__).name, FIRST, "tables.py", "measuring.py", "studies.py", "growth.py", "waits.py")
+NONE = (
+    Path(__file__).name,
+    FIRST,
+    "tables.py",
+    "measuring.py",
+    "studies.py",
+    "cases.py",
+    "grids.py",
+    "growth.py",
+    "waits.py",
+)
 """Scripts beside them that measure nothing by themselves, or take hours, or want another version to compare with."""
 
 here = Path(__file__).parent

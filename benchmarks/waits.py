@@ -1,8 +1,12 @@
 """What users wait for, before and after: CPU seconds and memory of verbs on real studies, first answers, large files.
 
-    python benchmarks/waits.py --before OTHER_CHECKOUT --times 3       # in turn, before and after; written to waits.md
-    python benchmarks/waits.py --before OTHER_CHECKOUT --only 'SummEval *' --kept /tmp/waits.jsonl
+    python benchmarks/waits.py --before CHECKOUT --start CHECKOUT      # in turn, before and after; written to waits.md
+    python benchmarks/waits.py --before CHECKOUT --only 'SummEval *' --kept /tmp/waits.jsonl
     python benchmarks/waits.py --only 'arena*'                         # this version alone: printed only
+
+There are two befores: `--before` is 0.1.0, and `--start` the last version before the work on speed, with today's
+definitions. A target is a share of the start where that is given, since what was defined anew may take more or less
+than in 0.1.0; both shares are printed.
 
 The real studies lie beside the project (../shared/data); what is missing is said and left out. Simulated ones are made
 here. A case is the command line in a process of its own, and the whole of its output is written. Of 0.1.0 the verbs had
@@ -17,137 +21,24 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
+from cases import LIMITS, MADE, REAL, SECTIONS, TARGETS, Wait, waits
 from measuring import SHARED, Run, custodes, machine, run, table
 
 PAGE = Path(__file__).with_suffix(".md")
 STUDIES = Path(__file__).with_name("studies.py")
-FORMER = {"correction": "correct", "ranking": "rank"}
-UNKNOWN = ("check", "leaderboard", "consistency", "annotators", "verdict", "plan")
-"""Verbs that 0.1.0 lacked, or that said something else there."""
-SECTIONS = "agreement,favoritism,ranking,confusion,complementarity,ceiling,combine,correction,protocol,method,check"
 SOME_SECTIONS = f"""
 from custodes.reporting import assembly
 assembly.SECTIONS = tuple(own for own in assembly.SECTIONS if own.question in "{SECTIONS}".split(","))
 from custodes.__main__ import main
 main()
 """
-WMT = "wmt23-en-de/mt-metrics-eval-v2.wmt23.en-de.tar.gz::wmt23/en-de"
-REAL: dict[str, tuple[str, tuple[str, ...], str]] = {
-    "SummEval": ("summeval/ratings.csv.gz", (), "coherence"),
-    "WMT23": (WMT, ("--human", "mqm"), ""),
-    "HANNA": ("hanna/ratings.csv.gz", (), "Coherence"),
-    "PandaLM": ("pandalm/battles.csv.gz", ("--invalid", "drop"), ""),
-}
-"""Name of a study to its file, options, and the target of a combined metric."""
-BATTLES_ONLY = ("PandaLM",)
-MADE: dict[str, tuple[str, str]] = {
-    "1,000 rows": ("small.csv", "scores items=50 systems=5 metrics=3 people=1 seed=9"),
-    "100,000 items": ("items.csv", "scores items=100000 systems=3 metrics=3 people=1 seed=0"),
-    "arena, 2 M battles": ("arena.parquet", "battles battles=2000000 models=150 seed=0"),
-    "arena, 2 M battles and a judge": ("arena_judge.parquet", "battles battles=2000000 models=150 judges=1 seed=0"),
-    "59,400 battles of 100": ("systems.csv", "battles battles=59400 models=100 judges=1 seed=3"),
-    "2,000 metrics": ("metrics.parquet", "scores items=20 systems=10 metrics=2000 people=2 seed=2"),
-    "500 systems": ("systems.parquet", "scores items=20 systems=500 metrics=3 people=2 seed=3"),
-}
-"""Name of a simulated study to its file, and what `studies.py` makes it from."""
-WAITS = (
-    "report",
-    "correction",
-    "agreement",
-    "combine fit",
-    "ceiling",
-    "complementarity",
-    "protocol",
-    "check",
-    "verdict",
-)
-QUESTIONS = (
-    "check",
-    "leaderboard",
-    "agreement",
-    "favoritism",
-    "ranking",
-    "correction",
-    "consistency",
-    "complementarity",
-)
-LARGE = (*QUESTIONS, "ceiling", "annotators", "verdict", "combine fit", "report")
-ARENA = ("check", "leaderboard", "favoritism", "ranking", "correction", "report")
-TARGETS: dict[str, float] = {
-    "SummEval report, the sections that 0.1.0 had": 1 / 4,
-    "SummEval correction": 1 / 10,
-    "SummEval agreement": 1 / 3,
-    "SummEval combine fit": 1 / 3,
-    **{f"{name} {verb}": 1 / 3 for name in ("WMT23", "HANNA") for verb in ("correction", "agreement", "combine fit")},
-    **{f"{name} report, the sections that 0.1.0 had": 1 / 3 for name in ("WMT23", "HANNA")},
-}
-"""The largest share of what 0.1.0 took."""
 SLOWER = 1.1
 """More than noise."""
-LIMITS: dict[str, tuple[float, float]] = {
-    "first answer: *": (0.3, 400),
-    "1,000 rows *": (1.5, 400),
-    "SummEval *": (600, 400),
-    "100,000 items check": (5, 2_000),
-    "100,000 items agreement": (60, 2_000),
-    "100,000 items *": (120, 2_000),
-    "arena*": (600, 3_000),
-    "2,000 metrics *": (600, 4_000),
-    "500 systems *": (600, 4_000),
-}
-"""Globs of names to most CPU seconds and MB; the first that fits counts."""
-
-
-@dataclass(frozen=True)
-class Wait:
-    """Words of the command line after and before (None: nothing to compare with); `study` stands for a file."""
-
-    name: str
-    study: str
-    words: tuple[str, ...]
-    before: tuple[str, ...] | None
-    some_sections: bool = False
-
-
-def waits() -> list[Wait]:
-    """Every case, in the order of the table."""
-    made = [
-        Wait("first answer: --help", "", ("--help",), ("--help",)),
-        Wait("first answer: --version", "", ("--version",), ("--version",)),
-    ]
-    made.append(verb("favoritism", "1,000 rows"))
-    for study in REAL:
-        _, options, target = REAL[study]
-        for name in WAITS if study not in BATTLES_ONLY else ("report", "correction", "agreement", "check", "verdict"):
-            made.append(verb(name, study, *options, target=target))
-            if name == "report":
-                own = made[-1]
-                told = f"{own.name}, the sections that 0.1.0 had"
-                made.append(Wait(told, study, own.words, own.words, some_sections=True))
-                made[-2] = Wait(f"{own.name}, whole", study, own.words, None)
-    made += [verb(name, "100,000 items", alone=True) for name in LARGE]
-    made += [verb(name, "arena, 2 M battles", alone=True) for name in ("check", "leaderboard", "report")]
-    made += [verb(name, "arena, 2 M battles and a judge", alone=True) for name in ARENA]
-    made += [verb(name, "59,400 battles of 100", alone=True) for name in ("favoritism", "ranking", "report")]
-    made += [verb(name, "2,000 metrics", alone=True) for name in LARGE]
-    return [
-        *made,
-        *(verb(name, "500 systems", alone=True) for name in ("agreement", "favoritism", "ranking", "protocol")),
-    ]
-
-
-def verb(name: str, study: str, *options: str, target: str = "", alone: bool = False) -> Wait:
-    """A verb on a study, and its name in 0.1.0."""
-    kept = options
-    if name == "combine fit":
-        kept = (*kept, *(("--target", target) if target else ()))
-    words = (*name.split(), "STUDY", *kept, "--quiet", *(("--format", "json") if name != "report" else ()))
-    old = tuple(FORMER.get(word, word) for word in words)
-    return Wait(f"{study} {name}", study, words, None if alone or name in UNKNOWN else old)
 
 
 def file_of(study: str, folder: Path) -> Path | None:
@@ -162,16 +53,18 @@ def file_of(study: str, folder: Path) -> Path | None:
     return path if Path(str(path).split("::")[0]).exists() else None
 
 
-def once(wait: Wait, *, path: Path | None, folder: Path, source: Path | None, limits: dict[str, float]) -> Run:
+def once(
+    wait: Wait, side: str, *, path: Path | None, folder: Path, source: Path | None, limits: dict[str, float]
+) -> Run:
     """One run, of this version or of the one in `source`."""
-    words = list(wait.before or () if source else wait.words)
+    words = list(wait.before or () if side == "before" else wait.words)
     given: list[str | Path] = [path if word == "STUDY" and path else word for word in words]
     if "report" in words:
         given += ["--output", folder / "page.html"]
     if "fit" in words:
         given += ["--output", folder / "model.json"]
     whole = custodes(*given)
-    if wait.some_sections and source is None:
+    if wait.some_sections and side != "before":
         whole = [sys.executable, "-c", SOME_SECTIONS, *given]
     return run(whole, source=source / "src" if source else None, out=folder / "answer", **limits)
 
@@ -186,31 +79,60 @@ def middle(runs: list[Run]) -> Run:
     )
 
 
-def row(wait: Wait, before: Run | None, after: Run) -> list[str]:
-    """Cells of a case: both, ratios, what was aimed at."""
+@dataclass(frozen=True)
+class Row:
+    """Cells of a case; `said`: what is missed, or slower than the version that it is judged against."""
 
-    def cells(own: Run | None) -> list[str]:
-        if own is None:
-            return ["", ""]
-        return [f"{own.cpu:.2f}", f"{own.mb:.0f}"] if not own.why else [own.why.split(":")[0], f"{own.mb:.0f}"]
+    cells: list[str]
+    aimed: str
+    said: str
 
-    both = before is not None and not before.why and not after.why
-    share = after.cpu / before.cpu if both and before else None
-    memory = f"{after.mb / before.mb:.2f}" if both and before else ""
-    target = TARGETS.get(wait.name)
-    most = next((limit for glob, limit in LIMITS.items() if fnmatch(wait.name, glob)), None)
-    aimed = [f"time <= {target:.2f}"] if target else []
-    aimed += [f"<= {most[0]:g} s", f"<= {most[1]:,.0f} MB"] if most else []
-    missed = bool(after.why) or bool(target and share and share > target)
-    missed |= bool(most and (after.cpu > most[0] or after.mb > most[1]))
-    said = "missed" if missed else "slower" if share and share > SLOWER else ""
-    cell = f"{share:.2f}" if share else ""
-    return [wait.name, *cells(before), *cells(after), cell, memory, ", ".join(aimed), said]
+    @classmethod
+    def absent(cls, name: str, why: str) -> Row:
+        return cls([name], "", why)
+
+    @classmethod
+    def of(cls, wait: Wait, runs: Mapping[str, Run]) -> Row:
+        """Medians by version, the shares of both befores that this one takes, and what was aimed at."""
+        after = runs["after"]
+        ratios = {side: share(runs.get(side), after, "cpu") for side in ("before", "start")}
+        judged = "start" if "start" in runs else "before"
+        ratio, target = ratios[judged], TARGETS.get(wait.name)
+        most = next((limit for glob, limit in LIMITS.items() if fnmatch(wait.name, glob)), None)
+        aimed = [f"time <= {target:.2f}"] if target else []
+        aimed += [f"<= {most[0]:g} s", f"<= {most[1]:,.0f} MB"] if most else []
+        missed = bool(after.why) or bool(target and ratio and ratio > target)
+        missed |= bool(most and (after.cpu > most[0] or after.mb > most[1]))
+        said = "missed" if missed else "slower" if ratio and ratio > SLOWER else ""
+        cells = [cell for side in ("before", "start", "after") for cell in told(runs.get(side))]
+        shares = [*ratios.values(), share(runs.get(judged), after, "mb")]
+        return cls([wait.name, *cells, *(f"{own:.2f}" if own else "" for own in shares)], ", ".join(aimed), said)
+
+    def line(self) -> str:
+        """A sentence on what is missed."""
+        name, *_, cpu, mb, before, start, _ = self.cells
+        of = [f"{own} of {what}" for own, what in ((start, "the start"), (before, "0.1.0")) if own]
+        shares = f"; of the time {', '.join(of)}" if of else ""
+        return f"- {name}: {cpu} s, {mb} MB{shares}; {self.said}: {self.aimed or 'no target'}\n"
+
+
+def share(before: Run | None, after: Run, what: str) -> float | None:
+    """How much of what a version took this one takes; None where one of the two gave no answer."""
+    if before is None or before.why or after.why:
+        return None
+    return float(getattr(after, what) / getattr(before, what))
+
+
+def told(own: Run | None) -> list[str]:
+    if own is None:
+        return ["", ""]
+    return [f"{own.cpu:.2f}" if not own.why else own.why.split(":")[0], f"{own.mb:.0f}"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--before", type=Path, help="a checkout of the version to compare with")
+    parser.add_argument("--before", type=Path, help="a checkout of 0.1.0")
+    parser.add_argument("--start", type=Path, help="one of the last version before the work, of today's definitions")
     parser.add_argument("--times", type=int, default=3, help="runs of each, in turn (default 3)")
     parser.add_argument("--only", action="append", help="glob of names; repeatable")
     parser.add_argument("--seconds", type=float, default=300, help="CPU limit of a run (default 300)")
@@ -223,7 +145,8 @@ def main() -> None:
     lines = asked.kept.read_text().splitlines() if asked.kept and asked.kept.exists() else []
     known = [json.loads(line) for line in lines]
     limits = {"seconds": asked.seconds, "gib": asked.gib}
-    rows: list[list[str]] = []
+    checkouts: dict[str, Path | None] = {"before": asked.before, "start": asked.start}
+    rows: list[Row] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for wait in waits():
@@ -231,60 +154,56 @@ def main() -> None:
                 continue
             path = file_of(wait.study, folder) if wait.study and not asked.only_kept else None
             if wait.study and path is None and not asked.only_kept:
-                rows.append([wait.name, *["not there"] * 2, *[""] * 6])
+                rows.append(Row.absent(wait.name, "not there"))
                 continue
-            taken: dict[str, list[Run]] = {"before": [], "after": []}
+            taken: dict[str, list[Run]] = {}
             for at in range(asked.times):
-                for side in ("before", "after") if asked.before and wait.before else ("after",):
+                for side, source in wait.sides(checkouts).items():
                     mine = [own for own in known if (own["name"], own["side"], own["at"]) == (wait.name, side, at)]
                     if mine:
-                        taken[side].append(Run(**mine[0]["run"]))
+                        taken.setdefault(side, []).append(Run(**mine[0]["run"]))
                         continue
                     if asked.only_kept:
                         continue
-                    source = asked.before if side == "before" else None
-                    made = once(wait, path=path, folder=folder, source=source, limits=limits)
-                    taken[side].append(made)
+                    made = once(wait, side, path=path, folder=folder, source=source, limits=limits)
+                    taken.setdefault(side, []).append(made)
                     print(f"{wait.name}, {side}: {made.told()}", file=sys.stderr, flush=True)
                     if asked.kept:
                         with asked.kept.open("a") as file:
                             file.write(
                                 json.dumps({"name": wait.name, "side": side, "at": at, "run": vars(made)}) + "\n"
                             )
-            if not taken["after"]:
-                rows.append([wait.name, *["not run"] * 2, *[""] * 6])
+            if "after" not in taken:
+                rows.append(Row.absent(wait.name, "not run"))
                 continue
-            before = middle(taken["before"]) if taken["before"] else None
-            rows.append(row(wait, before, middle(taken["after"])))
-    told = page(rows, asked.times, asked.note)
+            rows.append(Row.of(wait, {side: middle(runs) for side, runs in taken.items()}))
+    whole = page(rows, asked.times, asked.note)
     if asked.write or (asked.before and not asked.only):
-        PAGE.write_text(told)
-    print(told)
+        PAGE.write_text(whole)
+    print(whole)
 
 
-def page(rows: list[list[str]], times: int, note: str) -> str:
+def page(rows: list[Row], times: int, note: str) -> str:
     """Markdown: what misses its target first, then all."""
-    absent = [own[0] for own in rows if own[1] in ("not run", "not there")]
-    rows = [own for own in rows if own[0] not in absent]
+    absent = [own.cells[0] for own in rows if len(own.cells) == 1]
+    rows = [own for own in rows if len(own.cells) > 1]
     left = f"\nNot run this time, or not there: {'; '.join(absent)}.\n" if absent else ""
-    slow = "".join(
-        f"- {own[0]}: {own[3]} s, {own[4]} MB{f', {own[5]} of the time before' if own[5] else ''}; {own[7] or own[8]}\n"
-        for own in rows
-        if own[8]
-    )
-    heads = ["what", "before, CPU s", "MB", "after, CPU s", "MB", "time", "memory", "target", ""]
+    slow = "".join(own.line() for own in rows if own.said)
+    heads = ["what", "0.1.0, CPU s", "MB", "start, CPU s", "MB", "after, CPU s", "MB"]
+    heads += ["time, of 0.1.0", "of the start", "memory", "target", ""]
     runs = f"medians of {times} runs in turn" if times > 1 else "one run each, in turn"
     return f"""# Waits
 
-`python benchmarks/waits.py --before CHECKOUT_OF_0.1.0`: verbs as users call them, CPU seconds (user and system) and the
-highest resident memory, {runs}; "time" and "memory" are shares of before.
+`python benchmarks/waits.py --before CHECKOUT_OF_0.1.0 --start CHECKOUT`: verbs as users call them, CPU seconds (user
+and system) and the highest resident memory, {runs}. The start is the last version before the work on speed, with
+today's definitions; targets, "slower" and the share of memory are against it where it was run, else against 0.1.0.
 {machine()}.{" " + note if note else ""}
 
 ## Missed targets, and what is slower than before
 {slow or "- none" + chr(10)}
 ## All
 
-{table(heads, rows)}{left}"""
+{table(heads, [[*own.cells, own.aimed, own.said] for own in rows])}{left}"""
 
 
 if __name__ == "__main__":

@@ -58,6 +58,23 @@ def test_a_command_is_ended_at_its_limit_and_its_reason_is_told(script):
     )
 
 
+def test_a_target_is_a_share_of_the_version_with_the_same_definitions(script):
+    """Of 10 s in 0.1.0 and 30 s at the start, 8 s are within a third of the start alone."""
+    waits, measuring = script("waits"), script("measuring")
+    wait = waits.Wait("HANNA agreement", "HANNA", ("agreement",), ("agreement",))
+    took = {side: measuring.Run(cpu, 100, "") for side, cpu in {"before": 10, "start": 30, "after": 8}.items()}
+    both, old = waits.Row.of(wait, took), waits.Row.of(wait, {**took, "start": measuring.Run(30, 100, "> 9 s")})
+    assert both.cells == [wait.name, "10.00", "100", "30.00", "100", "8.00", "100", "0.80", "0.27", "1.00"]
+    assert (both.said, both.aimed) == ("", "time <= 0.33")
+    assert old.cells[-3:] == ["0.80", "", ""]
+    del took["start"]
+    missed = waits.Row.of(wait, took)
+    assert missed.line() == "- HANNA agreement: 8.00 s, 100 MB; of the time 0.80 of 0.1.0; missed: time <= 0.33\n"
+    text = waits.page([both, missed, waits.Row.absent("x", "not run")], 1, "")
+    assert text.count("missed: time") == 1
+    assert text.endswith("Not run this time, or not there: x.\n")
+
+
 def test_loops_from_papers_say_our_numbers(script, tmp_path):
     agreement = script("beside.agreement")
     agreement.data(tmp_path)

@@ -23,6 +23,7 @@ BELOW = {
     "progress": set(),
     "arguments": {"errors", "progress"},
     "memory": {"errors"},
+    "lazily": set(),
     "registry": set(),
     "homes": set(),
     "files": {"errors", "process"},
@@ -31,7 +32,19 @@ BELOW = {
     "user_cache": {"errors", "files"},
     "plugins": {"errors"},
     "stats": {"errors", "registry"},
-    "data": {"arguments", "memory", "stats", "errors", "progress", "files", "registry", "sealed", "visible", "plugins"},
+    "data": {
+        "arguments",
+        "lazily",
+        "memory",
+        "stats",
+        "errors",
+        "progress",
+        "files",
+        "registry",
+        "sealed",
+        "visible",
+        "plugins",
+    },
     "answers": {"arguments", "memory", "data", "stats", "errors", "progress", "visible"},
     "evaluate": {"arguments", "memory", "answers", "data", "stats", "errors", "progress", "registry", "sealed"},
     "combining": {
@@ -57,7 +70,8 @@ BELOW = {
         *("sealed", "stats", "visible"),
     },
     "annotate": {
-        *("answers", "arguments", "data", "errors", "evaluate", "files", "memory", "process", "progress", "registry"),
+        *("answers", "arguments", "data", "errors", "evaluate", "files", "lazily", "memory", "process", "progress"),
+        "registry",
         *("sealed", "stats", "visible"),
     },
     "plots": {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -34,11 +34,12 @@ def tell(text: str) -> None:
     print(f"custodes: {visible(text)}", file=sys.stderr)
 
 
-def put(content: bytes) -> None:
-    """What another program reads, on standard output: as it is, but for a terminal, which would act on it."""
+def put(content: Iterable[bytes]) -> None:
+    """What another program reads, on standard output, part by part: as it is, but for a terminal, which would act on
+    it."""
     if sys.stdout.isatty():
-        content = "\n".join(map(visible, content.decode().split("\n"))).encode()
-    sys.stdout.buffer.write(content)
+        content = ("\n".join(map(visible, part.decode().split("\n"))).encode() for part in content)
+    sys.stdout.buffer.writelines(content)
 
 
 @contextmanager

@@ -15,8 +15,10 @@ from custodes.process import UNFINISHED
 STANDARD_INPUT, STANDARD_OUTPUT = "/dev/stdin", "/dev/stdout"
 
 
-def write_atomically(path: str | Path, content: bytes | str) -> Path:
+def write_atomically(path: str | Path, content: bytes | str | Iterable[bytes]) -> Path:
     """Write a whole file or leave what was there untouched; raises `OptionError` where the place cannot be written.
+
+    What comes in several parts is written part by part.
 
     A file that is there keeps its mode, and a link stays one: what it points to is written. A device, a pipe or an open
     descriptor (`/dev/stdout`) is written to and never replaced.
@@ -26,14 +28,15 @@ def write_atomically(path: str | Path, content: bytes | str) -> Path:
     'done'
     """
     place = check_writable(path)
-    data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
+    whole = content.encode(errors="backslashreplace") if isinstance(content, str) else content
+    data = [whole] if isinstance(whole, bytes) else whole
     try:
         if (number := _descriptor(place)) is not None:
             with os.fdopen(os.dup(number), "wb") as stream:
-                stream.write(data)
+                stream.writelines(data)
         elif is_stream(place):
             with place.open("wb") as stream:
-                stream.write(data)
+                stream.writelines(data)
         else:
             _replace(os.path.realpath(place), data)
     except FileNotFoundError:  # its folder is there, as was looked: one of a system that keeps no files
@@ -43,7 +46,7 @@ def write_atomically(path: str | Path, content: bytes | str) -> Path:
     return place
 
 
-def _replace(target: str, data: bytes) -> None:
+def _replace(target: str, data: Iterable[bytes]) -> None:
     """Put a file in the place of another, or of none."""
     known = os.stat(target) if os.path.exists(target) else None
     name = os.path.join(os.path.dirname(target), f".custodes-{secrets.token_hex(8)}")
@@ -53,7 +56,7 @@ def _replace(target: str, data: bytes) -> None:
         mode = 0o666 if known is None else 0o600
         handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            file.writelines(data)
         if known is not None:
             os.chmod(name, _kept(name, known))
         os.replace(name, target)

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from custodes.errors import OptionError
 
-NUMBERS = 1000
+_NUMBERS = 1000
 """That a resample takes beside how often it holds each cluster: the statistics of all raters, of several aspects at
 once. On the demo (seven metrics, three aspects) it is 3000 in agreement and less elsewhere."""
 
@@ -25,13 +25,23 @@ def memory() -> float:
         return float("inf")
 
 
+def fits(needed: float) -> bool:
+    """Whether so many bytes may be taken."""
+    return needed <= SHARE * memory()
+
+
+def of_resamples(resamples: int, units: float = 0.0) -> float:
+    """Numbers of eight bytes that resamples take, each with how often it holds every one of so many `units`."""
+    return (1 + resamples) * (units + _NUMBERS)
+
+
 def check_memory(name: str, value: int, numbers: float) -> None:
     """Raise OptionError where `name`=`value` asks for so many `numbers` of eight bytes that they cannot be kept.
 
     >>> check_memory("resamples", 1000, 1e6)
     """
     needed, there = 8 * numbers, memory()
-    if needed > SHARE * there:
+    if not fits(needed):
         raise OptionError(
             f"{name}={value}: takes about {needed / 1e9:.0f} GB of memory, and this machine has {there / 1e9:.0f} GB;"
             " ask for fewer"

@@ -13,12 +13,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import msgspec
 import polars as pl
 from cyclopts import Parameter
 from rich.console import Console
 from rich.markup import escape
 
+from custodes.answers.blocks import json_blocks
 from custodes.answers.question import NOT_ENOUGH
 from custodes.answers.result import Result
 from custodes.console import Screen, print_result, put, tell
@@ -30,7 +30,7 @@ from custodes.data.patterns import Patterns
 from custodes.data.readers.reader import Invalid
 from custodes.data.reading import read
 from custodes.data.study import Study
-from custodes.data.writing import check_suffix, without_formulas, write_table
+from custodes.data.writing import check_suffix, csv_blocks, write_table
 from custodes.errors import OptionError, listed, suggestion
 from custodes.files import check_apart, check_writable, folder, is_folder, is_stream, write_atomically
 from custodes.progress import silent
@@ -196,7 +196,7 @@ class Telling:
         if self.place is not None and is_folder(self.place):
             target = folder(self.place)
             for name, table in (result.tables() if self.table is None else {self.table: frame}).items():
-                write_table(self._flat(table), target / f"{name}.csv")
+                write_table(_flat(table), target / f"{name}.csv", quote_formulas=self.quote_formulas)
             return
         if self.shape == "table":
             if self.place is None:
@@ -206,40 +206,27 @@ class Telling:
             print_result(result, Console(file=text, highlight=False, width=FILE_WIDTH), table=self.table)
             write_atomically(self.place, text.getvalue())
             return
-        written = {
-            "csv": lambda: self._flat(frame).write_csv(),
-            "md": lambda: result.to_markdown(self.table),
-            "latex": lambda: result.to_latex(self.table),
-            "html": lambda: result.to_html(self.table),
-        }
-        self.send(
-            written[self.shape]().encode(errors="backslashreplace")
-            if self.shape in written
-            else self._json(result, seconds)
-        )
+        written = {"md": result.to_markdown, "latex": result.to_latex, "html": result.to_html}
+        if self.shape in written:
+            self._send([written[self.shape](self.table).encode(errors="backslashreplace")])
+        elif self.shape == "csv":
+            self._send(csv_blocks(_flat(frame), quote_formulas=self.quote_formulas))
+        else:
+            self.tell_whole(result.told_whole(), seconds)
 
-    def send(self, content: bytes) -> None:
+    def tell_whole(self, answer: dict[str, Any], seconds: float) -> None:
+        """An answer as JSON with a newline at the end; with its seconds unless unwanted."""
+        if self.table is not None:
+            answer = {name: answer[name] for name in ("question", "provenance", "notes", self.table)}
+        whole = answer if self.no_timing else answer | {"seconds": round(seconds, 3)}
+        self._send(chain(json_blocks(whole), [b"\n"]))
+
+    def _send(self, content: Iterable[bytes]) -> None:
         """To the file, or to standard output."""
         if self.place is None:
             put(content)
         else:
             write_atomically(self.place, content)
-
-    def timed(self, answer: dict[str, Any], seconds: float) -> bytes:
-        """An answer as JSON with an indent of two and a newline at the end; with its seconds unless unwanted."""
-        whole = answer if self.no_timing else answer | {"seconds": round(seconds, 3)}
-        return msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n"
-
-    def _flat(self, table: pl.DataFrame) -> pl.DataFrame:
-        """A table for csv: lists as text."""
-        flat = table.with_columns(pl.col(pl.List(pl.String)).list.join("; "))
-        return without_formulas(flat) if self.quote_formulas else flat
-
-    def _json(self, result: Result, seconds: float) -> bytes:
-        answer = result.to_dict()
-        if self.table is not None:
-            answer = {name: answer[name] for name in ("question", "provenance", "notes", self.table)}
-        return self.timed(answer, seconds)
 
     def progress(self, doing: str = "") -> Any:
         """A progress bar on standard error, and only on a terminal; a context that yields the callable."""
@@ -357,6 +344,11 @@ class Model(Telling):
             )
         super().write(made, seconds)
         tell(f"model written to {self.model}")
+
+
+def _flat(table: pl.DataFrame) -> pl.DataFrame:
+    """A table for csv: lists as text."""
+    return table.with_columns(pl.col(pl.List(pl.String)).list.join("; "))
 
 
 def read_by(inputs: Sequence[str], *options: Any) -> list[str | Path]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, replace
+from inspect import signature
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 import custodes as cu
+import custodes.memory
 from custodes import cli
 from custodes.answers import effort as module
 from custodes.answers.effort import COSTS, Size, effort
-from custodes.errors import OptionError
+from custodes.errors import CustodesError, OptionError
 from custodes.questions import QUESTIONS
 
 BASE = Size(
@@ -38,13 +42,13 @@ def test_more_of_anything_is_no_less_work(name: str) -> None:
 
 def test_sizes_are_those_of_what_is_asked_about() -> None:
     study = cu.read("demo")
-    whole = Size.of(study, {"resamples": 1000})
+    whole = Size.of("agreement", study, {"resamples": 1000})
     assert (whole.items, whole.systems, whole.metrics, whole.people, whole.aspects) == (80, 6, 7, 3, 2)
     assert whole.compared == 80 * 15
     part = effort("agreement", study, {"metrics": "judge", "aspect": "fluency", "resamples": 10}).size
     assert (part.metrics, part.aspects, part.resamples, part.items) == (1, 1, 10, 80)
     battles = pl.DataFrame({"item": ["1", "2"], "model_a": "M", "model_b": "N", "winner": ["M", "tie"]})
-    assert Size.of(cu.read(battles), {}).compared == 2
+    assert Size.of("leaderboard", cu.read(battles), {}).compared == 2
     assert effort("plan").size.rows == 0
 
 
@@ -53,7 +57,7 @@ def test_counts_have_sizes_of_their_own(tmp_path: Path, capsys: pytest.CaptureFi
     pairs = cu.count_pairs(
         frame, human="expert1" if "expert1" in frame["rater"] else frame["rater"][0], aspect="fluency"
     )
-    size = Size.of(pairs, {"resamples": 10})
+    size = Size.of("favoritism", pairs, {"resamples": 10})
     assert (size.items, size.systems, size.metrics, size.people, size.resamples) == (0, 6, len(pairs.metrics), 1, 10)
     battles = pl.DataFrame({"item": ["1", "2"], "model_a": "M", "model_b": "N", "winner": ["M", "tie"]})
     place = str(cu.write_counts(cu.count_battles(battles), tmp_path / "x.counts.json"))
@@ -63,10 +67,45 @@ def test_counts_have_sizes_of_their_own(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_what_will_not_fit_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "memory", lambda: 1e8)
+    for own in (module, custodes.memory):
+        monkeypatch.setattr(own, "memory", lambda: 1e8)
     made = effort("check", cu.read("demo"))
     assert not made.fits
     assert "this machine has 0 GB, so it will not fit" in str(made)
+
+
+@pytest.mark.parametrize("name", ["agreement", "ranking"])
+def test_what_is_refused_for_its_memory_is_told_not_to_fit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(custodes.memory, "memory", lambda: 3e9)
+    study = cu.read("demo")
+    fine, many = (effort(name, study, {"resamples": resamples}) for resamples in (1000, 10**6))
+    assert fine.fits
+    assert not many.fits
+    with pytest.raises(OptionError, match="resamples=1000000: takes about"):
+        getattr(cu, name)(study, resamples=10**6)
+
+
+def test_a_study_that_lacks_a_side_is_refused_as_the_question_refuses_it() -> None:
+    """Of people alone, and of metrics alone: `effort` says the same as the question, or both have an answer."""
+    rows = [(f"i{i}", s, rater, float((i * 7 + ord(s)) % 5)) for i in range(8) for s in "AB" for rater in ("a", "b")]
+    frame = pl.DataFrame(rows, schema=["item", "system", "rater", "score"], orient="row")
+    more: dict[str, Any] = {"gate": {"require": "spa>=0.1"}}
+
+    def refusal(asked: Callable[..., Any], *args: Any, **options: Any) -> str:
+        try:
+            asked(*args, **options)
+        except CustodesError as problem:
+            return str(problem)
+        return ""
+
+    for kind in ("human", "metric"):
+        study = cu.read(frame.with_columns(kind=pl.lit(kind)))
+        for name, own in QUESTIONS.items():
+            if name not in ("plan", "validate"):  # of assumptions, of a model
+                draws = {"resamples": 100} if "resamples" in signature(own).parameters else {}
+                told = refusal(own, study, **more.get(name, {}), **draws)
+                assert refusal(effort, name, study) == told, (name, kind)
+    assert effort("protocol", cu.read("demo"), {"metrics": "none"}).size.people == 3
 
 
 def test_a_question_that_is_none_is_refused() -> None:

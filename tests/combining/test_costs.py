@@ -13,7 +13,8 @@ from scipy import stats
 from custodes.combining.combine import Combine
 from custodes.combining.costs import STEPS, costs_of, path_columns
 from custodes.combining.task import outer_folds
-from custodes.combining.validation import Terms, Trial
+from custodes.combining.terms import Terms
+from custodes.combining.validation import Trial
 from custodes.errors import CustodesError, InputError, OptionError
 from custodes.stats.learning.forward import nested_path
 from tests.combining.test_task import Task, drawn, made, planted, with_noise
@@ -146,7 +147,9 @@ def path_of(of: Task, price: np.ndarray, *, resamples: int = 50) -> pl.DataFrame
     rng, none = np.random.default_rng(0), np.zeros(0)
     folds = outer_folds(of, "item", repeats=1, rng=rng)
     times = of.design.resampled(resamples, rng)
-    trial = Trial(of=of, terms=terms, folds=folds, predicted=none, single=none, seconds=none, used=none, times=times)
+    trial = Trial(
+        of=of, terms=terms, folds=folds, predicted=none, single=none, seconds=none, used=none, times=times, inner={}
+    )
     return Combine.declared()["path"].frame(path_columns(trial, price), of.target)
 
 

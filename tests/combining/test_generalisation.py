@@ -9,12 +9,14 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.combining import generalisation, validation
+from custodes.combining import generalisation
+from custodes.combining import lessons as lessons_of
 from custodes.combining.combine import Combine, combine
 from custodes.combining.generalisation import GAIN, NO_GAIN, conclusion, generalised
 from custodes.combining.methods import METHODS, Lesson
 from custodes.combining.task import task
-from custodes.combining.validation import Terms, tried
+from custodes.combining.terms import Terms
+from custodes.combining.validation import tried
 from custodes.data.study import Study
 from custodes.progress import silent
 from tests.combining.test_task import ITEMS, N_SYSTEMS, planted, table_of_items
@@ -109,10 +111,10 @@ def lessons(study: Study, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[Le
     )
     rng = np.random.default_rng(0)
     trial = tried(task(study.select(), None), terms, rng, silent)
-    whole = validation.lesson_of
+    whole = lessons_of.lesson_of
 
-    def spy(of: Any, terms: Terms, train: np.ndarray, rng: np.random.Generator) -> Any:
-        made = whole(of, terms, train, rng)
+    def spy(of: Any, terms: Terms, train: np.ndarray, rng: np.random.Generator, inner: Any) -> Any:
+        made = whole(of, terms, train, rng, inner)
         seen.append(made[1])
         parts.append(train)
         return made
@@ -121,7 +123,7 @@ def lessons(study: Study, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[Le
         return [answer(job, rng) for job in jobs]
 
     with monkeypatch.context() as patch:
-        patch.setattr(validation, "lesson_of", spy)
+        patch.setattr(lessons_of, "lesson_of", spy)
         patch.setattr(generalisation, "each", in_turn)
         generalised(trial, rng, silent)
     return trial, seen, parts

@@ -15,7 +15,8 @@ from custodes.combining import validation
 from custodes.combining.combine import Combine
 from custodes.combining.methods import METHODS, Lesson
 from custodes.combining.task import outer_folds, task
-from custodes.combining.validation import Terms, tried
+from custodes.combining.terms import Terms
+from custodes.combining.validation import tried
 from custodes.data.study import Study
 from custodes.errors import OptionError
 from custodes.progress import silent

@@ -155,7 +155,12 @@ def test_a_metric_threshold_reaches_as_far_as_it_says(hand: pl.DataFrame) -> Non
     # Differences of bleu: .1 - .3 on item 1 and .4 - .1 on item 2, in floating point.
     assert count_pairs(hand, human="ann", ties=0.25).paired[0, 0].tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
     assert count_pairs(hand, human="ann", ties={"bleu": 0.4 - 0.1}).metric_only[0, 0].tolist() == [0, 1, 0]
-    assert count_pairs(hand, human="ann", ties={"other": 9.0}).metric_only[0, 0].tolist() == [1, 0, 0]
+    with pytest.raises(OptionError, match=r"^count_pairs: ties='other' is no rater here; raters: ann, bleu$"):
+        count_pairs(hand, human="ann", ties={"other": 9.0})
+    with pytest.raises(OptionError, match=r"^count_pairs: directions='other' is no rater here"):
+        count_pairs(hand, human="ann", directions={"other": -1.0})
+    with pytest.raises(OptionError, match=r"^count_pairs: no metric: all raters are people \(ann, bleu\); name fewer"):
+        count_pairs(hand, human=["ann", "bleu"])
 
 
 def test_people_tie_up_to_float_noise_of_their_range(hand: pl.DataFrame) -> None:

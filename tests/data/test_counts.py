@@ -247,6 +247,19 @@ def test_what_needs_items_says_so_of_counts(tmp_path: Path, capsys: pytest.Captu
             ["b.parquet", "--lower", "ann", "-o", "a.counts.json"],
             "--lower would change nothing: the table holds",
         ),
+        (
+            ["s.csv", "--human", "ann", "--lower", "bleau", "-o", "a.counts.json"],
+            "count: --lower 'bleau' is no rater here; raters: ann",
+        ),
+        (["n.parquet", "-o", "a.counts.json"], "count: all 60 verdicts are empty; there is nothing to count"),
+        (
+            ["b.parquet", "--engine", "duckdb", "--spill", "s.csv", "-o", "a.counts.json"],
+            "--spill s.csv: cannot be written: File exists; give a folder on a disk with room",
+        ),
+        (
+            ["b.parquet", "--engine", "duckdb", "--memory-limit", "1MB", "-o", "a.counts.json"],
+            "raise --memory-limit, or set --spill to a disk with room, where it spills",
+        ),
         (["b.parquet", "--spill", "x", "-o", "a.counts.json"], "--memory-limit and --spill are for --engine duckdb"),
         (["b.parquet", "--engine", "duckdb", "--memory-limit", "big", "-o", "a.counts.json"], "such as 500MB or 2GB"),
         (
@@ -269,6 +282,7 @@ def test_mistakes_on_the_command_line_are_named(
     scores.write_parquet("s.parquet")
     BATTLES.write_parquet("b.parquet")
     BATTLES.drop("kind").write_parquet("r.parquet")
+    BATTLES.with_columns(winner=pl.lit("")).write_parquet("n.parquet")
     Path("broken.parquet").write_bytes(Path("b.parquet").read_bytes()[:-200] + b"PAR1")
     assert cli.run(["count", *words]) == 2
     assert message in capsys.readouterr().err.replace("\n", " ")

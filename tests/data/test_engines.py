@@ -60,7 +60,7 @@ if engine == "pyspark":
     # What goes wrong inside an executor comes back as one line.
     from pyspark.sql.functions import raise_error, when, col, lit
 
-    score = when(col("score") > 4, raise_error(lit("disk is full"))).otherwise(col("score"))
+    score = when(col("score") > 4, raise_error(lit("no space left on device"))).otherwise(col("score"))
     broken = read(ratings).withColumn("score", score)
     try:
         cu.count_pairs(broken, human="ann")

@@ -7,8 +7,9 @@ import polars as pl
 import pytest
 
 import custodes as cu
+from custodes.answers.setting import NONE
 from custodes.evaluate.comparison import compare
-from custodes.evaluate.protocol.annotations import NONE, asked_of
+from custodes.evaluate.protocol.annotations import asked_of
 from custodes.evaluate.protocol.protocol import protocol
 from tests.simulation.test_forecast import held
 

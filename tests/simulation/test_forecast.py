@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from custodes.evaluate.protocol.annotations import Asked, in_order, outcome_of
+from custodes.evaluate.protocol.annotations import Asked, in_order
 from custodes.evaluate.protocol.stopping import Stopping
+from custodes.stats import ABSENT
 from custodes.stats.correction.human import HUMAN
 from custodes.stats.resampling.resample import percentile_interval
-from custodes.stats.stopping.pilot import continued, forecast, posterior_shares
+from custodes.stats.stopping.pilot import Pilot, continued, forecast, posterior_shares
 from custodes.stats.stopping.replay import replay
 
 Draw = Callable[[np.random.Generator], Asked]
@@ -92,9 +92,10 @@ def held(draw: Draw, seed: int, *, draws: int = 100, pilot: int = 10) -> dict[st
     happened = {"share": float((end.n / n_items).mean()), "correct": float(end.correct[-1, 0])}
     assert answers.items is not None
     first = answers.items(np.full((1, len(asked.human)), pilot))
-    begun = replace(first, human=first.human[0])
+    pair, item = np.nonzero(first.human[0] != ABSENT)
+    begun = Pilot(pair=pair, unit=first.units[item], sign=first.human[0][pair, item], systems=first.systems)
     shares = posterior_shares(begun, draws=draws, rng=rng)
-    counts = outcome_of(begun.human)
+    counts = begun.outcome
     foretold = forecast(continued(counts, shares, items=n_items, rng=rng), rule)
     ends = (percentile_interval(own, confidence=0.9) for own in foretold)
     return {name: (value, *map(float, own)) for (name, value), own in zip(happened.items(), ends, strict=True)}

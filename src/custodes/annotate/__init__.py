@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module
+from custodes.lazily import on_first_use
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from custodes.annotate.adding import add as add
     from custodes.annotate.checking import check as check
     from custodes.annotate.desk import Desk as Desk
@@ -33,12 +30,5 @@ _HOMES = {
     "demo_texts": "messages",
 }
 __all__ = ["Desk", "StudyPlan", "add", "check", "demo_texts", "export", "new", "rehearse", "serve", "status"]
-
-
-def __getattr__(name: str) -> Any:
-    """A public name is loaded on its first use: reading a study needs none of what a site needs."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = on_first_use(__name__, _HOMES)
+"""Reading a study needs none of what a site needs."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from itertools import chain
 from pathlib import Path
@@ -16,11 +15,11 @@ from custodes.annotate.checks import looks, people, shown_texts
 from custodes.annotate.overview import snapshot_of_file
 from custodes.annotate.rules import LOOKS_CUT
 from custodes.answers.question import versions
-from custodes.answers.result import Provenance, Result, result
-from custodes.answers.tables import count, label, labels, table
+from custodes.answers.result import Provenance, result
+from custodes.answers.tables import count, label, table
 from custodes.arguments import checked
+from custodes.evaluate.check.problems import OfProblems, Problem, columns_of, problem_table
 from custodes.evaluate.check.refusals import ASKED, refusals
-from custodes.evaluate.check.rules import Problem, columns_of
 
 SERIOUS = (
     "outputs-plain",
@@ -35,7 +34,7 @@ SERIOUS = (
 
 
 @result
-class StudyCheck(Result):
+class StudyCheck(OfProblems):
     """What a study of people's answers holds, and what would fool somebody. See `check`."""
 
     BY: ClassVar[str] = ""
@@ -51,22 +50,7 @@ class StudyCheck(Result):
         count("images", "of items and outputs", essential=False),
         count("answers", "that are there already", essential=False),
     )
-    problems: pl.DataFrame = table(
-        "What would fool somebody.",
-        label("severity", "error, warning or info"),
-        label("rule", "a short stable name, see the page of planning a study"),
-        label("message", "what was found and the way out", "What"),
-        labels("examples", "names concerned", essential=False),
-    )
-
-    def told(self) -> Iterator[str]:
-        """Only that there is none: `problems` holds the rest."""
-        return iter(() if self.problems.height else ("no problems found",))
-
-    @property
-    def status(self) -> int:
-        """1 with warnings or errors."""
-        return int(not {"warning", "error"}.isdisjoint(self.problems["severity"]))
+    problems: pl.DataFrame = problem_table("What would fool somebody.", page="planning a study")
 
 
 @checked

@@ -10,13 +10,13 @@ from typing import Any
 
 import polars as pl
 
-from custodes.answers.setting import selection_of, settings
+from custodes.answers.setting import NONE, selection_of, settings
 from custodes.arguments import checked
 from custodes.data.battle_counts import HUMAN, BattleCounts
 from custodes.data.pairs import PairCounts
 from custodes.data.study import Study
 from custodes.errors import OptionError, suggestion
-from custodes.memory import SHARE, memory
+from custodes.memory import fits, memory, of_resamples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,15 +35,18 @@ class Size:
     replications: int = 0
 
     @classmethod
-    def of(cls, study: Study | PairCounts | BattleCounts | None, options: Mapping[str, Any]) -> Size:
+    def of(cls, question: str, study: Study | PairCounts | BattleCounts | None, options: Mapping[str, Any]) -> Size:
         """The size of the part of a study that is asked about; of counts, which hold no items; of nothing, where there
-        is none."""
+        is none. A study without people or metrics is refused as the question refuses it."""
         draws = {name: int(options.get(name) or 0) for name in ("resamples", "replications")}
         if not isinstance(study, Study):
             systems, metrics, people = _counted(study)
             return cls(rows=0, items=0, systems=systems, metrics=metrics, people=people, aspects=1, compared=0, **draws)
         own: Any = {**study.selection, **{name: value for name, value in options.items() if name in settings({})}}
+        own |= {"metrics": None} if own.get("metrics") == NONE else {}
         chosen = study.select(**selection_of(own), one_side=True)
+        if question not in EITHER and not (chosen.humans and question in PEOPLE_ALONE):
+            chosen = study.select(**selection_of(own))
         scores, verdicts = chosen.ratings.frame.filter(pl.col("item") != ""), chosen.preferences.frame
         of_item = scores.group_by("item").agg(pl.col("system").n_unique().cast(pl.Int64).alias("n"))["n"]
         told = verdicts.select("item", "system_a", "system_b").unique().height
@@ -88,7 +91,7 @@ class Effort:
     @property
     def fits(self) -> bool:
         """Whether the memory of this machine is enough."""
-        return self.megabytes * 1e6 <= SHARE * memory()
+        return fits(self.megabytes * 1e6)
 
     def __str__(self) -> str:
         size = self.size
@@ -131,7 +134,7 @@ def effort(
     Other questions are rougher, and `protocol`, `plan`, `validate` and `gate` were set by likeness.
 
     `options` are those of the question; one that is not given counts as 0. Raises `OptionError` for a question that is
-    none.
+    none, and what the question raises of a study without people or metrics that it needs.
 
     >>> from custodes.data.simulate import demo_study
     >>> print(str(effort("check", demo_study())).split(":")[0])
@@ -139,8 +142,10 @@ def effort(
     """
     if question not in COSTS:
         raise OptionError(f"question={question!r} is none{suggestion(question, COSTS)}; questions: {', '.join(COSTS)}")
-    size = Size.of(study, options or {})
-    seconds, megabytes = (_total(cost, size) for cost in COSTS[question])
+    size = Size.of(question, study, options or {})
+    seconds, megabytes = (total(cost, size.terms) for cost in COSTS[question])
+    if size.resamples:  # from so many on that their tables are refused, it is these that count
+        megabytes = max(megabytes, 8e-6 * of_resamples(size.resamples, size.items / 8))
     return Effort(question=question, seconds=seconds, megabytes=megabytes, size=size)
 
 
@@ -152,10 +157,15 @@ def given(asked: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-def _total(cost: Mapping[str, float], size: Size) -> float:
-    terms = size.terms | {"start": 1.0}
-    return sum(weight * terms[name] for name, weight in cost.items())
+def total(cost: Mapping[str, float], terms: Mapping[str, float]) -> float:
+    """What so much of each term takes."""
+    return sum(weight * (terms[name] if name != "start" else 1.0) for name, weight in cost.items())
 
+
+EITHER = ("check", "leaderboard", "consistency")
+"""Questions about people or metrics, whoever is there."""
+PEOPLE_ALONE = ("annotators", "verdict", "report", "protocol", "plan")
+"""Questions that need no metric. All others compare metrics with people."""
 
 COSTS: dict[str, tuple[Mapping[str, float], Mapping[str, float]]] = {
     "check": ({"start": 1.1, "signs": 0.088, "rows": 2.2, "tables": 7.7}, {"start": 140, "rows": 760}),

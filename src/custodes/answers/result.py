@@ -136,6 +136,10 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, as the command line writes it: provenance, notes, tables as lists of rows."""
+        return self.told_whole() | {name: table.to_dicts() for name, table in self.tables().items()}
+
+    def told_whole(self) -> dict[str, Any]:
+        """The same with its tables as frames."""
         made = self.provenance
         told = _plain(made) | {"dropped": [_plain(note) for note in made.dropped]}
         if not made.counted:
@@ -144,7 +148,7 @@ class Result:
             "question": made.question,
             "provenance": told,
             "notes": [_plain(note) for note in self.notes],
-            **{name: table.to_dicts() for name, table in self.tables().items()},
+            **self.tables(),
         }
 
     @classmethod

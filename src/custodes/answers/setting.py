@@ -13,6 +13,8 @@ from custodes.data.patterns import Patterns
 from custodes.data.preferences import Orders
 from custodes.errors import OptionError, suggestion
 
+NONE = "none"
+"""The metric of who uses people alone."""
 Ties = float | Literal["exact", "calibrated"]
 
 

@@ -21,6 +21,7 @@ from custodes.arguments import one_of
 from custodes.combining.combined_metric import CombinedMetric, single_of
 from custodes.combining.costs import Costs, costs_of, path_columns
 from custodes.combining.generalisation import generalised
+from custodes.combining.lessons import lesson_of
 from custodes.combining.methods import DEFAULT, METHODS, Formula, Method
 from custodes.combining.normalise import Normalisation, contradictions
 from custodes.combining.tables import (
@@ -34,7 +35,8 @@ from custodes.combining.tables import (
     weight_columns,
 )
 from custodes.combining.task import Task, aspect_of, aspects_of, task
-from custodes.combining.validation import STATISTICS, Terms, Trial, Unseen, lesson_of, tried
+from custodes.combining.terms import Terms, Unseen
+from custodes.combining.validation import STATISTICS, Trial, tried
 from custodes.data.notes import Note, noted
 from custodes.data.ratings import Ratings
 from custodes.data.scale import BEYOND
@@ -81,7 +83,7 @@ class Combine(Result):
             best="high",
         ),
         score("spread", "standard deviation of the objective over repeats; null with one"),
-        score("seconds", "of a fit, mean"),
+        score("seconds", "of a fit, mean; of `auto`, that of what it chose"),
         score("metrics_used", "mean over fits"),
     )
     generalisation: pl.DataFrame = table(
@@ -286,7 +288,7 @@ def _fitted(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress
     own, elsewhere = rng.spawn(2)  # so that the model depends neither on `repeats` nor on `resamples`
     trial = tried(of, terms, rng, progress)
     general, untold = generalised(trial, elsewhere, progress)
-    scales, lesson = lesson_of(of, terms, of.rated, own)
+    scales, lesson = lesson_of(of, terms, of.rated, own, trial.inner)
     _, formula = lesson.learn(terms.methods[0])
     base = METHODS[formula.chosen] if formula.chosen else terms.methods[0]
     repeats = trial.repeat_scores()

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from custodes.combining.lessons import said_of
 from custodes.combining.methods import BEST, Method
 from custodes.combining.task import aspect_of, labelled_folds
-from custodes.combining.validation import Trial, said_of
+from custodes.combining.validation import Trial
 from custodes.data.notes import Note, noted
 from custodes.errors import OptionError
 from custodes.evaluate.parallel import each
@@ -127,7 +128,7 @@ def _systems(
         repeat, out, k = job
         fold = trial.folds[repeat]
         cells = np.flatnonzero((fold == out).ravel())
-        said = said_of(of, trial.terms, fitted, (fold >= 0) & (fold != out) & (model != k), cells, rng)
+        said = said_of(of, trial.terms, fitted, (fold >= 0) & (fold != out) & (model != k), cells, rng, {})
         for m, (_, _, scores) in enumerate(said):
             predicted[repeat, m, k].reshape(-1)[cells] = scores
 
@@ -162,7 +163,8 @@ def _groups(
 
     def answer(k: int, rng: np.random.Generator) -> None:
         cells = np.flatnonzero((group == k).ravel())
-        for m, (_, _, scores) in enumerate(said_of(of, trial.terms, fitted, (group >= 0) & (group != k), cells, rng)):
+        said = said_of(of, trial.terms, fitted, (group >= 0) & (group != k), cells, rng, {})
+        for m, (_, _, scores) in enumerate(said):
             predicted[m, 0].reshape(-1)[cells] = scores
 
     list(each(answer, range(int(group.max()) + 1), rng=rng, progress=progress, desc=f"unseen {name}", label=str))

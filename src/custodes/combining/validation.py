@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.arguments import at_least, between, one_of
-from custodes.combining.methods import BEST, Lesson, Method
-from custodes.combining.normalise import Normalisation, normalisation
+from custodes.combining import choices
+from custodes.combining.lessons import Scores, said_of
+from custodes.combining.methods import BEST
 from custodes.combining.task import Task, outer_folds
-from custodes.errors import OptionError
+from custodes.combining.terms import Terms
 from custodes.evaluate.parallel import each
 from custodes.memory import check_memory
 from custodes.progress import Progress
 from custodes.stats.agreement import correlation, kendall
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.learning import heldout
-from custodes.stats.learning.objective import OBJECTIVES, Objective
 from custodes.stats.learning.unseen import Moves, moves
 
 STATISTICS: dict[str, heldout.Statistic] = {
@@ -31,52 +31,13 @@ STATISTICS: dict[str, heldout.Statistic] = {
     "accuracy": heldout.ordering_accuracy,
 }
 
-Unseen = Literal["fast", "all", "none"]
-"""Which methods are tried on systems and data sets that they have not seen."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Terms:
-    """How methods are fitted and judged, whatever the target; see `combine`."""
-
-    methods: tuple[Method, ...]
-    objective: Objective
-    folds: str
-    repeats: int
-    unseen: Unseen
-    top: int | None
-    costs: Mapping[str, float] | str | None
-    confidence: float
-    resamples: int
-
-    def __post_init__(self) -> None:
-        one_of("objective", self.objective, OBJECTIVES)
-        one_of("unseen", self.unseen, get_args(Unseen))
-        if self.objective == "accuracy" and self.folds == "system":
-            raise OptionError(
-                "objective='accuracy' compares systems of an item, and folds='system' holds out one: no pair"
-            )
-        between("confidence", self.confidence, 0, 1)
-        for name, least in (("resamples", 0), ("repeats", 1), ("top", 1)):
-            if getattr(self, name) is not None:
-                at_least(name, getattr(self, name), least)
-
-    def check(self, of: Task) -> None:
-        """Raise `OptionError` where they make no sense of a task."""
-        if self.objective == "accuracy" and not (of.rated.sum(axis=1) > 1).any():
-            raise OptionError("objective='accuracy' compares outputs of an item, and people rated one of each: no pair")
-        if of.verdicts and self.folds == "system":
-            raise OptionError(
-                "folds='system' with verdicts: an output's share of wins holds verdicts on the system held out"
-            )
-
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
     """What methods said of outputs that they had not seen: `predicted` (repeats, methods, items, systems), and the best
     single metric, chosen in training: `single` (repeats, items, systems); `folds` (items, systems) of every repeat, -1
     where not used; the mean `seconds` and number of metrics `used` of the fits (methods,); `times` (B, clusters) how
-    often each is in a resample, the data first."""
+    often each is in a resample, the data first; `inner` what the model of all outputs is chosen by."""
 
     of: Task
     terms: Terms
@@ -86,6 +47,7 @@ class Trial:
     seconds: Floats
     used: Floats
     times: Floats
+    inner: Scores
 
     @property
     def n_clusters(self) -> int:
@@ -163,41 +125,29 @@ class Trial:
         ]
 
 
-def lesson_of(
-    of: Task, terms: Terms, train: NDArray[np.bool_], rng: np.random.Generator
-) -> tuple[Normalisation, Lesson]:
-    """The scales fitted on a training part (items, systems), and what methods learn from."""
-    rows = np.flatnonzero((train & of.rated).ravel())
-    x, items = of.rows(rows), rows // len(of.design.systems)
-    scales = normalisation(x, names=of.metrics.names, directions=of.directions, declared=of.declared)
-    return scales, Lesson(
-        x=scales.apply(x),
-        y=of.human.ravel()[rows],
-        items=items,
-        groups=of.design.units[items],
-        by=terms.objective,
-        top=terms.top,
-        rng=rng,
-    )
-
-
 def tried(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) -> Trial:
     """Every method fitted without each fold."""
     outputs = of.human.size * (3 + len(terms.methods))
     check_memory("repeats", terms.repeats, float(terms.repeats) * outputs)
+    at_first = deepcopy(rng)
     folds = outer_folds(of, terms.folds, repeats=terms.repeats, rng=rng)
     jobs = jobs_of(folds)
     names = [own.name for own in terms.methods]
     methods = terms.methods if BEST.name in names else (*terms.methods, BEST)
     predicted = np.full((len(folds), len(methods), *of.human.shape), np.nan)
+    among = tuple(dict.fromkeys(part for own in terms.methods for part in own.among))
+    (aside,) = rng.spawn(1)  # that one of them chooses changes no number of the others
+    of_items = terms.folds == "item"
+    inner = choices.in_pairs(of, terms, folds, among, aside, progress) if among and of_items else {}
 
     def answer(job: tuple[int, int], rng: np.random.Generator) -> list[tuple[float, int]]:
         """The seconds of each fit, and the number of metrics it uses."""
         repeat, out = job
         fold = folds[repeat]
         held = np.flatnonzero((fold == out).ravel())
+        train = (fold >= 0) & (fold != out)
         told = []
-        for m, (seconds, used, said) in enumerate(said_of(of, terms, methods, (fold >= 0) & (fold != out), held, rng)):
+        for m, (seconds, used, said) in enumerate(said_of(of, terms, methods, train, held, rng, inner.get(job, {}))):
             predicted[repeat, m].reshape(-1)[held] = said
             told.append((seconds, used))
         return told
@@ -205,6 +155,9 @@ def tried(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) 
     told = np.array(list(each(answer, jobs, rng=rng, progress=progress, desc="combine", label=str)))
     n = len(terms.methods)
     seconds, used = told.mean(axis=0)[:n].T
+    known = {own.name: grid for own, grid in zip(methods, predicted[0], strict=True)} if of_items else {}
+    # The model depends on neither the kind of the folds nor their repeats.
+    dealt = folds[0] if of_items else outer_folds(of, "item", repeats=1, rng=at_first)[0]
     return Trial(
         of=of,
         terms=terms,
@@ -214,26 +167,10 @@ def tried(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) 
         seconds=seconds,
         used=used,
         times=of.design.resampled(terms.resamples, rng),
+        inner=choices.of_all(of, terms, dealt, among, known, aside, progress) if among else {},
     )
 
 
 def jobs_of(folds: Sequence[NDArray[np.intp]]) -> list[tuple[int, int]]:
     """Every fold of every repeat."""
     return [(r, int(f)) for r, fold in enumerate(folds) for f in np.unique(fold[fold >= 0])]
-
-
-def said_of(
-    of: Task,
-    terms: Terms,
-    methods: Sequence[Method],
-    train: NDArray[np.bool_],
-    held: NDArray[np.intp],
-    rng: np.random.Generator,
-) -> Iterator[tuple[float, int, Floats]]:
-    """What each method, fitted on a training part (items, systems), says of some outputs (flat): the seconds of the
-    fit, the number of metrics it uses, and predictions."""
-    scales, lesson = lesson_of(of, terms, train, rng)
-    x = scales.apply(of.rows(held))
-    for method in methods:
-        seconds, formula = lesson.learn(method)
-        yield seconds, len(formula.used), formula.predict(x)

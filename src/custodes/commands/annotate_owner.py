@@ -62,7 +62,7 @@ def invite(
         made = desk.invite(people).result()
     text = "worker,link\n" + "".join(f"{worker},{url.rstrip('/')}/s/{token}\n" for worker, token in made)
     if output is None:
-        put(text.encode())
+        put([text.encode()])
         return
     place = write_atomically(output, text)
     if not is_stream(place):

@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 from custodes.combining.combined_metric import CombinedMetric
 from custodes.commands import asking
 from custodes.console import put, tell
-from custodes.data.writing import check_suffix, without_formulas, write_table
+from custodes.data.writing import check_suffix, csv_blocks, write_table
 from custodes.files import check_apart, check_writable
 from custodes.options import Inputs, QuoteFormulas, Reading, check_quoted, read_by
 from custodes.verbs import READING, written
@@ -45,6 +45,6 @@ def score(
     for note in notes:
         tell(f"note: {note.message}")
     if output is None:
-        put((without_formulas(ratings) if quote_formulas else ratings).write_csv().encode())
+        put(csv_blocks(ratings, quote_formulas=quote_formulas))
     else:
         written(write_table(ratings, output, quote_formulas=quote_formulas))

@@ -100,6 +100,8 @@ def _columns(table: Any) -> list[str]:
 SAID = {
     r"^count_(pairs|battles):": "count:",
     r"(?<= )(human|metrics|systems|aspect|batches)=": r"--\1 ",
+    r"(?<= )directions=": "--lower ",
+    r"name fewer in human,": "name fewer with --human,",
     "hold the table in DuckDB, which spills, or count scores in more batches$": "give --engine duckdb, which spills, or"
     " of scores more --batches",
     "raise its memory_limit, or set temp_directory to": "raise --memory-limit, or set --spill to",

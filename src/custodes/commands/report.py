@@ -60,7 +60,7 @@ def report(
             place = made.save(output.output or PAGE)
         say(str(place))
     else:
-        output.send(output.timed(made.to_dict(), seconds))
+        output.tell_whole(made.told_whole(), seconds)
 
 
 with_options(report, asked)

@@ -12,7 +12,7 @@ import polars as pl
 
 from custodes.arguments import checked
 from custodes.data.cells import LOSS, SILENT, TIE, WIN, cells_of, summed
-from custodes.data.engines import check_known, collected, in_engine, lazy_rows, names_of
+from custodes.data.engines import check_known, collected, in_engine, indicator, lazy_rows, names_of, otherwise
 from custodes.data.origin import counted_by
 from custodes.data.pairs import FLOAT_NOISE, Aggregate, PairCounts
 from custodes.data.table import check_columns
@@ -79,6 +79,13 @@ def count_pairs(
     check_known(judges, known, where=WHERE, option="metrics", what="rater")
     if both := [name for name in judges if name in people]:
         raise OptionError(f"count_pairs: {listed(both)} cannot be both human and metric")
+    if not judges:
+        raise OptionError(
+            f"count_pairs: no metric: all raters are people ({listed(people)}); name fewer in human, or add scores of a"
+            " metric: these counts hold what people and a metric say of the same outputs"
+        )
+    check_known([*(directions or {})], known, where=WHERE, option="directions", what="rater")
+    check_known([*ties] if isinstance(ties, Mapping) else [], known, where=WHERE, option="ties", what="rater")
     if turned := [sign for sign in (directions or {}).values() if sign not in (1, -1)]:
         raise OptionError(f"count_pairs: directions hold 1 or -1 (lower is better), not {turned[0]}")
     if systems is not None:
@@ -163,9 +170,9 @@ class _Plan:
         """People's outcome, as `people_signs` makes it."""
         present = _total([(~nw.col(column).is_null()).cast(nw.Int32) for column in columns])
         if self.vote:
-            wins = _total([_indicator(nw.col(column) > self.human_epsilon) for column in columns])
-            losses = _total([_indicator(nw.col(column) < -self.human_epsilon) for column in columns])
-            preferred = nw.when(wins > losses).then(nw.lit(WIN)).otherwise(_otherwise(wins < losses, LOSS, TIE))
+            wins = _total([indicator(nw.col(column) > self.human_epsilon) for column in columns])
+            losses = _total([indicator(nw.col(column) < -self.human_epsilon) for column in columns])
+            preferred = nw.when(wins > losses).then(nw.lit(WIN)).otherwise(otherwise(wins < losses, LOSS, TIE))
             return nw.when(present > 0).then(preferred).otherwise(nw.lit(SILENT))
         total = _total([nw.col(column).fill_null(0.0) for column in columns])
         mean = nw.when(present > 0).then(total / present)
@@ -173,16 +180,8 @@ class _Plan:
 
 
 def _outcome(difference: nw.Expr, epsilon: float) -> nw.Expr:
-    decided = nw.when(difference > epsilon).then(nw.lit(WIN)).otherwise(_otherwise(difference < -epsilon, LOSS, TIE))
+    decided = nw.when(difference > epsilon).then(nw.lit(WIN)).otherwise(otherwise(difference < -epsilon, LOSS, TIE))
     return nw.when(~difference.is_null()).then(decided).otherwise(nw.lit(SILENT))
-
-
-def _otherwise(condition: nw.Expr, value: int, other: int) -> nw.Expr:
-    return nw.when(condition).then(nw.lit(value)).otherwise(nw.lit(other))
-
-
-def _indicator(condition: nw.Expr) -> nw.Expr:
-    return nw.when(condition).then(nw.lit(1)).otherwise(nw.lit(0))
 
 
 def _total(terms: list[nw.Expr]) -> nw.Expr:

@@ -70,7 +70,7 @@ def _told(problem: Exception, engine: str) -> str:
 
 OTHERWISE = "give the engine more memory, or hold the table in DuckDB, which spills"
 MEND = "is the table whole, and still there?"
-_OF_MEMORY = re.compile(r"memory|heap space|space left|spill|temp_directory|alloc", re.IGNORECASE)
+_OF_MEMORY = re.compile(r"memory|heap space|space left|spill|temp_directory|create directory|alloc", re.IGNORECASE)
 _REASON = 300  # characters
 
 
@@ -107,3 +107,12 @@ def check_known(names: Sequence[str], known: Sequence[str], *, where: str, optio
             raise OptionError(
                 f"{where}: {option}={shown(name)} is no {what} here; {what}s: {listed(known)}{suggestion(name, known)}"
             )
+
+
+def indicator(condition: nw.Expr) -> nw.Expr:
+    """1 where it holds, else 0; also where it is unknown."""
+    return otherwise(condition, 1, 0)
+
+
+def otherwise(condition: nw.Expr, value: int, other: int) -> nw.Expr:
+    return nw.when(condition).then(nw.lit(value)).otherwise(nw.lit(other))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, Literal
 
 import narwhals as nw
@@ -43,6 +44,8 @@ def scanned(
         raise MissingExtraError("--engine duckdb needs DuckDB: pip install 'custodes[duckdb]'") from None
     if memory_limit is not None and not LIMIT.fullmatch(memory_limit.strip()):
         raise OptionError(f"--memory-limit {memory_limit!r}: a size, such as 500MB or 2GB")
+    if spill is not None:
+        _check_spill(spill)
     with duckdb.connect() as connection:
         if memory_limit is not None:
             connection.execute(f"set memory_limit = '{memory_limit.strip()}'")
@@ -87,6 +90,18 @@ def _check_alike(files: Sequence[Path], kind: str) -> None:
                     f"{one.name} holds columns that {two.name} lacks: {listed(sorted(odd))}; such files"
                     " are counted apart"
                 )
+
+
+def _check_spill(folder: str) -> None:
+    """Raise `OptionError` for a folder that cannot be written, which DuckDB says only when it is full of rows."""
+    try:
+        Path(folder).mkdir(exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as problem:
+        raise OptionError(
+            f"--spill {folder}: cannot be written: {problem.strerror or problem}; give a folder on a disk with room"
+        ) from None
 
 
 def _renamed(table: Any, columns: Mapping[str, str]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -15,6 +16,9 @@ from custodes.data.roles import PRIMARY, SECOND
 from custodes.data.study import Study
 from custodes.errors import OptionError, suggestion
 from custodes.files import is_stream, write_atomically
+
+ROWS = 5000
+"""Of a table that are written at a time."""
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
 TABLES = ("ratings", "battles", "raters", "items", "outputs")
@@ -109,27 +113,43 @@ def write_table(table: pl.DataFrame, path: str | Path, *, quote_formulas: bool =
     """Write a table by its suffix: .csv .tsv .jsonl .parquet, the text ones also .gz; .csv and .tsv for a spreadsheet
     with `quote_formulas`."""
     target = Path(path)
-    return write_atomically(target, table_bytes(table, target, quote_formulas=quote_formulas))
+    return write_atomically(target, _blocks(table, target, quote_formulas=quote_formulas))
 
 
 def table_bytes(table: pl.DataFrame, path: str | Path, *, quote_formulas: bool = False) -> bytes:
     """What `write_table` writes into a file of this name."""
-    target = Path(path)
+    return b"".join(_blocks(table, Path(path), quote_formulas=quote_formulas))
+
+
+def _blocks(table: pl.DataFrame, target: Path, *, quote_formulas: bool) -> Iterator[bytes]:
     suffix = check_suffix(target)
-    buffer = io.BytesIO()
-    if suffix == ".parquet":
+    if target.name.endswith(".gz"):
+        # A fixed time stamp: the same table gives the same bytes.
+        plain = _blocks(table, Path(f"table{suffix}"), quote_formulas=quote_formulas)
+        yield gzip.compress(b"".join(plain), mtime=0)
+    elif suffix == ".parquet":
+        buffer = io.BytesIO()
         table.write_parquet(buffer)
+        yield buffer.getvalue()
     elif suffix == ".jsonl":
         for row in table.iter_rows(named=True):
-            buffer.write(msgspec.json.encode(row) + b"\n")
+            yield msgspec.json.encode(row) + b"\n"
     else:
-        lists = pl.col(pl.List(pl.String)).map_elements(_json, return_dtype=pl.String)
-        flat = table.with_columns(lists)
-        flat = without_formulas(flat) if quote_formulas else flat
-        flat.write_csv(buffer, separator="\t" if suffix == ".tsv" else ",")
-    content = buffer.getvalue()
-    # A fixed time stamp: the same table gives the same bytes.
-    return gzip.compress(content, mtime=0) if target.name.endswith(".gz") else content
+        flat = table.with_columns(pl.col(pl.List(pl.String)).map_elements(_json, return_dtype=pl.String))
+        yield from csv_blocks(flat, separator="\t" if suffix == ".tsv" else ",", quote_formulas=quote_formulas)
+
+
+def csv_blocks(table: pl.DataFrame, *, separator: str = ",", quote_formulas: bool = False) -> Iterator[bytes]:
+    """A table without lists as csv, for a spreadsheet with `quote_formulas`."""
+    flat = without_formulas(table) if quote_formulas else table
+    yield flat.head(0).write_csv(separator=separator).encode()
+    for rows in row_blocks(flat):
+        yield rows.write_csv(separator=separator, include_header=False).encode()
+
+
+def row_blocks(table: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """The rows of a table, some at a time."""
+    return table.iter_slices(ROWS)
 
 
 def _json(texts: pl.Series) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from custodes.data.pairs import pairs_of
 from custodes.data.panel import label_codes
 from custodes.data.study import Study
-from custodes.memory import NUMBERS, check_memory
+from custodes.memory import check_memory, of_resamples
 from custodes.stats.arrays import Floats
 from custodes.stats.clusters import is_clustered
 from custodes.stats.resampling import resample
@@ -95,13 +95,13 @@ class Design:
         """(1 + B, clusters): how often each is drawn, the data themselves first; one cluster is never resampled.
 
         All of them at once, eight bytes each: `counted` keeps a byte each, `blocks` a part of them."""
-        check_memory("resamples", resamples, (1 + resamples) * (self.n_units + NUMBERS))
+        check_memory("resamples", resamples, of_resamples(resamples, self.n_units))
         drawn = resample.bootstrap_weights(self.n_units, self._drawn(resamples), rng)
         return resample.with_point(drawn)
 
     def counted(self, resamples: int, rng: np.random.Generator) -> NDArray[np.uint8]:
         """The same, a byte each, for `resample.weighted_sums`."""
-        check_memory("resamples", resamples, (1 + resamples) * (self.n_units / 8 + NUMBERS))
+        check_memory("resamples", resamples, of_resamples(resamples, self.n_units / 8))
         return resample.bootstrap_counts(self.n_units, self._drawn(resamples), rng)
 
     def blocks(self, resamples: int, rng: np.random.Generator) -> Iterator[tuple[slice, Floats]]:

@@ -34,7 +34,7 @@ from custodes.evaluate.edges import CELLS, PAIR, crossed, written
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import each
 from custodes.evaluate.partiality import DISFAVOURED, FAVOURED, UNTOLD, partiality_columns, partiality_notes
-from custodes.memory import NUMBERS, check_memory
+from custodes.memory import check_memory, of_resamples
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats
@@ -325,7 +325,7 @@ def _mean_sizes(part: Counted, sizes: Floats, resamples: int, rng: np.random.Gen
     """(1 + B, metrics): the mean |favi| over pairs, of the data and of resampled clusters, where there are any."""
     if part.comparison is None:
         return mean_of_defined(sizes)[None]
-    check_memory("resamples", resamples, resamples * NUMBERS)
+    check_memory("resamples", resamples, of_resamples(resamples))
     design, own = part.comparison.design, part.comparison.preferences
     rows, n_pairs = own.rows(*range(len(own.raters))), len(own.system_a)
     human = rows.signs[0].astype(np.int16)

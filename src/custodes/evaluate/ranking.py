@@ -29,7 +29,7 @@ from custodes.evaluate.comparison import HUMAN, Counted, counted, label_of
 from custodes.evaluate.edges import PAIR, crossed, cycle_notes, ranking_edges, written
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import each
-from custodes.memory import NUMBERS, check_memory
+from custodes.memory import check_memory, of_resamples
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats, Ints, Signs
@@ -277,7 +277,7 @@ def _resampled(
         yield slice(0, 1), ((own, own) for own in outcomes[:, None])
         return
     design, own = part.comparison.design, part.comparison.preferences
-    check_memory("resamples", resamples, resamples * NUMBERS)
+    check_memory("resamples", resamples, of_resamples(resamples))
     rows, n_pairs = own.rows(*range(len(own.raters))), len(own.system_a)
     number, kept, kind = kinds_of(codes_of(rows.pair, rows.signs), design.units[rows.item], n_units=design.n_units)
     pair, signs = rows.pair[kept], rows.signs[:, kept]

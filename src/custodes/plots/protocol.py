@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from custodes.evaluate.protocol.annotations import NONE
+from custodes.answers.setting import NONE
 from custodes.evaluate.protocol.protocol import Protocol
 from custodes.plots import alt, theme
 from custodes.plots.choice import of_aspect, titled

@@ -56,10 +56,14 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values: the verdict's lines, then each result."""
+        return self.told_whole() | {question: result.to_dict() for question, result in self.results.items()}
+
+    def told_whole(self) -> dict[str, Any]:
+        """The same with tables as frames."""
         return {
             "question": "report",
             "verdict": list(self.verdict.lines()),
-            **{question: result.to_dict() for question, result in self.results.items()},
+            **{question: result.told_whole() for question, result in self.results.items()},
         }
 
     def save(self, path: str | Path) -> Path:

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
+from custodes.answers.setting import NONE
 from custodes.evaluate.comparison import compare
 from custodes.evaluate.protocol.annotations import (
     IDEAL_MIXTURE,
-    NONE,
     asked_of,
     in_order,
     outcome_of,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custodes.stats.agreement import linear
+from custodes.stats.agreement import counted, linear, unit_pairs
 from custodes.stats.agreement.correlation import pooled_spearman
 from custodes.stats.agreement.kendall import pooled_kendall
 from custodes.stats.resampling.resample import bootstrap_counts, bootstrap_weights, with_point
@@ -39,7 +39,7 @@ def test_kendall_parts_are_sums_over_pairs(seed: int) -> None:
     x, y, share = outputs(seed)
     sx, sy = np.sign(x[:, None] - x), np.sign(y[:, None] - y)
     matrices = sx * sy, np.abs(sx), np.abs(sy)
-    values, influences = linear.kendall_parts(x, y, share)
+    values, influences = counted.kendall_parts(x, y, share)
     np.testing.assert_allclose(values, [share @ own @ share for own in matrices], atol=1e-9)
     np.testing.assert_allclose(influences, [2 * own @ share for own in matrices], atol=1e-9)
 
@@ -92,7 +92,7 @@ def test_few_clusters_are_exact_in_every_resample(
             patched.setattr(linear, "MANY", 10**9)
             exact = pooled(human, metrics, **design)
             patched.setattr(linear, "MANY", 0)
-            patched.setattr(linear, "_CELLS", cells)
+            patched.setattr(unit_pairs, "_CELLS", cells)
             np.testing.assert_allclose(pooled(human, metrics, **design), exact, atol=1e-12)
         assert np.isnan(exact).any() == (seed == 1)
 

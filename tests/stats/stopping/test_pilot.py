@@ -5,21 +5,27 @@ import pytest
 from scipy.special import expit
 
 from custodes.evaluate.protocol.stopping import Stopping
-from custodes.stats import ABSENT
-from custodes.stats.correction.estimator import Items
 from custodes.stats.correction.human import HUMAN
-from custodes.stats.stopping.pilot import _LIKELY, _SPREADS, _TAIL, _WIDE, continued, forecast, posterior_shares
+from custodes.stats.stopping import pilot
+from custodes.stats.stopping.pilot import (
+    _LIKELY,
+    _SPREADS,
+    _TAIL,
+    _WIDE,
+    Pilot,
+    continued,
+    forecast,
+    posterior_shares,
+)
 
 TRIANGLE = np.array([[0, 1], [0, 2], [1, 2]])
 
 
-def pilot_of(counts: np.ndarray) -> Items:
+def pilot_of(counts: np.ndarray) -> Pilot:
     """So many answers of each pair, no item asked of two pairs."""
-    n = int(counts.sum())
-    human = np.full((len(counts), n), ABSENT, dtype=np.int8)
+    pair = np.repeat(np.arange(len(counts)), counts.sum(axis=1))
     answers = np.repeat(np.tile([1, 0, -1], len(counts)), counts.ravel())
-    human[np.repeat(np.arange(len(counts)), counts.sum(axis=1)), np.arange(n)] = answers
-    return Items(human=human, systems=TRIANGLE, units=np.arange(n))
+    return Pilot(pair=pair, unit=np.arange(len(pair)), sign=answers, systems=TRIANGLE)
 
 
 def by_importance(counts: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:
@@ -109,7 +115,35 @@ def test_pairs_that_share_their_items_say_less() -> None:
     systems = np.stack([first, second], axis=1)
     spread = []
     for signs in (together, strangers):
-        drawn = posterior_shares(Items(human=signs, systems=systems, units=np.arange(200)), draws=400, rng=rng)
+        pair, unit = np.indices(signs.shape).reshape(2, -1)
+        begun = Pilot(pair=pair, unit=unit, sign=signs.ravel(), systems=systems)
+        drawn = posterior_shares(begun, draws=400, rng=rng)
         spread.append((drawn[..., 0] - drawn[..., 2]).std(axis=0).mean())
     # Two signs of one item that share a system correlate by 1/3: 1 + 6/3 times the variance (shrunken by the prior)
     assert spread[0] > 1.3 * spread[1]
+
+
+@pytest.mark.parametrize("centre", [False, True])
+def test_effects_are_those_of_a_matrix(centre: bool) -> None:
+    rng = np.random.default_rng(0)
+    systems = np.stack(np.triu_indices(6, 1), axis=1)[rng.permutation(15)[:9]]
+    sign = 1 if centre else -1
+    design, each = pilot._Design(systems, sign, centre=centre), np.eye(6)
+    alone = each[systems[:, 0]] + sign * each[systems[:, 1]]
+    whole = np.concatenate([alone, np.ones((9, int(centre)))], axis=1)
+    weight, columns = rng.random(9), rng.normal(size=(whole.shape[1], 4))
+    np.testing.assert_allclose(design.of(columns), whole @ columns)
+    np.testing.assert_allclose(design.sums(weight), whole.T @ weight)
+    np.testing.assert_allclose(design.gram(weight), (whole.T * weight) @ whole)
+    # (pairs, clusters), of which some were not asked
+    error, asked = rng.normal(size=(9, 5)), rng.random((9, 5)) < 0.7
+    together, apart = alone.T @ (error * asked), (alone**2).T @ (error * asked) ** 2
+    pair, unit = np.nonzero(asked)
+    assert design.overlap(pair, unit, error[asked]) == pytest.approx(max(1, (together**2).sum() / apart.sum()))
+
+
+def test_studies_do_not_depend_on_how_many_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts, shares = np.array([[3, 1, 0], [1, 1, 5]]), np.random.default_rng(0).dirichlet([1, 1, 1], size=(7, 2))
+    whole = continued(counts, shares, items=9, rng=np.random.default_rng(1)).kinds
+    monkeypatch.setattr(pilot, "_CELLS", 40)
+    assert (continued(counts, shares, items=9, rng=np.random.default_rng(1)).kinds == whole).all()

@@ -10,7 +10,7 @@ from custodes.annotate.adding import Held
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.policy import cap
 from custodes.annotate.rules import LOOKS_CUT, budget_of, rule_of
-from custodes.evaluate.check.rules import Problem
+from custodes.evaluate.check.problems import Problem
 from custodes.stats.stopping.allocation import KINDS, tables
 from custodes.stats.stopping.rules import rule_on
 

@@ -13,7 +13,7 @@ from custodes.annotate.reach import FEW_PEOPLE
 from custodes.annotate.wording import completed
 from custodes.annotate.wording.sentences import LANGUAGES
 from custodes.data.notes import Note
-from custodes.evaluate.check.rules import Problem
+from custodes.evaluate.check.problems import Problem
 from custodes.stats.people.clustered import FEWEST_PEOPLE
 
 STRANGERS = ("open", "prolific", "mturk", "toloka")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from custodes.annotate.material import Material, Pair
-from custodes.evaluate.check.rules import Problem
+from custodes.evaluate.check.problems import Problem
 from custodes.stats import ABSENT
 
 MODELS = r"chat ?gpt|gpt-?\d[\w.]*|claude|gemini|llama|mistral|deepseek|qwen|grok|copilot|bard"

@@ -2,7 +2,7 @@
 """Every way of combining metrics, in the order of the tables; a new one is a file here and a line below."""
 
 from custodes.combining.methods.auto import automatic
-from custodes.combining.methods.method import Formula, Lesson, Method
+from custodes.combining.methods.method import Formula, Lesson, Method, with_means
 from custodes.registry import members
 
 from custodes.combining.methods.linear import BEST, EQUAL, RIDGE, PAIRWISE
@@ -20,4 +20,4 @@ DEFAULT = tuple(own.name for own in (_AUTO, *_LEARNERS) if own.by_default)
 QUICK = tuple(own.name for own in sorted(_LEARNERS, key=lambda own: own is not RIDGE) if own.quick)
 """Ways that take seconds; boosted trees take minutes."""
 
-__all__ = ["BEST", "DEFAULT", "METHODS", "QUICK", "Formula", "Lesson", "Method"]
+__all__ = ["BEST", "DEFAULT", "METHODS", "QUICK", "Formula", "Lesson", "Method", "with_means"]

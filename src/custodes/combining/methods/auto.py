@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from custodes.combining.methods.method import Formula, Lesson, Method
+from custodes.combining.methods.method import Formula, Lesson, Method, with_means
 from custodes.combining.methods.trees import BLEND
+from custodes.stats.arrays import Floats
 from custodes.stats.learning.folds import splits
 
 CLEARLY = 2.0
@@ -18,20 +19,11 @@ CLEARLY = 2.0
 
 def automatic(methods: Sequence[Method]) -> Method:
     """The method that chooses among others, by `CLEARLY` standard errors of the paired difference from the blend."""
-    among = [own for own in methods if own.in_auto]
+    among = tuple(own for own in methods if own.in_auto)
 
     def fit(lesson: Lesson) -> Formula:
-        fold = lesson.inner_folds()
-        predicted = {own.name: np.full(len(lesson.y), np.nan) for own in among}
-        for train, held in splits(fold):
-            part = lesson.part(train)
-            for own in among:
-                if not own.mean_of:
-                    predicted[own.name][held] = part.learn(own)[1].predict(lesson.x[held])
-        for own in among:
-            if own.mean_of:  # near enough to fitting it for itself, and half the trees
-                predicted[own.name] = np.mean([predicted[part.name] for part in own.mean_of], axis=0)
-        scores = np.stack([np.nan_to_num(lesson.fold_scores(own, fold), nan=-1.0) for own in predicted.values()])
+        known = lesson.inner or scored(lesson, among)
+        scores = np.stack([np.nan_to_num(known[own.name], nan=-1.0) for own in among])
         lead = scores - scores[among.index(BLEND)]
         mean, error = lead.mean(axis=1), lead.std(axis=1, ddof=1) / np.sqrt(lead.shape[1])
         clear = mean > CLEARLY * error
@@ -41,9 +33,22 @@ def automatic(methods: Sequence[Method]) -> Method:
     return Method(
         name="auto",
         label="automatic choice",
-        doc="`blend`, unless another of the first six is clearly better in five inner folds: by two standard errors of"
-        " the paired difference (*ours*)",
+        doc="`blend`, unless another of the first six is clearly better in inner folds: by two standard errors of the"
+        " paired difference (*ours*)",
         family=BLEND.family,
         fit=fit,
+        among=among,
         by_default=True,
     )
+
+
+def scored(lesson: Lesson, among: Sequence[Method]) -> dict[str, Floats]:
+    """What methods score on folds of a part that they have not seen, by name (folds,)."""
+    fold = lesson.inner_folds()
+    said = {own.name: np.full(len(lesson.y), np.nan) for own in among if not own.mean_of}
+    for train, held in splits(fold):
+        part = lesson.part(train)
+        for own in among:
+            if not own.mean_of:
+                said[own.name][held] = part.learn(own)[1].predict(lesson.x[held])
+    return {name: lesson.fold_scores(own, fold) for name, own in with_means(among, said).items()}

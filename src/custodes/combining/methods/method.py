@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -80,7 +80,8 @@ INNER = 5
 class Lesson:
     """What a method learns from: `x` (rows, metrics) in [0, 1], NaN = missing; `y` (rows,) people's ratings; `items`
     and `groups` (rows,) the item of each output, and what is held out together; `by` the objective; `top` so many
-    metrics for the methods that ask for it (None: all)."""
+    metrics for the methods that ask for it (None: all); `inner` what methods score on folds of this part that they
+    have not seen, by name (folds,), where that is known."""
 
     x: Floats
     y: Floats
@@ -89,10 +90,12 @@ class Lesson:
     by: Objective
     top: int | None
     rng: np.random.Generator
+    inner: Mapping[str, Floats] = field(default_factory=dict)
 
     def part(self, rows: NDArray[Any]) -> Lesson:
         """Some of the rows."""
-        return replace(self, x=self.x[rows], y=self.y[rows], items=self.items[rows], groups=self.groups[rows])
+        x, y, items, groups = (own[rows] for own in (self.x, self.y, self.items, self.groups))
+        return replace(self, x=x, y=y, items=items, groups=groups, inner={})
 
     def resampled(self, rng: np.random.Generator) -> Lesson:
         """Whole groups drawn with replacement; copies of a group stay together in any inner fold."""
@@ -170,8 +173,9 @@ Fit = Callable[[Lesson], Formula]
 class Method:
     """`fit` learns a formula, with this `pool`: a model file holds numbers alone. `refits` learns its weights again,
     on resampled data, for their intervals (None: they have none). `mean_of` are the methods whose predictions it
-    averages. `in_auto`: `auto` tries it; `quick`: it takes seconds; `fast`: a fit takes milliseconds; `by_default`: it
-    is fitted unless others are named; `takes_top`: it weighs the best so many metrics alone."""
+    averages, `among` those that it chooses among. `in_auto`: `auto` tries it; `quick`: it takes seconds; `fast`: a fit
+    takes milliseconds; `by_default`: it is fitted unless others are named; `takes_top`: it weighs the best so many
+    metrics alone."""
 
     name: str
     label: str
@@ -181,8 +185,18 @@ class Method:
     pool: Pool = total
     refits: Fit | None = None
     mean_of: tuple[Method, ...] = ()
+    among: tuple[Method, ...] = ()
     in_auto: bool = False
     quick: bool = False
     fast: bool = False
     by_default: bool = False
     takes_top: bool = False
+
+
+def with_means(methods: Sequence[Method], said: Mapping[str, Floats]) -> dict[str, Floats]:
+    """What methods say by name, those that are the mean of others included: near enough to fitting it for itself, and
+    half the trees."""
+    return {
+        own.name: np.mean([said[part.name] for part in own.mean_of], axis=0) if own.mean_of else said[own.name]
+        for own in methods
+    }

@@ -5,13 +5,10 @@ One file a container; what all of them share stands in `source` (where bytes com
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module
+from custodes.lazily import on_first_use
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from custodes.data.loading.beside import files_beside as files_beside
     from custodes.data.loading.beside import raters_beside as raters_beside
     from custodes.data.loading.beside import without_raters as without_raters
@@ -74,12 +71,5 @@ __all__ = [
     "utf8_text",
     "without_raters",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """A name is loaded on its first use: whether a file is a study is known without a table."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = on_first_use(__name__, _HOMES)
+"""Whether a file is a study is known without a table."""

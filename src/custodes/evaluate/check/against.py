@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from custodes.data.pairs import SignRows
 from custodes.errors import listed
 from custodes.evaluate.agreement.differences import MOST_BLOCKS
-from custodes.evaluate.check.rules import FEW_ITEMS, Problem
+from custodes.evaluate.check.problems import Problem
+from custodes.evaluate.check.rules import FEW_ITEMS
 from custodes.evaluate.comparison import Comparison
 from custodes.stats import ABSENT
 from custodes.stats.agreement.left_out import kendall_left_out

@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 
 from custodes.answers.question import Rng, question
-from custodes.answers.result import Result, result
+from custodes.answers.result import result
 from custodes.answers.setting import Setting, selection_of
-from custodes.answers.tables import count, flag, label, labels, score, share, table
+from custodes.answers.tables import count, flag, label, score, share, table
 from custodes.data.looks import STOPPED
 from custodes.data.notes import Note
 from custodes.data.preferences import HALF
@@ -22,8 +22,8 @@ from custodes.data.study import Study
 from custodes.evaluate.check import rules
 from custodes.evaluate.check.against import SERIOUS_NOTES, compared_problems
 from custodes.evaluate.check.held import Held, held_alone, raters_of, summary_of
+from custodes.evaluate.check.problems import OfProblems, Problem, columns_of, problem_table
 from custodes.evaluate.check.refusals import asked_of, refusals
-from custodes.evaluate.check.rules import Problem, columns_of
 from custodes.evaluate.check.used import TRUNCATED, mixed_up, used
 from custodes.evaluate.comparison import compared
 from custodes.evaluate.naming import aspects_as_people, named_alike, people_as_metrics
@@ -52,7 +52,7 @@ SIDED = ("one-sided-people", "sides")
 
 
 @result
-class Check(Result):
+class Check(OfProblems):
     """What a study holds and what would fool its reader. See `check`."""
 
     summary: pl.DataFrame = table(
@@ -97,22 +97,7 @@ class Check(Result):
         label("signature", "everything that may change what it says: library, version, parameters"),
         essential=False,
     )
-    problems: pl.DataFrame = table(
-        "What would fool a reader.",
-        label("severity", "error, warning or info"),
-        label("rule", "a short stable name, see the page of the question"),
-        label("message", "what was found and the way out", "What"),
-        labels("examples", "names concerned", essential=False),
-    )
-
-    def told(self) -> Iterator[str]:
-        """Only that there is none: `problems` holds the notes."""
-        return iter(() if self.problems.height else ("no problems found",))
-
-    @property
-    def status(self) -> int:
-        """1 with warnings or errors."""
-        return int(not {"warning", "error"}.isdisjoint(self.problems["severity"]))
+    problems: pl.DataFrame = problem_table("What would fool a reader.", page="the question")
 
 
 @question("custodes check ratings.csv --human 'expert*'")

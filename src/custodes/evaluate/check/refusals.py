@@ -10,7 +10,7 @@ import polars as pl
 from custodes.data.preferences import EMPTY, UNREADABLE
 from custodes.data.study import Study
 from custodes.errors import listed
-from custodes.evaluate.check.rules import Problem
+from custodes.evaluate.check.problems import Problem
 
 MOST = 0.05
 """A larger share of a pair can turn its decision."""

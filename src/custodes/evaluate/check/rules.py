@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import polars as pl
@@ -12,6 +11,7 @@ from custodes.data.scale import BEYOND, MissingCode
 from custodes.data.study import NO_METRIC, Study
 from custodes.errors import listed
 from custodes.evaluate.check.held import Held
+from custodes.evaluate.check.problems import Problem
 from custodes.evaluate.comparison import label_of
 from custodes.stats.agreement import correlation
 from custodes.stats.arrays import Floats
@@ -24,21 +24,6 @@ ROUNDING = 1e-9
 FEWEST_MEANS = 20
 """Outputs below which a mean of others may be one by chance."""
 SILENT = "people-without-scores"
-
-
-class Problem(NamedTuple):
-    """A row of the table of problems."""
-
-    severity: Literal["error", "warning", "info"]
-    rule: str
-    message: str
-    examples: Sequence[str] = ()
-
-
-def columns_of(problems: Iterable[Problem]) -> dict[str, list[Any]]:
-    """Problems as columns."""
-    told = list(problems)
-    return {name: [getattr(own, name) for own in told] for name in Problem._fields}
 
 
 def missing_side(chosen: Study) -> Iterator[Problem]:

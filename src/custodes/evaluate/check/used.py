@@ -10,7 +10,7 @@ import polars as pl
 from custodes.data.notes import Note
 from custodes.data.study import Study
 from custodes.errors import listed
-from custodes.evaluate.check.rules import Problem
+from custodes.evaluate.check.problems import Problem
 
 TRUNCATED = "truncated"
 """The rule on scores of texts that were cut, and the note of whoever made such scores."""

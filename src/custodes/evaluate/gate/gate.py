@@ -23,7 +23,7 @@ from custodes.evaluate.comparison import Comparison, compared
 from custodes.evaluate.gate.junit import Case, junit
 from custodes.evaluate.gate.rules import ALLOWED, Measured, Rule, measured, one_metric, requirement
 from custodes.evaluate.parallel import each
-from custodes.memory import NUMBERS, check_memory
+from custodes.memory import check_memory, of_resamples
 from custodes.progress import Progress, silent
 from custodes.stats.arrays import Floats
 from custodes.stats.resampling import resample
@@ -269,7 +269,7 @@ def _shared_resamples(comparisons: Sequence[Comparison], resamples: int, rng: np
     """
     clusters = list(dict.fromkeys(name for own in comparisons for name in own.design.clusters))
     place = {name: i for i, name in enumerate(clusters)}
-    check_memory("resamples", resamples, (1 + resamples) * (len(clusters) + NUMBERS))
+    check_memory("resamples", resamples, of_resamples(resamples, len(clusters)))
     drawn = resample.bootstrap_weights(len(clusters), resamples, rng)
 
     def times(comparison: Comparison) -> Floats:

@@ -9,7 +9,7 @@ from math import comb
 import numpy as np
 import polars as pl
 
-from custodes.answers.setting import Setting
+from custodes.answers.setting import NONE, Setting
 from custodes.data.patterns import Patterns
 from custodes.data.preferences import VALUES
 from custodes.data.rows import check_cells
@@ -23,8 +23,6 @@ from custodes.stats.correction.estimator import Items, decide
 from custodes.stats.stopping.allocation import annotation_order, kinds_of, outcome_of
 from custodes.stats.stopping.replay import Answers
 
-NONE = "none"
-"""The metric of a row that uses people alone."""
 IDEAL = "ideal"
 """The simulated metric of Appendix E."""
 
@@ -142,12 +140,15 @@ def in_order(asked: Sequence[Asked], seeds: Sequence[int]) -> Answers:
 
 def comparisons_of(study: Study, setting: Setting) -> tuple[Comparison, ...]:
     """People against the metrics, or against nobody: then the only metric of a comparison is called 'none'."""
-    if len(study.aspects) == 1 and all(setting[name] is None for name in ("human", "systems", "aspect", "group")):
-        n_items = study._rows_of(study.humans)["item"].n_unique()
-        check_cells(n_items, comb(len(study.systems), 2), 2)  # before the rows are taken together
     if setting["metrics"] in (None, NONE):
         study, setting = _people_alone(study, setting["human"]), {**setting, "metrics": None}
     return with_outputs(compare(study, **setting))
+
+
+def check_all_pairs(study: Study, setting: Setting) -> None:
+    """Raise `InputError` where every pair on every item would not fit, before the rows are taken together."""
+    if len(study.aspects) == 1 and all(setting[name] is None for name in ("human", "systems", "aspect", "group")):
+        check_cells(study._rows_of(study.humans)["item"].n_unique(), comb(len(study.systems), 2), 2)
 
 
 def _people_alone(study: Study, human: Patterns) -> Study:

@@ -12,15 +12,15 @@ from numpy.typing import ArrayLike
 
 from custodes.answers.question import Rng, question, refuse_ignored
 from custodes.answers.result import Result, result
-from custodes.answers.setting import DEFAULTS, Setting
+from custodes.answers.setting import DEFAULTS, NONE, Setting
 from custodes.answers.tables import View, count, label, probability, score, share, table, with_sd
 from custodes.answers.views import parts, titled
 from custodes.arguments import at_least
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import OptionError
-from custodes.evaluate.comparison import label_of
-from custodes.evaluate.protocol.annotations import IDEAL, IDEAL_MIXTURE, NONE, Asked, asked_of, comparisons_of
+from custodes.evaluate.comparison import Comparison, label_of
+from custodes.evaluate.protocol.annotations import IDEAL, IDEAL_MIXTURE, comparisons_of, shares_of
 from custodes.evaluate.protocol.columns import STOPPING
 from custodes.evaluate.protocol.protocol import ESTIMATOR, error_columns, errors_of
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, asked_for
@@ -28,11 +28,10 @@ from custodes.memory import check_memory
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats
-from custodes.stats.clusters import is_clustered
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.correction.human import HUMAN
 from custodes.stats.resampling.resample import percentile_interval
-from custodes.stats.stopping.pilot import continued, forecast, posterior_shares
+from custodes.stats.stopping.pilot import Pilot, blocks, continued, drawn_kinds, forecast, posterior_shares
 from custodes.stats.stopping.power import human_power, margin_width, preference_correlation
 from custodes.stats.stopping.replay import Answers, replay
 
@@ -220,14 +219,16 @@ def _check_rounds(items: int, rules: Iterable[Stopping]) -> None:
 @dataclass(frozen=True, kw_only=True)
 class _World:
     """What is assumed: outcome `shares` (pairs, 3), and what they may be, `possible` (replications, pairs, 3);
-    `channel` (3, 3) [human, metric], rows summing to 1; the `pilot`, once for its metrics."""
+    `channel` (3, 3) [human, metric], rows summing to 1; the `pilot`, once for its metrics, and whether its items are
+    `clustered`."""
 
     aspect: str
     metric: str
     shares: Floats
     possible: Floats
     channel: Floats | None
-    pilot: Asked | None
+    pilot: Pilot | None
+    clustered: bool
 
 
 def _assumed(
@@ -249,7 +250,9 @@ def _assumed(
     name, answers = (NONE, None) if channel is None else _channel_of(channel)
     shares = np.clip(shares, 0, 1)
     possible = np.broadcast_to(shares, (replications, *shares.shape))
-    return _World(aspect="", metric=name, shares=shares, possible=possible, channel=answers, pilot=None)
+    return _World(
+        aspect="", metric=name, shares=shares, possible=possible, channel=answers, pilot=None, clustered=False
+    )
 
 
 def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
@@ -271,25 +274,32 @@ def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
 
 def _piloted(pilot: Study, setting: Setting, replications: int, rng: np.random.Generator) -> Iterator[_World]:
     for comparison in comparisons_of(pilot, setting):
-        alone = asked_of(comparison, NONE)
-        possible = posterior_shares(alone, draws=replications, rng=rng)
+        asked = _asked_of_people(comparison)
+        possible = posterior_shares(asked, draws=replications, rng=rng)
         for k, metric in enumerate(comparison.metrics):
-            asked = asked_of(comparison, metric)
             yield _World(
                 aspect=comparison.aspect,
                 metric=metric,
-                shares=asked.truth,
+                shares=shares_of(asked.outcome),
                 possible=possible,
-                channel=None if metric == NONE else _answered(asked),
-                pilot=None if k else alone,
+                channel=None if metric == NONE else _answered(comparison, k),
+                pilot=None if k else asked,
+                clustered=comparison.design.clustered,
             )
 
 
-def _answered(asked: Asked) -> Floats:
+def _asked_of_people(comparison: Comparison) -> Pilot:
+    """What people answered, of the pairs that they were asked of."""
+    rows, design = comparison.preferences.rows(0), comparison.design
+    asked, pair = np.unique(rows.pair, return_inverse=True)
+    return Pilot(pair=pair, unit=design.units[rows.item], sign=rows.signs[0], systems=design.pairs[asked])
+
+
+def _answered(comparison: Comparison, metric: int) -> Floats:
     """How the metric answers what people answered, over all pairs and both orders of each; posterior means."""
-    both = (asked.human != ABSENT) & (asked.metric != ABSENT)
-    counts = np.zeros((3, 3))
-    np.add.at(counts, (1 - asked.human[both], 1 - asked.metric[both]), 1)
+    signs = comparison.preferences.rows(0, 1 + metric).signs
+    human, own = signs[:, (signs != ABSENT).all(axis=0)]
+    counts = np.bincount(3 * (1 - human) + 1 - own, minlength=9).reshape(3, 3)
     return _channel_of(counts + counts[::-1, ::-1] + 1)[1]
 
 
@@ -297,18 +307,21 @@ def _drawn(world: _World, items: int, metric_items: int, rng: np.random.Generato
     """Answers of simulated studies, and the true shares (replications, pairs, 3) behind them."""
     shares = world.possible
     shape = shares.shape[:2]
-    edges = np.cumsum(shares, axis=-1)[..., np.newaxis, :2]
-    human = (rng.random((*shape, items, 1)) > edges).sum(axis=-1)
-    metric = np.full(human.shape, 3)
+    kinds = np.empty((*shape, items), dtype=np.int8)
+    for block in blocks(kinds.shape):
+        kinds[block] = 4 * drawn_kinds(shares[block], items, rng)
     total = np.zeros((*shape, 3), dtype=np.int64)
-    if world.channel is not None:
-        limits = np.cumsum(world.channel, axis=1)[:, :2][human]
-        metric = (rng.random((*human.shape, 1)) > limits).sum(axis=-1)
-        total = np.stack([(metric == kind).sum(axis=-1) for kind in range(3)], axis=-1)
+    if world.channel is None:
+        kinds += 3
+    else:
+        for block in blocks(kinds.shape):
+            metric = drawn_kinds(world.channel[kinds[block] // 4], 1, rng)[..., 0]
+            kinds[block] += metric
+            total[block] = np.stack([(metric == kind).sum(axis=-1) for kind in range(3)], axis=-1)
         answered = shares @ world.channel
         total += rng.multinomial(metric_items, answered / answered.sum(axis=-1, keepdims=True))
     available = np.full(shape, items, dtype=np.int64)
-    return Answers(kinds=(4 * human + metric).astype(np.int8), available=available, metric=total), np.asarray(shares)
+    return Answers(kinds=kinds, available=available, metric=total), np.asarray(shares)
 
 
 def _rows(
@@ -372,7 +385,7 @@ def _pilot_notes(world: _World, items: int) -> list[Note]:
     """What the forecast does not know."""
     assert world.pilot is not None
     most = int(world.pilot.outcome.sum(axis=1).max())
-    where, clustered = label_of(world.aspect), is_clustered(world.pilot.units)
+    where = label_of(world.aspect)
     return noted(
         (
             "no-forecast",
@@ -381,7 +394,7 @@ def _pilot_notes(world: _World, items: int) -> list[Note]:
         ),
         (
             "forecast-of-items",
-            most < items and clustered,
+            most < items and world.clustered,
             f"the forecast takes the items to come for independent{where}; items that share documents say less",
         ),
         aspect=world.aspect,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.setting import Setting
+from custodes.answers.setting import NONE, Setting
 from custodes.answers.tables import Column, count, label, score, share, table, with_sd
 from custodes.arguments import at_least
 from custodes.data.notes import Note, noted
@@ -23,9 +23,9 @@ from custodes.data.study import Study
 from custodes.evaluate.comparison import Comparison, label_of
 from custodes.evaluate.protocol.annotations import (
     IDEAL,
-    NONE,
     Asked,
     asked_of,
+    check_all_pairs,
     comparisons_of,
     in_order,
     permuted,
@@ -176,6 +176,7 @@ def protocol(
     alone = setting["metrics"] in (None, NONE) and not ideal
     estimators, rules = asked_for(estimator, stopping, alone=alone)
     root = int(np.random.default_rng(rng).integers(2**63))
+    check_all_pairs(study, setting)
     comparisons = comparisons_of(study, setting)
     paper = (HUMAN, replace(USUAL, gamma=rules[0].gamma))
     tasks = [

@@ -12,8 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.agreement import linear
-from custodes.stats.agreement.kendall import exact_units, kendall
+from custodes.stats.agreement.kendall import kendall
 from custodes.stats.agreement.ranks import mid_ranks
 from custodes.stats.agreement.spearman import resampled as spearman_resampled
 from custodes.stats.arrays import Floats, Ints
@@ -98,13 +97,8 @@ def pooled_spearman(
             continue
         item = rated // human.shape[1]
         people, scores = human.ravel()[rated], metrics.reshape(len(metrics), -1)[rows][:, rated]
-        if linear.is_counted(len(rated), weights):
-            share = np.ones(len(rated)) if item_weights is None else item_weights[item]
-            made = linear.pooled_spearman(people, scores, share, units=units[item], weights=weights)
-        else:
-            place, drawn = exact_units(units, weights, item_weights)
-            made = spearman_resampled(people, scores, units=place[item], weights=drawn)
-        result[:, rows] = made
+        share = np.ones(len(rated)) if item_weights is None else item_weights[item]
+        result[:, rows] = spearman_resampled(people, scores, share, units=units[item], weights=weights)
     return result
 
 

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import re
 from itertools import chain
-from types import ModuleType
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.errors import MissingExtraError
 from custodes.stats.arrays import Floats
+from custodes.stats.learning.xgboost_library import grown
 
 _CELLS = 1 << 17  # rows x trees at a time, which stay in the processor's cache
 _TREES = 10_000  # far above what is ever fitted, low enough to bound the time of a crafted model
@@ -126,9 +125,6 @@ def boosted(
 
     Source: Chen and Guestrin 2016.
     """
-    xgboost = _xgboost()
-    # Trees think in single precision; what is beyond it is as large as it gets.
-    data = xgboost.DMatrix(np.clip(x, -LARGEST, LARGEST), label=y, nthread=threads)
     options = {
         "objective": "reg:squarederror",
         "tree_method": "hist",
@@ -139,11 +135,8 @@ def boosted(
         "nthread": threads,
         "verbosity": 0,
     }
-    # One round after the other, as `xgboost.train` does, without its callbacks: a tenth of the time on small data.
-    booster = xgboost.Booster(options, [data])
-    for number in range(rounds):
-        booster.update(data, number)
-    return bytes(booster.save_raw("json"))
+    # Trees think in single precision; what is beyond it is as large as it gets.
+    return grown(np.clip(x, -LARGEST, LARGEST), y, rounds=rounds, threads=threads, options=options)
 
 
 def on_columns(model: bytes, kept: NDArray[np.intp]) -> bytes:
@@ -295,12 +288,3 @@ def _sums(trees: Trees, x: NDArray[np.float32]) -> NDArray[np.float32]:
     for leaf in node.T:
         total += trees.value[leaf]
     return total
-
-
-def _xgboost() -> ModuleType:
-    try:
-        import xgboost
-    except ImportError as error:
-        raise MissingExtraError("boosting needs XGBoost: pip install 'custodes[learn]'") from error
-    module: ModuleType = xgboost
-    return module

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.agreement import linear
+from custodes.stats.agreement import counted, linear
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.learning.objective import Objective
 
@@ -103,7 +103,7 @@ def _counted(people: Floats, said: Floats, rows: NDArray[np.intp], labels: tuple
     first, second = (np.unique(side, return_inverse=True)[1].astype(np.float64) for side in (people, said))
 
     def counts(x: Floats, y: Floats, share: Floats) -> Floats:
-        return linear.kendall_parts(x, y, share)[1] / 2
+        return counted.kendall_parts(x, y, share)[1] / 2
 
     inside = []
     for label in labels:

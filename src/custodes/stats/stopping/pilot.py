@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
-from custodes.stats import ABSENT
-from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.arrays import Bools, Floats, Ints, Signs
 from custodes.stats.correction.dirichlet import human_theta
-from custodes.stats.correction.estimator import Items, decide
-from custodes.stats.resampling.resample import unit_sums
+from custodes.stats.correction.estimator import decide
 from custodes.stats.stopping.replay import Answers, replay
 from custodes.stats.stopping.rules import Rule
 
@@ -24,7 +24,27 @@ _NEAR = 1e-6
 _WIDE = 3.0  # of the mean chance of a difference, which nothing else bounds
 
 
-def posterior_shares(pilot: Items, *, draws: int, rng: np.random.Generator) -> Floats:
+_CELLS = 4_000_000  # annotations of simulated studies at once, some numbers each
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pilot:
+    """What people answered, a row each: `pair` (n,) of the `systems` (pairs, 2), `unit` (n,) the cluster of its item,
+    `sign` (n,) 1, 0, -1."""
+
+    pair: Ints
+    unit: Ints
+    sign: Signs
+    systems: Ints
+
+    @property
+    def outcome(self) -> Ints:
+        """(pairs, 3): wins, ties and losses."""
+        n_pairs = len(self.systems)
+        return np.bincount(3 * self.pair + 1 - self.sign, minlength=3 * n_pairs).reshape(n_pairs, 3)
+
+
+def posterior_shares(pilot: Pilot, *, draws: int, rng: np.random.Generator) -> Floats:
     """Draws of every pair's shares of wins, ties and losses: (draws, pairs, 3).
 
     Two logistic models. Of the annotations without a tie the first system wins with the logit s_a - s_b + a deviation
@@ -33,8 +53,9 @@ def posterior_shares(pilot: Items, *, draws: int, rng: np.random.Generator) -> F
     pairs are likelier the smaller they are. So ten annotations of a pair borrow from those of all others. Where pairs
     share their items or documents they err together, and all count for less.
 
-    >>> signs = np.array([[1, 1, 1, 0, -1], [1, 1, 1, 1, 1], [0, -1, 1, 1, 0]])
-    >>> pilot = Items(human=signs, systems=np.array([[0, 1], [0, 2], [1, 2]]), units=np.arange(5))
+    >>> signs = np.array([1, 1, 1, 0, -1, 1, 1, 1, 1, 1, 0, -1, 1, 1, 0])
+    >>> pair, unit = np.repeat(np.arange(3), 5), np.tile(np.arange(5), 3)
+    >>> pilot = Pilot(pair=pair, unit=unit, sign=signs, systems=np.array([[0, 1], [0, 2], [1, 2]]))
     >>> made = posterior_shares(pilot, draws=200, rng=np.random.default_rng(0))
     >>> made.shape, bool((made.sum(axis=2).round(9) == 1).all())
     ((200, 3, 3), True)
@@ -42,12 +63,9 @@ def posterior_shares(pilot: Items, *, draws: int, rng: np.random.Generator) -> F
     Source: Bradley and Terry 1952 with random effects; Laplace's approximation over a grid (Rue, Martino and Chopin
     2009). Ours in this use.
     """
-    each = np.eye(int(pilot.systems.max(initial=-1)) + 1)
-    first, second = each[pilot.systems[:, 0]], each[pilot.systems[:, 1]]
-    rated = pilot.human != ABSENT
-    untied = rated & (pilot.human != 0)
-    better = _logits(pilot.human > 0, untied, first - second, pilot.units, centre=False, draws=draws, rng=rng)
-    differs = _logits(untied, rated, first + second, pilot.units, centre=True, draws=draws, rng=rng)
+    untied = pilot.sign != 0
+    better = _logits(pilot, pilot.sign > 0, untied, _Design(pilot.systems, -1, centre=False), draws=draws, rng=rng)
+    differs = _logits(pilot, untied, untied | True, _Design(pilot.systems, 1, centre=True), draws=draws, rng=rng)
     win, apart = (1 / (1 + np.exp(-logit)) for logit in (better, differs))
     return np.stack([apart * win, 1 - apart, apart * (1 - win)], axis=-1)
 
@@ -64,16 +82,46 @@ def continued(counts: Ints, shares: Floats, *, items: int, rng: np.random.Genera
     """
     place, so_far = np.arange(items), counts.sum(axis=1)[:, np.newaxis]
     edges = np.cumsum(counts, axis=1)[:, np.newaxis, :2]
-    known = np.broadcast_to((place[:, np.newaxis] >= edges).sum(axis=-1), (len(shares), len(counts), items))
-    turn = np.argsort(rng.random(known.shape) + (place >= so_far), axis=-1)
-    limits = np.cumsum(shares, axis=-1)[..., np.newaxis, :2]
-    drawn = (rng.random((*known.shape, 1)) > limits).sum(axis=-1)
-    human = np.where(place < so_far, np.take_along_axis(known, turn, axis=-1), drawn)
+    known = (place[:, np.newaxis] >= edges).sum(axis=-1).astype(np.int8)
+    kinds = np.empty((*shares.shape[:2], items), dtype=np.int8)
+    for block in blocks(kinds.shape):
+        shape = kinds[block].shape
+        turn = np.argsort(rng.random(shape) + (place >= so_far), axis=-1)
+        kinds[block] = np.take_along_axis(np.broadcast_to(known, shape), turn, axis=-1)
+    for block in blocks(kinds.shape):
+        kinds[block] = np.where(place < so_far, kinds[block], drawn_kinds(shares[block], items, rng))
+    kinds *= 4
+    kinds += 3
     return Answers(
-        kinds=(4 * human + 3).astype(np.int8),
-        available=np.full(known.shape[:2], items),
-        metric=np.zeros((*known.shape[:2], 3), dtype=np.int64),
+        kinds=kinds,
+        available=np.full(kinds.shape[:2], items),
+        metric=np.zeros((*kinds.shape[:2], 3), dtype=np.int64),
     )
+
+
+def drawn_kinds(shares: Floats, items: int, rng: np.random.Generator) -> Signs:
+    """So many answers by shares (..., 3): (..., items) of 0, 1, 2.
+
+    >>> drawn_kinds(np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), 2, np.random.default_rng(0)).tolist()
+    [[1, 1], [2, 2]]
+
+    Source: by definition.
+    """
+    limits = np.cumsum(shares, axis=-1)[..., np.newaxis, :2]
+    number = rng.random((*shares.shape[:-1], items))
+    return np.asarray((number > limits[..., 0]).astype(np.int8) + (number > limits[..., 1]))
+
+
+def blocks(shape: tuple[int, ...]) -> Iterator[slice]:
+    """Studies whose annotations, of all of `shape` (studies, pairs, items), are made at once.
+
+    >>> [*blocks((3, 2, 1))]
+    [slice(0, 3, None)]
+
+    Source: ours.
+    """
+    step = max(1, _CELLS // max(1, shape[1] * shape[2]))
+    return (slice(start, min(start + step, shape[0])) for start in range(0, shape[0], step))
 
 
 def forecast(answers: Answers, rule: Rule) -> tuple[Floats, Floats]:
@@ -101,52 +149,85 @@ class _Mode(NamedTuple):
     height: float
 
 
+class _Design:
+    """Effects of two systems of every pair, the second's `sign` times, and of their `centre`: rows are pairs, columns
+    systems, and a last one for the centre. All but two or three cells are 0, and none of these is touched."""
+
+    def __init__(self, systems: Ints, sign: int, *, centre: bool) -> None:
+        self._first, self._second = systems.T
+        self._sign, self.centre = sign, centre
+        self.n_systems = int(systems.max(initial=-1)) + 1
+
+    def of(self, columns: Floats) -> Floats:
+        """The effects of the columns (columns, ...) on every row: (rows, ...)."""
+        made = columns[self._first] + self._sign * columns[self._second]
+        return np.asarray(made + columns[-1] if self.centre else made)
+
+    def sums(self, rows: Floats) -> Floats:
+        """What the rows (rows,) add up to in every column: (columns,)."""
+        first, second = (np.bincount(own, rows, self.n_systems) for own in (self._first, self._second))
+        return np.append(first + self._sign * second, [rows.sum()] * self.centre)
+
+    def gram(self, weight: Floats) -> Floats:
+        """(columns, columns): the sum over rows of products of two columns, weighed (rows,)."""
+        n, width = self.n_systems, self.n_systems + self.centre
+        made = np.zeros((width, width))
+        beside = self._sign * np.bincount(self._first * n + self._second, weight, n * n).reshape(n, n)
+        made[:n, :n] = beside + beside.T
+        made[np.diag_indices(n)] += sum(np.bincount(own, weight, n) for own in (self._first, self._second))
+        if self.centre:
+            made[n] = made[:, n] = self.sums(weight)
+        return made
+
+    def overlap(self, pair: Ints, unit: Ints, error: Floats) -> float:
+        """How many times the variance of what is said of systems is that of independent annotations, at least 1: of
+        each (n,) the pair, the cluster of its item, and the error."""
+        n_units = int(unit.max(initial=-1)) + 1
+        system = np.concatenate([self._first[pair], self._second[pair]])
+        _, place = np.unique(system * n_units + np.tile(unit, 2), return_inverse=True)
+        together = np.bincount(place, np.concatenate([error, self._sign * error]))
+        alone = 2 * (error**2).sum()
+        return max(1.0, float((together**2).sum() / alone)) if alone else 1.0
+
+
 def _logits(
-    hits: Bools, asked: Bools, design: Floats, units: Ints, *, centre: bool, draws: int, rng: np.random.Generator
+    pilot: Pilot, hits: Bools, asked: Bools, design: _Design, *, draws: int, rng: np.random.Generator
 ) -> Floats:
-    """Draws of the logits (draws, pairs) of `hits` among those `asked`, (pairs, items) each: effects of the columns of
-    the `design` (pairs, systems), and deviations of pairs."""
-    whole = np.concatenate([design, np.ones((len(design), int(centre)))], axis=1)
-    worth = 1 / _overlap(hits, asked, design, units)
-    number, n = (hits & asked).sum(axis=1) * worth, asked.sum(axis=1) * worth
+    """Draws of the logits (draws, pairs) of `hits` among those `asked`, (n,) each: effects of the columns of the
+    `design`, and deviations of pairs."""
+    pair, unit, hit, n_pairs = pilot.pair[asked], pilot.unit[asked], hits[asked], len(pilot.systems)
+    number, n = (np.bincount(own, minlength=n_pairs).astype(np.float64) for own in (pair[hit], pair))
+    worth = 1 / design.overlap(pair, unit, hit - (number / np.maximum(n, 1))[pair])
     found = [
-        _mode(number, n, whole, np.array([of_column] * design.shape[1] + [_WIDE] * centre), of_row)
-        for of_column, of_row in product(_SPREADS, _SPREADS)
+        _mode(number * worth, n * worth, design, of_column, of_row) for of_column, of_row in product(_SPREADS, _SPREADS)
     ]
     heights = np.array([mode.height for mode in found])
     chance = np.exp(heights - heights.max())
     times = rng.multinomial(draws, chance / chance.sum()).tolist()
-    made = [_drawn(mode, whole, own, rng) for mode, own in zip(found, times, strict=True) if own]
+    made = [_drawn(mode, design, own, rng) for mode, own in zip(found, times, strict=True) if own]
     return np.asarray(rng.permutation(np.concatenate(made)))
 
 
-def _overlap(hits: Bools, asked: Bools, design: Floats, units: Ints) -> float:
-    """How many times the variance of what is said of systems is that of independent annotations, at least 1."""
-    n = asked.sum(axis=1, keepdims=True)
-    error = np.where(asked, hits - (hits & asked).sum(axis=1, keepdims=True) / np.maximum(n, 1), 0.0)
-    together = design.T @ unit_sums(error, units=units, n_units=int(units.max(initial=-1)) + 1)
-    alone = (design**2).T @ (error**2).sum(axis=1)
-    return max(1.0, float((together**2).sum() / alone.sum())) if alone.any() else 1.0
-
-
-def _mode(hits: Floats, n: Floats, design: Floats, of_column: Floats, of_row: float) -> _Mode:
+def _mode(hits: Floats, n: Floats, design: _Design, of_system: float, of_row: float) -> _Mode:
     """By Newton's method; the deviations, one a row, are eliminated, so a step costs no more than the columns do."""
-    column, row = np.zeros(design.shape[1]), np.zeros(len(design))
+    of_column = np.append(np.full(design.n_systems, of_system), [_WIDE] * design.centre)
+    column, row = np.zeros(len(of_column)), np.zeros(len(n))
     for _ in range(_STEPS):
-        chance = 1 / (1 + np.exp(-(design @ column + row)))
+        chance = 1 / (1 + np.exp(-(design.of(column) + row)))
         weight, slope = n * chance * (1 - chance), hits - n * chance
         own = weight + 1 / of_row**2
         prior = (_TAIL + 1) / (_TAIL * of_column**2 + column**2)
-        precision = (design.T * (weight - weight**2 / own)) @ design + np.diag(prior)
+        precision = design.gram(weight - weight**2 / own) + np.diag(prior)
         of_rows = slope - row / of_row**2
-        step = np.linalg.solve(precision, design.T @ (slope - weight / own * of_rows) - column * prior)
-        row_step = (of_rows - weight * (design @ step)) / own
+        pull = design.sums(slope - weight / own * of_rows) - column * prior
+        step = np.asarray(np.linalg.solve(precision, pull), dtype=np.float64)
+        row_step = (of_rows - weight * design.of(step)) / own
         largest = max(float(np.abs(step).max()), float(np.abs(row_step).max()))
         scale = min(1.0, _LONGEST / max(largest, _NEAR))
         column, row = column + scale * step, row + scale * row_step
         if largest < _NEAR:
             break
-    logit = design @ column + row
+    logit = design.of(column) + row
     height = (hits * logit - n * np.logaddexp(0, logit)).sum()
     height -= (_TAIL + 1) / 2 * np.log1p((column / of_column) ** 2 / _TAIL).sum() + np.log(of_column).sum()
     height -= np.linalg.slogdet(precision)[1] / 2 + of_row / _LIKELY
@@ -154,11 +235,11 @@ def _mode(hits: Floats, n: Floats, design: Floats, of_column: Floats, of_row: fl
     return _Mode(column, row, precision, own, weight / own, float(height))
 
 
-def _drawn(mode: _Mode, design: Floats, draws: int, rng: np.random.Generator) -> Floats:
+def _drawn(mode: _Mode, design: _Design, draws: int, rng: np.random.Generator) -> Floats:
     """Logits (draws, rows)."""
     # precision = L L': the solution of L' x = z has covariance (L L')^-1
     root = np.linalg.cholesky(mode.column_precision).T
-    noise = design @ np.linalg.solve(root, rng.standard_normal((len(root), draws)))
+    noise = design.of(np.linalg.solve(root, rng.standard_normal((len(root), draws))))
     own = rng.standard_normal(noise.shape) / np.sqrt(mode.row_precision)[:, np.newaxis]
-    centre = (design @ mode.column + mode.row)[:, np.newaxis]
+    centre = (design.of(mode.column) + mode.row)[:, np.newaxis]
     return np.asarray((centre + (1 - mode.follows)[:, np.newaxis] * noise + own).T)

@@ -11,6 +11,7 @@ from custodes.stats.arrays import Floats
 from custodes.stats.correction.dirichlet import human_theta
 
 _SIGNS = np.array([1.0, 0.0, -1.0])
+_CELLS = 1_000_000  # of pairs and numbers of annotations at once, a dozen numbers each
 
 
 def human_power(shares: Floats, n: NDArray[np.integer[Any]], *, gamma: float) -> tuple[Floats, Floats]:
@@ -25,11 +26,21 @@ def human_power(shares: Floats, n: NDArray[np.integer[Any]], *, gamma: float) ->
 
     Source: ours; the rule is that of Deriu et al. 2023, Algorithm 1.
     """
+    untied = np.arange(int(n.max(initial=0)) + 1)
+    need, step = _wins_needed(untied, gamma=gamma), max(1, _CELLS // len(untied))
+    made = [np.empty((2, 0))]
+    for start in range(0, len(n), step):
+        rows = slice(start, start + step)
+        made.append(_power(np.asarray(shares)[rows], n[rows], untied, need))
+    first, second = np.concatenate(made, axis=1)
+    return first, second
+
+
+def _power(shares: Floats, n: NDArray[Any], untied: NDArray[Any], need: NDArray[Any]) -> Floats:
+    """The same (2, k), given how many wins among so many `untied` annotations decide."""
     from scipy.special import betainc, gammaln, xlog1py, xlogy
 
-    untied = np.arange(int(n.max(initial=0)) + 1)
-    need = _wins_needed(untied, gamma=gamma)
-    size, ties = n[:, np.newaxis], np.asarray(shares)[:, 1:2]
+    size, ties = n[:, np.newaxis], shares[:, 1:2]
     possible = untied <= size
     rest = np.where(possible, size - untied, 0)
     log_chance = (
@@ -43,7 +54,7 @@ def human_power(shares: Floats, n: NDArray[np.integer[Any]], *, gamma: float) ->
             need <= untied, betainc(np.maximum(need, 1), np.maximum(untied - need + 1, 1), win[:, np.newaxis]), 0.0
         )
         tails.append((chance * tail).sum(axis=1))
-    return tails[0], tails[1]
+    return np.stack(tails)
 
 
 def _wins_needed(untied: NDArray[np.integer[Any]], *, gamma: float) -> NDArray[np.integer[Any]]:

@@ -118,18 +118,21 @@ def weighted_quantiles(values: Floats, weights: Floats, probabilities: Sequence[
     """
     wanted = np.asarray(probabilities) * weights.sum()
     result = np.empty((len(values), len(wanted)))
-    for row, out in zip(values, result, strict=True):
-        # A histogram finds the bin of each quantile, so that only that bin is sorted: four times faster than a sort.
-        low = row.min()
-        width = max(row.max() - low, np.finfo(np.float64).tiny)
-        bins = np.minimum((row - low) / width * _BINS, _BINS - 1).astype(np.int16)
-        reached = np.cumsum(np.bincount(bins, weights=weights, minlength=_BINS))
+    # A histogram finds the bin of each quantile, so that only that bin is sorted: four times faster than a sort.
+    low = values.min(axis=1, keepdims=True)
+    width = np.maximum(values.max(axis=1, keepdims=True) - low, np.finfo(np.float64).tiny)
+    scaled = values - low
+    scaled /= width
+    scaled *= _BINS
+    binned = np.minimum(scaled, _BINS - 1, out=scaled).astype(np.int16)
+    for row, bins, out in zip(values, binned, result, strict=True):
+        reached = np.bincount(bins, weights=weights, minlength=_BINS).cumsum()
         for i, target in enumerate(wanted):
             # rounding may leave the sum short of the last target
-            found = min(int(np.searchsorted(reached, min(target, reached[-1]))), _BINS - 1)
-            inside = np.flatnonzero(bins == found)
-            inside = inside[np.argsort(row[inside])]
+            found = min(int(reached.searchsorted(min(target, reached[-1]))), _BINS - 1)
+            (inside,) = (bins == found).nonzero()
+            inside = inside[row[inside].argsort()]
             before = reached[found - 1] if found else 0.0
-            at = np.searchsorted(before + np.cumsum(weights[inside]), target)
+            at = (before + weights[inside].cumsum()).searchsorted(target)
             out[i] = row[inside[min(int(at), len(inside) - 1)]]
     return result

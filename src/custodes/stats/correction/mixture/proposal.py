@@ -56,31 +56,38 @@ class Proposal:
 
     def draw(self, n: int, rng: np.random.Generator) -> Draws:
         """About n draws, split over the members by their shares."""
+        pi, p, ratios, shares = self.drawn(n, rng)
+        return Draws(pi, p, -_log_mean(ratios, shares))
+
+    def drawn(self, n: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats, Floats]:
+        """About n draws pi and p, the log of each member's density over the posterior's (k, n), and what share of the
+        draws is of which member (k,)."""
         numbers = np.maximum(np.rint(self.shares * n).astype(np.int64), 1)
         pi = np.empty((3, 3, int(numbers.sum())))
-        start = 0
-        members = (numbers, self.cells, self.margins, self.rates, self.over_metric)
-        for number, cells, margin, rates, over_metric in zip(*(values.tolist() for values in members), strict=True):
-            part = pi[:, :, start : start + number]
-            gammas = np.empty((3, 3, number))
-            for h, r in product(range(3), range(3)):
-                rng.standard_gamma(cells[h][r], out=gammas[h, r])
-                if rates[h][r] != 1:
-                    gammas[h, r] /= rates[h][r]
-            first = np.empty((3, number))
-            for k in range(3):
-                rng.standard_gamma(margin[k], out=first[k])
+        shapes = np.concatenate([self.cells.reshape(-1, 9), self.margins], axis=1)
+        # Members of which as many are drawn, in the same way, are drawn in one go.
+        alike = np.stack([numbers, self.over_metric], axis=1)
+        ends = [*(1 + np.flatnonzero((alike[1:] != alike[:-1]).any(axis=1))).tolist(), len(numbers)]
+        start = member = 0
+        for end in ends:
+            own, number = slice(member, end), int(numbers[member])
+            part = pi[:, :, start : start + (end - member) * number].reshape(3, 3, end - member, number)
+            made = rng.standard_gamma(shapes[own, :, np.newaxis], size=(end - member, 12, number))
+            gammas, first = made[:, :9].reshape(-1, 3, 3, number), made[:, 9:]
+            if (self.rates[own] != 1).any():
+                gammas /= self.rates[own, :, :, np.newaxis]
             # Spelled out: NumPy's sum over an axis of three is several times slower.
-            first /= first[0] + first[1] + first[2]
-            if over_metric:
-                first /= gammas[0] + gammas[1] + gammas[2]
-                np.multiply(gammas, first, out=part)
-            else:
+            first /= (first[:, 0] + first[:, 1] + first[:, 2])[:, np.newaxis]
+            if self.over_metric[member]:
                 first /= gammas[:, 0] + gammas[:, 1] + gammas[:, 2]
-                np.multiply(gammas, first[:, np.newaxis], out=part)
-            start += number
+                scale = first[:, np.newaxis]
+            else:
+                first /= gammas[:, :, 0] + gammas[:, :, 1] + gammas[:, :, 2]
+                scale = first[:, :, np.newaxis]
+            np.multiply(gammas.transpose(1, 2, 0, 3), scale.transpose(1, 2, 0, 3), out=part)
+            start, member = start + (end - member) * number, end
         p = pi[:, 0] + pi[:, 1] + pi[:, 2]
-        return Draws(pi, p, -_log_mean(self.log_ratios(pi, p), numbers / numbers.sum()))
+        return pi, p, self.log_ratios(pi, p), numbers / numbers.sum()
 
     def log_ratios(self, pi: Floats, p: Floats) -> Floats:
         """Log of each member's density over the posterior's (k, n)."""
@@ -133,12 +140,12 @@ def adapted_proposal(counts: Counts, rng: np.random.Generator) -> Proposal:
     joined = {name: np.concatenate([getattr(group, name) for group in groups]) for name in vars(groups[0])}
     members = len(joined["shares"])
     candidates = Proposal(**joined | {"shares": np.full(members, 1 / members)})
-    pilot = candidates.draw(min(max(_PILOT // members, 32), 96) * members, rng)
-    weights = np.exp(pilot.log_weights - pilot.log_weights.max())
+    *_, ratios, shares = candidates.drawn(min(max(_PILOT // members, 32), 96) * members, rng)
+    largest = ratios.max(axis=0)
+    density = np.exp(ratios - largest)
+    log_weights = -(largest + np.log(shares @ density))
+    weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
-    ratios = candidates.log_ratios(pilot.pi, pilot.p)
-    density = np.exp(ratios - ratios.max(axis=0))
-    shares = candidates.shares
     for _ in range(_EM_STEPS):
         mixture = shares @ density
         shares = shares * (density @ (weights / np.maximum(mixture, 1e-300)))

@@ -1,0 +1,52 @@
+"""How methods are fitted and judged, whatever the target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from custodes.arguments import at_least, between, one_of
+from custodes.combining.methods import Method
+from custodes.combining.task import Task
+from custodes.errors import OptionError
+from custodes.stats.learning.objective import OBJECTIVES, Objective
+
+Unseen = Literal["fast", "all", "none"]
+"""Which methods are tried on systems and data sets that they have not seen."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """How methods are fitted and judged, whatever the target; see `combine`."""
+
+    methods: tuple[Method, ...]
+    objective: Objective
+    folds: str
+    repeats: int
+    unseen: Unseen
+    top: int | None
+    costs: Mapping[str, float] | str | None
+    confidence: float
+    resamples: int
+
+    def __post_init__(self) -> None:
+        one_of("objective", self.objective, OBJECTIVES)
+        one_of("unseen", self.unseen, get_args(Unseen))
+        if self.objective == "accuracy" and self.folds == "system":
+            raise OptionError(
+                "objective='accuracy' compares systems of an item, and folds='system' holds out one: no pair"
+            )
+        between("confidence", self.confidence, 0, 1)
+        for name, least in (("resamples", 0), ("repeats", 1), ("top", 1)):
+            if getattr(self, name) is not None:
+                at_least(name, getattr(self, name), least)
+
+    def check(self, of: Task) -> None:
+        """Raise `OptionError` where they make no sense of a task."""
+        if self.objective == "accuracy" and not (of.rated.sum(axis=1) > 1).any():
+            raise OptionError("objective='accuracy' compares outputs of an item, and people rated one of each: no pair")
+        if of.verdicts and self.folds == "system":
+            raise OptionError(
+                "folds='system' with verdicts: an output's share of wins holds verdicts on the system held out"
+            )

@@ -1,0 +1,112 @@
+"""Verdicts in a table of any engine: its columns by role, how often each word was said, and what the words mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import polars as pl
+
+from custodes.data.battle_counts import HUMAN
+from custodes.data.engines import collected, lazy_rows
+from custodes.data.readers.battles import WRITTEN
+from custodes.data.readers.orders import FLAGS, MARKS, NAMED, UNKNOWN
+from custodes.data.readers.words import ALLOWED, EMPTY, what_is_said
+from custodes.errors import InputError, listed
+
+WHERE = "count_battles"
+SIDES = (("model_a", "model_b"), ("system_a", "system_b"))
+SAID = ("winner", "preference")
+
+
+def rows_of(table: Any) -> tuple[nw.LazyFrame[Any], bool, bool]:
+    """item, a, b, said, rater, kind, aspect, shown, repeat, all but the item as text; whether kinds are told, and
+    whether the columns are those that we write."""
+    rows = lazy_rows(table, where=WHERE)
+    schema = rows.collect_schema()
+    sides = next((own for own in SIDES if set(own) <= set(schema)), None)
+    said = next((name for name in SAID if name in schema), None)
+    if "item" not in schema or sides is None or said is None:
+        raise InputError(
+            f"{WHERE}: columns are {listed(schema)}; needed are item, model_a, model_b (or system_a, system_b) and"
+            " winner (or preference)"
+        )
+    rater = next((name for name in ("rater", "judge") if name in schema), None)
+
+    def text(name: str | None, otherwise: str = "") -> nw.Expr:
+        if name is None or name not in schema:
+            return nw.lit(otherwise)
+        number = schema[name].is_float()  # engines write 1.0 in ways of their own
+        return (nw.col(name).cast(nw.Int64) if number else nw.col(name)).cast(nw.String).fill_null(otherwise)
+
+    if schema[said].is_float():
+        odd = collected(rows.filter(nw.col(said) != nw.col(said).cast(nw.Int64)).select(nw.len())).item()
+        if odd:
+            raise InputError(f"{WHERE}: {odd} values of {said!r} are no whole numbers; allowed: 1, 0, -1")
+    item = nw.col("item") if schema["item"].is_numeric() else nw.col("item").cast(nw.String)
+    empty = nw.col("item").is_null() if schema["item"].is_numeric() else item.is_null() | (item == "")
+    made = rows.select(
+        item.alias("item"),
+        text(sides[0]).alias("a"),
+        text(sides[1]).alias("b"),
+        text(said).alias("said"),
+        text(rater, "" if rater else HUMAN).alias("rater"),
+        text("kind").alias("kind"),
+        text("aspect").alias("aspect"),
+        text("order").alias("shown"),
+        text("repeat").alias("repeat"),
+        empty.alias("empty"),
+    )
+    return made, "kind" in schema or rater is None, set(schema) >= WRITTEN
+
+
+def survey_of(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
+    """How often each rater said each word of each pair, in one pass; refuses labels that are missing."""
+    keys = ("rater", "kind", "aspect", "a", "b", "said", "shown")
+    made = collected(rows.group_by(*keys, "empty").agg(nw.len().alias("n")))
+    made = made.with_columns(pl.col("n").cast(pl.Int64))
+    if not made.height:
+        raise InputError(f"{WHERE}: no rows; a verdict is needed at least")
+    for wrong, what in (
+        (pl.col("empty"), "have no item"),
+        ((pl.col("a") == "") | (pl.col("b") == ""), "name no system"),
+        (pl.col("rater") == "", "name no rater"),
+        (pl.col("a") == pl.col("b"), "compare a system with itself"),
+    ):
+        if n := int(made.filter(wrong)["n"].sum()):
+            raise InputError(f"{WHERE}: {n} rows {what}; mend them, or take them out of the table")
+    return made.drop("empty")
+
+
+def understood(survey: pl.DataFrame, *, written: bool) -> pl.DataFrame:
+    """The survey with `system_a` < `system_b`, the `sign` of system_a (null: no verdict) and the `order`."""
+    words = survey["said"].set(survey["said"].str.to_lowercase().is_in(EMPTY), "").alias("winner")
+    try:
+        said = what_is_said(words, survey["a"], survey["b"], where=WHERE, written=written)
+    except InputError as problem:
+        raise InputError(f"{problem} (rows are those of the words that differ, not of the table)") from None
+    wrong = (words != "") & (said.preference.is_null() | said.place.is_not_null())
+    if wrong.any():
+        bad = survey.filter(wrong).group_by("said").agg(pl.col("n").sum()).sort("n", "said", descending=[True, False])
+        examples = listed((f"{word[:40]!r} {n:,} times" for word, n in bad.iter_rows()), limit=3)
+        place = ", but for words of the place shown" if said.place.drop_nulls().len() else ""
+        raise InputError(
+            f"{WHERE}: {bad['n'].sum():,} of {survey['n'].sum():,} verdicts cannot be read ({examples}); allowed:"
+            f" {ALLOWED}, or nothing{place}; mend them, or take them out of the table"
+        )
+    shown = survey["shown"].str.to_lowercase().str.replace_all(MARKS, "")
+    order = shown.replace_strict(NAMED | FLAGS | dict.fromkeys(UNKNOWN, 0.0), default=None, return_dtype=pl.Float64)
+    if order.is_null().any():
+        odd = survey.filter(order.is_null())["shown"].unique().sort()
+        raise InputError(
+            f"{WHERE}: column 'order' holds {listed(map(repr, odd), limit=3)}; allowed: ab, ba, or nothing"
+        )
+    forward = np.where(survey["a"] < survey["b"], 1, -1)
+    return survey.with_columns(
+        pl.Series("sign", said.preference * forward).cast(pl.Int64),
+        pl.Series("order", order * forward + 0.0).cast(pl.Int64),
+        (said.unsure & (order < 0)).alias("turned"),
+        system_a=pl.min_horizontal("a", "b"),
+        system_b=pl.max_horizontal("a", "b"),
+    )

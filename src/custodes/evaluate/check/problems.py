@@ -1,0 +1,52 @@
+"""What would fool somebody, as a row, as a table, and as the answer of whatever looks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+
+import polars as pl
+
+from custodes.answers.result import Result
+from custodes.answers.tables import label, labels, table
+
+
+class Problem(NamedTuple):
+    """A row of the table of problems."""
+
+    severity: Literal["error", "warning", "info"]
+    rule: str
+    message: str
+    examples: Sequence[str] = ()
+
+
+def columns_of(problems: Iterable[Problem]) -> dict[str, list[Any]]:
+    """Problems as columns."""
+    told = list(problems)
+    return {name: [getattr(own, name) for own in told] for name in Problem._fields}
+
+
+def problem_table(doc: str, *, page: str) -> Any:
+    """Declare the table of problems; `page` of the documentation explains the rules."""
+    return table(
+        doc,
+        label("severity", "error, warning or info"),
+        label("rule", f"a short stable name, see the page of {page}"),
+        label("message", "what was found and the way out", "What"),
+        labels("examples", "names concerned", essential=False),
+    )
+
+
+class OfProblems(Result):
+    """A result whose table `problems` says what is wrong."""
+
+    problems: pl.DataFrame
+
+    def told(self) -> Iterator[str]:
+        """Only that there is none: `problems` holds the notes."""
+        return iter(() if self.problems.height else ("no problems found",))
+
+    @property
+    def status(self) -> int:
+        """1 with warnings or errors."""
+        return int(not {"warning", "error"}.isdisjoint(self.problems["severity"]))

@@ -1,0 +1,96 @@
+"""What choices go by: each score from a model that saw neither fold, against fits one by one."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from custodes.combining import choices, validation
+from custodes.combining.lessons import lesson_of
+from custodes.combining.methods import METHODS
+from custodes.combining.task import Task, outer_folds, task
+from custodes.combining.validation import tried
+from custodes.progress import silent
+from tests.combining.test_combine import generator
+from tests.combining.test_task import ITEMS, planted, table_of_items
+from tests.combining.test_validation import terms
+from tests.evaluate.test_judges import judged
+
+pytestmark = pytest.mark.usefixtures("small")
+
+AMONG = METHODS["auto"].among
+
+
+def clustered(seed: int = 0) -> Task:
+    """Items in clusters of two, with a few outputs that people did not rate."""
+    scores = planted()
+    scores["ann", ""][:3, 1] = np.nan
+    scores["ann", ""][3:] += np.random.default_rng(seed).normal(size=scores["ann", ""][3:].shape)
+    items = table_of_items(cluster=[f"c{k // 2}" for k in range(ITEMS)])
+    return task(judged(scores).describe(items=items).select(), target=None)
+
+
+def brute(of: Task, train: np.ndarray, held: np.ndarray) -> dict[str, float]:
+    """The tau of every method on some outputs, fitted on others by itself."""
+    scales, lesson = lesson_of(of, terms("auto"), train, generator(), {})
+    x, y = scales.apply(of.rows(np.flatnonzero(held.ravel()))), of.human[held]
+    said = {own.name: own.fit(lesson).predict(x) for own in AMONG if own.name != "blend"}
+    said["blend"] = (said["ridge"] + said["xgboost"]) / 2
+    return {name: float(stats.kendalltau(y, own).statistic) for name, own in said.items()}
+
+
+def test_in_pairs_is_a_fit_without_both_folds_for_each() -> None:
+    of = clustered()
+    folds = outer_folds(of, "item", repeats=2, rng=generator())
+    found = choices.in_pairs(of, terms("auto"), folds, AMONG, generator(), silent)
+    assert sorted(found) == [(r, k) for r in range(2) for k in range(5)]
+    for r, (k, j) in ((0, pair) for pair in permutations(range(5), 2)):
+        wanted = brute(of, of.rated & (folds[r] != j) & (folds[r] != k), of.rated & (folds[r] == j))
+        place = [other for other in range(5) if other != k].index(j)
+        assert {name: own[place] for name, own in found[r, k].items()} == pytest.approx(wanted, abs=1e-9)
+
+
+def test_what_is_chosen_by_never_saw_the_fold_that_it_is_for() -> None:
+    of, other = clustered(), clustered()
+    (fold,) = outer_folds(of, "item", repeats=1, rng=generator())
+    out = of.rated & (fold == 2)
+    other.human[out] = np.random.default_rng(1).normal(size=out.sum())
+    other.metrics.scores[:, out] *= 50
+    before, after = (choices.in_pairs(own, terms("auto"), [fold], AMONG, generator(), silent) for own in (of, other))
+    for name in before[0, 2]:
+        np.testing.assert_array_equal(before[0, 2][name], after[0, 2][name])
+        assert (before[0, 1][name] != after[0, 1][name]).any()
+    for unit in np.unique(of.design.units):  # whole clusters are held out together
+        assert len(np.unique(fold[of.design.units == unit][fold[of.design.units == unit] >= 0])) == 1
+
+
+def test_the_model_is_chosen_by_the_fits_of_the_first_repeat() -> None:
+    of = clustered()
+    made = tried(of, terms("auto", "ridge", repeats=2), generator(), silent)
+    for k in range(5):
+        wanted = brute(of, of.rated & (made.folds[0] != k), of.rated & (made.folds[0] == k))
+        assert {name: own[k] for name, own in made.inner.items()} == pytest.approx(wanted, abs=1e-9)
+    # Who else is asked, how often, and what is held out change nothing.
+    for options in ({"names": ("auto",)}, {"names": ("auto", "xgboost"), "folds": "system"}):
+        other = tried(of, terms(*options.pop("names"), **options), generator(), silent)
+        for name, own in made.inner.items():
+            np.testing.assert_array_equal(other.inner[name], own)
+    assert not tried(of, terms("ridge", "best"), generator(), silent).inner
+
+
+def test_no_fit_is_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    whole = validation.said_of
+
+    def spy(*given: object) -> object:
+        made.append(len(given[2]))  # type: ignore[arg-type]
+        return whole(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(choices, "said_of", spy)
+    monkeypatch.setattr(validation, "said_of", spy)
+    names = ("auto", *(own.name for own in AMONG))
+    tried(clustered(), terms(*names, repeats=2), generator(), silent)
+    assert sorted(made) == [len(AMONG) - 1] * 20 + [len(names)] * 10
