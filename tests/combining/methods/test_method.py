@@ -137,3 +137,17 @@ def test_scores_of_folds_are_those_of_their_rows() -> None:
     fold, predicted = np.arange(80) % 4, fill(of)[:, 0]
     expected = [tau(predicted[fold == f], of.y[fold == f]) for f in range(4)]
     np.testing.assert_allclose(of.fold_scores(predicted, fold), expected)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_resample_is_its_groups_one_after_the_other(seed: int) -> None:
+    of = lesson(seed, items=30)
+    shuffled = of.part(np.random.default_rng(seed).permutation(len(of.y))[: 90 + seed])
+    again = shuffled.resampled(np.random.default_rng(seed))
+    drawn = np.random.default_rng(seed).choice(np.unique(shuffled.groups), size=len(np.unique(shuffled.groups)))
+    rows = [np.flatnonzero(shuffled.groups == group) for group in drawn]
+    np.testing.assert_array_equal(again.x, shuffled.x[np.concatenate(rows)])
+    np.testing.assert_array_equal(again.groups, shuffled.groups[np.concatenate(rows)])
+    copies = [(copy, item) for copy, own in enumerate(rows) for item in shuffled.items[own]]
+    places = {both: place for place, both in enumerate(sorted(set(copies)))}
+    assert again.items.tolist() == [places[both] for both in copies]

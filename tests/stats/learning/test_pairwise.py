@@ -106,6 +106,24 @@ def test_the_penalty_is_that_of_the_highest_held_out_likelihood(seed: int, by: s
     )
 
 
+def test_smaller_penalties_are_not_tried_once_the_likelihood_has_fallen_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y, items = drawn(0, n_items=12, p=8)
+    tried: list[float] = []
+    whole = pairwise._AtOnce.fitted
+
+    def spy(self: pairwise._AtOnce, penalty: float, start: np.ndarray) -> np.ndarray:
+        tried.append(penalty)
+        return whole(self, penalty, start)
+
+    monkeypatch.setattr(pairwise._AtOnce, "fitted", spy)
+    weights = pairwise_logistic(x, y, items=items, groups=items)
+    descending, n = np.sort(pairwise.PENALTIES)[::-1], len(tried)
+    assert tried == descending[:n].tolist()
+    assert 3 <= n < len(descending)
+    best = descending[[n - 3]]  # the last before both falls
+    np.testing.assert_array_equal(pairwise_logistic(x, y, items=items, groups=items, penalties=best), weights)
+
+
 def test_between_equal_penalties_the_larger() -> None:
     # every item is a fold of its own but one, whose pair cannot be told by a column that is constant elsewhere
     x = np.array([[1.0], [1.0], [1.0], [1.0], [2.0], [1.0]])

@@ -99,11 +99,14 @@ class Lesson:
 
     def resampled(self, rng: np.random.Generator) -> Lesson:
         """Whole groups drawn with replacement; copies of a group stay together in any inner fold."""
-        members = np.unique(self.groups)
-        rows = [np.flatnonzero(self.groups == group) for group in rng.choice(members, size=len(members))]
-        part = self.part(np.concatenate(rows))
-        copy = np.repeat(np.arange(len(rows)), [len(own) for own in rows])
-        items = np.unique(np.stack([copy, part.items]), axis=1, return_inverse=True)[1]
+        group, size = np.unique(self.groups, return_inverse=True, return_counts=True)[1:]
+        ordered, start = np.argsort(group, kind="stable"), np.cumsum(size) - size
+        drawn = rng.choice(len(size), size=len(size))
+        copy = np.repeat(np.arange(len(drawn)), size[drawn])
+        before = np.cumsum(size[drawn]) - size[drawn]  # rows of the copies before
+        part = self.part(ordered[(start[drawn] - before)[copy] + np.arange(len(copy))])
+        item = np.unique(part.items, return_inverse=True)[1]
+        items = np.unique(copy * (item.max() + 1) + item, return_inverse=True)[1]
         return replace(part, items=items, rng=rng)
 
     @cached_property

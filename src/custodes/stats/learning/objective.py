@@ -66,6 +66,9 @@ class _Pairs:
         value = np.unique(target, return_inverse=True)[1]
         self.code, per_code = np.unique(self.item * len(target) + value, return_inverse=True, return_counts=True)[1:]
         self.n_bits = max(0, len(per_code) - 1).bit_length()
+        bits = (len(per_item) * len(target)).bit_length() + self.n_bits
+        self.integer = np.int32 if bits < 32 else np.int64  # what holds item, prediction and target
+        self.item, self.code = self.item.astype(self.integer), self.code.astype(self.integer)
         self.one_item = len(per_item) == 1
         self.pairs = _pairs(per_item)
         self.untied = self.pairs - _pairs(per_code)  # by the target
@@ -90,10 +93,14 @@ class _Pairs:
         if self.one_item and differs.all():  # the usual case, in half the time
             none = np.zeros(len(order), dtype=np.int64)
             return _positions(self.code[order], self.n_bits) - self.no_inversions, none, none
-        place = np.zeros(order.shape, dtype=np.int64)
-        np.put_along_axis(place, order[:, 1:], np.cumsum(differs, axis=1), axis=1)
+        keys = np.zeros(order.shape, dtype=self.integer)
+        np.cumsum(differs, axis=1, dtype=self.integer, out=keys[:, 1:])
+        if not self.one_item:
+            keys += (self.item * order.shape[1])[order]
+        keys <<= self.n_bits
+        keys |= self.code[order]
         # by item, prediction, target: the target's order within an item is then inverted for discordant pairs only
-        keys = np.sort(((self.item * order.shape[1] + place) << self.n_bits) | self.code, axis=1)
+        keys.sort(axis=1)
         all_tied = _tied(keys >> self.n_bits)
         discordant = _positions(keys & ((1 << self.n_bits) - 1), self.n_bits) - self.no_inversions
         return discordant, all_tied - _tied(keys), all_tied
@@ -106,9 +113,13 @@ def _pairs(sizes: Ints) -> int:
 
 def _tied(ordered: Ints) -> Ints:
     """Pairs of equal elements in each sorted row: (m, n) -> (m,)."""
-    place = np.arange(1, ordered.shape[1])
-    before = place - np.maximum.accumulate(np.where(ordered[:, 1:] != ordered[:, :-1], place, 0), axis=1)
-    return np.asarray(before.sum(axis=1))
+    again = np.zeros(ordered.shape, dtype=bool)
+    np.equal(ordered[:, 1:], ordered[:, :-1], out=again[:, 1:])  # each row starts anew
+    equal = np.flatnonzero(again)
+    # the first equal to its neighbour makes one pair, the next of the same run two, and so on
+    each = np.arange(len(equal))
+    pairs = each - np.maximum.accumulate(np.where(np.diff(equal, prepend=-1) == 1, 0, each)) + 1
+    return np.bincount(equal // ordered.shape[1], pairs, len(ordered)).astype(np.int64)
 
 
 def _positions(codes: Ints, n_bits: int) -> Ints:

@@ -49,10 +49,11 @@ def pairwise_logistic(
 
     Minimises mean log-loss + penalty / 2 * (sum of squared weights) on columns divided by their standard deviation
     within items, missing values at the column's mean. The penalty is the one with the highest log-likelihood over inner
-    folds: the groups in sorted order, dealt in turn to five folds (fewer with fewer groups; nothing is random); between
-    equals the larger. Weights are in the units of x; 0 for a column constant within items or without values, and all 0
-    where people tie every pair. Penalties are above 0, so that separable data have a finite answer; with one group
-    nothing can choose, and it is `PENALTY`.
+    folds: the groups in sorted order, dealt in turn to five folds (fewer with fewer groups; nothing is random). It is
+    sought from the largest down, until the likelihood has fallen twice in a row; between equals it is the larger.
+    Weights are in the units of x; 0 for a column constant within items or without values, and all 0 where people tie
+    every pair. Penalties are above 0, so that separable data have a finite answer; with one group nothing can choose,
+    and it is `PENALTY`.
 
     >>> x = np.array([[3.0, 1.0], [2.0, 1.0], [5.0, 4.0], [6.0, 4.0]])
     >>> item = np.array([0, 0, 1, 1])
@@ -112,7 +113,8 @@ def _preferred(z: Floats, y: Floats, items: Ints) -> _Pairs:
 def _chosen(pairs: _Pairs, groups: NDArray[Any], penalties: Floats) -> float:
     """The penalty with the highest held-out log-likelihood; penalties in descending order.
 
-    A pair between two folds is neither trained on nor held out. With one group nothing can choose.
+    A pair between two folds is neither trained on nor held out. With one group nothing can choose. Once the likelihood
+    falls, smaller penalties overfit the more, and are the dearest to fit.
     """
     group = np.unique(groups, return_inverse=True)[1]
     if not group.any():
@@ -124,10 +126,12 @@ def _chosen(pairs: _Pairs, groups: NDArray[Any], penalties: Floats) -> float:
     )
     at_once = _AtOnce.of(pairs, trained, [np.flatnonzero(held) for _, held in parts])
     weights = last = np.zeros((pairs.x.shape[1], len(parts)))
-    missed = np.zeros(len(penalties))
+    missed = np.full(len(penalties), np.inf)
     for k, penalty in enumerate(penalties):
         weights, last = at_once.fitted(float(penalty), 2 * weights - last if k > 1 else weights), weights
         missed[k] = np.vdot(kept, _log_loss(_margins(pairs, weights)))
+        if k > 1 and missed[k] > missed[k - 1] > missed[k - 2]:
+            break
     return float(penalties[int(np.argmin(missed))])
 
 

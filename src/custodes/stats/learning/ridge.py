@@ -71,20 +71,24 @@ def measured(x: Floats) -> tuple[Scaling, Floats]:
     some = bool(missing.any())
     n = np.maximum(z.shape[1] - missing.sum(axis=1), 1) if some else np.full(len(z), max(z.shape[1], 1))
     mean = _centred(z, missing, n, some=some)
-    largest = _largest(z)
+    lowest, highest = z.min(axis=1, initial=0.0), z.max(axis=1, initial=0.0)
+    largest = np.maximum(highest, -lowest)
     varies = largest > CONSTANT * np.abs(mean)
     unit = np.where(varies, largest, 1.0)  # squares of what is at most 1 neither overflow nor vanish
     z /= unit[:, np.newaxis]
     reach = np.where(varies, _LIMIT * _root_mean_square(z, n), 0.0)
-    np.maximum(z, -reach[:, np.newaxis], out=z)
-    np.minimum(z, reach[:, np.newaxis], out=z)
-    middle = mean + unit * _centred(z, missing, n, some=some)
-    varies &= unit * _largest(z) > CONSTANT * np.abs(middle)
-    spread = np.where(varies, _root_mean_square(z, n), np.nan)
+    np.clip(z, -reach[:, np.newaxis], reach[:, np.newaxis], out=z)
+    shift = _centred(z, missing, n, some=some)
+    middle = mean + unit * shift
+    furthest = np.maximum(np.minimum(highest / unit, reach) - shift, shift - np.maximum(lowest / unit, -reach))
+    varies &= unit * furthest > CONSTANT * np.abs(middle)
+    spread = np.where(varies, _root_mean_square(z, n), 1.0)
     z /= spread[:, np.newaxis]
+    z[~varies] = 0.0
+    spread[~varies] = np.nan
     known = ~missing.all(axis=1)
     low, high, middle = (np.where(known, own, np.nan) for own in (mean - unit * reach, mean + unit * reach, middle))
-    return Scaling(low, high, middle, unit * spread), _zeroed(z).T
+    return Scaling(low, high, middle, unit * spread), z.T
 
 
 def standardised(x: Floats, by: Scaling) -> Floats:
@@ -97,7 +101,10 @@ def standardised(x: Floats, by: Scaling) -> Floats:
     z = np.clip(x, by.low, by.high)
     z -= by.mean
     z /= by.scale
-    return _zeroed(z)
+    undefined = np.isnan(z)
+    if undefined.any():
+        z[undefined] = 0.0
+    return z
 
 
 def ridge(x: Floats, y: Floats, *, groups: NDArray[Any], penalties: Floats = PENALTIES) -> Linear:
@@ -166,22 +173,9 @@ def _centred(z: Floats, missing: NDArray[np.bool_], n: Ints, *, some: bool) -> F
     return np.asarray(mean)
 
 
-def _largest(z: Floats) -> Floats:
-    """(p, rows) -> (p,), of the absolute values."""
-    return np.asarray(np.maximum(z.max(axis=1, initial=0.0), -z.min(axis=1, initial=0.0)))
-
-
 def _root_mean_square(z: Floats, n: Ints) -> Floats:
     """(p, rows) -> (p,), over n (p,) values, the others being 0."""
     return np.asarray(np.sqrt(np.einsum("pr,pr->p", z, z) / n))
-
-
-def _zeroed(z: Floats) -> Floats:
-    """The same array with 0 for NaN."""
-    undefined = np.isnan(z)
-    if undefined.any():
-        z[undefined] = 0.0
-    return z
 
 
 class _Products(NamedTuple):
