@@ -34,7 +34,7 @@ class Extra(NamedTuple):
 
 
 EXTRAS: Mapping[str, Extra] = {
-    "learn": Extra("the lasso of ceiling, boosted trees of ceiling and combine", ("sklearn", "xgboost")),
+    "learn": Extra("boosted trees of ceiling and combine", ("xgboost",)),
     "duckdb": Extra("DuckDB files, and counts of wins in tables larger than memory", ("duckdb", "pyarrow")),
     "arrow": Extra("Arrow files, folders of HF datasets, a safe look at damaged Parquet", ("pyarrow",)),
     "excel": Extra("spreadsheets (.xlsx and others)", ("fastexcel", "pyarrow")),

@@ -21,7 +21,6 @@ from custodes.console import quiet_pipe, say
 from custodes.data.loading import small_file
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed, shown
-from custodes.evaluate.protocol.stopping import USUAL, Stopping, idle
 from custodes.files import is_stream
 from custodes.options import Inputs, Output, Reading, Telling, read_by
 from custodes.words import SWITCH, is_whole, whole
@@ -34,6 +33,9 @@ DryRun = Annotated[
 """An estimate instead of an answer."""
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
+
+STOPPING = "stopping"
+"""The argument whose parts are options; what it is made of is loaded by the questions that have it alone."""
 
 
 def verb(asked: Any, output: Telling = OUTPUT, *, first: str = "") -> Callable[..., int]:
@@ -125,7 +127,9 @@ def with_options(command: Callable[..., Any], asked: Callable[..., Any]) -> Call
 
 def _parameters(options: Sequence[Option]) -> Iterator[inspect.Parameter]:
     for option in options:
-        if Stopping in members(option.kind):
+        if option.name == STOPPING:
+            from custodes.evaluate.protocol.stopping import Stopping
+
             hints = get_type_hints(Stopping)
             for name in hints:
                 own = option.default if isinstance(option.default, Stopping) else Stopping()
@@ -171,16 +175,18 @@ def arguments_of(asked: Callable[..., Any], given: dict[str, Any]) -> dict[str, 
     for name, value in made.items():
         if name in options:
             made[name] = _read(name, options[name].kind, value)
-    stopping = next((name for name, own in options.items() if Stopping in members(own.kind)), None)
-    if stopping:
-        own = {name: made.pop(name) for name in get_type_hints(Stopping) if name in made}
-        made |= {stopping: _stoppings(own)} if own else {}
-    return made
+    return made | (_stoppings(made) if STOPPING in options else {})
 
 
-def _stoppings(given: dict[str, Any]) -> list[Stopping]:
-    """One for every combination of the batches, budgets and rules that were named."""
+def _stoppings(made: dict[str, Any]) -> dict[str, Any]:
+    """The argument `stopping`, of options that are taken out of those given: one rule for every combination of the
+    batches, budgets and rules that were named; nothing where none was."""
+    from custodes.evaluate.protocol.stopping import USUAL, Stopping, idle
+
     hints = get_type_hints(Stopping)
+    given = {name: made.pop(name) for name in hints if name in made}
+    if not given:
+        return {}
     lists: dict[str, list[Any]] = {
         name: wholes(f"--{name}", given.pop(name)) for name in ("batch", "budget") if name in given
     }
@@ -189,10 +195,11 @@ def _stoppings(given: dict[str, Any]) -> list[Stopping]:
     ways: list[dict[str, Any]] = [dict(zip(lists, own, strict=True)) for own in product(*lists.values())]
     unused = [set(idle(way.get("stop", USUAL.stop), read.get("looks"))) for way in ways]
     never = set.intersection(*unused)  # refused; what some of the rules take is not given to the others
-    return [
+    rules = [
         Stopping(**{name: value for name, value in (read | way).items() if name not in own - never})
         for way, own in zip(ways, unused, strict=True)
     ]
+    return {STOPPING: rules}
 
 
 def _read(name: str, kind: Any, value: Any) -> Any:

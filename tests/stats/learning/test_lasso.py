@@ -1,27 +1,15 @@
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Lasso
 
-from custodes.errors import MissingExtraError
-from custodes.stats.learning import lasso
 from custodes.stats.learning.lasso import ALPHAS, lasso_errors, lasso_weights
 
 SEEDS = st.integers(0, 2**32 - 1)
 SOME = np.array([0.5, 0.1, 0.02])
-
-TOLERANCE = lasso._TOLERANCE
-
-
-@pytest.fixture(autouse=True)
-def precise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both searches go on to the same end: two that stop early may stop anywhere along a flat valley."""
-    monkeypatch.setattr(lasso, "_TOLERANCE", 1e-10)
 
 
 def study(seed: int, n: int = 40, p: int = 6) -> tuple[np.ndarray, np.ndarray]:
@@ -50,25 +38,8 @@ def test_weights_equal_scikit_learn_one_penalty_at_a_time(seed: int) -> None:
     weights = lasso_weights(x, y, alphas=SOME)
     z, target = standard(x, x), scores(y)
     expected = [Lasso(alpha=alpha, tol=1e-10, max_iter=100_000).fit(z, target).coef_ for alpha in SOME]
-    np.testing.assert_allclose(weights, expected, atol=1e-3)
+    np.testing.assert_allclose(weights, expected, atol=1e-6)
     assert np.all(weights[:, -1] == 0)
-
-
-@settings(deadline=None, max_examples=20)
-@given(seed=SEEDS)
-def test_what_is_minimised_is_within_the_tolerance_of_its_least(seed: int) -> None:
-    x, y = study(seed)
-    z, target = standard(x, x), scores(y)
-
-    def objective(weights: np.ndarray) -> np.ndarray:
-        return ((target - weights @ z.T) ** 2).mean(axis=1) / 2 + SOME * np.abs(weights).sum(axis=1)
-
-    least = objective(lasso_weights(x, y, alphas=SOME))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lasso, "_TOLERANCE", TOLERANCE)
-        found = objective(lasso_weights(x, y, alphas=SOME))
-    assert (found < least + TOLERANCE).all()
-    assert (found > least - 1e-9).all()
 
 
 @settings(deadline=None, max_examples=20)
@@ -83,7 +54,7 @@ def test_held_out_errors_equal_scikit_learn_in_units_of_y(seed: int) -> None:
         for alpha, found in zip(SOME, errors, strict=True):
             model = Lasso(alpha=alpha, tol=1e-10, max_iter=100_000).fit(standard(x[train], x[train]), scores(y[train]))
             predicted = y[train].mean() + y[train].std() * model.predict(standard(x[held], x[train]))
-            np.testing.assert_allclose(found[held], (y[held] - predicted) ** 2, atol=1e-2, rtol=1e-2)
+            np.testing.assert_allclose(found[held], (y[held] - predicted) ** 2, atol=1e-6, rtol=1e-6)
 
 
 def test_the_grid_starts_where_all_weights_are_zero_and_the_errors_are_those_of_the_mean() -> None:
@@ -103,8 +74,8 @@ def test_units_and_order_do_not_matter_and_a_turned_column_turns_its_weight(seed
     x, y = study(seed)
     weights = lasso_weights(x, y, alphas=SOME)
     sign = np.where(np.arange(x.shape[1]) % 2, -1, 1)
-    np.testing.assert_allclose(lasso_weights(7 * sign * x - 1, 100 * y, alphas=SOME), sign * weights, atol=2e-3)
-    np.testing.assert_allclose(lasso_weights(x[:, ::-1], y, alphas=SOME), weights[:, ::-1], atol=2e-3)
+    np.testing.assert_allclose(lasso_weights(7 * sign * x - 1, 100 * y, alphas=SOME), sign * weights, atol=1e-6)
+    np.testing.assert_allclose(lasso_weights(x[:, ::-1], y, alphas=SOME), weights[:, ::-1], atol=1e-6)
 
 
 def test_more_columns_than_rows_and_copies_raise_no_warning() -> None:
@@ -118,30 +89,19 @@ def test_more_columns_than_rows_and_copies_raise_no_warning() -> None:
 
 @settings(deadline=None, max_examples=20)
 @given(seed=SEEDS)
-def test_with_rows_enough_the_path_is_exact(seed: int) -> None:
+def test_weights_are_those_of_a_minimum(seed: int) -> None:
     """By the conditions of a minimum: correlations with what is left are the penalty where a weight is not 0."""
     rng = np.random.default_rng(seed)
-    n, p = int(rng.integers(10, 60)), int(rng.integers(1, 10))
+    n, p = int(rng.integers(10, 60)), int(rng.integers(1, 30))
     x = rng.normal(size=(n, p)) @ rng.normal(size=(p, p))
     if seed % 3 == 0:
-        x = np.column_stack([x, x[:, 0], 2 * x[:, 0] + 1])[:, rng.permutation(p + 2)][:, :n]  # copies
+        x = np.column_stack([x, x[:, 0], 2 * x[:, 0] + 1])[:, rng.permutation(p + 2)]  # copies
     y = x[:, 0] / x[:, 0].std() + rng.normal(size=n)
     weights = lasso_weights(x, y, alphas=ALPHAS)
     z, target = standard(x, x), scores(y)
     along = (target - weights @ z.T) @ z / n
-    close = 1e-4 if seed % 3 == 0 else 2e-8  # where copies break the path off, coordinate descent takes over
-    assert (np.abs(along) <= ALPHAS[:, np.newaxis] + close).all()
-    assert (ALPHAS * np.abs(weights).sum(axis=1) - (weights * along).sum(axis=1) <= close).all()
-
-
-def test_where_the_path_breaks_off_coordinate_descent_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sklearn.linear_model as models
-
-    x, y = study(1)
-    whole = lasso_weights(x, y, alphas=SOME)
-    own = models.lars_path_gram
-    monkeypatch.setattr(models, "lars_path_gram", lambda *given, **more: own(*given, **{**more, "max_iter": 1}))
-    np.testing.assert_allclose(lasso_weights(x, y, alphas=SOME), whole, atol=1e-3)
+    assert (np.abs(along) <= ALPHAS[:, np.newaxis] + 2e-8).all()
+    assert (ALPHAS * np.abs(weights).sum(axis=1) - (weights * along).sum(axis=1) <= 2e-8).all()
 
 
 def test_missing_values_are_at_the_mean() -> None:
@@ -166,9 +126,3 @@ def test_nothing_to_explain_gives_zero_weights_and_no_penalties_an_empty_answer(
     assert lasso_weights(x[:, :0], np.arange(4.0), alphas=SOME).shape == (3, 0)
     with pytest.raises(AssertionError):
         lasso_weights(x, np.arange(4.0), alphas=SOME[::-1])
-
-
-def test_without_scikit_learn_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'custodes\[learn\]'"):
-        lasso_weights(np.ones((2, 1)), np.ones(2), alphas=ALPHAS)

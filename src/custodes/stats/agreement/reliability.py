@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats
+from custodes.stats.learning.objective import objective
 
 Half = NDArray[np.intp]
 
@@ -101,9 +102,8 @@ def _tau(x: Floats, y: Floats) -> float:
     if min(len(a), len(b)) < 2:
         return float("nan")
     if len(a) * len(b) > _CELLS:
-        from scipy.stats import kendalltau
-
-        return float(kendalltau(x[both], y[both]).statistic)
+        one_item = np.zeros(len(row), dtype=np.int64)
+        return float(objective("kendall", x[both], items=one_item)(y[np.newaxis, both])[0])
     # Means of few marks take few values: what lies below and beside each cell of their table counts all pairs.
     table = np.bincount(row * len(b) + column, minlength=len(a) * len(b)).reshape(len(a), len(b))
     below = np.cumsum(np.cumsum(table, axis=0), axis=1)[:-1]

@@ -57,20 +57,24 @@ def leverage_corrected(scores: Any, made: Fit, own: Kinds, *, weight: Floats, un
     start = np.searchsorted(unit[order], np.arange(n_units + 1))
     heavy = np.flatnonzero(~light)
     more, own_scores = np.zeros((len(heavy), scores.shape[1])), scores[heavy].toarray()
+    # As arrays rows take a tenth of the time; many would not fit.
+    whole = _dense(made.design)
     for i, u in enumerate(heavy):
         battles = order[start[u] : start[u + 1]]
         some, at = np.unique(kind[battles], return_inverse=True)
         often = np.bincount(at, weights=weight[battles]).astype(np.float64)
-        design = made.design[some]
-        # Without zeros few rows take a tenth of the time; many would not fit.
-        design = design.toarray() if design.shape[0] * design.shape[1] <= CHUNK else design
-        information = information_of(design, often, made.variance[some], has_ties=made.has_ties)
+        information = information_of(_dense(whole[some]), often, made.variance[some], has_ties=made.has_ties)
         share, axes = np.linalg.eigh(root.T @ information @ root)
         share = share.clip(1e-9, _MOST)
         gain = (1 / np.sqrt(1 - share) - 1) / share
         more[i] = information @ (root @ (axes * gain @ (axes.T @ (root.T @ own_scores[i]))))
     place = csr_array((np.ones(len(heavy)), (heavy, np.arange(len(heavy)))), shape=(n_units, len(heavy)))
     return csr_array(corrected + place @ csr_array(more))
+
+
+def _dense(design: Any) -> Any:
+    """Rows as an array where that is small, else as they are."""
+    return design if isinstance(design, np.ndarray) or np.prod(design.shape) > CHUNK else design.toarray()
 
 
 def covariance(scores: Any, made: Fit) -> Floats:
