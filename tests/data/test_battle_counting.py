@@ -272,6 +272,14 @@ def test_counts_of_people_and_metrics_on_different_items_are_refused() -> None:
     assert cu.leaderboard(made).systems.height == 4
 
 
+def test_items_stand_in_one_order() -> None:
+    """What was counted twice has one digest, whatever order the engine answers in."""
+    names = [f"r{i}" for i in range(30)]
+    rows = {"item": [*names], "model_a": "A", "model_b": "B", "winner": "tie", "rater": names, "kind": "metric"}
+    made = count_battles(pl.DataFrame(rows).sample(fraction=1.0, shuffle=True, seed=1))
+    assert list(made.items) == sorted(names)
+
+
 def test_kinds_are_read_as_in_a_study() -> None:
     made = count_battles(pl.DataFrame(PLAIN | {"rater": ["ann", "bob"], "kind": ["Human", "HUMAN "]}))
     assert made.raters == ("human",)
