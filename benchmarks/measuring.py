@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -52,7 +53,7 @@ def run(
     folder of the package to run (default: this one); standard output goes to `out`.
     """
 
-    variables = {**os.environ, **environment, "PYTHONPATH": str(source or ROOT / "src")}
+    variables = {**os.environ, **environment, "PYTHONPATH": str(compiled(source or ROOT / "src"))}
     over = False
     with tempfile.TemporaryFile() as said, (out or Path(os.devnull)).open("wb") as answer:
         child = subprocess.Popen(
@@ -85,6 +86,13 @@ def run(
     cpu = used.ru_utime + used.ru_stime
     why = f"> {gib:g} GiB" if over else reason(child.returncode, words, seconds=seconds)
     return Run(cpu, used.ru_maxrss / 1024, why)
+
+
+@lru_cache
+def compiled(source: Path) -> Path:
+    """A folder of packages, with bytecode beside the code as an installed one has it; some environments write none."""
+    subprocess.run([sys.executable, "-m", "compileall", "-q", str(source)], check=True)
+    return source
 
 
 def resident(pid: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, replace
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,22 @@ def test_counts_have_sizes_of_their_own(tmp_path: Path, capsys: pytest.CaptureFi
     assert cli.run(["leaderboard", place, "--dry-run"]) == 0
     assert "(counts of 2 systems x 1 people" in capsys.readouterr().out
     assert "(assumptions" in str(effort("plan"))
+
+
+def test_counts_are_refused_as_the_question_refuses_them() -> None:
+    one = cu.count_battles(pl.DataFrame({"item": ["1"], "model_a": "M", "model_b": "N", "winner": ["tie"]}))
+    rows = pl.DataFrame({"item": ["1"] * 2, "model_a": "M", "model_b": "N", "winner": "tie", "rater": ["ann", "j"]})
+    both = cu.count_battles(rows, human="ann")
+    for counts in (one, both, both.pairs):
+        for name in ("leaderboard", "favoritism", "ranking", "agreement", "check", "verdict", "protocol"):
+            told = []
+            for ask in (partial(effort, name), getattr(cu, name)):
+                try:
+                    ask(counts)
+                    told.append("")
+                except CustodesError as problem:
+                    told.append(str(problem))
+            assert told[0] == told[1]
 
 
 def test_what_will_not_fit_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

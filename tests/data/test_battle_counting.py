@@ -242,6 +242,7 @@ def test_second_opinions_are_not_counted(connection: Any) -> None:
             "role": ["", "", None, None, "second", "second", "", ""],
         }
     )
+    made: Any
     for made in (lambda own: own, lambda own: connection.from_arrow(own.to_arrow())):
         assert count_battles(made(verdicts)).frame.rows() == [("human", "A", "B", 0.0, 1, 0, 0)]
         counts = count_pairs(made(ratings), human="ann")
@@ -255,6 +256,7 @@ def test_what_was_left_out_is_told_by_every_question_of_the_counts() -> None:
     made = count_battles(
         pl.DataFrame(rows, schema=["item", "model_a", "model_b", "winner", "rater"], orient="row"), human="ann"
     )
+    ask: Any
     for ask in (cu.favoritism, cu.ranking, cu.correction, cu.leaderboard):
         notes = {note.rule: note for note in ask(made).notes}
         assert notes["missing-verdict"].count == notes["no-battle"].count == 1
@@ -266,10 +268,19 @@ def test_counts_of_people_and_metrics_on_different_items_are_refused() -> None:
     made = count_battles(
         pl.DataFrame(rows, schema=["item", "model_a", "model_b", "winner", "rater"], orient="row"), human="ann"
     )
+    ask: Any
     for ask in (cu.favoritism, cu.ranking, cu.correction):
         with pytest.raises(InputError, match=r"^people and metrics \(j\) have no item in common"):
             ask(made)
     assert cu.leaderboard(made).systems.height == 4
+
+
+def test_items_stand_in_one_order() -> None:
+    """What was counted twice has one digest, whatever order the engine answers in."""
+    names = [f"r{i}" for i in range(30)]
+    rows = {"item": [*names], "model_a": "A", "model_b": "B", "winner": "tie", "rater": names, "kind": "metric"}
+    made = count_battles(pl.DataFrame(rows).sample(fraction=1.0, shuffle=True, seed=1))
+    assert list(made.items) == sorted(names)
 
 
 def test_kinds_are_read_as_in_a_study() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from custodes.reporting import Report, carried
 from custodes.reporting.carried import Carried
+from custodes.reporting.sections.correction import CORRECTION
 
 
 def test_a_page_of_few_carries_everything(made: Report) -> None:
@@ -40,6 +41,9 @@ def test_a_page_of_many_carries_the_leading_ones(made: Report, monkeypatch: pyte
     shown = fresh.context.carried()
     assert shown.metrics == tuple(name for name in made.context.metrics if name in part.metrics)
     assert shown.best == made.context.best
+    # Metrics that were not corrected are counted among all, also where the page lacks them.
+    told = [CORRECTION.build(own)["others"] for own in (made.context, shown)]
+    assert told[0] == told[1] > 0
     pairs, whole = shown.table("favoritism.pairs"), made.context.table("favoritism.pairs")
     assert pairs.equals(
         whole.filter(

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from custodes.answers.question import NOT_ENOUGH, ONE_SIDE
 from custodes.answers.setting import NONE, selection_of, settings
 from custodes.arguments import checked
 from custodes.data.battle_counts import HUMAN, BattleCounts
@@ -135,7 +136,8 @@ def effort(
     than all of these may take ten times as much or as little: then an estimate says the order of magnitude.
 
     `options` are those of the question; one that is not given counts as 0. Raises `OptionError` for a question that is
-    none, and what the question raises of a study without people or metrics that it needs.
+    none, and what the question raises of a study without people or metrics that it needs, and of counts that are not
+    enough.
 
     >>> from custodes.data.simulate import demo_study
     >>> print(str(effort("check", demo_study())).split(":")[0])
@@ -143,6 +145,11 @@ def effort(
     """
     if question not in COSTS:
         raise OptionError(f"question={question!r} is none{suggestion(question, COSTS)}; questions: {', '.join(COSTS)}")
+    if isinstance(study, PairCounts | BattleCounts) and question not in OF_BATTLES:
+        if question not in OF_PAIRS:
+            raise OptionError(f"{question}: {NOT_ENOUGH}")
+        if isinstance(study, BattleCounts) and study.pairs is None:
+            raise OptionError(f"{question}: {ONE_SIDE}")
     size = Size.of(question, study, options or {})
     seconds, megabytes = (total(cost, size.terms) for cost in COSTS[question])
     if size.resamples:  # from so many on that their tables are refused, it is these that count
@@ -165,6 +172,8 @@ def total(cost: Mapping[str, float], terms: Mapping[str, float]) -> float:
 
 EITHER = ("check", "leaderboard", "consistency")
 """Questions about people or metrics, whoever is there."""
+OF_BATTLES, OF_PAIRS = ("leaderboard",), ("favoritism", "ranking", "correction")
+"""Questions that counts are enough for, of anybody, and of people beside metrics."""
 PEOPLE_ALONE = ("annotators", "verdict", "report", "protocol", "plan")
 """Questions that need no metric. All others compare metrics with people."""
 

@@ -32,6 +32,7 @@ UNRECORDED = ("rng", "progress", "workers")
 """Arguments that change no number of an answer, or that its provenance has a field for."""
 
 NOT_ENOUGH = "counts are not enough for this question, which needs items; give the study itself"
+ONE_SIDE = "these counts of battles hold no people beside a metric, and it compares both; count verdicts of both"
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -112,9 +113,7 @@ def _asked_about(function: Callable[..., Any], about: Any) -> Any:
 
 def _needs(counts: PairCounts | BattleCounts, kinds: Any) -> str:
     """Why these counts are not enough."""
-    if isinstance(counts, BattleCounts) and PairCounts in get_args(kinds):
-        return "these counts of battles hold no people beside a metric, and it compares both; count verdicts of both"
-    return NOT_ENOUGH
+    return ONE_SIDE if isinstance(counts, BattleCounts) and PairCounts in get_args(kinds) else NOT_ENOUGH
 
 
 def question(example: str, /, **helps: str) -> Callable[[Callable[P, R]], Callable[P, R]]:

@@ -93,6 +93,7 @@ def count_battles(
     notes += noted(("no-battle", len(silent), told))
     pairs = _paired(outcomes, said, metrics=[name for name in judges if name in there]) if HUMAN in there else None
     origin = counted_by(human=human, metrics=metrics, systems=systems, aspect=aspect, orders=orders)
+    items = dict(sorted(items.items()))  # engines answer in no order, and a digest has one
     return BattleCounts(frame=_counted(frame), items=items, notes=tuple(notes), pairs=pairs, origin=origin)
 
 

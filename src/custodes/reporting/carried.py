@@ -82,8 +82,8 @@ class Carried:
         if not parts:
             return ""
         return (
-            f"So that a browser opens it, the tables, pictures and counts below are of {' and '.join(parts)}. All of"
-            " them: the same command with --format json, or the verb of each question."
+            f"So that a browser opens it, the tables and pictures below are of {' and '.join(parts)}; notes count all."
+            " All of them: the same command with --format json, or the verb of each question."
         )
 
 

@@ -101,7 +101,7 @@ class Context:
 
     `options` are those of the report, which reach every question that has an argument of their name; `best` is the
     best metric of each aspect, `extra` holds tables beyond those of results, `absent` says why a question was not
-    answered, `left_out` which rows are not carried here.
+    answered, `left_out` which rows are not carried here, of how many there are in `whole` (None: this is all).
     """
 
     study: Study
@@ -110,6 +110,7 @@ class Context:
     extra: dict[str, pl.DataFrame] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
     left_out: str = ""
+    whole: Context | None = None
 
     def ask(self, question: Callable[..., Any], **more: Any) -> Any:
         """The answer of this study to a question, with the options of the report that it knows."""
@@ -121,7 +122,7 @@ class Context:
         part = Carried.of(self.results)
         results = {question: part.result(own) for question, own in self.results.items()}
         extra = {name: part.part(table) for name, table in self.extra.items()}
-        return replace(self, results=results, extra=extra, left_out=part.told())
+        return replace(self, results=results, extra=extra, left_out=part.told(), whole=self)
 
     def table(self, name: str) -> pl.DataFrame:
         """A table by its full name, `question.table`."""

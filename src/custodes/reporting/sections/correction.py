@@ -88,7 +88,7 @@ def _build(context: Context) -> Mapping[str, Any]:
         "metrics": [(name, name) for name in metrics],
         "best": best,
         "corrected": names(metrics),
-        "others": len(context.metrics) - len(metrics),
+        "others": len((context.whole or context).metrics) - len(metrics),
         "alone": rows["n_metric"].sum() == 0,
         "rows": [(CHANGED, "whose decision changes"), (ALL, "all")],
         "which": CHANGED if of_best[CHANGED].is_not_null().any() else ALL,
