@@ -32,9 +32,9 @@ def test_one_resample_at_a_time_gives_the_same(monkeypatch: pytest.MonkeyPatch) 
     units, weights, share = rng.integers(0, 9, 50), rng.integers(0, 3, (20, 9)), rng.random(50)
     sides = [human, *metrics]
     design = {"units": units, "weights": weights}
-    found = resampled(human, metrics, share, **design), untied(sides, share, **design)
+    found = resampled(human[np.newaxis], metrics, share, **design), untied(sides, share, **design)
     monkeypatch.setattr(levels, "MANY", 0)
-    np.testing.assert_allclose(resampled(human, metrics, share, **design), found[0], atol=1e-12)
+    np.testing.assert_allclose(resampled(human[np.newaxis], metrics, share, **design), found[0], atol=1e-12)
     np.testing.assert_allclose(untied(sides, share, **design), found[1], atol=1e-9)
-    assert np.isnan(found[0][:, 2]).all()
+    assert np.isnan(found[0][..., 2]).all()
     assert np.isnan(found[1][:, 3]).all()

@@ -23,6 +23,7 @@ from custodes.evaluate.agreement.differences import Differences, Tester
 from custodes.evaluate.agreement.standing import standing_columns
 from custodes.evaluate.agreement.statistic import FEWEST, PERMUTATIONS, Sample, alike, both
 from custodes.evaluate.agreement.statistics import STATISTICS
+from custodes.evaluate.agreement.together import Together, together
 from custodes.evaluate.comparison import Comparison, compare, label_of
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import each
@@ -129,11 +130,17 @@ def agreement(
     for name in compare_by:
         one_of("compare_by", name, [own.name for own in STATISTICS.values() if own.best])
 
-    def answer(comparison: Comparison, rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-        return _answer(comparison.of_people, resamples, tuple(compare_by), confidence, alpha, rng)
+    def answer(
+        part: tuple[Comparison, Together], rng: np.random.Generator
+    ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
+        return _answer(*part, resamples, tuple(compare_by), confidence, alpha, rng)
 
-    comparisons = compare(study, **setting)
-    answers = list(each(answer, comparisons, rng=np.random.default_rng(rng), progress=progress, desc="agreement"))
+    comparisons = [own.of_people for own in compare(study, **setting)]
+    parts = list(zip(comparisons, together(comparisons), strict=True))
+    # one label: the same draw of items for all aspects
+    answers = list(
+        each(answer, parts, rng=np.random.default_rng(rng), progress=progress, desc="agreement", label=lambda _: "")
+    )
     return Agreement.of([tables for tables, _ in answers], [note for _, notes in answers for note in notes])
 
 
@@ -148,6 +155,7 @@ def by_standing(rows: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
 
 def _answer(
     comparison: Comparison,
+    beside: Together,
     resamples: int,
     compare_by: tuple[str, ...],
     confidence: float,
@@ -162,7 +170,7 @@ def _answer(
     else:
         times = comparison.design.counted(resamples, rng)
         sample = Sample(comparison=comparison, times=times, flips=resample.sign_flips(n_units, PERMUTATIONS, rng))
-    draws = {name: statistic.compute(sample) for name, statistic in STATISTICS.items()}
+    draws = {name: beside.compute(statistic, sample) for name, statistic in STATISTICS.items()}
     tester = Tester.of(sample, n=resamples, confidence=confidence, rng=rng)
     differences = Differences.of(tester, compare_by)
     metrics: dict[str, Any] = {

@@ -182,12 +182,15 @@ def of_outputs(compute: Callable[[Sample], Floats]) -> Callable[[Sample], Floats
 
 @dataclass(frozen=True, kw_only=True)
 class Statistic:
-    """`compute` gives (1 + B, metrics) of a sample. `chance` is what a metric that knows nothing gets, also (1 + B,
-    metrics) of a sample where that depends on ties (None: not said). `smooth`: one cluster more or less changes it a
-    little; then differences are tested by flips of what each cluster contributes, else by the bootstrap. `compared`
-    ones are tested unless others are named. `essential` ones are shown first, `best` is their better end; without one
-    metrics are not compared. `per_item` gives (metrics, items) of a comparison, for a mean over items: two metrics are
-    then compared on the items where both are defined.
+    """`compute` gives (1 + B, metrics) of a sample; `of_people`, where people of several aspects take less time
+    together, is the same with scores of people (..., items, systems) and of metrics in the place of its own, and gives
+    (..., 1 + B, metrics).
+    `chance` is what a metric that knows nothing gets, also (1 + B, metrics) of a sample where that depends on ties
+    (None: not said). `smooth`: one cluster more or less changes it a little; then differences are tested by flips of
+    what each cluster contributes, else by the bootstrap. `compared` ones are tested unless others are named.
+    `essential` ones are shown first, `best` is their better end; without one metrics are not compared. `per_item` gives
+    (metrics, items) of a comparison, for a mean over items: two metrics are then compared on the items where both are
+    defined.
 
     Its interval is Student's from resamples, within `bounds`, and speaks of other items, as many as these. Where
     resamples are no guide to the value with very many items, `population` draws that, (B, metrics), and its percentiles
@@ -197,6 +200,7 @@ class Statistic:
     label: str
     doc: str
     compute: Callable[[Sample], Floats]
+    of_people: Callable[[Sample, Floats, Floats], Floats] | None = None
     per_item: Callable[[Comparison], Floats] | None = None
     bounds: resample.Bounds = resample.ANY
     fewest: int = FEWEST

@@ -175,6 +175,9 @@ def spa(
 ) -> Floats:
     """Soft pairwise accuracy, 1 - mean over system pairs of |p(human) - p(metric)| -> (B, metrics).
 
+    human (people, items, systems) -> (people, B, metrics): people who rated the same outputs, so that the p-values of
+    metrics are found once.
+
     p is the one-sided p-value that the first system of the pair (in the order given) is better. Row 0 of the weights,
     the data as they are, takes the paired permutation test: the share of the flips (K, units) of +1 and -1, the same
     for the person and all metrics, whose difference is at least the observed one; a flip swaps both systems in a whole
@@ -189,34 +192,32 @@ def spa(
 
     Source: Thompson, Mathur, Deutsch and Khayrallah 2024; "at least" as in the authors' code.
     """
-    pairs = np.stack(np.triu_indices(human.shape[1], k=1))
-    lost, n = np.zeros((2, len(weights), len(metrics)))
-    longest = max(len(weights), len(flips), len(human))
-    for rows, rated in same_outputs(human, metrics):
-        both = np.zeros(human.shape, dtype=bool)
+    people = human.reshape(math.prod(human.shape[:-2]), *human.shape[-2:])
+    pairs = np.stack(np.triu_indices(human.shape[-1], k=1))
+    lost, n = np.zeros((2, len(people), len(weights), len(metrics)))
+    longest = max(len(weights), len(flips), human.shape[-2])
+    for rows, rated in same_outputs(people[0], metrics):
+        both = np.zeros(people.shape[1:], dtype=bool)
         both.flat[rated] = True
-        for part in chunks(pairs.shape[1], longest):
-            a, b = pairs[:, part]
-            shared = (both[:, a] & both[:, b]).T
-            counted = _weighed(shared, item_weights)
-            people = _p_values(
-                _weighed(_differences(human, both, a, b), item_weights),
-                counted,
-                units=units,
-                weights=weights,
-                flips=flips,
-            )
+        for a, b in (pairs[:, part] for part in chunks(pairs.shape[1], longest)):
+            counted = _weighed((both[:, a] & both[:, b]).T, item_weights)
+
+            def p_of(scores: Floats, a: Ints = a, b: Ints = b, counted: Any = counted, both: Bools = both) -> Floats:
+                apart = _weighed(_differences(scores, both, a, b), item_weights)
+                return _p_values(apart, counted, units=units, weights=weights, flips=flips)
+
+            of_people = [p_of(own) for own in people]
             for some in (rows[own] for own in chunks(len(rows), _CACHE * len(a) * longest)):
-                of_metrics = _weighed(_differences(metrics[some], both, a, b), item_weights)
-                p = _p_values(of_metrics, counted, units=units, weights=weights, flips=flips)
-                p -= people[:, np.newaxis]
-                np.abs(p, out=p)
-                absent = np.isnan(p)
-                if absent.any():
-                    p[absent] = 0.0
-                lost[:, some] += p.sum(axis=-1)
-                n[:, some] += len(a) - np.count_nonzero(absent, axis=-1)
-    return 1 - ratio(lost, n)
+                of_metrics = p_of(metrics[some])
+                gap = np.empty_like(of_metrics)
+                for k, own in enumerate(of_people):
+                    np.abs(np.subtract(of_metrics, own[:, np.newaxis], out=gap), out=gap)
+                    absent = np.isnan(gap)
+                    if absent.any():
+                        gap[absent] = 0.0
+                    lost[k][:, some] += gap.sum(axis=-1)
+                    n[k][:, some] += len(a) - np.count_nonzero(absent, axis=-1)
+    return np.asarray((1 - ratio(lost, n)).reshape(*human.shape[:-2], len(weights), len(metrics)))
 
 
 def _differences(scores: Floats, both: Bools, a: Ints, b: Ints) -> Floats:

@@ -7,6 +7,7 @@ item counts. Only outputs rated by both the person and the metric count.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import numpy as np
@@ -81,8 +82,8 @@ def pooled_spearman(
 ) -> Floats:
     """Correlate ranks over all outputs of all items in every resample -> (B, metrics).
 
-    The ranks are the exact mid-ranks of the resample, not those of the full data; an item weight is a
-    multiplicity.
+    human (people, items, systems) -> (people, B, metrics): people who rated the same outputs. The ranks are the exact
+    mid-ranks of the resample, not those of the full data; an item weight is a multiplicity.
     NaN where either side is constant in the resample or nothing is rated.
 
     >>> human, metric = np.array([[1.0, 2], [3, 4]]), np.array([[[1.0, 30], [2, 40]]])
@@ -91,15 +92,16 @@ def pooled_spearman(
 
     Source: Spearman 1904; mid-ranks under multiplicities.
     """
-    result = np.full((len(weights), len(metrics)), np.nan)
-    for rows, rated in same_outputs(human, metrics):
+    people = human.reshape(math.prod(human.shape[:-2]), math.prod(human.shape[-2:]))
+    result = np.full((len(people), len(weights), len(metrics)), np.nan)
+    for rows, rated in same_outputs(people[0], metrics.reshape(len(metrics), -1)):
         if len(rated) == 0:
             continue
-        item = rated // human.shape[1]
-        people, scores = human.ravel()[rated], metrics.reshape(len(metrics), -1)[rows][:, rated]
+        item = rated // human.shape[-1]
+        scores = metrics.reshape(len(metrics), -1)[rows][:, rated]
         share = np.ones(len(rated)) if item_weights is None else item_weights[item]
-        result[:, rows] = spearman_resampled(people, scores, share, units=units[item], weights=weights)
-    return result
+        result[..., rows] = spearman_resampled(people[:, rated], scores, share, units=units[item], weights=weights)
+    return result.reshape(*human.shape[:-2], *result.shape[1:])
 
 
 def system_means(scores: Floats, *, units: Ints, weights: NDArray[Any], item_weights: Floats | None = None) -> Floats:

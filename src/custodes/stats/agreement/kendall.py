@@ -42,13 +42,14 @@ def pooled_kendall(
     weights: NDArray[Any],
     item_weights: Floats | None = None,
 ) -> Floats:
-    """Give tau-b over all outputs of all items in every resample -> (B, metrics).
+    """Give tau-b over all outputs of all items in every resample -> (B, metrics), or (people, B, metrics).
 
-    human (items, systems), metrics (metrics, items, systems), NaN = not rated: only outputs rated by both count. units
-    (items,), weights (B, units), item_weights (items,) as fractional multiplicities. Copies of an output tie with each
-    other. NaN where either side is constant in the resample. Pairs of units are counted once per metric, whatever the
-    number of resamples. Above `linear.MANY` outputs clusters that are many and light are taken to first order
-    (`linear.pooled_kendall`); the data, and the data without one unit, stay exact.
+    human (items, systems), or (people, items, systems) of people who rated the same outputs, metrics (metrics, items,
+    systems), NaN = not rated: only outputs rated by both count. units (items,), weights (B, units), item_weights
+    (items,) as fractional multiplicities. Copies of an output tie with each other. NaN where either side is constant in
+    the resample. Pairs of units are counted once per metric, whatever the number of resamples. Above `linear.MANY`
+    outputs clusters that are many and light are taken to first order (`linear.pooled_kendall`); the data, and the data
+    without one unit, stay exact.
 
     >>> human, metric = np.array([[1.0, 2], [3, 4]]), np.array([[[1.0, 3], [2, 4]]])
     >>> pooled_kendall(human, metric, units=np.arange(2), weights=np.ones((1, 2))).round(3).tolist()
@@ -56,22 +57,26 @@ def pooled_kendall(
 
     Source: Kendall 1945, as the ratio of quadratic forms w'Kw with K summed over pairs of resampling units.
     """
-    result = np.full((len(weights), len(metrics)), np.nan)
-    for rows, rated in same_outputs(human, metrics):
-        item = rated // human.shape[1]
+    people = human.reshape(math.prod(human.shape[:-2]), math.prod(human.shape[-2:]))
+    result = np.full((len(people), len(weights), len(metrics)), np.nan)
+    for rows, rated in same_outputs(people[0], metrics.reshape(len(metrics), -1)):
+        item = rated // human.shape[-1]
         if len(rated) == 0:
             continue
         share = np.ones(len(rated)) if item_weights is None else item_weights[item]
-        people, scores = human.ravel()[rated], metrics.reshape(len(metrics), -1)[rows][:, rated]
+        sides, scores = people[:, rated], metrics.reshape(len(metrics), -1)[rows][:, rated]
+        design: Any = {"units": units[item], "weights": weights}
         if linear.is_counted(len(rated), weights):
-            result[:, rows] = linear.pooled_kendall(people, scores, share, units=units[item], weights=weights)
+            for k, own in enumerate(sides):
+                result[k][:, rows] = linear.pooled_kendall(own, scores, share, **design)
             continue
-        pairs = UnitPairs(people, scores, share, units=units[item], n_units=weights.shape[1])
-        concordance = _concordance(pairs, len(rows), weights)
-        apart = np.sqrt(untied([people, *scores], share, units=units[item], weights=weights))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            result[:, rows] = concordance / (apart[:, :1] * apart[:, 1:])
-    return result
+        apart = np.sqrt(untied([*sides, *scores], share, **design))
+        for k, own in enumerate(sides):
+            pairs = UnitPairs(own, scores, share, units=units[item], n_units=weights.shape[1])
+            concordance = _concordance(pairs, len(rows), weights)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                result[k][:, rows] = concordance / (apart[:, [k]] * apart[:, len(sides) :])
+    return result.reshape(*human.shape[:-2], *result.shape[1:])
 
 
 def _tau_b(x: Floats, y: Floats) -> Floats:

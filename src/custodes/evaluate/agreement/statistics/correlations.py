@@ -44,11 +44,13 @@ def _within_items(sample: Sample, *, kind: Any) -> Floats:
     return sample.item_mean(sample.per_item(f"{kind}_item", partial(_per_item, kind=kind)))
 
 
+def _of_people(sample: Sample, human: Floats, metrics: Floats, *, kind: str) -> Floats:
+    design = sample.comparison.design
+    return KINDS[kind][1](human, metrics, units=design.units, weights=sample.times, item_weights=design.item_weights)
+
+
 def _over_outputs(sample: Sample, *, kind: str) -> Floats:
-    own, design = sample.comparison, sample.comparison.design
-    return KINDS[kind][1](
-        own.human, own.metric_scores, units=design.units, weights=sample.times, item_weights=design.item_weights
-    )
+    return _of_people(sample, sample.comparison.human, sample.comparison.metric_scores, kind=kind)
 
 
 def _computed(level: str, kind: str) -> Callable[[Sample], Floats]:
@@ -57,6 +59,9 @@ def _computed(level: str, kind: str) -> Callable[[Sample], Floats]:
 
 
 COMPUTE = {"system": _over_systems, "item": _within_items, "global": _over_outputs}
+RANKED = ("spearman", "kendall")
+"""What sorts outputs, and does so once for the people of several aspects."""
+
 SHOWN_FIRST = ("kendall_item", "pearson_global")
 
 CORRELATIONS = tuple(
@@ -65,6 +70,7 @@ CORRELATIONS = tuple(
         label=f"{called} {where}",
         doc=f"{called} {where}{', averaged over items' if level == 'item' else ''}",
         compute=_computed(level, kind),
+        of_people=partial(_of_people, kind=kind) if level == "global" and kind in RANKED else None,
         per_item=partial(_per_item, kind=kind) if level == "item" else None,
         bounds=CORRELATION,
         population=partial(_population, kind=kind) if level == "system" else None,

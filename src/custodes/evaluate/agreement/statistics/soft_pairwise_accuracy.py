@@ -8,16 +8,20 @@ from custodes.stats.arrays import Floats
 from custodes.stats.resampling.resample import SHARE
 
 
-def _spa(sample: Sample) -> Floats:
-    own = sample.comparison
+def _of_people(sample: Sample, human: Floats, metrics: Floats) -> Floats:
+    design = sample.comparison.design
     return accuracy.spa(
-        own.human,
-        own.metric_scores,
-        units=own.design.units,
+        human,
+        metrics,
+        units=design.units,
         weights=sample.times,
         flips=sample.flips,
-        item_weights=own.design.item_weights,
+        item_weights=design.item_weights,
     )
+
+
+def _spa(sample: Sample) -> Floats:
+    return _of_people(sample, sample.comparison.human, sample.comparison.metric_scores)
 
 
 SPA = Statistic(
@@ -25,6 +29,7 @@ SPA = Statistic(
     label="Soft pairwise accuracy",
     doc="soft pairwise accuracy (Thompson et al. 2024)",
     compute=of_outputs(_spa),
+    of_people=_of_people,
     bounds=SHARE,
     chance=0.5,
     smooth=False,

@@ -1,0 +1,68 @@
+"""Aspects answered together: what metrics say in all of them is worked out once, and nothing else changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import custodes as cu
+from custodes.data.raters import Raters
+from custodes.data.ratings import Ratings
+from custodes.data.study import Study
+from custodes.evaluate.agreement.together import together
+from custodes.evaluate.comparison import compare
+
+ASPECTS = ("style", "truth", "wit")
+KINDS = {"ann": "human", "m1": "metric", "m2": "metric", "own": "metric", "part": "metric", "late": "metric"}
+
+
+def rows(*, fewer: str) -> Iterator[tuple[str, str, str, str, float]]:
+    """Metrics without an aspect, one with an aspect, one of a single aspect, one that lacks outputs; people rated not
+    all in one aspect."""
+    rng = np.random.default_rng(3)
+    for i in range(15):
+        for system in "ABC":
+            quality = float(rng.normal())
+            for rater in ("m1", "m2", "part"):
+                if rater != "part" or i > 4:
+                    yield f"i{i}", system, rater, "", round(quality + float(rng.normal()), 1)
+            for aspect in ASPECTS:
+                yield f"i{i}", system, "own", aspect, round(quality + float(rng.normal()), 1)
+                if i < 13 or aspect != fewer:
+                    yield f"i{i}", system, "ann", aspect, float(np.rint(quality + rng.normal()))
+            yield f"i{i}", system, "late", "truth", quality
+
+
+def study(fewer: str = "") -> Study:
+    frame = pl.DataFrame(list(rows(fewer=fewer)), schema=["item", "system", "rater", "aspect", "score"], orient="row")
+    return Study(ratings=Ratings.make(frame)[0], raters=Raters.infer(KINDS))
+
+
+@pytest.mark.parametrize("fewer", ["", "truth"])
+def test_an_aspect_alone_gets_the_same_numbers(fewer: str) -> None:
+    whole = cu.agreement(study(fewer), resamples=60)
+    for aspect in ASPECTS:
+        alone = cu.agreement(study(fewer), resamples=60, aspect=aspect)
+        for name in ("metrics", "common", "comparisons", "standing"):
+            expected = getattr(whole, name).filter(pl.col("aspect") == aspect)
+            assert_frame_equal(getattr(alone, name), expected, rel_tol=1e-9, abs_tol=1e-12)
+
+
+def test_those_that_people_rated_alike_are_together() -> None:
+    groups = together([own.of_people for own in compare(study("truth"))])
+    assert groups[0] is groups[2]
+    assert groups[0] is not groups[1]
+
+
+def test_aspects_share_their_draws() -> None:
+    frame = pl.DataFrame(list(rows(fewer="")), schema=["item", "system", "rater", "aspect", "score"], orient="row")
+    style = frame.filter(pl.col("aspect").is_in(["", "style"]))
+    copied = pl.concat([style, style.filter(pl.col("aspect") != "").with_columns(aspect=pl.lit("taste"))])
+    kinds = {name: kind for name, kind in KINDS.items() if name != "late"}
+    made = cu.agreement(Study(ratings=Ratings.make(copied)[0], raters=Raters.infer(kinds)), resamples=60).metrics
+    one, other = made.drop("aspect")[: len(kinds) - 1], made.drop("aspect")[len(kinds) - 1 :]
+    assert_frame_equal(one, other)
