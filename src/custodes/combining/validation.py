@@ -46,7 +46,7 @@ class Trial:
     single: Floats
     seconds: Floats
     used: Floats
-    times: Floats
+    times: NDArray[np.uint8]
     inner: Scores
 
     @property
@@ -166,7 +166,7 @@ def tried(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) 
         single=predicted[:, [own.name for own in methods].index(BEST.name)],
         seconds=seconds,
         used=used,
-        times=of.design.resampled(terms.resamples, rng),
+        times=of.design.counted(terms.resamples, rng),
         inner=choices.of_all(of, terms, dealt, among, known, aside, progress) if among else {},
     )
 
