@@ -20,13 +20,14 @@ from custodes.evaluate.parallel import each
 from custodes.memory import check_memory
 from custodes.progress import Progress
 from custodes.stats.agreement import correlation, kendall
+from custodes.stats.agreement.spearman_drawn import drawn_spearman
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.learning import heldout
 from custodes.stats.learning.unseen import Moves, moves
 
 STATISTICS: dict[str, heldout.Statistic] = {
     "kendall": kendall.pooled_kendall,
-    "spearman": correlation.pooled_spearman,
+    "spearman": drawn_spearman,
     "pearson": correlation.pooled_pearson,
     "accuracy": heldout.ordering_accuracy,
 }
