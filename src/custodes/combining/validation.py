@@ -20,13 +20,14 @@ from custodes.evaluate.parallel import each
 from custodes.memory import check_memory
 from custodes.progress import Progress
 from custodes.stats.agreement import correlation, kendall
+from custodes.stats.agreement.spearman_drawn import drawn_spearman
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.learning import heldout
 from custodes.stats.learning.unseen import Moves, moves
 
 STATISTICS: dict[str, heldout.Statistic] = {
     "kendall": kendall.pooled_kendall,
-    "spearman": correlation.pooled_spearman,
+    "spearman": drawn_spearman,
     "pearson": correlation.pooled_pearson,
     "accuracy": heldout.ordering_accuracy,
 }
@@ -46,7 +47,7 @@ class Trial:
     single: Floats
     seconds: Floats
     used: Floats
-    times: Floats
+    times: NDArray[np.uint8]
     inner: Scores
 
     @property
@@ -166,7 +167,7 @@ def tried(of: Task, terms: Terms, rng: np.random.Generator, progress: Progress) 
         single=predicted[:, [own.name for own in methods].index(BEST.name)],
         seconds=seconds,
         used=used,
-        times=of.design.resampled(terms.resamples, rng),
+        times=of.design.counted(terms.resamples, rng),
         inner=choices.of_all(of, terms, dealt, among, known, aside, progress) if among else {},
     )
 

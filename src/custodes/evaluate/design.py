@@ -96,8 +96,10 @@ class Design:
 
         All of them at once, eight bytes each: `counted` keeps a byte each, `blocks` a part of them."""
         check_memory("resamples", resamples, of_resamples(resamples, self.n_units))
-        drawn = resample.bootstrap_weights(self.n_units, self._drawn(resamples), rng)
-        return resample.with_point(drawn)
+        made = np.empty((1 + self._drawn(resamples), self.n_units))
+        for rows, drawn in self.blocks(resamples, rng):
+            made[rows] = drawn
+        return made
 
     def counted(self, resamples: int, rng: np.random.Generator) -> NDArray[np.uint8]:
         """The same, a byte each, for `resample.weighted_sums`."""

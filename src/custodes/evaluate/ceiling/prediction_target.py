@@ -49,7 +49,7 @@ class Target:
     groups: NDArray[np.int64]
     fold: NDArray[np.intp]
     whole: bool
-    times: Floats
+    times: NDArray[np.uint8]
 
     @property
     def aspect(self) -> str:
@@ -120,5 +120,5 @@ def target_of(who: Judges, me: int, folds: Folds, resamples: int, rng: np.random
         groups=groups,
         fold=deal(groups, n_folds=min(N_FOLDS, len(np.unique(groups))), rng=rng),
         whole=whole,
-        times=who.design.resampled(resamples, rng),
+        times=who.design.counted(resamples, rng),
     )

@@ -15,6 +15,7 @@ from custodes.stats.agreement import levels
 from custodes.stats.agreement.counted import kendall_parts
 from custodes.stats.agreement.levels import Levels, some_resamples
 from custodes.stats.arrays import Floats, Ints, chunks
+from custodes.stats.resampling.resample import unit_sums
 
 _CONSTANT = 1e-12  # a share of untied pairs below this is rounding
 _CELLS = 4_000_000  # of a table of a unit's values, which takes less time than counting
@@ -111,11 +112,16 @@ def untied(sides: list[Floats], share: Floats, *, units: Ints, weights: NDArray[
     tie."""
     result = np.empty((len(weights), len(sides)))
     if len(share) > levels.MANY:
-        codes = [np.unique(own, return_inverse=True)[1] for own in sides]
+        parted = [_tied(own) for own in sides]
+        lone = [
+            np.where(alone, share**2, 0.0) for alone, _, _ in parted
+        ]  # a level of one output is drawn with its unit
+        per_unit = unit_sums(np.stack(lone), units=units, n_units=weights.shape[1])
         for b, drawn in enumerate(weights):
             times = share * drawn[units]
-            squares = [size @ size for size in (np.bincount(own, times) for own in codes)]
-            result[b] = _apart(times.sum() ** 2, np.array(squares))
+            sizes = (np.bincount(codes, times[place]) for _, place, codes in parted)
+            squares = per_unit @ np.asarray(drawn, dtype=np.float64) ** 2 + [size @ size for size in sizes]
+            result[b] = _apart(times.sum() ** 2, squares)
         return result
     orders = [Levels(own) for own in sides]
     for some in some_resamples(len(weights)):
@@ -126,6 +132,14 @@ def untied(sides: list[Floats], share: Floats, *, units: Ints, weights: NDArray[
             tied = order.of_tied(order.those_tied(times))
             result[some, k] = _apart(pairs, order.powers(drawn, tied, share=share, units=units, power=2))
     return result
+
+
+def _tied(values: Floats) -> tuple[NDArray[np.bool_], NDArray[np.intp], NDArray[np.intp]]:
+    """Which outputs (outputs,) have a value of their own, and where the others stand, with the levels of these."""
+    _, level, size = np.unique(values, return_inverse=True, return_counts=True)
+    alone = size[level] == 1
+    place = np.flatnonzero(~alone)
+    return alone, place, np.unique(level[place], return_inverse=True)[1]
 
 
 def _apart(pairs: Floats, tied: Floats) -> Floats:
