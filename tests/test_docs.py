@@ -182,6 +182,7 @@ def modules() -> list[str]:
 @pytest.mark.parametrize("name", ["custodes", *modules()])
 def test_examples_of_docstrings(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # what examples keep is not for the user who runs tests
     told = io.StringIO()
     module = importlib.import_module(name)
     for example in doctest.DocTestFinder(exclude_empty=True).find(module):
