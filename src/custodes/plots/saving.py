@@ -79,10 +79,10 @@ def rendered(chart: alt.TopLevelMixin | Mapping[str, Any], kind: str) -> str | b
 
 def _page(spec: Mapping[str, Any]) -> str:
     # No letter of a label can end the script that holds it: JSON writes < as an escape.
-    return _PAGE.format(specification=json.dumps(spec).replace("<", "\\u003c"), library=library())
+    return _PAGE.format(specification=json.dumps(spec).replace("<", "\\u003c"), library=vega_script())
 
 
-def library() -> str:
+def vega_script() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script."""
     return kept(f"vega-of-vl-convert-{version('vl-convert-python')}.js", _bundle).replace("</script", "<\\/script")
 

@@ -9,7 +9,7 @@ from custodes.answers.wording import unbroken
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.verdict.verdict import ESSENTIAL, HEADINGS, Verdict
 from custodes.plots import theme
-from custodes.plots.saving import library
+from custodes.plots.saving import vega_script
 from custodes.reporting.section import TEMPLATES, Context, Section, render
 from custodes.reporting.tables import packed, plain
 
@@ -42,7 +42,7 @@ def page(context: Context, verdict: Verdict, sections: Sequence[Section]) -> str
         best=context.best,
         left_out=context.left_out,
         data=packed(data, ((name, context.table(name)) for name in (*own, *context.extra))),
-        library=library(),
+        library=vega_script(),
         style=(TEMPLATES / "report.css").read_text(encoding="utf-8"),
         script=(TEMPLATES / "report.js").read_text(encoding="utf-8"),
     )

@@ -74,7 +74,7 @@ def _places(result: Complementarity, named: Sequence[str]) -> Figure:
         title="Where judges stand",
         caption="Close: they differ from the ranking that all share in the same way, as far as two directions show it. "
         "Triangles: people. Colour: cluster. Of many raters only people are named, the metrics that rank most like "
-        "them, the best and the chosen one (bold), and the ends of the map; the table below has all.",
+        "them, the best and the chosen one (bold), and the ends of the map; the table below has more.",
         alt="Map of the raters on the first two principal components; the table below holds their clusters.",
         spec=spec_of(places(empty_rows(), result, width=MAP_WIDTH, named=named, metric="{metric}")),
         table="complementarity.coordinates",

@@ -20,7 +20,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             title="How often a metric errs, and how one-sidedly",
             caption="Right: errs seldom. Low: errs to both sides alike. Whisker: interval from resampled items. "
             "Named: the metric that agrees best with people, the chosen one (bold), and the ends of both axes; the "
-            "table below has all.",
+            "table below has more.",
             alt="Scatter plot of mean absolute Favi-Score against sample accuracy, one point per metric.",
             spec=spec_of(accuracy_scatter(empty_rows(), "{metric}").properties(width="container")),
             table="favoritism-points",
