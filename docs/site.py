@@ -7,15 +7,18 @@ changelog and the guides of the repository beside the docs, the pictures of the 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shutil
 import sys
+import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from custodes.questions import QUESTIONS
 
-DOCS = Path(__file__).parent
+DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 SOURCE, SITE = DOCS / "_build" / "source", DOCS / "_build" / "html"
 
@@ -31,6 +34,11 @@ CONTENTS = {
 BESIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "RELEASING.md")
 """Pages of the repository that the site has too."""
 
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+BLOB = f"{PROJECT['urls']['Homepage']}/blob/v{PROJECT['version']}"
+"""Where files of this version are on the web."""
+
+LINK = re.compile(r"\]\((?!https?://|#)([^)\s]+)\)")
 CODE = re.compile(r"^```python\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 
 
@@ -38,18 +46,44 @@ def put_together() -> None:
     """Every page of the site under `SOURCE`."""
     shutil.rmtree(SOURCE, ignore_errors=True)
     shutil.copytree(DOCS, SOURCE, ignore=shutil.ignore_patterns("_build", "*.py", "__pycache__"))
-    for name in BESIDE:
-        # They move from above the docs into it, so links between them are a step shorter.
-        text = (ROOT / name).read_text(encoding="utf-8")
-        (SOURCE / name).write_text(text.replace("](docs/", "]("), encoding="utf-8")
-    beside = "|".join(map(re.escape, BESIDE))
-    for page in SOURCE.rglob("*.md"):
-        text = re.sub(rf"\]\(\.\./((?:\.\./)*)({beside})", r"](\1\2", page.read_text(encoding="utf-8"))
-        page.write_text(text, encoding="utf-8")
+    copied = [path.relative_to(SOURCE) for path in SOURCE.rglob("*")]
+    places = {DOCS / place: place for place in copied} | {ROOT / name: Path(name) for name in BESIDE}
+    for page, place in places.items():
+        if page.suffix == ".md":
+            text = with_links(page.read_text(encoding="utf-8"), page, places)
+            (SOURCE / place).write_text(text, encoding="utf-8")
     gallery = SOURCE / "gallery.md"
     gallery.write_text(with_pictures(gallery.read_text(encoding="utf-8"), SOURCE / "images"), encoding="utf-8")
     index = SOURCE / "index.md"
     index.write_text("\n".join([index.read_text(encoding="utf-8"), *contents()]), encoding="utf-8")
+
+
+def with_links(text: str, page: Path, places: Mapping[Path, Path]) -> str:
+    """The text of a page with its links as the site needs them.
+
+    A link to a file of the site leads to its place there, one to another file of the repository to that file on the
+    web. A link that leads nowhere stays as it is, so that Sphinx reports it.
+
+    Parameters
+    ----------
+    text
+        The page as it is in the repository.
+    page
+        Its path.
+    places
+        Paths of files to their places in the site, relative to its root.
+    """
+
+    def resolved(link: re.Match[str]) -> str:
+        path, mark, anchor = link[1].partition("#")
+        target = (page.parent / path).resolve()
+        if target in places:
+            path = Path(os.path.relpath(places[target], places[page].parent)).as_posix()
+        elif target.is_relative_to(ROOT) and target.exists():
+            path = f"{BLOB}/{target.relative_to(ROOT).as_posix()}"
+        return f"]({path}{mark}{anchor})"
+
+    return LINK.sub(resolved, text)
 
 
 def contents() -> list[str]:

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests.waiting import PATIENCE
+
 # Every core has a worker of pytest; matrix products on threads of their own would fight these for the cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -61,7 +63,7 @@ def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=path, args=CHROMIUM)
+        opened = driver.chromium.launch(executable_path=path, args=CHROMIUM, timeout=1000 * PATIENCE)
         yield opened
         opened.close()
 

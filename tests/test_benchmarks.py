@@ -9,6 +9,8 @@ from types import ModuleType
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 
 
@@ -50,9 +52,9 @@ def test_a_command_is_ended_at_its_limit_and_its_reason_is_told(script):
     def told(code, **limits):
         return measuring.run([sys.executable, "-c", code], **limits)
 
-    assert told("pass", seconds=20, gib=1).why == ""
+    assert told("pass", seconds=PATIENCE, gib=1).why == ""
     assert told("while True: pass", seconds=1, gib=1).why == "> 1 s"
-    assert told("import time; x = b'x' * 2**28; time.sleep(20)", seconds=20, gib=0.1).why == "> 0.1 GiB"
+    assert told("import time; x = b'x' * 2**28; time.sleep(900)", seconds=PATIENCE, gib=0.1).why == "> 0.1 GiB"
     assert (
         told("import sys; print('custodes: no such file', file=sys.stderr); sys.exit(2)").why == "refused: no such file"
     )

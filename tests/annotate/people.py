@@ -13,6 +13,7 @@ import numpy as np
 from custodes.annotate.crowd import Crowd, Habits
 from custodes.annotate.driving import Answering
 from custodes.annotate.plan import StudyPlan
+from tests.waiting import PATIENCE
 
 DO = re.compile(r'name="do" value="(\w+)"')
 ASKED = re.compile(r'name="assignment" value="(\d+)"')
@@ -26,7 +27,7 @@ class Browser:
         parts = urlsplit(link)
         assert parts.hostname is not None
         self._path = parts.path
-        self._connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=20)
+        self._connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=PATIENCE)
         self.page = ""
         self.look()
 

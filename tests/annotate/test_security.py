@@ -13,7 +13,6 @@ import secrets
 import socket
 import sqlite3
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -37,6 +36,7 @@ from custodes.annotate.site.app import app
 from custodes.annotate.site.connection import patient
 from custodes.annotate.site.guard import FIELDS, LARGEST
 from custodes.annotate.site.rates import network
+from tests.waiting import PATIENCE, until
 
 URL = "http://testserver"
 
@@ -340,10 +340,10 @@ def listening(desk: Desk, *, seconds: float, **more: Any) -> Iterator[int]:
             yield door.getsockname()[1]
         finally:
             server.should_exit = True
-            thread.join(20)
+            thread.join(PATIENCE)
 
 
-def talk(port: int, *parts: bytes, wait: float = 10.0) -> bytes:
+def talk(port: int, *parts: bytes, wait: float = PATIENCE) -> bytes:
     """What comes back until the server closes, or `wait` seconds."""
     with socket.create_connection(("127.0.0.1", port), timeout=wait) as line:
         for part in parts:
@@ -356,10 +356,10 @@ def talk(port: int, *parts: bytes, wait: float = 10.0) -> bytes:
 
 
 def test_headers_without_an_end(desk: Desk) -> None:
-    with listening(desk, seconds=10.0) as port:
+    with listening(desk, seconds=2 * PATIENCE) as port:
         long = b"GET /health HTTP/1.1\r\nHost: x\r\n" + b"X: " + b"y" * 40_000
         try:
-            got = talk(port, long, wait=5.0)
+            got = talk(port, long)
         except ConnectionError:  # closed while it was still being sent
             got = b""
         assert got == b""
@@ -369,11 +369,11 @@ def test_headers_without_an_end(desk: Desk) -> None:
 
 def test_a_body_that_comes_with_its_headers_is_no_header(desk: Desk) -> None:
     """As a proxy sends it, in one piece: too much of it is told, and nothing is cut off."""
-    with listening(desk, seconds=10.0) as port:
+    with listening(desk, seconds=2 * PATIENCE) as port:
         for size, said in ((40_000, b"404"), (70_000, b"413")):
             head = f"POST /s/{'x' * 22} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {size}\r\n"
             kind = b"Content-Type: application/x-www-form-urlencoded\r\n\r\n"
-            assert said in talk(port, head.encode() + kind + b"t=" + b"y" * (size - 2), wait=5.0).partition(b"\r\n")[0]
+            assert said in talk(port, head.encode() + kind + b"t=" + b"y" * (size - 2)).partition(b"\r\n")[0]
 
 
 def test_who_says_nothing_is_not_waited_for(desk: Desk) -> None:
@@ -381,14 +381,16 @@ def test_who_says_nothing_is_not_waited_for(desk: Desk) -> None:
         request = b"GET /health HTTP/1.1\r\nHost: x\r\n"
         assert talk(port) == b""
         assert talk(port, request) == b""  # no end of the headers
-        assert talk(port, request + b"\r\n", b"GET /health HT").count(b"200 OK") == 1  # nor of a second request
+        # nor of a second request; where this machine is too slow to send the first one in time, again
+        until(lambda: talk(port, request + b"\r\n", b"GET /health HT").count(b"200 OK") == 1)
 
 
-def test_what_serve_starts(tmp_path: Path) -> None:
+def test_what_serve_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has the patience of these tests, and believes no address that a visitor claims."""
+    monkeypatch.setattr("custodes.annotate.site.connection.patient", lambda: patient(2 * PATIENCE))
     with serving([study(tmp_path / "study.db")], port=0) as site:
         try:
-            got = talk(site.port, b"GET /health HTTP/1.1\r\nX: " + b"y" * 40_000, wait=5.0)
+            got = talk(site.port, b"GET /health HTTP/1.1\r\nX: " + b"y" * 40_000)
         except ConnectionError:
             got = b""
         assert got == b""
@@ -398,22 +400,18 @@ def test_what_serve_starts(tmp_path: Path) -> None:
         assert (replies.count(b"HTTP/1.1 404"), replies.count(b"HTTP/1.1 429")) == (60, 10)
 
 
-def slow_ones(desk: Desk, n: int) -> list[float]:
-    """Times of 30 requests while `n` connections have begun one and do not go on."""
+def slow_ones(desk: Desk, n: int) -> None:
+    """Thirty requests are answered while `n` connections have begun one and do not go on."""
     token = begun(desk)
-    with listening(desk, seconds=10.0) as port:
-        lines = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(n)]
+    with listening(desk, seconds=2 * PATIENCE) as port:
+        lines = [socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) for _ in range(n)]
         try:
             for k, line in enumerate(lines):
                 head = b"POST /s/x HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\n"
                 line.sendall(head + (b"Content-Length: 60000\r\n\r\na=" if k % 2 else b""))
-            times = []
             for _ in range(30):
-                began = time.perf_counter()
                 reply = talk(port, f"GET /s/{token} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
-                times.append(time.perf_counter() - began)
                 assert b"200 OK" in reply
-            return times
         finally:
             for line in lines:
                 line.close()
@@ -432,4 +430,4 @@ def test_others_are_served_beside_two_thousand_slow_ones(desk: Desk) -> None:
     if 0 <= hard < 4500:
         pytest.skip("this machine does not allow as many open files")
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 4500), hard))
-    print("seconds:", sorted(slow_ones(desk, 2000)))
+    slow_ones(desk, 2000)

@@ -22,6 +22,7 @@ from custodes.annotate import serving
 from custodes.annotate.messages import demo_texts
 from custodes.errors import InputError, OptionError
 from tests.annotate.people import Browser
+from tests.waiting import PATIENCE
 
 pytest.importorskip("uvicorn")
 
@@ -72,7 +73,7 @@ def test_ctrl_c_ends_it_with_every_answer_written(study: Path, tmp_path: Path) -
             browser.act({"do": "begin"})
             browser.act({"do": "answer", "assignment": str(browser.assignment), "v0": "1"})
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0
         assert "everything is written" in out
         assert err == ""
@@ -99,7 +100,7 @@ def test_the_demo_is_there_at_once_and_gone_at_the_end() -> None:
         place = Path(line(process, r"/\S+/study\.db"))
         assert place.exists()
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        process.communicate(timeout=PATIENCE)
         assert process.returncode == 0
     assert not place.exists()
 
@@ -137,7 +138,7 @@ def test_who_knows_may(study: Path) -> None:
         [study], public_url="http://ask.example.org", backup=None, i_know=True, tell=told.append
     ) as site:
         assert site.url == "http://ask.example.org"
-        with urlopen(f"http://127.0.0.1:{site.port}/health", timeout=20) as reply:
+        with urlopen(f"http://127.0.0.1:{site.port}/health", timeout=PATIENCE) as reply:
             assert reply.read() == b"ok"
     assert not told
 

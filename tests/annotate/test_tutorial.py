@@ -15,6 +15,7 @@ import pytest
 from custodes.annotate.plan import StudyPlan
 from tests.annotate.people import answer_all
 from tests.pages import blocks, run
+from tests.waiting import PATIENCE
 
 pytest.importorskip("uvicorn")
 
@@ -48,7 +49,7 @@ def served(line: str, folder: Path) -> None:
         answers = answer_all(links, folder / "study.db", StudyPlan(), better=0.5, rng=1, most=90)
         assert answers >= 30
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=PATIENCE)
         assert process.returncode == 0
     finally:
         process.kill()

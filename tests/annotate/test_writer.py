@@ -15,6 +15,7 @@ from custodes.annotate.session import Ask
 from custodes.annotate.store import whole
 from custodes.errors import InputError, OptionError
 from tests.annotate.studies import Hands, answer, asked, at_once, begun, plan_of, said, study
+from tests.waiting import PATIENCE
 
 PLAN = plan_of(
     people={"cap": 1.0, "overlap": 0.0, "gold_every": 0, "attention": 0, "batch": 400},
@@ -150,11 +151,11 @@ def test_an_image_waits_for_no_act(tmp_path: Path) -> None:
         base.execute("INSERT INTO media VALUES ('a.png', 'image/png', x'0102')")
     with Desk.open(path, durable=False) as desk:
         busy, over = threading.Event(), threading.Event()
-        held = desk._do(lambda: (busy.set(), over.wait(10)))
-        busy.wait(10)
+        held = desk._do(lambda: (busy.set(), over.wait(PATIENCE)))
+        busy.wait(PATIENCE)
         with ThreadPoolExecutor() as pool:
             try:
-                assert pool.submit(desk.media, "a.png").result(5) == ("image/png", b"\x01\x02")
+                assert pool.submit(desk.media, "a.png").result(PATIENCE) == ("image/png", b"\x01\x02")
             finally:
                 over.set()
-        assert held.result(10)
+        assert held.result(PATIENCE)

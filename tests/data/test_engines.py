@@ -105,7 +105,7 @@ def test_an_engine_counts_what_polars_counts(engine: str, tables: Path) -> None:
         [sys.executable, "-c", SCRIPT, engine, str(PACKAGES), str(tables)],
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=3600,
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
     )
     assert ran.returncode == 0, ran.stderr[-3000:]

@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.waiting import PATIENCE
+
 Manner = Callable[[asyncio.StreamWriter], Awaitable[bool]]
 """Writes an answer; whether the connection stays open."""
 
@@ -124,7 +126,7 @@ class Server:
         async def begin() -> asyncio.Server:
             return await asyncio.start_server(self._talk, "127.0.0.1", self._port, backlog=256)
 
-        self._server = asyncio.run_coroutine_threadsafe(begin(), self._loop).result(10)
+        self._server = asyncio.run_coroutine_threadsafe(begin(), self._loop).result(PATIENCE)
         self._port = self._server.sockets[0].getsockname()[1]
 
     def stop(self) -> None:
@@ -136,13 +138,13 @@ class Server:
                 talk.cancel()
             await asyncio.gather(*self._talks, return_exceptions=True)
 
-        asyncio.run_coroutine_threadsafe(end(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(end(), self._loop).result(PATIENCE)
 
     def close(self) -> None:
         """Stop for good."""
         self.stop()
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(PATIENCE)
         self._loop.close()
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -23,6 +23,7 @@ from custodes.judging.vendors import PydanticAI
 from custodes.progress import silent
 from tests.judging.clients import judging, longer
 from tests.judging.servers import completion
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("quick")
 MESSAGES = [
@@ -166,7 +167,7 @@ def test_a_function_that_fails_now_and_then_is_asked_again(module: Callable[[str
 def test_functions_that_wait_wait_at_once() -> None:
     import threading
 
-    together = threading.Barrier(8, timeout=20)
+    together = threading.Barrier(8, timeout=PATIENCE)
 
     def wait(body: Any) -> Any:
         if body["n"] > 15:  # by then all that may be at once are

@@ -22,6 +22,7 @@ from custodes.judging.client import _cause, address, http_client, retry_after
 from custodes.judging.completion import MOST_WORDS, words
 from custodes.judging.request import Request
 from tests.judging.servers import Server, says
+from tests.waiting import PATIENCE
 
 NOW = datetime(2026, 11, 22, 10, 0, 0, tzinfo=UTC)
 
@@ -71,7 +72,7 @@ def test_no_address_of_a_server(base_url: str) -> None:
 
 def test_credentials_are_sent_and_are_not_in_the_key_of_an_answer(server: Server) -> None:
     with_login = server.url.replace("//", "//me:hunter2@")
-    asker = http_client(with_login, key=None, timeout=5)
+    asker = http_client(with_login, key=None, timeout=PATIENCE)
 
     async def once() -> None:
         await asker({"model": "m", "messages": []})
@@ -148,7 +149,7 @@ def test_importing_it_loads_nothing_heavy() -> None:
 
 def test_what_is_sent_says_nothing_of_this_machine(server: Server) -> None:
     async def once() -> None:
-        asker = http_client(server.url, key=None, timeout=5)
+        asker = http_client(server.url, key=None, timeout=PATIENCE)
         await asker({"model": "m", "messages": [{"role": "user", "content": "ß\u202e\x00"}]})
         await asker.aclose()  # type: ignore[attr-defined]
 

@@ -22,6 +22,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
+from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.slow, pytest.mark.llm]
 
@@ -51,7 +52,7 @@ class Server:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.close()
-        self.process.wait(30)
+        self.process.wait(PATIENCE)
         self.process.stdout.close()
 
 
@@ -179,7 +180,7 @@ def test_from_http_to_the_report_through_a_kill(server: Server, folder: Path) ->
 
     server.stop()  # from here on, nobody could answer
     again = judging(folder, server, "again.csv")
-    said = again.communicate(timeout=60)
+    said = again.communicate(timeout=PATIENCE)
     assert again.returncode == 0, said
     assert (folder / "again.csv").read_bytes() == (folder / "verdicts.csv").read_bytes()
 
@@ -188,6 +189,6 @@ def test_from_http_to_the_report_through_a_kill(server: Server, folder: Path) ->
     (asked,) = cu.consistency(study).orders.to_dicts()
     assert asked["both"] + asked["one_order"] >= 10
     report = custodes(folder, "report", "verdicts.csv", "people.csv", "--resamples", "20", "-o", "report.html")
-    said = report.communicate(timeout=600)
+    said = report.communicate(timeout=SECONDS)
     assert report.returncode == 0, said
     assert judge in (folder / "report.html").read_text(encoding="utf-8")

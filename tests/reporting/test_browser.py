@@ -12,6 +12,7 @@ import pytest
 from custodes.answers import wording
 from custodes.plots import theme
 from custodes.reporting import Report
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.browser
 
@@ -23,7 +24,7 @@ def page(browser: Any, made: Report, tmp_path: Path) -> Iterator[Any]:
     """The report, open; every message, error and request is checked when the test is done."""
     address = made.save(tmp_path / "report.html").as_uri()
     opened = browser.new_page(viewport={"width": 1100, "height": 800})
-    opened.set_default_timeout(10_000)
+    opened.set_default_timeout(PATIENCE * 1000)
     said: list[str] = []
     opened.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
     opened.on("pageerror", lambda error: said.append(str(error)))
@@ -35,6 +36,13 @@ def page(browser: Any, made: Report, tmp_path: Path) -> Iterator[Any]:
     yield opened
     opened.close()
     assert set(said) == {address}
+
+
+def resize(page: Any, width: int) -> None:
+    """Give the page another width, and wait until its pictures are drawn again."""
+    page.evaluate("delete document.body.dataset.ready")
+    page.set_viewport_size({"width": width, "height": 800})
+    page.wait_for_selector(READY)
 
 
 def test_every_figure_and_table_is_there(page: Any) -> None:
@@ -90,9 +98,7 @@ def test_tables_sort_by_any_column(page: Any) -> None:
 
 
 def test_it_fits_a_phone_and_prints(page: Any) -> None:
-    page.set_viewport_size({"width": 390, "height": 800})
-    page.wait_for_timeout(300)
-    page.wait_for_selector(READY)
+    resize(page, 390)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.emulate_media(media="print")
     assert page.locator(".of-aspect:visible").count() == 1
@@ -122,9 +128,7 @@ TEXTS = """() => [...document.querySelectorAll("figure")].flatMap((figure) => {
 
 def test_every_text_of_every_picture_can_be_read(page: Any) -> None:
     for width in (1280, 390):
-        page.set_viewport_size({"width": width, "height": 800})
-        page.wait_for_timeout(300)
-        page.wait_for_selector(READY)
+        resize(page, width)
         texts = page.evaluate(TEXTS)
         assert len({text["figure"] for text in texts}) > 25
         assert [text for text in texts if text["size"] < theme.TEXT - 0.01] == []

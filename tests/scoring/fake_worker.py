@@ -25,9 +25,9 @@ if FAULT == "no hello":
 if FAULT == "silent start":
     time.sleep(60)
 if FAULT == "slow start":
-    for part in range(8):
-        print(f"\r{part}/8", end="", file=sys.stderr, flush=True)
-        time.sleep(0.1)
+    while not os.path.exists("loaded"):
+        print("\rloading", end="", file=sys.stderr, flush=True)
+        time.sleep(0.02)
 if FAULT == "print first":
     print("Loading ...")
 hellos = {

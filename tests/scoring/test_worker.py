@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ from custodes.errors import InputError
 from custodes.process import CHILDREN
 from custodes.scoring.metric import Place, Scorer, Texts
 from custodes.scoring.metrics.worker import WORKER
+from custodes.scoring.worker import Process
+from tests.waiting import PATIENCE, until
 
 FAKE = Path(__file__).with_name("fake_worker.py")
 Start = Callable[..., Scorer]
@@ -52,6 +55,20 @@ def start() -> Iterator[Start]:
     for scorer in running:
         scorer.close()
     assert not CHILDREN
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> list[Process]:
+    """The processes of the workers that the test starts."""
+    started: list[Process] = []
+
+    class Recorded(Process):
+        def __init__(self, *words: Any, **more: Any) -> None:
+            super().__init__(*words, **more)
+            started.append(self)
+
+    monkeypatch.setattr("custodes.scoring.metrics.worker.Process", Recorded)
+    return started
 
 
 def test_scores_come_in_the_order_of_outputs(start: Start) -> None:
@@ -165,7 +182,7 @@ def test_the_fault_of_one_of_several_ends_all(start: Start, fault: str) -> None:
 )
 def test_a_bad_start_is_one_line(start: Start, fault: str, said: str) -> None:
     with pytest.raises(InputError, match=rf"^worker '.*': {said}"):
-        start(fault, before="timeout=0.3")
+        start(fault, before="timeout=0.3" if fault == "silent start" else "")
     assert not CHILDREN
 
 
@@ -180,7 +197,7 @@ LAST = r" \(after 4 rows\); the last it said was 'the last word'$"
         ("killed", rf"it was ended by SIGKILL \(memory may have run out: try a smaller --batch\){LAST}"),
         (
             "hang",
-            f"it hangs: an answer was not there after 0.5 seconds; start it with timeout=SECONDS for longer{LAST}",
+            f"it hangs: an answer was not there after 0.3 seconds; start it with timeout=SECONDS for longer{LAST}",
         ),
         ("half a line", f"it ended with exit status 0{LAST}"),
         ("too few", f"it gave 1 of 'scores' for 2 rows{LAST}"),
@@ -200,9 +217,13 @@ LAST = r" \(after 4 rows\); the last it said was 'the last word'$"
         ("a list", rf"an answer is not as it must be: Expected `object`, got `array`{LAST}"),
     ],
 )
-def test_a_fault_later_is_one_line_and_stays_the_answer(start: Start, fault: str, said: str) -> None:
-    scorer = start(fault, before="timeout=0.5" if fault == "hang" else "")
+def test_a_fault_later_is_one_line_and_stays_the_answer(
+    start: Start, processes: list[Process], fault: str, said: str
+) -> None:
+    scorer = start(fault)
     np.testing.assert_array_equal(scorer.score(texts(["a", "bb", "ccc", "dddd"])).values, [[0], [1], [2], [3]])
+    if fault == "hang":  # only from here on: a busy machine may take long to start the process
+        processes[0].timeout = 0.3
     for _ in range(2):
         with pytest.raises(InputError, match=rf"^worker '.*': {said}"):
             scorer.score(texts(["a", "bb"]))
@@ -216,8 +237,34 @@ def test_one_that_closes_its_output_is_ended(start: Start, monkeypatch: pytest.M
         scorer.score(SIX)
 
 
-def test_a_long_start_that_shows_progress_is_no_hang(start: Start) -> None:
-    assert start("slow start", before="timeout=0.5").score(texts(["a"])).values == 0
+def test_a_long_start_that_shows_progress_is_no_hang(
+    start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The time limit passes three times, each time after new lines on standard error."""
+    monkeypatch.chdir(tmp_path)
+    expired: list[int] = []
+
+    class Impatient(Process):
+        def _line(self, what: str, *, while_it_speaks: bool = False) -> bytes:
+            lines, errors = self._heard, self._errors
+
+            class Limit:
+                def get(self, timeout: float) -> bytes:
+                    if len(expired) == 3:
+                        (tmp_path / "loaded").touch()
+                        return lines.get(timeout=PATIENCE)
+                    before = errors.heard
+                    until(lambda: errors.heard > before)
+                    expired.append(errors.heard)
+                    raise queue.Empty
+
+            with monkeypatch.context() as patch:
+                patch.setattr(self, "_heard", Limit())
+                return super()._line(what, while_it_speaks=while_it_speaks)
+
+    monkeypatch.setattr("custodes.scoring.metrics.worker.Process", Impatient)
+    assert start("slow start").score(texts(["a"])).values == 0
+    assert len(expired) == 3
 
 
 def test_a_line_without_end_is_refused(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:

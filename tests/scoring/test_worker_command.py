@@ -7,8 +7,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +17,7 @@ from custodes.scoring.metric import Place
 from custodes.scoring.metrics.worker import WORKER, digested, understood
 from custodes.scoring.scripts import FOLDER, OURS
 from tests.scoring.test_worker import FAKE, texts
+from tests.waiting import until
 
 
 @pytest.mark.parametrize(
@@ -101,21 +100,21 @@ scorer.score(Texts(outputs=["a"], item=zero, system=zero, **none))
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGKILL"])
 def test_no_worker_outlives_its_parent(how: str, tmp_path: Path) -> None:
-    """One of ours that computes for a minute ends too, even where the parent could not say so."""
+    """One of ours that computes for long ends too, even where the parent could not say so."""
     (tmp_path / "slow.py").write_text(
         textwrap.dedent("""
         import os, pathlib, time
         def score(rows):
             pathlib.Path("pid").write_text(str(os.getpid()))
-            time.sleep(60)
+            time.sleep(900)
         """)
     )
     with _parent("callable slow:score", tmp_path) as parent:
         assert parent.stdout is not None
         assert parent.stdout.readline() == b"ready\n"
-        child = int(_awaited(lambda: (tmp_path / "pid").read_text()))
+        child = int(until(lambda: (tmp_path / "pid").read_text()))
         parent.send_signal(signal.Signals[how])
-    _awaited(lambda: None if _runs(child) else "ended")
+    until(lambda: None if _runs(child) else "ended")
 
 
 def _parent(command: str, folder: Path) -> subprocess.Popen[bytes]:
@@ -127,17 +126,6 @@ def _parent(command: str, folder: Path) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
-
-
-def _awaited(what: Callable[[], str | None]) -> str:
-    for _ in range(600):
-        try:
-            if found := what():
-                return found
-        except OSError:
-            pass
-        time.sleep(0.02)
-    raise AssertionError("it did not happen")
 
 
 def _runs(process: int) -> bool:
@@ -230,18 +218,18 @@ def test_one_that_does_not_read_its_input_ends_with_its_parent_and_with_its_chil
         textwrap.dedent("""
         import json, os, pathlib, subprocess, sys, time
         print(json.dumps({"protocol": 1, "metric": "deaf", "version": "1"}), flush=True)
-        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(900)"])
         pathlib.Path("pids").write_text(f"{os.getpid()} {child.pid} .")
-        time.sleep(60)
+        time.sleep(900)
         """)
     )
     with _parent("deaf.py", tmp_path) as parent:
         assert parent.stdout is not None
         assert parent.stdout.readline() == b"ready\n"
-        pids = _awaited(lambda: told if (told := (tmp_path / "pids").read_text()).endswith(".") else None).split()[:2]
+        pids = until(lambda: told if (told := (tmp_path / "pids").read_text()).endswith(".") else None).split()[:2]
         parent.kill()
     for process in map(int, pids):
-        _awaited(lambda process=process: None if _runs(process) else "ended")
+        until(lambda process=process: None if _runs(process) else "ended")
 
 
 @pytest.mark.parametrize("word", ["", "--model="])

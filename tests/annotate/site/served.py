@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tests.waiting import PATIENCE
+
 
 @contextmanager
 def served(app: Any) -> Iterator[str]:
@@ -22,4 +24,4 @@ def served(app: Any) -> Iterator[str]:
             yield f"http://127.0.0.1:{door.getsockname()[1]}"
         finally:
             server.should_exit = True
-            thread.join(20)
+            thread.join(PATIENCE)

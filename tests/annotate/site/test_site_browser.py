@@ -15,6 +15,7 @@ from custodes.annotate.plan import Ending, Question, Texts
 from custodes.annotate.site.app import app
 from tests.annotate.site.served import served
 from tests.annotate.site.studying import PEOPLE, PLAN, SYSTEMS, invited, judgments, made, opened, pictured, told
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.browser
 
@@ -62,7 +63,7 @@ def own(browser: Any, templates: dict[str, Path], tmp_path: Path) -> Iterator[Ca
             stack.callback(context.close)
             context.clock.install()
             page = context.new_page()
-            page.set_default_timeout(10_000)
+            page.set_default_timeout(PATIENCE * 1000)
             page.on("request", lambda request: asked.append(request.url))
             page.on("pageerror", lambda error: errors.append(str(error)))
             page.on("response", lambda reply: came.append(_body(reply)))
@@ -120,7 +121,7 @@ def test_a_batch_by_keyboard(own: Callable[..., Own]) -> None:
     page.get_by_role("heading", name="Time for a break").wait_for()
     flips = [flip for (flip,) in told(desk.path, "SELECT flip FROM assignment ORDER BY assignment")]
     assert answers(desk) == [(-1 if flip else 1) * shown for flip, shown in zip(flips, (1, -1, 0), strict=True)]
-    assert all(0 < float(str(row[3])) < 60 for row in judgments(desk.path))  # no longer than the server waited
+    assert all(0 < float(str(row[3])) < PATIENCE for row in judgments(desk.path))  # no longer than the server waited
 
 
 def test_a_batch_by_mouse(own: Callable[..., Own]) -> None:

@@ -205,7 +205,7 @@ def test_a_model_of_the_hub(encoder: Path, tmp_path: Path) -> None:
 
     def ask() -> list[str]:
         call = [sys.executable, "-c", FROM_HUB, "some/encoder", "some/other"]
-        made = subprocess.run(call, capture_output=True, text=True, env=environment, check=True, timeout=60)
+        made = subprocess.run(call, capture_output=True, text=True, env=environment, check=True)
         assert made.stderr == ""
         return made.stdout.splitlines()
 
