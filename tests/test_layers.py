@@ -96,7 +96,7 @@ BELOW = {
     "console": {"answers", "visible"},
     "words": {"errors"},
     "ending": {"console", "errors"},
-    "options": {"console", "answers", "data", "errors", "progress", "files", "visible", "words"},
+    "options": {"arguments", "console", "answers", "data", "errors", "progress", "files", "visible", "words"},
     "diagnosis": {"annotate", "answers", "data", "public"},
     "verbs": {"arguments", "options", "console", "evaluate", "answers", "data", "errors", "files", "words"},
     "commands": {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, wraps
 from numbers import Integral, Real
 from os import PathLike
@@ -105,6 +106,81 @@ def several(value: Any) -> TypeGuard[Iterable[Any]]:
     except TypeError:
         return False
     return True
+
+
+def value_list(
+    name: str, given: str | Iterable[str], *, labels: Collection[str] = (), described: bool = False
+) -> list[str]:
+    """Values of a repeatable argument: each entry holds one value or a comma list.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, for errors.
+    given : str or iterable of str
+        One entry or several.
+    labels : collection of str, default ()
+        Labels of the data. A comma inside one of them, or inside its exclusion `!label`, does not separate values.
+    described : bool, default False
+        Whether a value may be `NAME: text`. An entry with a colon is then one value, and its commas belong to the text.
+
+    Returns
+    -------
+    list of str
+        The values in order, without surrounding spaces. Empty ones are left out.
+
+    Raises
+    ------
+    OptionError
+        If an entry is no text, or if a comma stands before the colon of a described value.
+
+    Examples
+    --------
+    >>> value_list("aspects", ["coherence,fluency", "tone: warm, not stiff"], described=True)
+    ['coherence', 'fluency', 'tone: warm, not stiff']
+    >>> value_list("metrics", "f(a,b),bleu", labels=["f(a,b)", "bleu"])
+    ['f(a,b)', 'bleu']
+    """
+    entries = [given] if isinstance(given, str) else given
+    if not several(entries) or not all(isinstance(entry, str) for entry in entries):
+        raise OptionError(f"{name}={shown(given)}: must be text, one or a list")
+    return [value for entry in entries for value in _values(name, entry, labels, described=described)]
+
+
+def _values(name: str, entry: str, labels: Collection[str], *, described: bool) -> Iterator[str]:
+    if entry in labels:
+        yield entry
+        return
+    label, colon, _ = entry.partition(":")
+    if described and colon:
+        if "," in label:
+            raise OptionError(
+                f"{name}={shown(entry)}: a comma stands before the colon, and a value with a colon is given alone;"
+                " repeat the option (in Python: a list of texts)"
+            )
+        yield entry.strip()
+        return
+    words = entry.split(",")
+    while words:
+        runs = [",".join(words[:n]).strip() for n in range(len(words), 1, -1)]
+        whole = next((run for run in runs if run in labels or run.removeprefix("!") in labels), None)
+        if value := words[0].strip() if whole is None else whole:
+            yield value
+        words = words[1 if whole is None else len(runs) + 1 - runs.index(whole) :]
+
+
+def assignment_list(given: str | Iterable[str], *, keys: Collection[str] = ()) -> list[str]:
+    """Entries `KEY=VALUE` of a repeatable argument, each given alone or in a comma list.
+
+    A comma separates two entries only where one of `keys` and `=` follow, or any name where no keys are listed; other
+    commas belong to the value.
+
+    >>> assignment_list(["stop=a,b,seed=1", "top_p=1"])
+    ['stop=a,b', 'seed=1', 'top_p=1']
+    """
+    key = "|".join(map(re.escape, keys)) or r"[A-Za-z_]\w*"
+    entries = [given] if isinstance(given, str) else given
+    return [part.strip() for entry in entries for part in re.split(rf",(?=\s*(?:{key})\s*=)", entry)]
 
 
 LIMITS: Mapping[str, Callable[[str, Any], Any]] = {

@@ -21,6 +21,7 @@ from rich.markup import escape
 from custodes.answers.blocks import json_blocks
 from custodes.answers.question import NOT_ENOUGH
 from custodes.answers.result import Result
+from custodes.arguments import assignment_list
 from custodes.console import Screen, print_result, put, tell
 from custodes.data.counts import is_counts, read_counts
 from custodes.data.loading import matches, path_and_part, raters_beside
@@ -76,7 +77,10 @@ class Reading:
     items: Annotated[Path | None, Parameter(help="Table: item, cluster, group, dataset, weight, probability.")] = None
     column: Annotated[
         list[str] | None,
-        Parameter(help=f"ROLE=NAME: what a column of yours is; repeatable. Roles: {', '.join(ROLES)}.", negative=""),
+        Parameter(
+            help=f"ROLE=NAME: what a column of yours is; comma list or repeated. Roles: {', '.join(ROLES)}.",
+            negative="",
+        ),
     ] = None
     columns: Annotated[
         list[str] | None,
@@ -136,7 +140,7 @@ class Reading:
     def mapping(self) -> dict[str, str | list[str]]:
         """Role to column, as `read` takes it."""
         made: dict[str, str | list[str]] = {}
-        for text in self.column or []:
+        for text in assignment_list(self.column or [], keys=ROLES):
             role, sign, name = text.partition("=")
             if not sign or not name:
                 raise OptionError(f"--column {text!r}: say ROLE=NAME, as in --column item=doc_id")

@@ -16,7 +16,7 @@ from custodes.answers.effort import effort, given
 from custodes.answers.question import UNRECORDED, Option, options_of
 from custodes.answers.result import Result
 from custodes.answers.setting import HELP
-from custodes.arguments import members
+from custodes.arguments import members, value_list
 from custodes.console import quiet_pipe, say
 from custodes.data.loading import small_file
 from custodes.data.study import Study
@@ -190,7 +190,7 @@ def _stoppings(made: dict[str, Any]) -> dict[str, Any]:
     lists: dict[str, list[Any]] = {
         name: wholes(f"--{name}", given.pop(name)) for name in ("batch", "budget") if name in given
     }
-    lists |= {"stop": given.pop("stop")} if "stop" in given else {}
+    lists |= {"stop": value_list("--stop", given.pop("stop"))} if "stop" in given else {}
     read = {name: _read(name, hints[name], value) for name, value in given.items()}
     ways: list[dict[str, Any]] = [dict(zip(lists, own, strict=True)) for own in product(*lists.values())]
     unused = [set(idle(way.get("stop", USUAL.stop), read.get("looks"))) for way in ways]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custodes.data.patterns import select_labels, split_patterns
+from custodes.data.patterns import select_labels
 from custodes.errors import OptionError
 
 ALL = "expert1, expert2, turker1, BLEU, f(a,b), rouge[l], !odd"
@@ -64,4 +64,5 @@ def test_any_label_selects_itself_and_a_list_of_all_selects_all(labels: list[str
 
 
 def test_commas_in_labels_do_not_split_them() -> None:
-    assert split_patterns("a,f(a,b,c) ,!f(a,b)", ["f(a,b)", "f(a,b,c)"]) == ["a", "f(a,b,c)", "!f(a,b)"]
+    labels = ["a", "f(a,b)", "f(a,b,c)"]
+    assert select_labels("a,f(a,b,c) ,!f(a,b)", labels, option="o", what="w") == ("a", "f(a,b,c)")

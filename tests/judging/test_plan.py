@@ -117,7 +117,7 @@ def test_one_system_cannot_be_compared() -> None:
         ({"mode": "pointwise", "scale": "0-1:0"}, "say LOW-HIGH"),
         ({"scale": "1-7"}, "would change nothing"),
         ({"aspects": ("a", "a: other")}, "a name of its own"),
-        ({"aspects": ("a", "")}, "a name of its own"),
+        ({"aspects": ("a", ": what it means")}, "a name of its own"),
         ({"sampling": {"model": "x"}}, "said otherwise"),
         ({"sampling": {"temperature": object()}}, "none that JSON holds"),
         ({"sampling": {"seed": {1: 2j}}}, "none that JSON holds"),

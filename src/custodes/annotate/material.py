@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import Any
 
 import polars as pl
 
+from custodes.arguments import value_list
 from custodes.data.patterns import Patterns, select_labels
 from custodes.data.reading import read
 from custodes.data.study import Study
@@ -123,8 +124,10 @@ def pairs_of(systems: Sequence[str], pairs: Sequence[Any] | str | None, *, mode:
         raise InputError(f'one system ({", ".join(known)}): a comparison needs two; or ask for ratings, mode = "rate"')
     if pairs is None:
         return list(combinations(known, 2))
-    named = [pairs] if isinstance(pairs, str) else list(pairs)
-    return list(dict.fromkeys(_pair(own, known) for own in named))
+    labels = [f"{a}:{b}" for a, b in permutations(known, 2)]
+    entries = [pairs] if isinstance(pairs, str) else pairs
+    named = [value_list("pairs", entry, labels=labels) if isinstance(entry, str) else [entry] for entry in entries]
+    return list(dict.fromkeys(_pair(value, known) for values in named for value in values))
 
 
 def _pair(given: Any, known: Sequence[str]) -> Pair:

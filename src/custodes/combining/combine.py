@@ -17,7 +17,7 @@ from custodes.answers.question import Rng, question, refuse_ignored
 from custodes.answers.result import Provenance, Result, result
 from custodes.answers.setting import Selection
 from custodes.answers.tables import count, label, score, share, table
-from custodes.arguments import one_of
+from custodes.arguments import one_of, value_list
 from custodes.combining.combined_metric import CombinedMetric, single_of
 from custodes.combining.costs import Costs, costs_of, path_columns
 from custodes.combining.generalisation import generalised
@@ -167,7 +167,7 @@ class Combine(Result):
 
 @question(
     "custodes combine fit ratings.csv --target coherence --method ridge -o coherence.json",
-    target="ASPECT, or mean:A,B (default: the only one); repeatable.",
+    target="ASPECT or mean:A,B; comma list or repeated (default: the only one).",
     method=f"{', '.join(METHODS)}; comma list or repeated, the first is kept.",
     objective="What is maximised.",
     folds="item, or leave one system, dataset or group out, or a FILE item, fold.",
@@ -235,7 +235,9 @@ def combine(
     if selection.get("aspect") is not None:
         raise OptionError("aspect: the target says which aspect is meant; say target='ASPECT' or 'mean:A,B'")
     chosen = study.select(**selection)
-    targets = [target] if target is None or isinstance(target, str) else list(dict.fromkeys(target))
+    targets: list[str | None] = [None]
+    if target is not None:
+        targets = list(dict.fromkeys(value_list("target", target, labels=chosen.aspects, described=True)))
     if not targets:
         raise OptionError("target is empty; name an aspect, or leave the target out")
     for own in targets:
@@ -269,10 +271,9 @@ def combine(
 
 
 def _methods(given: str | Sequence[str], top: int | None) -> tuple[Method, ...]:
-    parts = ",".join([given] if isinstance(given, str) else given)
-    if not parts:
+    names = tuple(dict.fromkeys(value_list("method", given)))
+    if not names:
         raise OptionError(f"method is empty; allowed: {', '.join(METHODS)}")
-    names = tuple(dict.fromkeys(name.strip() for name in parts.split(",")))
     methods = tuple(METHODS[one_of("method", name, METHODS)] for name in names)
     if top is not None and not any(own.takes_top for own in methods):
         able = listed(own.name for own in METHODS.values() if own.takes_top)

@@ -14,7 +14,7 @@ from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.setting import Selection
 from custodes.answers.tables import count, label, score, table
-from custodes.arguments import one_of
+from custodes.arguments import assignment_list, one_of
 from custodes.combining.combined_metric import CombinedMetric, raw_scores
 from custodes.combining.generalisation import ITEMS, LEAST_SYSTEMS, SYSTEMS, conclusion
 from custodes.combining.methods import Lesson
@@ -85,7 +85,7 @@ class Validate(Result):
 @question(
     "custodes combine validate coherence.json other.csv --rename BERTScore=bertscore-f1",
     model="The model file.",
-    rename="OLD=NEW: a rater of the data and its name in the model; repeatable.",
+    rename="OLD=NEW: a rater of the data and its name in the model; comma list or repeated.",
     objective="What gains are of (default: the model's).",
     scales="Bounds of metrics as in the model, or found anew in the data.",
 )
@@ -136,8 +136,12 @@ def _renamed(study: Study, rename: Rename) -> Study:
     """Raters by the names that the model has for them."""
     if not rename:
         return study
-    pairs = list(rename.items()) if isinstance(rename, Mapping) else [_pair(own) for own in _words(rename)]
     known = study.raters.direction
+    pairs = (
+        list(rename.items())
+        if isinstance(rename, Mapping)
+        else [_pair(own) for own in assignment_list(rename, keys=known)]
+    )
     for old, new in pairs:
         if old not in known:
             raise OptionError(
@@ -155,10 +159,6 @@ def _renamed(study: Study, rename: Rename) -> Study:
         raters=Raters(frame=study.raters.frame.with_columns(to)),
         digest=study.fingerprint(),
     )
-
-
-def _words(rename: Sequence[str]) -> list[str]:
-    return [rename] if isinstance(rename, str) else list(rename)
 
 
 def _pair(text: str) -> tuple[str, str]:

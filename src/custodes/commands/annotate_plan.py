@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from custodes.annotate.keys import KEYS, rows
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.planning import changed, plan_of, read_plan
-from custodes.arguments import members
+from custodes.arguments import members, value_list
 from custodes.errors import OptionError, shown
 
 NAMES = {("question", "text"): "question", ("question", "aspects"): "aspects"}
@@ -51,8 +51,6 @@ def plan_from(path: Path | None, options: dict[str, Any]) -> StudyPlan:
         kinds = get_type_hints(type(own))
         for key in keys:
             text = options.get(_name(section, key))
-            if isinstance(text, list):
-                text = ",".join(text)
             if text is not None:
                 said.setdefault(section, {})[key] = _value(_name(section, key), kinds[key], text)
     if "texts" in said:  # @FILE is that of the current folder
@@ -76,12 +74,13 @@ def _option(section: str, key: str, default: str, told: str) -> inspect.Paramete
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, note])
 
 
-def _value(name: str, kind: Any, text: str) -> Any:
-    """A word of the command line as a value of a plan; a list has commas."""
+def _value(name: str, kind: Any, text: Any) -> Any:
+    """A word of the command line as a value of a plan; several make a list."""
+    parts = (value_list(name, text, described=name in SINGLE) or [""]) if get_origin(kind) is tuple else []
     try:
-        if get_origin(kind) is tuple:
+        if parts:
             inner = get_args(kind)[0]
-            return tuple(msgspec.convert(part.strip(), inner, strict=False) for part in text.split(","))
+            return tuple(msgspec.convert(part, inner, strict=False) for part in parts)
         if float in members(kind):
             with suppress(ValueError):
                 return float(text)

@@ -30,16 +30,22 @@ def count(
         str, Parameter(help="Parquet, CSV or JSON Lines, of one kind; patterns such as 'part*.parquet'.")
     ],
     output: Annotated[str | None, Parameter(name=["--output", "-o"], help="FILE.counts.json.")] = None,
-    human: Annotated[Names, Parameter(help="The people; repeatable (default: kind human).", negative="")] = None,
-    metrics: Annotated[Names, Parameter(help="The metrics; repeatable (default: all others).", negative="")] = None,
+    human: Annotated[
+        Names, Parameter(help="The people; comma list or repeated (default: kind human).", negative="")
+    ] = None,
+    metrics: Annotated[
+        Names, Parameter(help="The metrics; comma list or repeated (default: all others).", negative="")
+    ] = None,
     aspect: Annotated[str, Parameter(help="The aspect that is counted.")] = "",
-    systems: Annotated[Names, Parameter(help="Only these; repeatable.", negative="")] = None,
+    systems: Annotated[Names, Parameter(help="Only these; comma list or repeated.", negative="")] = None,
     aggregate: Annotated[
         Literal["mean", "vote"] | None, Parameter(help="Scores: several people by mean (the default) or vote.")
     ] = None,
     ties: Annotated[float | None, Parameter(help="Scores: the largest difference of a metric that ties.")] = None,
     human_ties: Annotated[float | None, Parameter(help="Scores: the same of people.")] = None,
-    lower: Annotated[Names, Parameter(help="Scores: raters of which lower is better; repeatable.", negative="")] = None,
+    lower: Annotated[
+        Names, Parameter(help="Scores: raters of which lower is better; comma list or repeated.", negative="")
+    ] = None,
     orders: Annotated[
         Literal["mean", "consistent"] | None, Parameter(help="Verdicts: how both orders become one (default: mean).")
     ] = None,
@@ -47,7 +53,9 @@ def count(
     memory_limit: Annotated[str | None, Parameter(help="duckdb: memory that it may take, such as 2GB.")] = None,
     spill: Annotated[str | None, Parameter(help="duckdb: folder for what is beyond that.")] = None,
     batches: Annotated[int | None, Parameter(help="polars, scores: parts of items.", converter=whole)] = None,
-    column: Annotated[Names, Parameter(help="ROLE=NAME: what a column of yours is; repeatable.", negative="")] = None,
+    column: Annotated[
+        Names, Parameter(help="ROLE=NAME: what a column of yours is; comma list or repeated.", negative="")
+    ] = None,
     quiet: Annotated[bool, SWITCH, Parameter(help="No progress bar.")] = False,
 ) -> None:
     """Count wins, ties and losses in tables that need not fit in memory, scores or verdicts: for leaderboard and, where

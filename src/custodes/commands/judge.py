@@ -11,7 +11,6 @@ from custodes.cache import Cache
 from custodes.commands.judge_parts import (
     Places,
     asked_for,
-    aspects_of,
     check_calls,
     check_idle,
     estimate_lines,
@@ -59,7 +58,10 @@ def judge(
         int | None, Whole, Parameter(help="How many references of an item to show (default: 0).")
     ] = None,
     aspects: Annotated[
-        list[str] | None, Parameter(help="NAME,NAME or 'NAME: what it means'; asked one by one.", negative="")
+        list[str] | None,
+        Parameter(
+            help="NAME or 'NAME: what it means', asked one by one; comma list (of names) or repeated.", negative=""
+        ),
     ] = None,
     scale: Annotated[Text, Parameter(help="Of scores: LOW-HIGH or LOW-HIGH:STEP (default: 1-5).")] = None,
     pairs: Annotated[
@@ -76,7 +78,9 @@ def judge(
     logprobs: Annotated[bool, SWITCH, Parameter(help="Ask for the probabilities of all answers.")] = False,
     sampling: Annotated[
         list[str] | None,
-        Parameter(help="KEY=VALUE sent with every request: temperature=0, max_tokens=64; repeatable.", negative=""),
+        Parameter(
+            help="KEY=VALUE sent with every request: temperature=0,max_tokens=64; comma list or repeated.", negative=""
+        ),
     ] = None,
     name: Annotated[Text, Parameter(help="What the judge is called (default: the model).")] = None,
     own_system: Annotated[Text, Parameter(help="The systems of the judge's family: comma list of globs.")] = None,
@@ -114,7 +118,7 @@ def judge(
         "mode": mode,
         "prompt": prompt,
         "references": references,
-        "aspects": aspects_of(aspects),
+        "aspects": aspects,
         "scale": scale,
         "examples": examples,
         "reason": reason,

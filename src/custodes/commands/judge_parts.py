@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from custodes.arguments import assignment_list
 from custodes.cache import Cache
 from custodes.commands.beside import beside, check_raters
 from custodes.data.writing import check_suffix, write_table
@@ -78,27 +79,33 @@ def with_defaults(**given: Any) -> dict[str, Any]:
     return {name: defaults[name] if value is None else value for name, value in given.items()}
 
 
-def aspects_of(given: Sequence[str] | None) -> list[str] | None:
-    """Aspects from words: NAME,NAME or 'NAME: what it means', in which a comma is one of the sentence."""
-    if given is None:
-        return None
-    return [part.strip() for text in given for part in ([text] if ":" in text else text.split(",")) if part.strip()]
-
-
 def sampling_of(given: Sequence[str] | None) -> dict[str, Any] | None:
     """KEY=VALUE as values: what is JSON is taken as such, any other word as text."""
     if given is None:
         return None
     made: dict[str, Any] = {}
-    for text in given:
+    for text in (part for entry in given for part in ([entry] if _holds_json(entry) else assignment_list(entry))):
         name, sign, value = text.partition("=")
         if not sign or not name.strip() or name.strip() in made:
             raise OptionError(f"--sampling {text!r}: say KEY=VALUE, each key once, as in --sampling temperature=0")
         try:
             made[name.strip()] = msgspec.json.decode(value)
         except msgspec.DecodeError:
+            if value.lstrip()[:1] in ("[", "{"):
+                raise OptionError(
+                    f"--sampling {shown(text)}: the value is no JSON; give it alone, repeat the option"
+                ) from None
             made[name.strip()] = value
     return made
+
+
+def _holds_json(text: str) -> bool:
+    """Whether the whole value of KEY=VALUE is JSON, whose commas belong to it."""
+    try:
+        msgspec.json.decode(text.partition("=")[2])
+    except msgspec.DecodeError:
+        return False
+    return True
 
 
 def key_of(variable: str | None) -> str | None:

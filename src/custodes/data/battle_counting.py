@@ -54,7 +54,9 @@ def count_battles(
     survey = survey_of(rows)
     known = sorted(survey["rater"].unique())
     people = _people(survey, human, known, kinds)
-    judges = tuple(name for name in known if name not in people) if metrics is None else names_of(metrics)
+    judges = (
+        tuple(name for name in known if name not in people) if metrics is None else names_of("metrics", metrics, known)
+    )
     check_known(people, known, where=WHERE, option="human", what="rater")
     check_known(judges, known, where=WHERE, option="metrics", what="rater")
     if both := [name for name in judges if name in people]:
@@ -63,8 +65,9 @@ def count_battles(
         raise InputError(f"{WHERE}: a metric is called {HUMAN!r}, as people together are; rename it in the table")
     survey = _of_aspect(survey, people=people, judges=judges, aspect=aspect)
     if systems is not None:
-        chosen = names_of(systems)
-        check_known(chosen, sorted({*survey["a"], *survey["b"]}), where=WHERE, option="systems", what="system")
+        known_systems = sorted({*survey["a"], *survey["b"]})
+        chosen = names_of("systems", systems, known_systems)
+        check_known(chosen, known_systems, where=WHERE, option="systems", what="system")
         survey = survey.filter(pl.col("a").is_in(list(chosen)), pl.col("b").is_in(list(chosen)))
     said = understood(survey, written=written)
     plan = Plan(said=said, people=people, orders=orders)
@@ -101,7 +104,7 @@ def _people(
     survey: pl.DataFrame, human: str | Sequence[str] | None, known: Sequence[str], kinds: bool
 ) -> tuple[str, ...]:
     if human is not None:
-        return names_of(human)
+        return names_of("human", human, known)
     if not kinds:
         raise OptionError(
             f"{WHERE}: say who are people, as in human='ann'; raters: {listed(known)} (or give a column 'kind')"

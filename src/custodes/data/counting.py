@@ -64,9 +64,6 @@ def count_pairs(
     >>> count_pairs(table, human="ann").paired[0, 0].tolist()  # ann: A wins; bleu: B wins
     [[0, 0, 1], [0, 0, 0], [0, 0, 0]]
     """
-    people = names_of(human)
-    if not people:
-        raise OptionError("count_pairs: human is empty; name at least one person")
     thresholds = list(ties.values()) if isinstance(ties, Mapping) else [ties]
     for threshold in (*thresholds, human_ties or 0.0):
         if not (np.isfinite(threshold) and threshold >= 0):
@@ -74,7 +71,13 @@ def count_pairs(
     rows = _valid_rows(table)
     survey = _survey(rows)
     known = tuple(survey["rater"].unique().sort())
-    judges = tuple(name for name in known if name not in people) if metrics is None else names_of(metrics)
+    people = names_of("human", human, known)
+    if not people:
+        raise OptionError("count_pairs: human is empty; name at least one person")
+    judges = (
+        tuple(name for name in known if name not in people) if metrics is None else names_of("metrics", metrics, known)
+    )
+    signs = {name: sign for key, sign in (directions or {}).items() for name in names_of("directions", key, known)}
     check_known(people, known, where=WHERE, option="human", what="rater")
     check_known(judges, known, where=WHERE, option="metrics", what="rater")
     if both := [name for name in judges if name in people]:
@@ -84,13 +87,13 @@ def count_pairs(
             f"count_pairs: no metric: all raters are people ({listed(people)}); name fewer in human, or add scores of a"
             " metric: these counts hold what people and a metric say of the same outputs"
         )
-    check_known([*(directions or {})], known, where=WHERE, option="directions", what="rater")
+    check_known([*signs], known, where=WHERE, option="directions", what="rater")
     check_known([*ties] if isinstance(ties, Mapping) else [], known, where=WHERE, option="ties", what="rater")
-    if turned := [sign for sign in (directions or {}).values() if sign not in (1, -1)]:
+    if turned := [sign for sign in signs.values() if sign not in (1, -1)]:
         raise OptionError(f"count_pairs: directions hold 1 or -1 (lower is better), not {turned[0]}")
     if systems is not None:
-        systems = names_of(systems)
         known_systems = tuple(survey["system"].unique().sort())
+        systems = names_of("systems", systems, known_systems)
         check_known(systems, known_systems, where=WHERE, option="systems", what="system")
     survey, aspects = _chosen_rows(survey, people=people, judges=judges, aspect=aspect)
     if systems is not None:
@@ -105,7 +108,7 @@ def count_pairs(
         vote=aggregate == "vote",
         human_epsilon=(human_ties or 0.0) + FLOAT_NOISE * _spread(survey, people),
         epsilon={name: ties.get(name, 0.0) if isinstance(ties, Mapping) else ties for name in judges},
-        flipped={name for name, sign in (directions or {}).items() if sign < 0},
+        flipped={name for name, sign in signs.items() if sign < 0},
     )
     labels = tuple(sorted(set(systems if systems is not None else survey["system"])))
     parts = _batches(rows.filter(nw.col("item_level")), batches)

@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 import narwhals as nw
 import polars as pl
 
+from custodes.arguments import value_list
 from custodes.data.roles import SECOND
 from custodes.errors import InputError, OptionError, listed, shown, suggestion
 
@@ -100,9 +101,9 @@ def collected(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
     return made
 
 
-def names_of(given: str | Sequence[str]) -> tuple[str, ...]:
-    """One name or several, each once."""
-    return (given,) if isinstance(given, str) else tuple(dict.fromkeys(given))
+def names_of(option: str, given: str | Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
+    """The names of an argument, each once; a comma inside a known name does not separate names."""
+    return tuple(dict.fromkeys(value_list(option, given, labels=known)))
 
 
 def check_known(names: Sequence[str], known: Sequence[str], *, where: str, option: str, what: str) -> None:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from fnmatch import translate
 
-from custodes.arguments import several
-from custodes.errors import OptionError, listed, shown, suggestion
+from custodes.arguments import value_list
+from custodes.errors import OptionError, listed, suggestion
 
 Patterns = str | Sequence[str] | None
 """A comma list of globs, several of them, or None for everything."""
@@ -24,7 +24,7 @@ def select_labels(patterns: Patterns, labels: Sequence[str], *, option: str, wha
     """
     if patterns is None:
         return tuple(labels)
-    parts = split_patterns(patterns, labels)
+    parts = value_list(option, patterns, labels=labels)
     if not parts:
         raise OptionError(f"{option}={patterns!r} names no {what}; {what}s: {listed(labels)}")
     wanted = [part for part in parts if not part.startswith("!") or part in labels]
@@ -34,30 +34,6 @@ def select_labels(patterns: Patterns, labels: Sequence[str], *, option: str, wha
     if not chosen:
         raise OptionError(f"{option}={patterns!r} leaves no {what}; {what}s: {listed(labels)}")
     return tuple(label for label in labels if label in chosen)
-
-
-def split_patterns(patterns: str | Sequence[str], labels: Sequence[str]) -> list[str]:
-    """The single patterns of a comma list; commas inside a known label do not split it.
-
-    >>> split_patterns("f(a,b),bleu", ["f(a,b)", "bleu"])
-    ['f(a,b)', 'bleu']
-    """
-    given = [patterns] if isinstance(patterns, str) else patterns
-    if not several(given) or not all(isinstance(entry, str) for entry in given):
-        raise OptionError(f"{shown(patterns)}: labels and patterns are text, one or a list")
-    return [part for entry in given for part in _split(entry, labels)]
-
-
-def _split(entry: str, labels: Sequence[str]) -> list[str]:
-    if entry in labels:
-        return [entry]
-    words, parts = entry.split(","), []
-    while words:
-        runs = [",".join(words[:n]).strip() for n in range(len(words), 1, -1)]
-        whole = next((run for run in runs if run in labels or run.removeprefix("!") in labels), None)
-        parts.append(words[0].strip() if whole is None else whole)
-        words = words[1 if whole is None else len(runs) + 1 - runs.index(whole) :]
-    return [part for part in parts if part]
 
 
 def _matches(pattern: str, labels: Sequence[str], option: str, what: str) -> list[str]:

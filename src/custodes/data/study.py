@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from custodes.arguments import checked
+from custodes.arguments import checked, value_list
 from custodes.data.items import Items
 from custodes.data.looks import empty_looks, stopped
 from custodes.data.mapping.cross import beside_people
 from custodes.data.mapping.words import looks_human
 from custodes.data.notes import Note, noted
 from custodes.data.outputs import Outputs
-from custodes.data.patterns import Patterns, select_labels, split_patterns
+from custodes.data.patterns import Patterns, select_labels
 from custodes.data.preferences import KEY, SECONDS, VALUES, Preferences
 from custodes.data.raters import UNTOLD, Raters
 from custodes.data.ratings import Ratings
@@ -252,7 +252,7 @@ class Study:
         candidates = [rater for rater, kind in kinds.items() if kind != "metric"]
         if not candidates:
             raise OptionError(f"human={human!r}: every rater here is of kind metric; give people's ratings too")
-        judges = [part for part in split_patterns(human, list(kinds)) if kinds.get(part) == "metric"]
+        judges = [part for part in value_list("human", human, labels=kinds) if kinds.get(part) == "metric"]
         if judges:
             raise OptionError(f"human={human!r}: {judges[0]!r} is a metric here; people: {listed(candidates)}")
         people = select_labels(human, candidates, option="human", what="rater")
@@ -273,7 +273,7 @@ class Study:
     def _chosen_metrics(self, metrics: Patterns, candidates: tuple[str, ...]) -> tuple[str, ...]:
         if not candidates:
             raise OptionError(NO_METRIC)
-        words = None if metrics is None else split_patterns(metrics, candidates)
+        words = None if metrics is None else value_list("metrics", metrics, labels=candidates)
         tokens = [word for word in words or [] if word in ("@aspect", "@noaspect")]
         if tokens:
             with_aspect = set(self._rows_of(candidates).filter(pl.col("aspect") != "")["rater"])

@@ -17,7 +17,7 @@ from custodes.answers.setting import Setting
 from custodes.answers.tables import View, count, flag, label, probability, score, share, table
 from custodes.answers.views import bounds, number, parts, titled
 from custodes.answers.wording import digits_of
-from custodes.arguments import between, one_of
+from custodes.arguments import between, one_of, value_list
 from custodes.data.notes import Note
 from custodes.data.pairs import PairCounts
 from custodes.data.study import Study
@@ -136,7 +136,7 @@ class Correction(Result):
 
 @question(
     "custodes correction partly_annotated.csv --metrics judge --format csv",
-    estimator=f"{', '.join(ESTIMATORS)}; repeatable.",
+    estimator=f"{', '.join(ESTIMATORS)}; comma list or repeated.",
     sampler="Sampler of the mixture model.",
     equivalence="Mark pairs whose margin is surely smaller.",
 )
@@ -170,7 +170,7 @@ def correction(
     """
     if equivalence is not None:
         between("equivalence", equivalence, 0, 1)
-    asked = [estimator] if isinstance(estimator, str) else estimator
+    asked = value_list("estimator", estimator)
     if not asked:
         raise OptionError(f"estimator: name at least one of {', '.join(ESTIMATORS)}")
     chosen = [ESTIMATORS[one_of("estimator", name, ESTIMATORS)] for name in dict.fromkeys((*BESIDE, *asked))]

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from custodes.arguments import argument, at_least, check_storable, declared
+from custodes.arguments import argument, at_least, check_storable, declared, value_list
 from custodes.errors import OptionError, listed, shown
 
 Mode = Literal["pairwise", "pointwise"]
@@ -73,13 +73,12 @@ class Judge:
         if not self.model.strip():
             raise OptionError("model='': name the model that is asked")
         object.__setattr__(self, "name", self.name.strip() or self.model.strip())
-        given = [self.aspects] if isinstance(self.aspects, str) else self.aspects
-        object.__setattr__(self, "aspects", tuple(text.strip() for text in given))
+        object.__setattr__(self, "aspects", tuple(value_list("aspects", self.aspects, described=True)))
         check_storable("judge", (self.name, self.model, *self.aspects))
         if "\0" in "".join((self.name, *self.aspects)):
             raise OptionError(f"name={shown(self.name)}: no NUL can stand in the name of a judge or an aspect")
         names = list(self.meanings)
-        if len(names) < len(self.aspects) or "" in self.aspects:
+        if len(names) < len(self.aspects) or (self.aspects and "" in names):
             raise OptionError(f"aspects={shown(list(self.aspects))}: each needs a name of its own")
         self._check_sampling()
         _ = self.labels

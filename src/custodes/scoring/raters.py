@@ -44,7 +44,7 @@ def made_ready(
     texts: Study, corpus: Corpus, metrics: Sequence[str], place: Place, missing: Missing, opened: ExitStack
 ) -> list[Rater]:
     """Every metric loaded, its needs met, and the computations that they share."""
-    asked = parse([metrics] if isinstance(metrics, str) else metrics, known_metrics())
+    asked = parse(metrics, known_metrics())
     scorers: dict[str, Scorer] = {}
     for own in asked:
         if own.computation not in scorers:

@@ -28,7 +28,8 @@ NOTHING = "no output has all that it needs"
 
 @documented(
     "custodes score texts.jsonl --metric rouge1 --metric bleu@first,mean -o scores.csv",
-    metrics="What scores: [NAME=]METRIC[:key=value,...][@rule,...]; repeatable. --list tells which there are.",
+    metrics="What scores: [NAME=]METRIC[:key=value,...][@rule,...]; comma list or repeated, with `:` repeated."
+    " --list tells which there are.",
     cache="A file of scores that are kept, so that none is made twice.",
     jobs="Processes of a worker side by side.",
     device="Where models run: cpu, cuda, cuda:1, mps.",
@@ -80,7 +81,12 @@ def score(
     if not parts:
         raise InputError(f"nothing is scored: {'; '.join(note.message for note in notes)}")
     notes += left_out(raters, corpus)
-    options = {"metrics": list(metrics), "missing": missing, "device": device, "batch": batch}
+    options = {
+        "metrics": [metrics] if isinstance(metrics, str) else list(metrics),
+        "missing": missing,
+        "device": device,
+        "batch": batch,
+    }
     origin = Provenance(
         question="score",
         study=texts.name,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
+from custodes.arguments import assignment_list, value_list
 from custodes.errors import OptionError, listed, shown, suggestion
 from custodes.scoring.metric import Metric, Rule
 from custodes.scoring.scripts import split
@@ -40,12 +41,29 @@ class Asked:
         return f"{self.metric.name}:{dict(self.parameters)!r}"
 
 
-def parse(specs: Iterable[str], known: Mapping[str, Metric]) -> list[Asked]:
+def spec_list(specs: str | Iterable[str], metrics: Collection[str]) -> list[str]:
+    """One text per metric, from a repeatable argument; a comma list may hold metrics with rules.
+
+    >>> spec_list(["rouge1,bleu@first,mean", "chrf:beta=2,case=false"], ["rouge1", "bleu", "chrf"])
+    ['rouge1', 'bleu@first,mean', 'chrf:beta=2,case=false']
+    """
+    made: list[str] = []
+    for spec in [specs] if isinstance(specs, str) else specs:
+        begin = len(made)
+        for part in value_list("metrics", spec, described=True):
+            if len(made) > begin and "@" in made[-1] and part.isalpha() and part not in metrics:
+                made[-1] += f",{part}"  # another rule
+            else:
+                made.append(part)
+    return made
+
+
+def parse(specs: str | Iterable[str], known: Mapping[str, Metric]) -> list[Asked]:
     """The raters that are asked for, in order; several rules make several of one metric.
 
     Raises `OptionError` for an unknown metric, parameter or rule, a value of another type, or a name that stands twice.
     """
-    asked = [own for spec in specs for own in _raters(spec, known)]
+    asked = [own for spec in spec_list(specs, known) for own in _raters(spec, known)]
     if not asked:
         raise OptionError(f"no metric: name one or more of {listed(known, limit=99)}")
     twice = [name for name, count in Counter(own.name for own in asked).items() if count > 1]
@@ -90,7 +108,7 @@ def _parameters(text: str, metric: Metric, spec: str) -> dict[str, Any]:
             raise OptionError(f"metric {shown(spec)}: say the command, as in {metric.name}:COMMAND")
         return {WHOLE: text.strip()}
     made: dict[str, Any] = {}
-    for part in re.split(r",(?=\s*[A-Za-z_]\w*=)", text) if text.strip() else []:
+    for part in assignment_list(text) if text.strip() else []:
         key, sign, value = part.partition("=")
         key = key.strip()
         takes = ", ".join(f"{name}={default}" for name, default in metric.parameters.items()) or "none"

@@ -14,7 +14,7 @@ from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.setting import Setting
 from custodes.answers.tables import UNRELIABLE, count, flag, label, p_value, score, share, table
-from custodes.arguments import one_of
+from custodes.arguments import one_of, value_list
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import listed
@@ -94,7 +94,7 @@ class Agreement(Result):
 
 @question(
     "custodes agreement ratings.csv --human 'expert*' --aspect coherence",
-    compare_by="Statistics whose differences between metrics are tested; repeatable.",
+    compare_by="Statistics whose differences between metrics are tested; comma list or repeated.",
 )
 def agreement(
     study: Study,
@@ -126,7 +126,7 @@ def agreement(
     >>> result.metrics.columns[:5]
     ['aspect', 'metric', 'group', 'n', 'sample_accuracy']
     """
-    compare_by = [compare_by] if isinstance(compare_by, str) else compare_by
+    compare_by = value_list("compare_by", compare_by)
     for name in compare_by:
         one_of("compare_by", name, [own.name for own in STATISTICS.values() if own.best])
 

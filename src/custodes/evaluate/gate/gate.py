@@ -15,7 +15,7 @@ from custodes.answers.setting import Setting, selection_of
 from custodes.answers.tables import View, count, label, p_value, score, table
 from custodes.answers.views import number
 from custodes.answers.wording import digits_of, plural
-from custodes.arguments import at_least, checked, is_number, one_of
+from custodes.arguments import at_least, checked, is_number, one_of, value_list
 from custodes.data.study import Study
 from custodes.errors import OptionError, listed
 from custodes.evaluate.agreement.statistic import PERMUTATIONS, Sample
@@ -157,8 +157,8 @@ class Gate(Result):
 @question(
     "custodes gate ratings.csv --metric judge --require 'kendall_item>=0.3' --not-worse-than learned",
     metric="Whom the rules are about: a name, or a glob of one (default: the only one).",
-    require="STATISTIC>=NUMBER, such as 'kendall_item>=0.3'; repeatable.",
-    not_worse_than="Another metric; repeatable.",
+    require="STATISTIC>=NUMBER, such as 'kendall_item>=0.3'; comma list or repeated.",
+    not_worse_than="Another metric; comma list or repeated.",
     statistic="By which it must not be worse (default: kendall_item; of two systems or verdicts sample_accuracy).",
     margin="By how much less is not yet worse.",
 )
@@ -200,16 +200,17 @@ def gate(
     at_least("resamples", resamples, FEWEST_RESAMPLES)
     if not (is_number(margin) and np.isfinite(margin) and margin >= 0):
         raise OptionError(f"margin={margin!r}: a number of at least 0, in units of the statistic")
-    if not _several(not_worse_than):
+    if not not_worse_than:
         why = "it is for not_worse_than, and no metric is named there"
         refuse_ignored(gate, why, margin=margin, statistic=statistic)
     if statistic is not None:
         one_of("statistic", statistic, ALLOWED)
-    rules = [requirement(text) for text in _several(require)]
+    rules = [requirement(text) for text in value_list("require", require or ())]
     study = study.remembering()
     selected = study.select(**selection_of(setting))
     name = _metric(selected, metric)
-    rules += [_not_worse(selected, name, other, statistic, margin) for other in _several(not_worse_than)]
+    others = value_list("not_worse_than", not_worse_than or (), labels=selected.metrics)
+    rules += [_not_worse(selected, name, other, statistic, margin) for other in others]
     rules = list(dict.fromkeys(rules))
     if not rules:
         raise OptionError(
@@ -240,10 +241,6 @@ def gate(
         for k, comparison in enumerate(comparisons)
     ]
     return Gate.of(parts, [note for comparison in comparisons for note in comparison.notes])
-
-
-def _several(given: str | Sequence[str] | None) -> list[str]:
-    return [given] if isinstance(given, str) else list(given or ())
 
 
 def _metric(study: Study, pattern: str | None) -> str:

@@ -16,6 +16,7 @@ from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.setting import DEFAULTS, Setting, selection_of, settings
 from custodes.answers.tables import count, flag, label, p_value, score, share, table
+from custodes.arguments import value_list
 from custodes.data.battle_counts import BattleCounts
 from custodes.data.notes import Note, noted
 from custodes.data.pairs import PairCounts
@@ -152,7 +153,7 @@ class Leaderboard(Result):
 
 @question(
     "custodes leaderboard demo --metrics judge --aspect fluency",
-    covariates="Hold equal: length (of texts), or a rater with scores; repeatable.",
+    covariates="Hold equal: length (of texts), or a rater with scores; comma list or repeated.",
     tie_model="A tie is an outcome of its own, or half a win each.",
 )
 def leaderboard(
@@ -191,7 +192,8 @@ def leaderboard(
     >>> board.systems.filter(rater="human")["system"][0]
     'Birch'
     """
-    names = tuple(dict.fromkeys([covariates] if isinstance(covariates, str) else covariates))
+    labels = tuple(study.raters.direction) if isinstance(study, Study) else ()
+    names = tuple(dict.fromkeys(value_list("covariates", covariates, labels=labels)))
     if not isinstance(study, Study):
         refuse_more(names, dict(setting), dict(DEFAULTS))
         return _of_counts(study, tie_model, confidence, resamples, np.random.default_rng(rng), progress)

@@ -114,7 +114,7 @@ class Plan(Result):
     channel="How a metric answers: a 3x3 .csv [human, metric], or ideal.",
     items="Items to annotate.",
     metric_items="Further items that the metric rates.",
-    estimator="As in correction (default: human, or mixture with a metric); repeatable.",
+    estimator="As in correction (default: human, or mixture with a metric); comma list or repeated.",
 )
 def plan(
     pilot: Study | None = None,

@@ -134,7 +134,7 @@ class Protocol(Result):
 
 @question(
     "custodes protocol demo --looks 10,20,40 --boundary pocock --null",
-    estimator="As in correction (default: human, or mixture with metrics); repeatable.",
+    estimator="As in correction (default: human, or mixture with metrics); comma list or repeated.",
     null="Also false decisions under the permutation null.",
     ideal="Also an ideal metric on so many items beside the annotated ones.",
 )

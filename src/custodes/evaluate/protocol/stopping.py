@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
 
-from custodes.arguments import argument, at_least, between, declared, is_number, one_of, several
+from custodes.arguments import argument, at_least, between, declared, is_number, one_of, several, value_list
 from custodes.errors import OptionError, shown, suggestion
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.correction.estimators import ESTIMATORS
@@ -172,7 +172,7 @@ def asked_for(
     if estimator is None:
         estimator = next(name for name, own in ESTIMATORS.items() if own.uses_metric is not alone)
     chosen = []
-    for name in dict.fromkeys([estimator] if isinstance(estimator, str) else estimator):
+    for name in dict.fromkeys(value_list("estimator", estimator)):
         chosen.append(ESTIMATORS[one_of("estimator", name, ESTIMATORS)])
         if alone and chosen[-1].uses_metric:
             others = " or ".join(own.name for own in ESTIMATORS.values() if not own.uses_metric)

@@ -1,0 +1,220 @@
+"""Repeatable arguments: repeating an option and giving a comma list are the same, in every verb and in Python."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from cyclopts import App
+from hypothesis import given
+from hypothesis import strategies as st
+
+import custodes as cu
+from custodes import cli
+from custodes.annotate.material import pairs_of
+from custodes.arguments import assignment_list, value_list
+from custodes.commands.judge_parts import sampling_of
+from custodes.errors import OptionError
+from custodes.options import Reading
+from custodes.scoring.metrics import METRICS
+from custodes.scoring.spec import spec_list
+
+QUICK = ("--resamples", "100")
+DEMO = ("demo", "--aspect", "fluency")
+CASES: dict[str, tuple[tuple[str, ...], tuple[str, str]]] = {
+    "--human": (("agreement", *DEMO, *QUICK), ("ann1", "ann2")),
+    "--metrics": (("agreement", *DEMO, *QUICK), ("judge", "learned")),
+    "--systems": (("agreement", *DEMO, *QUICK), ("Aster,Birch", "Cedar")),
+    "--aspect": (("agreement", "demo", *QUICK), ("fluency", "coherence")),
+    "--group": (("agreement", *DEMO, *QUICK), ("news", "dialogue")),
+    "--compare-by": (("agreement", *DEMO, *QUICK), ("kendall_item", "pearson_item")),
+    "--in-use": (("ceiling", *DEMO, *QUICK, "--model", "ridge", "--steps", "3"), ("judge", "learned")),
+    "--estimator": (("correction", *DEMO, "--metrics", "judge"), ("ppi", "poststratified")),
+    "--stop": (("protocol", *DEMO, *QUICK, "--replications", "2"), ("decided", "anytime")),
+    "--covariates": (("leaderboard", *DEMO, *QUICK), ("judge", "learned")),
+    "--require": (("gate", *DEMO, *QUICK, "--metric", "judge"), ("kendall_item>=0.1", "pearson_item>=0.1")),
+    "--not-worse-than": (("gate", *DEMO, *QUICK, "--metric", "judge"), ("learned", "overlap")),
+    "--method": (("combine", "fit", "demo", "--target", "fluency", "--repeats", "1", *QUICK), ("best", "equal")),
+    "--target": (("combine", "fit", "demo", "--method", "equal", "--repeats", "1", *QUICK), ("coherence", "fluency")),
+}
+"""A command line and two values, of options whose answer goes to standard output."""
+
+ELSEWHERE = {
+    "--aspects": "described values",
+    "--metric": "metric specifications",
+    "--sampling": "assignments",
+    "--column": "assignments",
+    "--rename": "assignments",
+    "--pairs": "pairs of systems",
+    "--lower": "counts",
+}
+"""Options that other tests of this file cover, and what they hold."""
+
+NAMES_OF_FILES = {"--pilot", "--plan"}
+PATTERNS_OF_COLUMNS = {"--columns"}
+"""Not split: a file name or a column name may hold commas."""
+
+
+def options(app: App) -> Iterator[str]:
+    """The first name of every option that may be repeated."""
+    if app.default_command:
+        for own in app.assemble_argument_collection():
+            if own.names and own.names[0].startswith("--") and "list" in str(own.hint):
+                yield own.names[0]
+    for name in app:
+        if not name.startswith("-"):
+            yield from options(app[name])
+
+
+def test_every_repeatable_option_is_covered() -> None:
+    repeatable = set(options(cli.app))
+    assert len(repeatable) > 20
+    assert repeatable == {*CASES, *ELSEWHERE, *NAMES_OF_FILES, *PATTERNS_OF_COLUMNS}
+
+
+@pytest.mark.parametrize("option", CASES)
+def test_a_comma_list_is_the_same_as_repeating(
+    option: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words, values = CASES[option]
+    words = tuple(word for word in words if word != option) if option != "--aspect" else words
+
+    def tables(*more: str) -> dict[str, Any]:
+        capsys.readouterr()
+        status = cli.run([*words, *more, "--format", "json", "--no-timing"])
+        assert status in (0, 1, 3), capsys.readouterr().err
+        answer = json.loads(capsys.readouterr().out)
+        assert answer.pop("provenance")
+        for row in answer.get("comparison", []):
+            row.pop("seconds", None)
+        return answer  # type: ignore[no-any-return]
+
+    repeated = tables(option, values[0], option, values[1])
+    assert tables(option, ",".join(values)) == repeated
+    assert tables(option, " , ".join(values)) == repeated
+    assert tables(option, values[0]) != repeated  # both count
+
+
+def test_estimators_in_python() -> None:
+    study = cu.read("demo").select(aspect="fluency", metrics="judge")
+    listed = cu.correction(study, estimator=["human", "ppi"]).pairs
+    assert cu.correction(study, estimator="human,ppi").pairs.equals(listed)
+    assert cu.correction(study, estimator=["human, ppi"]).pairs.equals(listed)
+
+
+def test_a_described_value_keeps_its_commas() -> None:
+    aspects = cu.Judge(model="m", aspects=["coherence,fluency", "tone: warm, not stiff"]).meanings
+    assert aspects == {"coherence": "", "fluency": "", "tone": "warm, not stiff"}
+    assert cu.Judge(model="m", aspects="coherence,fluency").meanings == {"coherence": "", "fluency": ""}
+
+
+@pytest.mark.parametrize("described", ["coherence,tone: it sounds friendly", "a, b: c", ",tone: x"])
+def test_a_comma_before_the_colon_is_refused(described: str, tmp_path: Path) -> None:
+    texts = pl.DataFrame({"item": ["1"], "system": ["A"], "text": ["yes"]})
+    for call in (
+        lambda: cu.Judge(model="m", aspects=described),
+        lambda: cu.Judge(model="m", aspects=["fluency", described]),
+        lambda: cu.score(texts, described),
+        lambda: cu.combine(cu.read("demo"), target=described),
+    ):
+        with pytest.raises(OptionError, match="a comma stands before the colon") as error:
+            call()
+        assert "\n" not in str(error.value)
+        assert "repeat the option" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("judge", "texts.jsonl", "--model", "m", "--base-url", "http://127.0.0.1:9/v1", "-o", "v.csv", "--aspects"),
+        ("annotate", "new", "texts.jsonl", "--aspects"),
+        ("score", "texts.jsonl", "-o", "s.csv", "--metric"),
+    ],
+)
+def test_a_comma_before_the_colon_is_one_line(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("texts.jsonl").write_text('{"item": "1", "outputs": {"A": "yes", "B": "no"}}\n')
+    assert cli.run([*words, "coherence,tone: it sounds friendly"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert "a comma stands before the colon" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["texts.jsonl"]
+
+
+def test_metric_specifications() -> None:
+    assert spec_list("rouge1,bleu@first,mean,chrf", METRICS) == ["rouge1", "bleu@first,mean", "chrf"]
+    assert spec_list(["bleu@first", "mean"], METRICS) == ["bleu@first", "mean"]  # no rule goes over two values
+    assert spec_list("chrf:beta=2,case=false", METRICS) == ["chrf:beta=2,case=false"]
+    assert spec_list("command:python count.py a,b", METRICS) == ["command:python count.py a,b"]
+    texts = pl.DataFrame({"item": ["1"], "system": ["A"], "text": ["yes it is"], "source": ["is it"]})
+    listed = cu.score(texts, ["length", "novelty1"]).ratings if "novelty1" in METRICS else None
+    for given_as in ("length", ["length"]):
+        assert cu.score(texts, given_as).provenance.options["metrics"] == ["length"]
+    if listed is not None:
+        assert cu.score(texts, "length,novelty1").ratings.equals(listed)
+
+
+def test_assignments() -> None:
+    expected = {"temperature": 0, "max_tokens": 64, "stop": "a,b"}
+    assert sampling_of(["temperature=0,max_tokens=64", "stop=a,b"]) == expected
+    assert sampling_of(["temperature=0", "max_tokens=64,stop=a,b"]) == expected
+    assert sampling_of(['stop=["a","b,seed=1"]', "seed=2"]) == {"stop": ["a", "b,seed=1"], "seed": 2}
+    with pytest.raises(OptionError, match="is no JSON"):  # and not sent as text
+        sampling_of(['stop=["a,seed=1'])
+    assert Reading(column=["item=doc,system=model", "score=a,b"]).mapping == {
+        "item": "doc",
+        "system": "model",
+        "score": "a,b",
+    }
+    assert assignment_list("x=y:k=1,case=lc,z=w", keys=["x", "z"]) == ["x=y:k=1,case=lc", "z=w"]
+
+
+def test_pairs_of_systems() -> None:
+    systems = ["A", "B", "f(a,b)"]
+    two = [("A", "B"), ("B", "f(a,b)")]
+    assert pairs_of(systems, "A:B,B:f(a,b)", mode="compare") == two
+    assert pairs_of(systems, ["A:B", "B:f(a,b)"], mode="compare") == two
+    assert pairs_of(systems, [("A", "B"), "B:f(a,b)"], mode="compare") == two
+
+
+def test_names_in_counts() -> None:
+    rows = [
+        (item, system, rater, score)
+        for item in "12"
+        for system, score in (("A", 1.0), ("B", 2.0))
+        for rater in ("ann", "bob", "f(a,b)", "ter")
+    ]
+    table = pl.DataFrame(rows, schema=["item", "system", "rater", "score"], orient="row")
+    counts = cu.count_pairs(table, human="ann,bob", metrics="f(a,b),ter", directions={"f(a,b),ter": -1.0})
+    listed = cu.count_pairs(
+        table, human=["ann", "bob"], metrics=["f(a,b)", "ter"], directions={"f(a,b)": -1.0, "ter": -1.0}
+    )
+    assert counts.metrics == ("f(a,b)", "ter")
+    assert (counts.paired == listed.paired).all()
+
+
+@given(st.lists(st.text(min_size=1, max_size=6).map(str.strip).filter(lambda text: text and "," not in text)))
+def test_joining_undoes_splitting(values: list[str]) -> None:
+    assert value_list("o", ",".join(values)) == values
+    assert value_list("o", values) == values
+
+
+@given(
+    st.lists(st.text(max_size=8).filter(lambda text: text == text.strip() and not text.startswith("!")), unique=True)
+)
+def test_labels_are_never_split(labels: list[str]) -> None:
+    assert value_list("o", labels, labels=labels) == labels
+
+
+@pytest.mark.parametrize("wrong", [5, [5], {"a": 1}, [["a"]]])
+def test_what_is_no_text_is_refused(wrong: Any) -> None:
+    with pytest.raises(OptionError, match="must be text"):
+        value_list("o", wrong)
