@@ -10,7 +10,7 @@ from errno import EBADF
 from io import TextIOWrapper
 from typing import Any, NoReturn
 
-from cyclopts import CycloptsError
+from cyclopts import CycloptsError, UnknownOptionError
 
 from custodes.console import quiet_pipe, tell
 from custodes.errors import CustodesError, CustodesWarning, shown
@@ -27,6 +27,9 @@ def status_of(work: Callable[[], int | None]) -> int:
         message = str(problem)
     except CycloptsError as problem:
         message = " ".join(str(problem).split())
+        if isinstance(problem, UnknownOptionError):  # its value may be a key, as in --api-key=...
+            option = problem.token.keyword or problem.token.value
+            message = message.replace(option, option.partition("=")[0])
     except MemoryError:
         message = "not enough memory for this question; select fewer raters or systems, or ask for fewer --resamples"
     except UnicodeEncodeError as problem:

@@ -10,7 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from custodes.errors import MissingExtraError
-from custodes.judging.cost import Price, at_most, estimate, known_price, spent, thought, usage
+from custodes.judging.cost import (
+    REASON_TOKENS,
+    Price,
+    answer_tokens,
+    at_most,
+    estimate,
+    known_price,
+    spent,
+    thought,
+    usage,
+)
+from custodes.judging.judge import Judge
 from custodes.judging.pace import Patience, Rate, Window
 from custodes.judging.request import Request
 from tests.judging.servers import completion
@@ -22,10 +33,20 @@ def body(text: Any, **more: Any) -> dict[str, Any]:
 
 def test_an_estimate_counts_each_key_once() -> None:
     requests = [Request.make("http://judge", body("x" * n, max_tokens=10)) for n in (400, 400, 41)]
-    made = estimate(requests, price=Price(input=1_000, output=10_000))
+    made = estimate(requests, price=Price(input=1_000, output=10_000), answer=4.0)
     assert (made.requests, made.characters, made.tokens_in, made.tokens_out) == (2, 441, 111, 20)
     assert made.dollars == pytest.approx(0.111 + 0.2)
-    assert estimate(requests, price=None).dollars is None
+    assert made.expected_out == 8
+    assert made.expected_dollars == pytest.approx(0.111 + 0.08)
+    long = estimate(requests, price=None, answer=50.0)
+    assert (long.expected_out, long.tokens_out) == (20, 20)  # an answer is no longer than its limit
+    assert (long.dollars, long.expected_dollars) == (None, None)
+
+
+def test_the_expected_answer_is_what_the_format_asks_for() -> None:
+    short, reasoned = (answer_tokens(Judge(model="m", reason=reason)) for reason in ("none", "first"))
+    assert short == 9  # '{"verdict":"tie"}' has 17 characters, and two make a token
+    assert reasoned == short + REASON_TOKENS
 
 
 def test_the_figures_of_a_known_study() -> None:

@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 import polars as pl
 import pytest
 
+import custodes as cu
 from custodes import cli
+from custodes.judging import run
+from custodes.judging.client import http_client
 from tests.judging.clients import longer, outputs_of
 from tests.judging.servers import Manner, Seen, Server, fails, says
 
@@ -112,7 +115,8 @@ def test_refusals_and_empty_answers_are_named(custodes: Run, server: Server) -> 
 
     server.answer = odd
     made = custodes(*asked(server))
-    assert made.status == 0
+    assert made.status == 1
+    assert "only 6 of 24 replies hold a verdict, fewer than half" in made.err
     assert "18 of 24 replies hold no answer, and count as missing: 6 empty, 12 no-verdict" in made.err
     assert "24 of 24 questions have a reply, 6 a verdict;" in made.err
     assert len(server.seen) == 24 + 18  # each of them asked once more
@@ -178,8 +182,8 @@ def test_a_dry_run_sends_and_writes_nothing(custodes: Run, server: Server) -> No
     assert sorted(path.name for path in Path().iterdir()) == ["texts.jsonl"]
     lines = made.out.splitlines()
     assert lines[0] == "24 questions, 24 requests, 24 of them not answered yet"
-    assert lines[1].endswith("at most 480 out")
-    assert "as a batch about $" in lines[2]
+    assert lines[1].endswith("about 216 out expected, at most 480")
+    assert lines[3] == "about $0.0064 expected, at most $0.0090; as a batch about half (price: given)"
 
 
 @pytest.mark.parametrize("more", [("--dry-run",), ("--write-requests", "requests.jsonl")])
@@ -221,7 +225,9 @@ def test_batches(custodes: Run, server: Server, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--key-env", "NO_SUCH_KEY_HERE"), "--key-env 'NO_SUCH_KEY_HERE': not set in the environment"),
+        (("--key-env", "NO_SUCH_KEY_HERE"), "--key-env: no environment variable of this name is set"),
+        (("--timeout", "0"), "timeout=0: seconds of one try, a number above 0"),
+        (("--timeout", "nan"), "timeout=nan: seconds of one try, a number above 0"),
         (("--mode", "pair"), "pairwise"),
         (("--prompt", "sumary"), "did you mean 'summary'"),
         (("--pairs", "vs:Q"), "no system 'Q' here"),
@@ -301,9 +307,94 @@ def test_very_many_requests_want_a_word(custodes: Run, server: Server) -> None:
     Path("texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     made = custodes(*asked(server, "--price", "0,1", "--sampling", "max_tokens=1000"))
     assert made.status == 2
-    assert "2640 requests, at most $2.64: say --max-cost DOLLARS or --yes" in made.err
+    assert "2640 requests, about $0.0238 expected and at most $2.64: say --max-cost DOLLARS or --yes" in made.err
     assert "--pairs sample:N" in made.err
     assert not server.seen
+
+
+@pytest.mark.parametrize("key", ["sk-abcdefghijklmnop0123", "AKIAIOSFODNN7EXAMPLE", "a" * 40, "sk=part,two"])
+@pytest.mark.parametrize("option", ["--key-env", "--key-env=", "--api-key=", "--key="])
+@pytest.mark.parametrize("more", [(), ("--dry-run",), ("--write-requests", "requests.jsonl")])
+def test_a_key_in_place_of_its_variable_is_not_repeated(
+    custodes: Run, server: Server, tmp_path: Path, key: str, option: str, more: Sequence[str]
+) -> None:
+    words = (option + key,) if option.endswith("=") else (option, key)
+    made = custodes(*asked(server, *words, *more))
+    assert made.status == (0 if more and option.startswith("--key-env") else 2)
+    for part in (key, key.partition("=")[2] or key):
+        assert part not in made.out + made.err
+    assert not server.seen
+    for path in tmp_path.iterdir():
+        assert key.encode() not in path.read_bytes()
+
+
+@pytest.mark.parametrize("readable", [0, 11, 12, 13, 24])
+def test_mostly_unreadable_replies_are_a_failure(custodes: Run, server: Server, readable: int) -> None:
+    seen_bodies: list[str] = []
+
+    def some(seen: Seen, tried: int) -> Manner:
+        body = str(seen.body)
+        if body not in seen_bodies:
+            seen_bodies.append(body)
+        return lengths(seen, tried) if seen_bodies.index(body) < readable else says("I prefer not to say.")
+
+    server.answer = some
+    made = custodes(*asked(server, "--concurrency", "1"))
+    assert f"{readable} a verdict" in made.err
+    assert made.status == (1 if readable < 12 else 0)
+    assert (f"only {readable} of 24 replies" in made.err) == (readable < 12)
+    assert custodes(*asked(server)).status == made.status  # from the cache, too
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_requests_sent_are_counted_with_retries(custodes: Run, server: Server, times: int) -> None:
+    def busy(seen: Seen, tried: int) -> Manner:
+        if "Question 1" in str(seen.body):
+            return says("no idea")  # a second request follows
+        return fails(503) if "Question 2" in str(seen.body) and tried < times else lengths(seen, tried)
+
+    server.answer = busy
+    made = custodes(*asked(server))
+    assert len(server.seen) == 24 + 6 + 6 * times
+    assert f"{len(server.seen)} requests sent ({6 * times} of them retries)" in made.err
+    study = [{"item": row["item"], "outputs": row["outputs"], "source": row["source"]} for row in TEXTS]
+    Path("again.jsonl").write_text("".join(json.dumps(row) + "\n" for row in study))
+    before = len(server.seen)
+    answer = cu.judge("again.jsonl", cu.Judge(model="other", base_url=server.url))
+    usage = answer.usage.row(0, named=True)
+    assert usage["sent"] == len(server.seen) - before
+    assert usage["asked"] == usage["requests"] == 24 + 6
+
+
+def test_a_dry_run_expects_what_the_format_or_kept_replies_say(custodes: Run, server: Server) -> None:
+    server.answer = lengths
+    words = ("--price", "1,10", "--sampling", "max_tokens=5000")
+    fresh = custodes(*asked(server, *words, "--dry-run")).out
+    assert "expected: 9 tokens an answer (the JSON answer; a model that thinks first takes more)" in fresh
+    assert f"about {24 * 9} out expected, at most {24 * 5000}" in fresh
+    assert custodes(*asked(server, *words, "--pairs", "vs:X")).status == 0
+    after = custodes(*asked(server, *words, "--dry-run")).out
+    assert "8 of them not answered yet" in after
+    assert "expected: 2 tokens an answer (the mean of 16 kept replies)" in after  # the server's count
+    assert f"about {8 * 2} out expected, at most {8 * 5000}" in after
+
+
+def test_timeout_reaches_the_client(custodes: Run, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds: list[float] = []
+
+    def recorded(base_url: str, *, key: str | None = None, timeout: float = 600.0) -> Any:
+        made = http_client(base_url, key=key, timeout=timeout)
+        seconds.append(made.timeout)  # type: ignore[attr-defined]
+        return made
+
+    monkeypatch.setattr(run, "http_client", recorded)
+    server.answer = lengths
+    for words in ((), ("--timeout", "45.5")):
+        assert custodes(*asked(server, *words, "--cache", "none")).status == 0
+    assert seconds == [600.0, 45.5]
+    refused = custodes(*asked(server, "--timeout", "5", "--client", "tests.judging.test_judge_cli:client"))
+    assert refused.status == 2
+    assert "a timeout is for the server of base_url" in refused.err
 
 
 def client(body: Any) -> dict[str, Any]:

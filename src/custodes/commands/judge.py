@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from custodes.cache import Cache
 from custodes.commands.judge_parts import (
     Places,
+    answers_kept,
     asked_for,
     check_calls,
     check_idle,
@@ -87,6 +88,7 @@ def judge(
     concurrency: Annotated[int | None, Whole, Parameter(help="Requests at once at most (default: 16).")] = None,
     rpm: Annotated[float | None, Parameter(help="Requests a minute at most.")] = None,
     tpm: Annotated[float | None, Parameter(help="Tokens a minute at most.")] = None,
+    timeout: Annotated[float | None, Parameter(help="Seconds of one try of a request (default: 600).")] = None,
     max_cost: Annotated[float | None, Parameter(help="Dollars at most; the next run asks what is left.")] = None,
     price: Annotated[Text, Parameter(help="IN,OUT: dollars a million tokens (default: of genai-prices).")] = None,
     yes: Annotated[bool, SWITCH, Parameter(help="Ask however many requests that are.")] = False,
@@ -103,7 +105,7 @@ def judge(
     """Ask an LLM judge about texts: which of two outputs is better, or how good one is.
 
     Beside FILE it writes FILE.raters.csv, FILE.details.jsonl and the cache of replies. Exit status 1 where some
-    questions have no reply (the same command asks these alone), and where no reply holds an answer.
+    questions have no reply (the same command asks these alone), or fewer than half of the replies can be read.
 
     Example: `custodes judge texts.jsonl --model qwen3 --base-url http://127.0.0.1:8000/v1 -o verdicts.csv`
     """
@@ -133,7 +135,7 @@ def judge(
     wanted = with_defaults(pairs=pairs, orders=orders, repeats=repeats, rng=seed)
     asks = not dry_run and write_requests is None and replies is None
     plan = prepare(reading.study(inputs), who, client=own, **wanted)
-    asker = client_of(who, own, key=key_of(key_env)) if asks else None
+    asker = client_of(who, own, key=key_of(key_env), timeout=timeout) if asks else None
     purse = Purse.make(who, max_cost, None if price is None else numbers("--price", price))
     with Cache(places.cache) as kept:
         came = Batch(kept=0, failures={}, notes=())
@@ -141,14 +143,14 @@ def judge(
             came = read_replies(replies, asked_for(plan, kept), kept)
         _, waiting = asking.kept(asked_for(plan, kept), kept)
         if dry_run:
-            for line in estimate_lines(plan, waiting, purse.price):
+            for line in estimate_lines(plan, waiting, purse.price, answers_kept(plan, kept)):
                 say(line)
             return 0
         if write_requests is not None:
             say(str(batch.write_requests(write_requests, waiting)))
             return 0
         if asks:
-            check_calls(waiting, allowed=yes or max_cost is not None, price=purse.price)
+            check_calls(who, waiting, allowed=yes or max_cost is not None, price=purse.price)
         with Telling(quiet=quiet).progress() as progress:
             rates = with_defaults(concurrency=concurrency, rpm=rpm, tpm=tpm)
             silent = only_kept(kept, came.failures)

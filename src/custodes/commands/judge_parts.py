@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import msgspec
@@ -18,7 +19,7 @@ from custodes.data.writing import check_suffix, write_table
 from custodes.errors import OptionError, shown, suggestion
 from custodes.files import check_apart, check_writable, is_stream
 from custodes.judging import asking, cost, run
-from custodes.judging.judge import Judge
+from custodes.judging.judge import KEYS, Judge
 from custodes.judging.judgements import Judgements
 from custodes.judging.plan import Plan
 from custodes.judging.request import Request
@@ -109,14 +110,17 @@ def _holds_json(text: str) -> bool:
 
 
 def key_of(variable: str | None) -> str | None:
-    """The key in an environment variable; nothing is asked where it is not set."""
+    """The key in an environment variable. Errors do not show the value of the option, which may be the key itself."""
     if variable is None:
         return None
-    found = os.environ.get(variable, "").strip()
-    if not found:
-        known = [name for name in os.environ if name.endswith(("KEY", "TOKEN"))]
-        raise OptionError(f"--key-env {shown(variable)}: not set in the environment{suggestion(variable, known)}")
-    return found
+    key = os.environ.get(variable, "").strip() if "\0" not in variable else ""
+    if not key:
+        names = [name for name in os.environ if name.endswith(("KEY", "TOKEN"))]
+        raise OptionError(
+            "--key-env: no environment variable of this name is set (not shown here: it may be a key); give the name of"
+            f" the variable that holds the key, never the key{suggestion(variable, names)}"
+        )
+    return key
 
 
 def check_idle(judge: Judge, **given: Any) -> None:
@@ -133,23 +137,57 @@ def asked_for(plan: Plan, cache: Cache) -> list[Request]:
     return [*plan.requests, *again_of(plan, replies).values()]
 
 
-def estimate_lines(plan: Plan, waiting: Sequence[Request], price: cost.Price | None) -> Iterator[str]:
-    """What asking would take."""
-    all_of, left = len(plan.requests), cost.estimate(waiting, price=price)
-    yield f"{len(plan.asked)} questions, {all_of} requests, {left.requests} of them not answered yet"
-    yield f"{left.characters} characters, about {left.tokens_in} tokens in, at most {left.tokens_out} out"
-    if left.dollars is None or price is None:
-        yield f"no price of {plan.judge.model} is known; {PRICES}"
+def answers_kept(plan: Plan, cache: Cache) -> list[int]:
+    """Tokens out of the replies of this judge that the cache holds."""
+    requests = {request.key: request for request in plan.requests}
+    replies, _ = asking.kept(plan.requests, cache)
+    return [cost.spent(requests[key].body, reply.body)[1] for key, reply in replies.items()]
+
+
+def estimate_lines(
+    plan: Plan, waiting: Sequence[Request], price: cost.Price | None, answers: Sequence[int]
+) -> Iterator[str]:
+    """What asking would take; `answers`: tokens out of replies that are kept, by which others are estimated."""
+    judge = plan.judge
+    if answers:
+        answer, basis = mean(answers), f"the mean of {len(answers)} kept replies"
     else:
-        yield f"at most ${left.dollars:.2f}, as a batch about ${left.dollars / 2:.2f} (price: {price.source})"
+        answer = cost.answer_tokens(judge)
+        reason = f" and {cost.REASON_TOKENS} of a reason" if judge.reason == "first" else ""
+        basis = f"the JSON answer{reason}; a model that thinks first takes more"
+    left = cost.estimate(waiting, price=price, answer=answer)
+    yield f"{len(plan.asked)} questions, {len(plan.requests)} requests, {left.requests} of them not answered yet"
+    yield (
+        f"{left.characters} characters, about {left.tokens_in} tokens in; about {left.expected_out} out expected,"
+        f" at most {left.tokens_out}"
+    )
+    yield f"expected: {answer:.0f} tokens an answer ({basis}), each question asked once"
+    if left.dollars is None or left.expected_dollars is None or price is None:
+        yield f"no price of {judge.model} is known; {PRICES}"
+    else:
+        yield (
+            f"about {dollars(left.expected_dollars)} expected, at most {dollars(left.dollars)}; as a batch about half"
+            f" (price: {price.source})"
+        )
 
 
-def check_calls(waiting: Sequence[Request], *, allowed: bool, price: cost.Price | None) -> None:
+def dollars(amount: float) -> str:
+    """An amount of money; a small one with four decimals, and never 0 where something is paid.
+
+    >>> dollars(12.345), dollars(0.00123), dollars(1e-9), dollars(0)
+    ('$12.35', '$0.0012', '$0.0001', '$0.00')
+    """
+    return f"${amount:.2f}" if amount == 0 or amount >= 0.1 else f"${max(amount, 0.0001):.4f}"
+
+
+def check_calls(judge: Judge, waiting: Sequence[Request], *, allowed: bool, price: cost.Price | None) -> None:
     """Refuse to ask very many where nobody said that they may be so many, or what they may cost."""
     if len(waiting) <= MANY or allowed:
         return
-    dollars = cost.estimate(waiting, price=price).dollars
-    money = "" if dollars is None else f", at most ${dollars:.2f}"
+    left = cost.estimate(waiting, price=price, answer=cost.answer_tokens(judge))
+    money = ""
+    if left.dollars is not None and left.expected_dollars is not None:
+        money = f", about {dollars(left.expected_dollars)} expected and at most {dollars(left.dollars)}"
     raise OptionError(
         f"{len(waiting)} requests{money}: say --max-cost DOLLARS or --yes; or ask fewer, as by --pairs sample:N"
         " (`custodes plan` says how many it takes)"
@@ -160,8 +198,9 @@ def summary(made: Judgements) -> str:
     """What came, in a line."""
     row: Mapping[str, Any] = made.usage.row(0, named=True)
     money = "" if row["dollars"] is None else f", ${row['dollars']:.4f}"
-    kind = "verdict" if made.mode == "pairwise" else "score"
+    retries = row["sent"] - row["asked"]
+    again = f" ({retries} of them retries)" if retries else ""
     return (
-        f"{made.details.height} of {row['questions']} questions have a reply, {made.answered} a {kind};"
-        f" {row['asked']} requests sent, {row['tokens_in']} tokens in, {row['tokens_out']} out{money}"
+        f"{made.details.height} of {row['questions']} questions have a reply, {made.answered} a {KEYS[made.mode]};"
+        f" {row['sent']} requests sent{again}, {row['tokens_in']} tokens in, {row['tokens_out']} out{money}"
     )

@@ -26,12 +26,14 @@ NOT_REACHED = Failure(reason="unavailable", said=f"{LEFT}the run was ended")
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """What came of requests: replies and failures by key, each key in one of both; `asked`: how many were sent in this
-    run (however often), not counting those that were kept before; `dollars`: what they may have cost, with a budget."""
+    """What came of requests: replies and failures by key, each key in one of both; `asked`: how many requests were sent
+    in this run, not counting those that were kept before; `sent`: how often one was sent, retries included; `dollars`:
+    what they may have cost, with a budget."""
 
     replies: Mapping[str, Reply]
     failures: Mapping[str, Failure]
-    asked: int
+    asked: int = 0
+    sent: int = 0
     dollars: float = 0.0
 
 
@@ -58,7 +60,7 @@ def ask(
     wanted = {request.key: request for request in requests}
     replies, missing = kept(requests, cache)
     if not missing:
-        return Answers(replies=replies, failures={}, asked=0)
+        return Answers(replies=replies, failures={})
     told = SimpleQueue[bool]()
     dispatch = Dispatch(
         requests=missing,
@@ -81,6 +83,7 @@ def ask(
         replies=replies,
         failures={key: dispatch.failures.get(key, NOT_REACHED) for key in wanted if key not in replies},
         asked=dispatch.asked,
+        sent=dispatch.sent,
         dollars=dispatch.dollars,
     )
 

@@ -64,6 +64,8 @@ def http_client(base_url: str, *, key: str | None = None, timeout: float = 600.0
     >>> http_client("http://127.0.0.1:8000/v1")
     Server('http://127.0.0.1:8000/v1')
     """
+    if not 0 < timeout < float("inf"):
+        raise OptionError(f"timeout={timeout:g}: seconds of one try, a number above 0")
     parts, place = _parsed(base_url), address(base_url)
     login = None if parts.username is None else (unquote(parts.username), unquote(parts.password or ""))
     if key is not None and not re.fullmatch(r"[\x21-\x7e]+", key):

@@ -10,11 +10,14 @@ import msgspec
 
 from custodes.errors import MissingExtraError
 from custodes.judging.completion import token_count
+from custodes.judging.judge import Judge
 from custodes.judging.request import Request
 
 MILLION = 1_000_000
 LETTERS = 4  # characters of a token, about, in English
 FRAME = 100  # tokens of the server's template, at most
+JSON_LETTERS = 2  # characters of a token of a short JSON object, about
+REASON_TOKENS = 100  # tokens of "a few sentences", about
 PICTURE = 2_000  # tokens of a picture, at most
 LIMITS = ("max_completion_tokens", "max_tokens")  # fields that bound the length of an answer
 UNBOUND = 4_096  # tokens of an answer whose length the request does not bound
@@ -58,24 +61,42 @@ class Usage:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """What requests would cost: their characters and tokens, and dollars; None where no price is known. Providers ask
-    half of it for batches (`write_requests`)."""
+    """Estimated cost of requests that are not sent yet.
+
+    Attributes
+    ----------
+    requests, characters : int
+        Requests, and the characters of their texts.
+    tokens_in : int
+        Tokens of the requests, at four characters a token.
+    tokens_out : int
+        Tokens of the answers at most.
+    expected_out : int
+        Expected tokens of the answers, never more than `tokens_out`.
+    price : Price or None
+        Price of a token; None where it is unknown. Providers ask half of it for batches (`write_requests`).
+    """
 
     requests: int
     characters: int
     tokens_in: int
     tokens_out: int
+    expected_out: int
     price: Price | None
 
     @property
     def dollars(self) -> float | None:
-        """Dollars, where the price is known."""
+        """Dollars at most; None where the price is unknown."""
         return None if self.price is None else self.price.of(self.tokens_in, self.tokens_out)
 
+    @property
+    def expected_dollars(self) -> float | None:
+        """Expected dollars; None where the price is unknown."""
+        return None if self.price is None else self.price.of(self.tokens_in, self.expected_out)
 
-def estimate(requests: Sequence[Request], *, price: Price | None) -> Estimate:
-    """What requests would cost before any is sent, each key once: four characters a token, and answers as long as they
-    may become."""
+
+def estimate(requests: Sequence[Request], *, price: Price | None, answer: float) -> Estimate:
+    """Estimate the cost of requests before any is sent, each key once; `answer`: expected tokens of one answer."""
     bodies = list({request.key: request.body for request in requests}.values())
     tokens = [thought(body) for body in bodies]
     return Estimate(
@@ -83,8 +104,15 @@ def estimate(requests: Sequence[Request], *, price: Price | None) -> Estimate:
         characters=sum(sum(map(len, _texts(body))) for body in bodies),
         tokens_in=sum(first for first, _ in tokens),
         tokens_out=sum(second for _, second in tokens),
+        expected_out=round(sum(min(answer, most) for _, most in tokens)),
         price=price,
     )
+
+
+def answer_tokens(judge: Judge) -> int:
+    """Expected tokens of an answer in the format that the judge is asked for, of a model that does not think first."""
+    longest_answer = max(len(judge.answer(label)) for label in judge.labels)
+    return -(-longest_answer // JSON_LETTERS) + REASON_TOKENS * (judge.reason == "first")
 
 
 def usage(pairs: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Usage:

@@ -53,6 +53,9 @@ class Dispatch:
     replies: dict[str, Reply] = field(default_factory=dict)
     failures: dict[str, Failure] = field(default_factory=dict)
     asked: int = 0
+    """Requests that were sent at least once."""
+    sent: int = 0
+    """How often a request was sent, retries included."""
     dollars: float = 0.0
     """What this run may have cost, at the price of the budget: of an answer that did not arrive, or whose tokens the
     server did not count, as much as it could."""
@@ -129,6 +132,7 @@ class Dispatch:
     def _send(self, job: Job, now: float, worst: float) -> None:
         tokens = sum(thought(job.request.body)) if self.tokens_rate.per_minute else 0
         self.asked += job.tried == 0
+        self.sent += 1
         self._reserved += worst
         self.requests_rate.take(now)
         self.tokens_rate.take(now, tokens)

@@ -13,6 +13,7 @@ from custodes.answers.tables import count, flag, label, probability, score, tabl
 from custodes.data.preferences import NOT_ASKED, Preferences
 from custodes.data.reading import read
 from custodes.data.study import Study, join
+from custodes.judging.judge import Mode
 
 WHERE = (
     label("item", "the item"),
@@ -27,6 +28,10 @@ INVALID = label(
     "why there is none: `refusal`, `filtered`, `truncated`, `empty`, `no-verdict`, `label` (another word), or not"
     " answered: `unavailable`, `rejected`, `denied`, or `budget` between the orders; empty where there is one",
 )
+
+NOT_ANSWERED = "not-answered"
+UNREADABLE = "mostly-unreadable"
+"""Rules of the notes for which the exit status is 1."""
 
 
 @result
@@ -86,7 +91,8 @@ class Judgements(Result):
         "One row: what it took.",
         count("questions", "comparisons or outputs, by aspect, order and repeat"),
         count("requests", "different requests, second ones among them"),
-        count("asked", "sent in this run; the others were kept from before"),
+        count("asked", "requests sent in this run; the others were kept from before"),
+        count("sent", "how often a request was sent in this run, retries included"),
         count("tokens_in", "of all replies, as the server counted them"),
         count("tokens_out", "of all replies"),
         score("dollars", "of all replies, also of those that were kept; null where no price is known"),
@@ -106,7 +112,7 @@ class Judgements(Result):
         essential=False,
     )
     judged: Study
-    mode: str
+    mode: Mode
 
     @property
     def preferences(self) -> Preferences:
@@ -134,9 +140,8 @@ class Judgements(Result):
 
     @property
     def status(self) -> int:
-        """0 where every question has a reply; 1 where some are to be asked again, or no reply holds an answer."""
-        to_ask = any(note.rule == "not-answered" for note in self.notes)
-        return int(to_ask or (self.usage["questions"].item() > 0 and not self.answered))
+        """Exit status: 1 if some questions have no reply, or if fewer than half of the replies can be read; else 0."""
+        return int(any(note.rule in (NOT_ANSWERED, UNREADABLE) for note in self.notes))
 
     @property
     def answered(self) -> int:

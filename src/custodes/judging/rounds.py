@@ -25,7 +25,7 @@ UNASKED = Failure(reason="unavailable", said="not asked yet")
 class Round:
     """What came of a plan: for each key the request that counts, its reply (None: not answered, and why), and what was
     read; `again`: second requests by the key of the first; `used`: all requests that were answered, with their replies;
-    `asked`: requests that were sent."""
+    `asked`: requests that were sent; `sent`: how often one was sent, retries included."""
 
     requests: Mapping[str, Request]
     replies: Mapping[str, Reply]
@@ -34,6 +34,7 @@ class Round:
     again: Mapping[str, Request]
     used: Sequence[tuple[Request, Reply]]
     asked: int
+    sent: int
 
 
 Ask = Callable[[Sequence[Request]], asking.Answers]
@@ -46,7 +47,7 @@ def asked_of(plan: Plan, ask: Ask) -> Round:
     first = ask(list(requests.values()))
     answers = {key: read_answer(reply.body, plan.judge, texts[key]) for key, reply in first.replies.items()}
     again = _seconds(plan, answers)
-    second = ask(list(again.values())) if again else asking.Answers(replies={}, failures={}, asked=0)
+    second = ask(list(again.values())) if again else asking.Answers(replies={}, failures={})
     replies, failures = dict(first.replies), dict(first.failures)
     used = [(requests[key], reply) for key, reply in replies.items()]
     used += [(own, second.replies[own.key]) for own in again.values() if own.key in second.replies]
@@ -64,6 +65,7 @@ def asked_of(plan: Plan, ask: Ask) -> Round:
         again=again,
         used=used,
         asked=first.asked + second.asked,
+        sent=first.sent + second.sent,
     )
 
 
@@ -72,9 +74,7 @@ def only_kept(cache: Cache, failures: Mapping[str, Failure]) -> Ask:
 
     def ask(requests: Sequence[Request]) -> asking.Answers:
         replies, missing = asking.kept(requests, cache)
-        return asking.Answers(
-            replies=replies, failures={own.key: failures.get(own.key, UNASKED) for own in missing}, asked=0
-        )
+        return asking.Answers(replies=replies, failures={own.key: failures.get(own.key, UNASKED) for own in missing})
 
     return ask
 

@@ -41,6 +41,7 @@ def judge(
     concurrency: int = 16,
     rpm: float | None = None,
     tpm: float | None = None,
+    timeout: float | None = None,
     max_cost: float | None = None,
     price: Sequence[float] | None = None,
     rng: Rng = 0,
@@ -52,7 +53,8 @@ def judge(
     systems) or a table `item, system_a, system_b`. `orders`: 'both', one by lot ('random'), or the first by name first
     ('ab'). `cache` is a file of replies, which are asked once and read each time; None keeps them for this call.
     `client` is any callable, async or not, from the body of a chat completion to its reply (default: the server at
-    `judge.base_url`, without a key; see `http_client`). `rpm`, `tpm`: requests and tokens a minute at most. `max_cost`:
+    `judge.base_url`, without a key; see `http_client`). `rpm`, `tpm`: requests and tokens a minute at most. `timeout`:
+    seconds of one try of a request to that server (default: 600). `max_cost`:
     dollars at most, at a `price` of (input, output) dollars a million tokens (default: that of genai-prices). Failures
     are counted by their reason, never scored. Raises InputError for texts, pairs or examples that cannot be judged, and
     OptionError where the judge cannot be asked at all.
@@ -66,7 +68,7 @@ def judge(
     """
     lasting = (cache.path if isinstance(cache, Cache) else cache) is not None
     plan = prepare(texts, judge, pairs=pairs, orders=orders, repeats=repeats, client=client, rng=rng, lasting=lasting)
-    asker = client_of(judge, client, key=None)
+    asker = client_of(judge, client, key=None, timeout=timeout)
     purse = Purse.make(judge, max_cost, price)
     with kept_in(cache) as replies:
         ask = asking_of(asker, replies, purse, concurrency=concurrency, rpm=rpm, tpm=tpm, progress=progress)
@@ -133,12 +135,13 @@ def kept_in(cache: str | Path | Cache | None) -> Any:
     return nullcontext(cache) if isinstance(cache, Cache) else Cache(cache)
 
 
-def client_of(judge: Judge, client: Any, *, key: str | None) -> Client:
+def client_of(judge: Judge, client: Any, *, key: str | None, timeout: float | None) -> Client:
     """Who is asked: the client that was given, or the server of the judge."""
     if client is None:
-        return http_client(judge.base_url, key=key)
-    if key is not None:
-        raise OptionError("a key is for the server of base_url; a client of your own has its own")
+        return http_client(judge.base_url, key=key, **({} if timeout is None else {"timeout": timeout}))
+    for name, value in (("key", key), ("timeout", timeout)):
+        if value is not None:
+            raise OptionError(f"a {name} is for the server of base_url; a client of your own has its own")
     return asynchronous(client)
 
 

@@ -13,7 +13,7 @@ from custodes.data.preferences import CHANCES
 from custodes.errors import listed
 from custodes.judging import cost
 from custodes.judging.judge import TIE, A, B
-from custodes.judging.judgements import Judgements
+from custodes.judging.judgements import NOT_ANSWERED, UNREADABLE, Judgements
 from custodes.judging.plan import Asked, Plan, Same
 from custodes.judging.rounds import Round
 from custodes.judging.verdict import Answer
@@ -58,6 +58,7 @@ def told(plan: Plan, made: Round, price: cost.Price | None) -> Judgements:
             "questions": len(plan.asked),
             "requests": len(plan.requests) + len(made.again),
             "asked": made.asked,
+            "sent": made.sent,
             "tokens_in": usage.tokens_in,
             "tokens_out": usage.tokens_out,
             "dollars": dollars,
@@ -212,6 +213,7 @@ def _notes(plan: Plan, made: Round, rows: Sequence[Row], usage: cost.Usage) -> l
     """What was not answered, and what to know of what was."""
     whys = Counter(why for _, answer, why in rows if why and answer is not None)
     lost = Counter(why for _, answer, why in rows if answer is None)
+    replies = len(rows) - lost.total()
     said = {failure.reason: failure.said for failure in made.failures.values()}
     served = sorted({answer.model for _, answer, _ in rows if answer and answer.model})
     unknown = 0
@@ -223,12 +225,18 @@ def _notes(plan: Plan, made: Round, rows: Sequence[Row], usage: cost.Usage) -> l
         (
             "no-answer",
             whys.total(),
-            f"{whys.total()} of {len(rows)} replies hold no answer, and count as missing: {counted}",
+            f"{whys.total()} of {replies} replies hold no answer, and count as missing: {counted}",
         ),
         (
-            "not-answered",
+            NOT_ANSWERED,
             lost.total(),
             f"{lost.total()} of {len(rows)} questions are not answered: {left}; the same command asks these alone",
+        ),
+        (
+            UNREADABLE,
+            2 * whys.total() > replies,
+            f"only {replies - whys.total()} of {replies} replies hold a {plan.judge.key}, fewer than half: check"
+            " the model, the prompt and the limit of tokens before you use them",
         ),
         ("models-served", len(served) > 1, f"the server answered as several models: {listed(served)}"),
         (
