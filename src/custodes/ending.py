@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -13,12 +14,13 @@ from typing import Any, NoReturn
 from cyclopts import CycloptsError, UnknownOptionError
 
 from custodes.console import quiet_pipe, tell
-from custodes.errors import CustodesError, CustodesWarning, shown
+from custodes.errors import CustodesError, CustodesWarning, OptionError, shown
 
 
 def status_of(work: Callable[[], int | None]) -> int:
     """Do it and return the exit status: 0 answered, 1 problems found, 2 bad input, 3 not told, 130 interrupted."""
     try:
+        _check_threads()
         status = 0  # where the reader of a pipe leaves before there is one
         with quiet_pipe():
             status = work() or 0
@@ -48,6 +50,12 @@ def status_of(work: Callable[[], int | None]) -> int:
         return 130
     tell(message)
     return 2
+
+
+def _check_threads() -> None:
+    """Raise `OptionError` for a number of threads with which Polars ends the process."""
+    if re.fullmatch(r"\+?0+", os.environ.get("POLARS_MAX_THREADS", "")):
+        raise OptionError("POLARS_MAX_THREADS=0 is no number of threads; set it to 1 or more, or unset it")
 
 
 def end(work: Callable[[], int]) -> NoReturn:

@@ -22,6 +22,7 @@ from custodes.data.loading import small_file
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, listed, shown
 from custodes.files import is_stream
+from custodes.homes import sentence
 from custodes.options import Inputs, Output, Reading, Telling, read_by
 from custodes.words import SWITCH, is_whole, whole
 
@@ -67,7 +68,7 @@ def verb(asked: Any, output: Telling = OUTPUT, *, first: str = "") -> Callable[.
             output.write(answer, seconds)
         return int(answer.status)
 
-    text = " ".join(inspect.getdoc(asked).split("\n\n")[0].split())  # type: ignore[union-attr]
+    text = sentence(asked.__module__, asked.__name__)  # from the source, as `python -OO` strips docstrings
     command.__name__, command.__doc__ = asked.__name__, f"{text}\n\nExample: `{asked.example}`"
     made = with_options(command, asked)
     if about.default is None:  # it may be asked about nothing, so the study is an option

@@ -11,6 +11,7 @@ from custodes.console import say
 from custodes.errors import OptionError
 from custodes.files import check_apart, folder, is_folder
 from custodes.options import Inputs, Output, Reading, read_by
+from custodes.plots import alt
 from custodes.reporting import report as asked
 from custodes.verbs import OUTPUT, READING, DryRun, answered, arguments_of, reading_of, tell_effort, with_options
 
@@ -49,6 +50,8 @@ def report(
     if dry_run:
         tell_effort(asked, study, arguments_of(asked, options))
         return
+    if figures is not None or shape == "html":
+        alt.load()  # where it cannot be, no answer is computed first
     if figures is not None:
         folder(figures)
     made, seconds = answered(asked, study, output, arguments_of(asked, options))

@@ -6,14 +6,14 @@ Rows are counted from 1, without the header and without blank lines, in files an
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import narwhals as nw
 import polars as pl
 
 from custodes.data.notes import Note, noted
-from custodes.errors import InputError, listed, suggestion
+from custodes.errors import InputError, listed, shown, suggestion
 
 MISSING_TOKENS = ("", "na", "n/a", "nan", "none", "null", "-")
 """What counts as an empty cell in a text column of numbers (in any case)."""
@@ -24,12 +24,32 @@ SLIP = 0.8
 NUMBER_OF_ANOTHER_COUNTRY = re.compile(r"[+-]?\d+([.,'\u2019\s]\d+)+")
 """3,5 and 1.234,5 and 1 234."""
 
+DOUBLED = "a column name stands twice; rename one, or take it out"
+
 EXACT_INTEGERS = 2.0**53
 """Whole floats below this are exact, so they may stand for integer labels."""
 
 
 def to_polars(table: Any, *, where: str) -> pl.DataFrame:
-    """Any dataframe that Narwhals understands (pandas, Polars, PyArrow, DuckDB), lazy or not, as a Polars frame."""
+    """Any dataframe that Narwhals understands (pandas, Polars, PyArrow, DuckDB), lazy or not, as a Polars frame.
+
+    Raises `InputError` for what is no table, and where `check_names` does.
+    """
+    frame = _polars_frame(table, where=where)
+    check_names(frame.columns, where=where)
+    return frame
+
+
+def check_names(names: Iterable[str], *, where: str) -> None:
+    """Raise `InputError` for a column name that Polars expands to other columns: `*`, or `^` to `$`."""
+    for name in names:
+        if name == "*" or (name.startswith("^") and name.endswith("$")):
+            raise InputError(
+                f"{where}: column {shown(name)} cannot be read, as '*' and '^...$' stand for other columns; rename it"
+            )
+
+
+def _polars_frame(table: Any, *, where: str) -> pl.DataFrame:
     if isinstance(table, pl.DataFrame):
         return table
     if isinstance(table, pl.LazyFrame):
@@ -37,7 +57,7 @@ def to_polars(table: Any, *, where: str) -> pl.DataFrame:
     try:
         frame = nw.from_native(table)
     except nw.exceptions.DuplicateError:
-        raise InputError(f"{where}: a column name stands twice; rename one, or take it out") from None
+        raise InputError(f"{where}: {DOUBLED}") from None
     except TypeError:
         kind = type(table).__name__
         raise InputError(
@@ -47,7 +67,10 @@ def to_polars(table: Any, *, where: str) -> pl.DataFrame:
         return pl.DataFrame(frame.collect("polars").to_native())
     if frame.implementation.is_pandas():
         # Column by column: pandas may hold mixed objects, which must arrive as text for the checks to name the row.
-        return pl.DataFrame([_from_pandas(column, where=where) for column in frame.iter_columns()])
+        columns = {str(column.name): _from_pandas(column, where=where) for column in frame.iter_columns()}
+        if len(columns) < len(frame.columns):
+            raise InputError(f"{where}: {DOUBLED}")
+        return pl.DataFrame(columns)
     return pl.DataFrame(frame.to_polars())
 
 

@@ -7,6 +7,21 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
+        load()
         import altair
 
         return getattr(altair, name)
+
+
+def load() -> None:
+    """Import Altair; raises `OptionError` under `python -OO`, which strips the docstrings that Altair reads."""
+    import sys
+
+    from custodes.errors import OptionError
+
+    try:
+        import altair  # noqa: F401
+    except AttributeError:
+        if sys.flags.optimize < 2:
+            raise
+        raise OptionError("Altair, which draws figures, needs docstrings: run python -O in place of -OO") from None

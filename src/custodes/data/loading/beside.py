@@ -26,7 +26,10 @@ def raters_beside(file: Path, part: str | None = None) -> list[Path]:
     if part is not None and (inside := _inside(file, part)):
         return inside
     found = [own for name in _names(file.name) if _is_file(own := file.parent / name)]
-    return found if found or not os.path.islink(file) else raters_beside(Path(os.path.realpath(file)))
+    target = Path(os.path.realpath(file)) if os.path.islink(file) else file
+    if found or target == file or os.path.islink(target):  # a target that is a link is in a circle of links
+        return found
+    return raters_beside(target)
 
 
 def files_beside(table: Path) -> list[Path]:

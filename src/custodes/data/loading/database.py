@@ -63,7 +63,7 @@ def from_sqlite(data: bytes, path: Path, part: str | None, name: str) -> pl.Data
             rows = cursor.fetchall()
         except (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeDecodeError) as error:
             raise InputError(f"{name}: {_first_line(error)} ({READS})") from None
-    return pl.DataFrame([_column(column, [row[at] for row in rows]) for at, column in enumerate(columns)])
+    return pl.DataFrame({column: _column(column, [row[at] for row in rows]) for at, column in enumerate(columns)})
 
 
 def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:

@@ -98,7 +98,7 @@ def _frame(
         records = [{key.strip(): value for key, value in record.items()} for record in records]
     columns |= dict.fromkeys(key for own in dict.fromkeys(map(tuple, records)) for key in own)
     try:
-        made = [_column(column, [record.get(column) for record in records]) for column in columns]
+        made = {column: _column(column, [record.get(column) for record in records]) for column in columns}
         return pl.DataFrame(made) if made else pl.DataFrame(height=len(records))
     except UnicodeEncodeError:
         raise InputError(f"{name}: holds a lone surrogate (\\ud800 to \\udfff); mend the cell") from None

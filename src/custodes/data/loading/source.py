@@ -50,6 +50,8 @@ def check_exists(path: Path) -> None:
     """Raise if nothing is there, naming files with a similar name."""
     if is_standard_input(path) or exists(path) or matches(path):
         return
+    if os.path.islink(path):
+        raise InputError(f"{path}: a symbolic link that leads to no file; give the path of a file")
     try:
         near = [entry.name for entry in path.parent.iterdir()]
     except (OSError, ValueError):

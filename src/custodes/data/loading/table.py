@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from custodes.data.notes import Note
+from custodes.data.table import check_names
 from custodes.errors import InputError, listed, suggestion
 
 SHOWN = 60
@@ -42,8 +43,9 @@ def chosen(part: str | None, parts: Iterable[str], *, name: str, what: str) -> s
 
 
 def named_columns(names: Iterable[str], *, where: str) -> list[str]:
-    """Names of columns without blanks around them; one that stands twice is an error."""
+    """Names of columns without blanks around them; one that stands twice or is a pattern of Polars is an error."""
     made = [name.strip() for name in names]
+    check_names(made, where=where)
     doubled = first_doubled(made)
     if doubled is not None:
         raise InputError(f"{where}: column {doubled!r} stands twice; rename one, or take it out")

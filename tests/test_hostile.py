@@ -1,0 +1,264 @@
+"""Hostile input and surroundings over every verb: one line and exit status 2, or the right answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes import cli
+from custodes.data.reading import read
+from custodes.data.writing import write_table
+from custodes.errors import InputError
+from tests.test_cli import Run, custodes, refused
+
+__all__ = ["custodes"]
+
+PATTERNS = ("*", "^.*$", "^b.*$", "^(b$", " * ")
+"""Names that Polars expands to other columns, or fails on."""
+
+QUICK = ("--resamples", "20")
+MODEL = ("--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--aspects", "style")
+FILE = "FILE"
+COMMANDS = (
+    ("check", FILE),
+    ("leaderboard", FILE, *QUICK),
+    ("agreement", FILE, *QUICK),
+    ("annotators", FILE),
+    ("favoritism", FILE, *QUICK),
+    ("consistency", FILE, *QUICK),
+    ("ranking", FILE, *QUICK),
+    ("correction", FILE, "--metrics", "bleu", "--estimator", "ppi"),
+    ("protocol", FILE, "--metrics", "bleu", "--estimator", "ppi", "--replications", "3"),
+    ("plan", "--pilot", FILE, "--replications", "3"),
+    ("complementarity", FILE, *QUICK),
+    ("ceiling", FILE, *QUICK, "--model", "ridge"),
+    ("gate", FILE, "--metric", "bleu", "--require", "kendall_item>=0.2"),
+    ("verdict", FILE, *QUICK),
+    ("report", FILE, *QUICK, "-o", "report.html"),
+    ("convert", FILE, "-o", "converted.csv"),
+    ("combine", "fit", FILE, "-o", "model.json"),
+    ("combine", "score", "model.json", FILE, "-o", "scores.csv"),
+    ("combine", "validate", "model.json", FILE),
+    ("score", FILE, "--metric", "chrf", "-o", "scores.csv"),
+    ("judge", FILE, *MODEL, "-o", "verdicts.csv"),
+    ("annotate", "new", FILE, "-o", "study.db"),
+    ("annotate", "reconcile", "asked.db", FILE),
+    ("check", "demo", "--raters", FILE),
+    ("check", "demo", "--items", FILE),
+)
+"""A command of every verb that reads tables, and of every option that names one."""
+
+UNREAD = {"doctor", "count"}
+"""Verbs that read no table, and the one that leaves unknown columns in the engine."""
+
+
+def commands(file: Path) -> list[list[str]]:
+    return [[str(file) if word == FILE else word for word in command] for command in COMMANDS]
+
+
+def outputs(*columns: str) -> pl.DataFrame:
+    """Texts and scores of three systems on four items; `columns` of numbers beside these."""
+    keys = pl.DataFrame(
+        [(str(item), system) for item in range(4) for system in "ABC"], schema=["item", "system"], orient="row"
+    )
+    numbers = np.arange(12) * 5 % 7
+    return keys.with_columns(
+        pl.format("text {} of {}", "item", "system").alias("text"),
+        *(pl.Series(name, numbers + place) for place, name in enumerate(columns)),
+    )
+
+
+def test_the_commands_are_those_of_every_verb() -> None:
+    assert {command[0] for command in COMMANDS} == set(cli._places()) - UNREAD
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".json", ".parquet", ".db"])
+def test_a_column_that_is_a_pattern_is_refused_in_every_container(name: str, suffix: str, tmp_path: Path) -> None:
+    file, table = tmp_path / f"table{suffix}", outputs("bleu", name)
+    if suffix == ".db":
+        import sqlite3
+
+        with sqlite3.connect(file) as connection:
+            table.to_pandas().to_sql("scores", connection, index=False)
+    elif suffix == ".json":
+        file.write_text(json.dumps(table.to_dicts()))
+    elif suffix == ".parquet":
+        table.write_parquet(file)
+    else:
+        write_table(table, file)
+    with pytest.raises(InputError) as error:
+        read(file)
+    assert repr(name.strip()) in str(error.value)
+
+
+@pytest.mark.parametrize("name", PATTERNS[:-1])
+@pytest.mark.parametrize(
+    "made", [pl.DataFrame, pl.LazyFrame, lambda frame: frame.to_pandas(), lambda frame: frame.to_arrow()]
+)
+def test_a_column_that_is_a_pattern_is_refused_in_every_dataframe(name: str, made: Callable[..., object]) -> None:
+    table = outputs("bleu").drop("text").with_columns(human=1, bleu=2).rename({"human": name})
+    with pytest.raises(InputError, match="rename it"):
+        read(made(table))
+    with pytest.raises(InputError, match="rename it"):
+        cu.read("demo").describe(raters=made(pl.DataFrame({"rater": ["judge"], name: ["metric"]})))
+
+
+@pytest.mark.parametrize("name", ["*", "^.*$"])
+def test_every_verb_refuses_a_column_that_is_a_pattern(name: str, custodes: Run) -> None:
+    write_table(outputs(), Path("texts.csv"))
+    assert custodes("annotate", "new", "texts.csv", "-o", "asked.db").status == 0
+    assert (
+        custodes("combine", "fit", "demo", "--target", "fluency", "--method", "equal", "-o", "model.json").status == 0
+    )
+    file = Path("hostile.csv")
+    write_table(outputs("bleu", "human", name), file)
+    before = {own: own.read_bytes() for own in Path().iterdir()}
+    for command in commands(file):
+        refused(custodes(*command), "hostile.csv: column", "rename it")
+    assert {own: own.read_bytes() for own in Path().iterdir()} == before
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".json", ".csv", ".db"])
+def test_a_column_without_a_name_is_one_line_in_every_container(suffix: str, tmp_path: Path) -> None:
+    file, records = tmp_path / f"table{suffix}", outputs("human", "").drop("text").to_dicts()
+    if suffix == ".db":
+        import sqlite3
+
+        with sqlite3.connect(file) as connection:
+            connection.execute('CREATE TABLE scores (item, system, human, "")')
+            connection.executemany("INSERT INTO scores VALUES (?, ?, ?, ?)", [tuple(own.values()) for own in records])
+    elif suffix == ".csv":
+        write_table(pl.DataFrame(records), file)
+    else:
+        end = "\n" if suffix == ".jsonl" else ""
+        file.write_text(end.join(map(json.dumps, records)) if end else json.dumps(records))
+    with pytest.raises(InputError, match="a column has no name"):
+        read(file)
+
+
+def test_names_that_are_equal_as_text_are_refused_in_pandas() -> None:
+    table = pd.DataFrame([["1", "A", 1, 2]], columns=["item", "system", 1, "1"])
+    with pytest.raises(InputError, match="stands twice"):
+        read(table)
+
+
+def test_labels_that_are_patterns_are_labels(tmp_path: Path) -> None:
+    """Labels in cells become no columns on the way: every number is that of other labels in the same order."""
+    study = cu.read("demo")
+    systems = dict(zip(study.systems, ["$", "*", "^", "^(x$", "^.*$", "^a$"], strict=True))
+    assert list(systems.values()) == sorted(systems.values())
+    table = study.ratings.frame
+    hostile = table.with_columns(pl.col("system").replace(systems))
+    for question, options in ((cu.favoritism, {"resamples": 20}), (cu.leaderboard, {"resamples": 20}), (cu.check, {})):
+        ours, theirs = (question(replaced(study, own), **options) for own in (table, hostile))
+        for name, frame in ours.tables().items():
+            labels = [own for own in frame.columns if frame[own].dtype == pl.String]
+            expected = frame.with_columns(pl.col(labels).replace(systems))
+            numbers = [own for own in frame.columns if frame[own].dtype.is_numeric()]
+            assert theirs.tables()[name].select(numbers).equals(expected.select(numbers)), (question, name)
+
+
+def replaced(study: cu.Study, ratings: pl.DataFrame) -> cu.Study:
+    return read(ratings, raters=study.raters.frame)
+
+
+def test_a_circle_of_links_is_one_line_in_every_verb(custodes: Run) -> None:
+    first, second = Path("first.csv"), Path("second.csv")
+    first.symlink_to(second)
+    second.symlink_to(first)
+    for command in commands(first):
+        refused(custodes(*command))
+        if command[-2:-1] == ["-o"]:
+            refused(custodes(*command[:-1], str(first)))
+    for link in (first, second):
+        assert link.is_symlink()
+
+
+def test_a_circle_of_links_beside_a_table_is_no_raters_table(tmp_path: Path) -> None:
+    file, beside = tmp_path / "scores.csv", tmp_path / "scores.raters.csv"
+    write_table(outputs("human", "bleu").drop("text"), file)
+    beside.symlink_to(beside.name)
+    (tmp_path / "linked.csv").symlink_to("scores.csv")
+    assert read(file).ratings.frame.equals(read(tmp_path / "linked.csv").ratings.frame)
+
+
+def test_no_threads_are_one_line(custodes: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for value in ("0", "00", "+0"):
+        monkeypatch.setenv("POLARS_MAX_THREADS", value)
+        refused(custodes("check", "demo"), "POLARS_MAX_THREADS", "1 or more")
+
+
+STRIPPED = """
+import contextlib, io, json, sys
+from custodes import cli
+for command in json.load(sys.stdin):
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as told:
+        status = cli.run(command)
+    print(json.dumps([status, told.getvalue()]))
+"""
+
+
+def test_every_verb_answers_without_docstrings(tmp_path: Path) -> None:
+    """`python -OO` strips docstrings; Altair does not load without them, so that figures are refused in one line."""
+    demo = ("demo", *QUICK)
+    write_table(outputs(), tmp_path / "texts.csv")
+    write_table(
+        outputs("human", "bleu")
+        .drop("text")
+        .unpivot(index=["item", "system"], variable_name="rater", value_name="score"),
+        tmp_path / "long.csv",
+    )
+    commands = [
+        ["check", "demo"],
+        *([verb, *demo] for verb in ("leaderboard", "agreement", "favoritism", "consistency", "ranking")),
+        ["verdict", *demo, "--dry-run"],
+        ["complementarity", *demo],
+        ["annotators", "demo"],
+        ["correction", "demo", "--metrics", "judge", "--estimator", "ppi"],
+        ["protocol", "demo", "--metrics", "learned", "--estimator", "ppi", "--replications", "3"],
+        ["plan", "--margins", "0,0.3", "--channel", "ideal", "--estimator", "ppi", "--replications", "3"],
+        ["ceiling", *demo, "--model", "ridge", "--steps", "3"],
+        ["gate", "demo", "--metric", "judge", "--require", "kendall_item>=0.2"],
+        ["convert", "demo", "-o", "converted.csv"],
+        ["count", "long.csv", "--human", "human", "-o", "long.counts.json"],
+        ["combine", "fit", "demo", "--target", "coherence", "--method", "xgboost", "-o", "model.json"],
+        ["combine", "score", "model.json", "demo", "-o", "combined.csv"],
+        ["combine", "validate", "model.json", "demo"],
+        ["score", "texts.csv", "--metric", "length", "-o", "scores.csv"],
+        ["judge", "texts.csv", *MODEL, "--dry-run", "-o", "verdicts.csv"],
+        ["annotate", "new", "texts.csv", "-o", "study.db"],
+        ["annotate", "status", "study.db"],
+        ["annotate", "export", "study.db", "-o", "exported"],
+        ["annotate", "rehearse", "study.db", "--repetitions", "1"],
+        ["report", *demo],
+        ["check", "--help"],
+    ]
+    done = subprocess.run(
+        [sys.executable, "-OO", "-c", STRIPPED],
+        input=json.dumps(commands),
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    for command, (status, told) in zip(commands, answers, strict=True):
+        if command[0] == "report":
+            assert (status, told.count("\n")) == (2, 1)
+            assert "python -O in place of -OO" in told
+        else:
+            assert status in (0, 1), (command, told)
+    assert {command[0] for command in commands} == set(cli._places()) - {"doctor"}
