@@ -6,6 +6,8 @@ LOWEST := .venv-bounds
 comma := ,
 BOUNDED := learn,duckdb,score,encode,judge,vendors,annotate
 TESTS := tests
+# What the examples of the README need.
+EXAMPLES := learn,score,annotate
 
 # Environments of their own for what tests compare with or drive; without one, its tests are skipped. The torch of the package
 # index is, on Linux, the build for CUDA (gigabytes): TORCH_INDEX=https://download.pytorch.org/whl/cpu takes the small one.
@@ -64,7 +66,7 @@ $(VENV)/bin/python:
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[learn]'
+	$(BIN)/python -m pip install --quiet --editable '.[$(EXAMPLES)]'
 	touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed

@@ -21,6 +21,7 @@ import pytest
 
 from custodes import cli
 from custodes.answers.wording import decimal
+from custodes.reporting.sections import SECTIONS
 from custodes.stats.learning import boost
 
 QUESTIONS = (
@@ -557,9 +558,14 @@ def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_report_writes_one_file_and_prints_its_path(custodes: Run) -> None:
     quick = ("--resamples", "20", "--aspect", "fluency", "--metrics", "judge,overlap")
     ran = custodes("report", "demo", *quick)
-    assert (ran.status, ran.out, ran.err) == (0, "report.html\n", "")
+    assert (ran.status, ran.out) == (0, "report.html\n")
+    assert ran.err.splitlines() == [  # progress where there is no terminal
+        f"custodes: report: {number} of {len(SECTIONS)}: {section.title}"
+        for number, section in enumerate(SECTIONS, start=1)
+    ]
     assert [path.name for path in Path().iterdir()] == ["report.html"]
-    assert custodes("report", "demo", *quick, "-o", "again.html").out == "again.html\n"
+    again = custodes("report", "demo", *quick, "-o", "again.html", "--quiet")
+    assert (again.out, again.err) == ("again.html\n", "")
     assert Path("again.html").read_bytes() == Path("report.html").read_bytes()
     assert Path("report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 

@@ -10,6 +10,7 @@ import inspect
 import io
 import pkgutil
 import re
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -30,6 +31,8 @@ DRAWN = {"gallery.md"}
 """Its code runs where the site is built, which draws all of it."""
 SERVED = {"ask-people.md"}
 """Its commands run beside a server: tests/annotate/test_tutorial.py."""
+STARTS = {"tutorial.md": set(), "README.md": {"texts.jsonl", "people.csv"}}
+"""The files that a reader of a page has before; it says how to make the others. Elsewhere: all files of the demo."""
 
 
 def ident(value: object) -> str | None:
@@ -48,18 +51,24 @@ def demo_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def beside_the_demo(demo_files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for file in demo_files.iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
+def start(demo_files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """Makes the files that a reader of a page has before, in the current folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
-    return tmp_path
+
+    def make(page: Path) -> None:
+        for file in demo_files.iterdir():
+            if file.name in STARTS.get(page.name, {file.name}):
+                (tmp_path / file.name).write_bytes(file.read_bytes())
+
+    return make
 
 
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if page.name not in GENERATED | DRAWN | SERVED and not steps(page)], ids=ident
 )
-def test_code_of_a_page_runs_in_order(page: Path, beside_the_demo: Path) -> None:
+def test_code_of_a_page_runs_in_order(page: Path, start: Callable[[Path], None]) -> None:
+    start(page)
     try_out(page)
 
 

@@ -5,6 +5,7 @@ What is installed is slow, and needs uv and a package index; without them it is 
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -22,8 +23,10 @@ from typing import NamedTuple
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import custodes as cu
+from tests.pages import blocks
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -71,6 +74,59 @@ def test_supported_versions_of_python_are_named() -> None:
     assert VERSIONS[0] == PROJECT["project"]["requires-python"].removeprefix(">=")
     assert [int(version.partition(".")[2]) for version in VERSIONS] == [11, 12, 13, 14]
     assert (ROOT / "src" / "custodes" / "py.typed").is_file()
+
+
+def extras_of_make_report() -> list[str]:
+    """What `make report` installs beside the core, so what the examples of the README may need."""
+    (extras,) = re.findall(r"^EXAMPLES := (\S+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    return extras.split(",")
+
+
+def required(*extras: str) -> set[str]:
+    """The distributions that this package needs with some extras, and those that these need, and so on."""
+    done: set[tuple[str, str]] = set()
+    todo = [("custodes", extra) for extra in ("", *extras)]
+    while todo:
+        name, extra = todo.pop()
+        if (name, extra) in done:
+            continue
+        done.add((name, extra))
+        with contextlib.suppress(metadata.PackageNotFoundError):  # of another system
+            for line in map(Requirement, metadata.requires(name) or ()):
+                if line.marker is None or line.marker.evaluate({"extra": extra}):
+                    todo += [(canonicalize_name(line.name), own) for own in ("", *line.extras)]
+    return {name for name, _ in done}
+
+
+WITHOUT_OTHERS = """
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in blocked:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+blocked = {*sys.argv[1].split(",")}
+sys.meta_path.insert(0, Blocked())
+exec(compile(sys.argv[2], "README.md", "exec"))
+"""
+
+
+def test_the_python_of_the_readme_needs_no_more_than_make_report_installs(tmp_path: Path) -> None:
+    """It runs where no other package can be imported."""
+    there = required(*extras_of_make_report())
+    assert {"polars", "xgboost-cpu", "xgboost"} & there
+    assert "pandas" not in there
+    blocked = [
+        module
+        for module, names in metadata.packages_distributions().items()
+        if not there & {canonicalize_name(name) for name in names}
+    ]
+    (code,) = (text for _, text in blocks(ROOT / "README.md", "python"))
+    custodes = (sys.executable, "-m", "custodes", "convert", "demo", "-o", "./")
+    for command in (custodes, (sys.executable, "-c", WITHOUT_OTHERS, ",".join(blocked), code)):
+        made = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert made.returncode == 0, made.stderr
 
 
 # What follows installs.
@@ -217,6 +273,24 @@ def test_without_the_extra_a_question_names_it(uv: str, built: Built, tmp_path: 
     told = installed.says("custodes", "ceiling", "demo", "--resamples", "20", status=2)
     assert "custodes[learn]" in told
     assert len(told.splitlines()) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
+def test_examples_work_in_the_environment_of_make_report(page: str, uv: str, built: Built, tmp_path: Path) -> None:
+    extras = ",".join(extras_of_make_report())
+    installed = environment(uv, tmp_path / "environment", f"custodes[{extras}] @ {built.wheel.as_uri()}")
+    (tmp_path / "tests").mkdir()
+    for name in ("__init__.py", "pages.py"):
+        shutil.copy(ROOT / "tests" / name, tmp_path / "tests")
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    python = installed.folder / ("Scripts" if os.name == "nt" else "bin") / "python"
+    if page == "README.md":
+        _, texts = next(blocks(ROOT / "docs" / "howto" / "score-summaries.md", "python"))
+        said(python, "-c", texts, cwd=folder)
+    run = "import sys; sys.path.insert(0, '..'); from pathlib import Path; from tests.pages import try_out"
+    said(python, "-c", f"{run}; try_out(Path({str(ROOT / page)!r}))", cwd=folder)
 
 
 def interpreter(uv: str, version: str) -> str | None:

@@ -167,7 +167,7 @@ class Telling:
         Format | None, Parameter(help="table (default): to read; json: everything; csv: one table; md, latex, html.")
     ] = None
     table: Annotated[str | None, Parameter(help="Which table of the result (csv: default the first).")] = None
-    quiet: Annotated[bool, SWITCH, Parameter(help="No progress bar.")] = False
+    quiet: Annotated[bool, SWITCH, Parameter(help="No progress on standard error.")] = False
     quote_formulas: QuoteFormulas = False
     no_timing: Annotated[bool, SWITCH, Parameter(help="Leave the seconds out of json.")] = False
 
@@ -232,9 +232,14 @@ class Telling:
         else:
             write_atomically(self.place, content)
 
-    def progress(self, doing: str = "") -> Any:
-        """A progress bar on standard error, and only on a terminal; a context that yields the callable."""
-        return nullcontext(silent) if self.quiet or not sys.stderr.isatty() else bar(doing)
+    def progress(self, doing: str = "", *, lines: bool = False) -> Any:
+        """Progress on standard error: a context that yields the callable.
+
+        On a terminal it is a bar; elsewhere a line per part of the work where `lines`, else nothing.
+        """
+        if not self.quiet and sys.stderr.isatty():
+            return bar(doing)
+        return nullcontext(silent if self.quiet or not lines else in_lines(doing))
 
 
 @Parameter(name="*")
@@ -377,6 +382,27 @@ def _words(value: Any) -> Iterator[str | Path]:
         yield value
     elif isinstance(value, list | tuple):
         yield from chain.from_iterable(map(_words, value))
+
+
+def in_lines(doing: str) -> Any:
+    """A `Progress` callable that prints a line before each part of the outermost loop, by the title of the part."""
+    running = False
+
+    def track(iterable: Any, /, *, total: int | None = None, desc: str | None = None) -> Any:
+        nonlocal running
+        if running:  # a loop within a part
+            yield from iterable
+            return
+        running = True
+        try:
+            for number, part in enumerate(iterable, start=1):
+                title = getattr(part, "title", desc or "working")
+                tell(f"{doing}: {number} of {total}: {title}" if total else f"{doing}: {number}: {title}")
+                yield part
+        finally:
+            running = False
+
+    return track
 
 
 @contextmanager

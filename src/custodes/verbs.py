@@ -99,10 +99,12 @@ def tell_effort(asked: Any, study: Any, arguments: dict[str, Any]) -> None:
         say(str(effort(asked.__name__, study, given(asked, arguments))))
 
 
-def answered(asked: Any, study: Study | None, output: Telling, arguments: dict[str, Any]) -> tuple[Any, float]:
-    """The answer to a question, and the seconds that it took."""
+def answered(
+    asked: Any, study: Study | None, output: Telling, arguments: dict[str, Any], *, lines: bool = False
+) -> tuple[Any, float]:
+    """The answer to a question, and the seconds that it took; `lines`: progress also where there is no terminal."""
     start = time.perf_counter()
-    with output.progress(getattr(asked, "__name__", "").strip("<>")) as progress:
+    with output.progress(getattr(asked, "__name__", "").strip("<>"), lines=lines) as progress:
         made = asked(study, progress=progress, **arguments)
     return made, time.perf_counter() - start
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
+import re
 from collections.abc import Iterator
 from typing import Any
+from xml.etree import ElementTree
 
+import altair as alt
 import pytest
 
 import custodes as cu
@@ -37,6 +41,7 @@ def test_every_result_names_a_picture_or_has_none() -> None:
 @pytest.mark.parametrize("question", QUICK)
 def test_the_main_picture_is_that_of_its_function(question: str) -> None:
     result = getattr(cu, question)(cu.read("demo").select(aspect="fluency"), **QUICK[question])
+    check_display(result.plot())
     drawn = result.plot(dark=True).to_dict()
     assert drawn == getattr(cu.plots, result.PICTURE)(result, dark=True).to_dict()
     assert drawn != result.plot().to_dict()
@@ -44,6 +49,19 @@ def test_the_main_picture_is_that_of_its_function(question: str) -> None:
     for ink in (theme.DARK, theme.LIGHT):
         assert all(contrast(colour, ink.paper) >= 3 for colour in whiskers(drawn) - ON_DARK_ONLY)
     assert all(contrast(colour, theme.DARK.paper) >= 3 for colour in whiskers(drawn))
+
+
+def check_display(chart: Any) -> None:
+    """A notebook shows it without a network, also after changes and pickling, unless another renderer is chosen."""
+    for own in (chart, chart.properties(title="other"), pickle.loads(pickle.dumps(chart))):
+        bundle = own._repr_mimebundle_()
+        assert bundle.keys() == {"image/svg+xml"}
+        tags = [element.tag.rpartition("}")[2] for element in ElementTree.fromstring(bundle["image/svg+xml"]).iter()]
+        assert "text" in tags
+        assert not {"script", "image", "use", "foreignObject", "style"} & {*tags}
+        assert not re.search(r"href|url\((?!#)", re.sub(r"url\(['\"]?#", "", bundle["image/svg+xml"]))
+    with alt.renderers.enable("json"):
+        assert "image/svg+xml" not in chart._repr_mimebundle_()
 
 
 def sizes(spec: Any) -> Iterator[float]:

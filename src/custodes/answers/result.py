@@ -188,6 +188,8 @@ class Result:
     def plot(self, **options: Any) -> Any:
         """The main picture, an Altair chart; `options` as the function of `custodes.plots` takes that draws it.
 
+        A notebook shows it as SVG, without a network.
+
         Raises `OptionError` where a result has no picture, or its picture no such option.
         """
         if not self.PICTURE:

@@ -54,7 +54,7 @@ def report(
         alt.load()  # where it cannot be, no answer is computed first
     if figures is not None:
         folder(figures)
-    made, seconds = answered(asked, study, output, arguments_of(asked, options))
+    made, seconds = answered(asked, study, output, arguments_of(asked, options), lines=True)
     if figures is not None:
         with output.progress("figures"):
             made.save_figures(figures, format=figure_format)

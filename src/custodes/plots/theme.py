@@ -11,6 +11,7 @@ from custodes.answers.tables import Table
 from custodes.answers.wording import SMALLEST_P, UNDEFINED
 from custodes.plots import alt
 from custodes.plots.drawable import drawable
+from custodes.plots.notebook import offline
 
 PAGE_WIDTH = 455
 """Text width of an ACL page in points; a saved PDF has 72 of a picture's pixels to the inch."""
@@ -96,7 +97,7 @@ def config(ink: Ink) -> dict[str, Any]:
 def themed(chart: Any, *, dark: bool, title: str) -> alt.TopLevelMixin:
     """The chart with the look and a title; what every public picture returns."""
     properties = {"title": drawable(title)} if title else {}
-    return chart.properties(**properties).configure(**config(DARK if dark else LIGHT))  # type: ignore[no-any-return]
+    return offline(chart.properties(**properties).configure(**config(DARK if dark else LIGHT)))
 
 
 def inline(frame: pl.DataFrame) -> alt.Data:

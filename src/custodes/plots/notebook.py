@@ -1,0 +1,42 @@
+"""Altair charts that a notebook shows without a network: as SVG, drawn on this machine.
+
+Altair's default display is a page that loads Vega from a server. Each class here is the class of Altair of the same
+name with another display. They are made on first use, since Altair is loaded by the first picture.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from custodes.plots import alt
+from custodes.plots.saving import rendered
+
+
+def offline(chart: alt.TopLevelMixin) -> alt.TopLevelMixin:
+    """The same chart with a display that needs no network; copies of it keep that display."""
+    if not isinstance(chart, _Offline):
+        object.__setattr__(chart, "__class__", _class(type(chart).__name__))  # Altair takes attributes for its schema's
+    return chart
+
+
+class _Offline:
+    """The display of a chart in a notebook."""
+
+    def _repr_mimebundle_(self, *args: Any, **options: Any) -> Any:
+        """SVG, unless the user has chosen a renderer of Altair."""
+        if alt.renderers.active != "default":
+            return super()._repr_mimebundle_(*args, **options)  # type: ignore[misc]
+        return {"image/svg+xml": rendered(self, "svg")}  # type: ignore[arg-type]
+
+
+@cache
+def _class(name: str) -> type:
+    return type(name, (_Offline, getattr(alt, name)), {"__module__": __name__, "__doc__": getattr(alt, name).__doc__})
+
+
+def __getattr__(name: str) -> Any:
+    """A class by its name, as pickle looks it up."""
+    if not name.endswith("Chart"):
+        raise AttributeError(name)
+    return _class(name)
