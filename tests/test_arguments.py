@@ -67,7 +67,7 @@ def answered(question: str, values: dict[str, Sequence[Any]], tiny: cu.Study, mo
     asked, given = QUESTIONS[question], dict(GIVEN.get(question, {}))
     names = list(arguments(question))
     if "resamples" in names:
-        given["resamples"] = 100 if question == "gate" else FEWEST_RESAMPLES
+        given["resamples"] = FEWEST_RESAMPLES
     if question == "validate":
         given["model"] = model
     n = 0
@@ -255,3 +255,34 @@ def test_words_of_the_door(tiny: cu.Study) -> None:
     made = cu.combine(tiny, method="ridge", repeats=1, resamples=0).model
     with pytest.raises(OptionError, match="study=3: must be a Study"):
         made.score(3)  # type: ignore[arg-type]
+
+
+RESAMPLED = [name for name, asked in QUESTIONS.items() if "resamples" in inspect.signature(asked).parameters]
+
+
+def test_questions_without_resamples_draw_none() -> None:
+    # correction draws from posteriors, as many as its decisions need; plan replays; validate uses a jackknife
+    assert set(QUESTIONS) - set(RESAMPLED) == {"correction", "plan", "validate"}
+
+
+@pytest.mark.parametrize("question", RESAMPLED)
+def test_resamples_have_one_minimum(question: str, tiny: cu.Study) -> None:
+    given = {**GIVEN.get(question, {})}
+    for few in (1, FEWEST_RESAMPLES - 1):
+        with pytest.raises(OptionError, match=rf"^resamples={few}: too few for an interval; give at least 20, or 0"):
+            QUESTIONS[question](tiny, **given, resamples=few)
+    QUESTIONS[question](tiny, **given, resamples=FEWEST_RESAMPLES)
+
+
+@pytest.mark.parametrize(("resamples", "tested"), [(0, False), (98, False), (99, True), (1000, True)])
+def test_check_says_where_too_few_resamples_leave_a_reversed_metric_untested(resamples: int, tested: bool) -> None:
+    rows = [
+        (f"i{i}", system, rater, kind, score)
+        for i in range(40)
+        for place, system in enumerate("ABC")
+        for rater, kind, score in (("ann", "human", place + i % 3), ("reversed", "metric", -place - i % 3))
+    ]
+    study = cu.read(pl.DataFrame(rows, schema=["item", "system", "rater", "kind", "score"], orient="row"))
+    rules = cu.check(study, resamples=resamples).problems["rule"].to_list()
+    assert ("against-people" in rules) == tested
+    assert ("few-resamples" in rules) == (not tested)

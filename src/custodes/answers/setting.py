@@ -7,7 +7,7 @@ from typing import Any, Literal, TypedDict
 
 import numpy as np
 
-from custodes.arguments import is_number, one_of
+from custodes.arguments import FEWEST_RESAMPLES, is_number, one_of
 from custodes.data.pairs import Aggregate
 from custodes.data.patterns import Patterns
 from custodes.data.preferences import Orders
@@ -70,7 +70,7 @@ HELP: Mapping[str, str] = {
     "ties": "Metrics tie: exact, up to a number, or calibrated.",
     "orders": "Verdicts of both presentation orders.",
     "confidence": "Level of the intervals.",
-    "resamples": "Resamples behind the intervals.",
+    "resamples": f"Resamples behind the intervals, at least {FEWEST_RESAMPLES}; 0: none.",
     "alpha": "Level of the tests.",
     "estimator": "Who answers; comma list or repeated.",
     "gamma": "Decided beyond 1 - gamma/2.",

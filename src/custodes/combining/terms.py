@@ -38,7 +38,7 @@ class Terms:
                 "objective='accuracy' compares systems of an item, and folds='system' holds out one: no pair"
             )
         between("confidence", self.confidence, 0, 1)
-        for name, least in (("resamples", 0), ("repeats", 1), ("top", 1)):
+        for name, least in (("repeats", 1), ("top", 1)):
             if getattr(self, name) is not None:
                 at_least(name, getattr(self, name), least)
 

@@ -47,7 +47,7 @@ def test_one_estimate_has_the_interval_that_it_has_alone() -> None:
     draws = np.clip(0.7 + 0.1 * normal(np.eye(1), 500), 0, 1)
     (share,) = estimates_of(draws, bounds=SHARE, n_units=12)
     made = together([share], [0.5], confidence=0.9, rng=np.random.default_rng(0))
-    low, high = student_interval(draws[:, 0], confidence=0.9, n_units=12, bounds=SHARE)
+    low, high = student_interval(draws[:, 0], confidence=0.9, n_units=12, bounds=SHARE, few_draws=True)
     assert (made.level, made.low[0], made.high[0]) == (0.9, low, high)
     population = np.random.default_rng(1).beta(8, 3, 500)
     (over_systems,) = estimates_of(draws, population=population, n_units=12)
@@ -61,7 +61,20 @@ def test_p_of_one_is_that_of_students_t() -> None:
     draws[0] = 1.5
     made = together(estimates_of(draws, n_units=10), [0.2], confidence=0.95, rng=np.random.default_rng(0))
     error = draws[1:].std(ddof=1) * np.sqrt(10 / 9)
-    assert made.p_value[0] == pytest.approx(2 * stats.t.sf(1.3 / error, 9), rel=1e-6)
+    degrees = 1 / (1 / 9 + 1 / 299)  # Satterthwaite: of 10 clusters and of 300 resamples
+    assert made.p_value[0] == pytest.approx(2 * stats.t.sf(1.3 / error, degrees), rel=1e-6)
+
+
+@pytest.mark.parametrize("n_draws", [20, 50, 1000])
+def test_few_draws_keep_the_level(n_draws: int) -> None:
+    # A normal estimate with a known error, from so many normal draws: the level is that of a simulation.
+    rng, hits, n = np.random.default_rng(n_draws), 0, 4000
+    for _ in range(n):
+        draws = np.concatenate([[rng.normal()], rng.normal(size=n_draws)])
+        draws[1:] += draws[0]
+        low, high = student_interval(draws, confidence=0.95, n_units=10_000, bounds=ANY, few_draws=True)
+        hits += low <= 0.0 <= high
+    assert abs(hits / n - 0.95) < 3 * np.sqrt(0.95 * 0.05 / n)
 
 
 @settings(max_examples=40)

@@ -19,21 +19,24 @@ from custodes.stats.agreement.system_scores import blocks_of
 from custodes.stats.arrays import Ints
 from custodes.stats.resampling import resample, stepdown
 
-RESAMPLES = 1000
 AGAINST_CONFIDENCE = 0.99
 """One of many metrics of pure noise should rarely be called reversed."""
+FEWEST_FLIPS = round(1 / (1 - AGAINST_CONFIDENCE)) - 1
+"""Fewer cannot give a p-value this small, which is at least 1 / (resamples + 1)."""
 COVERAGE_GAP = 0.1
 """A tenth less than others is told as a warning."""
 ROUNDING = 1e-9
 SERIOUS_NOTES = ("constant-metric", "no-overlap", "all-ties", "one-item", "sides")
 
 
-def compared_problems(comparison: Comparison, rng: np.random.Generator, *, lower: Set[str]) -> list[Problem]:
+def compared_problems(
+    comparison: Comparison, rng: np.random.Generator, *, lower: Set[str], resamples: int
+) -> list[Problem]:
     """The problems of one aspect; of the raters in `lower` it is said that lower is better."""
     people = comparison.preferences.rows(0)
     n_items, decided = len(np.unique(people.item)), people.signs[0]
     shared = [_shared_items(comparison, m) for m in range(len(comparison.metrics))]
-    against = _against_people(comparison, shared, rng)
+    against = _against_people(comparison, shared, rng, resamples)
     sides = set(decided[decided != 0].tolist())
     declared = any(note.rule == "sides" for note in comparison.notes)
     few = f"people compared outputs of only {n_items} items; intervals under {FEW_ITEMS} items are rough"
@@ -49,7 +52,12 @@ def compared_problems(comparison: Comparison, rng: np.random.Generator, *, lower
         " (chosen, rejected) and not systems, sample accuracy is the number to read; favoritism and rankings say"
         " nothing then"
     )
+    untested = (
+        f"whether a metric runs against people is not tested: a test at {1 - AGAINST_CONFIDENCE:.0%} needs at least"
+        f" {FEWEST_FLIPS} resamples"
+    )
     found = (
+        (resamples < FEWEST_FLIPS, Problem("info", "few-resamples", untested)),
         (n_items < FEW_ITEMS, Problem("warning", "few-items", few)),
         (plain, Problem("warning", "against-people", distances, plain)),
         (turned, Problem("warning", "against-people", already, turned)),
@@ -68,7 +76,9 @@ def _shared_items(comparison: Comparison, metric: int) -> Ints:
     return np.asarray(both.item[(both.signs != ABSENT).all(axis=0)])
 
 
-def _against_people(comparison: Comparison, shared: Sequence[Ints], rng: np.random.Generator) -> list[str]:
+def _against_people(
+    comparison: Comparison, shared: Sequence[Ints], rng: np.random.Generator, resamples: int
+) -> list[str]:
     """Metrics whose Kendall over all outputs is below 0, by flips of what each block of clusters contributes."""
     design, scores = comparison.design, comparison.scores
     both = np.asarray((np.isfinite(scores.human) & np.isfinite(scores.metrics)).any(axis=2))
@@ -88,7 +98,7 @@ def _against_people(comparison: Comparison, shared: Sequence[Ints], rng: np.rand
     for m, compared in enumerate(shared):
         present[block[compared], m] = True
         present[block[scores.items[both[m]]], m] = True
-    flips = resample.sign_flips(n_blocks, RESAMPLES if design.n_units > 1 else 0, rng)
+    flips = resample.sign_flips(n_blocks, resamples if design.n_units > 1 else 0, rng)
     made = stepdown.flip_tests(draws[0], draws[1:], present=present, flips=flips, confidence=AGAINST_CONFIDENCE)
     clear = (made.p_adjusted <= 1 - AGAINST_CONFIDENCE) & (made.estimate < 0)
     return [name for name, against in zip(comparison.metrics, clear, strict=True) if against]

@@ -100,8 +100,18 @@ class Check(OfProblems):
     problems: pl.DataFrame = problem_table("What would fool a reader.", page="the question")
 
 
-@question("custodes check ratings.csv --human 'expert*'")
-def check(study: Study, *, rng: Rng = 0, progress: Progress = silent, **setting: Unpack[Setting]) -> Check:
+@question(
+    "custodes check ratings.csv --human 'expert*'",
+    resamples="Sign flips of the test against people, at least 99; 0: not tested.",
+)
+def check(
+    study: Study,
+    *,
+    resamples: int = 1000,
+    rng: Rng = 0,
+    progress: Progress = silent,
+    **setting: Unpack[Setting],
+) -> Check:
     """What the study holds and what would fool its reader.
 
     `summary`: items, clusters, systems, raters, ratings, coverage (share of item x system x rater cells rated), missing
@@ -111,7 +121,9 @@ def check(study: Study, *, rng: Rng = 0, progress: Progress = silent, **setting:
     rated on other items than others, systems without a common item, names that look alike, people who count as metrics
     or are told apart by aspects, means of others, codes for missing values, verdicts in one order, raters of one
     signature, texts that were cut, comparisons that people could not judge, left-out rows. `used`: how each rater
-    counts, its cost and signature. People or metrics alone are enough: a row says which side is missing.
+    counts, its cost and signature. `resamples`: sign flips of the test whether a metric runs against people, at the 1 %
+    level; with fewer than 99 it is not tested, and a row says so. People or metrics alone are enough: a row says which
+    side is missing.
 
     >>> import custodes as cu
     >>> cu.check(cu.read("demo")).summary["systems"].to_list()[0] > 1
@@ -122,7 +134,7 @@ def check(study: Study, *, rng: Rng = 0, progress: Progress = silent, **setting:
         comparisons = compared(chosen, setting)
         held, notes = [Held.of(own) for own in comparisons], [note for own in comparisons for note in own.notes]
         lower = {name for name, sign in chosen.raters.direction.items() if sign < 0}
-        problems_of = partial(compared_problems, lower=lower)
+        problems_of = partial(compared_problems, lower=lower, resamples=resamples)
         found = list(each(problems_of, comparisons, rng=np.random.default_rng(rng), progress=progress, desc="check"))
     else:
         held, notes = held_alone(chosen, setting)

@@ -15,7 +15,7 @@ from custodes.answers.setting import Setting, selection_of
 from custodes.answers.tables import View, count, label, p_value, score, table
 from custodes.answers.views import number
 from custodes.answers.wording import digits_of, plural
-from custodes.arguments import at_least, checked, is_number, one_of, value_list
+from custodes.arguments import FEWEST_RESAMPLES, checked, is_number, one_of, value_list
 from custodes.data.study import Study
 from custodes.errors import OptionError, listed
 from custodes.evaluate.agreement.statistic import PERMUTATIONS, Sample
@@ -35,9 +35,6 @@ STATUS = {HOLDS: 0, FAILS: 1, UNTOLD: 3}
 
 TOLD: Mapping[str, Literal["failure", "skipped"]] = {FAILS: "failure", UNTOLD: "skipped"}
 """What JUnit calls an outcome other than that a rule holds."""
-
-FEWEST_RESAMPLES = 100
-"""With fewer the intervals are as much chance as data."""
 
 MOST_TIMES = 20.0
 """So many times as many items are worth naming."""
@@ -161,6 +158,7 @@ class Gate(Result):
     not_worse_than="Another metric; comma list or repeated.",
     statistic="By which it must not be worse (default: kendall_item; of two systems or verdicts sample_accuracy).",
     margin="By how much less is not yet worse.",
+    resamples=f"Resamples behind the intervals, at least {FEWEST_RESAMPLES}.",
 )
 def gate(
     study: Study,
@@ -197,7 +195,8 @@ def gate(
 
     Source: Hothorn, Bretz and Westfall 2008 (simultaneous intervals); non-inferiority as in ICH E9.
     """
-    at_least("resamples", resamples, FEWEST_RESAMPLES)
+    if not resamples:
+        raise OptionError(f"resamples=0: rules are tested by intervals; give at least {FEWEST_RESAMPLES}")
     if not (is_number(margin) and np.isfinite(margin) and margin >= 0):
         raise OptionError(f"margin={margin!r}: a number of at least 0, in units of the statistic")
     if not not_worse_than:

@@ -174,7 +174,7 @@ def protocol(
     True
     """
     threads = os.cpu_count() or 1 if workers is None else at_least("workers", workers, 1)
-    for name, value, least in (("replications", replications, 1), ("resamples", resamples, 0), ("ideal", ideal, 0)):
+    for name, value, least in (("replications", replications, 1), ("ideal", ideal, 0)):
         at_least(name, value, least)
     alone = setting["metrics"] in (None, NONE) and not ideal
     estimators, rules = asked_for(estimator, stopping, alone=alone)

@@ -28,10 +28,13 @@ def _build(context: Context) -> Mapping[str, str]:
     }
 
 
+RESAMPLES = 1000
+"""Also where the report has fewer: its test has a lower level than its intervals."""
+
 CHECK = Section(
     question="check",
     title="The study at a glance",
-    ask=lambda context: context.ask(check),
+    ask=lambda context: context.ask(check, resamples=RESAMPLES),
     build=_build,
     required=True,
     alone=True,

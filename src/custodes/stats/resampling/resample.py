@@ -168,14 +168,16 @@ def percentile_interval(draws: NDArray[Any], *, confidence: float) -> tuple[NDAr
 
 
 def student_interval(
-    draws: NDArray[Any], *, confidence: float, n_units: float, bounds: Bounds
+    draws: NDArray[Any], *, confidence: float, n_units: float, bounds: Bounds, few_draws: bool = False
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Give estimate ± t x standard error: draws (1 + B, ...), the estimate first, -> (low, high), each (...).
 
     The standard error is the standard deviation of the B resamples of `n_units` clusters times sqrt(G / (G - 1)), t has
-    G - 1 degrees. It is taken where the statistic's variance depends least on its value: the arcsine scale between two
-    bounds, the square root above a lower one. So the interval stays within the bounds and holds the estimate. NaN where
-    the estimate is undefined or fewer than half of the draws are defined, and with one cluster or one draw.
+    G - 1 degrees. With `few_draws` the error of the standard error from B resamples counts, too (Satterthwaite): t has
+    1 / (1 / (G - 1) + 1 / (B - 1)) degrees. It is taken where the statistic's variance depends least on its value: the
+    arcsine scale between two bounds, the square root above a lower one. So the interval stays within the bounds and
+    holds the estimate. NaN where the estimate is undefined or fewer than half of the draws are defined, and with one
+    cluster or one draw.
 
     >>> draws = np.array([0.5, 0.4, 0.6, 0.5])
     >>> low, high = student_interval(draws, confidence=0.95, n_units=12, bounds=SHARE)
@@ -194,7 +196,10 @@ def student_interval(
     mean = np.where(defined, scaled[1:], 0.0).sum(axis=0) / np.maximum(n, 1)
     squares = np.where(defined, scaled[1:] - mean, 0.0) ** 2
     error = np.sqrt(squares.sum(axis=0) / np.maximum(n - 1, 1) * (n_units / max(n_units - 1, 1)))
-    reach = np.where(enough, student_quantile(confidence, n_units) * error, np.nan)
+    units = (
+        1 + 1 / (1 / (n_units - 1) + 1 / (len(draws) - 2)) if few_draws and n_units > 1 < len(draws) - 1 else n_units
+    )
+    reach = np.where(enough, student_quantile(confidence, units) * error, np.nan)
     with np.errstate(invalid="ignore"):  # an infinite estimate has no interval
         low, high = _unscaled(scaled[0] - reach, bounds), _unscaled(scaled[0] + reach, bounds)
         # The way there and back rounds.

@@ -62,7 +62,7 @@ class Estimate:
                 return np.nan, np.nan
             ends = expanded_interval(self.draws[0], self.population, confidence=level, n_units=self.n_units)
             return float(ends[0]), float(ends[1])
-        ends = student_interval(self.draws, confidence=level, n_units=self.n_units, bounds=self.bounds)
+        ends = student_interval(self.draws, confidence=level, n_units=self.n_units, bounds=self.bounds, few_draws=True)
         low, high = float(ends[0]), float(ends[1])
         if np.isfinite(low) and np.nanmax(np.abs(self.draws - self.value)) <= _SAME:
             reach, (least, largest) = self.width * (1 - tail ** (1 / self.n_units)), self.bounds
