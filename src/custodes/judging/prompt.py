@@ -31,6 +31,7 @@ WORDS: Mapping[str, Any] = {"input_word": "Input", "output_word": "Output", "def
 
 OUTPUTS: Mapping[str, tuple[str, ...]] = {"pairwise": ("a", "b"), "pointwise": ("text",)}
 HEX = 12
+TOO_DEEP = "its blocks or expressions are nested too deeply, or without end; mend the template"
 
 
 class Fenced(str):
@@ -106,10 +107,21 @@ class Prompt:
         texts = dict(zip(OUTPUTS[judge.mode], fenced, strict=True))
         asked = {"mode": judge.mode, "aspect": aspect, "definition": judge.meanings[aspect], "form": judge.form}
         scale = {"low": judge.labels[0], "high": judge.labels[-1]} if judge.mode == "pointwise" else {}
+        from custodes.judging.sandbox import BoundError, rendered
+
         try:
-            whole: str = self.template.render(
-                **WORDS, **asked, **scale, labels=list(judge.labels), **material.variables(judge.references), **texts
-            ).strip()
+            variables = {
+                **asked,
+                **scale,
+                "labels": list(judge.labels),
+                **material.variables(judge.references),
+                **texts,
+            }
+            whole = rendered(self.template, {**WORDS, **variables}).strip()
+        except BoundError as problem:
+            raise OptionError(f"{self._where}: {problem}") from None
+        except RecursionError:
+            raise OptionError(f"{self._where}: {TOO_DEEP}") from None
         except Exception as problem:  # whatever a template does
             raise OptionError(f"{self._where}: {said(problem)}; variables: {self._known}") from None
         for name, text in texts.items():
@@ -143,10 +155,11 @@ def _hash(*texts: str) -> str:
 def _compiled(name: str, mode: str, *, own: bool) -> Any:
     """A template with ours beside it; one that uses what there is not is refused with what there is."""
     from jinja2 import FunctionLoader, StrictUndefined, TemplateError, meta
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    from custodes.judging.sandbox import BoundedEnvironment
 
     texts = {name: _text_of(name)} if own else {}
-    environment = ImmutableSandboxedEnvironment(
+    environment = BoundedEnvironment(
         loader=FunctionLoader(lambda asked: texts.get(asked) or _ours(asked)),
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -166,6 +179,8 @@ def _compiled(name: str, mode: str, *, own: bool) -> Any:
     except TemplateError as problem:
         line = getattr(problem, "lineno", None)
         raise InputError(f"prompt {name}{f', line {line}' if line else ''}: {problem}; mend the template") from None
+    except (RecursionError, MemoryError, SyntaxError):  # of the template's parser, or of the code that is made of it
+        raise InputError(f"prompt {name}: {TOO_DEEP}") from None
 
 
 def _text_of(path: str) -> str:
