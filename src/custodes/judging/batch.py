@@ -17,6 +17,7 @@ from custodes.errors import InputError
 from custodes.files import write_atomically
 from custodes.judging.asking import keep
 from custodes.judging.completion import check_completion, failed, words
+from custodes.judging.payload import reply_json
 from custodes.judging.request import Failure, Rejected, Reply, Request, Unavailable
 
 ADDRESS = "/v1/chat/completions"
@@ -103,8 +104,8 @@ def _lines(data: bytes) -> Iterator[Any]:
 
 def _decoded(line: bytes) -> Any:
     try:
-        return msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return reply_json(line)
+    except ValueError:
         return line
 
 

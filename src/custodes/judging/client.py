@@ -22,6 +22,7 @@ import msgspec
 from custodes.arguments import checked
 from custodes.errors import CustodesWarning, MissingExtraError, OptionError, shown
 from custodes.judging.completion import check_completion, failed
+from custodes.judging.payload import reply_json, storable, without_surrogates
 from custodes.judging.request import Client, Denied, Rejected, Unavailable
 from custodes.visible import visible
 
@@ -147,9 +148,9 @@ class Server:
         return self._open[loop]
 
     def _read(self, status: int, headers: Mapping[str, str], content: bytes) -> Mapping[str, Any]:
-        try:
-            body = self._without_secrets(msgspec.json.decode(content.removeprefix(BOM_UTF8)))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        try:  # without what the server was told in confidence, wherever it says it again
+            body = storable(reply_json(content.removeprefix(BOM_UTF8)), text=self._storable_text)
+        except ValueError:
             body = None
         if 200 <= status < 300:
             if body is None:
@@ -171,13 +172,8 @@ class Server:
     def _harmless(self, said: str) -> str:
         return visible(" ".join(self._hidden(said).split()))
 
-    def _without_secrets(self, said: Any) -> Any:
-        """A value of JSON without what the server was told in confidence, wherever it says it again."""
-        if isinstance(said, dict):
-            return {self._hidden(name): self._without_secrets(value) for name, value in said.items()}
-        if isinstance(said, list):
-            return [self._without_secrets(value) for value in said]
-        return self._hidden(said) if isinstance(said, str) else said
+    def _storable_text(self, text: str) -> str:
+        return without_surrogates(self._hidden(text))
 
     def _hidden(self, said: str) -> str:
         return said if self._secrets is None else self._secrets.sub(HIDDEN, said)

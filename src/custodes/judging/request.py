@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from custodes.errors import InputError
+from custodes.judging.payload import encoded
 from custodes.sealed import layout
 
 Client = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
@@ -55,7 +56,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     def make(cls, body: Mapping[str, Any], *, asked: str, seconds: float | None) -> Reply:
         """A reply that came: its body, when it was asked (ISO 8601, UTC), and seconds until it came (None: nobody
         knows, as of a batch)."""
-        return cls(msgspec.json.encode({"asked": asked, "seconds": seconds, "reply": body}))
+        return cls(encoded({"asked": asked, "seconds": seconds, "reply": body}))
 
     @property
     def body(self) -> Mapping[str, Any]:

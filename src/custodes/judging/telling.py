@@ -22,6 +22,9 @@ COST_UNIT = "usd"
 EXPECTED = "@expected"
 """How the rater is called whose score is the mean of the scale under the probabilities."""
 
+MOST_SERVED = 8
+"""Names of models in a signature; a server may give another one with each reply."""
+
 SIGNS = {A: 1, TIE: 0, B: -1}
 
 
@@ -195,8 +198,9 @@ def _signature(plan: Plan, rows: Sequence[Row]) -> str:
     """All that changes what the judge says, in one line."""
     judge = plan.judge
     served = sorted({answer.model for _, answer, _ in rows if answer and answer.model}) or [judge.model]
+    more = len(served) - MOST_SERVED
     parts: Mapping[str, Any] = {
-        "model": "+".join(served),
+        "model": "+".join([*served[:MOST_SERVED], *([f"{more} more"] if more > 0 else [])]),
         "mode": judge.mode,
         "prompt": f"{judge.prompt}:{plan.prompt.digest}",
         "references": judge.references or "",

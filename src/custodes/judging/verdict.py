@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -11,6 +12,7 @@ from typing import Any, Literal
 
 from custodes.judging.completion import token_count
 from custodes.judging.judge import REASON, Judge
+from custodes.judging.payload import without_surrogates
 from custodes.sealed import without_twins
 
 Why = Literal["refusal", "filtered", "truncated", "empty", "no-verdict", "label"]
@@ -20,6 +22,8 @@ verdict that is none of those allowed."""
 AGAIN: tuple[Why, ...] = ("truncated", "empty", "no-verdict", "label")
 """What is asked once more."""
 
+LONGEST_NAME = 200
+"""Characters of a model's name; it stands in every row of the details."""
 THOUGHT = "</think>"
 THINKING = "<think>"
 LONGEST = 200_000
@@ -42,7 +46,6 @@ JOINING = {"or", "and", "json"}
 """Words between objects that are a list of answers."""
 SINCE = ("because", "since", "as")
 """Words that go on from an answer with its reason."""
-SURROGATE = re.compile("[\ud800-\udfff]")
 ENDING = AROUND + "."
 CLOSED = re.compile(r"[\s`*]*")
 """What may stand behind the last line of an answer: the end of a block of code."""
@@ -69,7 +72,7 @@ def read_answer(body: Any, judge: Judge, shown: Sequence[str]) -> Answer:
     message = _object(choice.get("message"))
     usage = _object(body.get("usage"))
     known: dict[str, Any] = {
-        "model": _text(body.get("model")),
+        "model": _short(_text(body.get("model"))),
         "tokens_in": token_count(usage.get("prompt_tokens")),
         "tokens_out": token_count(usage.get("completion_tokens")),
     }
@@ -298,7 +301,13 @@ def _object(value: Any) -> Mapping[str, Any]:
 
 def _text(value: Any) -> str:
     """A text that can be written."""
-    return SURROGATE.sub("\ufffd", value) if isinstance(value, str) else ""
+    return without_surrogates(value) if isinstance(value, str) else ""
+
+
+def _short(name: str) -> str:
+    """A name as it is, or the beginning of a long one with a hash of the whole."""
+    digest = hashlib.sha256(name.encode()).hexdigest()[:12] if len(name) > LONGEST_NAME else ""
+    return f"{name[:LONGEST_NAME]}...{digest}" if digest else name
 
 
 def _content(value: Any) -> str:

@@ -1,0 +1,90 @@
+"""JSON of replies: read as far as it can be, and made such that a file can hold it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+DEEPEST = 100
+"""Levels of a reply that are kept; a chat completion has about ten."""
+
+SURROGATE = re.compile("[\ud800-\udfff]")
+NESTING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
+"""A string, whose brackets do not count, or a bracket."""
+
+
+def without_surrogates(text: str) -> str:
+    """A text that can be written: half of a pair of code units becomes U+FFFD."""
+    return text if text.isascii() else SURROGATE.sub("\ufffd", text)
+
+
+def reply_json(content: bytes) -> Any:
+    """The value of a JSON text.
+
+    Lone surrogates and bytes that are not UTF-8 become U+FFFD where the value is stored. What is nested more than
+    `DEEPEST` levels deep may be null. Raises ValueError where it is no JSON.
+    """
+    try:
+        return msgspec.json.decode(content)
+    except RecursionError:
+        return json.loads(_shallow(content.decode(errors="replace")))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
+    text = content.decode(errors="replace")
+    try:
+        return json.loads(text)
+    except RecursionError:
+        return json.loads(_shallow(text))
+
+
+def storable(value: Any, *, text: Callable[[str], str] = without_surrogates, level: int = 0) -> Any:
+    """A value of JSON with `text` applied to every text; what lies deeper than `DEEPEST` levels is null, and what is no
+    value of JSON is its text.
+
+    >>> storable({"a": ["b", {"c": "\\ud800"}]}) == {"a": ["b", {"c": "\\ufffd"}]}
+    True
+    """
+    if isinstance(value, str):
+        return text(str(value))
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if level >= DEEPEST:
+        return None
+    if isinstance(value, Mapping):
+        return {text(str(name)): storable(part, text=text, level=level + 1) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [storable(part, text=text, level=level + 1) for part in value]
+    return text(str(value))
+
+
+def encoded(value: Mapping[str, Any]) -> bytes:
+    """A record as JSON, of any reply that a client may give."""
+    try:
+        return msgspec.json.encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+        return msgspec.json.encode(storable(value))
+
+
+def _shallow(text: str) -> str:
+    """A JSON text with null for what lies deeper than `DEEPEST` levels."""
+    return "".join(_kept_parts(text))
+
+
+def _kept_parts(text: str) -> Iterator[str]:
+    level, begin = 0, 0
+    for found in NESTING.finditer(text):
+        if found[0] in ("[", "{"):
+            level += 1
+            if level == DEEPEST + 1:
+                yield text[begin : found.start()]
+        elif found[0] in ("]", "}"):
+            level -= 1
+            if level == DEEPEST:
+                yield "null"
+                begin = found.end()
+    if level <= DEEPEST:
+        yield text[begin:]

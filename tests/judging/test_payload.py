@@ -1,0 +1,176 @@
+"""Replies that no file could hold as they are: requested once, kept, and read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import custodes as cu
+from custodes import cli
+from custodes.judging.judge import Judge
+from custodes.judging.payload import DEEPEST, encoded, reply_json, storable
+from custodes.judging.request import Reply
+from custodes.judging.verdict import LONGEST_NAME, read_answer
+from tests.judging.servers import Manner, Seen, Server, completion, sends
+
+TEXTS = pl.DataFrame({"item": ["1", "1"], "system": ["X", "Y"], "text": ["Yes.", "No."]})
+SAID = b'{"model": "m", "choices": [{"message": {"content": %s}, "finish_reason": "stop"}], "more": %s}'
+VERDICT = rb'"{\"verdict\": \"A\"}"'
+
+
+def nested(levels: int, inner: bytes = b"") -> bytes:
+    return b'[{"a":' * (levels // 2) + (inner or b"1") + b"}]" * (levels // 2)
+
+
+ODD = {
+    "lone surrogate": SAID % (rb'"{\"verdict\": \"A\", \"reason\": \"\ud800\"}"', b"0"),
+    "surrogate in a key": SAID % (VERDICT, rb'{"\udfff": 1}'),
+    "no UTF-8": SAID % (VERDICT, b'"\xff\xfe"'),
+    "not a number": SAID % (VERDICT, b"[NaN, Infinity]"),
+    "large numbers": SAID % (VERDICT, b"[1e999, %s]" % (b"9" * 400)),
+    "900 levels": SAID % (VERDICT, nested(900)),
+    "100,000 levels": SAID % (VERDICT, nested(100_000)),
+    "brackets in a text": SAID % (VERDICT, nested(100_000, rb'"]}\"]}"')),
+    "deep and no UTF-8": SAID % (VERDICT, nested(100_000, b'"\xff"')),
+}
+
+
+@pytest.mark.parametrize("reply", ODD.values(), ids=ODD)
+@pytest.mark.parametrize("key", [None, "sk-some-long-key"])
+def test_an_odd_reply_is_requested_once_and_kept(
+    server: Server, tmp_path: Path, quick: None, reply: bytes, key: str | None
+) -> None:
+    server.answer = lambda seen, tried: sends(200, reply)
+    judge = Judge(model="m", base_url=server.url)
+    client = cu.http_client(server.url, key=key)
+    for _ in range(2):
+        made = cu.judge(TEXTS, judge, orders="ab", client=client, cache=tmp_path / "c.db")
+        assert made.verdicts["preference"].to_list() == [1]
+        assert made.status == 0
+        assert len(server.seen) == 1
+    json.dumps(made.to_dict(), allow_nan=False).encode()
+
+
+@pytest.mark.parametrize("reply", [b"", b"{", SAID[:30], b'{"a":' * 3000, b'"\\ud8', b"<html>"])
+def test_what_is_no_json_is_no_reply(reply: bytes) -> None:
+    with pytest.raises(json.JSONDecodeError, match="line 1"):
+        reply_json(reply)
+
+
+def odd_values() -> st.SearchStrategy[Any]:
+    scalars = (
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(["\ud800", "a\udc00"])
+    )
+    keys = st.text() | st.integers() | st.just("\ud800")
+    return st.recursive(
+        scalars | st.builds(object) | st.builds(complex),
+        lambda own: st.lists(own) | st.dictionaries(keys, own) | st.tuples(own),
+        max_leaves=20,
+    )
+
+
+@given(odd_values())
+def test_any_reply_of_a_client_can_be_kept(value: Any) -> None:
+    body = {"choices": [{"message": {"content": "A"}}], "more": value}
+    assert msgspec.json.decode(encoded({"reply": body}))["reply"]["choices"] == body["choices"]
+    assert Reply.make(body, asked="2026-01-01", seconds=None).body["choices"] == body["choices"]
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(codec="utf-8")),
+        lambda own: st.lists(own) | st.dictionaries(st.text(st.characters(codec="utf-8")), own),
+    )
+)
+def test_a_sound_value_stays_as_it_is(value: Any) -> None:
+    assert storable(value) == value
+    assert reply_json(json.dumps(value).encode()) == value
+
+
+def test_what_is_deeper_than_the_limit_is_null() -> None:
+    value: Any = "deep"
+    for _ in range(DEEPEST):
+        value = [value]
+    assert storable(value) == value
+    assert "deep" not in str(storable([value]))
+    assert str(reply_json(nested(4 * DEEPEST) + b"")).count("a") == 2 * DEEPEST  # it can be read, so it is whole
+
+
+def test_a_client_of_ones_own_may_give_what_json_has_not(tmp_path: Path) -> None:
+    calls = []
+
+    async def client(body: Any) -> Any:
+        calls.append(body)
+        return completion('{"verdict": "B", "reason": "\ud800"}') | {"usage": object(), ("a", 1): {1, 2}}
+
+    client.address = "mine"  # type: ignore[attr-defined]
+    made = cu.judge(TEXTS, Judge(model="m"), orders="ab", client=client, cache=tmp_path / "c.db")
+    assert (made.verdicts["preference"].to_list(), len(calls)) == ([-1], 1)
+
+
+def test_a_batch_with_odd_lines_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [{"item": str(n), "outputs": {"A": "yes", "B": "no"}} for n in range(len(ODD))]
+    Path("texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = [
+        "judge",
+        "texts.jsonl",
+        "--model",
+        "m",
+        "--base-url",
+        "http://127.0.0.1:9/v1",
+        "-o",
+        "v.csv",
+        "--orders",
+        "ab",
+    ]
+    assert cli.run([*words, "--write-requests", "requests.jsonl"]) == 0
+    keys = [json.loads(line)["custom_id"] for line in Path("requests.jsonl").read_text().splitlines()]
+    lines = [
+        b'{"custom_id": "%s", "response": {"status_code": 200, "body": %s}}\n' % (key.encode(), reply)
+        for key, reply in zip(keys, ODD.values(), strict=False)
+    ]
+    Path("replies.jsonl").write_bytes(b"".join(lines))
+    assert cli.run([*words, "--replies", "replies.jsonl"]) == 0
+    assert pl.read_csv("v.csv")["preference"].to_list() == [1] * len(ODD)
+
+
+def test_a_long_name_of_a_model_is_short_in_every_table(server: Server, tmp_path: Path, quick: None) -> None:
+    def named(seen: Seen, tried: int) -> Manner:
+        name = "x" * 5_000_000 + ("y" if "Yes." in str(seen.body)[-60:] else "z")
+        return sends(200, completion('{"verdict": "A"}') | {"model": name})
+
+    server.answer = named
+    made = cu.judge(TEXTS, Judge(model="m", base_url=server.url), cache=tmp_path / "c.db")
+    names = made.details["model"].to_list()
+    assert len(names) == 2
+    assert all(len(name) < LONGEST_NAME + 20 for name in names)
+    for frame in (made.details, made.raters, made.verdicts):
+        assert len(frame.write_csv()) < 5_000
+    assert all(len(note.message) < 1_000 for note in made.notes)
+
+
+def test_names_that_differ_at_the_end_stay_different() -> None:
+    first, second = (
+        read_answer(completion("A") | {"model": "m" * 10_000 + last}, Judge(model="m"), ()).model for last in "ab"
+    )
+    assert first != second
+    assert read_answer(completion("A") | {"model": "gpt-5"}, Judge(model="m"), ()).model == "gpt-5"
+
+
+def test_a_signature_names_a_few_of_many_models() -> None:
+    async def client(body: Any) -> Any:
+        return completion('{"verdict": "A"}') | {"model": str(hash(str(body)))}
+
+    texts = pl.DataFrame(
+        {"item": [str(n // 2) for n in range(100)], "system": ["X", "Y"] * 50, "text": [str(n) for n in range(100)]}
+    )
+    signature = cu.judge(texts, Judge(model="m"), client=client).raters["signature"].item()
+    assert "+92 more|" in signature
