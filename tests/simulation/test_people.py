@@ -54,16 +54,16 @@ def test_nobody_is_named_who_is_honest_and_clickers_always_are(world: str) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("tasks", "times", "power"), [(300, 2, 0.1), (1000, 3, 0.85)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("tasks", "times", "power"), [(600, 2, 0.0), (1000, 3, 0.85)])
 def test_who_only_guesses_is_named_with_enough_answers(tasks: int, times: int, power: float) -> None:
-    """Measured: 120 doubled answers each .25 of 80 people, 300 each .95."""
+    """With two answers to a task nobody is: a hard task looks the same."""
     found: list[bool] = []
-    if times == 2:
-        tasks *= 2
     for seed in range(25):
         made, kind = flags(seed, {"people": 10, "tasks": tasks, "overlap": 1, "times": times, "careless": 0.2})
         found += [LITTLE in own for own, k in zip(made["flags"], kind, strict=True) if k == 2]
     assert np.mean(found) >= power
+    assert np.mean(found) <= (0 if times == 2 else 1)
 
 
 COVERED: dict[str, dict[str, Any]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -28,7 +29,16 @@ from custodes.evaluate.annotators.consensus import (
 from custodes.evaluate.annotators.identity import SLOT, People, persons
 from custodes.evaluate.annotators.material import MOST_LABELS, Said, material
 from custodes.evaluate.annotators.sampled import pair_columns
-from custodes.evaluate.annotators.standing import FEWEST, FIRST, LITTLE, SECOND, Tests, standing_columns
+from custodes.evaluate.annotators.standing import (
+    FEW_TASKS,
+    FEWEST,
+    FIRST,
+    LITTLE,
+    NO_AGREEMENT,
+    SECOND,
+    Tests,
+    standing_columns,
+)
 from custodes.evaluate.annotators.together import FEW_DOUBLES, agreement_columns, people_columns
 from custodes.evaluate.comparison import label_of
 from custodes.evaluate.parallel import each
@@ -84,10 +94,16 @@ class Annotators(Result):
         p_value("side_p", "of choosing without looking at the side, all tests of the study (Holm)", essential=False),
         p_value(
             "little_p",
-            "of agreeing with others at least half as much as these do among themselves, beyond chance; all tests of"
-            " the study (Holm)",
+            "of agreeing with the others at least half as much as these agree with one another on the same tasks;"
+            " null where `untested` says why; all tests of the study (Holm)",
             essential=False,
         ),
+        p_value(
+            "chance_p",
+            "of agreeing with the others no more than random answers would, one-sided, not adjusted",
+            essential=False,
+        ),
+        label("untested", "why agreement with the others is not tested", essential=False),
         labels("flags", f"what is claimed at `alpha`: `{FIRST}`, `{SECOND}`, `{LITTLE}`", "Flags"),
         label("reason", "why nothing, or no competence, is said", essential=False),
         rows=lambda made: _shown(made.annotators),
@@ -283,7 +299,8 @@ def _answer(
         "pairs": pair_columns(said, slots=slots, confidence=confidence),
         "labels": together,
     }
-    return _Part(said.aspect, tables, tests, _notes(said, chosen, why, reason, slots))
+    untested = Counter(columns["untested"].tolist())
+    return _Part(said.aspect, tables, tests, _notes(said, chosen, why, reason, slots, untested))
 
 
 def _claims(tests: list[Tests], alpha: float) -> list[tuple[dict[str, Floats], list[list[str]]]]:
@@ -309,7 +326,7 @@ def _claims(tests: list[Tests], alpha: float) -> list[tuple[dict[str, Floats], l
     return made
 
 
-def _notes(said: Said, method: str, why: str, reason: str, slots: int) -> list[Note]:
+def _notes(said: Said, method: str, why: str, reason: str, slots: int, untested: Counter[str]) -> list[Note]:
     of, n = f"{label_of(said.aspect)}", len(said.raters)
     doubled = int(said.doubled.sum())
     return noted(
@@ -330,6 +347,18 @@ def _notes(said: Said, method: str, why: str, reason: str, slots: int) -> list[N
             "none-doubled",
             doubled == 0,
             f"{said.what}{of}: nobody answered what another did; nothing is known of people",
+        ),
+        (
+            "few-triples",
+            untested[FEW_TASKS] if doubled else 0,
+            f"{said.what}{of}: the agreement of {untested[FEW_TASKS]} annotators is not tested: {FEW_TASKS}."
+            " With two answers to a task a careless annotator and a hard task look the same",
+        ),
+        (
+            "no-agreement",
+            untested[NO_AGREEMENT],
+            f"{said.what}{of}: not enough agreement to tell whether {untested[NO_AGREEMENT]} annotators are careless:"
+            f" {NO_AGREEMENT}",
         ),
         aspect=said.aspect,
     )

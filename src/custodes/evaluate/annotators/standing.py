@@ -6,21 +6,30 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from custodes.evaluate.annotators.ends import intervals
 from custodes.evaluate.annotators.material import VERDICTS, Said
-from custodes.stats.arrays import Bools, Floats, chunks
+from custodes.stats.arrays import Bools, Floats, Ints, chunks
 from custodes.stats.judging.slot import slot_test
+from custodes.stats.people.peers import peers
 from custodes.stats.people.sides import sides
 from custodes.stats.ratios import ratio
 from custodes.stats.resampling import resample
 
-FIRST, SECOND, LITTLE = "chooses what is shown first", "chooses what is shown second", "agrees little with others"
+FIRST, SECOND = "chooses what is shown first", "chooses what is shown second"
+LITTLE = "agrees with others no more than chance"
 
 HALF = 0.5
-"""Who agrees with others, beyond chance, less than this part of what others do among themselves, agrees little."""
+"""An annotator is compared with this part of the agreement of the others with one another."""
+LEVEL = 0.05
+"""Of the tests that only decide whether a flag is possible; they are not adjusted."""
 FEWEST = 12
 """Clusters of items of a person's doubled answers below which agreement is neither told nor tested."""
+FEW_TASKS = f"fewer than {FEWEST} clusters of items that two others answered, too"
+ALL_EQUAL = "all answers are equal"
+NO_AGREEMENT = "the others do not agree enough with one another"
+ABOVE_CHANCE = "the agreement is above that of random answers"
 
 
 class Tests(NamedTuple):
@@ -38,9 +47,8 @@ def standing_columns(said: Said, persons: Bools, *, times: Floats, confidence: f
     number = np.bincount(answers.worker, minlength=n)
     unknown = np.where(persons, 1.0, np.nan)
     sided = sides(said.sided_worker, said.sided_pair, said.sign, said.order, n_workers=n)
-    same, beyond = _alike(said)
-    agreement = _agreement(said, same, times, confidence)
-    little = _little(said, beyond) * unknown
+    agreement = _agreement(said, times, confidence)
+    compared = _compared(said, trusted=~(sided.p_value <= LEVEL))
     ties = np.bincount(answers.worker, weights=said.value == 0, minlength=n)
     columns = {
         "what": said.what,
@@ -54,30 +62,18 @@ def standing_columns(said: Said, persons: Bools, *, times: Floats, confidence: f
         "first": sided.share * unknown,
         "ties": ratio(ties, number) if said.what == VERDICTS else np.nan,
         "seconds": said.seconds * unknown,
+        "chance_p": compared.chance * unknown,
+        "untested": np.where(persons, compared.reason, ""),
     }
-    return columns, Tests(sided.p_value * unknown, little, sided.share > 0.5)
+    return columns, Tests(sided.p_value * unknown, compared.little * unknown, sided.share > 0.5)
 
 
-def _alike(said: Said) -> tuple[Floats, Floats]:
-    """Of doubled answers (n,): the share of the others who said the same, and how much more that is than by chance.
-
-    By chance a label is met as often as it stands among all doubled answers of other people.
-    """
-    answers, both = said.answers, said.both
-    votes, asked = answers.votes, answers.asked
-    task, worker, label = answers.task[both], answers.worker[both], answers.label[both]
-    same = (votes[task, label] - 1) / (asked[task] - 1)
-    size = (answers.n_workers, answers.n_labels)
-    own = np.bincount(worker * size[1] + label, minlength=size[0] * size[1]).reshape(size)
-    others = own.sum(axis=0) - own
-    by_chance = ratio(others, others.sum(axis=1, keepdims=True))
-    return same, same - by_chance[worker, label]
-
-
-def _agreement(said: Said, same: Floats, times: Floats, confidence: float) -> dict[str, Floats]:
+def _agreement(said: Said, times: Floats, confidence: float) -> dict[str, Floats]:
     """The mean share of others who said the same, with its interval over items."""
     drawn = np.full((len(times), len(said.raters)), np.nan)
     if not said.continuous:
+        answers = said.answers
+        same = ratio(answers.votes[answers.task, answers.label] - 1, answers.asked[answers.task] - 1)
         for some, sums, counts in _by_unit(said, same):
             drawn[:, some] = ratio(resample.weighted_sums(times, sums), resample.weighted_sums(times, counts))
     low, high = intervals(drawn, said.clusters, confidence=confidence, bounds=resample.SHARE, fewest=FEWEST)
@@ -86,8 +82,10 @@ def _agreement(said: Said, same: Floats, times: Floats, confidence: float) -> di
 
 
 def _by_unit(said: Said, values: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
-    """Some workers at a time: sums of values of doubled answers (n,), and their number, both (workers, units)."""
-    worker, unit = said.answers.worker[said.both], said.unit[said.answers.task[said.both]]
+    """Some workers at a time: sums of the values (n,) that are not NaN, and their number, both (workers, units)."""
+    defined = np.isfinite(values)
+    worker, unit = said.answers.worker[defined], said.unit[said.answers.task[defined]]
+    values = values[defined]
     for some in chunks(len(said.raters), said.n_units):
         inside = (worker >= some.start) & (worker < some.stop)
         size = (some.stop - some.start, said.n_units)
@@ -99,19 +97,35 @@ def _by_unit(said: Said, values: Floats) -> Iterator[tuple[slice, Floats, Floats
         yield some, sums, counts
 
 
-def _little(said: Said, beyond: Floats) -> Floats:
-    """One-sided p-values (workers,) of 'agrees with others at least `HALF` as much as these do', beyond chance."""
-    n, both = len(said.raters), said.both
-    worker = said.answers.worker[both]
-    p_value = np.full(n, np.nan)
-    if said.continuous or not len(beyond):
-        return p_value
-    total, number = (np.bincount(worker, weights=own, minlength=n) for own in (beyond, np.ones(len(beyond))))
-    usual = ratio(total.sum() - total, number.sum() - number)  # of everybody else
-    excess = beyond - HALF * usual[worker]
-    for some, sums, counts in _by_unit(said, np.nan_to_num(excess)):
-        made = slot_test(sums, counts, wider=np.ones(len(sums)), confidence=0.95)
-        one_sided = np.where(made.estimate < 0, made.p_value / 2, 1 - made.p_value / 2)
-        enough = ((counts > 0).sum(axis=1) >= FEWEST) & (usual[some] > 0)
-        p_value[some] = np.where(enough, one_sided, np.nan)
-    return p_value
+class _Compared(NamedTuple):
+    """Of each annotator (workers,): p-values of agreeing with the others no more than random answers would (`chance`),
+    and, where that is not rejected, at least `HALF` as much as these do (`little`); NaN where that is not tested, and
+    the `reason`."""
+
+    little: Floats
+    chance: Floats
+    reason: NDArray[np.str_]
+
+
+def _compared(said: Said, *, trusted: Bools) -> _Compared:
+    """Compare each annotator with the others, of whom only the `trusted` count, on the same tasks."""
+    answers = said.answers
+    found = peers(answers.task, answers.worker, said.value, n_tasks=answers.n_tasks, trusted=trusted)
+    clusters, others = _positive(said, found.others)
+    _, chance = _positive(said, found.own)
+    _, little = _positive(said, HALF * found.others - found.own)
+    equal = np.isnan(found.spread) & (said.clusters >= FEWEST)
+    few, disagree = clusters < FEWEST, ~(others <= LEVEL)
+    above = chance <= LEVEL
+    reason = np.select([equal, few, disagree, above], [ALL_EQUAL, FEW_TASKS, NO_AGREEMENT, ABOVE_CHANCE], "")
+    return _Compared(np.where(reason == "", little, np.nan), np.where(equal | few | disagree, np.nan, chance), reason)
+
+
+def _positive(said: Said, values: Floats) -> tuple[Ints, Floats]:
+    """Clusters with a value (n,) of each annotator, and one-sided p-values of 'the mean is not positive'."""
+    clusters, p_value = np.zeros(len(said.raters), dtype=np.int64), np.full(len(said.raters), np.nan)
+    for some, sums, counts in _by_unit(said, values):
+        test = slot_test(sums, counts, wider=np.ones(len(sums)), confidence=0.95)
+        clusters[some] = (counts > 0).sum(axis=1)
+        p_value[some] = np.where(test.estimate > 0, test.p_value / 2, 1 - test.p_value / 2)
+    return clusters, p_value

@@ -1,0 +1,104 @@
+"""Nobody careful is flagged for what is not carelessness: one study for each cause, its rates in simulation/."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.evaluate.annotators.standing import ABOVE_CHANCE, ALL_EQUAL, FEW_TASKS, FIRST, LITTLE, NO_AGREEMENT
+from tests.simulation import careful_people as crowds
+from tests.simulation.careful_people import CAREFUL, Crowd, Draw, careless, expert, rows
+
+
+def annotated(crowd: Crowd) -> cu.Annotators:
+    return cu.annotators(cu.read(crowd.rows), method="majority", people="persons", resamples=0)
+
+
+def flagged(draw: Draw, seed: int) -> set[str]:
+    """Who is flagged for agreement in one study."""
+    made = annotated(draw(np.random.default_rng(seed))).annotators
+    return set(made.filter(pl.col("flags").list.contains(LITTLE))["rater"])
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "harder items, 3 of 10 each",
+        "harsh and lenient, all ten",
+        "very harsh and lenient",
+        "other scales",
+        "an expert beside two who rate high",
+        "an expert beside two who click",
+    ],
+)
+def test_careful_people_are_not_flagged(cause: str) -> None:
+    careful = {f"w{p:02d}x" for p in range(10)}
+    for seed in range(4):
+        crowd = CAREFUL[cause](np.random.default_rng(seed))
+        assert not flagged(CAREFUL[cause], seed) & (careful - {f"w{p:02d}x" for p in crowd.careless}), seed
+
+
+def test_who_answers_at_random_is_flagged_in_comparisons_and_ratings() -> None:
+    for draw in (
+        lambda rng: careless(rng, answers=200),
+        lambda rng: careless(rng, people=3, answers=200),
+        lambda rng: crowds.harsh_and_lenient(rng, careless=1, answers=200),
+    ):
+        assert flagged(draw, 0) == {"w00x"}
+
+
+def test_continuous_scores_are_tested_by_their_order() -> None:
+    rng = np.random.default_rng(0)
+    task, person = np.repeat(np.arange(100), 4), np.tile(np.arange(4), 100)
+    score = np.where(person == 0, 0.0, rng.normal(size=100)[task]) + rng.normal(size=400)
+    assert flagged(lambda _: Crowd(rows(task, person, score=score)), 0) == {"w00x"}
+
+
+def test_an_expert_beside_careless_people_is_not_judged_by_them() -> None:
+    found = annotated(expert(np.random.default_rng(0)))
+    assert found.annotators["untested"].to_list() == [NO_AGREEMENT] * 3
+    assert found.annotators["little_p"].is_null().all()
+    (note,) = [note.message for note in found.notes if note.rule == "no-agreement"]
+    assert "not enough agreement to tell whether 3 annotators are careless" in note
+
+
+def test_who_chooses_by_the_side_is_no_measure_of_others() -> None:
+    found = annotated(crowds.expert_and_clickers(np.random.default_rng(0))).annotators.sort("rater")
+    assert [FIRST in flags for flags in found["flags"]] == [False, True, True]
+    assert found["untested"][0] == FEW_TASKS
+
+
+def test_with_two_answers_to_a_task_hard_and_careless_look_the_same() -> None:
+    found = annotated(crowds.harder(np.random.default_rng(0), times=2))
+    assert set(found.annotators["untested"]) == {FEW_TASKS}
+    assert "few-triples" in {note.rule for note in found.notes}
+
+
+def test_equal_answers_are_not_tested() -> None:
+    task, person = np.repeat(np.arange(60), 3), np.tile(np.arange(3), 60)
+    score = np.where(person == 0, 5, 1 + task % 5)
+    found = annotated(Crowd(rows(task, person, score=score))).annotators.sort("rater")
+    assert found["untested"].to_list() == [ALL_EQUAL, FEW_TASKS, FEW_TASKS]
+
+
+def test_a_person_above_chance_is_not_flagged_for_little_agreement() -> None:
+    """Less than half of the others' agreement, and clearly more than that of random answers."""
+    rng = np.random.default_rng(0)
+    task, person = np.repeat(np.arange(1500), 4), np.tile(np.arange(4), 1500)
+    knows = np.where(person == 0, 0.3, 0.95)
+    crowd = Crowd(rows(task, person, preference=crowds.verdicts(rng, task, knows)))
+    first = annotated(crowd).annotators.sort("rater").row(0, named=True)
+    assert first["chance_p"] < 0.001
+    assert (first["little_p"], first["untested"], first["flags"]) == (None, ABOVE_CHANCE, [])
+
+
+def test_severity_changes_no_flag_and_no_p_value() -> None:
+    crowd = crowds.harsh_and_lenient(np.random.default_rng(3), by=0.0, careless=1)
+    severe = crowd.rows.with_columns(
+        score=pl.when(pl.col("rater") == "w04x").then(pl.col("score") * 2 + 10).otherwise(pl.col("score"))
+    )
+    one, other = (annotated(Crowd(frame)).annotators for frame in (crowd.rows, severe))
+    for name in ("little_p", "chance_p", "untested", "flags"):
+        assert one[name].equals(other[name]), name

@@ -1,0 +1,36 @@
+"""How often `annotators` flags a careful person, and how often a careless one.
+
+Run as a script it prints the tables of docs/annotators.md: `python -m tests.simulation.test_careful_people`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.careful_people import CAREFUL, CARELESS, rates
+
+STUDIES = 150
+AT_MOST = 0.06
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", CAREFUL)
+def test_nobody_careful_is_flagged(kind: str) -> None:
+    assert rates(CAREFUL[kind], STUDIES).false <= AT_MOST
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", CARELESS)
+def test_random_answers_are_flagged_about_as_often_as_by_exact_agreement(kind: str) -> None:
+    draw, before = CARELESS[kind]
+    found = rates(draw, STUDIES)
+    assert found.false <= AT_MOST
+    assert found.power >= 0.9 * before
+
+
+if __name__ == "__main__":
+    for kind, draw in CAREFUL.items():
+        print(kind, f"{rates(draw, 300).false:.3f}", flush=True)
+    for kind, (draw, before) in CARELESS.items():
+        found = rates(draw, 300)
+        print(kind, f"false {found.false:.3f}, found {found.power:.3f}, before {before:.3f}", flush=True)

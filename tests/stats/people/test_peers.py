@@ -1,0 +1,112 @@
+"""Agreement with the others against SciPy and written-out sums, and what must not change it."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import rankdata, spearmanr
+
+from custodes.stats.people.peers import Peers, peers
+
+ROWS = st.lists(
+    st.tuples(st.integers(0, 7), st.integers(0, 4), st.integers(1, 5)),
+    min_size=4,
+    max_size=35,
+    unique_by=lambda row: row[:2],
+)
+
+
+def of_rows(rows: np.ndarray, trusted: np.ndarray | None = None) -> tuple[np.ndarray, Peers]:
+    """Sorted rows, and their agreement."""
+    rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
+    task, worker = rows[:, 0].astype(int), rows[:, 1].astype(int)
+    trusted = np.ones(5, dtype=bool) if trusted is None else trusted
+    return rows, peers(task, worker, rows[:, 2].astype(float), n_tasks=8, trusted=trusted)
+
+
+def test_with_all_tasks_by_all_it_is_the_mean_of_spearman() -> None:
+    rng = np.random.default_rng(0)
+    value = rng.normal(size=(40, 1)) + rng.normal(size=(40, 4))
+    task, worker = np.repeat(np.arange(40), 4), np.tile(np.arange(4), 40)
+    found = peers(task, worker, value.ravel(), n_tasks=40, trusted=np.ones(4, dtype=bool))
+    expected = spearmanr(value).statistic
+    for w in range(4):
+        others = [k for k in range(4) if k != w]
+        own = found.own[worker == w].mean() / found.spread[w]
+        assert own == pytest.approx(expected[w, others].mean())
+        among = np.mean([expected[j, k] for j, k in combinations(others, 2)])
+        assert found.others[worker == w].mean() / found.spread[w] == pytest.approx(among)
+
+
+def written_out(rows: np.ndarray, trusted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same by loops over answers."""
+    shared = [(rows[:, 0] == t).sum() > 1 for t in rows[:, 0]]
+    score, spread = np.zeros(len(rows)), np.full(5, np.nan)
+    for w in range(5):
+        mine = np.flatnonzero((rows[:, 1] == w) & shared)
+        if len(np.unique(rows[mine, 2])) > 1:
+            rank = (rankdata(rows[mine, 2]) - 0.5) / len(mine) - 0.5
+            score[mine], spread[w] = rank / rank.var(), 1 / rank.var()
+    own, others = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
+    for w in np.flatnonzero(np.isfinite(spread)):
+        mine = np.flatnonzero((rows[:, 1] == w) & shared)
+        counted = [
+            k
+            for k in range(len(rows))
+            if rows[k, 1] != w
+            and trusted[rows[k, 1]]
+            and np.isfinite(spread[rows[k, 1]])
+            and rows[k, 0] in rows[mine, 0]
+        ]
+        if not counted:
+            continue
+        centred = {k: score[k] - score[counted].mean() for k in counted}
+        relative = np.sqrt(sum(z**2 for z in centred.values()) / spread[rows[counted, 1]].sum())
+        for row in mine:
+            here = [centred[k] for k in counted if rows[k, 0] == rows[row, 0]]
+            if len(here) > 1:
+                own[row] = score[row] * np.mean(here) * relative
+                others[row] = np.mean([a * b for a, b in combinations(here, 2)])
+    return own, others
+
+
+@given(rows=ROWS, trusted=st.lists(st.booleans(), min_size=5, max_size=5))
+def test_it_is_what_loops_give(rows: list[tuple[int, int, int]], trusted: list[bool]) -> None:
+    ordered, found = of_rows(np.array(rows), np.array(trusted))
+    own, others = written_out(ordered, np.array(trusted))
+    assert found.own == pytest.approx(own, nan_ok=True)
+    assert found.others == pytest.approx(others, nan_ok=True)
+
+
+@given(rows=ROWS, worker=st.integers(0, 4))
+def test_severity_and_use_of_the_scale_do_not_matter(rows: list[tuple[int, int, int]], worker: int) -> None:
+    _, plain = of_rows(np.array(rows))
+    severe = np.array(rows)
+    severe[:, 2] = np.where(severe[:, 1] == worker, severe[:, 2] ** 3 - 40, severe[:, 2])
+    _, other = of_rows(severe)
+    assert np.array_equal(plain.own, other.own, equal_nan=True)
+    assert np.array_equal(plain.others, other.others, equal_nan=True)
+
+
+@given(rows=ROWS)
+def test_all_values_reversed_are_the_same_agreement(rows: list[tuple[int, int, int]]) -> None:
+    _, plain = of_rows(np.array(rows))
+    _, turned = of_rows(np.array(rows) * (1, 1, -1))
+    assert plain.own == pytest.approx(turned.own, nan_ok=True)
+    assert plain.others == pytest.approx(turned.others, nan_ok=True)
+
+
+def test_coarse_answers_estimate_the_correlation_of_fine_ones() -> None:
+    """A mark that one answer in ten exceeds: without the correction the ratio is .58. Errors here are normal, and the
+    correction is exact where the regression on ranks is linear."""
+    rng = np.random.default_rng(1)
+    value = rng.normal(size=(20_000, 1)) + 0.7 * rng.normal(size=(20_000, 3))
+    value[:, 0] = value[:, 0] > 1.28 * np.sqrt(1.49)
+    task, worker = np.repeat(np.arange(20_000), 3), np.tile(np.arange(3), 20_000)
+    found = peers(task, worker, value.ravel(), n_tasks=20_000, trusted=np.ones(3, dtype=bool))
+    first = worker == 0
+    assert found.own[first].mean() / found.others[first].mean() == pytest.approx(1, abs=0.15)
