@@ -78,9 +78,33 @@ def test_where_every_mean_is_the_same_nothing_varies() -> None:
 def test_matrices_entry_by_entry_equal_matrices() -> None:
     rng = np.random.default_rng(0)
     white, root = np.tril(rng.normal(size=(2, 3, 2, 2)))
-    scatter = rng.normal(size=(3, 2, 2))
-    for own in _kept(scatter @ scatter.swapaxes(1, 2), 5, 4):
+    for own in _kept(rng.normal(size=(2, 3, 6)), 5, 4):
         whole = np.moveaxis(np.array([[own[0], own[1]], [own[1], own[2]]]), (0, 1), (2, 3))
         assert (np.linalg.eigvalsh(whole) < 1).all()
         made = np.moveaxis(np.array(_turned(white, own, root)), (0, 1), (2, 3))
         np.testing.assert_allclose(made, white.swapaxes(1, 2) @ whole @ root.swapaxes(1, 2))
+
+
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("distance", [0.0, 1e-15, 1e-12, 1e-9, 1e-6, 1e-3])
+def test_a_linear_function_of_people_correlates_perfectly(distance: float, seed: int) -> None:
+    # `distance` from the line, in units of people's values: the line is a limit and no special case
+    rng = np.random.default_rng(seed)
+    human = resampled(rng, n=100, noise=10.0 ** rng.uniform(-4, 1))[0]
+    slope, level = rng.choice([-1, 1]) * 10.0 ** rng.uniform(-3, 3), rng.normal() * 10
+    metric = slope * (human + distance * rng.normal(size=human.shape)) + level
+    drawn = population_values(human, metric, n_units=30)
+    assert np.isfinite(drawn).all()
+    alone = population_values(human, human, n_units=30)[0]
+    if distance <= 1e-6:
+        np.testing.assert_allclose(drawn[0], alone, atol=0.01 * np.abs(alone).max())
+        np.testing.assert_allclose(drawn[1], slope * drawn[0], atol=0.01 * np.abs(slope * alone).max())
+
+
+@pytest.mark.parametrize("constant", [0, 1])
+def test_a_constant_side_stays_constant_and_leaves_the_other_alone(constant: int) -> None:
+    own = resampled(np.random.default_rng(7))
+    own[constant] = 0.3
+    drawn = population_values(*own, n_units=20)
+    np.testing.assert_allclose(drawn[constant], 0, atol=1e-9)
+    assert np.median(drawn[1 - constant].std(axis=-1)) > 0.1

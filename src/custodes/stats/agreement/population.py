@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from custodes.stats.arrays import Floats, chunks, unit_of
+from custodes.stats.ratios import ratio
 
 FEWEST_SYSTEMS = 3
 
@@ -81,14 +82,13 @@ def _alike(human: Floats, metrics: Floats, n_units: int) -> tuple[Floats, Floats
         n_systems - 1
     )
     noise = np.moveaxis(noise, -1, 0)  # (metrics, 2, 2)
-    between = np.einsum("ims,jms->mij", points, points)
     diagonal = np.arange(2)
-    ridge = _RIDGE * (between[:, diagonal, diagonal] + noise[:, diagonal, diagonal])
+    ridge = _RIDGE * (np.einsum("ims,ims->mi", points, points) + noise[:, diagonal, diagonal])
     noise[:, diagonal, diagonal] += ridge + np.finfo(np.float64).tiny ** 0.5
     root = np.linalg.cholesky(noise)
     # On the scale where the noise is 1 in every direction.
     white = np.linalg.inv(root)
-    kept = _kept(white @ between @ white.swapaxes(1, 2), n_systems - 1, len(lacking))
+    kept = _kept(np.einsum("mij,jms->ims", white, points), n_systems - 1, len(lacking))
     of_point, of_error = (_turned(white, own, root) for own in kept)
     made, part = [], np.empty_like(errors[0])
     for side in range(2):
@@ -113,27 +113,34 @@ def _turned(white: Floats, kept: Sequence[Floats], root: Floats) -> list[list[Fl
     ]
 
 
-def _kept(between: Floats, degrees: int, n: int) -> tuple[list[Floats], list[Floats]]:
+def _kept(points: Floats, degrees: int, n: int) -> tuple[list[Floats], list[Floats]]:
     """What is kept of values, and of their errors, in draws of the covariance: symmetric matrices, the entries 11, 12
     and 22 of each, (n, metrics).
 
-    `between` (metrics, 2, 2) is the scatter of values and noise in units of the noise, with so many degrees. A
-    direction with the variance s beside a noise of 1 keeps s / (s + 1) of a value, the root of that of an error.
+    `points` (2, metrics, systems) are values and noise in units of the noise, whose scatter has so many degrees. A
+    direction with the variance s beside a noise of 1 keeps s / (s + 1) of a value, the root of that of an error. Where
+    one side is a linear function of the other, a direction without variance keeps nothing.
     """
     rng = np.random.default_rng(_SEED)
     first, second = (np.sqrt(rng.chisquare(degrees - i, (n, 1))) for i in range(2))
     lower = rng.normal(size=(n, 1))
     tiny = np.finfo(np.float64).tiny
-    ridge = _RIDGE * np.trace(between, axis1=1, axis2=2) + tiny**0.5  # where every value is the same, too
-    bounded = between + ridge[:, np.newaxis, np.newaxis] * np.eye(2)
-    white = np.linalg.inv(np.linalg.cholesky(bounded)).swapaxes(1, 2)
+    (xx, xy), (_, yy) = np.einsum("ims,jms->ijm", points, points)
+    ridge = _RIDGE * (xx + yy) + tiny**0.5  # where every value is the same, too
+    # Cholesky's factor of the scatter and the ridge. What the first side leaves of the second comes from residuals: the
+    # difference of products would be rounding, of any sign, where one side is nearly a linear function of the other.
+    slope = np.nan_to_num(ratio(xy, xx))
+    residual = points[1] - slope[:, np.newaxis] * points[0]
+    root_x = np.sqrt(xx + ridge)
+    root_y = np.sqrt(np.einsum("ms,ms->m", residual, residual) + ridge + slope * xy * (ridge / (xx + ridge)))
     # The factor of the inverse: an upper triangle times a lower one.
-    across, along = white[:, 0, 0] * first + white[:, 0, 1] * lower, white[:, 0, 1] * second
-    down, end = white[:, 1, 1] * lower, white[:, 1, 1] * second
+    corner = -xy / (xx + ridge) / root_y
+    across, along = first / root_x + corner * lower, corner * second
+    down, end = lower / root_y, second / root_y
     # The eigenvalues and axes of a symmetric 2 x 2 matrix; the smaller one by the determinant, which keeps its digits.
     a, b, c = across**2 + along**2, across * down + along * end, down**2 + end**2
     large = (a + c) / 2 + np.hypot((a - c) / 2, b)
-    determinant = white[:, 0, 0] * white[:, 1, 1] * (first * second)
+    determinant = first * second / (root_x * root_y)
     small = (determinant / np.sqrt(np.maximum(large, tiny))) ** 2
     angle = np.arctan2(b, (a - c) / 2) / 2
     cosine, sine = np.cos(angle), np.sin(angle)

@@ -1,0 +1,105 @@
+"""Metrics that are constant, copies of each other, or linear functions of the human score, in every question."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.questions import QUESTIONS
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "combine": {"method": ["ridge", "best"], "repeats": 1},
+    "gate": {"metric": "fifth", "require": "kendall_item>=0.1"},
+    "plan": {"replications": 2, "items": 60},
+    "protocol": {"replications": 2},
+}
+OF_PEOPLE = {
+    "fifth": (0.2, 0.0),
+    "moved": (2.0, 3.0),
+    "opposite": (-1.0, 0.0),
+    "same": (1.0, 0.0),
+    "narrow": (1e-3, 1e3),
+}
+STATISTICS = [f"{kind}_{level}" for kind in ("pearson", "spearman", "kendall") for level in ("system", "item")]
+
+
+def study_of(seed: int, people: int) -> cu.Study:
+    """Six systems on 24 items; a metric and its copy, a constant, and linear functions of the mean of people."""
+    rng = np.random.default_rng(seed)
+    quality = rng.normal(size=(24, 6)) + 0.4 * np.arange(6)
+    marks = [np.clip(np.round(3 + quality + 0.7 * rng.normal(size=quality.shape)), 1, 5) for _ in range(people)]
+    metric, human = quality + rng.normal(size=quality.shape), np.mean(marks, axis=0)
+    scores = {f"h{k}": own for k, own in enumerate(marks)}
+    scores |= {"metric": metric, "copy": metric, "constant": np.full(metric.shape, 0.1)}
+    scores |= {name: slope * human + level for name, (slope, level) in OF_PEOPLE.items()}
+    rows = [
+        (f"i{i:02}", f"s{k}", rater, "human" if rater.startswith("h") else "metric", float(score))
+        for rater, own in scores.items()
+        for (i, k), score in np.ndenumerate(own)
+    ]
+    return cu.read(pl.DataFrame(rows, schema=["item", "system", "rater", "kind", "score"], orient="row"))
+
+
+def assert_perfect(metrics: pl.DataFrame, slopes: dict[str, float]) -> None:
+    for row in metrics.filter(pl.col("metric").is_in(list(slopes))).iter_rows(named=True):
+        sign = np.sign(slopes[row["metric"]])
+        for name in STATISTICS:
+            low, high = sorted(sign * row[f"{name}_{bound}"] for bound in ("low", "high"))
+            assert sign * row[name] == pytest.approx(1, abs=1e-6), (row["metric"], name)
+            assert low <= sign * row[name] + 1e-9, name
+            assert high == pytest.approx(1, abs=1e-6), name
+
+
+@pytest.mark.parametrize("people", [1, 2])
+@pytest.mark.parametrize("seed", range(6))
+def test_agreement_with_linear_functions_of_the_human_score_is_perfect(seed: int, people: int) -> None:
+    result = cu.agreement(study_of(seed, people), resamples=100)
+    assert_perfect(result.metrics, {name: slope for name, (slope, _) in OF_PEOPLE.items()})
+    rows = {row.pop("metric"): row for row in result.metrics.iter_rows(named=True)}
+    assert rows["metric"] == rows["copy"]
+    assert {rows["constant"][name] for name in STATISTICS} == {None}
+    assert any(note.rule == "constant-metric" and "undefined" in note.message for note in result.notes)
+
+
+@pytest.mark.parametrize("question", [name for name in QUESTIONS if name != "validate"])
+def test_every_question_takes_degenerate_metrics(question: str) -> None:
+    few = {"resamples": 100} if question not in ("check", "correction", "plan") else {}
+    tables = QUESTIONS[question](study_of(0, 2), **(few | OPTIONS.get(question, {}))).tables()
+    for table in tables.values():
+        for name, kind in table.schema.items():
+            if kind.is_float():
+                assert not table[name].is_nan().any(), name
+
+
+@pytest.mark.parametrize("question", ["agreement", "verdict"])
+def test_linear_functions_of_real_marks(question: str, shared_data: Path) -> None:
+    study = cu.read(shared_data / "dialsummeval" / "ratings.csv.gz").select(aspect="consistency")
+    means = (
+        study.ratings.frame.filter(pl.col("rater").is_in(list(study.humans)))
+        .group_by("item", "system")
+        .agg(pl.col("score").mean())
+    )
+    rows = study.ratings.frame.join(study.raters.frame.select("rater", "kind"), on="rater")
+    columns = ["item", "system", "rater", "kind", "aspect", "score"]
+    made = [
+        means.select(
+            "item",
+            "system",
+            rater=pl.lit(name),
+            kind=pl.lit("metric"),
+            aspect=pl.lit("consistency"),
+            score=slope * pl.col("score") + level,
+        )
+        for name, (slope, level) in OF_PEOPLE.items()
+    ]
+    kept = rows.filter((pl.col("kind") == "human") | pl.col("rater").str.contains("rouge1|bert"))
+    result = QUESTIONS[question](cu.read(pl.concat([kept.select(columns), *made])), resamples=100)
+    if question == "agreement":
+        assert_perfect(result.metrics, {name: slope for name, (slope, _) in OF_PEOPLE.items()})
+    else:
+        assert result.verdict.height
