@@ -42,9 +42,17 @@ def test_rows_of_some_items_in_their_order() -> None:
             (
                 {"item": ["a", "b"], "probability": [1.0, float(value)]},
                 f"items.csv: probability {value:g} in row 2; it is the chance that people were asked about the item,"
-                " above 0 and at most 1",
+                " at least 1e-12 and at most 1",
             )
-            for value in (0, 1.5, -0.1)
+            for value in (0, 1e-308, 1.5, -0.1)
+        ),
+        *(
+            (
+                {"item": ["a", "b"], "weight": [1.0, value]},
+                f"items.csv: weight {value:g} in row 2; a weight lies between 1e-12 and 1e+12, and only ratios of"
+                " weights matter, so divide all of them by the same number",
+            )
+            for value in (1e308, 1e13, 1e-13)
         ),
         (
             {"item": ["a", "b"], "weight": ["1", "much"]},

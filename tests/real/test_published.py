@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -34,6 +35,39 @@ def test_wmt23_pearson_and_acc_eq_to_three_decimals(shared_data: Path) -> None:
     # 190 documents among the segments that have MQM ratings (statistics.md, section 0).
     rated = comparison.design.units[(comparison.human_signs != -128).any(axis=0)]
     assert len(set(rated.tolist())) == 190
+
+
+def accuracy_by_threshold(human: np.ndarray, metric: np.ndarray) -> float:
+    """acc_eq by trying every difference of two outputs, compared as the numbers stand, as a threshold."""
+    first, second = np.triu_indices(human.shape[1], 1)
+    order = np.sign(human[:, first] - human[:, second]).ravel()
+    apart = (metric[:, first] - metric[:, second]).ravel()
+    ends = np.sort(np.abs(apart[order == 0])), np.sort(np.abs(apart[order * apart > 0]))
+    thresholds = np.append(0, np.unique(np.abs(apart)))
+    ties = np.searchsorted(ends[0], thresholds, side="right")
+    concordant = len(ends[1]) - np.searchsorted(ends[1], thresholds, side="right")
+    return float((ties + concordant).max() / len(apart))
+
+
+def test_wmt23_acc_eq_of_rounded_scores_is_that_of_whole_numbers(shared_data: Path) -> None:
+    study = cu.read(f"{shared_data / WMT}::wmt23/en-de")
+    chosen = {"human": "mqm", "systems": "!refA", "metrics": ["cometoid22-wmt22-src", "XCOMET-Ensemble-refA"]}
+    (comparison,) = compare(study, **chosen)
+    known = np.isfinite(comparison.human)
+    rated = np.ix_(known.any(axis=1), known.any(axis=0))  # all systems of an item, or none
+    human = comparison.human[rated]
+    scores = dict(zip(comparison.metrics, (own[rated] for own in comparison.metric_scores), strict=True))
+    found = dict(cu.agreement(study, **chosen, resamples=0).metrics.select("metric", "acc_eq").iter_rows())
+    rounded = scores["cometoid22-wmt22-src"]  # to four digits
+    np.testing.assert_allclose(np.rint(rounded * 1e4), rounded * 1e4, atol=1e-8)
+    assert found["cometoid22-wmt22-src"] == pytest.approx(
+        accuracy_by_threshold(human, np.rint(rounded * 1e4)), abs=1e-12
+    )
+    assert found["cometoid22-wmt22-src"] == pytest.approx(0.577536, abs=1e-6)
+    # mt-metrics-eval has .577734: its threshold lies between two floating-point copies of the difference .0032.
+    assert accuracy_by_threshold(human, rounded) == pytest.approx(0.577734, abs=1e-6)
+    other = scores["XCOMET-Ensemble-refA"]
+    assert found["XCOMET-Ensemble-refA"] == pytest.approx(accuracy_by_threshold(human, other), abs=1e-12)
 
 
 def test_people_on_two_scales_are_never_averaged(shared_data: Path) -> None:

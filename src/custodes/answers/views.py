@@ -85,15 +85,15 @@ def bounds(low: float | None, high: float | None) -> str:
 def number(value: float | None, digits: int) -> str:
     """In fixed notation, as long as that can be read; a whole number as such.
 
-    >>> number(0.1234, 2), number(3.0, 2), number(None, 2)
-    ('0.12', '3', '–')
+    >>> number(0.1234, 2), number(3.0, 2), number(-0.0, 2), number(None, 2)
+    ('0.12', '3', '0', '–')
     """
     if value is None:
         return UNDEFINED
     if abs(value) >= HUGE:
         return f"{value:.4g}"
     if abs(value) >= 1000 or value % 1 == 0:
-        return f"{value:.0f}"
+        return decimal(value, 0)
     return decimal(value, digits)
 
 

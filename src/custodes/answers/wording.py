@@ -47,7 +47,10 @@ def decimal(value: float, digits: int) -> str:
     size = abs(value)
     if NOISE <= size < 0.5 * 10.0**-digits:
         digits = _behind(size, digits)
-    text = f"{value:.{digits}f}"
+    return _zero_without_sign(f"{value:.{digits}f}")
+
+
+def _zero_without_sign(text: str) -> str:
     return text.removeprefix("-") if float(text) == 0 else text
 
 
@@ -90,8 +93,8 @@ def with_ends(row: Mapping[str, Any], name: str, **how: Any) -> str:
 def percent(value: float | None, *, digits: int = 2) -> str:
     """A share in per cent, with two digits fewer than the share; what would be rounded to 0 or 100 is not.
 
-    >>> percent(0.997), percent(0.25), percent(0.2512, digits=3)
-    ('over 99 %', '25 %', '25.1 %')
+    >>> percent(0.997), percent(0.25), percent(0.2512, digits=3), percent(-1e-17)
+    ('over 99 %', '25 %', '25.1 %', '0 %')
     """
     if value is None or value != value:
         return UNDEFINED
@@ -101,7 +104,7 @@ def percent(value: float | None, *, digits: int = 2) -> str:
         return f"under {step:.{behind}f} %"
     if 1 - step / 200 <= value < 1:
         return f"over {100 - step:.{behind}f} %"
-    return f"{100 * value:.{behind}f} %"
+    return f"{_zero_without_sign(f'{100 * value:.{behind}f}')} %"
 
 
 def unbroken(text: str) -> str:

@@ -27,6 +27,9 @@ SCHEMA = {
     "probability": pl.Float64,
 }
 
+LARGEST = 1e12
+"""Weight, and inverse of a probability, up to which products of several neither overflow nor vanish."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Items:
@@ -45,7 +48,7 @@ class Items:
     def make(cls, table: Any, *, where: str = "items") -> tuple[Items, list[Note]]:
         """Check a table `item` and any of `cluster, group, dataset, weight, probability`.
 
-        A weight is positive, a probability above 0 and at most 1.
+        A weight lies between 1e-12 and 1e12, a probability between 1e-12 and 1.
         """
         frame = to_polars(table, where=where)
         notes = check_columns(frame, where=where, required=("item",), optional=tuple(SCHEMA)[1:])
@@ -65,10 +68,17 @@ class Items:
             lambda rows, _: f"{where}: weight in row {rows} is not positive; leave an item out by --group",
         )
         refuse(
-            ~made["probability"].is_between(0, 1, closed="right"),
+            ~made["weight"].is_between(1 / LARGEST, LARGEST),
+            lambda rows, first: (
+                f"{where}: weight {made['weight'][first]:g} in row {rows}; a weight lies between {1 / LARGEST:g} and"
+                f" {LARGEST:g}, and only ratios of weights matter, so divide all of them by the same number"
+            ),
+        )
+        refuse(
+            ~made["probability"].is_between(1 / LARGEST, 1),
             lambda rows, first: (
                 f"{where}: probability {made['probability'][first]:g} in row {rows}; it is the chance that people were"
-                " asked about the item, above 0 and at most 1"
+                f" asked about the item, at least {1 / LARGEST:g} and at most 1"
             ),
         )
         return cls(frame=made), notes

@@ -188,6 +188,21 @@ def test_acc_eq_takes_float_noise_for_ties() -> None:
     np.testing.assert_allclose(epsilon, 0.1)
 
 
+@pytest.mark.parametrize("level", [0, -5000, 10**6])
+@pytest.mark.parametrize("seed", range(4))
+def test_acc_eq_of_rounded_decimals_is_that_of_whole_numbers(seed: int, level: int) -> None:
+    # Decimal differences that are equal differ as floating-point numbers; a threshold must not lie between them.
+    rng = np.random.default_rng(seed)
+    human = rng.integers(0, 3, (8, 6)).astype(float)
+    whole = rng.integers(0, 40, (8, 6)) + 10 * human + level
+    expected, threshold = acc_eq_by_definition(human, whole, np.ones(8))
+    accuracy, epsilon = acc_eq(
+        human, (whole / 1e4)[np.newaxis], human_tie=0.0, units=np.arange(8), weights=np.ones((1, 8))
+    )
+    assert accuracy.item() == pytest.approx(expected, abs=1e-12)
+    assert epsilon.item() * 1e4 == pytest.approx(threshold, abs=1e-5)
+
+
 def test_acc_eq_at_zero_ties_equal_metric_scores() -> None:
     human, metrics = np.array([[1.0, 1.0, 2.0, 3.0]]), np.array([[[5.0, 5.0, 5.0, 6.0]]])
     accuracy, epsilon = acc_eq(human, metrics, human_tie=TIE, units=np.zeros(1, dtype=int), weights=np.ones((1, 1)))
