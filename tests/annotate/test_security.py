@@ -141,6 +141,27 @@ def test_a_hundred_people_of_one_address_are_five(tmp_path: Path) -> None:
         assert rows(desk, "session") == 10  # they are one network
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        *({"Sec-Fetch-Site": site} for site in ("cross-site", "same-site")),
+        *(
+            {"Origin": origin}
+            for origin in ("https://evil.example", "null", "http://127.0.0.1:1", "https://testserver")
+        ),
+        {"Sec-Fetch-Site": "cross-site", "Origin": URL},
+    ],
+)
+def test_a_form_of_another_origin_makes_no_visit(headers: dict[str, str], tmp_path: Path) -> None:
+    with opened(tmp_path, people={"recruit": "open"}) as desk:
+        client = visitor(desk)
+        assert client.post("/j/study", data={"name": "x"}, headers=headers, follow_redirects=False).status_code == 403
+        assert rows(desk, "session") == rows(desk, "worker") == 0
+        for own in ({}, {"Origin": URL}, {"Sec-Fetch-Site": "same-origin"}):
+            assert client.post("/j/study", data={"name": "x"}, headers=own, follow_redirects=False).status_code == 303
+        assert rows(desk, "session") == 3
+
+
 def test_what_a_visitor_claims_of_the_address_is_not_believed(tmp_path: Path) -> None:
     with opened(tmp_path, people={"recruit": "open"}) as desk:
         client = visitor(desk)
@@ -308,7 +329,7 @@ def test_headers_of_everything(desk: Desk) -> None:
         assert "default-src 'none'" in headers["content-security-policy"]
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
         assert headers["x-content-type-options"] == "nosniff"
-        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["referrer-policy"] == "same-origin"
         assert headers["cache-control"] == "no-store"
         assert "access-control-allow-origin" not in headers
 

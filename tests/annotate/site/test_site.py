@@ -243,7 +243,7 @@ def test_headers(visitor: Visitor) -> None:
         assert "default-src 'none'; script-src 'self'" in headers["content-security-policy"]
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
         assert headers["x-content-type-options"] == "nosniff"
-        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["referrer-policy"] == "same-origin"
         assert "set-cookie" not in headers
         assert headers["cache-control"] == ("public, max-age=31536000, immutable" if "static" in path else "no-store")
 

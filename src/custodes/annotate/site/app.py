@@ -48,7 +48,7 @@ class Site:
     """What the handlers share: the studies by name, and to which of them a token belongs."""
 
     def __init__(self, desks: Mapping[str, Desk], public_url: str) -> None:
-        self.desks, self.host = desks, urlsplit(public_url).netloc
+        self.desks, self.public_url, self.host = desks, public_url, urlsplit(public_url).netloc
         self._homes: dict[str, Desk] = {}
 
     async def find(self, token: str) -> Desk:
@@ -102,6 +102,8 @@ class Site:
 
     async def join(self, request: Request) -> Response:
         _, desk = self._joined(request)
+        if watch.is_foreign(request, self.public_url):
+            raise HTTPException(403)
         fields = await guard.form(request)
         if fields.pop("website", ""):  # a field that nobody sees
             raise HTTPException(400)

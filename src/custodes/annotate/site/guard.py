@@ -37,7 +37,7 @@ def policy(recruit: str = "") -> str:
 HEADERS = {
     "Content-Security-Policy": policy(),
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # with none at all, our own forms would have the origin "null"
     "Cache-Control": "no-store",
     "Cross-Origin-Resource-Policy": "same-origin",
 }

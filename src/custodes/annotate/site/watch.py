@@ -62,6 +62,12 @@ def is_own(request: Request, public_url: str) -> bool:
     return bool(origin.netloc) and (origin.scheme, origin.netloc) == (own.scheme, own.netloc)
 
 
+def is_foreign(request: Request, public_url: str) -> bool:
+    """Whether a browser says that another site's page sent a form; a program that is no browser says nothing of it."""
+    tells = "sec-fetch-site" in request.headers or "origin" in request.headers
+    return tells and not is_own(request, public_url)
+
+
 def _is_guess(scope: Scope, status: int) -> bool:
     """A link or a key of the owner that there is not."""
     path: str = scope["path"]
