@@ -104,6 +104,8 @@ def test_many_torn_models(content: bytes) -> None:
         ("xgboost", {"trees": None}, "metrics have importance in trees, and there are none"),
         ("ridge", {"weight": 1e308}, "its ratings may be beyond"),
         ("ridge", {"low": -1e308, "high": 1e308}, "low or high is beyond 1e"),
+        ("ridge", {"objective": "elo"}, "objective 'elo' is none of kendall, "),
+        ("ridge", {"objective": "x" * 500}, "is none of kendall, "),
         ("ridge", {"importance": -0.5}, "importance is below 0"),
         ("ridge", {"validation": {"single": {"metric": "a"}}}, "does not say what the best single metric was"),
         ("ridge", {"validation": {"single": [1]}}, "does not say what the best single metric was"),

@@ -38,6 +38,9 @@ hellos = {
     "batch of none": {**HELLO, "max_batch": 0},
     "small batch": {**HELLO, "max_batch": 3},
     "each": {**HELLO, "each_reference": True},
+    "place": {**HELLO, "high": None},
+    "rounded": {**HELLO, "high": 1.0},
+    "too low": {**HELLO, "low": -99.0},
     "everything": {**HELLO, "needs": ["references", "source", "image", "context"]},
     "low unknown": {**HELLO, "low": float("nan")},
     "high without end": {**HELLO, "low": float("-inf"), "high": 1e400},
@@ -93,6 +96,8 @@ for line in sys.stdin:
         "deep": "[" * 100_000,
         "a list": scores,
         "few reasons": answer(request, scores, why=["x"]),
+        "too high": answer(request, [*scores[1:], 99.5]),
+        "too low": answer(request, [*scores[1:], -1e9]),
         "few cuts": answer(request, scores, truncated=[]),
     }
     if FAULT in wrong and asked == 2:
@@ -111,6 +116,8 @@ for line in sys.stdin:
         sys.exit(1)
     elif FAULT == "one null":
         say(answer(request, [None if row["references"] == ["?"] else 1.0 for row in rows]))
+    elif FAULT == "rounded":
+        say(answer(request, [1.0000004] * len(rows)))
     elif FAULT == "place":
         said = float(os.environ["CUSTODES_BATCH"]) + 1000 * len(os.environ["CUSTODES_DEVICE"])
         say(answer(request, [said] * len(rows)))

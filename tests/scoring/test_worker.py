@@ -203,6 +203,8 @@ LAST = r" \(after 4 rows\); the last it said was 'the last word'$"
         ("too few", f"it gave 1 of 'scores' for 2 rows{LAST}"),
         ("too many", f"it gave 3 of 'scores' for 2 rows{LAST}"),
         ("few reasons", f"it gave 1 of 'why' for 2 rows{LAST}"),
+        ("too high", f"it gave 99.5 for metric 'length', and declares high=99{LAST}"),
+        ("too low", rf"it gave -1e\+09 for metric 'length', and declares low=-99 and high=99{LAST}"),
         ("few cuts", f"it gave 0 of 'truncated' for 2 rows{LAST}"),
         ("wrong id", f"it answered request 7, and was asked 2{LAST}"),
         ("words", rf"an answer is not as it must be: Expected `float \| null`, got `str` - at `\$.scores\[0\]`{LAST}"),
@@ -228,6 +230,10 @@ def test_a_fault_later_is_one_line_and_stays_the_answer(
         with pytest.raises(InputError, match=rf"^worker '.*': {said}"):
             scorer.score(texts(["a", "bb"]))
     assert not CHILDREN
+
+
+def test_a_score_may_round_beyond_a_bound(start: Start) -> None:
+    assert start("rounded").score(texts(["a"])).values[0, 0] > 1.0
 
 
 def test_one_that_closes_its_output_is_ended(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:

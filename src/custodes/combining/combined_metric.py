@@ -27,6 +27,7 @@ from custodes.files import write_atomically
 from custodes.sealed import decoded, digest
 from custodes.stats.arrays import Floats
 from custodes.stats.learning import boost
+from custodes.stats.learning.objective import OBJECTIVES
 
 FORMAT = "custodes-combination"
 VERSION = 1
@@ -189,6 +190,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         labels = [column.label for column in self.columns]
         faults = {
             f"method {self.method!r} is none of {', '.join(METHODS)}": self.method not in METHODS,
+            f"objective {shown(self.objective)} is none of {', '.join(OBJECTIVES)}": self.objective not in OBJECTIVES,
             "it has no name": not self.name.strip(),
             "it has no columns": not self.columns,
             **{f"the metric {own!r} is named twice": labels.count(own) > 1 for own in labels},

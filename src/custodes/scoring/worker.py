@@ -34,6 +34,8 @@ LONGEST = 1 << 26
 """Bytes of a line of a worker at most."""
 KEPT = 1 << 16
 """Bytes of its standard error that are kept: the last."""
+ROUNDING = 1e-5
+"""How far a score may lie beyond a bound, relative to the bound or 1: rounding of single precision."""
 GOODBYE = 5.0
 """Seconds for which one that ends is waited for."""
 
@@ -73,6 +75,8 @@ class Process:
         self.name, self.timeout = f"worker {shown(name)}", timeout
         self._asked = self._answered = 0
         self._failed: str | None = None
+        self._metric = self._declared = ""
+        self._range = -math.inf, math.inf
         group: dict[str, Any] = {"process_group": 0} if os.name == "posix" else {}
         try:
             self._process = subprocess.Popen(
@@ -120,6 +124,16 @@ class Process:
         for name, text in (("metric", said.metric), ("version", said.version)):
             if visible(text) != text:
                 raise self._wrong(f"its {name!r} {shown(text)} is no plain line: it holds control characters")
+        declared = {name: bound for name, bound in (("low", said.low), ("high", said.high)) if bound is not None}
+        self._metric, self._declared = (
+            said.metric,
+            " and ".join(f"{name}={bound:g}" for name, bound in declared.items()),
+        )
+        slack = {name: ROUNDING * max(1.0, abs(bound)) for name, bound in declared.items()}
+        self._range = (
+            -math.inf if said.low is None else said.low - slack["low"],
+            math.inf if said.high is None else said.high + slack["high"],
+        )
         return said
 
     def ask(self, rows: Sequence[Mapping[str, Any]]) -> Answer:
@@ -146,6 +160,10 @@ class Process:
                 raise self._wrong(f"it gave {len(values)} of {name!r} for {rows} rows")
         if not 0 <= said.seconds < math.inf:
             raise self._wrong(f"it took {said.seconds:g} seconds of CPU time")
+        low, high = self._range
+        for value in said.scores:
+            if value is not None and math.isfinite(value) and not low <= value <= high:
+                raise self._wrong(f"it gave {value:g} for metric {self._metric!r}, and declares {self._declared}")
 
     def _line(self, what: str, *, while_it_speaks: bool = False) -> bytes:
         while True:
