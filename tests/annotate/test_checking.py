@@ -158,7 +158,7 @@ def test_a_study_that_another_program_changed_is_one_line(tmp_path: Path) -> Non
     place = new(texts(), tmp_path / "study.db", plan=SOUND)
     with closing(sqlite3.connect(place)) as base, base:
         base.execute("UPDATE plan SET json = '{}x'")
-    with pytest.raises(InputError, match="the study cannot be read"):
+    with pytest.raises(InputError, match="this study cannot be read"):
         check(place)
     with pytest.raises(InputError, match="not a study"):
         check(Path(__file__))

@@ -102,7 +102,7 @@ class Held:
         """From the file; InputError where something in it was changed by another program."""
         try:
             return cls._read(base)
-        except (msgspec.MsgspecError, ValueError, TypeError, IndexError) as problem:
+        except (msgspec.MsgspecError, ValueError, TypeError, LookupError) as problem:
             raise InputError(f"the study cannot be read ({problem}); take its last good copy") from None
 
     @classmethod

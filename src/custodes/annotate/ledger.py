@@ -15,6 +15,8 @@ from custodes.annotate.leases import Leases, length
 from custodes.annotate.looks import look_row
 from custodes.annotate.people import Given, Session, Worker
 from custodes.annotate.records import WRITING, EventRow, JudgmentRow, Row, happened
+from custodes.data.loading.running import reason
+from custodes.errors import CustodesError, InputError
 
 
 class Ledger:
@@ -29,7 +31,15 @@ class Ledger:
         self.read()
 
     def read(self) -> None:
-        """Know again what the file says, and no more."""
+        """Know again what the file says, and no more; `InputError` where its rows do not fit together."""
+        try:
+            self._read()
+        except (CustodesError, sqlite3.Error):
+            raise
+        except Exception as problem:  # rows that another program changed break any rule of how they fit together
+            raise InputError(f"this study cannot be read ({reason(problem)}); put a backup in its place") from problem
+
+    def _read(self) -> None:
         book = Book(self.base)
         looks = {
             (pair, look): (decision, bool(is_open))

@@ -8,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
 
-import msgspec
 import polars as pl
 
 from custodes.annotate import store
@@ -226,5 +225,7 @@ def notes_of(path: str | Path) -> list[str]:
     """What was noted of a study: what is not asked, what was shown plain, and why."""
     real = store.check(path)
     with store.told(real), closing(store.connect(real, durable=False, reading=True)) as base:
-        kept = base.execute("SELECT json FROM event WHERE kind = 'note' ORDER BY event").fetchall()
-    return [msgspec.json.decode(text)["message"] for (text,) in kept]
+        kept = base.execute(
+            "SELECT json_extract(json, '$.message') FROM event WHERE kind = 'note' ORDER BY event"
+        ).fetchall()
+    return [str(message) for (message,) in kept]

@@ -73,6 +73,23 @@ CREATE TABLE event (
 ) STRICT;
 """
 
+NOT_JSON = """
+SELECT 'plan.json' FROM plan WHERE json_type(json) IS NOT 'object'
+UNION ALL SELECT 'item.media' FROM item WHERE json_type(media) IS NOT 'array'
+UNION ALL SELECT 'output.media' FROM output WHERE json_type(media) IS NOT 'array'
+UNION ALL SELECT 'gold.media' FROM gold WHERE json_type(media) IS NOT 'object'
+UNION ALL SELECT 'session.params' FROM session WHERE json_type(params) IS NOT 'object'
+UNION ALL SELECT 'event.json' FROM event WHERE json_type(json) IS NULL
+LIMIT 1
+"""
+"""A column that holds JSON of another kind than it should; SQLite says itself what is no JSON."""
+
+LACKING = """
+SELECT count(*) FROM unit u JOIN pair p ON p.pair = u.pair JOIN system s ON s.system IN (p.first, p.second)
+WHERE NOT EXISTS (SELECT 1 FROM output o WHERE o.item = u.item AND o.system = s.system)
+"""
+"""How many outputs are asked about and not there."""
+
 INDEXES = """
 CREATE INDEX assignment_again ON assignment (again) WHERE again IS NOT NULL;
 CREATE INDEX event_assignment ON event (assignment) WHERE kind = 'second';

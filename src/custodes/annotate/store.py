@@ -15,8 +15,8 @@ from typing import BinaryIO
 import msgspec
 
 from custodes.annotate.plan import StudyPlan
-from custodes.annotate.schema import INDEXES, TABLES, VERSION, VIEWS
-from custodes.data.loading.running import is_study
+from custodes.annotate.schema import INDEXES, LACKING, NOT_JSON, TABLES, VERSION, VIEWS
+from custodes.data.loading.running import check_sound, is_study, reason
 from custodes.errors import CustodesError, InputError, OptionError, shown
 from custodes.files import check_writable
 from custodes.process import UNFINISHED
@@ -142,8 +142,21 @@ def check(path: str | Path) -> Path:
         raise InputError(f"{path}: not a study of people's answers; {way}")
     with told(path), closing(connect(place, durable=False, reading=True)) as base:
         ((found,),) = base.execute("PRAGMA user_version")
-    _check_version(found, path)
+        _check_version(found, path)
+        check_sound(base)
+        _check_content(base)
     return place
+
+
+def _check_content(base: sqlite3.Connection) -> None:
+    """Raise `sqlite3.DatabaseError` where a study lacks its plan or an output that it asks about, or holds no JSON in a
+    column of JSON."""
+    if base.execute("SELECT count(*) FROM plan").fetchone() == (0,):
+        raise sqlite3.DatabaseError("a study without a plan")
+    if base.execute(LACKING).fetchone() != (0,):
+        raise sqlite3.DatabaseError("outputs that it asks about are not there")
+    if (column := base.execute(NOT_JSON).fetchone()) is not None:
+        raise sqlite3.DatabaseError(f"{column[0]} holds no JSON of its kind")
 
 
 def _check_version(found: int, path: str | Path) -> None:
@@ -181,10 +194,10 @@ def told(path: str | Path) -> Iterator[None]:
     """What SQLite refuses is one line."""
     try:
         yield
-    except sqlite3.Error as problem:
+    except (sqlite3.Error, UnicodeDecodeError, OverflowError) as problem:
         raise InputError(
-            f"{shown(str(path))}: this study cannot be read or written ({problem}); put a backup in its place, or"
-            " choose another place"
+            f"{shown(str(path))}: this study cannot be read or written ({reason(problem)}); put a backup in its place,"
+            " or choose another place"
         ) from None
 
 

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from custodes.data.loading.source import is_stream
-from custodes.errors import InputError
+from custodes.errors import CustodesError, InputError
 
 T = TypeVar("T")
 
@@ -56,14 +56,43 @@ def of_one_state(path: Path, ask: Callable[[sqlite3.Connection], T]) -> T:
             before = _state(path)
             with _opened(path) as (connection, lasting):
                 connection.execute("BEGIN")
+                check_sound(connection)
                 made = ask(connection)
             if lasting or _state(path) == before:
                 return made
-    except (sqlite3.Error, OSError) as error:
+    except CustodesError:
+        raise
+    except Exception as error:  # rows that another program changed break any rule of how they fit together
         raise InputError(
-            f"{name}: cannot be read ({error}); give a whole copy of it (custodes annotate backup)"
-        ) from None
+            f"{name}: cannot be read ({reason(error)}); give a whole copy of it (custodes annotate backup)"
+        ) from error
     raise InputError(f"{name}: it changed each time that it was read; read a copy of it (custodes annotate backup)")
+
+
+def check_sound(connection: sqlite3.Connection) -> None:
+    """Raise `sqlite3.DatabaseError` or `UnicodeDecodeError` where a file is damaged: its structure, the types of its
+    columns, references between its tables, and text that is not UTF-8."""
+    ((fault,),) = connection.execute("PRAGMA integrity_check(1)")
+    if fault != "ok":
+        raise sqlite3.DatabaseError(fault.splitlines()[-1])
+    reference = connection.execute("PRAGMA foreign_key_check").fetchone()
+    if reference is not None:
+        table, _, parent, _ = reference
+        raise sqlite3.DatabaseError(f"rows of {table} refer to rows of {parent} that are not there")
+    texts = connection.execute(
+        "SELECT m.name, group_concat('\"' || c.name || '\"') FROM sqlite_master m, pragma_table_info(m.name) c"
+        " WHERE m.type = 'table' AND c.type = 'TEXT' GROUP BY m.name"
+    ).fetchall()
+    for table, columns in texts:
+        for _ in connection.execute(f'SELECT {columns} FROM "{table}"'):
+            pass  # text is decoded where it is fetched
+
+
+def reason(error: Exception) -> str:
+    """What is wrong with a damaged file, in a few words."""
+    if isinstance(error, UnicodeDecodeError):
+        return "text that is not UTF-8"
+    return str(error) if isinstance(error, sqlite3.Error | OSError) else "rows that do not fit together"
 
 
 def whole(path: Path) -> bytes:

@@ -1,0 +1,218 @@
+"""Damaged studies: each verb answers, or says in one line what is wrong; nothing is left behind."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from random import Random
+
+import polars as pl
+import pytest
+
+from custodes.annotate import store
+from custodes.annotate.adding import add
+from custodes.annotate.checking import check
+from custodes.annotate.exporting import export
+from custodes.annotate.overview import status
+from custodes.annotate.session import Agree, Ask, Begin, Consent
+from custodes.data.reading import read
+from custodes.errors import CustodesError, InputError
+from tests.annotate.studies import GOLD, Hands, asked, at_once, begun, plan_of, rightly, said, study
+
+PLAN = plan_of(
+    people={"gold_every": 5, "attention": 1, "overlap": 0.2, "batch": 12}, stopping={"looks": [4, 8], "stop": "decided"}
+)
+TABLES = (
+    *("plan", "item", "system", "output", "pair", "unit", "gold", "worker", "session", "assignment", "judgment"),
+    *("look", "exclusion", "event"),
+)
+VALUES = (
+    *("NULL", "''", "'x'", "-1", "99999", "1e308", "x'ff'", "CAST(x'ff41' AS TEXT)", "9223372036854775807"),
+    *("'[1'", "'{}'", "'null'", "'[]'", "'[1]'", "'{\"a\": 1}'"),
+)
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A study with answers, looks, an exclusion and events."""
+    hands, rng = Hands(), Random(1)
+    path = study(
+        tmp_path_factory.mktemp("sound") / "study.db",
+        plan=PLAN,
+        systems=3,
+        items=12,
+        known={**GOLD, "example": 1, "qualification": 1},
+    )
+    with at_once(path, hands) as desk:
+        for token in [begun(desk) for _ in range(3)]:
+            for _ in range(12):
+                hands.wait(7)
+                if isinstance(desk.view(token).result(), Ask):
+                    rightly(desk, token, rng.choice([1, 1, 0, -1]))
+        desk.exclude("w002", "bad").result()
+    with closing(sqlite3.connect(path)) as base:
+        base.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        base.execute("PRAGMA journal_mode = DELETE")
+    return path.read_bytes()
+
+
+def served(path: Path) -> None:
+    """Somebody comes and answers; the owner stops the study."""
+    with at_once(path) as desk:
+        desk.snapshot().result()
+        desk.state()
+        assert desk.examples is not None
+        ((_, token),) = desk.invite(1).result()
+        if isinstance(view := desk.view(token).result(), Consent):
+            desk.act(token, Agree(digest=view.digest)).result()
+        desk.act(token, Begin()).result()
+        for _ in range(3):
+            if isinstance(desk.view(token).result(), Ask):
+                desk.act(token, said(desk, asked(desk, token))).result()
+        desk.control("stop").result()
+
+
+def copied(path: Path) -> None:
+    store.copy(store.check(path), path.with_name("copy.db"))
+
+
+NEW = pl.DataFrame({"item": ["i0"], "system": ["new"], "text": ["q"]})
+VERBS: dict[str, Callable[[Path], object]] = {
+    "read": read,
+    "status": status,
+    "check": check,
+    "export": lambda path: export(path, path.with_name("exported")),
+    "serve": served,
+    "backup": copied,
+    "add": lambda path: add(path, NEW),
+}
+
+
+def outcomes(damaged: bytes, folder: Path) -> dict[str, str]:
+    """The line of each verb that refuses a damaged study; any other error fails the test."""
+    told = {}
+    for name, verb in VERBS.items():
+        for left in folder.iterdir():
+            if left.is_file():
+                left.unlink()
+        path = folder / "study.db"
+        path.write_bytes(damaged)
+        try:
+            verb(path)
+        except CustodesError as error:
+            told[name] = str(error)
+            assert "\n" not in told[name]
+            assert not (folder / "copy.db").exists()
+        assert not list(folder.glob(".custodes-*"))
+    return told
+
+
+def changed(sound: bytes, folder: Path, *statements: str) -> bytes:
+    """The file after statements of another program, which no rule of its tables stops."""
+    path = folder / "changed.db"
+    path.write_bytes(sound)
+    with closing(sqlite3.connect(path, isolation_level=None)) as base:
+        base.execute("PRAGMA ignore_check_constraints = 1")
+        for statement in statements:
+            base.execute(statement)
+    content = path.read_bytes()
+    path.unlink()
+    return content
+
+
+def test_a_sound_study_is_answered(sound: bytes, tmp_path: Path) -> None:
+    assert outcomes(sound, tmp_path) == {}
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_table_without_rows(sound: bytes, table: str, tmp_path: Path) -> None:
+    told = outcomes(changed(sound, tmp_path, f"DELETE FROM {table}"), tmp_path)
+    if table == "plan":
+        assert told.keys() == VERBS.keys() - {"read"}  # which asks for none
+        assert all("without a plan" in line for name, line in told.items() if name != "export")
+    elif table not in ("look", "exclusion", "event", "judgment", "gold"):
+        assert told.keys() >= VERBS.keys() - {"read", "export"}  # which need no texts
+
+
+@pytest.mark.parametrize("table", ["item", "output", "pair", "unit", "worker", "session", "assignment", "event"])
+def test_a_table_without_some_of_its_rows(sound: bytes, table: str, tmp_path: Path) -> None:
+    key = "system" if table == "output" else "rowid"
+    outcomes(changed(sound, tmp_path, f"DELETE FROM {table} WHERE {key} % 2"), tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_cells_that_another_program_wrote(sound: bytes, seed: int, tmp_path: Path) -> None:
+    rng = Random(seed)
+    for _ in range(6):
+        table = rng.choice(TABLES)
+        with closing(sqlite3.connect(":memory:")) as base:
+            base.deserialize(sound)
+            column = rng.choice([row[1] for row in base.execute(f"PRAGMA table_info({table})")])
+        key = "rowid" if table != "output" else "item"
+        rows = rng.choice(["", f" WHERE {key} = (SELECT max({key}) FROM {table})"])
+        try:
+            damaged = changed(sound, tmp_path, f'UPDATE {table} SET "{column}" = {rng.choice(VALUES)}{rows}')
+        except sqlite3.Error:  # the type of the column or a unique key forbids it
+            continue
+        outcomes(damaged, tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_bytes_that_changed(sound: bytes, seed: int, tmp_path: Path) -> None:
+    rng = Random(seed)
+    for kind in ("flip", "flip", "many", "page", "cut", "text", "text"):
+        damaged = bytearray(sound)
+        if kind == "page":
+            start = 4096 * rng.randrange(len(sound) // 4096)
+            damaged[start : start + 4096] = rng.choice([bytes(4096), rng.randbytes(4096)])
+        elif kind == "cut":
+            del damaged[rng.randrange(len(sound)) :]
+        elif kind == "text":
+            word = rng.choice([b'{"', b'":', b"[]", b"i1", b"w00", b"s1", b"primary", b"pair"])
+            places = [at for at in range(len(sound)) if sound.startswith(word, at)]
+            damaged[rng.choice(places)] = rng.choice([0xFF, 0, *b'x"'])
+        else:
+            for _ in range(32 if kind == "many" else 1):
+                damaged[rng.randrange(len(sound))] = rng.randrange(256)
+        outcomes(bytes(damaged), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("UPDATE item SET label = CAST(x'ff41' AS TEXT) WHERE item = 1", "UTF-8 column 'label'"),
+        ("UPDATE session SET params = '{' WHERE rowid = (SELECT min(rowid) FROM session)", "malformed JSON"),
+        ("UPDATE item SET media = '{}'", "item.media"),
+        ("UPDATE event SET json = '[1'", "malformed JSON"),
+        ("UPDATE event SET json = '[1]'", "rows that do not fit together"),
+        ("DELETE FROM output WHERE item = 3", "outputs that it asks about"),
+        ("DELETE FROM worker WHERE label = 'w001'", "refer to rows of worker"),
+        ("DELETE FROM plan", "a study without a plan"),
+    ],
+)
+def test_the_line_says_what_is_wrong(sound: bytes, statement: str, expected: str, tmp_path: Path) -> None:
+    path = tmp_path / "study.db"
+    path.write_bytes(changed(sound, tmp_path, statement))
+    with pytest.raises(InputError, match=expected) as error:
+        status(path)
+    assert "put a backup in its place" in str(error.value)
+
+
+def test_a_study_whose_history_contradicts_itself(sound: bytes, tmp_path: Path) -> None:
+    """A visit that is numbered behind its own questions: every reference holds, and the order of what happened does
+    not."""
+    path = tmp_path / "study.db"
+    number = "(SELECT min(session) FROM session)"
+    path.write_bytes(
+        changed(
+            sound,
+            tmp_path,
+            f"UPDATE assignment SET session = 5000 WHERE session = {number}",
+            f"UPDATE event SET session = 5000 WHERE session = {number}",
+            f"UPDATE session SET session = 5000 WHERE session = {number}",
+        )
+    )
+    with pytest.raises(InputError, match="rows that do not fit together"):
+        status(path)
