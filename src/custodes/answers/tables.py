@@ -98,6 +98,9 @@ UNRELIABLE = labels(
 )
 """Declared last in a table, it marks the intervals of the columns that it names."""
 
+AT_THRESHOLD = "at the threshold"
+"""The note of a decision that the Monte Carlo error of its probability leaves open; it counts as undecided."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class View:

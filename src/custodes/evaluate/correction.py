@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from custodes.answers.question import Rng, question, refuse_ignored
 from custodes.answers.result import Result, result
 from custodes.answers.setting import Setting
-from custodes.answers.tables import View, count, flag, label, probability, score, share, table
+from custodes.answers.tables import AT_THRESHOLD, View, count, flag, label, probability, score, share, table
 from custodes.answers.views import bounds, number, parts, titled
 from custodes.answers.wording import digits_of
 from custodes.arguments import between, one_of, value_list
@@ -41,9 +41,6 @@ FEW_ANNOTATIONS = 30
 
 FEW_DRAWS = 1000
 """With fewer effective draws no Monte Carlo interval is to be trusted."""
-
-AT_THRESHOLD = "at the threshold"
-"""The note of a pair whose decision the random numbers of the draws might change; it is undecided."""
 
 SIGNS = {"+": ">", "=": "=", "-": "<"}
 

@@ -18,7 +18,7 @@ from custodes.evaluate.leaderboard.contest import not_as_likely
 from custodes.evaluate.leaderboard.leaderboard import Leaderboard, best_corrected, main_rows
 
 QUICK = {"resamples": 200}
-NAMES = np.array(["A", "B", "C", "D", "E", "F"])
+NAMES = np.array(list("ABCDEFGHIJKLMNOP"))
 
 
 def battles(
@@ -576,3 +576,31 @@ def test_counts_of_battles_that_share_items_have_no_intervals() -> None:
     assert made.pairs["win_rate_low"].null_count() == made.pairs["decision"].null_count() == 3
     with pytest.raises(OptionError, match="counts know no texts and no scores"):
         cu.leaderboard(cu.count_battles(frame), covariates="length")
+
+
+def test_no_decision_depends_on_the_seed_or_on_the_number_of_resamples() -> None:
+    """Sixteen equal systems and a few better ones: many p-values are close to the level."""
+    rng = np.random.default_rng(8)
+    strength = rng.normal(0, 0.35, 16).tolist()
+    study = cu.read(by(battles(rng, strength=strength, n=2500), "ann", "human"))
+    boards = [cu.leaderboard(study, rng=seed, resamples=n) for seed, n in ((0, 1000), (1, 1000), (2, 200), (3, 20))]
+    decided = ["rank", "rank_low", "rank_high", "group", "may_be_first"]
+    for other in boards[1:]:
+        assert other.systems.select(decided).equals(boards[0].systems.select(decided))
+        assert other.pairs["decision"].equals(boards[0].pairs["decision"])
+        np.testing.assert_allclose(other.pairs["p_adjusted"], boards[0].pairs["p_adjusted"], rtol=1e-9)
+        np.testing.assert_allclose(other.systems["strength_low"], boards[0].systems["strength_low"], rtol=1e-9)
+
+
+def test_a_pair_at_the_threshold_is_not_decided_and_says_so() -> None:
+    """With the level at the p-value itself no number of draws settles it."""
+    rng = np.random.default_rng(8)
+    study = cu.read(by(battles(rng, strength=rng.normal(0, 0.35, 8).tolist(), n=1500), "ann", "human"))
+    level = 0.05
+    for _ in range(3):  # the p-value at this level, with the draws that the level makes necessary
+        pairs = cu.leaderboard(study, confidence=1 - level).pairs
+        level = min(pairs["p_adjusted"], key=lambda p: abs(p - level))
+    close = cu.leaderboard(study, confidence=1 - level).pairs.filter(pl.col("note") == "at the threshold")
+    assert close.height
+    assert set(close["decision"]) == {"="}
+    assert set(pairs["note"]) <= {"", "at the threshold"}

@@ -15,7 +15,7 @@ import polars as pl
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.setting import DEFAULTS, Setting, selection_of, settings
-from custodes.answers.tables import count, flag, label, p_value, score, share, table
+from custodes.answers.tables import AT_THRESHOLD, count, flag, label, p_value, score, share, table
 from custodes.arguments import value_list
 from custodes.data.battle_counts import BattleCounts
 from custodes.data.notes import Note, noted
@@ -121,6 +121,10 @@ class Leaderboard(Result):
         score("difference", "strength of system_a less that of system_b", interval=True, essential=False),
         p_value("p_adjusted", "that the strengths differ, all pairs of the rater tested together", "p, all tested"),
         label("decision", "`+` system_a is clearly stronger, `-` system_b, `=` not told apart; null without a test"),
+        label(
+            "note",
+            f"empty, or `{AT_THRESHOLD}`: the Monte Carlo error of `p_adjusted` leaves the decision open, so it is `=`",
+        ),
         essential=False,
     )
     effects: pl.DataFrame = table(
@@ -399,6 +403,7 @@ class _Telling:
             "difference_high": np.where(open_ & (difference > 0), np.nan, high),
             "p_adjusted": p_value,
             "decision": decided if self._tested(own) else np.full(len(decided), None),
+            "note": np.where(own.ranks.at_threshold[met.first, met.second], AT_THRESHOLD, ""),
         }
 
     def _effects(self, rater: str, own: Standing) -> dict[str, Any]:

@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats
 from custodes.stats.ratios import ratio
-
-SIGMAS = 4.0
-"""Monte Carlo errors between theta and a threshold that settle a decision."""
+from custodes.stats.resampling.stepdown import SIGMAS
 
 
 class Counts(NamedTuple):

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Bools, Floats, chunks
 from custodes.stats.ratios import ratio
+
+SIGMAS = 4.0
+"""Monte Carlo errors between a probability and a threshold that settle a decision."""
 
 _SAME = 1e-9  # statistics are of the order of 1; a smaller difference is rounding
 _CACHE = 8  # temporary arrays so much smaller than elsewhere stay in the cache
@@ -33,6 +36,30 @@ class Family:
     high: Floats
     p_value: Floats
     p_adjusted: Floats
+
+
+class Steps(NamedTuple):
+    """Of hypotheses (k,) from the most extreme: `p_adjusted`; `at_threshold`, where its Monte Carlo error leaves open
+    whether it is at most the level; `unclear`, whose probabilities need more draws to settle that."""
+
+    p_adjusted: Floats
+    at_threshold: Bools
+    unclear: Bools
+
+
+def adjusted_by_steps(tail: Floats, error: Floats, *, alpha: float) -> Steps:
+    """Adjusted p-values from tail probabilities (k,), the most extreme first, and their Monte Carlo errors (k,).
+
+    A hypothesis has no smaller p-value than a more extreme one.
+
+    >>> made = adjusted_by_steps(np.array([0.01, 0.048, 0.04, 0.2]), np.full(4, 0.001), alpha=0.05)
+    >>> made.p_adjusted.tolist(), made.at_threshold.tolist(), made.unclear.tolist()
+    ([0.01, 0.048, 0.048, 0.2], [False, True, True, False], [False, True, False, False])
+    """
+    low, high = tail - SIGMAS * error, tail + SIGMAS * error
+    largest = [np.maximum.accumulate(values) for values in (low, tail, high)]
+    at_threshold = np.asarray((largest[0] <= alpha) & (alpha < largest[2]))
+    return Steps(largest[1], at_threshold, at_threshold & (low <= alpha) & (alpha < high))
 
 
 @dataclass(frozen=True, kw_only=True)

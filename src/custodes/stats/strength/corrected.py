@@ -15,6 +15,7 @@ from custodes.stats.strength.sandwich import normal_draws, of_penalty
 from custodes.stats.strength.strengths import Strengths, Ties, fitted
 
 _FOLDS = 5
+_STREAM = 20_240_229  # fixed, so that estimates do not depend on the seed of an analysis
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +79,7 @@ def corrected(
 
     control = of_metric(1 - odds)
     alone = people.corrected(people.scores(people.residual(fit.coefficients), has_ties=has_ties))
-    power = _tuned(alone, control, fit.inverse[:n_systems], rng)
+    power = _tuned(alone, control, fit.inverse[:n_systems])
     used = diags_array(power)
     moved = people.tilted((used @ control).sum(axis=0))
     estimate = np.concatenate([moved.fit.coefficients, fit.coefficients])
@@ -109,7 +110,7 @@ def _p_random(battles: Battles, labelled: Bools, *, n_systems: int, ties: Ties) 
     return p_random(fitted(battles, n_systems=n_systems, ties=ties), labelled[battles.counted])
 
 
-def _tuned(scores: Any, control: Any, inverse: Floats, rng: np.random.Generator) -> Floats:
+def _tuned(scores: Any, control: Any, inverse: Floats) -> Floats:
     """How much of the control each unit takes: scores and control (units, p), sparse, inverse (systems, p) -> (units,).
 
     The share that makes the variance of the strengths least, from the other folds of units; times 1 - 1 / t^2 with t
@@ -123,7 +124,7 @@ def _tuned(scores: Any, control: Any, inverse: Floats, rng: np.random.Generator)
         turned = control[some] @ products
         cross[some] = -scores[some].multiply(turned).sum(axis=1)
         own[some] = control[some].multiply(turned).sum(axis=1)
-    fold = rng.permutation(n_units) % _FOLDS
+    fold = np.random.default_rng(_STREAM).permutation(n_units) % _FOLDS
     power = np.zeros(n_units)
     for k in range(_FOLDS):
         others = fold != k

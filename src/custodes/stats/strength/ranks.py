@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Bools, Floats
-from custodes.stats.resampling.stepdown import Columns, bootstrap_tests
+from custodes.stats.resampling.normal_pairs import pair_tests
 from custodes.stats.strength.strengths import Strengths
 
 _SAME = 1e-9  # log odds; a smaller difference is rounding
@@ -19,12 +19,14 @@ _SAME = 1e-9  # log odds; a smaller difference is rounding
 class Ranks:
     """`rank` (systems,) from 1, within a component, and the `low` and `high` rank it may have; -1 of a system that met
     nobody. `p_adjusted` (systems, systems): that two are equal, for all pairs together, NaN of different components;
-    `apart` (systems, systems): which pairs are told apart."""
+    `apart` (systems, systems): which pairs are significantly different; `at_threshold` (systems, systems): which are
+    not counted as such because the Monte Carlo error of the p-value leaves it open."""
 
     rank: NDArray[np.int64]
     low: NDArray[np.int64]
     high: NDArray[np.int64]
     apart: Bools
+    at_threshold: Bools
     p_adjusted: Floats
 
 
@@ -47,30 +49,38 @@ def ranks(made: Strengths, *, confidence: float) -> Ranks:
     Source: Romano and Wolf 2005; ranks from differences: Mogstad, Romano, Shaikh and Wilhelm 2024; Klein, Wright and
     Wieczorek 2020.
     """
-    draws, n = made.draws, made.draws.shape[1]
-    first, second = np.triu_indices(n, k=1)
-    met = (made.component[first] == made.component[second]) & np.isfinite(draws[0, first])
+    estimate, n = made.draws[0], made.draws.shape[1]
+    p_adjusted, at_threshold = np.full((n, n), np.nan), np.zeros((n, n), dtype=np.bool_)
+    known = np.flatnonzero(np.isfinite(estimate))
+    first, second = np.triu_indices(len(known), k=1)
+    met = made.component[known[first]] == made.component[known[second]]
     first, second = first[met], second[met]
-    of_systems = np.ascontiguousarray(draws.T)
-    differences = Columns(
-        shape=(len(draws), len(first)), of=lambda some: of_systems[first[some]] - of_systems[second[some]]
-    )
-    tested = bootstrap_tests(differences, n_units=made.n_units, confidence=confidence)
-    p_adjusted = np.full((n, n), np.nan)
-    p_adjusted[first, second] = p_adjusted[second, first] = tested.p_adjusted
+    if len(made.draws) > 1:
+        tested = pair_tests(
+            estimate[known],
+            np.atleast_2d(np.cov(made.draws[1:, known], rowvar=False)),
+            first,
+            second,
+            n_units=made.n_units,
+            alpha=1 - confidence,
+        )
+        pairs = known[first], known[second]
+        for values, found in ((p_adjusted, tested.p_adjusted), (at_threshold, tested.at_threshold)):
+            values[pairs] = values[pairs[::-1]] = found
     with np.errstate(invalid="ignore"):
-        apart = p_adjusted <= 1 - confidence
-        above = draws[0] - draws[0][:, np.newaxis] > _SAME  # [a, b]: b is above a
+        apart = (p_adjusted <= 1 - confidence) & ~at_threshold
+        above = estimate - estimate[:, np.newaxis] > _SAME  # [a, b]: b is above a
     same = made.component[:, np.newaxis] == made.component
-    known = np.isfinite(draws[0])
+    there = np.isfinite(estimate)
 
     def count(pairs: Any) -> NDArray[np.int64]:
-        return np.where(known, (pairs & same).sum(axis=1), -1)
+        return np.where(there, (pairs & same).sum(axis=1), -1)
 
     return Ranks(
-        rank=count(above) + known,
-        low=count(apart & above) + known,
-        high=np.where(known, same.sum(axis=1) - (apart & above.T & same).sum(axis=1), -1),
+        rank=count(above) + there,
+        low=count(apart & above) + there,
+        high=np.where(there, same.sum(axis=1) - (apart & above.T & same).sum(axis=1), -1),
         apart=apart,
+        at_threshold=at_threshold,
         p_adjusted=p_adjusted,
     )

@@ -143,13 +143,14 @@ def of_penalty(made: Fit) -> Floats:
 
 
 def normal_draws(covariance: Floats, n: int, rng: np.random.Generator) -> Floats:
-    """Normal draws (n, p) around 0 whose own covariance is the one given, exactly where n > p.
+    """Normal draws (n, p) around 0 whose sample covariance is exactly that given (p, p); at least p + 1 unless n is 0.
 
-    So an interval does not hang on how many are drawn.
+    So neither an interval nor a test depends on how many are drawn or on the random numbers.
     """
     values, vectors = np.linalg.eigh(covariance)
     p = len(values)
+    n = max(n, p + 1) if n else 0
     drawn = rng.standard_normal((n, p))
-    if n > p:
+    if n:
         drawn = np.linalg.qr(drawn - drawn.mean(axis=0))[0] * np.sqrt(n - 1)
     return np.asarray(drawn * np.sqrt(values.clip(0.0)) @ vectors.T)

@@ -14,11 +14,11 @@ from custodes.stats.arrays import Floats
 from custodes.stats.correction.estimator import Counts, Evidence
 from custodes.stats.correction.mixture.exact import cheaply_summed, mixture_posterior
 from custodes.stats.correction.mixture.shared import CHUNK, Numbers, shared_draws
+from custodes.stats.resampling.stepdown import SIGMAS
 
 _STAGES = (256, 1024, 6144)  # draws a table; each stage for what the one before leaves open
 _MORE = 6144  # draws that take longer than a finite sum
 _PRECISION = 0.005  # Monte Carlo error of theta that is small enough wherever the thresholds are
-_SIGMAS = 4.0  # Monte Carlo errors between theta and a threshold that settle a decision
 _ENOUGH = 64  # effective draws below which no error estimate is trusted
 _SHARE = 0.1  # the same as a share of the draws
 _MOST_DRAWS = 1_000_000
@@ -52,7 +52,7 @@ def screened(counts: Counts, *, tail: float, rng: np.random.Generator) -> Eviden
             theta, effective = answer[rows, 0], answer[rows, 6]
             distance = np.minimum(np.abs(theta - tail), np.abs(theta - (1 - tail)))
             trusted = effective >= max(_ENOUGH, _SHARE * draws)
-            still.append(rows[~(trusted & ((distance > _SIGMAS * error) | (error <= _PRECISION)))])
+            still.append(rows[~(trusted & ((distance > SIGMAS * error) | (error <= _PRECISION)))])
         rest = np.concatenate(still) if still else rest
     careful_ones[rest] = True
     if len(rest := np.flatnonzero(careful_ones)):

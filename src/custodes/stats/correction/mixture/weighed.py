@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats
-from custodes.stats.correction.estimator import SIGMAS, threshold_distance
+from custodes.stats.correction.estimator import threshold_distance
 from custodes.stats.correction.mixture.posterior import MixturePosterior, summarise
+from custodes.stats.resampling.stepdown import SIGMAS
 
 ENOUGH = 1000
 """Effective draws below which no interval is trusted."""
