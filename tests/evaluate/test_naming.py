@@ -55,7 +55,7 @@ def test_people_of_several_aspects_are_told() -> None:
     problem = asked(pooled(), human="human_*")["pooled-aspects"]
     assert problem["severity"] == "warning"
     assert str(problem["message"]).startswith(
-        "people of several aspects (coherence, fluency) are taken together: human_"
+        "ratings of several aspects (coherence, fluency) are combined as if each aspect were an annotator (human_"
     )
     apart = cu.read(
         wide(*TWO_ASPECTS, text=False),

@@ -13,6 +13,7 @@ from custodes.arguments import checked, value_list
 from custodes.data.items import Items
 from custodes.data.looks import empty_looks, stopped
 from custodes.data.mapping.cross import beside_people
+from custodes.data.mapping.shapes import pooled_aspects
 from custodes.data.mapping.words import looks_human
 from custodes.data.notes import Note, noted
 from custodes.data.outputs import Outputs
@@ -20,6 +21,7 @@ from custodes.data.patterns import Patterns, select_labels
 from custodes.data.preferences import KEY, SECONDS, VALUES, Preferences
 from custodes.data.raters import UNTOLD, Raters
 from custodes.data.ratings import Ratings
+from custodes.data.repeated import in_one_cluster, repeated_items, repeated_message
 from custodes.data.table import kept
 from custodes.errors import InputError, OptionError, listed, suggestion
 from custodes.visible import visible
@@ -34,6 +36,10 @@ NO_METRIC = (
 )
 KEPT = "_kept"
 """Where a study that is `remembering` keeps what was made of it."""
+POOLED = "pooled-aspects"
+"""The note on people who are named by aspects."""
+REPEATED = "repeated-items"
+"""The note on items that stand several times."""
 OF_ALL_GROUPS = "whole-systems-of-all-groups"
 """The note on scores of whole systems that a choice of groups leaves out."""
 
@@ -204,6 +210,7 @@ class Study:
             *self.notes,
             *people_notes,
             *study._people_among(judges, people),
+            *study._pooled(people, aspects),
             *study._aspect_notes(judges, aspects),
         ]
         keep = pl.col("rater").is_in(list(people)) & pl.col("aspect").is_in(list(aspects)) | pl.col("rater").is_in(
@@ -225,9 +232,11 @@ class Study:
         )
         looks = self.looks.filter(among)
         notes += stopped(looks) if people else []
+        repeated = self.once(("repeated", people), lambda: repeated_items(self, people))
         notes += noted(
             ("systems-not-selected", len(left), f"systems not selected: {listed(left)}"),
             ("sides", self.sides, sided),
+            (REPEATED, sum(len(own) - 1 for own in repeated), repeated_message(repeated)),
         )
         raters = study.raters.with_kinds(dict.fromkeys(judges, "metric")).only([*people, *judges])
         made = replace(
@@ -238,6 +247,7 @@ class Study:
             second_ratings=Ratings(frame=self.second_ratings.frame.filter(rated)),
             looks=looks,
             raters=raters,
+            items=replace(self.items, frame=in_one_cluster(self.items.frame, repeated)) if repeated else self.items,
             notes=tuple(notes),
         )
         return made.remembering() if KEPT in self.__dict__ else made
@@ -295,6 +305,16 @@ class Study:
             " human, or leave them out of metrics"
         )
         return noted(("people-as-metrics", len(likely), message))
+
+    def _pooled(self, people: tuple[str, ...], aspects: tuple[str, ...]) -> list[Note]:
+        """A note on people whose names are those of several aspects."""
+        pooled = pooled_aspects(people) if "" in aspects else []
+        message = (
+            f"ratings of several aspects ({listed(pooled)}) are combined as if each aspect were an annotator"
+            f" ({listed(people)}); name the aspect in the columns, as in --columns 'human_{{aspect}}_{{rater}}', or"
+            " select one aspect with human"
+        )
+        return noted((POOLED, len(pooled), message))
 
     def _aspect_notes(self, judges: tuple[str, ...], aspects: tuple[str, ...]) -> list[Note]:
         rows = self._rows_of(judges).select("rater", "aspect").unique(maintain_order=True)

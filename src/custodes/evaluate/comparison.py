@@ -38,6 +38,10 @@ HUMAN = "human"
 CALIBRATION_FOLDS = 5
 
 
+class NotComparableError(InputError):
+    """A study without anything to compare; `check` lists the reason among the problems."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
     """One aspect: `scores`, `preferences` with people first, then the metrics, as rows where most pairs
@@ -173,13 +177,16 @@ def compare(study: Study, **setting: Unpack[Setting]) -> tuple[Comparison, ...]:
 
 def compared(chosen: Study, setting: Setting) -> tuple[Comparison, ...]:
     """The same of a study that is selected already."""
-    full = settings(setting)
     if len(chosen.systems) < 2:
-        raise InputError(too_few(chosen, "a comparison needs two"))
+        raise NotComparableError(too_few(chosen, "a comparison needs two"))
+    return tuple(compared_on(chosen, aspect, setting) for aspect in chosen.aspects)
+
+
+def compared_on(chosen: Study, aspect: str, setting: Setting) -> Comparison:
+    """The comparison of one aspect of a selected study, of two or more systems."""
+    full = settings(setting)
     how = (full["aggregate"], full["human_ties"], full["ties"], full["orders"])
-    return chosen.once(
-        ("compared", *how), lambda: tuple(_compare_aspect(chosen, aspect, full) for aspect in chosen.aspects)
-    )
+    return chosen.once(("compared", aspect, *how), lambda: _compare_aspect(chosen, aspect, full))
 
 
 def too_few(chosen: Study, needed: str) -> str:
@@ -254,7 +261,9 @@ def _compare_aspect(study: Study, aspect: str, full: Setting) -> Comparison:
     metrics = tuple(rater for rater in study.metrics if rater in present)
     if not metrics:
         why = next((f"; {note.message}" for note in study.notes if note.rule == OF_ALL_GROUPS), "")
-        raise InputError(f"{study.name}: no chosen metric rated anything{label}; metrics: {listed(study.metrics)}{why}")
+        raise NotComparableError(
+            f"{study.name}: no chosen metric rated anything{label}; metrics: {listed(study.metrics)}{why}"
+        )
     systems = study.systems
     items = tuple(rows.filter(pl.col("item") != "")["item"].unique(maintain_order=True))
     design = Design.of(study, items=items, systems=systems)
@@ -334,7 +343,7 @@ def _design_notes(comparison: Comparison, label: str) -> list[Note]:
     """What a reader must know of this comparison; raises where nothing overlaps."""
     people = comparison.preferences.rows(0)
     if not len(people):
-        raise InputError(
+        raise NotComparableError(
             f"people rated no two outputs of one item{label}, so they prefer nothing; a pair needs two rated systems"
             " of one item"
         )
@@ -342,7 +351,7 @@ def _design_notes(comparison: Comparison, label: str) -> list[Note]:
     whole = list(compress(comparison.metrics, by_system))
     alone = list(compress(comparison.metrics, ~comparison.shared & ~by_system))
     if len(alone) == len(comparison.metrics):
-        raise InputError(
+        raise NotComparableError(
             f"people and metrics rated no pair of outputs in common{label}, and gave no scores of the same systems"
             f" (people {listed(comparison.people, limit=3)}; metrics {listed(alone, limit=3)}); do both files use the"
             " same item and system labels?"

@@ -1,4 +1,4 @@
-"""What names give away: labels that look alike, people who count as metrics, aspects that became people."""
+"""What names give away: labels that look alike, and people who count as metrics."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from custodes.data.likeness import alike, visible
 from custodes.data.mapping.cross import beside_people
-from custodes.data.mapping.shapes import pooled_aspects
 from custodes.data.mapping.words import looks_human
 from custodes.data.study import Study
 from custodes.errors import listed
@@ -39,14 +38,3 @@ def people_as_metrics(study: Study, metrics: set[str]) -> Iterator[Finding]:
             " with human or give them the kind human, else leave them out of metrics"
         )
         yield "people-as-metrics", message, people
-
-
-def aspects_as_people(aspect: str, people: Sequence[str]) -> Iterator[Finding]:
-    """People who are told apart by aspects, and so are averaged over aspects."""
-    aspects = [] if aspect else pooled_aspects(people)
-    if aspects:
-        message = (
-            f"people of several aspects ({listed(aspects)}) are taken together: {listed(people)}; say that"
-            " the aspect is in the name, as in --columns 'human_{aspect}_{rater}', or ask about one with human"
-        )
-        yield "pooled-aspects", message, people

@@ -15,6 +15,10 @@ TIE = 1e-9
 """Of the range: people tie up to this difference (design, section 1)."""
 
 
+class ScalesDifferError(OptionError):
+    """Annotators whose scores cannot be averaged."""
+
+
 def mean_over_people(scores: Floats) -> Floats:
     """(people, ...) -> (...), NaN where nobody rated.
 
@@ -42,7 +46,7 @@ def snapped(values: Floats) -> Floats:
 
 
 def check_same_scale(study: Study, people: Sequence[str], persons: Floats, label: str) -> None:
-    """Raise `OptionError` where people (people, items, systems) rate on different scales; `label` names the aspect."""
+    """Raise `ScalesDifferError` where people (people, items, systems) rate on different scales; `label`: the aspect."""
     bounds = study.raters.bounds
     scales = [
         Scale(low=bounds[name][0], high=bounds[name][1], declared=True) if name in bounds else Scale.seen(scores)
@@ -54,7 +58,7 @@ def check_same_scale(study: Study, people: Sequence[str], persons: Floats, label
         if not scale.comparable(first_scale):
             codes = {own: MissingCode.of(persons[people.index(own)]) for own in (first, name)}
             told = "; ".join(f"{own}: {code}" for own, code in codes.items() if code)
-            raise OptionError(
+            raise ScalesDifferError(
                 f"{first!r} ({first_scale.low:g} to {first_scale.high:g}) and {name!r} ({scale.low:g} to"
                 f" {scale.high:g}) rate on different scales{label}, which are never averaged; "
                 + (told or f"choose people with human={first!r}")

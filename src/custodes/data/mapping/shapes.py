@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from custodes.data.mapping.pattern import matches
-from custodes.data.mapping.words import ASPECTS, GENERIC, looks_human, looks_like_rater, parts, stem
+from custodes.data.mapping.words import ASPECTS, GENERIC, SHORT_ASPECTS, looks_human, looks_like_rater, parts, stem
 
 HUMAN = "human"
 
@@ -35,7 +35,7 @@ def pooled_aspects(people: Sequence[str]) -> list[str]:
     (['coherence', 'fluency'], [])
     """
     named = [parts(name) for name in people]
-    known = [stem(part) for own in named for part in own if stem(part) in ASPECTS]
+    known = [stem(part) for own in named for part in own if stem(part) in ASPECTS | SHORT_ASPECTS]
     if len(set(known)) > 1:
         return list(dict.fromkeys(known))
     if len({len(own) for own in named}) != 1:

@@ -79,15 +79,18 @@ PEOPLE_ROLES = frozenset(
 
 ASPECTS = frozenset(
     _words(
-        "accuracy acceptability adequacy appropriateness brevity clarity coherence cohesion complexity completeness"
-        " conciseness consistency coverage creativity depth diversity empathy engagement engagingness factuality"
-        " faithfulness fluency focus grammar grammaticality groundedness harmlessness helpfulness honesty humor"
-        " informativeness interestingness likability meaning naturalness nonredundancy originality overall quality"
-        " readability relevance relevancy safety sensibleness simplicity specificity structure style surprise toxicity"
-        " truthfulness understandability usefulness verbosity"
+        "accuracy acceptability adequacy adequate appropriate appropriateness brevity clarity coherence"
+        " coherent cohesion complexity completeness conciseness consistency consistent correctness coverage"
+        " creativity depth diversity empathy engagement engaging engagingness factual factuality faithful"
+        " faithfulness fluency fluent focus grammar grammatical grammaticality groundedness harmless"
+        " harmlessness helpful helpfulness honesty humor informative informativeness interesting"
+        " interestingness likability meaning natural naturalness nonredundancy originality overall quality"
+        " readability readable relevance relevancy relevant responsiveness safety sensible sensibleness"
+        " simplicity specificity structure style surprise toxicity truthful truthfulness understandability"
+        " understandable useful usefulness verbosity"
     )
 )
-SHORT_ASPECTS = frozenset(_words("coh flu con cons rel fact fai ade inf gram"))
+SHORT_ASPECTS = frozenset(_words("coh flu con cons rel fact fai ade inf gram pyr resp"))
 """What aspects are called for short, where several are crossed with the same raters."""
 
 AVERAGES = frozenset(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Literal, Unpack
@@ -18,21 +19,25 @@ from custodes.data.looks import STOPPED
 from custodes.data.notes import Note
 from custodes.data.preferences import HALF
 from custodes.data.raters import INCOMPLETE, UNLIKE, UNTOLD
-from custodes.data.study import Study
+from custodes.data.study import POOLED, REPEATED, Study
 from custodes.evaluate.check import rules
 from custodes.evaluate.check.against import SERIOUS_NOTES, compared_problems
-from custodes.evaluate.check.held import Held, held_alone, raters_of, summary_of
+from custodes.evaluate.check.copies import copied_systems
+from custodes.evaluate.check.held import Held, held_alone, nothing_compared, raters_of, summary_of
 from custodes.evaluate.check.problems import OfProblems, Problem, columns_of, problem_table
 from custodes.evaluate.check.refusals import asked_of, refusals
 from custodes.evaluate.check.used import TRUNCATED, mixed_up, used
-from custodes.evaluate.comparison import compared
-from custodes.evaluate.naming import aspects_as_people, named_alike, people_as_metrics
+from custodes.evaluate.comparison import Comparison, NotComparableError, compared_on, too_few
+from custodes.evaluate.naming import named_alike, people_as_metrics
 from custodes.evaluate.parallel import each
+from custodes.evaluate.people import ScalesDifferError
 from custodes.progress import Progress, silent
 
 TOLD = (*SERIOUS_NOTES, "people-as-metrics")
 """Notes that are told as problems of their own."""
 WARNED = (
+    POOLED,
+    REPEATED,
     "unused-people",
     "place-or-column",
     "item-in-each-row",
@@ -120,26 +125,26 @@ def check(
     (its direction may be wrong), near-duplicates, constant raters, few items, one-sided people, metrics or systems
     rated on other items than others, systems without a common item, names that look alike, people who count as metrics
     or are told apart by aspects, means of others, codes for missing values, verdicts in one order, raters of one
-    signature, texts that were cut, comparisons that people could not judge, left-out rows. `used`: how each rater
-    counts, its cost and signature. `resamples`: sign flips of the test whether a metric runs against people, at the 1 %
-    level; with fewer than 99 it is not tested, and a row says so. People or metrics alone are enough: a row says which
-    side is missing.
+    signature, texts that were cut, comparisons that people could not judge, left-out rows, systems that are the
+    reference or equal to another one, items that stand several times. `used`: how each rater counts, its cost and
+    signature. `resamples`: sign flips of the test whether a metric runs against people, at the 1 % level; with fewer
+    than 99 it is not tested, and a row says so. People or metrics alone are enough: a row says which side is missing,
+    or why nothing is compared.
 
     >>> import custodes as cu
     >>> cu.check(cu.read("demo")).summary["systems"].to_list()[0] > 1
     True
     """
     chosen = study.select(**selection_of(setting), one_side=True)
-    if chosen.humans and chosen.metrics:
-        comparisons = compared(chosen, setting)
-        held, notes = [Held.of(own) for own in comparisons], [note for own in comparisons for note in own.notes]
-        lower = {name for name, sign in chosen.raters.direction.items() if sign < 0}
-        problems_of = partial(compared_problems, lower=lower, resamples=resamples)
-        found = list(each(problems_of, comparisons, rng=np.random.default_rng(rng), progress=progress, desc="check"))
-    else:
-        held, notes = held_alone(chosen, setting)
-        found = [[*rules.few_items(own)] for own in held]
-        found[0] += [Problem("warning", note.rule, note.message) for note in notes if note.rule in SERIOUS_NOTES]
+    examined = [_examined(chosen, aspect, setting) for aspect in chosen.aspects]
+    held, notes = [own.held for own in examined], [note for own in examined for note in own.notes] or [*chosen.notes]
+    lower = {name for name, sign in chosen.raters.direction.items() if sign < 0}
+    comparisons = [own.comparison for own in examined if own.comparison is not None]
+    problems_of = partial(compared_problems, lower=lower, resamples=resamples)
+    against = list(each(problems_of, comparisons, rng=np.random.default_rng(rng), progress=progress, desc="check"))[
+        ::-1
+    ]
+    found = [[*own.problems, *(against.pop() if own.comparison else ())] for own in examined]
     notes = list(dict.fromkeys(notes))
     parts = [
         Check.part(own.aspect, summary=summary_of(own, raters), raters=raters, problems=columns_of(problems))
@@ -150,8 +155,31 @@ def check(
     return Check.of([*parts, Check.part(used=used(chosen), problems=everywhere)], notes)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Examined:
+    """One aspect, with the comparison of people with metrics where there is one, and problems if there is none."""
+
+    held: Held
+    comparison: Comparison | None
+    notes: Sequence[Note]
+    problems: Sequence[Problem]
+
+
+def _examined(chosen: Study, aspect: str, setting: Setting) -> _Examined:
+    several, problems = len(chosen.systems) > 1, []
+    if chosen.humans and chosen.metrics and several:
+        try:
+            made = compared_on(chosen, aspect, setting)
+            return _Examined(held=Held.of(made), comparison=made, notes=made.notes, problems=())
+        except (NotComparableError, ScalesDifferError) as error:
+            problems.append(nothing_compared(error))
+    held, notes, alone = held_alone(chosen, aspect, setting)
+    problems = [*(problems or alone if several else ()), *rules.few_items(held)]
+    problems += [Problem("warning", note.rule, note.message) for note in notes if note.rule in SERIOUS_NOTES]
+    return _Examined(held=held, comparison=None, notes=notes, problems=problems)
+
+
 def _of_aspect(held: Held) -> Iterator[Problem]:
-    yield from (Problem("warning", *own) for own in aspects_as_people(held.aspect, held.people))
     yield from rules.means_of_others(held)
     yield from rules.twins(held)
 
@@ -159,11 +187,14 @@ def _of_aspect(held: Held) -> Iterator[Problem]:
 def _of_study(study: Study, chosen: Study, notes: Sequence[Note]) -> Iterator[Problem]:
     """What concerns all aspects; names are compared with those that were not chosen too."""
     yield from rules.missing_side(chosen)
+    if len(chosen.systems) < 2:
+        yield nothing_compared(too_few(chosen, "a comparison needs two"))
     names = chain(named_alike(study), people_as_metrics(study, set(chosen.metrics)))
     yield from (Problem("warning", *own) for own in names)
     yield from rules.beyond_declared(chosen)
     yield from rules.missing_codes(chosen)
     yield from rules.orders(chosen)
+    yield from copied_systems(chosen)
     yield from refusals(asked_of(chosen))
     yield from mixed_up(chosen, notes)
     yield from (Problem(_severity(note.rule), note.rule, note.message) for note in notes if note.rule not in TOLD)

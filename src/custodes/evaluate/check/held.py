@@ -14,9 +14,11 @@ from custodes.data.notes import Note
 from custodes.data.panel import Panel
 from custodes.data.study import Study
 from custodes.data.table import distinct, kept
-from custodes.evaluate.comparison import HUMAN, Comparison
+from custodes.evaluate.check.problems import Problem
+from custodes.evaluate.comparison import HUMAN, Comparison, label_of
 from custodes.evaluate.design import Design
-from custodes.evaluate.leaderboard.field import Field, ground
+from custodes.evaluate.leaderboard.field import NO_BATTLE, ground_of
+from custodes.evaluate.people import ScalesDifferError
 from custodes.stats.arrays import Floats
 
 
@@ -54,15 +56,22 @@ class Held:
         )
 
 
-def held_alone(chosen: Study, setting: Setting) -> tuple[list[Held], list[Note]]:
-    """What a selected study of people alone, or of metrics alone, holds by aspect, and the notes on it."""
-    arena = ground(chosen, settings(setting))
-    return [_of_field(chosen, own) for own in arena.fields], list(arena.notes)
+def held_alone(chosen: Study, aspect: str, setting: Setting) -> tuple[Held, list[Note], list[Problem]]:
+    """What a selected study holds of one aspect, without a comparison of people with metrics; the notes on it, and
+    why nothing is compared at all."""
+    try:
+        arena = ground_of(chosen, [aspect], settings(setting))
+    except ScalesDifferError as error:
+        return _of_aspect(chosen, aspect, {}), list(chosen.notes), [nothing_compared(error)]
+    ties = {name: _tie_share(battles.sign) for name, battles in arena.fields[0].battles.items()}
+    problems = [] if arena.fought else [nothing_compared(f"{NO_BATTLE}{label_of(aspect)}")]
+    return _of_aspect(chosen, aspect, ties), list(arena.notes), problems
 
 
-def _of_field(chosen: Study, own: Field) -> Held:
+def _of_aspect(chosen: Study, aspect: str, ties: Mapping[str, float | None]) -> Held:
     rows = chosen._rows_of([*chosen.humans, *chosen.metrics])
-    rows = rows.filter(pl.col("aspect").is_in([own.aspect] if chosen.humans else [own.aspect, ""]))
+    whole = (pl.col("aspect") == "") & ~pl.col("rater").is_in(list(chosen.humans))
+    rows = rows.filter((pl.col("aspect") == aspect) | whole)
     present = set(rows["rater"].unique())
     people, metrics = (tuple(name for name in side if name in present) for side in (chosen.humans, chosen.metrics))
     items = tuple(rows.filter(pl.col("item") != "")["item"].unique(maintain_order=True))
@@ -70,21 +79,26 @@ def _of_field(chosen: Study, own: Field) -> Held:
     panel = Panel.from_study(
         chosen,
         raters=[*people, *metrics],
-        aspect=own.aspect,
+        aspect=aspect,
         items=tuple(rated.filter(rated != "").unique(maintain_order=True)),
         systems=chosen.systems,
     )
     return Held(
-        aspect=own.aspect,
+        aspect=aspect,
         items=items,
         clusters=Design.of(chosen, items=items, systems=chosen.systems).n_units,
         systems=chosen.systems,
         people=people,
         metrics=metrics,
-        ties={name: _tie_share(battles.sign) for name, battles in own.battles.items()},
+        ties=ties,
         persons=panel.values[: len(people)],
         metric_scores=panel.values[len(people) :],
     )
+
+
+def nothing_compared(why: object) -> Problem:
+    """The problem of an aspect without any comparison."""
+    return Problem("error", "nothing-compared", str(why))
 
 
 def _tie_share(signs: np.ndarray) -> float | None:
@@ -120,7 +134,7 @@ def raters_of(study: Study, held: Held) -> dict[str, Any]:
         "systems": len(systems),
         "ratings": told["ratings"].fill_null(0),
         "verdicts": told["verdicts"].fill_null(0),
-        "coverage": seen / cells,
+        "coverage": seen / cells if cells else None,
         "missing": cells - seen,
         "ties": [*alone, *map(held.ties.get, held.metrics)],
         "low": told["low"],
@@ -131,6 +145,7 @@ def raters_of(study: Study, held: Held) -> dict[str, Any]:
 def summary_of(held: Held, raters: dict[str, Any]) -> dict[str, Any]:
     """The row of this aspect, from those of its raters."""
     missing, n = int(raters["missing"].sum()), len(raters["rater"])
+    cells = len(held.items) * len(held.systems) * n
     return {
         "items": len(held.items),
         "clusters": held.clusters,
@@ -140,7 +155,7 @@ def summary_of(held: Held, raters: dict[str, Any]) -> dict[str, Any]:
         "metrics": len(held.metrics),
         "ratings": int(raters["ratings"].sum()),
         "verdicts": int(raters["verdicts"].sum()),
-        "coverage": 1 - missing / (len(held.items) * len(held.systems) * n),
+        "coverage": 1 - missing / cells if cells else None,
         "missing": missing,
         "ties": held.ties.get(HUMAN),
     }

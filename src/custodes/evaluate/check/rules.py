@@ -37,7 +37,7 @@ def missing_side(chosen: Study) -> Iterator[Problem]:
 def few_items(held: Held) -> Iterator[Problem]:
     """Few items of a study of one side."""
     n_items = len(held.items)
-    if n_items < FEW_ITEMS:
+    if 0 < n_items < FEW_ITEMS:
         message = f"only {n_items} items were rated; intervals under {FEW_ITEMS} items are rough"
         yield Problem("warning", "few-items", message)
 

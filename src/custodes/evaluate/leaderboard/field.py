@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import comb
 
@@ -19,10 +19,15 @@ from custodes.data.rows import MOST_CELLS
 from custodes.data.study import Study, of_aspect
 from custodes.data.table import kept
 from custodes.errors import InputError, OptionError, listed
-from custodes.evaluate.comparison import HUMAN, label_of, tie_thresholds, too_few
+from custodes.evaluate.comparison import HUMAN, NotComparableError, label_of, tie_thresholds, too_few
 from custodes.evaluate.design import Design
 from custodes.evaluate.people import check_same_scale, mean_over_people
 from custodes.stats.arrays import Floats
+
+NO_BATTLE = (
+    "nobody compared two systems on one item, so there is no battle; a battle needs two rated outputs of one item, or a"
+    " verdict"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,23 +50,31 @@ class Ground:
     fields: tuple[Field, ...]
     notes: tuple[Note, ...]
 
+    @property
+    def fought(self) -> bool:
+        """Whether there is any battle."""
+        return any(map(len, (own for field in self.fields for own in field.battles.values())))
+
 
 def ground(chosen: Study, setting: Setting) -> Ground:
     """The battles of a study that is selected already, by a setting that is filled in.
 
     Raises `InputError` with fewer than two systems or without any battle; people's scores must be on one scale.
     """
+    if len(chosen.systems) < 2:
+        raise NotComparableError(too_few(chosen, "a leaderboard compares two or more"))
+    arena = ground_of(chosen, chosen.aspects, setting)
+    if not arena.fought:
+        raise NotComparableError(f"{chosen.name}: {NO_BATTLE}")
+    return arena
+
+
+def ground_of(chosen: Study, aspects: Sequence[str], setting: Setting) -> Ground:
+    """The same of some aspects, with a battle or without."""
     systems, items = chosen.systems, tuple(chosen.item_labels())
-    if len(systems) < 2:
-        raise InputError(too_few(chosen, "a leaderboard compares two or more"))
     design = Design.of(chosen, items=items, systems=systems)
     settled, notes = chosen.preferences.settled(setting["orders"])
-    fields = [_field(chosen, aspect, settled, setting, design, notes) for aspect in chosen.aspects]
-    if not any(map(len, (own for field in fields for own in field.battles.values()))):
-        raise InputError(
-            f"{chosen.name}: nobody compared two systems on one item, so there is no battle; a battle needs two rated"
-            " outputs of one item, or a verdict"
-        )
+    fields = [_field(chosen, aspect, settled, setting, design, notes) for aspect in aspects]
     known = chosen.items.for_items(pl.Series("item", items, dtype=pl.String))
     return Ground(
         design=design,

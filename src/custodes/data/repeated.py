@@ -1,0 +1,166 @@
+"""Items that stand several times in a study under different names: the same texts, or the same scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from custodes.errors import listed
+
+if TYPE_CHECKING:
+    from custodes.data.study import Study
+
+LEAST_CELLS = 6
+"""Scores or preferences of an item below which two items may agree by chance."""
+LEAST_TEXT = 100
+"""Characters of all outputs of an item without a source; shorter outputs may be equal by chance."""
+NEAR = 0.5
+"""Two items are near if at most this proportion of their cells differs."""
+LEAST_KINDS = 8
+"""Kinds of equal items, fewer of which may all stand a multiple of k times by chance (at most k to the power of -8)."""
+MOST_CHECKED = 20
+"""Groups of equal items whose neighbours are counted."""
+
+
+def fingerprint(*columns: str) -> pl.Expr:
+    """The sum of the hashes of rows, which does not depend on their order; 44 bits, so that it cannot overflow."""
+    return (pl.struct(columns).hash() // 2**20).sum()
+
+
+def repeated_items(study: Study, people: Sequence[str]) -> list[tuple[str, ...]]:
+    """Groups of two or more items with the same texts, or with the same scores by all metrics or by all `people`.
+
+    Equal scores count only if they are no coincidence: more items must be equal to others than differ from them in
+    at most half of their cells, or all items must stand the same number of times. Items of one declared cluster are no
+    group, since they are resampled together.
+    """
+    others = [name for name in study.raters.kind if name not in people]
+    by_text, with_text = _by_text(study)
+    groups = list(by_text)
+    sides = [_cells(study, raters) for raters in (people, others)]
+    alike = [*_everywhere(pl.concat(sides)), *(own for cells in sides for own in _by_cells(cells))]
+    groups += [own for own in alike if not with_text.issuperset(own)]
+    clusters = dict(study.items.frame.select("item", "cluster").iter_rows())
+    found = ({clusters.get(item) or item for item in group} for group in groups)
+    return _united([group for group, names in zip(groups, found, strict=True) if len(names) > 1])
+
+
+def in_one_cluster(items: pl.DataFrame, groups: list[tuple[str, ...]]) -> pl.DataFrame:
+    """The items table (see `Items`) with each group of items, and whatever was in a cluster with one of them, in one
+    cluster."""
+    labels = pl.Series("item", [item for group in groups for item in group], dtype=pl.String)
+    missing = labels.to_frame().join(items, on="item", how="anti")
+    made = pl.concat([items, missing], how="diagonal").with_columns(pl.col("cluster", "group", "dataset").fill_null(""))
+    named = dict(made.select("item", pl.when(pl.col("cluster") != "").then("cluster").otherwise("item")).iter_rows())
+    joined = _united([tuple(dict.fromkeys(named[item] for item in group)) for group in groups])
+    new = {name: group[0] for group in joined for name in group}
+    inside = {item for item, name in named.items() if name in new}
+    cluster = [new[named[item]] if item in inside else own for item, own in made.select("item", "cluster").iter_rows()]
+    return made.with_columns(cluster=pl.Series(cluster, dtype=pl.String))
+
+
+def repeated_message(groups: list[tuple[str, ...]]) -> str:
+    """What a note says of repeated items."""
+    shown = listed((" = ".join(own[:4]) + (" = ..." if own[4:] else "") for own in groups), limit=3)
+    copies = sum(len(own) - 1 for own in groups)
+    return (
+        f"{copies} items repeat another item under a different name, with equal texts or scores ({shown}); each such"
+        " group is resampled as one cluster, but estimates count it several times: keep one item of each group"
+    )
+
+
+def _by_text(study: Study) -> tuple[list[tuple[str, ...]], set[str]]:
+    """Groups of items with equal source, context, images and outputs, and all items with outputs."""
+    if study.outputs is None or study.outputs.texts.is_empty():
+        return [], set()
+    texts = study.outputs.texts.filter(pl.col("item") != "")
+    sources = study.outputs.sources.with_columns(pl.col("images").list.join("\n"))
+    whole = (
+        texts.group_by("item", maintain_order=True)
+        .agg(outputs=fingerprint("system", "text"), n=pl.len(), length=pl.col("text").str.len_chars().sum())
+        .join(sources.select("item", "source", "context", "images"), on="item", how="left", maintain_order="left")
+        .with_columns(pl.col("source", "context", "images").fill_null(""))
+    )
+    said = (pl.col("source") != "") | (pl.col("context") != "") | (pl.col("images") != "")
+    told = whole.filter(pl.col("n") > 1, said | (pl.col("length") >= LEAST_TEXT))
+    return _groups(told, "outputs", "n", "source", "context", "images"), set(whole["item"])
+
+
+def _cells(study: Study, raters: Sequence[str]) -> pl.DataFrame:
+    """A row per item and `cell`, what a rater said of an output or a pair of outputs: `item`, `cell`, `value`."""
+    mine = pl.col("rater").is_in(list(raters)) & (pl.col("item") != "")
+    scores = study.ratings.frame.filter(mine).select(
+        "item", cell=pl.struct("rater", "aspect", "repeat", "system", b=pl.lit("")).hash(), value="score"
+    )
+    said = study.preferences.frame.filter(mine).select(
+        "item",
+        cell=pl.struct("rater", "aspect", "order", "system_a", b="system_b").hash(),
+        value=pl.col("preference").cast(pl.Float64),
+    )
+    return pl.concat([scores, said])
+
+
+def _items(cells: pl.DataFrame) -> pl.DataFrame:
+    """A row per item: a fingerprint of its cells, their number and how many values they hold."""
+    return cells.group_by("item", maintain_order=True).agg(
+        own=fingerprint("cell", "value"), n=pl.len(), values=pl.col("value").n_unique()
+    )
+
+
+def _everywhere(cells: pl.DataFrame) -> list[tuple[str, ...]]:
+    """Groups of k items where all items stand k times."""
+    kinds = _items(cells).group_by("own", "n", maintain_order=True).agg("item")["item"].to_list()
+    times = gcd(*map(len, kinds))
+    if len(kinds) < LEAST_KINDS or times < 2:
+        return []
+    return [tuple(own[i :: len(own) // times]) for own in kinds for i in range(len(own) // times)]
+
+
+def _by_cells(cells: pl.DataFrame) -> list[tuple[str, ...]]:
+    """Groups of items with equal cells, unless as many items nearly agree."""
+    whole = _items(cells)
+    groups = _groups(whole.filter(pl.col("n") >= LEAST_CELLS, pl.col("values") > 1), "own", "n")
+    checked = groups[:MOST_CHECKED]
+    copies = sum(len(own) - 1 for own in checked)
+    return groups if copies and copies > _near(cells, whole, [own[0] for own in checked]) else []
+
+
+def _near(cells: pl.DataFrame, whole: pl.DataFrame, items: list[str]) -> int:
+    """How many items are near one of these, and not equal to it."""
+    sizes = whole.select("item", "n")
+    matches = (
+        cells.filter(pl.col("item").is_in(items))
+        .join(cells, on=["cell", "value"], suffix="_other")
+        .group_by("item", "item_other")
+        .agg(equal=pl.len())
+        .join(sizes, on="item")
+        .join(sizes, left_on="item_other", right_on="item", suffix="_other")
+    )
+    differ = pl.max_horizontal("n", "n_other") - pl.col("equal")
+    return matches.filter(differ > 0, differ <= (NEAR * pl.col("n")).floor()).height
+
+
+def _groups(frame: pl.DataFrame, *keys: str) -> list[tuple[str, ...]]:
+    found = frame.group_by(keys, maintain_order=True).agg("item").filter(pl.col("item").list.len() > 1)
+    return [tuple(own) for own in found["item"].to_list()]
+
+
+def _united(groups: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Groups without a common label."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    labels = list(dict.fromkeys(label for group in groups for label in group))
+    if not labels:
+        return []
+    place = {label: i for i, label in enumerate(labels)}
+    links = np.array([(place[group[0]], place[label]) for group in groups for label in group]).T
+    graph = csr_array((np.ones(links.shape[1]), tuple(links)), shape=(len(labels),) * 2)
+    members: dict[int, list[str]] = {}
+    for label, part in zip(labels, connected_components(graph, directed=False)[1].tolist(), strict=True):
+        members.setdefault(part, []).append(label)
+    return [tuple(own) for own in members.values() if len(own) > 1]

@@ -1,0 +1,145 @@
+"""Systems that are the reference, and systems that are equal to another one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import polars as pl
+
+from custodes.data.repeated import fingerprint
+from custodes.data.study import Study
+from custodes.errors import listed
+from custodes.evaluate.check.problems import Problem
+
+FEWEST_ITEMS = 20
+"""Items of a system below which equal scores or texts may be chance."""
+ROUNDING = 1e-6
+"""Of the range of a metric: scores that differ by less are equal."""
+ELSEWHERE = 0.05
+"""Proportion of the outputs of other systems that may be equal to a reference, or reach the maximum of a metric."""
+FEWEST_VALUES = 20
+"""Different scores of a metric below which a good system may reach the maximum on all items."""
+COMMON_TIES = 0.75
+"""A system and the others have at most this proportion of equal scores, or the scores depend on the items alone."""
+DISTINCT = 0.25
+"""Different scores for each item at least, or equal ones may be chance."""
+FEWEST_DISTINCT = 5
+
+
+def copied_systems(chosen: Study) -> Iterator[Problem]:
+    """Systems that are the reference of metrics, and systems with the same outputs."""
+    yield from _references(chosen)
+    yield from _identical(chosen)
+
+
+def _references(chosen: Study) -> Iterator[Problem]:
+    found: dict[str, list[str]] = {}
+    for system, metric in _at_maximum(chosen):
+        found.setdefault(system, []).append(metric)
+    by_text = _equal_to_reference(chosen)
+    for system in dict.fromkeys([*by_text, *found]):
+        why = []
+        if system in by_text:
+            why.append(f"its outputs are the references of {by_text[system]} items")
+        if metrics := list(dict.fromkeys(found.get(system, ()))):
+            verb = "is at its" if len(metrics) == 1 else "are at their"
+            why.append(f"{listed(metrics, limit=4)} {verb} maximum on all its items")
+        message = (
+            f"system {system!r} looks like the reference: {'; '.join(why)}. Metrics that use the reference rank it"
+            f" first whatever its quality, which changes their agreement; leave it out with systems='!{system}', or"
+            " report both"
+        )
+        yield Problem("warning", "reference-system", message, [system, *metrics])
+
+
+def _metric_scores(chosen: Study) -> pl.DataFrame:
+    direction = chosen.raters.direction
+    frame = chosen.ratings.frame.filter(pl.col("rater").is_in(list(chosen.metrics)), pl.col("item") != "")
+    return frame.with_columns(score=pl.col("score") * pl.col("rater").replace_strict(direction, default=1.0))
+
+
+def _at_maximum(chosen: Study) -> list[tuple[str, str]]:
+    """System and metric that gives it, and hardly any other output, its highest score on all items; of systems that
+    have the lowest score on all items by as many metrics, none: their outputs are empty or broken."""
+    scores = _metric_scores(chosen)
+    highest, lowest = (_at_an_end(scores.with_columns(score=sign * pl.col("score"))) for sign in (1, -1))
+    often = [Counter(system for system, _ in own) for own in (highest, lowest)]
+    return [(system, metric) for system, metric in highest if often[0][system] > often[1][system]]
+
+
+def _at_an_end(scores: pl.DataFrame) -> list[tuple[str, str]]:
+    by = ["rater", "aspect"]
+    near = pl.col("score").max() - ROUNDING * (pl.col("score").max() - pl.col("score").min())
+    marked = scores.with_columns(top=(pl.col("score") >= near).over(by))
+    whole = marked.group_by(by).agg(tops=pl.col("top").sum(), outputs=pl.len(), values=pl.col("score").n_unique())
+    systems = marked.group_by([*by, "system"], maintain_order=True).agg(
+        pl.col("top").all(), n=pl.len(), items=pl.col("item").n_unique()
+    )
+    alone = (pl.col("tops") - pl.col("n")) <= ELSEWHERE * (pl.col("outputs") - pl.col("n"))
+    enough = (pl.col("items") >= FEWEST_ITEMS) & (pl.col("values") >= FEWEST_VALUES)
+    found = systems.join(whole, on=by, maintain_order="left").filter("top", alone, enough)
+    return found.select("system", "rater").rows()
+
+
+def _equal_to_reference(chosen: Study) -> dict[str, int]:
+    """System to the number of its items whose output is a reference: all of them, where this is rare elsewhere."""
+    if chosen.outputs is None:
+        return {}
+    sources = chosen.outputs.sources.select("item", "references").filter(pl.col("references").list.len() > 0)
+    pairs = chosen.outputs.texts.join(sources, on="item").filter(pl.col("system").is_in(list(chosen.systems)))
+    pairs = pairs.with_columns(equal=pl.col("references").list.contains(pl.col("text")))
+    systems = pairs.group_by("system", maintain_order=True).agg(
+        pl.col("equal").all().alias("all"), hits=pl.col("equal").sum(), n=pl.len()
+    )
+    hits, n = int(systems["hits"].sum()), int(systems["n"].sum())
+    rare = (hits - pl.col("hits")) <= ELSEWHERE * (n - pl.col("n"))
+    return dict(systems.filter("all", pl.col("n") >= FEWEST_ITEMS, rare).select("system", "n").iter_rows())
+
+
+def _identical(chosen: Study) -> Iterator[Problem]:
+    """Sets of systems with equal texts, or with equal scores by a metric or by all annotators, on all items."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    human = pl.col("rater").is_in(list(chosen.humans))
+    people = (
+        chosen.ratings.frame.filter(human, pl.col("item") != "")
+        .group_by("item", "system", maintain_order=True)
+        .agg(score=fingerprint("rater", "aspect", "repeat", "score"))
+        .select("item", "system", "score", by=pl.lit("all annotators"))
+    )
+    metrics = (
+        _metric_scores(chosen)
+        .group_by("rater", "item", "system", maintain_order=True)
+        .agg(score=fingerprint("aspect", "repeat", "score"))
+        .select("item", "system", "score", by="rater")
+    )
+    parts = [people, metrics]
+    if chosen.outputs is not None:
+        texts = chosen.outputs.texts.filter(pl.col("system").is_in(list(chosen.systems)))
+        parts.append(texts.select("item", "system", score=pl.col("text").hash(), by=pl.lit("their texts")))
+    for (by,), rows in pl.concat(parts).group_by("by", maintain_order=True):
+        for systems in _equal_systems(rows):
+            found.setdefault(systems, []).append(str(by))
+    for systems, by in found.items():
+        message = (
+            f"systems {listed(systems)} are equal on all items, by {listed(by, limit=4)}: they count as several systems"
+            f" and are one; keep one of them, such as with systems='!{systems[1]}'"
+        )
+        yield Problem("warning", "identical-systems", message, systems)
+
+
+def _equal_systems(rows: pl.DataFrame) -> Iterator[tuple[str, ...]]:
+    """Sets of systems with the same `score` on the same items, unless systems tie often."""
+    whole = rows.group_by("system", maintain_order=True).agg(
+        own=fingerprint("item", "score"), n=pl.len(), distinct=pl.col("score").n_unique()
+    )
+    enough = (pl.col("n") >= FEWEST_ITEMS) & (pl.col("distinct") >= FEWEST_DISTINCT)
+    varied = whole.filter(enough, pl.col("distinct") >= DISTINCT * pl.col("n"))
+    for systems in varied.group_by("own", "n", maintain_order=True).agg("system")["system"].to_list():
+        if len(systems) < 2 or len(systems) == len(whole) > 2:
+            continue
+        others = rows.filter(~pl.col("system").is_in(systems))
+        both = rows.filter(pl.col("system") == systems[0]).join(others, on="item", suffix="_other")
+        ties = both.select((pl.col("score") == pl.col("score_other")).mean()).item()
+        if ties is None or ties <= COMMON_TIES:
+            yield tuple(sorted(systems))

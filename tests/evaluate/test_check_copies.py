@@ -1,0 +1,233 @@
+"""Traps that change the answer: references and copies among the systems, and items that stand several times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.data.outputs import Outputs
+from custodes.data.study import Study
+from tests.evaluate.agreement.test_agreement import scores_of
+from tests.evaluate.test_favoritism import study_of
+from tests.evaluate.test_naming import asked
+
+NEW = {"reference-system", "identical-systems", "repeated-items", "pooled-aspects", "nothing-compared"}
+
+
+def found(study: Study, **options: object) -> set[str]:
+    return NEW & set(asked(study, **options))
+
+
+def marks(seed: int, *, raters: int = 4, items: int = 40, systems: int = 5, levels: int = 0) -> np.ndarray:
+    """Scores of raters who see the same quality, which depends on the item and the system; 0 levels: continuous."""
+    rng = np.random.default_rng(seed)
+    quality = rng.normal(0, 1, (items, 1)) + rng.normal(0, 0.5, systems) + rng.normal(0, 0.5, (items, systems))
+    scores = quality + rng.normal(0, 0.7, (raters, items, systems))
+    return np.clip(np.round(scores * levels / 5 + levels / 2), 1, levels) if levels else scores
+
+
+@pytest.mark.parametrize("levels", [0, 2, 5])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_clean_study_has_none_of_the_traps(seed: int, levels: int) -> None:
+    assert found(study_of(marks(seed, levels=levels), people=2)) == set()
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_system_at_the_maximum_of_metrics_is_the_reference(sign: int) -> None:
+    scores = marks(0)
+    scores[2:, :, 3] = sign * (scores[2:].max() + 1)
+    problems = asked(study_of(scores, people=2))
+    if sign < 0:  # empty outputs, which metrics rate lowest
+        assert "reference-system" not in problems
+    else:
+        assert problems["reference-system"]["severity"] == "warning"
+        assert problems["reference-system"]["examples"] == ["S3", "m2", "m3"]
+        assert "systems='!S3'" in str(problems["reference-system"]["message"])
+
+
+def test_the_maximum_of_a_metric_where_lower_is_better_is_its_lowest_score() -> None:
+    scores = marks(1)
+    scores[3, :, 2] = scores[3].min() - 1
+    study = study_of(scores, people=2)
+    assert found(study) == set()
+    lower = study.describe(raters=pl.DataFrame({"rater": ["m3"], "higher_is_better": [False]}))
+    assert asked(lower)["reference-system"]["examples"] == ["S2", "m3"]
+
+
+def test_a_good_system_at_the_ceiling_of_a_short_scale_is_no_reference() -> None:
+    scores = marks(2, levels=5)
+    scores[2:, :, 0] = 5.0
+    assert "reference-system" not in found(study_of(scores, people=2))
+
+
+def with_texts(study: Study, text: Callable[[int, int], str], reference: Callable[[int], str]) -> Study:
+    items, systems = study.item_labels().to_list(), study.systems
+    rows = [(item, system, text(i, k)) for i, item in enumerate(items) for k, system in enumerate(systems)]
+    sources = pl.DataFrame(
+        {
+            "item": items,
+            "source": [f"source {i}" for i in range(len(items))],
+            "references": [[reference(i)] for i in range(len(items))],
+        }
+    )
+    texts = pl.DataFrame(rows, schema=["item", "system", "text"], orient="row")
+    return replace(study, outputs=Outputs.of(texts, sources))
+
+
+def test_a_system_whose_outputs_are_the_references() -> None:
+    study = study_of(marks(3), people=2)
+    texts = with_texts(study, lambda i, k: f"output {i} of {k}", lambda i: f"output {i} of 1")
+    assert asked(texts)["reference-system"]["examples"] == ["S1"]
+    short = with_texts(study, lambda i, k: "yes", lambda i: "yes")  # everybody answers as the reference does
+    assert "reference-system" not in found(short)
+
+
+def test_systems_that_are_equal_on_all_items() -> None:
+    scores = marks(4)
+    scores[2:, :, 4] = scores[2:, :, 0]  # metrics alone: people rate the same text differently
+    problem = asked(study_of(scores, people=2))["identical-systems"]
+    assert (problem["severity"], problem["examples"]) == ("warning", ["S0", "S4"])
+    scores = marks(5, levels=5)
+    scores[:2, :, 4] = scores[:2, :, 0]
+    assert asked(study_of(scores, people=2))["identical-systems"]["examples"] == ["S0", "S4"]
+    texts = with_texts(study_of(marks(6), people=2), lambda i, k: f"{i} {k % 4}", lambda i: "")
+    assert asked(texts)["identical-systems"]["examples"] == ["S0", "S4"]
+
+
+def test_a_metric_of_the_source_alone_makes_no_systems_identical() -> None:
+    scores = marks(7)
+    scores[3] = scores[3, :, :1]
+    assert found(study_of(scores, people=2)) == set()
+
+
+@pytest.mark.parametrize("levels", [0, 3, 5])
+def test_items_that_stand_three_times_are_one_cluster(levels: int) -> None:
+    scores = np.tile(marks(8, levels=levels), (1, 3, 1))
+    study = study_of(scores, people=2)
+    result = cu.check(study)
+    assert "repeated-items" in set(result.problems["rule"])
+    assert result.summary.select("items", "clusters").row(0) == (120, 40)
+    for question in (cu.agreement, cu.leaderboard, cu.ranking):
+        assert "repeated-items" in {note.rule for note in question(study, resamples=20).notes}  # type: ignore[operator]
+
+
+def test_the_intervals_of_repeated_items_are_those_of_the_items_alone() -> None:
+    scores = marks(9)
+    once, thrice = (cu.leaderboard(study_of(s, people=2)) for s in (scores, np.tile(scores, (1, 3, 1))))
+    width = [(own.systems["win_rate_high"] - own.systems["win_rate_low"]).to_numpy() for own in (once, thrice)]
+    np.testing.assert_allclose(width[0], width[1], rtol=0.2)  # without clusters they are shorter by a factor of 1.7
+
+
+def test_two_items_with_equal_scores_by_metrics_alone() -> None:
+    scores = marks(10)
+    scores[2:, 7] = scores[2:, 3]
+    problem = asked(study_of(scores, people=2))["repeated-items"]
+    assert "1 items repeat another item under a different name" in str(problem["message"])
+    assert "i3 = i7" in str(problem["message"])
+
+
+def test_items_with_equal_texts_and_other_ratings() -> None:
+    study = study_of(marks(11), people=2)
+    same = with_texts(study, lambda i, k: f"output {i % 39} of {k}", lambda i: "")
+    assert found(same) == set()  # their sources differ
+    assert same.outputs is not None
+    sources = same.outputs.sources.with_columns(source=pl.lit("one source"))
+    same = replace(same, outputs=replace(same.outputs, sources=sources))
+    assert "i0 = i39" in str(asked(same)["repeated-items"]["message"])
+
+
+def test_items_with_equal_scores_and_other_texts_are_different_items() -> None:
+    scores = marks(12)
+    scores[:, 7] = scores[:, 3]
+    texts = with_texts(study_of(scores, people=2), lambda i, k: f"output {i} of {k}", lambda i: "")
+    assert found(texts) == set()
+
+
+def test_repeated_items_of_one_declared_cluster_change_nothing() -> None:
+    study = study_of(np.tile(marks(13), (1, 3, 1)), people=2)
+    items = pl.DataFrame({"item": [f"i{i}" for i in range(120)], "cluster": [f"c{i % 40}" for i in range(120)]})
+    assert found(study.describe(items=items)) == set()
+
+
+def test_repeated_items_join_their_clusters() -> None:
+    scores = marks(14)
+    scores[:, 39] = scores[:, 0]
+    items = pl.DataFrame({"item": [f"i{i}" for i in range(40)], "cluster": [f"c{i // 4}" for i in range(40)]})
+    assert cu.check(study_of(scores, people=2).describe(items=items)).summary["clusters"][0] == 9
+
+
+@pytest.mark.parametrize("names", [("coherence", "fluency"), ("natural", "engaging", "context"), ("pyr", "resp")])
+def test_aspects_given_as_annotators_are_named_in_every_question(names: tuple[str, ...]) -> None:
+    values = {f"H:{name}": scores.ravel() for name, scores in zip(names, marks(15), strict=False)}
+    values["bleu"] = marks(16)[0].ravel()
+    frame = pl.DataFrame({"item": np.repeat(np.arange(40), 5), "system": np.tile(list("ABCDE"), 40), **values})
+    study = cu.read(frame)
+    assert "pooled-aspects" in found(study, human="H:*")
+    assert "pooled-aspects" not in found(study, human=f"H:{names[0]}", metrics="bleu")
+    for question in (cu.agreement, cu.leaderboard):
+        notes = {note.rule for note in question(study, human="H:*", resamples=20).notes}  # type: ignore[operator]
+        assert "pooled-aspects" in notes
+
+
+def rated(items: str, systems: str, rater: str, kind: str, *, seed: int, scale: float = 1.0) -> pl.DataFrame:
+    rng = np.random.default_rng(seed)
+    rows = [(f"{items}{i}", s, rater, kind, scale * rng.integers(1, 6)) for i in range(40) for s in systems]
+    return pl.DataFrame(rows, schema=["item", "system", "rater", "kind", "score"], orient="row")
+
+
+def judged(items: str, pair: str, rater: str, kind: str, *, seed: int) -> pl.DataFrame:
+    rng = np.random.default_rng(seed)
+    rows = [(f"{items}{i}", *pair, rater, kind, rng.integers(-1, 2)) for i in range(40)]
+    schema = ["item", "system_a", "system_b", "rater", "kind", "preference"]
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+PEOPLE, METRIC = rated("x", "AB", "h", "human", seed=0), rated("x", "AB", "m", "metric", seed=1)
+ONE_EACH = PEOPLE.filter((pl.int_range(pl.len()) // 2 + pl.int_range(pl.len())) % 2 == 0)
+NOTHING = {
+    "people, one system of each item": (ONE_EACH, "no two outputs|nobody compared two systems"),
+    "the same beside a metric": (pl.concat([ONE_EACH, METRIC]), "people rated no two outputs of one item"),
+    "other items": (pl.concat([rated("y", "AB", "h", "human", seed=2), METRIC]), "no pair of outputs in common"),
+    "other systems": (pl.concat([rated("x", "CD", "h", "human", seed=2), METRIC]), "no pair of outputs in common"),
+    "one system": (pl.concat([PEOPLE, METRIC]).filter(system="A"), "only 1 system"),
+    "verdicts on other items": (
+        pl.concat([judged("x", "AB", "h", "human", seed=3), judged("y", "AB", "j", "metric", seed=4)]),
+        "no pair of outputs in common",
+    ),
+    "verdicts on other systems": (
+        pl.concat([judged("x", "AB", "h", "human", seed=3), judged("x", "CD", "j", "metric", seed=4)]),
+        "no pair of outputs in common",
+    ),
+    "two scales": (
+        pl.concat([PEOPLE, rated("x", "AB", "g", "human", seed=5, scale=25.0), METRIC]),
+        "rate on different scales",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NOTHING)
+def test_a_study_without_a_comparison_is_answered(case: str) -> None:
+    frame, message = NOTHING[case]
+    result = cu.check(cu.read(frame))
+    rows = result.problems.filter(rule="nothing-compared")
+    assert rows["severity"].to_list() == ["error"]
+    assert rows["message"].str.contains(message).all()
+    assert result.status == 1
+    assert result.summary["items"][0] == frame["item"].n_unique()
+    with pytest.raises(cu.CustodesError, match=message):  # what needs a comparison still refuses
+        cu.leaderboard(cu.read(frame)) if "people," in case else cu.agreement(cu.read(frame))
+
+
+def test_an_aspect_without_a_comparison_hides_no_other_one() -> None:
+    scores = scores_of(0, items=50)
+    rows = study_of(scores).ratings.frame.drop("repeat").with_columns(aspect=pl.lit("tone"))
+    lonely = rows.filter(rater="ann").with_columns(aspect=pl.lit("depth"))
+    kinds = pl.col("rater").replace_strict({"ann": "human"}, default="metric").alias("kind")
+    result = cu.check(cu.read(pl.concat([rows, lonely]).with_columns(kinds)))
+    assert result.problems.filter(rule="nothing-compared")["aspect"].to_list() == ["depth"]
+    assert dict(result.summary.select("aspect", "metrics").rows()) == {"tone": 2, "depth": 0}
