@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 LEAST_CELLS = 6
 """Scores or preferences of an item below which two items may agree by chance."""
+FEWEST_CELLS = 3
+"""Scores or preferences of an item, on average, below which equal items are no evidence of copies."""
 LEAST_TEXT = 100
 """Characters of all outputs of an item without a source; shorter outputs may be equal by chance."""
 NEAR = 0.5
@@ -113,9 +115,10 @@ def _items(cells: pl.DataFrame) -> pl.DataFrame:
 
 def _everywhere(cells: pl.DataFrame) -> list[tuple[str, ...]]:
     """Groups of k items where all items stand k times."""
-    kinds = _items(cells).group_by("own", "n", maintain_order=True).agg("item")["item"].to_list()
+    whole = _items(cells)
+    kinds = whole.group_by("own", "n", maintain_order=True).agg("item")["item"].to_list()
     times = gcd(*map(len, kinds))
-    if len(kinds) < LEAST_KINDS or times < 2:
+    if len(kinds) < LEAST_KINDS or times < 2 or whole["n"].mean() < FEWEST_CELLS:  # type: ignore[operator]
         return []
     return [tuple(own[i :: len(own) // times]) for own in kinds for i in range(len(own) // times)]
 

@@ -173,7 +173,7 @@ def test_outcomes_and_status() -> None:
 
 @pytest.mark.parametrize("by", [-0.04, 0.04])
 def test_how_many_times_as_many_items_would_tell(by: float) -> None:
-    # By definition: with the same scores on k times as many items, the interval ends about at the threshold.
+    # By definition: with the same ranks on k times as many items, the interval ends about at the threshold.
     made = scores()
     value = row(gate(study_of(made), metric="m1", require="kendall_item>=0.1"))["value"]
     rule = f"kendall_item>={value - by}"
@@ -181,7 +181,7 @@ def test_how_many_times_as_many_items_would_tell(by: float) -> None:
     assert found is not None
     times = float(found[1])
     assert 1.1 < times < 5
-    told = row(gate(study_of(np.concatenate([made] * 10, axis=1)), metric="m1", require=rule))
+    told = row(gate(study_of(np.concatenate([made * k for k in range(1, 11)], axis=1)), metric="m1", require=rule))
     assert told["value"] == pytest.approx(value)
     reach = (told["value_high"] - told["value_low"]) / 2 * np.sqrt(10 / times)  # of so many times as many items
     assert reach == pytest.approx(abs(by), rel=0.1)

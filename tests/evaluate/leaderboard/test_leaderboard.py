@@ -458,7 +458,7 @@ def test_clusters_and_weights() -> None:
     table = by(battles(np.random.default_rng(11), n=300), "ann", "human")
     twice = pl.concat([table, table.with_columns(item=pl.col("item") + 1000)])
     items = twice.select("item", cluster=pl.col("item") % 1000)
-    once, doubled, undeclared = (
+    once, doubled, claimed = (
         of(cu.leaderboard(cu.read(own, **more), resamples=400))
         for own, more in ((table, {}), (twice, {"items": items}), (twice, {}))
     )
@@ -466,7 +466,7 @@ def test_clusters_and_weights() -> None:
         width = row["strength_high"] - row["strength_low"]
         assert doubled[system]["strength"] == pytest.approx(row["strength"], abs=1e-7)
         assert doubled[system]["strength_high"] - doubled[system]["strength_low"] == pytest.approx(width, rel=0.05)
-        assert undeclared[system] == doubled[system]  # every item stands twice, which is found
+        assert claimed[system]["strength_high"] - claimed[system]["strength_low"] < 0.8 * width
     weights = table.select("item", weight=pl.when(pl.col("item") < 100).then(2.0).otherwise(1.0))
     more = pl.concat([table, table.filter(pl.col("item") < 100).with_columns(item=pl.col("item") + 1000)])
     weighed, written_out = (
