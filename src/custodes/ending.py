@@ -9,12 +9,14 @@ import warnings
 from collections.abc import Callable
 from errno import EBADF
 from io import TextIOWrapper
+from signal import SIGINT
 from typing import Any, NoReturn
 
 from cyclopts import CycloptsError, UnknownOptionError
 
 from custodes.console import quiet_pipe, tell
 from custodes.errors import CustodesError, CustodesWarning, OptionError, shown
+from custodes.process import stopped
 
 
 def status_of(work: Callable[[], int | None]) -> int:
@@ -46,8 +48,8 @@ def status_of(work: Callable[[], int | None]) -> int:
         else:
             message = f"cannot read {shown(problem.filename)}: {said}; give another file"
     except KeyboardInterrupt:
-        tell("interrupted")
-        return 130
+        tell(stopped(SIGINT))
+        return 128 + SIGINT
     tell(message)
     return 2
 

@@ -9,6 +9,7 @@ import sys
 TYPE_CHECKING = False  # until signals are watched nothing is imported that Python has not imported already
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import TracebackType
 
 UNFINISHED: set[str] = set()
 """Files and folders that are being written under a name of their own, to be renamed when they are whole."""
@@ -18,11 +19,40 @@ CHILDREN: set[int] = set()
 
 SAID = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "the terminal was closed"}
 
+NOTHING_KEPT = "nothing is written; the same command starts again"
+"""What follows after a stop of work that keeps nothing on the way."""
+
+_follows: list[str] = []
+"""What the same command does after a stop, of the work that is going on."""
+
 ARENA_MAX = -8
 """The number of that parameter in `malloc.h` (M_ARENA_MAX)."""
 
 SHOW_CURSOR = b"\x1b[?25h"
 """A progress bar hides the cursor."""
+
+
+class Stoppable:
+    """Work of a command that may be stopped; as a context. `follows`: what the same command does then."""
+
+    def __init__(self, follows: str) -> None:
+        self.follows = follows
+
+    def __enter__(self) -> None:
+        _follows[:] = [self.follows]
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not KeyboardInterrupt:  # whoever ends the command calls `stopped`
+            _follows.clear()
+
+
+def stopped(number: int) -> str:
+    """Describe a stop by a signal, in one line: what happened, and what the same command does then."""
+    words = ": ".join([SAID[signal.Signals(number).name], *_follows])
+    _follows.clear()
+    return words
 
 
 def open_streams() -> None:
@@ -66,7 +96,7 @@ def _leave(number: int, frame: object) -> None:
             _tried(gone, name)
     for group in tuple(CHILDREN):
         _tried(os.killpg, group, signal.SIGKILL)
-    said = f"custodes: {SAID[signal.Signals(number).name]}\n".encode()
+    said = f"custodes: {stopped(number)}\n".encode()
     _tried(os.write, 2, SHOW_CURSOR + said if os.isatty(2) else said)
     os._exit(128 + number)
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from threading import Event
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -16,7 +19,7 @@ from custodes import cli
 from custodes.judging import run
 from custodes.judging.client import http_client
 from tests.judging.clients import longer, outputs_of
-from tests.judging.servers import Manner, Seen, Server, fails, says
+from tests.judging.servers import Manner, Seen, Server, fails, says, silence
 
 TEXTS = [
     {"item": str(item), "source": f"Question {item}", "outputs": {"X": "x" * (item + 1), "Y": "y" * 3, "Z": "z" * 5}}
@@ -395,6 +398,38 @@ def test_timeout_reaches_the_client(custodes: Run, server: Server, monkeypatch: 
     refused = custodes(*asked(server, "--timeout", "5", "--client", "tests.judging.test_judge_cli:client"))
     assert refused.status == 2
     assert "a timeout is for the server of base_url" in refused.err
+
+
+def test_an_interrupted_judge_resumes(custodes: Run, server: Server) -> None:
+    reached = Event()
+
+    def answer(seen: Seen, tried: int) -> Manner:
+        if len(server.seen) > 5:
+            reached.set()
+            return silence
+        return lengths(seen, tried)
+
+    server.answer = answer
+    words = asked(server, "--concurrency", "1")
+    ran = subprocess.Popen(
+        [sys.executable, "-m", "custodes", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert reached.wait(600)
+    ran.send_signal(signal.SIGINT)
+    out, err = ran.communicate()
+    assert (ran.returncode, out) == (130, "")
+    assert (
+        err == "custodes: interrupted: the replies that came are kept in verdicts.cache.db; the same command resumes\n"
+    )
+    assert not Path("verdicts.csv").exists()
+    sent = len(server.seen)
+    server.answer = lengths
+    assert custodes(*words).status == 0
+    assert len(server.seen) == sent + 24 - 5
 
 
 def client(body: Any) -> dict[str, Any]:

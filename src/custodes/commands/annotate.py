@@ -13,6 +13,7 @@ from custodes.commands.annotate_serve import flushed, serve
 from custodes.console import quiet_pipe, say, tell
 from custodes.files import check_apart, write_atomically
 from custodes.options import Inputs, Output, Reading, named_by
+from custodes.process import NOTHING_KEPT, Stoppable
 from custodes.verbs import OUTPUT, READING, answered, numbers
 from custodes.words import SWITCH, whole
 
@@ -157,7 +158,8 @@ def rehearse(
         "rng": seed,
     }
     known = {name: value for name, value in given.items() if value is not None}
-    made, spent = answered(lambda _, progress, **own: asked(study, progress=progress, **own), None, output, known)
+    with Stoppable(NOTHING_KEPT):
+        made, spent = answered(lambda _, progress, **own: asked(study, progress=progress, **own), None, output, known)
     with quiet_pipe():
         output.write(made, spent)
     return 0

@@ -19,6 +19,7 @@ from custodes.data.scanning import Engine, scanned
 from custodes.errors import InputError, OptionError
 from custodes.files import check_apart, check_writable
 from custodes.options import Reading, bar, read_by
+from custodes.process import NOTHING_KEPT, Stoppable
 from custodes.progress import silent
 from custodes.words import SWITCH, whole
 
@@ -81,6 +82,7 @@ def count(
     }
     roles = Reading(column=column).mapping
     with (
+        Stoppable(NOTHING_KEPT),
         _in_words_of_the_command(),
         nullcontext(silent) if quiet or not sys.stderr.isatty() else bar("counting") as progress,
         scanned(files, engine=engine, columns=roles, memory_limit=memory_limit, spill=spill) as table,  # type: ignore[arg-type]

@@ -31,6 +31,7 @@ from custodes.judging.rounds import Purse, asked_of, asking_of, only_kept
 from custodes.judging.run import client_of, prepare
 from custodes.judging.telling import told
 from custodes.options import Inputs, Reading, Telling
+from custodes.process import Stoppable
 from custodes.verbs import READING, numbers
 from custodes.words import SWITCH, whole
 
@@ -137,7 +138,7 @@ def judge(
     plan = prepare(reading.study(inputs), who, client=own, **wanted)
     asker = client_of(who, own, key=key_of(key_env), timeout=timeout) if asks else None
     purse = Purse.make(who, max_cost, None if price is None else numbers("--price", price))
-    with Cache(places.cache) as kept:
+    with Stoppable(places.follows), Cache(places.cache) as kept:
         came = Batch(kept=0, failures={}, notes=())
         if replies is not None:
             came = read_replies(replies, asked_for(plan, kept), kept)

@@ -25,6 +25,7 @@ from custodes.judging.plan import Plan
 from custodes.judging.request import Request
 from custodes.judging.rounds import PRICES, again_of
 from custodes.options import named_by
+from custodes.process import NOTHING_KEPT
 
 MANY = 2_000
 """Calls from which on somebody must have said what they may cost."""
@@ -46,6 +47,13 @@ class Places:
         if cache == NO_CACHE or (cache is None and is_stream(main)):
             return cls(main=main, cache=None)
         return cls(main=main, cache=beside(main, ".cache.db") if cache is None else Path(cache))
+
+    @property
+    def follows(self) -> str:
+        """What the same command does after a stop."""
+        if self.cache is None:
+            return NOTHING_KEPT
+        return f"the replies that came are kept in {self.cache}; the same command resumes"
 
     @property
     def tables(self) -> dict[str, Path]:

@@ -19,6 +19,7 @@ from custodes.data.writing import check_suffix, write_table
 from custodes.errors import OptionError
 from custodes.files import check_apart, check_writable, is_stream
 from custodes.options import Inputs, QuoteFormulas, Reading, bar, check_quoted, named_by
+from custodes.process import NOTHING_KEPT, Stoppable
 from custodes.progress import silent
 from custodes.scoring.listing import listing
 from custodes.scoring.raters import Missing
@@ -93,7 +94,8 @@ def score(
         return 0
     if jobs is not None:
         options["jobs"] = jobs
-    with nullcontext(silent) if quiet or not sys.stderr.isatty() else bar() as progress:
+    follows = f"what was scored is kept in {kept}; the same command resumes" if kept else NOTHING_KEPT
+    with Stoppable(follows), nullcontext(silent) if quiet or not sys.stderr.isatty() else bar() as progress:
         made = cu.score(study, metric, cache=kept, progress=progress, **options)
     for note in dict.fromkeys([*study.notes, *made.notes]):
         tell(f"note: {note.message}")
