@@ -142,7 +142,7 @@ def test_columns_that_say_nothing_are_left_out() -> None:
 def test_a_study_of_two_systems_says_so() -> None:
     result = cu.report(cu.read("demo"), systems="Aster,Fir", aspect="fluency", metrics="judge", resamples=20)
     assert set(result.verdict.verdict["aspect"]) == {"fluency"}
-    assert "the same choice in" in " ".join(result.verdict.lines())
+    assert "the same preference in" in " ".join(result.verdict.lines())
 
 
 def test_one_sided_people_are_warned_of_in_the_sections() -> None:

@@ -81,6 +81,16 @@ def p_value(value: float | None) -> str:
     return "≤ .001" if value <= SMALLEST_P else f"{value:.3f}".removeprefix("0")
 
 
+def p_equals(value: float | None) -> str:
+    """A p-value in a sentence.
+
+    >>> p_equals(0.0400), p_equals(0.0002)
+    ('p = .040', 'p ≤ .001')
+    """
+    shown = p_value(value)
+    return f"p {shown}" if shown.startswith("≤") else f"p = {shown}"
+
+
 def with_ends(row: Mapping[str, Any], name: str, **how: Any) -> str:
     """A number of a row with its interval, which stands in `x_low` and `x_high`; see `interval`.
 

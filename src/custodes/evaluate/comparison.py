@@ -47,7 +47,8 @@ class Comparison:
     """One aspect: `scores`, `preferences` with people first, then the metrics, as rows where most pairs
     were not compared on most items; `human_system` (systems,) and `metric_system` (metrics, systems)
     where the file gives system-level scores; `human_tie` the score difference up to which people tie in `acc_eq`;
-    `epsilon` (metrics,) the tie threshold of each metric (NaN: verdicts, which carry their own ties)."""
+    `epsilon` (metrics,) the tie threshold of each metric (NaN: verdicts, which carry their own ties); `overall` the
+    metrics without a score for the aspect, whose score without an aspect is compared."""
 
     aspect: str
     design: Design
@@ -60,6 +61,7 @@ class Comparison:
     human_tie: float
     epsilon: Floats
     notes: tuple[Note, ...]
+    overall: tuple[str, ...] = ()
 
     @property
     def items(self) -> tuple[str, ...]:
@@ -225,6 +227,11 @@ class Counted:
         return self.comparison.design.n_units if self.comparison else 0
 
     @property
+    def overall(self) -> tuple[str, ...]:
+        """The metrics whose score without an aspect is compared with the aspect."""
+        return self.comparison.overall if self.comparison else ()
+
+    @property
     def notes(self) -> tuple[Note, ...]:
         """The notes of the comparison, or of the counting."""
         return self.comparison.notes if self.comparison else self.counts.notes
@@ -306,9 +313,16 @@ def _compare_aspect(study: Study, aspect: str, full: Setting) -> Comparison:
         human_tie=0.0 if len(people) == 1 and full["human_ties"] is None else human_tie,
         epsilon=epsilon,
         notes=(),
+        overall=_overall(rows, metrics, aspect),
     )
     notes += _design_notes(comparison, label)
     return replace(comparison, notes=tuple(notes))
+
+
+def _overall(rows: pl.DataFrame, metrics: tuple[str, ...], aspect: str) -> tuple[str, ...]:
+    """The metrics without a row of the aspect."""
+    specific = set(rows.filter(aspect=aspect)["rater"].unique())
+    return tuple(name for name in metrics if name not in specific)
 
 
 def _check_cells(study: Study, n_items: int, n_systems: int, n_raters: int, *, dense: bool) -> None:

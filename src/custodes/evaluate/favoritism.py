@@ -14,7 +14,19 @@ from numpy.typing import NDArray
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.setting import Setting
-from custodes.answers.tables import View, count, flag, label, p_value, probability, score, share, table, with_interval
+from custodes.answers.tables import (
+    View,
+    count,
+    flag,
+    label,
+    labels,
+    p_value,
+    probability,
+    score,
+    share,
+    table,
+    with_interval,
+)
 from custodes.answers.views import parts, titled, views
 from custodes.answers.wording import UNDEFINED
 from custodes.data.notes import Note
@@ -32,6 +44,7 @@ from custodes.evaluate.clusters import (
 from custodes.evaluate.comparison import Counted, counted, label_of
 from custodes.evaluate.edges import CELLS, PAIR, crossed, written
 from custodes.evaluate.judges import few_clusters_notes
+from custodes.evaluate.near_copies import NEAR_COPY, near_copies
 from custodes.evaluate.parallel import each
 from custodes.evaluate.partiality import DISFAVOURED, FAVOURED, UNTOLD, partiality_columns, partiality_notes
 from custodes.memory import check_memory, of_resamples
@@ -106,6 +119,13 @@ class Favoritism(Result):
             "Same sign of margin",
             best="high",
         ),
+        flag(
+            "overall",
+            "whether the metric has no score for this aspect, so that its score without an aspect is compared with it;"
+            " what looks like partiality may then be quality on another aspect",
+            "Score without aspect",
+            essential=False,
+        ),
     )
     pairs: pl.DataFrame = table(
         "One row per metric and pair of systems.",
@@ -165,6 +185,12 @@ class Favoritism(Result):
         count("rank_human", "the system's rank by people", "Rank by people"),
         count("rank", "its rank by the metric", "Rank by metric"),
         count("rank_without", "its rank by the metric without the partiality", "Without it"),
+        labels(
+            "near_copies",
+            "other metrics with the same finding that order the outputs of an item almost equally: complementarity at"
+            f" most {NEAR_COPY}",
+            essential=False,
+        ),
         view=lambda frame: _matrix(frame, "partiality", "partiality to each system", PARTIAL, _partiality_cell),
     )
     confusion: pl.DataFrame = table(
@@ -237,6 +263,7 @@ def _answer(
     partial_to: dict[str, Any] = {}
     if part.comparison is not None:
         partial_to = partiality_columns(part.comparison, alpha=test.alpha, confidence=confidence)
+        partial_to["near_copies"] = near_copies(part.comparison, partial_to["finding"])
     tables = Favoritism.part(
         part.aspect,
         metrics={
@@ -252,6 +279,7 @@ def _answer(
             "std_abs_favi": np.sqrt(mean_of_defined((sizes - mean_of_defined(sizes)[:, None]) ** 2)),
             "sample_accuracy": favi.sample_accuracy(paired.sum(axis=1)),
             "system_accuracy": mean_of_defined(agrees),
+            "overall": [name in part.overall for name in counts.metrics],
         },
         pairs={
             **keys,

@@ -36,7 +36,6 @@ from custodes.stats.arrays import Floats, Ints, Signs
 from custodes.stats.clusters import null_effect
 from custodes.stats.decisions import outcome
 from custodes.stats.decisions.consensus import kemeny
-from custodes.stats.decisions.more_comparisons import more_comparisons
 from custodes.stats.decisions.outcome import ERRORS, Kld
 from custodes.stats.decisions.signtest import Correction, SignTest, Test, adjust
 from custodes.stats.ratios import mean_of_defined, ratio
@@ -73,12 +72,6 @@ class Ranking(Result):
         count("losses", "of system_a", "B better"),
         p_value("p_value", "sign test, by whole clusters where there are any, after `correction`", "p"),
         label("decision", "`+` system_a is better, `-` system_b, `=` not different; null where nothing was compared"),
-        count(
-            "more_comparisons",
-            "of an undecided pair, ties included, after which a single test as likely as not decides it; null where it"
-            " is decided, and where even twenty times as many as there are do not promise it",
-            essential=False,
-        ),
         score(
             "design_effect",
             "variance of wins minus losses by clusters over that by items, at least 1; null without clusters",
@@ -195,7 +188,6 @@ def _answer(
             **{name: outcomes[..., i] for i, name in enumerate(("wins", "ties", "losses"))},
             "p_value": np.where(np.isnan(decided), np.nan, rule.p_values(effective)),
             "decision": written(decided),
-            "more_comparisons": _more(outcomes, divisors, decided, rule),
             "design_effect": np.where(np.isfinite(effects), effects, np.nan),
         },
         errors={
@@ -229,16 +221,6 @@ def _answer(
         notes += noted(("self-agreement", True, message), aspect=aspect)
     notes += few_clusters_notes(part.n_clusters, resamples, fewest=FEWEST, aspect=aspect)
     return tables, [*part.notes, *notes]
-
-
-def _more(outcomes: NDArray[np.int64], divisors: Floats, decided: Floats, rule: SignTest) -> Floats:
-    """(raters, pairs): see `more_comparisons`; NaN where a pair is decided, or out of reach."""
-    own = [
-        more_comparisons(one, design_effect=divisor, alpha=rule.alpha)
-        for one, divisor in zip(outcomes, divisors, strict=True)
-    ]
-    more = np.stack(own)
-    return np.where(np.isfinite(more) & (decided == 0) & (more > 0), more, np.nan)
 
 
 def _errors(

@@ -10,6 +10,8 @@ import polars as pl
 import pytest
 
 import custodes as cu
+from custodes.answers.wording import p_equals, percent, with_ends
+from custodes.evaluate.partiality import UNTOLD
 from custodes.evaluate.verdict.systems import rounded
 from custodes.evaluate.verdict.verdict import Verdict, best_metrics, told_by
 from custodes.evaluate.verdict.view import leaders
@@ -75,9 +77,9 @@ def test_the_planted_truth_of_the_demo_is_found(results: dict[str, Any]) -> None
     # custodes.data.simulate.demo_simulation plants these: selfeval favours Dogwood, noise sees nothing
     result = told(results)
     assert "noise" in said(result, "coherence", "chance")
-    assert "selfeval favours Dogwood, number 4 by people" in said(result, "coherence", "favours")
+    assert "selfeval over-rates Dogwood by " in said(result, "coherence", "favours")
     assert "People find Aster better than Dogwood; selfeval says the opposite." in said(result, "coherence", "flips")
-    assert "selfeval favours Dogwood on both aspects" in said(result, "", "favours")
+    assert "selfeval over-rates Dogwood on both aspects" in said(result, "", "favours")
     # errors of noise lift the weakest system against every other one, and that is no favour
     noise = results["favoritism"].systems.filter(metric="noise", system="Fir", aspect="coherence").row(0, named=True)
     assert noise["favi_min"] > 0
@@ -105,6 +107,25 @@ def test_numbers_and_tests_stand_beside_their_sentence(results: dict[str, Any]) 
     assert max(row["p_value"] for row in flips) <= 0.05
 
 
+def test_the_number_in_the_sentence_is_of_the_statistic_that_ranks(results: dict[str, Any]) -> None:
+    verdict = told(results).verdict
+    for aspect in ("coherence", "fluency"):
+        metrics = results["agreement"].metrics.filter(aspect=aspect)
+        first, second = verdict.filter(aspect=aspect, kind="trust").to_dicts()
+        best = metrics.filter(metric=first["rater"]).row(0, named=True)
+        # the highest of all by that statistic, and by it in the text
+        assert best["kendall_item"] == metrics["kendall_item"].max()
+        assert first["text"].startswith(
+            f"{first['rater']} agrees best with the annotators (Kendall's τ within items"
+            f" {with_ends(best, 'kendall_item')}; chance level 0)."
+        )
+        assert second["value"] == best["pairwise_accuracy"]
+        shown = with_ends(best, "pairwise_accuracy", shown=percent)
+        assert second["text"].startswith(f"At system level, {first['rater']} orders {shown} of the pairs of systems")
+        highest = metrics["pairwise_accuracy"].max()
+        assert ("has the highest" in second["text"]) is (highest > best["pairwise_accuracy"])
+
+
 def test_it_is_the_question_of_its_answers(results: dict[str, Any]) -> None:
     asked = cu.verdict(cu.read("demo"), resamples=100)
     assert asked.verdict.equals(told(results).verdict)
@@ -121,21 +142,21 @@ def test_metrics_are_told_by_their_side_of_chance(results: dict[str, Any], every
     values: dict[str, Ends] = {"learned": (0.4, 0.3, 0.5), **dict.fromkeys(rest, (0.0, -0.1, 0.1))}
     agreement = standing(results["agreement"], values | {"judge": (-0.3, -0.4, -0.2)}, (*rest, "judge"))
     text = said(told(results, agreement=agreement), "fluency", "chance")
-    assert "judge runs against people" in text
-    assert text.startswith(", ".join(rest[:-1]) + f" and {rest[-1]} are not clearly better than guessing")
+    assert "judge agrees with the annotators significantly less than chance." in text
+    assert text.startswith(", ".join(rest[:-1]) + f" and {rest[-1]} are not significantly better than chance")
     assert leaders(agreement)["fluency"] == ["learned"]
 
 
 def test_a_declared_distance_is_not_told_to_be_declared_one(results: dict[str, Any]) -> None:
     values: dict[str, Ends] = {"learned": (0.4, 0.3, 0.5), "judge": (-0.3, -0.4, -0.2)}
     agreement = standing(results["agreement"], values, ("judge",))
-    asked = "Is judge a distance, where lower is better? Then say so in a raters file."
+    asked = "Is judge a distance, where lower is better? Then declare it in a raters file."
     assert asked in said(told(results, agreement=agreement), "fluency", "chance")
     down = pl.when(pl.col("rater") == "judge").then(False).otherwise("higher_is_better")
     check = results["check"]
     check = replace(check, used=check.used.with_columns(higher_is_better=down))
     text = said(told(results, agreement=agreement, check=check), "fluency", "chance")
-    assert text == "judge runs against people more than guessing would."
+    assert text == "judge agrees with the annotators significantly less than chance."
 
 
 def test_pairs_that_a_metric_did_not_judge_are_not_said_to_be_decided() -> None:
@@ -153,33 +174,35 @@ def test_pairs_that_a_metric_did_not_judge_are_not_said_to_be_decided() -> None:
 def test_nobody_is_trusted_where_no_interval_is_above_chance(results: dict[str, Any], everyone: list[str]) -> None:
     agreement = standing(results["agreement"], dict.fromkeys(everyone, (0.05, -0.1, 0.2)))
     result = told(results, agreement=agreement)
-    assert said(result, "fluency", "trust") == "No metric agrees with people clearly better than chance."
-    assert "highest agreement" not in " ".join(result.lines())
+    assert said(result, "fluency", "trust") == "No metric agrees with the annotators significantly better than chance."
+    assert "agrees best" not in " ".join(result.lines())
     assert leaders(agreement) == {"coherence": [], "fluency": []}
 
 
 def test_without_intervals_nothing_is_claimed(results: dict[str, Any], everyone: list[str]) -> None:
     agreement = standing(results["agreement"], dict.fromkeys(everyone, (0.5, None, None)))
     result = told(results, agreement=agreement)
-    assert "without intervals nobody can say" in said(result, "fluency", "trust")
+    assert "Without intervals it cannot be compared with chance." in said(result, "fluency", "trust")
     assert said(result, "fluency", "chance") == ""
-    assert "no difference here is known" in said(result, "fluency", "uncertain")
+    assert "no difference here can be compared" in said(result, "fluency", "uncertain")
 
 
 def test_without_anything_to_compare_it_says_so(results: dict[str, Any]) -> None:
     agreement = replace(results["agreement"], standing=results["agreement"].standing.head(0))
     result = told(results, agreement=agreement)
-    assert said(result, "fluency", "trust") == ("No metric can be compared with people here: agreement is undefined.")
+    assert said(result, "fluency", "trust") == (
+        "No metric can be compared with the annotators: agreement is undefined."
+    )
     assert leaders(agreement) == {}
 
 
 @pytest.mark.parametrize(
     ("worse", "phrase"),
     [
-        ((), "It cannot be told apart from learned and overlap."),
-        (("learned",), "It cannot be told apart from overlap."),
-        (("learned", "overlap"), "It is clearly better than all others."),
-        (None, "Whether it is better than the next ones was not tested."),
+        ((), "It does not differ significantly from learned ({learned}) and overlap ({overlap})."),
+        (("learned",), "It does not differ significantly from overlap ({overlap})."),
+        (("learned", "overlap"), "It is significantly better than each other metric (largest {largest})."),
+        (None, "Differences between metrics were not tested."),
     ],
 )
 def test_the_best_is_clearly_best_only_by_its_tests(
@@ -188,11 +211,16 @@ def test_the_best_is_clearly_best_only_by_its_tests(
     values: dict[str, Ends] = {name: (0.5 - i / 50, 0.2, 0.6) for i, name in enumerate(("judge", "learned", "overlap"))}
     agreement = standing(results["agreement"], values, worse)
     result = told(results, agreement=agreement)
-    assert said(result, "coherence", "trust").endswith(phrase)
+    tests = agreement.comparisons.filter(aspect="coherence", statistic="kendall_item").to_dicts()
+    others = {frozenset((row["metric_a"], row["metric_b"])) - {"judge"}: row["p_adjusted"] for row in tests}
+    p_values = {name: p_equals(others[frozenset([name])]) for name in ("learned", "overlap")}
+    largest = p_equals(max(p for names, p in others.items() if len(names) == 1))
+    first = result.verdict.filter(aspect="coherence", kind="trust")["text"][0]
+    assert first.endswith(phrase.format(**p_values, largest=largest))
     level = [name for name in ("learned", "overlap") if name not in (worse or ())]
     assert leaders(agreement)["coherence"] == ["judge", *level]
     uncertain = said(result, "coherence", "uncertain")
-    assert ("is best." in uncertain) is bool(level)
+    assert ("agrees best" in uncertain) is bool(level)
 
 
 def test_one_sided_people_silence_favoritism_and_decisions(results: dict[str, Any]) -> None:
@@ -218,27 +246,27 @@ def test_partiality_is_told_of_few_metrics_and_of_none(results: dict[str, Any]) 
         return replace(favoritism, partiality=favoritism.partiality.with_columns(finding=pl.lit(value), **more))
 
     without = told(results, favoritism=finding(""))
-    assert said(without, "coherence", "favours") == "No metric is found to be partial to a system."
+    assert said(without, "coherence", "favours") == "No metric is significantly partial to a system."
     assert "both aspects" not in said(without, "", "favours")
     every = finding("favoured")
     rows = told(results, favoritism=every).verdict.filter(pl.col("system") != "", aspect="coherence", kind="favours")
     assert rows.height == 3
     assert rows["rater"].n_unique() == 3
     assert "noise" not in rows["rater"]  # it is not trusted anyway
-    assert "In all, 7 of 7 metrics favour or are against some system." in said(
+    assert "In all, 7 of 7 metrics over-rate or under-rate some system." in said(
         told(results, favoritism=every), "coherence", "favours"
     )
     untold = finding("cannot be told", partiality=pl.lit(None, pl.Float64), reason=pl.lit("too few"))
     assert said(told(results, favoritism=untold), "coherence", "favours") == (
-        "Whether a metric is partial to a system cannot be told: too few."
+        "Whether a metric is partial to a system is inconclusive: too few."
     )
 
 
 def test_a_study_of_one_aspect_has_no_summary_over_aspects() -> None:
     result = cu.verdict(cu.read("demo"), systems="Aster,Fir", aspect="fluency", metrics="judge", resamples=20)
     assert set(result.verdict["aspect"]) == {"fluency"}
-    # Kendall's tau of two systems is a sign, so the share of equal choices is told
-    assert "the same choice in" in " ".join(result.lines())
+    # Kendall's tau of two systems is a sign, so the rate of equal preferences is reported
+    assert "the same preference in" in " ".join(result.lines())
     assert "τ" not in " ".join(result.lines())
 
 
@@ -334,28 +362,108 @@ def test_systems_that_never_met_are_not_ranked_together(results: dict[str, Any])
     # who never met is no open pair: A and B, C and D are
     grouped = parts.with_columns(group=pl.format("{}a", pl.col("part")))
     text = said(told(results, leaderboard=replace(made, systems=grouped)), "fluency", "labels")
-    assert text.startswith("2 of 2 pairs of systems are open")
+    assert text.startswith("2 of 2 pairs of systems are undecided (all pairs tested together)")
 
 
-def test_open_pairs_are_those_of_the_leaderboard_with_what_they_need(results: dict[str, Any]) -> None:
-    text = said(told(results), "fluency", "labels")
-    open_ = results["leaderboard"].pairs.filter(aspect="fluency", rater="human", decision="=")
-    assert text.startswith(f"{open_.height} of 15 pairs of systems are open, all pairs tested together.")
-    # how many more: of the systems that may be best, where there are several
-    best = results["leaderboard"].systems.filter(aspect="fluency", rater="human", may_be_first=True)["system"]
-    assert len(best) > 1
-    among = pl.all_horizontal(pl.col("system_a", "system_b").is_in(best.to_list()))
-    pairs = results["ranking"].decisions.filter(among, aspect="fluency", rater="human", decision="=")
-    row = pairs.drop_nulls("more_comparisons").sort("more_comparisons").row(0, named=True)
-    more = rounded(row["more_comparisons"])
-    assert f"About {more} more comparisons of {row['system_a']} and {row['system_b']} by people" in text
-    far = results["ranking"].decisions.with_columns(more_comparisons=pl.lit(None, pl.Float64))
-    text = said(told(results, ranking=replace(results["ranking"], decisions=far)), "fluency", "labels")
-    assert "too close, or too little is known of them" in text
-    letters = results["leaderboard"].systems.with_columns(
-        group=pl.col("system").replace_strict(
-            dict(zip(sorted(set(results["leaderboard"].systems["system"])), "abcdef", strict=True))
-        )
+def test_undecided_pairs_and_forecasts_are_of_the_leaderboard(results: dict[str, Any]) -> None:
+    made = told(results)
+    board = results["leaderboard"]
+    for aspect in ("coherence", "fluency"):
+        undecided = board.pairs.filter(aspect=aspect, rater="human", decision="=")
+        text = said(made, aspect, "labels")
+        assert text.startswith(f"{undecided.height} of 15 pairs of systems are undecided (all pairs tested together)")
+        # no pair that cannot change the best system is listed
+        systems = board.systems.filter(aspect=aspect, rater="human")
+        top = set(systems.filter(pl.col("may_be_first") | (pl.col("rank") == 1))["system"])
+        for row in undecided.to_dicts():
+            named = f"{row['system_a']} and {row['system_b']}", f"{row['system_b']} and {row['system_a']}"
+            if not {row["system_a"], row["system_b"]} <= top:
+                assert not any(own in text for own in named)
+            elif row["more_comparisons"] is not None:
+                about = f"About {rounded(row['more_comparisons'])} more human comparisons of"
+                assert any(f"{about} {own} would give 50 % power to tell which is better." in text for own in named)
+        # a row of the table is a sentence, or several
+        assert all(text.endswith(".") for text in made.verdict.filter(kind="labels")["text"])
+    far = replace(board, pairs=board.pairs.with_columns(more_comparisons=pl.lit(None, pl.Int64)))
+    text = said(told(results, leaderboard=far), "fluency", "labels")
+    assert "even 20 times the present information would not give 50 % power." in text
+    assert "About" not in text
+    letters = board.systems.with_columns(
+        group=pl.col("system").replace_strict(dict(zip(sorted(set(board.systems["system"])), "abcdef", strict=True)))
     )
-    apart = replace(results["leaderboard"], systems=letters)
+    apart = replace(board, systems=letters)
     assert said(told(results, leaderboard=apart), "fluency", "labels") == ""
+
+
+def test_pairs_with_the_leader_come_first(results: dict[str, Any]) -> None:
+    made = board(results["leaderboard"], dict.fromkeys("ABCD", (4, True)))
+    systems = made.systems.with_columns(group=pl.lit("a"))
+    pairs = [("B", "C", 10), ("A", "D", 900), ("C", "D", 20), ("A", "B", 1000), ("A", "C", None), ("B", "D", 30)]
+    rows = [
+        {"aspect": "fluency", "rater": "human", "system_a": a, "system_b": b, "more_comparisons": n, "decision": "="}
+        for a, b, n in pairs
+    ]
+    schema = made.pairs.schema
+    frame = pl.DataFrame([{**dict.fromkeys(schema), **row} for row in rows], schema=schema)
+    result = told(results, leaderboard=replace(made, systems=systems, pairs=frame))
+    texts = result.verdict.filter(aspect="fluency", kind="labels")["text"].to_list()
+    end = "would give 50 % power to tell which is better."
+    assert texts[1:] == [
+        f"About 900 more human comparisons of A and D {end}",
+        f"About 1000 more human comparisons of A and B {end}",
+        f"About 10 more human comparisons of B and C {end}",
+        "For A and C even 20 times the present information would not give 50 % power.",
+    ]
+
+
+def test_the_worst_finding_about_the_recommended_metric_comes_first(results: dict[str, Any]) -> None:
+    # more significant findings about metrics that are not recommended, and a smaller one about the one that is
+    best, *others = results["agreement"].standing.filter(aspect="coherence")["metric"]
+    favoritism = results["favoritism"]
+    rows = [(best, "Aster", -20.0, 0.001), (best, "Elm", 40.0, 0.04)]
+    rows += [(metric, "Fir", 50.0 + i, 1e-9) for i, metric in enumerate(others[:5])]
+    found = partiality_of(favoritism, rows, copies={others[3]: [others[4]], others[4]: [others[3]]})
+    result = told(results, favoritism=replace(favoritism, partiality=found))
+    lines = result.verdict.filter(pl.col("system") != "", aspect="coherence", kind="favours").to_dicts()
+    top = leaders(results["agreement"])["coherence"]
+    assert [line["rater"] for line in lines] == [best, top[1], others[4]]
+    assert lines[0]["system"] == "Elm"
+    assert f"{best} also under-rates Aster." in lines[0]["text"]
+    assert f"So does its near copy {others[3]} (53 points)." in lines[2]["text"]
+    assert others[4] not in top
+
+
+def test_an_inconclusive_finding_about_the_recommended_metric_is_reported(results: dict[str, Any]) -> None:
+    best = results["agreement"].standing.filter(aspect="coherence")["metric"][0]
+    favoritism = results["favoritism"]
+    mine = (pl.col("metric") == best) & (pl.col("system") == "Fir")
+    rows = favoritism.partiality.with_columns(
+        finding=pl.when(mine).then(pl.lit(UNTOLD)).otherwise("finding"),
+        reason=pl.when(mine).then(pl.lit("too few items")).otherwise("reason"),
+    )
+    text = said(told(results, favoritism=replace(favoritism, partiality=rows)), "coherence", "favours")
+    assert f"Whether {best} is partial to Fir is inconclusive: too few items." in text
+
+
+def partiality_of(
+    favoritism: Any, rows: list[tuple[str, str, float, float]], copies: dict[str, list[str]]
+) -> pl.DataFrame:
+    """The table `partiality` with these findings only: metric, system, points, adjusted p-value."""
+    findings = {(metric, system): (size, p) for metric, system, size, p in rows}
+    made = []
+    for row in favoritism.partiality.to_dicts():
+        size, p = findings.get((row["metric"], row["system"]), (0.0, 1.0))
+        finding = "" if p > 0.05 else "favoured" if size > 0 else "disfavoured"
+        near = copies.get(row["metric"], []) if finding else []
+        ends = {"partiality": size, "partiality_low": size - 9, "partiality_high": size + 9}
+        made.append({**row, **ends, "p_adjusted": p, "finding": finding, "near_copies": near})
+    return pl.DataFrame(made, schema=favoritism.partiality.schema)
+
+
+def test_metrics_without_an_aspect_are_named_where_their_partiality_is(results: dict[str, Any]) -> None:
+    # in the demo nothing but judge rates aspects
+    overall = results["favoritism"].metrics.filter("overall")["metric"].unique()
+    assert "judge" not in overall
+    assert "selfeval" in overall
+    text = said(told(results), "coherence", "favours")
+    assert "selfeval has no score for coherence: a score without an aspect is compared with each aspect" in text

@@ -41,7 +41,9 @@ from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, chunks
+from custodes.stats.decisions.information_gain import MOST
 from custodes.stats.decisions.letters import letters
+from custodes.stats.strength.more_battles import MOST_PAIRS, more_battles
 from custodes.stats.strength.strengths import interval
 from custodes.stats.strength.strengths import p_value as p_of
 
@@ -124,6 +126,13 @@ class Leaderboard(Result):
         label(
             "note",
             f"empty, or `{AT_THRESHOLD}`: the Monte Carlo error of `p_adjusted` leaves the decision open, so it is `=`",
+        ),
+        count(
+            "more_comparisons",
+            "further comparisons of an undecided pair, ties included, that would give this joint test 50 % power to"
+            f" decide it; null where it is decided, where {MOST:.0f} times the present information does not suffice,"
+            f" and for more than {MOST_PAIRS:,} pairs",
+            essential=False,
         ),
         essential=False,
     )
@@ -404,6 +413,7 @@ class _Telling:
             "p_adjusted": p_value,
             "decision": decided if self._tested(own) else np.full(len(decided), None),
             "note": np.where(own.ranks.at_threshold[met.first, met.second], AT_THRESHOLD, ""),
+            "more_comparisons": more_battles(made, met, own.ranks.apart, confidence=self.confidence),
         }
 
     def _effects(self, rater: str, own: Standing) -> dict[str, Any]:

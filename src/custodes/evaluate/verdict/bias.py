@@ -6,57 +6,138 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from custodes.answers.wording import names, percent, plural, with_ends
-from custodes.evaluate.partiality import FAVOURED, UNTOLD
+from custodes.answers.wording import interval, names, number, p_equals, percent, plural, with_ends
+from custodes.evaluate.partiality import DISFAVOURED, FAVOURED, UNTOLD
 from custodes.evaluate.verdict.view import MOST_NAMED, Row, Statement, View, only
 
 
 def favours(view: View) -> Iterator[Statement]:
-    """The systems that metrics are partial to, one a metric."""
+    """Findings of partiality: one line per metric or group of near copies, in the order of `_finding_groups`."""
     if view.sided:
         return
-    uninformed = {*view.side("unclear"), *view.side("below")}
-    # One system per metric; leaders first, whom a reader would otherwise trust.
-    shown: dict[str, Row] = {}
-    for row in sorted(view.partial, key=lambda row: row["metric"] not in view.leaders):
-        if row["metric"] not in uninformed:
-            shown.setdefault(row["metric"], row)
-    for row in [*shown.values()][:MOST_NAMED]:
-        favoured = row["finding"] == FAVOURED
-        size = with_ends(row, "partiality", digits=0)
-        text = (
-            f"{row['metric']} {'favours' if favoured else 'is against'} {row['system']}, number {row['rank_human']} by"
-            f" people: {size} points of win rate that neither {view.aspect or 'quality'} nor noise explains. It ranks"
-            f" it {row['rank']}{_without(row)}."
-        )
-        ends = {f"value{end}": row[f"partiality{end}"] for end in ("", "_low", "_high")}
-        yield Statement(
-            kind="favours", text=text, rater=row["metric"], system=row["system"], p_value=row["p_adjusted"], **ends
-        )
-    told = view.favi["partiality"].filter(pl.col("partiality").is_not_null())
-    if not told.height:
-        reasons = names(view.favi["partiality"]["reason"].unique(maintain_order=True).to_list())
-        yield Statement(
-            kind="favours",
-            text=f"Whether a metric is partial to a system cannot be told{': ' if reasons else ''}{reasons}.",
-        )
-    elif not view.partial:
-        text = "No metric is found to be partial to a system"
-        never = (pl.col("finding") == UNTOLD).all().over("system")
-        if untold := view.favi["partiality"].filter(never)["system"].unique(maintain_order=True).to_list():
-            text += f"; of {names(untold)} it cannot be told"
-        yield Statement(kind="favours", text=f"{text}.")
-    elif len(shown) > MOST_NAMED or len(view.partial) > len(shown):
-        metrics = {row["metric"] for row in view.partial}
-        of_all = plural(told["metric"].n_unique(), "metric")
-        text = f"In all, {len(metrics)} of {of_all} favour or are against some system."
+    partiality = view.favi["partiality"]
+    conclusive = partiality.filter(pl.col("partiality").is_not_null(), pl.col("finding") != UNTOLD)
+    if not conclusive.height:
+        reasons = names(partiality["reason"].unique(maintain_order=True).to_list())
+        text = f"Whether a metric is partial to a system is inconclusive{': ' if reasons else ''}{reasons}."
         yield Statement(kind="favours", text=text)
+        return
+    groups = _finding_groups(view)
+    for group in groups[:MOST_NAMED]:
+        yield _finding_line(view, group)
+    yield from _overall_scores(view, [row["metric"] for group in groups[:MOST_NAMED] for row in group])
+    if not view.partial:
+        yield Statement(kind="favours", text="No metric is significantly partial to a system.")
+    elif len({row["metric"] for row in view.partial}) > sum(len(group) for group in groups[:MOST_NAMED]):
+        metrics = {row["metric"] for row in view.partial}
+        of_all = plural(conclusive["metric"].n_unique(), "metric")
+        text = f"In all, {len(metrics)} of {of_all} over-rate or under-rate some system."
+        yield Statement(kind="favours", text=text)
+    yield from _inconclusive(view)
 
 
-def _without(row: Row) -> str:
-    if row["rank_without"] == row["rank"]:
-        return ", and would without that too"
-    return f"; without that it would be {row['rank_without']}"
+def _finding_groups(view: View) -> list[list[Row]]:
+    """Findings of metrics that are informative, one row per metric, near copies in one group.
+
+    Groups come in the order of their first row, which is the finding that a line reports: the metric that agrees best,
+    the others of the top group, all others; among these by the size of the partiality.
+    """
+    uninformative = {*view.side("unclear"), *view.side("below")}
+    best = [row["metric"] for row in view.standing[:1]]
+
+    def order(row: Row) -> tuple[bool, bool, float]:
+        return row["metric"] not in best, row["metric"] not in view.leaders, -abs(row["partiality"])
+
+    rows = (row for row in view.partial if row["metric"] not in uninformative)
+    return near_copy_groups(sorted(rows, key=order))
+
+
+def near_copy_groups(rows: list[Row]) -> list[list[Row]]:
+    """Findings in groups, each metric once: by its first row, or as a near copy of a metric before it with the same
+    finding."""
+    groups: list[list[Row]] = []
+    reported: set[str] = set()
+    for row in rows:
+        if row["metric"] in reported:
+            continue
+        same = [
+            other
+            for other in rows
+            if other["metric"] in row["near_copies"]
+            and other["metric"] not in reported
+            and (other["system"], other["finding"]) == (row["system"], row["finding"])
+        ]
+        groups.append([row, *same])
+        reported |= {one["metric"] for one in groups[-1]}
+    return groups
+
+
+def _finding_line(view: View, group: list[Row]) -> Statement:
+    """The finding of the first metric of a group, its ranks, its other findings, and its near copies."""
+    row, *copies = group
+    metric, system = row["metric"], row["system"]
+    favoured = row["finding"] == FAVOURED
+    verb = "over-rates" if favoured else "under-rates"
+    text = (
+        f"{metric} {verb} {system} by {_points(row)} points of win rate, adjusted for {view.aspect or 'quality'} and"
+        f" sampling error ({p_equals(row['p_adjusted'])}). {system} ranks {row['rank_human']} by the annotators and"
+        f" {row['rank']} by {metric}; without the partiality it would rank {row['rank_without']}."
+    )
+    others = [own for own in view.partial if own["metric"] == metric and own["system"] != system]
+    clauses = [
+        f"{'over-rates' if finding == FAVOURED else 'under-rates'} {names(systems, limit=MOST_NAMED)}"
+        for finding in (FAVOURED, DISFAVOURED)
+        if (systems := [own["system"] for own in others if own["finding"] == finding])
+    ]
+    if copies:
+        listed = [f"{own['metric']} ({number(abs(own['partiality']), digits=0)} points)" for own in copies]
+        do = "does its near copy" if len(copies) == 1 else "do its near copies"
+        text += f" So {do} {names(listed, limit=MOST_NAMED)}."
+    if clauses:
+        text += f" {metric} also {' and '.join(clauses)}."
+    numbers = {f"value{end}": row[f"partiality{end}"] for end in ("", "_low", "_high")}
+    return Statement(kind="favours", text=text, rater=metric, system=system, p_value=row["p_adjusted"], **numbers)
+
+
+def _points(row: Row) -> str:
+    """The size of a partiality with its interval, for a sentence whose verb gives the direction."""
+    value, low, high = (row[f"partiality{end}"] for end in ("", "_low", "_high"))
+    if row["finding"] != FAVOURED:
+        value, low, high = (None if one is None else -one for one in (value, high, low))
+    return interval(value, low, high, digits=0)
+
+
+def _overall_scores(view: View, metrics: list[str]) -> Iterator[Statement]:
+    """Which of the metrics named have no score for the aspect, so that a score for all aspects is compared with it."""
+    rows = view.favi["metrics"]
+    overall = set(rows.filter("overall")["metric"])
+    if named := [name for name in metrics if name in overall]:
+        who = (
+            "No metric has a" if rows["overall"].all() else f"{names(named)} {'has' if len(named) == 1 else 'have'} no"
+        )
+        text = (
+            f"{who} score for {view.aspect}: a score without an aspect is compared with each aspect, so what looks like"
+            " partiality may be quality on another aspect."
+        )
+        yield Statement(kind="favours", text=text, rater=only(named))
+
+
+def _inconclusive(view: View) -> Iterator[Statement]:
+    """Systems for which the partiality of all metrics, or of the one that agrees best, is inconclusive."""
+    rows = view.favi["partiality"]
+    untold = pl.col("finding") == UNTOLD
+    systems = rows.filter(untold.all().over("system"))["system"].unique(maintain_order=True).to_list()
+    if systems:
+        text = f"Whether a metric is partial to {names(systems)} is inconclusive."
+        yield Statement(kind="favours", text=text)
+    if not view.leaders:
+        return
+    best = view.standing[0]["metric"]
+    of_best = rows.filter(untold, ~pl.col("system").is_in(systems), metric=best)
+    if of_best.height:
+        reasons = names(of_best["reason"].unique(maintain_order=True).to_list())
+        text = f"Whether {best} is partial to {names(of_best['system'].to_list())} is inconclusive: {reasons}."
+        yield Statement(kind="favours", text=text, rater=best)
 
 
 def flips(view: View) -> Iterator[Statement]:

@@ -1,4 +1,4 @@
-"""Which system is best, and how many more comparisons would settle what is open."""
+"""Which system is best, and how many more comparisons the undecided pairs need."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from itertools import combinations
 from math import exp
 
 from custodes.answers.wording import interval, names, percent, plural, sentence, with_ends
+from custodes.evaluate.comparison import HUMAN
 from custodes.evaluate.verdict.view import MOST_NAMED, Row, Statement, View, letters_of, only
+from custodes.stats.decisions.information_gain import MOST
 
 MOST_LISTED = 6
 """Systems that may be best are named up to so many."""
@@ -85,42 +87,48 @@ def _either(labels: list[str]) -> str:
 
 
 def more_labels(view: View) -> Iterator[Statement]:
-    """How many more comparisons the undecided pairs need: of systems that may be best, where there are several."""
+    """How many pairs are undecided, and how many more comparisons those need that concern which system is best.
+
+    These are pairs with the leader, first, and pairs within the top group. Decisions and forecasts are of the joint
+    test of all pairs; there is no forecast for a corrected leaderboard.
+    """
     if view.sided:
         return
     letters = {row["system"]: letters_of(row) for row in view.board}
     pairs = [pair for pair in combinations(view.board, 2) if pair[0]["part"] == pair[1]["part"]]
     undecided = [(a, b) for a, b in pairs if not letters[a["system"]].isdisjoint(letters[b["system"]])]
-    contenders = [pair for pair in undecided if all(row["may_be_first"] for row in pair)]
     if not undecided:
         return
-    verb = "is" if len(undecided) == 1 else "are"
-    text = f"{len(undecided)} of {plural(len(pairs), 'pair')} of systems {verb} open, all pairs tested together."
-    asked = {frozenset(row["system"] for row in pair) for pair in contenders or undecided}
-    told = view.people.select("system_a", "system_b", "decision", "more_comparisons")
-    alone = [row for row in told.iter_rows(named=True) if frozenset((row["system_a"], row["system_b"])) in asked]
-    near = [row for row in alone if row["more_comparisons"] is not None]
-    near.sort(key=lambda row: float(row["more_comparisons"]))
-    if near:
-        text += " Of a pair tested alone:"
+    leaders = {row["system"] for row in view.board if row["rank"] == 1}
+    of_leader = [pair for pair in undecided if not leaders.isdisjoint(row["system"] for row in pair)]
+    of_top = [pair for pair in undecided if pair not in of_leader and all(row["may_be_first"] for row in pair)]
+    concerned = len(of_leader) + len(of_top)
+    text = f"{len(undecided)} of {plural(len(pairs), 'pair')} of systems {'is' if len(undecided) == 1 else 'are'}"
+    text += f" undecided (all pairs tested together); {concerned or 'none'} of them"
+    text += f" {'concern' if concerned > 1 else 'concerns'} which system is best."
     yield Statement(kind="labels", text=text, value=float(len(undecided)))
-    for row in near[:MOST_NAMED]:
-        text = (
-            f"About {rounded(row['more_comparisons'])} more comparisons of {row['system_a']} and {row['system_b']} by"
-            " people would, as likely as not, show which is better."
-        )
-        yield Statement(kind="labels", text=text, value=float(row["more_comparisons"]))
-    far = [row for row in alone if row["decision"] == "=" and row["more_comparisons"] is None]
-    if far and not near:
-        text = (
-            f"{_pairs(far)}: too close, or too little is known of them, for any number up to twenty times as many"
-            " comparisons to promise that."
-        )
+    forecasts = [(pair, more) for group in (of_leader, of_top) for pair, more in _forecasts(view, group)]
+    for (a, b), more in forecasts[:MOST_NAMED]:
+        text = f"About {rounded(more)} more human comparisons of {a} and {b} would give 50 % power"
+        text += " to tell which is better."
+        yield Statement(kind="labels", text=text, value=more)
+    reachable = [pair for pair, _ in forecasts]
+    far = [names_of for pair in (*of_leader, *of_top) if (names_of := _names_of(pair)) not in reachable]
+    if far and view.judge == HUMAN:
+        text = f"For {names([f'{a} and {b}' for a, b in far], limit=MOST_NAMED)}"
+        text += f" even {MOST:.0f} times the present information would not give 50 % power."
         yield Statement(kind="labels", text=text)
 
 
-def _pairs(rows: list[Row]) -> str:
-    return names([f"{row['system_a']} and {row['system_b']}" for row in rows], limit=MOST_NAMED)
+def _names_of(pair: tuple[Row, Row]) -> tuple[str, str]:
+    return pair[0]["system"], pair[1]["system"]
+
+
+def _forecasts(view: View, pairs: list[tuple[Row, Row]]) -> list[tuple[tuple[str, str], float]]:
+    """The names of the systems of pairs with a forecast, and the number of comparisons; the smallest first."""
+    found = {frozenset(row[:2]): row[2] for row in view.more_comparisons.iter_rows()}
+    forecasts = [(_names_of(pair), found.get(frozenset(_names_of(pair)))) for pair in pairs]
+    return sorted(((pair, float(more)) for pair, more in forecasts if more is not None), key=lambda own: own[1])
 
 
 def rounded(count: float) -> str:

@@ -20,6 +20,8 @@ from custodes.evaluate.partiality import DISFAVOURED, FAVOURED
 
 Kind = Literal["design", "best", "trust", "faults", "favours", "labels", "chance", "flips", "uncertain"]
 MOST_NAMED = 3
+SYSTEM_LEVEL = "pairwise_accuracy"
+"""The statistic that is reported at system level."""
 FEW_LABELS = 0.5
 """People are few where they judged at most this share of what the metric judged: then the best system is told by their
 verdicts corrected with it."""
@@ -56,7 +58,7 @@ class View:
         self.lower = set(used.filter(~pl.col("higher_is_better"))["rater"])
         self.sided = bool(self.problems["rule"].is_in(SIDED).any())
         agreed = tables("agreement")
-        accuracies = agreed["metrics"].select("metric", "sample_accuracy", "sample_accuracy_chance")
+        accuracies = agreed["metrics"].select("metric", *(f"{SYSTEM_LEVEL}{end}" for end in ("", "_low", "_high")))
         self.standing: list[Row] = agreed["standing"].join(accuracies, on="metric", maintain_order="left").to_dicts()
         self.ordered = bool(self.standing) and self.standing[0]["statistic"] == ORDERING
         self.tested = len(self.standing) < 2 or any(row["may_be_best"] is not None for row in self.standing)
@@ -75,7 +77,10 @@ class View:
         self.unbeaten = [message.partition(": ")[2] for message in unbeaten if message.startswith(HUMAN)]
         self.stopped = "leaderboard" in results and any(n.rule == STOPPED for n in results["leaderboard"].notes)
         self.board: list[Row] = []
+        self.more_comparisons = pl.DataFrame()
         if boards:
+            forecasts = boards["pairs"].filter(pl.col("more_comparisons").is_not_null(), rater=self.judge)
+            self.more_comparisons = forecasts.select("system_a", "system_b", "more_comparisons")
             known = boards["systems"].filter(pl.col("strength").is_not_null(), rater=self.judge)
             self.board = known.sort("part", "rank").to_dicts()
 

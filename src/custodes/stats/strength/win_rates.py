@@ -19,11 +19,13 @@ _MANY = 1000  # clusters whose number may vary from draw to draw: shares do not 
 @dataclass(frozen=True, kw_only=True)
 class Met:
     """Pairs of systems that met: `first` < `second` (pairs,); `outcomes` (pairs, 3) how many battles the first won,
-    tied and lost; `rate` (pairs,) its share of the points, a tie half a point, weighted, with `low` and `high`."""
+    tied and lost; `effective` (pairs,) how many independent battles these amount to; `rate` (pairs,) its share of the
+    points, a tie half a point, weighted, with `low` and `high`."""
 
     first: Ints
     second: Ints
     outcomes: Ints
+    effective: Floats
     rate: Floats
     low: Floats
     high: Floats
@@ -178,6 +180,7 @@ def pair_rates(battles: Battles, *, n_systems: int, confidence: float) -> Met:
         first=low_system,
         second=high_system,
         outcomes=outcomes,
+        effective=np.asarray(effective, dtype=np.float64),
         rate=(1 + margin) / 2,
         low=low,
         high=high,

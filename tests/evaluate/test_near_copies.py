@@ -1,0 +1,54 @@
+"""Near copies are those of the question complementarity, among metrics with the same finding."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import custodes as cu
+from custodes.data.study import Study
+from custodes.evaluate.comparison import compare
+from custodes.evaluate.near_copies import NEAR_COPY, near_copies
+from custodes.evaluate.partiality import DISFAVOURED, FAVOURED
+from tests.evaluate.test_favoritism import study_of
+
+
+def noisy_study(seed: int) -> Study:
+    """Metrics with more and more noise on one quality, ties, and missing scores."""
+    rng = np.random.default_rng(seed)
+    quality = rng.normal(size=(30, 6))
+    scores = np.stack([quality + noise * rng.normal(size=(30, 6)) for noise in (0.5, 0.1, 0.2, 0.3, 0.5, 1.0)])
+    scores[3] = np.round(scores[3], 1)
+    scores[4, :12, 2] = np.nan
+    return study_of(scores)
+
+
+@pytest.mark.parametrize("study", [cu.read("demo"), noisy_study(0), noisy_study(1)], ids=["demo", "noisy", "other"])
+def test_distances_are_those_of_complementarity(study: Study) -> None:
+    aspect = study.aspects[0]
+    (comparison,) = compare(study, aspect=aspect)
+    names, n_systems = comparison.metrics, len(comparison.systems)
+    pairs = cu.complementarity(study, aspect=aspect, resamples=0).pairs.filter(kind_a="metric", kind_b="metric")
+    near = {
+        frozenset(name.removesuffix(f":{aspect}") for name in (row["rater_a"], row["rater_b"]))
+        for row in pairs.to_dicts()
+        if row["complementarity"] <= NEAR_COPY
+    }
+    assert near
+    assert len(near) < pairs.height
+    # every metric over-rates the first system, the last metric under-rates the second one, and nothing else is found
+    finding = [FAVOURED if k % n_systems == 0 else "" for k in range(len(names) * n_systems)]
+    finding[-n_systems + 1] = DISFAVOURED
+    copies = near_copies(comparison, finding)
+    for m, name in enumerate(names):
+        expected = {other for other in names if frozenset((name, other)) in near and other != name}
+        assert set(copies[m * n_systems]) == expected
+        assert not any(copies[m * n_systems + 1 : (m + 1) * n_systems])
+
+
+def test_metrics_with_verdicts_alone_have_none() -> None:
+    rng = np.random.default_rng(0)
+    scores = np.where(rng.random((4, 30, 2)) < 0.5, 0.0, 1.0)
+    study = study_of(scores)
+    (comparison,) = compare(study)
+    assert near_copies(comparison, [""] * 6) == [[]] * 6

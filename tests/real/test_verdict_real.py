@@ -1,0 +1,29 @@
+"""The verdict on DialSummEval, where a recommended metric puts the second best system last."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import custodes as cu
+
+
+@pytest.mark.parametrize("aspect", ["consistency", "fluency"])
+def test_findings_about_recommended_metrics_come_first_and_near_copies_share_a_line(
+    shared_data: Path, aspect: str
+) -> None:
+    study = cu.read(shared_data / "dialsummeval" / "ratings.csv.gz").remembering()
+    verdict = cu.verdict(study, aspect=aspect, resamples=200).verdict
+    lines = verdict.filter(pl.col("system") != "", kind="favours").to_dicts()
+    recommended = verdict.filter(kind="trust")["rater"][0]
+    partiality = cu.favoritism(study, aspect=aspect, resamples=200).partiality
+    found = partiality.filter(pl.col("finding").is_in(["favoured", "disfavoured"]))
+    mine = found.filter(metric=recommended).to_dicts()
+    assert mine
+    worst = max(mine, key=lambda row: abs(row["partiality"]))
+    assert (lines[0]["rater"], lines[0]["system"]) == (recommended, worst["system"])
+    near = {(row["metric"], row["system"]): row["near_copies"] for row in found.to_dicts()}
+    for i, line in enumerate(lines):
+        assert not {other["rater"] for other in lines[:i]} & {*near[line["rater"], line["system"]]}

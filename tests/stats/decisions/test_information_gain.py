@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from custodes.stats.decisions.information_gain import MOST, information_gain
+
+CRITICAL = float(norm.ppf(0.975))
+
+
+def sign_test_gain(wins: np.ndarray, losses: np.ndarray, critical: float = CRITICAL) -> np.ndarray:
+    """The gain for a sign test, in which a comparison without a tie is one unit of information."""
+    seen = (wins + losses).astype(float)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return information_gain((wins - losses) / np.sqrt(seen), seen, critical=critical)
+
+
+def test_half_of_the_pairs_are_decided_with_that_gain() -> None:
+    # truth: margins are normal around 0; every pair goes on until it has the gain
+    rng, seen, pairs = np.random.default_rng(3), 60, 2000
+    win = (1 + rng.normal(0, 0.15, size=pairs).clip(-0.9, 0.9)) / 2
+    wins = rng.binomial(seen, win)
+    gain = sign_test_gain(wins, seen - wins)
+    assert ((gain == 0) == (np.abs(2 * wins - seen) / np.sqrt(seen) >= CRITICAL)).all()
+    reach = np.isfinite(gain) & (gain > 0)
+    more = np.ceil(gain[reach] * seen).astype(int)
+    assert reach.sum() > 400
+    n = seen + more
+    later = wins[reach] + rng.binomial(more, win[reach])
+    decided = np.abs(2 * later - n) / np.sqrt(n) >= CRITICAL
+    assert 0.45 <= decided.mean() <= 0.72
+    # a quarter of it decides fewer
+    some = more > 100
+    quarter = more[some] // 4
+    few = seen + quarter
+    early = wins[reach][some] + rng.binomial(quarter, win[reach][some])
+    assert (np.abs(2 * early - few) / np.sqrt(few) >= CRITICAL).mean() < decided[some].mean() - 0.1
+
+
+@given(
+    st.lists(st.tuples(*[st.integers(0, 60)] * 2), min_size=1, max_size=6),
+    st.sampled_from([1.28, 1.96, 2.58]),
+)
+def test_direction_and_order_of_pairs_do_not_matter(outcomes: list[tuple[int, int]], critical: float) -> None:
+    wins, losses = np.array(outcomes).T
+    gain = sign_test_gain(wins, losses, critical)
+    np.testing.assert_allclose(gain, sign_test_gain(losses, wins, critical))
+    reverse = sign_test_gain(wins[::-1], losses[::-1], critical)
+    np.testing.assert_allclose(gain[::-1], reverse, rtol=0.1)  # sums round; a step is 7 %
+    finite = gain[np.isfinite(gain)]
+    assert ((finite >= 0) & (finite <= MOST * 1.001)).all()
+
+
+def test_without_information_it_is_undefined_and_level_pairs_are_out_of_reach() -> None:
+    wins, losses = np.array([[0, 0, 10, 11], [0, 0, 10, 9]])
+    gain = sign_test_gain(wins, losses)
+    assert np.isnan(gain[:2]).all()
+    assert np.isinf(gain[2:]).all()

@@ -1,0 +1,61 @@
+"""Forecasts of the joint test: null where they must be, and consistent with the variance that they assume."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from custodes.stats.arrays import Floats
+from custodes.stats.strength.battles import Battles
+from custodes.stats.strength.more_battles import _information_to_add, more_battles
+from custodes.stats.strength.ranks import ranks
+from custodes.stats.strength.strengths import strengths
+from custodes.stats.strength.win_rates import pair_rates
+from tests.simulation.test_more_battles import all_pairs
+
+
+def forecast(battles: Battles, n_systems: int, resamples: int = 500) -> tuple[Floats, Floats]:
+    """The forecasts of all pairs, and whether each is decided."""
+    rng = np.random.default_rng(0)
+    made = strengths(battles, n_systems=n_systems, ties="davidson", resamples=resamples, rng=rng)
+    met = pair_rates(battles, n_systems=n_systems, confidence=0.95)
+    apart = ranks(made, confidence=0.95).apart
+    return more_battles(made, met, apart, confidence=0.95), apart[met.first, met.second]
+
+
+def scores_of(seed: int, spread: float) -> Floats:
+    rng = np.random.default_rng(seed)
+    return spread * np.arange(5) + rng.normal(size=(60, 5))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_decided_pairs_have_no_forecast_and_closer_pairs_need_more(seed: int) -> None:
+    scores = scores_of(seed, 0.25)
+    more, decided = forecast(all_pairs(scores), 5)
+    assert decided.any()
+    assert not decided.all()
+    assert np.isnan(more[decided]).all()
+    assert (more[np.isfinite(more)] >= 1).all()
+    # the same study with every item twice has more evidence: what is still undecided was undecided before
+    twice, later = forecast(all_pairs(np.concatenate([scores, scores])), 5)
+    assert (later | ~decided).all()
+    assert np.isnan(twice[later]).all()
+
+
+def test_without_tests_or_without_any_decided_battle_there_is_none() -> None:
+    scores = scores_of(0, 0.25)
+    more, _ = forecast(all_pairs(scores), 5, resamples=0)
+    assert np.isnan(more).all()
+    more, _ = forecast(all_pairs(np.zeros((20, 5))), 5)
+    assert np.isnan(more).all()
+
+
+def test_the_added_information_reduces_the_variance_as_far_as_asked() -> None:
+    gain, variance, model = np.array([0.3, 2.0, 5.0]), np.array([0.2, 0.2, 0.05]), np.array([0.2, 0.07, 0.05])
+    added = _information_to_add(gain, variance, model)
+    # a weighted mean of two independent estimates with weights 1 / model and `added`
+    weight = added / (1 / model + added)
+    later = (1 - weight) ** 2 * variance + weight**2 / added
+    np.testing.assert_allclose(later, variance / (1 + gain))
+    # where the model's variance is right, information adds up
+    np.testing.assert_allclose(added[[0, 2]], (gain / variance)[[0, 2]])
