@@ -42,7 +42,7 @@ def study(path: Path) -> Path:
     def fill(base: sqlite3.Connection) -> None:
         items, systems = range(ITEMS), range(SYSTEMS)
         base.executemany(
-            "INSERT INTO item VALUES (?, ?, '', '', '', '', ?, '[]', '{}')",
+            "INSERT INTO item VALUES (?, ?, '', '', '', '', ?, '[]', '{}', '[]')",
             [(k, f"i{k}", f"<p>{k}</p>") for k in items],
         )
         base.executemany("INSERT INTO system VALUES (?, ?, 0)", [(k, f"s{k}") for k in systems])

@@ -53,7 +53,7 @@ def study(
 
 def add_items(base: sqlite3.Connection, items: int) -> None:
     base.executemany(
-        "INSERT INTO item VALUES (?, ?, ?, '', ?, '', ?, '[]', '{}')",
+        "INSERT INTO item VALUES (?, ?, ?, '', ?, '', ?, '[]', '{}', '[]')",
         [(k, f"i{k}", f"d{k // 2}", f"source {k}", f"<p>item {k}</p>") for k in range(items)],
     )
 
@@ -89,7 +89,7 @@ def add_later(base: sqlite3.Connection, items: int) -> None:
     (first,) = base.execute("SELECT count(*) FROM item").fetchone()
     new = range(first, first + items)
     base.executemany(
-        "INSERT INTO item VALUES (?, ?, '', '', '', '', '<p>later</p>', '[]', '{}')", [(k, f"i{k}") for k in new]
+        "INSERT INTO item VALUES (?, ?, '', '', '', '', '<p>later</p>', '[]', '{}', '[]')", [(k, f"i{k}") for k in new]
     )
     base.executemany(
         "INSERT INTO output SELECT ?, system, 'later', '<p>later</p>', '[]' FROM system", [(k,) for k in new]

@@ -762,7 +762,7 @@ def test_items_and_systems_that_come_later(tmp_path: Path) -> None:
         looks = rows(desk, "SELECT * FROM look")
         with closing(store.connect(desk.path, durable=False)) as base, store.whole(base):
             base.executemany(
-                "INSERT INTO item VALUES (?, ?, ?, '', '', '', '', '[]', '{}')",
+                "INSERT INTO item VALUES (?, ?, ?, '', '', '', '', '[]', '{}', '[]')",
                 [(k, f"i{k}", f"d{k}") for k in range(8, 16)],
             )
             base.executemany(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from custodes.annotate.adding import add
 from custodes.annotate.desk import Desk
 from custodes.annotate.exporting import export
 from custodes.annotate.making import new
@@ -85,6 +87,30 @@ def test_signs_are_no_names(tmp_path: Path, systems: tuple[str, str], answers: t
     assert study.preferences.frame["preference"].to_list() == [*answers]
     for place in (f"{made}::battles", export(made, tmp_path / "out") / "battles.csv"):
         assert read(place).preferences.frame.equals(study.preferences.frame), place
+
+
+def test_all_that_is_known_of_texts_is_in_the_study(tmp_path: Path) -> None:
+    """Nothing of an item or output is lost on the way into a study, through later items, and out again."""
+    rows = [
+        {
+            "item": item,
+            "outputs": {"a": f"a of {item}", "b": f"b of {item}"},
+            "references": [f"one of {item}", 'with "marks", [and] more'],
+            "source": f"source of {item}",
+            "context": f"context of {item}",
+        }
+        for item in ("i1", "i2", "i3")
+    ]
+    for name, some in (("first", rows[:2]), ("later", rows[2:]), ("all", rows)):
+        lines = "".join(json.dumps(row) + "\n" for row in some)
+        (tmp_path / f"{name}.jsonl").write_text(lines, encoding="utf-8")
+    place = new(tmp_path / "first.jsonl", tmp_path / "study.db")
+    add(place, tmp_path / "later.jsonl")
+    expected = read(tmp_path / "all.jsonl").outputs
+    out = export(place, tmp_path / "out")
+    for outputs in (read(place).outputs, read(out / "outputs.jsonl").outputs):
+        assert outputs.sources.sort("item").equals(expected.sources.sort("item"))
+        assert outputs.texts.sort("item", "system").equals(expected.texts.sort("item", "system"))
 
 
 def test_everything_that_was_said_is_there(path: Path, tmp_path: Path) -> None:

@@ -87,6 +87,44 @@ def test_ctrl_c_ends_it_with_every_answer_written(study: Path, tmp_path: Path) -
     assert cu.annotate.status(study).study["state"].to_list() == ["open"]
 
 
+def links_of(study: Path, place: Path, *more: str) -> list[str]:
+    """Where links of one more person begin."""
+    assert cli.run(["annotate", "invite", str(study), "--people", "1", "-o", str(place), *more]) == 0
+    return re.findall(r"(http\S+)/s/", place.read_text(encoding="utf-8"))
+
+
+def served_at(study: Path, port: int) -> list[str]:
+    """What `serve` says at a port, before it is stopped."""
+    with command("serve", str(study), "--port", str(port)) as process:
+        assert process.stdout is not None
+        said = [process.stdout.readline()]
+        while "Ctrl-C" not in said[-1]:
+            said.append(process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE)
+    return said
+
+
+def test_links_begin_where_the_study_is_served(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`invite` takes the address from `serve`, and whoever serves elsewhere hears that links lead nowhere."""
+    with socket.create_server(("127.0.0.1", 0)) as first, socket.create_server(("127.0.0.1", 0)) as second:
+        one, two = (door.getsockname()[1] for door in (first, second))
+    default, there, elsewhere = (f"http://127.0.0.1:{port}" for port in (8080, one, two))
+    assert links_of(study, tmp_path / "a.csv") == [default]
+    assert f"links begin with {default}" in capsys.readouterr().err
+    said = served_at(study, one)
+    assert "/admin?key=" in said[0]
+    assert [line for line in said if f"links that begin with {default} do not lead to {there}" in line]
+    assert links_of(study, tmp_path / "b.csv") == [there]
+    assert f"links begin with {there}" in capsys.readouterr().err
+    assert not [line for line in served_at(study, one) if "do not lead" in line]
+    assert [line for line in served_at(study, 0) if f"links that begin with {there} do not lead" in line]
+    assert links_of(study, tmp_path / "c.csv") == [there]
+    assert links_of(study, tmp_path / "d.csv", "--url", f"{elsewhere}/") == [elsewhere]
+    assert links_of(study, tmp_path / "e.csv") == [elsewhere]
+    assert not [line for line in served_at(study, two) if "do not lead" in line]
+
+
 def test_the_demo_is_there_at_once_and_gone_at_the_end() -> None:
     with command("demo", "--no-browser") as process:
         ask = line(process, r"http://127\.0\.0\.1:\d+/s/\S+")

@@ -67,7 +67,7 @@ def test_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(store, "MIGRATIONS", broken)
         with pytest.raises(sqlite3.Error):
             store.migrate(base, path)
-        made = {VERSION: ("CREATE TABLE extra (a INTEGER) STRICT", "PRAGMA user_version = 2")}
+        made = {VERSION: ("CREATE TABLE extra (a INTEGER) STRICT", f"PRAGMA user_version = {VERSION + 1}")}
         monkeypatch.setattr(store, "MIGRATIONS", made)
         store.migrate(base, path)
         store.migrate(base, path)

@@ -108,7 +108,8 @@ def test_the_rest(desk: Desk) -> None:
     ]
     assert read(desk, "SELECT * FROM items")[3] == {"item": "i3", "cluster": "d1", "group": ""}
     assert read(desk, "SELECT * FROM outputs")[1] == {"item": "i0", "system": "s1", "text": "text 0 1"}
-    assert read(desk, "SELECT * FROM sources")[2] == {"item": "i2", "source": "source 2", "context": ""}
+    expected = {"item": "i2", "source": "source 2", "context": "", "references": "[]"}
+    assert read(desk, "SELECT * FROM sources")[2] == expected
     assert read(desk, "SELECT * FROM ratings") == []
     (look,) = read(desk, "SELECT * FROM looks")
     assert (look["system_a"], look["system_b"], look["look"], look["n"]) == ("s0", "s1", 1, 8)

@@ -51,7 +51,7 @@ def new_file(
     base.execute("INSERT INTO plan VALUES (1, 0, ?)", (msgspec.json.encode(plan).decode(),))
     for n, item in enumerate(items):
         row = (n, item, f"doc{n // 2}", "news", f"source of {item}", "")
-        base.execute("INSERT INTO item VALUES (?, ?, ?, ?, ?, ?, '', '', '')", row)
+        base.execute("INSERT INTO item VALUES (?, ?, ?, ?, ?, ?, '', '', '', '[]')", row)
     for n, system in enumerate(systems):
         base.execute("INSERT INTO system VALUES (?, ?, 0)", (n, system))
         base.executemany(
@@ -69,7 +69,7 @@ def new_file(
             [(pair * len(items) + place, pair, place, place) for place in range(len(items))],
         )
     base.execute(f"PRAGMA application_id = {ANNOTATION_STUDY}")
-    base.execute("PRAGMA user_version = 1")
+    base.execute(f"PRAGMA user_version = {schema.VERSION}")
     base.execute("PRAGMA journal_mode = WAL")
     base.close()
     return path

@@ -108,12 +108,19 @@ class Held:
     @classmethod
     def _read(cls, base: sqlite3.Connection) -> Held:
         (text,) = base.execute("SELECT json FROM plan ORDER BY version DESC LIMIT 1").fetchone()
-        query = "SELECT label, cluster, grp, source, context, media, meta FROM item ORDER BY item"
+        query = "SELECT label, cluster, grp, source, context, media, meta, refs FROM item ORDER BY item"
         items = tuple(
             Item(
-                label=label, cluster=cluster, group=group, source=source, context=context, images=_names(own), meta=meta
+                label=label,
+                cluster=cluster,
+                group=group,
+                source=source,
+                context=context,
+                images=_names(own),
+                meta=meta,
+                references=_names(references),
             )
-            for label, cluster, group, source, context, own, meta in base.execute(query)
+            for label, cluster, group, source, context, own, meta, references in base.execute(query)
         )
         systems = tuple(label for (label,) in base.execute("SELECT label FROM system ORDER BY system"))
         outputs = {
@@ -150,7 +157,7 @@ class Held:
         known = {item.label: item for item in self.material.items}
         for item in given.items:
             before = known.get(item.label)
-            said = [(name, getattr(item, name)) for name in ("source", "context", "images")]
+            said = [(name, getattr(item, name)) for name in ("source", "context", "images", "references")]
             for name, value in said if before is not None else ():
                 if value and value != getattr(before, name):
                     raise InputError(

@@ -60,6 +60,8 @@ class Book:
         self.added = 0, 0
         """Pairs, and the last unit, that are asked about."""
         self.control = "open"
+        self.address = ""
+        """How links begin: the address at which the study was last served, or for which people were last invited."""
         self.totals = Totals()
         self.began: dict[int, set[Worker]] = {}
         """Who has begun which item."""

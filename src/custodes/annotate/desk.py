@@ -169,6 +169,19 @@ class Desk:
 
         return self._do(steer)
 
+    def address(self) -> Future[str]:
+        """How links begin: where the study was last served, or for which address people were last invited; or ''."""
+        return self._do(lambda: self._ledger.book.address)
+
+    def set_address(self, url: str) -> Future[None]:
+        """Record how links begin from now on."""
+
+        def record() -> None:
+            if url != self._ledger.book.address:
+                self._ledger.event("address", url=url)
+
+        return self._do(record)
+
     def exclude(self, worker: str, reason: str, by: Literal["owner", "rule"] = "owner") -> Future[None]:
         """Ask somebody no more, and count no answer of looks to come; completed looks stay as they were judged."""
 

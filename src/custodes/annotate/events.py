@@ -87,6 +87,10 @@ def _peeked(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
     book.totals.peeked += 1
 
 
+def _address(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
+    book.address = said["url"]
+
+
 def _replanned(book: Book, row: EventRow, said: Mapping[str, Any]) -> None:
     book.version = said["version"]
     if book.ballots.asking is not None:
@@ -113,5 +117,6 @@ EVENTS: dict[str, Callable[[Book, EventRow, Mapping[str, Any]], None]] = {
     "stopped": _control,
     "reopened": _control,
     "peeked": _peeked,
+    "address": _address,
     "replanned": _replanned,
 }

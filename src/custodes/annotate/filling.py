@@ -24,10 +24,13 @@ def add_systems(base: sqlite3.Connection, systems: Mapping[str, int], *, at: flo
 def add_items(base: sqlite3.Connection, items: Sequence[Item], html: Mapping[str, str], *, first: int) -> None:
     """Items with numbers from `first` on."""
     rows = [
-        (n, own.label, own.cluster, own.group, own.source, own.context, html[own.label], _names(own.images), own.meta)
+        (
+            *(n, own.label, own.cluster, own.group, own.source, own.context, html[own.label]),
+            *(_listed(own.images), own.meta, _listed(own.references)),
+        )
         for n, own in enumerate(items, start=first)
     ]
-    base.executemany("INSERT INTO item VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    base.executemany("INSERT INTO item VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
 
 def add_outputs(
@@ -40,7 +43,7 @@ def add_outputs(
 ) -> None:
     """Outputs of items and systems with these numbers."""
     rows = [
-        (items[item], systems[system], own.text, html[item, system], _names(own.images))
+        (items[item], systems[system], own.text, html[item, system], _listed(own.images))
         for (item, system), own in outputs.items()
     ]
     base.executemany("INSERT INTO output VALUES (?, ?, ?, ?, ?)", rows)
@@ -117,5 +120,5 @@ def add_plain(base: sqlite3.Connection, items: Collection[str], *, at: float) ->
         add_event(base, "plain", sorted(items), at=at)
 
 
-def _names(images: Sequence[str]) -> str:
-    return json.dumps(list(images))
+def _listed(texts: Sequence[str]) -> str:
+    return json.dumps(list(texts))

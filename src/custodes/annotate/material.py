@@ -21,7 +21,8 @@ Pair = tuple[str, str | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """What is known of an item: `context` is a text, or turns as JSON (see `turns_of`); `images` are paths."""
+    """What is known of an item: `context` is a text, or turns as JSON (see `turns_of`); `images` are paths;
+    `references` are kept for metrics and not displayed."""
 
     label: str
     cluster: str = ""
@@ -30,6 +31,7 @@ class Item:
     context: str = ""
     images: tuple[str, ...] = ()
     meta: str = ""
+    references: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,8 +81,8 @@ class Material:
         for item, cluster, group in described.iter_rows():
             own = facts.get(item, {})
             words = {name: own.get(name, "") for name in ("source", "context", "meta")}
-            images = tuple(own.get("images", ()))
-            items.append(Item(label=item, cluster=cluster, group=group, images=images, **words))
+            images, references = (tuple(own.get(name, ())) for name in ("images", "references"))
+            items.append(Item(label=item, cluster=cluster, group=group, images=images, references=references, **words))
         return cls(items=tuple(items), systems=tuple(sorted(wanted)), outputs=outputs)
 
     def images(self) -> list[str]:

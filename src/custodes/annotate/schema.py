@@ -8,14 +8,24 @@ numbers say in which order all of it happened, whatever the clock said.
 
 from __future__ import annotations
 
-VERSION = 1
+VERSION = 2
 """`PRAGMA user_version` of this layout."""
+SET_VERSION = f"PRAGMA user_version = {VERSION}"
 
-TABLES = """
+REFERENCES = "refs TEXT NOT NULL DEFAULT '[]'"
+"""The column of `item` that version 2 added: references as a JSON list."""
+
+SOURCES = """
+CREATE VIEW sources AS SELECT label AS item, source AS source, context AS context, refs AS "references" FROM item
+ORDER BY item.item;
+"""
+
+TABLES = f"""
 CREATE TABLE plan (version INTEGER PRIMARY KEY, at REAL NOT NULL, json TEXT NOT NULL) STRICT;
 CREATE TABLE item (
     item INTEGER PRIMARY KEY, label TEXT NOT NULL UNIQUE, cluster TEXT NOT NULL, grp TEXT NOT NULL,
-    source TEXT NOT NULL, context TEXT NOT NULL, html TEXT NOT NULL, media TEXT NOT NULL, meta TEXT NOT NULL
+    source TEXT NOT NULL, context TEXT NOT NULL, html TEXT NOT NULL, media TEXT NOT NULL, meta TEXT NOT NULL,
+    {REFERENCES}
 ) STRICT;
 CREATE TABLE system (system INTEGER PRIMARY KEY, label TEXT NOT NULL UNIQUE, at REAL NOT NULL) STRICT;
 CREATE TABLE output (
@@ -83,6 +93,8 @@ UNION ALL SELECT 'event.json' FROM event WHERE json_type(json) IS NULL
 LIMIT 1
 """
 """A column that holds JSON of another kind than it should; SQLite says itself what is no JSON."""
+NOT_REFERENCES = "SELECT 'item.refs' FROM item WHERE json_type(refs) IS NOT 'array' LIMIT 1"
+"""The same of the column that version 2 added."""
 
 LACKING = """
 SELECT count(*) FROM unit u JOIN pair p ON p.pair = u.pair JOIN system s ON s.system IN (p.first, p.second)
@@ -96,7 +108,7 @@ CREATE INDEX event_assignment ON event (assignment) WHERE kind = 'second';
 CREATE INDEX exclusion_worker ON exclusion (worker);
 """
 
-VIEWS = """
+VIEWS = f"""
 -- As it stands now: the last word on every worker.
 CREATE VIEW standing AS
 SELECT w.worker, w.label, w.source, w.at, coalesce(
@@ -157,7 +169,7 @@ CREATE VIEW outputs AS
 SELECT i.label AS item, s.label AS system, o.text AS text FROM output o
 JOIN item i ON i.item = o.item JOIN system s ON s.system = o.system ORDER BY o.item, o.system;
 
-CREATE VIEW sources AS SELECT label AS item, source AS source, context AS context FROM item ORDER BY item.item;
+{SOURCES}
 
 -- Looks as they were judged; never rewritten. The first of a pair is 1, here and in `answers`, and 0 in the tables.
 CREATE VIEW looks AS

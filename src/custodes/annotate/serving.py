@@ -24,6 +24,8 @@ from custodes.files import folder
 if TYPE_CHECKING:
     import uvicorn
 
+HOST, PORT = "127.0.0.1", 8080
+"""Where `serve` listens by default."""
 CONNECTIONS = 4000
 """At once; more are told that the server is busy."""
 EVERY = 15 * 60.0
@@ -34,13 +36,14 @@ STARTING, ENDING = 20.0, 5.0
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """What is served: `url` as people see it, `owner`: the link of the owner's page, which works once, `studies` by the
-    name that stands in their addresses."""
+    """What is served: `url` as people see it, `owner`: the link of the owner's page, which works once, `desks` by the
+    name that stands in their addresses, `moved`: of studies whose links begin with another address, that address."""
 
     url: str
     owner: str
     port: int
     desks: Mapping[str, Desk]
+    moved: Mapping[str, str]
     is_alive: Callable[[], bool]
 
     def join(self, study: str) -> str | None:
@@ -53,8 +56,8 @@ class Site:
 def serve(
     paths: Sequence[str | Path] | str | Path,
     *,
-    host: str = "127.0.0.1",
-    port: int = 8080,
+    host: str = HOST,
+    port: int = PORT,
     public_url: str | None = None,
     backup: str | Path | None = None,
     open_browser: bool = False,
@@ -88,6 +91,8 @@ def serve(
         for name in site.desks:
             people = site.join(name)
             tell(f"{name}: people arrive at {people}" if people else f"{name}: invite people on the owner's page")
+        for name, before in site.moved.items():
+            tell(f"{name}: links that begin with {before} do not lead to {site.url}; serve it there, or send new links")
         tell("Ctrl-C ends it; every answer that was acknowledged is on the disk")
         if open_browser:
             webbrowser.open(site.owner)
@@ -105,7 +110,7 @@ def wait(site: Site, stopped: threading.Event) -> None:
 def serving(
     paths: Sequence[str | Path],
     *,
-    host: str = "127.0.0.1",
+    host: str = HOST,
     port: int = 0,
     public_url: str | None = None,
     backup: str | Path | None = None,
@@ -122,13 +127,22 @@ def serving(
             desks[name] = stack.enter_context(_opened(path))
             check_signed(desks[name].plan, host=urlsplit(public_url or "").netloc)
         own = door.getsockname()[1]
-        url = (public_url or f"http://{f'[{host}]' if ':' in host else host}:{own}").rstrip("/")
+        url = (public_url or local_url(host, own)).rstrip("/")
+        moved = {name: before for name, desk in desks.items() if (before := desk.address().result()) not in ("", url)}
+        if port or public_url:  # a free port is another one next time
+            for desk in desks.values():
+                desk.set_address(url).result()
         key = secrets.token_urlsafe(16)
         if backup is not None:
             stack.enter_context(_backups(desks, folder(backup), tell))
         made = app(desks, public_url=url, secret=secrets.token_urlsafe(32), owner_key=key)
         is_alive = stack.enter_context(_running(made, door, behind_a_proxy=public_url is not None))
-        yield Site(url=url, owner=f"{url}/admin?key={key}", port=own, desks=desks, is_alive=is_alive)
+        yield Site(url=url, owner=f"{url}/admin?key={key}", port=own, desks=desks, moved=moved, is_alive=is_alive)
+
+
+def local_url(host: str = HOST, port: int = PORT) -> str:
+    """The address of a server on this machine."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def check_open(host: str, public_url: str | None, *, i_know: bool) -> None:

@@ -15,7 +15,18 @@ from typing import BinaryIO
 import msgspec
 
 from custodes.annotate.plan import StudyPlan
-from custodes.annotate.schema import INDEXES, LACKING, NOT_JSON, TABLES, VERSION, VIEWS
+from custodes.annotate.schema import (
+    INDEXES,
+    LACKING,
+    NOT_JSON,
+    NOT_REFERENCES,
+    REFERENCES,
+    SET_VERSION,
+    SOURCES,
+    TABLES,
+    VERSION,
+    VIEWS,
+)
 from custodes.data.loading.running import check_sound, is_study, reason
 from custodes.errors import CustodesError, InputError, OptionError, shown
 from custodes.files import check_writable
@@ -24,7 +35,9 @@ from custodes.process import UNFINISHED
 WAIT = 5.0
 """Seconds that a statement waits for another program that writes."""
 
-MIGRATIONS: Mapping[int, Sequence[str]] = {}
+MIGRATIONS: Mapping[int, Sequence[str]] = {
+    1: (f"ALTER TABLE item ADD COLUMN {REFERENCES}", "DROP VIEW sources", SOURCES, "PRAGMA user_version = 2"),
+}
 """Statements that make the next version of a version, in one transaction each."""
 
 
@@ -50,7 +63,7 @@ def create(path: str | Path, plan: StudyPlan, fill: Callable[[sqlite3.Connection
                 )
                 fill(base)
                 base.execute("PRAGMA application_id = 0x43555354")
-                base.execute("PRAGMA user_version = 1")
+                base.execute(SET_VERSION)
             base.execute("PRAGMA journal_mode = WAL")
         try:
             os.link(name, place)  # unlike a rename it replaces nothing
@@ -144,19 +157,20 @@ def check(path: str | Path) -> Path:
         ((found,),) = base.execute("PRAGMA user_version")
         _check_version(found, path)
         check_sound(base)
-        _check_content(base)
+        _check_content(base, found)
     return place
 
 
-def _check_content(base: sqlite3.Connection) -> None:
+def _check_content(base: sqlite3.Connection, version: int) -> None:
     """Raise `sqlite3.DatabaseError` where a study lacks its plan or an output that it asks about, or holds no JSON in a
     column of JSON."""
     if base.execute("SELECT count(*) FROM plan").fetchone() == (0,):
         raise sqlite3.DatabaseError("a study without a plan")
     if base.execute(LACKING).fetchone() != (0,):
         raise sqlite3.DatabaseError("outputs that it asks about are not there")
-    if (column := base.execute(NOT_JSON).fetchone()) is not None:
-        raise sqlite3.DatabaseError(f"{column[0]} holds no JSON of its kind")
+    for query in (NOT_JSON, NOT_REFERENCES)[:version]:
+        if (column := base.execute(query).fetchone()) is not None:
+            raise sqlite3.DatabaseError(f"{column[0]} holds no JSON of its kind")
 
 
 def _check_version(found: int, path: str | Path) -> None:

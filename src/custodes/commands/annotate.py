@@ -44,6 +44,7 @@ def new(
     """Make a study: texts in, one file that has every text and the order of all questions, fixed before the first.
 
     Texts are rows of item, system, text, or item with outputs by system; with context, image, source where there are.
+    References are kept for metrics and not displayed.
 
     Example: `custodes annotate new outputs.jsonl -o study.db --question 'Which answer is better?' --looks 10,20,40`
     """

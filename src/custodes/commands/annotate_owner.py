@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from custodes.console import put, quiet_pipe, say
+from custodes.console import put, quiet_pipe, say, tell
 from custodes.errors import OptionError
 from custodes.files import check_apart, check_writable, is_stream, write_atomically
 from custodes.options import Output
@@ -40,7 +40,10 @@ def invite(
     study: Study,
     *,
     people: Annotated[int, Parameter(help="How many links.", converter=whole)],
-    url: Annotated[str, Parameter(help="Where it is served, as people see it.")] = "http://127.0.0.1:8080",
+    url: Annotated[
+        str | None,
+        Parameter(help="How links begin (default: where the study was last served, or `serve` listens by default)."),
+    ] = None,
     output: Annotated[
         Path | None, Parameter(name=["--output", "-o"], help="FILE of links (.csv), for you alone; else printed.")
     ] = None,
@@ -55,12 +58,17 @@ def invite(
         check_apart([output], [study])
         if check_writable(output).exists() and not is_stream(output):
             raise OptionError(f"{output} is there already, and may hold links that nobody can make again; name another")
-    from custodes.annotate.serving import check_address
+    from custodes.annotate.serving import check_address, local_url
 
-    check_address("--url", url)
+    if url is not None:
+        check_address("--url", url)
     with held(study) as desk:
+        start = (url or desk.address().result() or local_url()).rstrip("/")
         made = desk.invite(people).result()
-    text = "worker,link\n" + "".join(f"{worker},{url.rstrip('/')}/s/{token}\n" for worker, token in made)
+        desk.set_address(start).result()
+    text = "worker,link\n" + "".join(f"{worker},{start}/s/{token}\n" for worker, token in made)
+    if url is None:
+        tell(f"note: links begin with {start}, where the study must be served; --url names another address")
     if output is None:
         put([text.encode()])
         return

@@ -33,7 +33,7 @@ def filled(path: Path, texts: list[str]) -> Desk:
 
     def fill(base: sqlite3.Connection) -> None:
         base.executemany(
-            "INSERT INTO item VALUES (?, ?, ?, '', ?, '', '<p>x</p>', '[]', '{}')",
+            "INSERT INTO item VALUES (?, ?, ?, '', ?, '', '<p>x</p>', '[]', '{}', '[]')",
             [(k, text, text, text) for k, text in enumerate(texts)],
         )
         studies.add_systems(base, texts[:3], seed=0)

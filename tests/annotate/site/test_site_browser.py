@@ -7,20 +7,32 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import polars as pl
 import pytest
 from msgspec.structs import replace
 
 from custodes.annotate.desk import Desk
+from custodes.annotate.making import new
 from custodes.annotate.plan import Ending, Question, Texts
 from custodes.annotate.site.app import app
 from tests.annotate.site.served import served
-from tests.annotate.site.studying import PEOPLE, PLAN, SYSTEMS, invited, judgments, made, opened, pictured, told
+from tests.annotate.site.studying import PEOPLE, PLAN, SYSTEMS, invited, judgments, made, opened, pictured, texts, told
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.browser
 
 DEAD = 650
 """Milliseconds after which a new question may be answered."""
+
+
+ASPECTS = ("Adequacy", "Fluency", "Coherence", "Relevance")
+LONG = {
+    "long-marks": Question(mode="rate", scale=(1, 5), aspects=ASPECTS),
+    "long-slides": Question(mode="rate", scale=(0, 100), aspects=ASPECTS),
+    "long-slide": Question(mode="rate", scale=(0, 100)),
+    "long-aspects": Question(aspects=ASPECTS),
+}
+"""Questions about texts that are longer than the window."""
 
 
 class Own(NamedTuple):
@@ -43,7 +55,12 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "slide": replace(PLAN, question=Question(mode="rate", scale=(0, 100)), stopping=Ending()),
         "markdown": replace(PLAN, texts=Texts(render="markdown+math", language="de")),
     }
-    return {name: made(folder / f"{name}.db", plan) for name, plan in plans.items()} | {"pictures": pictured(folder)}
+    templates = {name: made(folder / f"{name}.db", plan) for name, plan in plans.items()}
+    for name, question in LONG.items():
+        plan = replace(PLAN, question=question, stopping=Ending())
+        long = texts().with_columns(pl.col("text") + " A long answer about the hotel and its breakfast." * 60)
+        templates[name] = new(long, folder / f"{name}.db", plan=plan)
+    return templates | {"pictures": pictured(folder)}
 
 
 @pytest.fixture
@@ -196,13 +213,16 @@ PRESS = "(how) => document.body.dispatchEvent(new KeyboardEvent('keydown', how))
 def test_fast_presses_are_one_answer(own: Callable[..., Own]) -> None:
     page, _, desk, _, _ = own()
     number(page, 1)
+    status = page.get_by_role("status")
     page.keyboard.press("1")  # nobody has read anything
+    status.get_by_text("too soon to count").wait_for()
     later(page)
     assert answers(desk) == []
     for _ in range(3):
         page.keyboard.press("1")
     number(page, 2)
-    page.wait_for_timeout(100)
+    page.get_by_role("button", name="1 is better").click()
+    status.get_by_text("too soon to count").wait_for()
     assert len(answers(desk)) == 1
     later(page)
     page.get_by_role("button", name="Equal").click(click_count=3)
@@ -214,6 +234,9 @@ def test_fast_presses_are_one_answer(own: Callable[..., Own]) -> None:
         page.evaluate(PRESS, {"key": "1", "code": "Digit1", "bubbles": True} | more)
     page.wait_for_timeout(100)
     assert len(answers(desk)) == 2
+    page.keyboard.press("1")
+    page.get_by_role("heading", name="Time for a break").wait_for()
+    assert status.inner_text() == ""
 
 
 def test_reload_back_and_two_tabs(own: Callable[..., Own]) -> None:
@@ -310,6 +333,35 @@ def test_several_aspects_by_keys_and_a_code_that_is_copied(own: Callable[..., Ow
     assert page.evaluate("navigator.clipboard.readText()") == page.locator("#code").input_value()
     found = told(desk.path, "SELECT aspect, abs(answer) FROM judgment")
     assert found == [("Adequacy", 1.0), ("Fluency", 0.0)] * 3
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (390, 844)])
+@pytest.mark.parametrize("name", LONG)
+def test_next_is_in_sight_beside_long_texts(own: Callable[..., Own], name: str, size: tuple[int, int]) -> None:
+    page, _, desk, _, _ = own(name, viewport={"width": size[0], "height": size[1]})
+    button = page.get_by_role("button", name="Next")
+
+    def is_in_sight(*elements: Any) -> bool:
+        boxes = [element.bounding_box() for element in elements]
+        return all(box["y"] >= 0 and box["y"] + box["height"] <= size[1] for box in boxes)
+
+    assert page.evaluate("document.documentElement.scrollHeight") > 1.5 * size[1]
+    assert is_in_sight(button)
+    assert page.evaluate("scrollY") == 0
+    later(page)
+    button.click()  # asks for what is missing, and shows it above the button
+    choices = page.locator(".bar :is([type=radio], [type=number])")
+    assert answers(desk) == []
+    assert is_in_sight(button, choices.first)
+    assert choices.first.bounding_box()["y"] < button.bounding_box()["y"]
+    for group in page.locator(".bar fieldset").all():
+        if group.locator("[type=radio]").count():
+            group.locator("[type=radio]").first.check()
+        else:
+            group.locator("[type=number]").fill("70")
+    button.click()
+    page.get_by_role("heading", name=" 2 of 3").wait_for()
+    assert len(answers(desk)) == page.locator(".bar fieldset").count()
 
 
 @pytest.mark.slow

@@ -131,6 +131,7 @@ ENGLISH = {
     "again": "Try again",
     "offline": "No connection. This page tries again by itself.",
     "kept": "No connection. Your answer is kept, and is sent as soon as there is one. Please keep this page open.",
+    "early": "That was too soon to count: the texts have only just appeared. Please answer again.",
 }
 
 GERMAN = {
@@ -265,6 +266,7 @@ GERMAN = {
     "offline": "Keine Verbindung. Diese Seite versucht es von selbst noch einmal.",
     "kept": "Keine Verbindung. Ihre Antwort bleibt hier und wird gesendet, sobald es eine gibt. Bitte die Seite offen "
     "lassen.",
+    "early": "Das war zu früh und zählt nicht: Die Texte sind eben erst erschienen. Bitte antworten Sie noch einmal.",
 }
 
 LANGUAGES = {"en": ENGLISH, "de": GERMAN}

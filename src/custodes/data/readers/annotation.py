@@ -46,10 +46,12 @@ VIEWS: Mapping[str, Mapping[str, Any]] = {
     "raters": {"rater": pl.String, "date": pl.String},
     "items": dict.fromkeys(("item", "cluster", "group"), pl.String),
     "outputs": TEXTS,
-    "sources": dict.fromkeys(("item", "source", "context"), pl.String),
+    "sources": dict.fromkeys(("item", "source", "context", "references"), pl.String),
     "looks": LOOKS,
 }
 """What is read of each view."""
+LATER = {"references"}
+"""Columns that files of version 1 lack."""
 
 EXCLUDED = """
 SELECT count(DISTINCT rater), count(*) FROM answers WHERE unit IS NOT NULL AND excluded AND NOT taken_back
@@ -119,7 +121,7 @@ def study_of(opened: sqlite3.Connection, where: str) -> Study:
         raters, _ = raters.described(
             known.with_columns(person=pl.lit("true"), cost=cost or None, cost_unit=pl.lit(unit if cost else None))
         )
-    outputs = Outputs.of(frames["outputs"], frames["sources"]) if frames["outputs"].height else None
+    outputs = Outputs.of(frames["outputs"], _with_lists(frames["sources"], where)) if frames["outputs"].height else None
     items, _ = Items.make(frames["items"], where=where)
     again = _units(second.frame, "system_a", "system_b") + _units(second_scores.frame, "system")
     notes = noted(
@@ -181,9 +183,14 @@ def _asked(
         )
     frames = {}
     for view, schema in VIEWS.items():
+        held = {name for (name,) in opened.execute("SELECT name FROM pragma_table_info(?)", (view,))}
+        schema = {name: kind for name, kind in schema.items() if name in held or name not in LATER}
         columns = ", ".join(f'"{name}"' for name in schema)
         rows = opened.execute(f"SELECT {columns} FROM {view}").fetchall()
         frames[view] = pl.DataFrame(rows, schema=schema, orient="row", strict=False)
+    sources = frames["sources"]
+    if "references" in sources.columns and (sources["references"] == "[]").all():
+        frames["sources"] = sources.drop("references")  # the digest is that of version 1
     frames["waiting"] = pl.DataFrame(
         opened.execute(WAITING).fetchall(), schema=dict.fromkeys(COMPARED, pl.String), orient="row"
     )
@@ -192,6 +199,15 @@ def _asked(
     (peeked,), (marked,) = (opened.execute(query).fetchone() for query in (PEEKED, MARKED))
     paid = opened.execute(PAID).fetchone() or (None, None)
     return frames, opened.execute(EXCLUDED).fetchone(), paid, (peeked, marked)
+
+
+def _with_lists(sources: pl.DataFrame, where: str) -> pl.DataFrame:
+    """Sources with references as lists, where the file has them."""
+    names = LATER & {*sources.columns}
+    try:
+        return sources.with_columns(pl.col(name).str.json_decode(pl.List(pl.String)) for name in names)
+    except pl.exceptions.PolarsError:
+        raise InputError(f"{where}: the references of an item are no list of texts; take a backup") from None
 
 
 def _units(rows: pl.DataFrame, *systems: str) -> int:

@@ -45,7 +45,11 @@ function swap(made, stay) {
   $("h1").focus({ preventScroll: true });
 }
 
-const early = () => busy || now() - shown < 600;
+// A double click must not answer what nobody has read; whoever answers that soon sees that it did not count.
+function early() {
+  if (!busy && now() - shown < 600) say($("#status").dataset.early);
+  return busy || now() - shown < 600;
+}
 
 addEventListener("submit", (event) => {
   const form = event.target, how = form.dataset.swap, by = event.submitter;
@@ -70,8 +74,8 @@ addEventListener("keydown", (event) => {
   event.preventDefault();
   if (early()) return;
   choice.click();
-  if (choice.type === "radio") (open[1] ?? $(".bar .main")).scrollIntoView({ block: "nearest" });
-  if (choice.type === "radio" && !open[1]) $(".bar .main").focus();
+  if (choice.type === "radio") (open[1] ?? $(".next .main")).scrollIntoView({ block: "nearest" });
+  if (choice.type === "radio" && !open[1]) $(".next .main").focus();
 });
 
 addEventListener("click", async (event) => {
