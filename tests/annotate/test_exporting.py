@@ -144,6 +144,28 @@ def test_words_of_people_are_text_in_a_spreadsheet(path: Path, tmp_path: Path) -
     assert "'=other()" in pl.read_csv(folder / "answers.csv")["reason"].to_list()
 
 
+RUN = ("=1+1", "+1", "-1", "@SUM(A1)", "\t=1")
+
+
+def test_names_that_a_spreadsheet_would_run_are_text_in_it_and_the_same_study(path: Path, tmp_path: Path) -> None:
+    with closing(connected(path)) as base:
+        for kind in ("system", "item"):
+            numbers = [number for (number,) in base.execute(f"SELECT {kind} FROM {kind} ORDER BY {kind}")]
+            for number, label in zip(numbers, ["=1+1", "'=1+1", *RUN[1:], "''@"], strict=False):
+                base.execute(f"UPDATE {kind} SET label = ? WHERE {kind} = ?", (label, number))
+        base.execute("UPDATE item SET cluster = '=c', grp = '@g'")
+    study, folder = read(path), export(path, tmp_path / "out")
+    for file in folder.glob("*.csv"):
+        for column in pl.read_csv(file, infer_schema=False).iter_columns():
+            assert not column.drop_nulls().str.contains(r"^[=+@\t\r\n]|^-[^0-9.]").any(), (file.name, column.name)
+    again = read(*(folder / name for name in ("battles.csv", "outputs.jsonl")), items=folder / "items.csv")
+    assert again.preferences.frame.equals(study.preferences.frame)
+    assert again.items.frame.equals(study.items.frame)
+    battles = folder / "battles.csv"
+    battles.write_bytes(battles.read_bytes().replace(b"w001", b"w009"))  # it is no part of the export any more
+    assert set(read(battles).systems) <= {f"'{name}" for name in study.systems}
+
+
 def test_names_of_a_platform_are_told_where_they_are_asked_for(path: Path, tmp_path: Path) -> None:
     plain = export(path, tmp_path / "plain")
     assert not [own for own in plain.iterdir() if b"external-" in own.read_bytes() or b"hash" in own.read_bytes()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
 import shutil
@@ -17,19 +16,16 @@ import msgspec
 import polars as pl
 
 from custodes.arguments import checked
+from custodes.data.loading.exported import SIGNATURE, SIGNED, digest_line
 from custodes.data.loading.running import is_study, of_one_state
 from custodes.data.readers.annotation import study_of
 from custodes.data.study import Study
-from custodes.data.writing import long_tables, table_bytes, without_formulas
+from custodes.data.writing import long_tables, table_bytes
 from custodes.errors import CustodesError, InputError, OptionError
 from custodes.evaluate.annotators.annotators import annotators
 from custodes.process import UNFINISHED
 
-SIGNATURE = "signature.txt"
 PLAN = "plan.json"
-PEOPLES = ("reason", "text", "external_id")
-"""Columns of words that people wrote, which a spreadsheet must not run."""
-
 ANSWERS = "SELECT * FROM answers ORDER BY answer_id"
 COMMENTS = """
 SELECT g.label AS rater, i.label AS item, e.at AS at, json_extract(e.json, '$.text') AS text
@@ -91,7 +87,7 @@ def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:
         if table.height:
             file = f"{name}.jsonl" if name == "outputs" else f"{name}.csv"
             rows[file] = table.height
-            files[file] = table_bytes(table if name == "outputs" else _shown(table), file)
+            files[file] = table_bytes(table, file, quote_formulas=file.endswith(".csv"))
     files[PLAN] = state.plan
     files[SIGNATURE] = _signature(state.study, files, rows)
     return files
@@ -124,18 +120,12 @@ def _table(opened: sqlite3.Connection, query: str) -> pl.DataFrame:
     return pl.DataFrame(cursor.fetchall(), schema=names, orient="row", infer_schema_length=None)
 
 
-def _shown(table: pl.DataFrame) -> pl.DataFrame:
-    """With people's own words as text for a spreadsheet."""
-    words = [name for name in PEOPLES if name in table.columns and table[name].dtype == pl.String]
-    return table.with_columns(without_formulas(table.select(words))) if words else table
-
-
 def _signature(study: Study, files: Mapping[str, bytes], rows: Mapping[str, int]) -> bytes:
     """What was written: of each file its rows and its SHA-256; and what is to be known of all of it."""
-    lines = [f"study of people's answers: {study.name}", f"custodes: {version('custodes')}", f"digest: {study.digest}"]
+    lines = [f"{SIGNED}{study.name}", f"custodes: {version('custodes')}", f"digest: {study.digest}"]
     for name, content in files.items():
         held = f"{rows[name]} rows, " if name in rows else ""
-        lines.append(f"{name}: {held}sha256 {hashlib.sha256(content).hexdigest()}")
+        lines.append(f"{name}: {held}{digest_line(content)}")
     lines += [f"what to know: {note.message}" for note in study.notes]
     return ("\n".join(lines) + "\n").encode()
 

@@ -26,8 +26,9 @@ TABLES = ("ratings", "battles", "raters", "items", "outputs")
 RATED = TABLES[:2]
 """Those whose rows name raters, so that a raters table beside them is read with them."""
 
-FORMULA = r"^[=+\-@\t\r\n]"
-"""How a cell begins that a spreadsheet would run, not show (OWASP, CSV Injection)."""
+FORMULA = r"^'*[=+\-@\t\r\n]"
+"""How a cell begins that a spreadsheet would run, not show (OWASP, CSV Injection); with apostrophes before it, so that
+one more can be taken off again."""
 
 
 def long_tables(study: Study) -> dict[str, pl.DataFrame]:
@@ -100,10 +101,11 @@ def check_suffix(path: str | Path) -> str:
 
 
 def without_formulas(table: pl.DataFrame) -> pl.DataFrame:
-    """The same with an apostrophe before each text that a spreadsheet would take for a formula.
+    """The same with an apostrophe before each text that a spreadsheet would take for a formula, or that begins with
+    apostrophes and then as one: no two texts become the same.
 
-    >>> without_formulas(pl.DataFrame({"system": ["=1+1", "A"]}))["system"].to_list()
-    ["'=1+1", 'A']
+    >>> without_formulas(pl.DataFrame({"system": ["=1+1", "'=1+1", "'A"]}))["system"].to_list()
+    ["'=1+1", "''=1+1", "'A"]
     """
     texts = pl.col(pl.String)
     return table.with_columns(pl.when(texts.str.contains(FORMULA)).then("'" + texts).otherwise(texts).name.keep())

@@ -155,3 +155,28 @@ def test_duckdb_is_an_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         MissingExtraError, match=r"^s\.db: a DuckDB file needs DuckDB: pip install 'custodes\[duckdb\]'$"
     ):
         load_table(path)
+
+
+ENDLESS = {
+    "rows": "WITH RECURSIVE c(item) AS (SELECT 1 UNION ALL SELECT item + 1 FROM c) SELECT item, 'A' AS system FROM c",
+    "no rows": "WITH RECURSIVE c(item) AS (SELECT 1 UNION ALL SELECT item % 7 FROM c) SELECT * FROM c WHERE item > 9",
+}
+
+
+@pytest.mark.parametrize("what", ENDLESS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_view_without_end_is_one_line(tmp_path: Path, kind: str, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = database(tmp_path / "s.db", kind, RATINGS, f"CREATE VIEW endless AS {ENDLESS[what]}")
+    before = path.read_bytes()
+    with monkeypatch.context() as limited:
+        limited.setattr("custodes.data.loading.compression.UNSUSPICIOUS", 2**20)
+        limited.setattr("custodes.data.loading.compression.RATIO", 1)
+        limited.setattr("custodes.data.loading.database.ROUNDS", 30)
+        limited.setattr("custodes.data.loading.database.PATIENCE", 1.0)
+        for part in ("endless", ENDLESS[what]):
+            with pytest.raises(InputError, match="without end") as error:
+                load_table(f"{path}::{part}")
+            assert "\n" not in str(error.value)
+    assert load_table(f"{path}::ratings").frame.height == 2
+    assert [own.name for own in tmp_path.iterdir()] == [path.name]
+    assert path.read_bytes() == before

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import threading
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +16,9 @@ from typing import Any
 
 import polars as pl
 
+from custodes.data.loading.compression import allowed, mebibytes
 from custodes.data.loading.running import ANNOTATION_STUDY
+from custodes.data.loading.size import AT_ONCE
 from custodes.data.loading.table import chosen, named_columns
 from custodes.errors import InputError, MissingExtraError
 
@@ -28,6 +31,13 @@ APPLICATION_ID = slice(68, 72)
 QUERY = re.compile(r"\s*(?:select|with|from|values)\b", re.IGNORECASE)
 READS = "a query only reads: SELECT ... FROM ..."
 DAMAGED = "a damaged database, or one of another version"
+ENDLESS = "a view or query without end? Write the rows that are needed to a table, and read that"
+STEPS, ROUNDS = 1_000_000, 500
+"""Steps of SQLite's machine between two looks at their number, and how many looks: a row of a table takes about ten."""
+PATIENCE = 60.0
+"""Seconds that DuckDB may take."""
+CELL = 8
+"""Bytes that a number counts as."""
 READING = {
     sqlite3.SQLITE_SELECT,
     sqlite3.SQLITE_READ,
@@ -57,20 +67,42 @@ def from_sqlite(data: bytes, path: Path, part: str | None, name: str) -> pl.Data
             raise InputError(f"{name}: {DAMAGED} ({faults[-1]}); copy or download it again")
         connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in READING else sqlite3.SQLITE_DENY)
         query = part if part and QUERY.match(part) else _select(tables, part, name)
+        rounds = iter(range(ROUNDS))
+        connection.set_progress_handler(lambda: next(rounds, None) is None, STEPS)
         try:
             cursor = connection.execute(query)
             columns = named_columns((column[0] for column in cursor.description), where=name)
-            rows = cursor.fetchall()
+            rows = _fetched(cursor, allowed(len(data)), name)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+                raise InputError(f"{name}: over {ROUNDS * STEPS:,} steps and not at an end; {ENDLESS}") from None
+            raise InputError(f"{name}: {_first_line(error)} ({READS})") from None
         except (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeDecodeError) as error:
             raise InputError(f"{name}: {_first_line(error)} ({READS})") from None
     return pl.DataFrame({column: _column(column, [row[at] for row in rows]) for at, column in enumerate(columns)})
+
+
+def _fetched(cursor: sqlite3.Cursor, limit: int, name: str) -> list[tuple[Any, ...]]:
+    """All rows; raises `InputError` as soon as their cells take more than the limit."""
+    rows: list[tuple[Any, ...]] = []
+    size = 0
+    while some := cursor.fetchmany(AT_ONCE):
+        rows += some
+        size += sum(len(own) if isinstance(own, str | bytes) else CELL for row in some for own in row)
+        _check_size(size, limit, name)
+    return rows
+
+
+def _check_size(size: int, limit: int, name: str) -> None:
+    if size > limit:
+        raise InputError(f"{name}: its rows take more than {mebibytes(limit)}; {ENDLESS}")
 
 
 def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
     """A table, a view or the answer to a query of a DuckDB file, which reaches no other file from there."""
     try:
         import duckdb
-        import pyarrow  # noqa: F401  # the way from DuckDB to Polars
+        import pyarrow
     except ImportError as error:
         raise MissingExtraError(f"{name}: a DuckDB file needs DuckDB: pip install 'custodes[duckdb]'") from error
     with duckdb.connect(":memory:") as connection:
@@ -78,18 +110,40 @@ def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
             quoted = str(path).replace("'", "''")
             connection.execute(f"ATTACH '{quoted}' AS opened (READ_ONLY)")
             connection.execute("USE opened")
+            connection.execute("SET temp_directory = ''")  # what does not fit in memory fills no disk
             connection.execute("SET enable_external_access = false; SET lock_configuration = true")
             tables = _duckdb_tables(connection)
         except duckdb.Error as error:
             told = _first_line(error).replace(str(path), path.name)
             raise InputError(f"{name}: {DAMAGED} ({told}); copy or download it again") from None
         query = part if part and QUERY.match(part) else _select(tables, part, name)
+        late = threading.Event()
+
+        def stop() -> None:
+            late.set()
+            connection.interrupt()
+
+        timer = threading.Timer(PATIENCE, stop)
+        timer.daemon = True
+        timer.start()
         try:
-            frame: pl.DataFrame = connection.sql(query).pl()
-        except duckdb.Error as error:
-            raise InputError(f"{name}: {_first_line(error)} ({READS})") from None
-        except (Exception, pl.exceptions.PanicException) as error:  # on the way from DuckDB to Polars
+            reader = pyarrow.RecordBatchReader.from_stream(connection.sql(query))
+            batches, size, limit = [], 0, allowed(path.stat().st_size)
+            for batch in reader:
+                batches.append(batch)
+                size += batch.nbytes
+                _check_size(size, limit, name)
+            frame = pl.DataFrame(pl.from_arrow(pyarrow.Table.from_batches(batches, reader.schema)))
+        except InputError:
+            raise
+        except (Exception, pl.exceptions.PanicException) as error:  # also on the way from DuckDB to Polars
+            if late.is_set():
+                raise InputError(f"{name}: not at an end after {PATIENCE:g} seconds; {ENDLESS}") from None
+            if isinstance(error, duckdb.Error):
+                raise InputError(f"{name}: {_first_line(error)} ({READS})") from None
             raise InputError(f"{name}: cannot be read: {type(error).__name__}; select other columns") from None
+        finally:
+            timer.cancel()
     columns = named_columns(frame.columns, where=name)
     return frame.rename(dict(zip(frame.columns, columns, strict=True)))
 

@@ -16,6 +16,7 @@ import polars as pl
 from custodes.data.loading import arrow, compression, database, running, spreadsheet
 from custodes.data.loading.beside import without_raters
 from custodes.data.loading.delimited import from_delimited
+from custodes.data.loading.exported import restored
 from custodes.data.loading.folders import digest_of, holds_table, load_folder, stacked
 from custodes.data.loading.records import from_json, from_lines
 from custodes.data.loading.source import check_exists, file_bytes, is_standard_input, is_stream, matches, path_and_part
@@ -70,6 +71,8 @@ def load_table(source: str | Path) -> Table:
         return Table(frame=_checked(frame, named), name=named, digest=digest)
     data = running.whole(path) if running.is_study(path) else file_bytes(path)
     frame, notes = _of_bytes(data, path, part, name)
+    if path.suffix == ".csv":
+        frame = restored(frame, path, data)
     digest = hashlib.sha256(data).hexdigest()[:16]
     files = () if is_stream(path) else (path,)
     return Table(frame=_checked(frame, named), name=named, digest=digest, notes=tuple(notes), files=files, part=part)
