@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import polars as pl
 
 from custodes.arguments import checked, value_list
+from custodes.data.assignment import CLEAR, assignment
 from custodes.data.items import Items
 from custodes.data.looks import empty_looks, stopped
 from custodes.data.mapping.cross import beside_people
@@ -38,6 +39,8 @@ KEPT = "_kept"
 """Where a study that is `remembering` keeps what was made of it."""
 POOLED = "pooled-aspects"
 """The note on people who are named by aspects."""
+TASTES = "annotators-differ"
+"""The note on annotators of different items who prefer different systems."""
 REPEATED = "repeated-items"
 """The note on items that stand several times."""
 OF_ALL_GROUPS = "whole-systems-of-all-groups"
@@ -233,10 +236,13 @@ class Study:
         looks = self.looks.filter(among)
         notes += stopped(looks) if people else []
         repeated = self.once(("repeated", people), lambda: repeated_items(self, people))
+        assigned = self.once(("assigned", people), lambda: assignment(self, people, repeated))
+        groups = [*repeated, *assigned.groups]
         notes += noted(
             ("systems-not-selected", len(left), f"systems not selected: {listed(left)}"),
             ("sides", self.sides, sided),
             (REPEATED, sum(len(own) - 1 for own in repeated), repeated_message(repeated)),
+            (TASTES if assigned.p_value <= CLEAR else "one-annotator", len(assigned.groups), assigned.message),
         )
         raters = study.raters.with_kinds(dict.fromkeys(judges, "metric")).only([*people, *judges])
         made = replace(
@@ -247,7 +253,7 @@ class Study:
             second_ratings=Ratings(frame=self.second_ratings.frame.filter(rated)),
             looks=looks,
             raters=raters,
-            items=replace(self.items, frame=in_one_cluster(self.items.frame, repeated)) if repeated else self.items,
+            items=replace(self.items, frame=in_one_cluster(self.items.frame, groups)) if groups else self.items,
             notes=tuple(notes),
         )
         return made.remembering() if KEPT in self.__dict__ else made

@@ -353,6 +353,23 @@ def test_people_who_judged_few_are_corrected_by_the_best_metric(results: dict[st
     assert "A is better than B" in text
 
 
+def test_no_winner_is_named_from_comparisons_that_were_selected(results: dict[str, Any]) -> None:
+    best = results["agreement"].standing.filter(aspect="fluency")["metric"][0]
+    systems = {"A": (1, True), "B": (2, False), "C": (3, False)}
+    row: dict[str, Any] = {"metric": best, "battles": 400, "power": 0.5, "reason": "people's battles are not random"}
+    for labels in (40, 300):
+        for p_random, named in ((0.002, False), (0.2, True), (None, True)):
+            shown = board(results["leaderboard"], systems, **row, labels=labels, p_random=p_random)
+            made = told(results, leaderboard=shown)
+            text = said(made, "fluency", "best")
+            assert ("A is best" in text) is named
+            assert (f"people judged {labels} of the 400 comparisons that {best} judged, and these" in text) is not named
+            assert ("p = .002" in text) is not named
+            systems_named = made.verdict.filter(kind="best")["system"].to_list()
+            assert ("A" in systems_named) is named
+            assert bool(said(made, "", "best")) is named
+
+
 def test_systems_that_never_met_are_not_ranked_together(results: dict[str, Any]) -> None:
     made = board(results["leaderboard"], dict.fromkeys("ABCD", (2, True)))
     parts = made.systems.with_columns(part=pl.when(pl.col("system").is_in(["A", "B"])).then(1).otherwise(2))

@@ -19,7 +19,7 @@ from custodes.data.looks import STOPPED
 from custodes.data.notes import Note
 from custodes.data.preferences import HALF
 from custodes.data.raters import INCOMPLETE, UNLIKE, UNTOLD
-from custodes.data.study import POOLED, REPEATED, Study
+from custodes.data.study import POOLED, REPEATED, TASTES, Study
 from custodes.evaluate.check import rules
 from custodes.evaluate.check.against import SERIOUS_NOTES, compared_problems
 from custodes.evaluate.check.copies import copied_systems
@@ -38,6 +38,7 @@ TOLD = (*SERIOUS_NOTES, "people-as-metrics")
 WARNED = (
     POOLED,
     REPEATED,
+    TASTES,
     "unused-people",
     "place-or-column",
     "item-in-each-row",

@@ -26,6 +26,7 @@ from custodes.evaluate.comparison import HUMAN, label_of
 from custodes.evaluate.edges import PAIR
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.leaderboard.contest import (
+    NOT_RANDOM,
     Contest,
     CorrectedStanding,
     Rules,
@@ -455,7 +456,12 @@ class _Telling:
                 said["no-covariate", f"{own.missing} battles without a covariate are left out"].append(rater)
         for name, mine in corrected.items():
             if mine.reason:
-                said["not-corrected", f"not corrected, as {mine.reason}"].append(name.removeprefix(CORRECTED))
+                message = f"not corrected, as {mine.reason}"
+                if mine.p_random < NOT_RANDOM:
+                    message += (
+                        "; the standing of systems by people holds for the battles that they judged and no others"
+                    )
+                said["not-corrected", message].append(name.removeprefix(CORRECTED))
         notes = [
             Note(rule=rule, message=f"{listed(raters, limit=4)}{label}: {message}", aspect=aspect)
             for (rule, message), raters in said.items()

@@ -68,7 +68,7 @@ def _favours(views: Sequence[View], everywhere: list[str], informed: set[str]) -
 
 def of_systems(views: Sequence[View]) -> Iterator[Statement]:
     """The systems in the top group of every aspect."""
-    told = [view for view in views if view.board and not view.sided and not view.split]
+    told = [view for view in views if view.board and not view.sided and not view.split and not view.not_random]
     if len(told) < len(views):
         return
     may = [[row["system"] for row in view.first] for view in told]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations
 from math import exp
 
-from custodes.answers.wording import interval, names, percent, plural, sentence, with_ends
+from custodes.answers.wording import interval, names, p_equals, percent, plural, sentence, with_ends
 from custodes.evaluate.comparison import HUMAN
 from custodes.evaluate.verdict.view import MOST_NAMED, Row, Statement, View, letters_of, only
 from custodes.stats.decisions.information_gain import MOST
@@ -28,6 +28,9 @@ def best(view: View) -> Iterator[Statement]:
         yield Statement(kind="best", text=text)
         return
     if not view.board:
+        return
+    if row := view.not_random:
+        yield _not_random(row)
         return
     top, *others = view.board
     if told := view.corrected:
@@ -74,6 +77,16 @@ def best(view: View) -> Iterator[Statement]:
         yield Statement(kind="best", text=sentence(message))
 
 
+def _not_random(row: Row) -> Statement:
+    """Why no winner is named from human comparisons that were selected."""
+    text = (
+        f"Which system is best cannot be estimated: people judged {row['labels']} of the {row['battles']} comparisons"
+        f" that {row['metric']} judged, and these are not a random part of them ({p_equals(row['p_random'])}). A"
+        " system may win among them because of how they were chosen. Have people judge a random part of all."
+    )
+    return Statement(kind="best", text=text, rater=row["metric"], value=float(row["labels"]), p_value=row["p_random"])
+
+
 def _odds(row: Row) -> list[float | None]:
     """What the strength of a row and the ends of its interval mean: how often it wins for each time it loses."""
     return [None if (own := row[f"strength{end}"]) is None else exp(own) for end in ("", "_low", "_high")]
@@ -92,7 +105,7 @@ def more_labels(view: View) -> Iterator[Statement]:
     These are pairs with the leader, first, and pairs within the top group. Decisions and forecasts are of the joint
     test of all pairs; there is no forecast for a corrected leaderboard.
     """
-    if view.sided:
+    if view.sided or view.not_random:
         return
     letters = {row["system"]: letters_of(row) for row in view.board}
     pairs = [pair for pair in combinations(view.board, 2) if pair[0]["part"] == pair[1]["part"]]

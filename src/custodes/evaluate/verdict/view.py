@@ -15,6 +15,7 @@ from custodes.evaluate.agreement.agreement import Agreement
 from custodes.evaluate.agreement.standing import ORDERING
 from custodes.evaluate.check.check import SIDED
 from custodes.evaluate.comparison import HUMAN
+from custodes.evaluate.leaderboard.contest import NOT_RANDOM
 from custodes.evaluate.leaderboard.leaderboard import CORRECTED
 from custodes.evaluate.partiality import DISFAVOURED, FAVOURED
 
@@ -71,6 +72,7 @@ class View:
         self.judges = tables("consistency") if "consistency" in results else {}
         boards = tables("leaderboard") if "leaderboard" in results else {}
         self.corrected = _corrected(boards["corrected"], self.standing) if boards else None
+        self.not_random = _not_random(boards["corrected"], self.standing) if boards else None
         usable = self.corrected is not None and not self.corrected["reason"]
         self.judge = f"{CORRECTED}{self.corrected['metric']}" if self.corrected and usable else HUMAN
         unbeaten = _said(results["leaderboard"], "unbeaten", aspect) if boards and self.judge == HUMAN else []
@@ -121,6 +123,13 @@ def _corrected(corrected: pl.DataFrame, standing: Sequence[Row]) -> Row | None:
     """How the first metric corrects people, where these judged a small part of what it did."""
     first = standing[0]["metric"] if standing else ""
     rows = corrected.filter(pl.col("labels") <= FEW_LABELS * pl.col("battles"), metric=first).to_dicts()
+    return rows[0] if rows else None
+
+
+def _not_random(corrected: pl.DataFrame, standing: Sequence[Row]) -> Row | None:
+    """The row of the first metric if the human comparisons are not a random part of its comparisons."""
+    first = standing[0]["metric"] if standing else ""
+    rows = corrected.filter(pl.col("p_random") < NOT_RANDOM, metric=first).to_dicts()
     return rows[0] if rows else None
 
 

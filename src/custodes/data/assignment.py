@@ -1,0 +1,98 @@
+"""Items that are rated by one annotator each, who may prefer other systems than the next annotator does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from custodes.stats.people.tastes import taste_p
+
+if TYPE_CHECKING:
+    from custodes.data.study import Study
+
+MOST_PER_ITEM = 1.5
+"""Annotators of an item, on average; with more, items of one annotator are no clusters."""
+LEVEL = 0.25
+"""Level of the test below which items of one annotator are resampled together. A lenient level, as is usual for the
+pooling of variances: what it misses is too small to matter."""
+CLEAR = 0.02
+"""Level below which the difference is a warning."""
+
+
+class Assignment(NamedTuple):
+    """Groups of items of one annotator, and the p-value of no difference between annotators."""
+
+    groups: list[tuple[str, ...]]
+    p_value: float
+
+    @property
+    def message(self) -> str:
+        """What a note says of it."""
+        return (
+            f"each item has one of {len(self.groups)} annotators, and these {self._differ} in which systems they prefer"
+            f" (permutation test, p = {self.p_value:.2g}); items of one annotator are resampled as one cluster, so that"
+            " results hold for other annotators too: more annotators make them more precise, more items hardly do"
+        )
+
+    @property
+    def _differ(self) -> str:
+        return "differ" if self.p_value <= CLEAR else "may differ"
+
+
+def assignment(study: Study, people: Sequence[str], repeated: Sequence[Sequence[str]]) -> Assignment:
+    """The items of each annotator, where each item has one and annotators may have different preferences; no groups
+    where annotators share items, where a cluster of items or a group of repeated ones has several, or where nothing
+    indicates a difference."""
+    nothing = Assignment([], float("nan"))
+    if len(people) < 2:
+        return nothing
+    mine = pl.col("rater").is_in(list(people)) & (pl.col("item") != "")
+    scores, verdicts = study.ratings.frame.filter(mine), study.preferences.frame.filter(mine)
+    tasks = pl.concat([own.select("item", "rater") for own in (scores, verdicts)]).unique(maintain_order=True)
+    n_items = tasks["item"].n_unique()
+    if not n_items or tasks.height > MOST_PER_ITEM * n_items or tasks["rater"].n_unique() < 2:
+        return nothing
+    cluster = {item: group[0] for group in repeated for item in group}
+    cluster |= {item: name for item, name in study.items.frame.select("item", "cluster").iter_rows() if name}
+    tasks = tasks.with_columns(unit=pl.col("item").replace(cluster))
+    first = tasks.unique("item", keep="first", maintain_order=True)
+    if first.group_by("unit").agg(pl.col("rater").n_unique())["rater"].max() != 1:
+        return nothing
+    p_value = _taste_p(_preferences(scores, verdicts), tasks)
+    if not p_value <= LEVEL:
+        return nothing
+    groups = first.group_by("rater", maintain_order=True).agg("item")["item"].to_list()
+    return Assignment([tuple(own) for own in groups], p_value)
+
+
+def _preferences(scores: pl.DataFrame, verdicts: pl.DataFrame) -> pl.DataFrame:
+    """A row per item, rater and `column` (an aspect and a system): how much the system is preferred, less the mean over
+    all items; scores by their ranks within the item and rater."""
+    task, column = ["item", "rater", "aspect", "repeat"], ["aspect", "system"]
+    rank = (pl.col("score").rank("average").over(task) - (pl.len().over(task) + 1) / 2) / pl.len().over(task)
+    of_scores = scores.with_columns(value=rank).with_columns(pl.col("value") - pl.col("value").mean().over(column))
+    pair = ["aspect", "system_a", "system_b"]
+    less = verdicts.with_columns(value=pl.col("preference") - pl.col("preference").mean().over(pair))
+    sides = [
+        less.select("item", "rater", "aspect", system=side, value=sign * pl.col("value"))
+        for side, sign in (("system_a", 1), ("system_b", -1))
+    ]
+    rows = pl.concat([of_scores.select("item", "rater", "aspect", "system", "value"), *sides])
+    return rows.select("item", "rater", "value", column=pl.struct(column).rank("dense").cast(pl.Int64) - 1)
+
+
+def _taste_p(preferences: pl.DataFrame, tasks: pl.DataFrame) -> float:
+    from scipy.sparse import csr_array
+
+    rows = preferences.join(tasks, on=["item", "rater"]).with_columns(
+        task=pl.struct("unit", "rater").rank("dense").cast(pl.Int64) - 1,
+        annotator=pl.col("rater").rank("dense").cast(pl.Int64) - 1,
+    )
+    n_tasks, n_columns = (rows[name].n_unique() for name in ("task", "column"))
+    matrix = csr_array((rows["value"], (rows["task"], rows["column"])), shape=(n_tasks, n_columns))
+    annotator = np.zeros(n_tasks, dtype=np.int64)
+    annotator[rows["task"].to_numpy()] = rows["annotator"].to_numpy()
+    return taste_p(matrix, annotator, np.random.default_rng(0))

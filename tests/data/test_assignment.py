@@ -1,0 +1,114 @@
+"""Annotators of different items who prefer different systems: their items are clusters."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import custodes as cu
+from custodes.data.assignment import CLEAR, LEVEL, assignment
+from custodes.data.raters import Raters
+from custodes.data.ratings import Ratings
+from custodes.data.study import Study
+
+
+def assigned(
+    seed: int,
+    *,
+    annotators: int = 5,
+    taste: float = 0.0,
+    items: int = 100,
+    systems: int = 5,
+    per_item: int = 1,
+    effect: float = 0.0,
+    verdicts: bool = False,
+) -> Study:
+    """Each item is rated on a scale of 1 to 5 by annotators drawn at random, each with a taste for every system; S0 is
+    better than the others by `effect`, which are equal."""
+    rng = np.random.default_rng(seed)
+    tastes = rng.normal(0, taste, (annotators, systems))
+    quality = np.zeros(systems)
+    quality[0] = effect
+    rows, pairs = [], []
+    for item in range(items):
+        outputs = quality + rng.normal(0, 1) + rng.normal(0, 0.5, systems)
+        for who in rng.permutation(annotators)[:per_item]:
+            scores = np.clip(np.round(3 + outputs + tastes[who] + rng.normal(0, 1, systems)), 1, 5)
+            rows += [(f"i{item}", f"S{k}", f"a{who}", score) for k, score in enumerate(scores)]
+            pairs += [
+                (f"i{item}", f"S{a}", f"S{b}", f"a{who}", "human", int(np.sign(scores[a] - scores[b])))
+                for a in range(systems)
+                for b in range(a + 1, systems)
+            ]
+    if verdicts:
+        schema = ["item", "system_a", "system_b", "rater", "kind", "preference"]
+        return cu.read(pl.DataFrame(pairs, schema=schema, orient="row"))
+    table = pl.DataFrame(rows, schema=["item", "system", "rater", "score"], orient="row")
+    kinds = dict.fromkeys(table["rater"].unique().sort(), "human")
+    return Study(ratings=Ratings.make(table)[0], raters=Raters.infer(kinds))
+
+
+def p_value(study: Study) -> float:
+    return assignment(study, study.humans, []).p_value
+
+
+@pytest.mark.parametrize("verdicts", [False, True])
+def test_items_of_annotators_with_tastes_are_resampled_together(verdicts: bool) -> None:
+    study = assigned(0, taste=1.0, verdicts=verdicts)
+    board = cu.leaderboard(study, resamples=200)
+    message = next(note.message for note in board.notes if note.rule == "annotators-differ")
+    assert message.startswith("each item has one of 5 annotators, and these differ in which systems they prefer")
+    summary = cu.check(study).summary
+    assert summary["clusters"][0] == 5
+    rules = dict(cu.check(study).problems.select("rule", "severity").rows())
+    assert rules["annotators-differ"] == "warning"
+
+
+def test_who_rates_the_same_items_is_no_cluster() -> None:
+    study = assigned(0, taste=1.0, per_item=3)
+    assert not assignment(study, study.humans, []).groups
+    assert cu.check(study).summary["clusters"][0] == 100
+
+
+def test_a_few_items_of_two_annotators_change_nothing() -> None:
+    both = assigned(1, taste=1.0).ratings.frame
+    again = both.filter(pl.col("item").is_in([f"i{k}" for k in range(10)])).with_columns(
+        rater=pl.when(pl.col("rater") == "a0").then(pl.lit("a1")).otherwise(pl.lit("a0"))
+    )
+    study = assigned(1, taste=1.0)
+    frame = pl.concat([both, again]).unique(["item", "system", "rater"], maintain_order=True)
+    study = Study(ratings=Ratings(frame=frame), raters=study.raters)
+    assert len(assignment(study, study.humans, []).groups) == 5
+
+
+def test_declared_clusters_of_several_annotators_stay() -> None:
+    study = assigned(0, taste=1.0)
+    items = pl.DataFrame({"item": [f"i{k}" for k in range(100)], "cluster": [f"d{k // 10}" for k in range(100)]})
+    assert cu.check(study.describe(items=items)).summary["clusters"][0] == 10
+
+
+def test_one_annotator_and_one_item_each_have_no_test() -> None:
+    assert np.isnan(p_value(assigned(0, annotators=1, taste=1.0)))
+    frame = assigned(0, annotators=1, items=30).ratings.frame.with_columns(rater=pl.format("a{}", "item"))
+    names = dict.fromkeys(frame["rater"].unique().sort(), "human")
+    assert np.isnan(p_value(Study(ratings=Ratings(frame=frame), raters=Raters.infer(names))))
+
+
+def test_the_level_of_the_test_is_held() -> None:
+    p_values = np.nan_to_num([p_value(assigned(seed, annotators=8)) for seed in range(200, 300)], nan=1.0)
+    # 100 studies: at most 37 of 25 expected, 7 of 2 expected (binomial, probability below .005 each)
+    assert (p_values <= LEVEL).sum() <= 37
+    assert (p_values <= CLEAR).sum() <= 7
+
+
+def decided(study: Study, seed: int) -> bool:
+    found = cu.leaderboard(study, resamples=500, rng=seed).pairs.filter(rater="human")
+    return bool((found["decision"] != "=").any())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("annotators", "taste"), [(5, 0.3), (5, 1.0), (10, 0.3), (10, 1.0), (20, 1.0)])
+def test_equal_systems_are_not_behind(annotators: int, taste: float) -> None:
+    wrong = sum(decided(assigned(seed, annotators=annotators, taste=taste), seed) for seed in range(200))
+    assert wrong <= 20  # .06 of 200, and two standard errors
