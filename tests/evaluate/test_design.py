@@ -30,8 +30,8 @@ def test_items_in_their_order_with_cluster_weight_and_group() -> None:
     design = made()
     assert design.items == ITEMS
     # an item without a cluster is one of its own
-    assert design.clusters == ("other", "doc", "i4", "i1")
-    assert design.units.tolist() == [0, 1, 2, 1, 3]
+    assert design.clusters == ("doc", "i1", "i4", "other")
+    assert design.units.tolist() == [3, 0, 2, 0, 1]
     assert design.n_units == 4
     assert design.weights.tolist() == [1, 1, 1, 2, 1]
     assert design.group == ("", "news", "", "news", "talk")

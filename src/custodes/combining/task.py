@@ -24,7 +24,7 @@ from custodes.evaluate.design import Design
 from custodes.evaluate.judges import METRIC, Judges, judged
 from custodes.evaluate.people import mean_over_people, snapped
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, read_only
 from custodes.stats.learning.folds import grouped_folds
 
 FOLDS = ("item", "system", "dataset", "group")
@@ -48,6 +48,9 @@ class Task:
     directions: Floats
     declared: Mapping[str, tuple[float, float]]
     notes: tuple[Note, ...]
+
+    def __post_init__(self) -> None:
+        read_only(self)
 
     @property
     def design(self) -> Design:

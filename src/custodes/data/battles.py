@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from custodes.data.pairs import Aggregate, difference_signs, people_preference, people_tie
 from custodes.data.panel import label_codes
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Bools, Floats, Ints, Signs
+from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +33,7 @@ class Battles:
 
     def __post_init__(self) -> None:
         assert len({len(own) for own in (self.item, self.first, self.second, self.sign, self.order)}) == 1
+        read_only(self)
 
     def __len__(self) -> int:
         return len(self.sign)

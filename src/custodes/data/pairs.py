@@ -15,7 +15,7 @@ from custodes.data.notes import Note
 from custodes.data.origin import Origin
 from custodes.data.panel import label_codes
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Floats, Signs
+from custodes.stats.arrays import Floats, Signs, read_only
 
 Counts = NDArray[np.int64]
 Aggregate = Literal["mean", "vote"]
@@ -34,6 +34,9 @@ class SignRows:
     pair: NDArray[np.int64]
     item: NDArray[np.int64]
     signs: Signs
+
+    def __post_init__(self) -> None:
+        read_only(self)
 
     def __len__(self) -> int:
         return len(self.pair)
@@ -54,7 +57,7 @@ class PairPreferences:
 
     def __post_init__(self) -> None:
         assert self.signs.shape == (len(self.system_a), len(self.raters), len(self.items))
-        self.signs.setflags(write=False)
+        read_only(self)
 
     def counts(self) -> PairCounts:
         """The 3x3 counts of the first rater (people) against every other one."""
@@ -109,6 +112,7 @@ class PairCounts:
         shape = (len(self.system_a), len(self.metrics))
         assert self.paired.shape == (*shape, 3, 3)
         assert self.metric_only.shape == self.human_only.shape == (*shape, 3)
+        read_only(self)
 
     @classmethod
     def of_tables(

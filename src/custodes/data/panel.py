@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from custodes.data.study import Study, of_aspect
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, read_only
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +29,7 @@ class Panel:
 
     def __post_init__(self) -> None:
         assert self.values.shape == (len(self.raters), len(self.items), len(self.systems))
-        self.values.setflags(write=False)
-        self.system_scores.setflags(write=False)
+        read_only(self)
 
     @classmethod
     def from_study(

@@ -13,7 +13,7 @@ from custodes.data.battles import Battles
 from custodes.data.pairs import PairCounts, SignRows, pair_codes, pairs_of
 from custodes.errors import InputError
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Signs
+from custodes.stats.arrays import Signs, read_only
 from custodes.stats.clusters import outcomes
 
 MOST_CELLS = 4_000_000_000
@@ -51,6 +51,9 @@ class SparsePreferences:
     raters: tuple[str, ...]
     items: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        read_only(self)
+
     @classmethod
     def of(
         cls, battles: Sequence[Battles], *, systems: Sequence[str], raters: Sequence[str], items: Sequence[str]
@@ -77,8 +80,7 @@ class SparsePreferences:
         for r, (keys, said) in enumerate(zip(self.keys, self.said, strict=True)):
             pair, item = np.divmod(keys, len(self.items))
             signs[pair, r, item] = said
-        signs.setflags(write=False)
-        return signs
+        return read_only(signs)
 
     def rows(self, *raters: int) -> SignRows:
         """What some raters said, beside each other, where any of them did."""

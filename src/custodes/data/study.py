@@ -111,9 +111,9 @@ class Study:
         return _labels(self._rows_of(self.humans or self.metrics), "aspect")
 
     def item_labels(self) -> pl.Series:
-        """All items that anybody rated, in the order of the file."""
+        """All items that anybody rated, sorted."""
         scored = self.ratings.frame["item"]
-        return pl.concat([scored.filter(scored != ""), self.preferences.frame["item"]]).unique(maintain_order=True)
+        return pl.concat([scored.filter(scored != ""), self.preferences.frame["item"]]).unique().sort()
 
     def _rows_of(self, raters: Sequence[str]) -> pl.DataFrame:
         """Rater, aspect, item of all ratings and verdicts of some raters."""

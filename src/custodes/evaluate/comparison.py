@@ -28,7 +28,7 @@ from custodes.evaluate.people import check_same_scale, mean_over_people
 from custodes.evaluate.scores import Scores
 from custodes.stats import ABSENT
 from custodes.stats.agreement.ties import acc_eq
-from custodes.stats.arrays import Floats, Signs
+from custodes.stats.arrays import Floats, Signs, read_only
 from custodes.stats.partiality.scores import ScoredPeople
 from custodes.stats.resampling.resample import with_point
 
@@ -62,6 +62,9 @@ class Comparison:
     epsilon: Floats
     notes: tuple[Note, ...]
     overall: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        read_only(self)
 
     @property
     def items(self) -> tuple[str, ...]:
@@ -272,7 +275,8 @@ def _compare_aspect(study: Study, aspect: str, full: Setting) -> Comparison:
             f"{study.name}: no chosen metric rated anything{label}; metrics: {listed(study.metrics)}{why}"
         )
     systems = study.systems
-    items = tuple(rows.filter(pl.col("item") != "")["item"].unique(maintain_order=True))
+    # Sorted: folds, resamples and flips do not depend on the order of rows.
+    items = tuple(rows.filter(pl.col("item") != "")["item"].unique().sort())
     design = Design.of(study, items=items, systems=systems)
     settled, order_notes = study.preferences.settled(full["orders"])
     notes += order_notes

@@ -13,7 +13,7 @@ from custodes.data.pairs import pairs_of
 from custodes.data.panel import label_codes
 from custodes.data.study import Study
 from custodes.memory import check_memory, of_resamples
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, read_only
 from custodes.stats.clusters import is_clustered
 from custodes.stats.resampling import resample
 
@@ -31,6 +31,9 @@ class Design:
     group: tuple[str, ...]
     dataset: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        read_only(self)
+
     @classmethod
     def of(cls, study: Study, *, items: Sequence[str], systems: Sequence[str]) -> Design:
         """These items and systems as the study describes them."""
@@ -47,7 +50,7 @@ class Design:
             )
         frame = study.items.for_items(pl.Series("item", own, dtype=pl.String))
         named = frame.select(pl.when(pl.col("cluster") != "").then("cluster").otherwise("item")).to_series()
-        clusters = tuple(named.unique(maintain_order=True))
+        clusters = tuple(named.unique().sort())  # resamples do not depend on the order of items
         return cls(
             items=own,
             systems=tuple(systems),

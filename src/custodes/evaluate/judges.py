@@ -22,7 +22,7 @@ from custodes.errors import InputError, listed
 from custodes.evaluate.comparison import HUMAN, label_of
 from custodes.evaluate.design import Design
 from custodes.evaluate.people import check_same_scale, mean_over_people, snapped
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, read_only
 
 People = Literal["aspects", "annotators"]
 PEOPLE: tuple[People, ...] = ("aspects", "annotators")
@@ -51,6 +51,9 @@ class Judges:
     constant: tuple[str, ...]
     left_out: tuple[tuple[str, str], ...]
     notes: tuple[Note, ...]
+
+    def __post_init__(self) -> None:
+        read_only(self)
 
     @property
     def varies(self) -> NDArray[np.bool_]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from operator import attrgetter
@@ -32,8 +32,7 @@ def each(
     Every part has its own generator, made from the given one and the label of the part (its aspect): neither threads
     nor the other parts that are asked about change an answer.
     """
-    root = int(rng.integers(2**63))
-    generators = [np.random.default_rng([root, zlib.crc32(label(part).encode())]) for part in parts]
+    generators = labelled_generators(map(label, parts), rng)
     from threadpoolctl import threadpool_limits
 
     cores = os.cpu_count() or 1
@@ -44,6 +43,17 @@ def each(
     with limits, ThreadPoolExecutor(max_workers=workers) as pool:
         answers = pool.map(answer, parts, generators)
         yield from progress(answers, total=len(parts), desc=desc)
+
+
+def labelled_generators(labels: Iterable[str], rng: np.random.Generator) -> list[np.random.Generator]:
+    """A generator for each label, from the given one and the label alone: the order of the labels does not matter.
+
+    >>> one, other = labelled_generators(["a", "b"], np.random.default_rng(0))
+    >>> labelled_generators(["b"], np.random.default_rng(0))[0].random() == other.random()
+    True
+    """
+    root = int(rng.integers(2**63))
+    return [np.random.default_rng([root, zlib.crc32(label.encode())]) for label in labels]
 
 
 def one_core() -> AbstractContextManager[Any]:

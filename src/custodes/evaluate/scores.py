@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from custodes.data.rows import MOST_CELLS
 from custodes.errors import InputError
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, read_only
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +22,9 @@ class Scores:
     persons: Floats
     human: Floats
     metrics: Floats
+
+    def __post_init__(self) -> None:
+        read_only(self)
 
     @classmethod
     def all_items(cls, *, persons: Floats, human: Floats, metrics: Floats) -> Scores:
@@ -43,7 +46,7 @@ class Scores:
             )
         full = np.full(shape, np.nan)
         full[..., self.items, :] = values
-        return full
+        return read_only(full)
 
     def on(self, items: NDArray[np.intp]) -> Scores:
         """Some of all items, in ascending order."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+T = TypeVar("T")
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]
@@ -26,6 +28,23 @@ def chunks(n: int, size: int) -> Iterator[slice]:
     """
     step = max(1, CHUNK // max(1, size))
     return (slice(start, min(start + step, n)) for start in range(0, n, step))
+
+
+def read_only(value: T) -> T:
+    """Make an array, or those in a tuple or in the fields of an object, read-only, and return the value.
+
+    Arrays that several computations share are read-only, so that a computation in place on one of them is an error.
+
+    >>> read_only((np.zeros(2), np.zeros(1)))[1].flags.writeable
+    False
+    """
+    if isinstance(value, np.ndarray):
+        value.setflags(write=False)
+    else:
+        for part in value if isinstance(value, tuple) else vars(value).values():
+            if isinstance(part, np.ndarray | tuple):
+                read_only(part)
+    return value
 
 
 def unit_of(values: Floats) -> float:

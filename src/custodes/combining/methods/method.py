@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, read_only
 from custodes.stats.learning import boost, folds
 from custodes.stats.learning.objective import Objective, objective
 from custodes.stats.learning.prune import Step
@@ -91,6 +91,9 @@ class Lesson:
     top: int | None
     rng: np.random.Generator
     inner: Mapping[str, Floats] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        read_only(self)
 
     def part(self, rows: NDArray[Any]) -> Lesson:
         """Some of the rows."""

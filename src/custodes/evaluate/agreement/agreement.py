@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -21,7 +21,7 @@ from custodes.errors import listed
 from custodes.evaluate.agreement.choices import Heads, alike_keys, are_choices, chosen_keys, only_keys
 from custodes.evaluate.agreement.differences import Differences, Tester
 from custodes.evaluate.agreement.standing import standing_columns
-from custodes.evaluate.agreement.statistic import FEWEST, PERMUTATIONS, Sample, alike, both
+from custodes.evaluate.agreement.statistic import FEWEST, Sample, alike, both, drawn_flips
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.agreement.together import Together, together
 from custodes.evaluate.comparison import Comparison, compare, label_of
@@ -30,7 +30,6 @@ from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent
 from custodes.stats.agreement import system_scores
 from custodes.stats.arrays import Floats
-from custodes.stats.resampling import resample
 
 COMPARED = tuple(name for name, statistic in STATISTICS.items() if statistic.compared)
 """Statistics whose differences between metrics are tested unless others are named."""
@@ -133,14 +132,14 @@ def agreement(
     def answer(
         part: tuple[Comparison, Together], rng: np.random.Generator
     ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-        return _answer(*part, resamples, tuple(compare_by), confidence, alpha, rng)
+        return _answer(*part, flips_of, resamples, tuple(compare_by), confidence, alpha, rng)
 
     comparisons = [own.of_people for own in compare(study, **setting)]
     parts = list(zip(comparisons, together(comparisons), strict=True))
+    generator = np.random.default_rng(rng)
+    flips_of = drawn_flips(generator)
     # one label: the same draw of items for all aspects
-    answers = list(
-        each(answer, parts, rng=np.random.default_rng(rng), progress=progress, desc="agreement", label=lambda _: "")
-    )
+    answers = list(each(answer, parts, rng=generator, progress=progress, desc="agreement", label=lambda _: ""))
     return Agreement.of([tables for tables, _ in answers], [note for _, notes in answers for note in notes])
 
 
@@ -156,6 +155,7 @@ def by_standing(rows: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
 def _answer(
     comparison: Comparison,
     beside: Together,
+    flips_of: Callable[[Comparison], NDArray[np.int8]],
     resamples: int,
     compare_by: tuple[str, ...],
     confidence: float,
@@ -169,7 +169,7 @@ def _answer(
         sample = Sample(comparison=comparison, times=heads.drawn(resamples, rng), flips=nothing, heads=heads)
     else:
         times = comparison.design.counted(resamples, rng)
-        sample = Sample(comparison=comparison, times=times, flips=resample.sign_flips(n_units, PERMUTATIONS, rng))
+        sample = Sample(comparison=comparison, times=times, flips=flips_of(comparison))
     draws = {name: beside.compute(statistic, sample) for name, statistic in STATISTICS.items()}
     tester = Tester.of(sample, n=resamples, confidence=confidence, rng=rng)
     differences = Differences.of(tester, compare_by)

@@ -14,7 +14,7 @@ from custodes.evaluate.agreement.choices import alike_keys, are_choices, chosen_
 from custodes.evaluate.agreement.statistic import Sample, Statistic, alike
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.comparison import Comparison
-from custodes.stats.arrays import Bools, Floats, chunks
+from custodes.stats.arrays import Bools, Floats, chunks, read_only
 from custodes.stats.resampling import resample, stepdown
 
 MOST_BLOCKS = 400
@@ -33,6 +33,9 @@ class Tester:
     block: NDArray[np.intp]
     flips: NDArray[np.int8]
     confidence: float
+
+    def __post_init__(self) -> None:
+        read_only(self)
 
     @classmethod
     def of(cls, sample: Sample, *, n: int, confidence: float, rng: np.random.Generator) -> Tester:

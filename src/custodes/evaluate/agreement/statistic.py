@@ -15,7 +15,7 @@ from custodes.evaluate.agreement.choices import Choices, Heads, RowChoices, are_
 from custodes.evaluate.comparison import Comparison
 from custodes.stats.agreement import correlation, system_scores, ties
 from custodes.stats.agreement.population import population_values
-from custodes.stats.arrays import Bools, Floats
+from custodes.stats.arrays import Bools, Floats, read_only
 from custodes.stats.resampling import resample
 
 FEWEST = 4
@@ -23,6 +23,13 @@ FEWEST = 4
 
 PERMUTATIONS = 1000
 """Flips behind every test of two systems in soft pairwise accuracy."""
+
+
+def drawn_flips(rng: np.random.Generator) -> Callable[[Comparison], NDArray[np.int8]]:
+    """Flips (`PERMUTATIONS`, clusters) of a comparison, the same in every question and whatever else is drawn from the
+    generator."""
+    seed = int(rng.spawn(1)[0].integers(2**63))
+    return lambda own: resample.sign_flips(own.design.n_units, PERMUTATIONS, np.random.default_rng(seed))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +40,9 @@ class SystemScores:
     people: Floats
     metrics: Floats
     pairs: Bools
+
+    def __post_init__(self) -> None:
+        read_only(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,11 +58,14 @@ class Sample:
     heads: Heads | None = None
     memo: dict[str, tuple[tuple[object, ...], Any]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        read_only(self)
+
     def per_item(self, name: str, compute: Callable[[Comparison], Floats]) -> Floats:
         """What `compute` finds of the scores of the comparison, (metrics, items); NaN where there are only choices."""
         if are_choices(self.comparison):
             return np.full((len(self.comparison.metrics), len(self.comparison.items)), np.nan)
-        found: Floats = self._once(name, lambda: compute(self.comparison), self.comparison.metric_scores)
+        found: Floats = self._once(name, lambda: read_only(compute(self.comparison)), self.comparison.metric_scores)
         return found
 
     def _once(self, name: str, compute: Callable[[], Any], *of: object) -> Any:
@@ -117,7 +130,7 @@ class Sample:
     def population_scores(self) -> tuple[Floats, Floats]:
         """(B, metrics, systems) each: what the scores of systems may be with very many items, by people and metric."""
         scores = self.system_scores
-        return population_values(scores.people, scores.metrics, n_units=self.comparison.design.n_units)
+        return read_only(population_values(scores.people, scores.metrics, n_units=self.comparison.design.n_units))
 
     @cached_property
     def choices(self) -> Choices:
@@ -131,7 +144,7 @@ class Sample:
     @cached_property
     def population_wins(self) -> tuple[Floats, Floats]:
         """(B, metrics, systems) each: what the wins minus losses of systems may be with very many items."""
-        return population_values(*self.choices.net_wins, n_units=self.comparison.design.n_units)
+        return read_only(population_values(*self.choices.net_wins, n_units=self.comparison.design.n_units))
 
     @cached_property
     def acc_eq(self) -> tuple[Floats, Floats]:

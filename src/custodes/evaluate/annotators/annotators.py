@@ -280,7 +280,8 @@ def _answer(
     reason = f"more than {MOST_LABELS} different scores: numbers, not labels" if said.continuous else ""
     together, ends, reasons = {}, np.full((3, len(said.raters)), np.nan), np.full(len(said.raters), reason)
     if chosen:
-        made = consensus(said, chosen, times=times, confidence=confidence, rng=rng)
+        # A generator of its own: estimates do not depend on the number of resamples.
+        made = consensus(said, chosen, times=times, confidence=confidence, rng=rng.spawn(1)[0])
         reason = made.reason
         few = (said.clusters < FEWEST) | ((columns["doubled"] < FEWEST_SHARED) & (chosen != "majority"))
         ends = np.where(is_person & ~few, np.stack([made.competence, made.low, made.high]), np.nan)

@@ -14,7 +14,7 @@ from custodes.data.panel import label_codes
 from custodes.data.preferences import Preferences
 from custodes.data.study import Study
 from custodes.evaluate.design import Design
-from custodes.stats.arrays import Bools, Floats, Ints, Signs
+from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
 from custodes.stats.people.answers import Answers
 
 VERDICTS, RATINGS = "verdicts", "ratings"
@@ -56,6 +56,9 @@ class Said:
     sided_pair: Ints
     sign: Signs
     order: Signs
+
+    def __post_init__(self) -> None:
+        read_only(self)
 
     @property
     def continuous(self) -> bool:

@@ -226,13 +226,14 @@ def ceiling(
     given = metrics[:0] if in_use is None else _in_use(who, in_use)
 
     def answer(me: int, rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[int]]:
+        of_models, of_people = rng.spawn(2)  # estimates do not depend on the number of resamples
         target = target_of(who, me, folds, resamples, rng)
-        fit = partial(MODELS[model], seed=int(rng.integers(2**31)))
+        fit = partial(MODELS[model], seed=int(of_models.integers(2**31)))
         halo, apart = halo_columns(target, confidence)
         return Ceiling.part(
             target.aspect,
             **_prediction_columns(target, fit, confidence),
-            people=_people_columns(target, rng, confidence),
+            people=_people_columns(target, of_people, confidence),
             halo=halo,
             information=information_columns(target, confidence),
             lasso=lasso_columns(target),
@@ -315,9 +316,10 @@ def _prediction_columns(target: Target, fit: heldout.Fit, confidence: float) -> 
 
 def _people_columns(target: Target, rng: np.random.Generator, confidence: float) -> dict[str, Any]:
     """How well half of the annotators predict the other half, and what that leaves to a perfect predictor."""
-    persons = np.stack(list(target.persons.values()))
-    if len(persons) < 2:
+    if len(target.persons) < 2:
         return {}
+    by_name = sorted(target.persons, key=target.who.people.__getitem__)  # halves do not depend on the order of people
+    persons = np.stack([target.persons[person] for person in by_name])
     ways = reliability.halves(len(persons), most=SPLITS, rng=rng)
     draws = np.stack(
         [

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from custodes.evaluate.judges import METRIC, Judges
 from custodes.stats.agreement.kendall import pooled_kendall
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, read_only
 from custodes.stats.learning import boost, heldout, ridge
 from custodes.stats.learning.folds import grouped_folds, plain_folds
 
@@ -50,6 +50,9 @@ class Target:
     fold: NDArray[np.intp]
     whole: bool
     times: NDArray[np.uint8]
+
+    def __post_init__(self) -> None:
+        read_only(self)
 
     @property
     def aspect(self) -> str:

@@ -74,13 +74,13 @@ def _of_aspect(chosen: Study, aspect: str, ties: Mapping[str, float | None]) -> 
     rows = rows.filter((pl.col("aspect") == aspect) | whole)
     present = set(rows["rater"].unique())
     people, metrics = (tuple(name for name in side if name in present) for side in (chosen.humans, chosen.metrics))
-    items = tuple(rows.filter(pl.col("item") != "")["item"].unique(maintain_order=True))
+    items = tuple(rows.filter(pl.col("item") != "")["item"].unique().sort())
     rated = chosen.ratings.frame.filter(pl.col("rater").is_in([*people, *metrics]))["item"]
     panel = Panel.from_study(
         chosen,
         raters=[*people, *metrics],
         aspect=aspect,
-        items=tuple(rated.filter(rated != "").unique(maintain_order=True)),
+        items=tuple(rated.filter(rated != "").unique().sort()),
         systems=chosen.systems,
     )
     return Held(

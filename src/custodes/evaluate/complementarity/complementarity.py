@@ -209,7 +209,8 @@ def complementarity(
     if not defined.any():
         raise InputError(f"{study.name}: no two raters rank two outputs in common; is every rater constant?")
     with one_core():
-        space = structure(rankings, distances, times, confidence, rng)
+        # A generator of its own: estimates do not depend on the number of resamples.
+        space = structure(rankings, distances, times, confidence, rng.spawn(1)[0])
     more, less = (distances.kinds[:, [KINDS.index(kinds) for kinds in side]] for side in GAPS.values())
     summary = Complementarity.declared()["summary"].schema
     ends: dict[str, Any] = {"confidence": confidence, "clusters": who.design.n_units}
@@ -241,7 +242,8 @@ def complementarity(
 def _positions(rankings: Rankings, distances: Distances) -> list[int | None]:
     """The place of each rater in a heat map, like beside like."""
     matrix = rankings.square(distances.kept[0])
-    kinds = [rankings.who.of_kind(kind) for kind in ("human", METRIC)]
+    by_name = np.argsort(rankings.who.names)  # ties of distances do not depend on the order of raters
+    kinds = [by_name[np.isin(by_name, rankings.who.of_kind(kind))] for kind in ("human", METRIC)]
     order = np.concatenate([own[seriation.leaf_order(matrix[np.ix_(own, own)])] for own in kinds]).tolist()
     return [order.index(i) if i in order else None for i in range(len(matrix))]
 

@@ -69,7 +69,8 @@ def structure(
     )
     if len(space.kept) > 1:
         explained = components.explained_variance(space.points, column_weights=space.column_weights)
-        null = components.null_explained(space.points[0], n_draws=NULL_DRAWS, rng=rng)
+        by_name = np.argsort([who.names[i] for i in space.kept])  # draws do not depend on the order of raters
+        null = components.null_explained(space.points[0, by_name], n_draws=NULL_DRAWS, rng=rng)
         made.tables["components"] = _component_columns(explained, null, confidence, who.design.n_units)
         made.summary.update(
             raters=len(space.kept),

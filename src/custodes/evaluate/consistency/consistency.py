@@ -318,9 +318,10 @@ def _answer(
 ) -> _Part:
     times = part.design.resampled(resamples, rng)
     orders, confusion, slot = order_columns(part, times, confidence)
-    missing = missing_columns(part, times, confidence, rng)
+    of_missing, of_length = rng.spawn(2)  # estimates do not depend on the number of resamples
+    missing = missing_columns(part, times, confidence, of_missing)
     own = owned.get(part.aspect, [])
-    length, long = length_columns(part, own, confidence, rng)
+    length, long = length_columns(part, own, confidence, of_length)
     committee, panels = committee_columns(study, part, times, confidence)
     found = _slot_findings(part.aspect, orders, slot)
     for r, made, reason in long:

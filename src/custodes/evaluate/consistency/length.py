@@ -9,6 +9,7 @@ import numpy as np
 
 from custodes.evaluate.consistency.material import Material
 from custodes.evaluate.consistency.own import Owned
+from custodes.evaluate.parallel import labelled_generators
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Signs
 from custodes.stats.judging.length import LEAST_OF_STRATUM, LEAST_WON, LengthBias, in_telling_strata, length_bias
@@ -36,7 +37,8 @@ def length_columns(
 
     Comparisons of a rater's own systems are left out: what it adds to these would pass for a taste for their length.
     """
-    people, known = part.of_kind("human"), np.isfinite(part.length)
+    people, known = sorted(part.of_kind("human"), key=part.raters.__getitem__), np.isfinite(part.length)
+    generators = labelled_generators(part.raters, rng)
     rows: list[dict[str, Any]] = []
     found = []
     for r, own in enumerate(part.signs):
@@ -45,7 +47,7 @@ def length_columns(
         used = known & (own != ABSENT) & ~np.isin(part.design.pairs[part.pair], mine).any(axis=1)
         if not used.any() or not part.length[used].any():
             continue
-        panel = _slots(part.signs[others][:, used], rng)
+        panel = _slots(part.signs[others][:, used], generators[r])
         bias, reason = _beyond(own[used], panel, part, used, confidence)
         slopes = logit_slopes(
             own[used], _together(panel), part.length[used], units=part.unit[used], confidence=confidence

@@ -18,7 +18,7 @@ from custodes.evaluate.comparison import label_of, tie_thresholds
 from custodes.evaluate.design import Design
 from custodes.evaluate.people import check_same_scale, mean_over_people
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Bools, Floats, Ints, Signs
+from custodes.stats.arrays import Bools, Floats, Ints, Signs, read_only
 
 MOST_CELLS = 500_000_000
 """Signs (raters x comparisons, a byte each) above which a common machine would be full."""
@@ -52,6 +52,9 @@ class Material:
     length: Floats
     signs: Signs
     people: Signs
+
+    def __post_init__(self) -> None:
+        read_only(self)
 
     def of_kind(self, kind: str) -> list[int]:
         """The positions of people ('human') or metrics."""
@@ -93,7 +96,7 @@ def _material(study: Study, aspect: str, setting: Setting, *, compared: bool) ->
     raters = (*study.humans, *study.metrics)
     lost = study.preferences.missing
     systems = tuple(sorted({*study.systems, *lost["system_a"], *lost["system_b"]}))
-    items = tuple(pl.concat([study.item_labels(), lost["item"]]).unique(maintain_order=True).sort())
+    items = tuple(pl.concat([study.item_labels(), lost["item"]]).unique().sort())
     design = _dealt(Design.of(study, items=items, systems=systems))
     made = Material(
         aspect=aspect,

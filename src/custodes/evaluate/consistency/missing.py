@@ -11,6 +11,7 @@ import polars as pl
 from custodes.answers.tables import with_interval
 from custodes.data.preferences import EMPTY, UNREADABLE
 from custodes.evaluate.consistency.material import Material
+from custodes.evaluate.parallel import labelled_generators
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.judging.failures import LEAST_FAILURES, uneven_p
 from custodes.stats.ratios import ratio
@@ -27,8 +28,10 @@ NAMES = {1: "ab", -1: "ba"}
 def missing_columns(part: Material, times: Floats, confidence: float, rng: np.random.Generator) -> dict[str, Any]:
     """The columns of `missing`; of raters with verdicts."""
     blocks: list[dict[str, Any]] = []
+    generators = labelled_generators(part.raters, rng)
     for (rater,), rows in part.asked.group_by("rater", maintain_order=True):
-        blocks += _of_rater(part, part.raters[int(str(rater))], rows, times, confidence, rng)
+        place = int(str(rater))
+        blocks += _of_rater(part, part.raters[place], rows, times, confidence, generators[place])
     return {name: np.concatenate([own[name] for own in blocks]) for name in blocks[0]} if blocks else {}
 
 

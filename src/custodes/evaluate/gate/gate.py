@@ -18,7 +18,7 @@ from custodes.answers.wording import digits_of, plural
 from custodes.arguments import FEWEST_RESAMPLES, checked, is_number, one_of, value_list
 from custodes.data.study import Study
 from custodes.errors import OptionError, listed
-from custodes.evaluate.agreement.statistic import PERMUTATIONS, Sample
+from custodes.evaluate.agreement.statistic import Sample, drawn_flips
 from custodes.evaluate.comparison import Comparison, compared
 from custodes.evaluate.gate.junit import Case, junit
 from custodes.evaluate.gate.rules import ALLOWED, Measured, Rule, measured, one_metric, requirement
@@ -220,11 +220,10 @@ def gate(
     selection["metrics"] = [name, *(rule.against for rule in rules if rule.against is not None)]
     comparisons = [own.of_people for own in compared(study.select(**selection), setting)]
     generator = np.random.default_rng(rng)
-    times = _shared_resamples(comparisons, resamples, generator)
+    flips_of, times = drawn_flips(generator), _shared_resamples(comparisons, resamples, generator)
 
-    def answer(comparison: Comparison, rng: np.random.Generator) -> list[Measured]:
-        flips = resample.sign_flips(comparison.design.n_units, PERMUTATIONS, rng)
-        sample = Sample(comparison=comparison, times=times(comparison), flips=flips)
+    def answer(comparison: Comparison, _: np.random.Generator) -> list[Measured]:
+        sample = Sample(comparison=comparison, times=times(comparison), flips=flips_of(comparison))
         return [measured(rule, name, sample) for rule in rules]
 
     found = list(each(answer, comparisons, rng=generator, progress=progress, desc="gate"))

@@ -14,7 +14,7 @@ from custodes.data.panel import label_codes
 from custodes.data.study import Study, of_aspect
 from custodes.errors import OptionError, listed, suggestion
 from custodes.evaluate.design import Design
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats.arrays import Floats, Ints, read_only
 
 LENGTH = "length"
 """The covariate that is made of texts: the log of the ratio of the numbers of words of two outputs."""
@@ -32,6 +32,9 @@ class Covariate:
     output: Ints
     value: Floats
     n_systems: int
+
+    def __post_init__(self) -> None:
+        read_only(self)
 
     @classmethod
     def of(cls, name: str, rows: pl.DataFrame, *, design: Design) -> Self:

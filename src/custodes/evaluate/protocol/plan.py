@@ -20,6 +20,7 @@ from custodes.data.notes import Note, noted
 from custodes.data.study import Study
 from custodes.errors import OptionError
 from custodes.evaluate.comparison import Comparison, label_of
+from custodes.evaluate.parallel import labelled_generators
 from custodes.evaluate.protocol.annotations import IDEAL, IDEAL_MIXTURE, comparisons_of, shares_of
 from custodes.evaluate.protocol.columns import STOPPING
 from custodes.evaluate.protocol.protocol import ESTIMATOR, error_columns, errors_of
@@ -182,15 +183,19 @@ def plan(
     first = min(rule.looks[0] if rule.looks else rule.batch for rule in rules)
     made: list[dict[str, pl.DataFrame]] = []
     notes: list[Note] = []
-    for world in progress(worlds, total=len(worlds), desc="plan"):
+    # Draws do not depend on the order of aspects or metrics.
+    of_worlds = labelled_generators([f"{world.aspect}\n{world.metric}" for world in worlds], generator)
+    of_forecasts = labelled_generators([world.aspect for world in worlds], generator)
+    parts = list(zip(worlds, of_worlds, of_forecasts, strict=True))
+    for world, draw, draw_forecast in progress(parts, total=len(parts), desc="plan"):
         _check_size(items, replications, n_pairs=len(world.shares))
-        drawn = _drawn(world, items, metric_items, generator)
-        rows = _rows(world, drawn, rules, list(dict.fromkeys([HUMAN, *estimators])), generator)
+        drawn = _drawn(world, items, metric_items, draw)
+        rows = _rows(world, drawn, rules, list(dict.fromkeys([HUMAN, *estimators])), draw)
         made += [Plan.part(world.aspect, plan=row) for row in rows]
         power = _power(world, items, rules[0].gamma)
         made.append(Plan.part(world.aspect, power=power, saving=_saving(world, 1 - first / (items + metric_items))))
         if world.pilot is not None:
-            foretold = _forecast(world, items, rules, confidence, generator)
+            foretold = _forecast(world, items, rules, confidence, draw_forecast)
             made += [Plan.part(world.aspect, forecast=row) for row in foretold]
             notes += _pilot_notes(world, items)
     message = (
@@ -273,9 +278,11 @@ def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
 
 
 def _piloted(pilot: Study, setting: Setting, replications: int, rng: np.random.Generator) -> Iterator[_World]:
-    for comparison in comparisons_of(pilot, setting):
+    comparisons = comparisons_of(pilot, setting)
+    generators = labelled_generators([own.aspect for own in comparisons], rng)
+    for comparison, draw in zip(comparisons, generators, strict=True):
         asked = _asked_of_people(comparison)
-        possible = posterior_shares(asked, draws=replications, rng=rng)
+        possible = posterior_shares(asked, draws=replications, rng=draw)
         for k, metric in enumerate(comparison.metrics):
             yield _World(
                 aspect=comparison.aspect,

@@ -100,12 +100,10 @@ def _once(human: Floats) -> Floats:
 def _around_mean(values: Floats) -> Floats:
     """Deviations from the mean along the last axis, which comes first (sums over few systems take less time so),
     scaled to at most 1; 0 where that is mere rounding."""
-    own = np.ascontiguousarray(np.moveaxis(values, -1, 0))
-    centred = own - own.mean(axis=0)
-    np.abs(own, out=own)
-    own *= _SAME
+    ordered = np.ascontiguousarray(np.moveaxis(values, -1, 0))  # may be a view
+    centred = ordered - ordered.mean(axis=0)
     size = np.abs(centred)
-    centred[size <= own] = 0.0
+    centred[size <= _SAME * np.abs(ordered)] = 0.0
     largest = size.max(axis=0)
     centred /= np.where(largest > 0, largest, 1.0)
     return np.asarray(centred)

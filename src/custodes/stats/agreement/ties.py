@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import CHUNK, Floats, Ints, chunks
+from custodes.stats.arrays import CHUNK, Floats, Ints, chunks, read_only
 from custodes.stats.ratios import ratio
 from custodes.stats.resampling.resample import weighted_sums
 
@@ -37,7 +37,8 @@ def acc_eq(
     epsilon, or when both prefer the same output and the metric differs by more. Accuracy is the
     share right of an item's pairs, averaged over the items with a pair. Epsilon, in the metric's units, is the
     smallest value that maximises it, fitted anew in every resample: 0 or an absolute difference that occurs.
-    Differences that agree to 1e-12 of the metric's largest score are one. NaN where there is no pair.
+    Differences that agree to 1e-12 of the metric's largest score are one: .9983 - .9951 and .9951 - .9919 differ as
+    floating-point numbers and tie together. NaN where there is no pair.
 
     >>> human, metric = np.array([[1.0, 1.0, 3.0]]), np.array([[[0.2, 0.3, 0.9]]])
     >>> accuracy, epsilon = acc_eq(human, metric, human_tie=0, units=np.zeros(1, dtype=int), weights=np.ones((1, 1)))
@@ -121,6 +122,7 @@ class Events:
         self.delta = _merged(values[by_size], slack)
         self.share, self.unit, self.gain = share[by_size], unit[by_size], gain[by_size]
         self.segment = self._segments()
+        read_only(self)
 
     def best(self, times: NDArray[Any], weighed: Floats, at_zero: Floats) -> tuple[Floats, Floats]:
         """The largest accuracy and its smallest epsilon in every resample, each (B,), from (units, B); `total` and

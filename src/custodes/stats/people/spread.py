@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.arrays import Bools, Floats, Ints, unit_of
 from custodes.stats.ratios import ratio
 
 MOST_BLOCKS = 50
@@ -36,6 +36,9 @@ def effective_number(counts: Ints) -> float:
     """
     own = np.asarray(counts, dtype=np.float64)
     return float(own.sum() ** 2 / (own**2).sum()) if own.any() else float("nan")
+
+
+_SAME = 1e-12  # relative: the same number computed in another way
 
 
 class Taste(NamedTuple):
@@ -79,6 +82,13 @@ def _icc(group: Ints, item: Ints, worker: Ints, value: Floats, used: Bools) -> f
     group, item, worker, value = group[used], item[used], worker[used], value[used]
     _, place = np.unique(group, return_inverse=True)
     n_groups = int(place.max(initial=-1)) + 1
+    # Around the mean of the group: products of answers would depend on the level where people share items unevenly.
+    level = np.bincount(place, weights=value, minlength=n_groups) / np.maximum(
+        np.bincount(place, minlength=n_groups), 1
+    )
+    centred = value - level[place]
+    value = np.where(np.abs(centred) <= _SAME * np.abs(value), 0.0, centred)  # of equal answers only rounding is left
+    value = value / unit_of(value)
 
     def sums(values: Floats) -> Floats:
         return np.asarray(np.bincount(place, weights=values, minlength=n_groups), dtype=np.float64)
@@ -106,4 +116,4 @@ def _icc(group: Ints, item: Ints, worker: Ints, value: Floats, used: Bools) -> f
     middle = between[own[0]][known]
     above = product[known].sum() - (weight * middle).sum()
     spread = (weight * ((square / np.maximum(n, 1))[own[0]][known] - middle)).sum()
-    return float(np.clip(above / spread, -1.0, 1.0)) if spread > 1e-12 else float("nan")
+    return float(np.clip(above / spread, -1.0, 1.0)) if spread > _SAME * weight.sum() else float("nan")

@@ -64,8 +64,7 @@ def adjusted_by_steps(tail: Floats, error: Floats, *, alpha: float) -> Steps:
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """An array of the `shape` (n, k) whose columns are made where they are needed: `of` (k',) -> (k', n), a row each,
-    as an array of the caller's own."""
+    """An array of the `shape` (n, k), computed where it is needed: `of` gives some columns (k',) as rows (k', n)."""
 
     shape: tuple[int, int]
     of: Callable[[NDArray[np.intp]], Floats]
@@ -207,11 +206,12 @@ def bootstrap_tests(draws: Floats | Columns, *, n_units: float, confidence: floa
 
     def rows(part: NDArray[np.intp]) -> tuple[Floats, Floats, Bools]:
         """Estimates, the draws around 0 in the place of undefined ones, and which are defined, a row each."""
-        own = draws.of(part) if isinstance(draws, Columns) else draws[:, part].T.copy()
-        known = np.isfinite(own[:, 1:])
+        rows = draws.of(part) if isinstance(draws, Columns) else draws[:, part].T
+        resampled = np.array(rows[:, 1:], order="C")  # a copy, which is changed in place
+        known = np.isfinite(resampled)
         if not known.all():
-            own[:, 1:][~known] = 0.0
-        return own[:, 0], own[:, 1:], known
+            resampled[~known] = 0.0
+        return rows[:, 0], resampled, known
 
     estimate, middle, error = np.full((3, k), np.nan)
     defined = np.zeros(k, dtype=bool)

@@ -1,0 +1,215 @@
+"""Changes of the input and of the resamples that must not change an answer, for every question."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+from scipy import stats
+
+import custodes as cu
+from custodes.answers.result import Result
+from custodes.questions import QUESTIONS
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "agreement": {"resamples": 20},
+    "annotators": {"resamples": 20},
+    "ceiling": {"resamples": 20, "model": "ridge", "steps": 2},
+    "combine": {"resamples": 20, "target": "tone", "method": ["ridge", "best", "pairwise"], "repeats": 1},
+    "complementarity": {"resamples": 20},
+    "consistency": {"resamples": 20},
+    "correction": {"estimator": ["mixture", "ppi"]},
+    "favoritism": {"resamples": 20},
+    "gate": {"metric": "m0", "require": "kendall_item>=0.1", "resamples": 100},
+    "leaderboard": {"resamples": 20},
+    "plan": {"replications": 2, "items": 60},
+    "protocol": {"replications": 2, "resamples": 20},
+    "ranking": {"resamples": 20},
+    "verdict": {"resamples": 100},
+}
+OF_A_STUDY = [name for name in QUESTIONS if name != "validate"]  # which needs the file of a model
+OF_VERDICTS = [name for name in OF_A_STUDY if name not in ("ceiling", "combine", "complementarity")]  # of scores
+WITHOUT_RESAMPLES = [
+    name for name in OF_A_STUDY if "resamples" in OPTIONS.get(name, {}) and name not in ("gate", "verdict")
+]
+TIME = "seconds"
+IN_UNITS = {"check": {"raters": ("low", "high")}}
+"""Columns of scores as they stand in the file, which a shift must move."""
+FROM_RESAMPLES = {"group", "side", "decision", "may_be_best", "unreliable", "rank_low", "rank_high"}
+SHIFTS = {"h0": -64.0, "h1": -64.0, "h2": -64.0, "m0": -256.0, "m1": -8.0, "m2": -1024.0}
+"""People share a scale, so they move together. Powers of two: sums of halves stay exact."""
+
+
+@cache
+def ratings() -> pl.DataFrame:
+    """Six systems on 16 items in two aspects: three people, and three metrics, with gaps."""
+    rng = np.random.default_rng(0)
+    quality = 0.5 * np.arange(6) + rng.normal(size=(16, 6))
+    rows = []
+    for rater in SHIFTS:
+        for aspect in ("form", "tone") if rater[0] == "h" else ("",):
+            scores = np.clip(np.round(2 * (3 + quality + 0.7 * rng.normal(size=quality.shape))) / 2, 1, 8)
+            rows += [
+                (f"i{i:02}", f"s{k}", rater, "human" if rater[0] == "h" else "metric", aspect, float(score))
+                for (i, k), score in np.ndenumerate(scores)
+                if not (rater == "m2" and i == 3) and not (rater == "h2" and i > 10)
+            ]
+    return pl.DataFrame(rows, schema=["item", "system", "rater", "kind", "aspect", "score"], orient="row")
+
+
+@cache
+def verdicts() -> pl.DataFrame:
+    """Four systems on 12 items: one order by each of seven people, both orders by two judges, with failures."""
+    rng = np.random.default_rng(1)
+    strength, rows = np.arange(4) * 0.4, []
+    for rater in [*(f"h{k}" for k in range(7)), "j0", "j1"]:
+        for i in range(12):
+            for a, b in zip(*np.triu_indices(4, 1), strict=True):
+                if rater[0] == "h" and rng.random() < 0.4:
+                    continue
+                for order in ("ab", "ba") if rater[0] == "j" else (str(rng.choice(["ab", "ba"])),):
+                    margin = strength[a] - strength[b] + rng.normal() + (0.3 if order == "ab" else -0.3)
+                    said = None if rater == "j1" and rng.random() < 0.15 else int(np.sign(np.round(margin)))
+                    kind = "human" if rater[0] == "h" else "metric"
+                    rows.append((f"i{i:02}", f"s{a}", f"s{b}", rater, kind, order, said))
+    schema = ["item", "system_a", "system_b", "rater", "kind", "order", "preference"]
+    return pl.DataFrame(rows, schema=schema, orient="row", infer_schema_length=None)
+
+
+def answer(question: str, frame: pl.DataFrame, **options: Any) -> Result:
+    return QUESTIONS[question](cu.read(frame), **(OPTIONS.get(question, {}) | options))
+
+
+def oriented(table: pl.DataFrame) -> pl.DataFrame:
+    """Pairs of raters, which stand in the order of the file, in alphabetical order."""
+    if "metric_a" not in table.columns:
+        return table
+    swapped = pl.col("metric_a") > pl.col("metric_b")
+    turned = {
+        "metric_a": pl.col("metric_b"),
+        "metric_b": pl.col("metric_a"),
+        "difference": -pl.col("difference"),
+        "difference_low": -pl.col("difference_high"),
+        "difference_high": -pl.col("difference_low"),
+    }
+    return table.with_columns(
+        **{name: pl.when(swapped).then(value).otherwise(pl.col(name)) for name, value in turned.items()}
+    )
+
+
+def in_order(table: pl.DataFrame) -> pl.DataFrame:
+    """Rows sorted by what is no number: raters stand in the order of the file."""
+    table = oriented(table)
+    if {"rater_a", "rater_b"} <= set(table.columns):
+        swapped = pl.col("rater_a") > pl.col("rater_b")
+        turned = {f"{name}_{a}": f"{name}_{b}" for name in ("rater", "kind") for a, b in ("ab", "ba")}
+        table = table.with_columns(
+            **{name: pl.when(swapped).then(pl.col(other)).otherwise(pl.col(name)) for name, other in turned.items()}
+        )
+    names = [pl.col(name).list.sort() for name, kind in table.schema.items() if kind == pl.List(pl.String)]
+    table = table.with_columns(*names)
+    if "text" in table.columns:  # a list of names in a sentence
+        table = table.with_columns(text=pl.col("text").str.extract_all(r"[\w.%−-]+").list.sort().list.join(" "))
+    labels = [name for name, kind in table.schema.items() if not kind.is_float() and not kind.is_nested()]
+    numbers = [pl.col(name).round(6) for name, kind in table.schema.items() if kind.is_float()]
+    return table.sort([*labels, *numbers])
+
+
+def assert_same(made: Result, expected: Result, *, question: str, left_out: dict[str, tuple[str, ...]]) -> None:
+    tables = expected.tables()
+    assert made.tables().keys() == tables.keys()
+    for name, table in tables.items():
+        kept = pl.exclude([TIME, *left_out.get(name, ())])
+        assert_frame_equal(
+            in_order(made.tables()[name].select(kept)), in_order(table.select(kept)), rel_tol=1e-9, abs_tol=1e-9
+        )
+
+
+@pytest.mark.parametrize("question", OF_A_STUDY)
+def test_a_constant_added_to_the_scores_of_a_rater_changes_nothing(question: str) -> None:
+    # Negative scores, as those of MQM, are among these.
+    moved = ratings().with_columns(score=pl.col("score") + pl.col("rater").replace_strict(SHIFTS))
+    expected, made = answer(question, ratings()), answer(question, moved)
+    assert_same(made, expected, question=question, left_out=IN_UNITS.get(question, {}))
+
+
+@pytest.mark.parametrize(
+    ("question", "frame"),
+    [*((name, ratings) for name in OF_A_STUDY), *((name, verdicts) for name in OF_VERDICTS)],
+)
+def test_the_order_of_rows_changes_nothing(question: str, frame: Any) -> None:
+    options = {"metric": "j0", "require": "sample_accuracy>=0.1"} if question == "gate" and frame is verdicts else {}
+    expected, made = (
+        answer(question, frame(), **options),
+        answer(question, frame().sample(fraction=1, shuffle=True, seed=2), **options),
+    )
+    assert_same(made, expected, question=question, left_out={})
+
+
+@pytest.mark.parametrize(
+    ("question", "frame"),
+    [(q, f) for q in WITHOUT_RESAMPLES for f in (ratings, verdicts) if f is ratings or q in OF_VERDICTS],
+)
+def test_estimates_do_not_depend_on_the_number_of_resamples(question: str, frame: Any) -> None:
+    without, some = (answer(question, frame(), resamples=n).tables() for n in (0, 30))
+    for name, table in without.items():
+        made = in_order(some[name])
+        for column, values in in_order(table).to_dict().items():
+            known = values.is_not_null() & (not column.startswith(("p_", TIME)))
+            if column not in FROM_RESAMPLES and values.dtype.is_numeric():
+                np.testing.assert_allclose(
+                    made[column].filter(known), values.filter(known), rtol=1e-9, atol=1e-12, err_msg=f"{name} {column}"
+                )
+
+
+@pytest.mark.parametrize("resamples", [0, 20])
+@pytest.mark.parametrize("people", [1, 3])
+@pytest.mark.parametrize("metrics", [1, 3])
+def test_correlations_over_systems_of_negative_scores_are_those_of_scipy(
+    metrics: int, people: int, resamples: int
+) -> None:
+    rng = np.random.default_rng(metrics)
+    quality = rng.normal(size=(20, 7)) + np.arange(7) * 0.3
+    scores = {f"h{k}": -20 + np.round(quality + rng.normal(size=quality.shape)) for k in range(people)}
+    scores |= {f"m{k}": -5 + quality + (1 + k) * rng.normal(size=quality.shape) for k in range(metrics)}
+    rows = [
+        (f"i{i:02}", f"s{k}", rater, "human" if rater[0] == "h" else "metric", score)
+        for rater, own in scores.items()
+        for (i, k), score in np.ndenumerate(own)
+    ]
+    study = cu.read(pl.DataFrame(rows, schema=["item", "system", "rater", "kind", "score"], orient="row"))
+    table = cu.agreement(study, resamples=resamples).metrics
+    human = np.mean([scores[f"h{k}"] for k in range(people)], axis=0).mean(axis=0)
+    for row in table.iter_rows(named=True):
+        metric = scores[row["metric"]].mean(axis=0)
+        for kind, reference in (
+            ("pearson", stats.pearsonr),
+            ("spearman", stats.spearmanr),
+            ("kendall", stats.kendalltau),
+        ):
+            assert row[f"{kind}_system"] == pytest.approx(reference(human, metric).statistic, abs=1e-9), kind
+
+
+@pytest.mark.parametrize("frame", [ratings, verdicts])
+def test_arrays_of_a_study_are_read_only(frame: Any) -> None:
+    from custodes.evaluate.comparison import compare
+    from custodes.evaluate.judges import judges
+
+    (comparison, *_) = compare(cu.read(frame()).remembering())
+    holders = [
+        comparison,
+        comparison.scores,
+        comparison.design,
+        comparison.preferences,
+        comparison.preferences.counts(),
+    ]
+    arrays = [own for holder in holders for own in vars(holder).values() if isinstance(own, np.ndarray)]
+    arrays += [comparison.human, comparison.persons, comparison.metric_scores]
+    if frame is ratings:
+        who = judges(cu.read(frame()))
+        arrays += [who.scores, who.annotators]
+    assert not any(own.flags.writeable for own in arrays)
