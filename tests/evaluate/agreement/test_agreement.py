@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from custodes.data.simulate import SimulatedMetric, simulate
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.agreement.agreement import COMPARED, agreement
@@ -214,3 +215,20 @@ def test_of_too_many_pairs_the_table_has_those_of_the_best(monkeypatch: pytest.M
     (note,) = (note for note in some.notes if note.rule == "best-compared")
     assert note.message.startswith("3 of 6 pairs of metrics are in the table comparisons: the 1 that stand best with")
     assert "best-compared" not in [own.rule for own in every.notes]
+
+
+def test_no_decision_depends_on_the_seed() -> None:
+    """Twelve metrics of nearly the same quality: many adjusted p-values are close to the level."""
+    study = simulate(
+        items=60,
+        quality={"A": [0.0], "B": [0.2], "C": [0.4], "D": [0.6], "E": [0.8]},
+        annotators={"ann": 0.8},
+        metrics=[SimulatedMetric(name=f"m{k}", noise=1.0 + 0.1 * k) for k in range(12)],
+        rng=0,
+    ).study
+    results = [agreement(study, rng=seed) for seed in range(3)]
+    for other in results[1:]:
+        for name in ("p_adjusted", "p_value", "note"):
+            assert other.comparisons[name].equals(results[0].comparisons[name])
+        for name in ("p_chance", "side", "group", "may_be_best"):
+            assert other.standing[name].equals(results[0].standing[name])

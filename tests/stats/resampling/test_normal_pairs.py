@@ -81,9 +81,9 @@ def test_decisions_agree_with_other_random_directions(monkeypatch: pytest.Monkey
     """The class of errors: a decision that another stream of random numbers reverses must carry the mark."""
     reversed_, marked = 0, 0
     for seed in range(40):
-        monkeypatch.setattr(normal_pairs, "_STREAM", 1)
+        monkeypatch.setattr(normal_pairs, "STREAM", 1)
         one = made_of(seed, 10)
-        monkeypatch.setattr(normal_pairs, "_STREAM", 2)
+        monkeypatch.setattr(normal_pairs, "STREAM", 2)
         other = made_of(seed, 10)
         clear = ~one.at_threshold & ~other.at_threshold
         reversed_ += int(((one.p_adjusted <= 0.05) != (other.p_adjusted <= 0.05))[clear].sum())

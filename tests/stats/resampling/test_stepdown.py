@@ -10,16 +10,18 @@ from scipy import stats
 
 from custodes.stats import arrays
 from custodes.stats.resampling.resample import bootstrap_weights, sign_flips, with_point
-from custodes.stats.resampling.stepdown import Columns, Family, bootstrap_tests, flip_tests, without_block
+from custodes.stats.resampling.stepdown import Columns, Family, Flips, bootstrap_tests, flip_tests, without_block
 
 
-def means(values: np.ndarray, flips: np.ndarray, confidence: float = 0.95) -> Family:
+def means(
+    values: np.ndarray, flips: np.ndarray | Flips, confidence: float = 0.95, alpha: float | None = None
+) -> Family:
     """Tests of the means of columns of values (units, k), NaN where a unit has nothing."""
     weights, _ = without_block(len(values), most=1000)
     present = np.isfinite(values)
     with np.errstate(invalid="ignore"):
         drawn = with_point(weights) @ np.where(present, values, 0.0) / (with_point(weights) @ present)
-    return flip_tests(drawn[0], drawn[1:], present=present, flips=flips, confidence=confidence)
+    return flip_tests(drawn[0], drawn[1:], present=present, flips=flips, confidence=confidence, alpha=alpha)
 
 
 def test_blocks_are_dealt_in_turn() -> None:
@@ -152,3 +154,39 @@ def test_a_difference_that_is_rounding_is_none() -> None:
     values = np.round(rng.normal(size=(20, 50)), 1)
     values -= values.mean(axis=0)
     assert (means(values, sign_flips(20, 500, rng)).p_value == 1).all()
+
+
+def test_flips_of_few_blocks_are_all_there_are() -> None:
+    flips = Flips.of(8, 1000)
+    assert flips.exact
+    assert len({tuple(row) for row in np.concatenate([flips.first, -flips.first]).tolist()}) == 254
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(8, 3)) + np.array([0.0, 0.7, 2.0])
+    everything = np.array(list(product([1, -1], repeat=8)))
+    made = means(values, flips)
+    for k in range(3):
+        exact = (np.abs(everything @ values[:, k]) >= abs(values[:, k].sum()) - 1e-9).mean()
+        assert made.p_value[k] == pytest.approx(exact, abs=1e-12)
+    assert not made.at_threshold.any()
+    assert len(Flips.of(1, 1000).first) == len(Flips.of(9, 0).first) == 0
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+def test_close_p_values_get_more_flips_and_what_stays_close_is_marked(ragged: bool) -> None:
+    """Against 60,000 flips by the definition: clear decisions are right, and p-values near the level are precise."""
+    rng = np.random.default_rng(6)
+    values = rng.normal(size=(30, 40)) + rng.normal(size=(30, 1)) + rng.normal(0, 0.8, 40)
+    if ragged:
+        values[:6, :15] = np.nan
+    made, plain = means(values, Flips.of(30, 200)), means(values, sign_flips(30, 60_000, rng))
+    right = made.significant(0.05) == (plain.p_adjusted <= 0.05)
+    assert right[~made.at_threshold].all()
+    near = np.abs(plain.p_adjusted - 0.05) < 0.015
+    assert near.any()
+    np.testing.assert_allclose(made.p_adjusted[near], plain.p_adjusted[near], atol=0.008)
+    apart = (made.low > 0) | (made.high < 0)
+    np.testing.assert_array_equal(apart, made.p_value <= 0.05)
+    level = float(plain.p_adjusted[near][0])
+    marked = means(values, Flips.of(30, 200), alpha=level)
+    assert marked.at_threshold[near][0]
+    assert not marked.significant(level)[marked.at_threshold].any()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.setting import Setting
-from custodes.answers.tables import UNRELIABLE, count, flag, label, p_value, score, share, table
+from custodes.answers.tables import AT_THRESHOLD, UNRELIABLE, count, flag, label, p_value, score, share, table
 from custodes.arguments import one_of, value_list
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
@@ -74,6 +74,11 @@ class Agreement(Result):
         p_value("p_value", "test of 'both agree equally well', of this pair alone, as its interval", "p"),
         p_value(
             "p_adjusted", "the same for all pairs of metrics by this statistic and aspect together", "p, all pairs"
+        ),
+        label(
+            "note",
+            f"empty, or `{AT_THRESHOLD}`: the Monte Carlo error of `p_adjusted` leaves open whether it is at most"
+            " `alpha`, and the metrics count as not significantly different",
         ),
         essential=False,
     )
@@ -171,7 +176,7 @@ def _answer(
         times = comparison.design.counted(resamples, rng)
         sample = Sample(comparison=comparison, times=times, flips=flips_of(comparison))
     draws = {name: beside.compute(statistic, sample) for name, statistic in STATISTICS.items()}
-    tester = Tester.of(sample, n=resamples, confidence=confidence, rng=rng)
+    tester = Tester.of(sample, n=resamples, confidence=confidence, alpha=alpha)
     differences = Differences.of(tester, compare_by)
     metrics: dict[str, Any] = {
         "metric": list(comparison.metrics),
@@ -233,6 +238,11 @@ def _comparison_columns(comparison: Comparison, differences: Differences, shown:
             name: np.concatenate([*(getattr(own, field)[shown] for own in families), np.empty(0)])
             for name, field in numbers.items()
         },
+        "note": np.where(
+            np.concatenate([*(own.at_threshold[shown] for own in families), np.empty(0, dtype=np.bool_)]),
+            AT_THRESHOLD,
+            "",
+        ).tolist(),
     }
 
 
@@ -300,7 +310,7 @@ def _ground_notes(sample: Sample) -> list[Note]:
 def _told_notes(comparison: Comparison, differences: Differences, standing: dict[str, Any], alpha: float) -> list[Note]:
     """By what the metrics stand, and where nothing can be told of them."""
     tested = {name: own for name, own in differences.tests.items() if np.isfinite(own.p_adjusted).any()}
-    silent = [name for name, own in tested.items() if not (own.p_adjusted <= alpha).any()]
+    silent = [name for name, own in tested.items() if not own.significant(alpha).any()]
     by = STATISTICS[standing["statistic"]].label
     return [
         *noted(

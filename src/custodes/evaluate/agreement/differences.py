@@ -26,29 +26,40 @@ _SAME = 1e-9  # rounding of statistics of the order of 1
 @dataclass(frozen=True, kw_only=True)
 class Tester:
     """What the tests of one aspect share: the `sample` of bootstrap resamples; `left_out` (1 + blocks, blocks), the
-    data and the data without each block of clusters; the `block` of each cluster; `flips` (n, blocks) of +-1."""
+    data and the data without each block of clusters; the `block` of each cluster; `flips` of their signs. `alpha` is
+    the level of a family of tests."""
 
     sample: Sample
     left_out: Floats
     block: NDArray[np.intp]
-    flips: NDArray[np.int8]
+    flips: stepdown.Flips
     confidence: float
+    alpha: float
 
     def __post_init__(self) -> None:
         read_only(self)
 
     @classmethod
-    def of(cls, sample: Sample, *, n: int, confidence: float, rng: np.random.Generator) -> Tester:
-        """With n flips; none where there is one cluster only."""
+    def of(cls, sample: Sample, *, n: int, confidence: float, alpha: float) -> Tester:
+        """With at least n flips for every p-value; none where there is one cluster only."""
         n_units = sample.comparison.design.n_units
         n_blocks, block = stepdown.blocks_of_units(n_units, most=MOST_BLOCKS)
         return cls(
             sample=sample,
             left_out=resample.with_point(1 - np.eye(n_blocks)),
             block=block,
-            flips=resample.sign_flips(n_blocks, n if n_units > 1 else 0, rng),
+            flips=stepdown.Flips.of(n_blocks, n),
             confidence=confidence,
+            alpha=alpha,
         )
+
+    @cached_property
+    def bootstrapped(self) -> Sample:
+        """The same sample with as many resamples that do not depend on the seed."""
+        design, n = self.sample.comparison.design, len(self.sample.times) - 1
+        if self.sample.heads is not None:
+            return self.sample
+        return replace(self.sample, times=design.counted(n, np.random.default_rng(stepdown.STREAM)))
 
     @cached_property
     def without(self) -> Sample:
@@ -72,7 +83,14 @@ class Tester:
 
     def flipped(self, draws: Floats, present: Bools) -> stepdown.Family:
         """Tests of a family of `draws` (1 + blocks, k) with blocks left out."""
-        return stepdown.flip_tests(draws[0], draws[1:], present=present, flips=self.flips, confidence=self.confidence)
+        return stepdown.flip_tests(
+            draws[0],
+            draws[1:],
+            present=present,
+            flips=self.flips,
+            confidence=self.confidence,
+            alpha=self.alpha,
+        )
 
 
 def chance_tests(tester: Tester, name: str) -> stepdown.Family:
@@ -107,9 +125,9 @@ class Differences:
                 continue
             at = np.sort(place[np.minimum(a, b), np.maximum(a, b)])
             if sub.comparison is comparison:
-                samples = tester.sample, tester.without
+                samples = tester.bootstrapped, tester.without
             else:
-                samples = replace(tester.sample, comparison=sub.comparison), tester.leaving_out(sub.comparison)
+                samples = replace(tester.bootstrapped, comparison=sub.comparison), tester.leaving_out(sub.comparison)
             n[at] = samples[0].choices.n(0)
             first, second = sub.place[pairs[at]].T
             grounds.append(_Ground(at=at, first=first, second=second, drawn=samples[0], without=samples[1]))
@@ -138,14 +156,14 @@ class Differences:
         return known[np.argsort(-level[known], kind="stable")]
 
     def better(self, name: str, alpha: float) -> Bools | None:
-        """(metrics, metrics): whether the first is better than the second, over all pairs at level `alpha`; None where
-        nothing was tested."""
+        """(metrics, metrics): whether the first is significantly better than the second, all pairs tested together at
+        level `alpha`; None where nothing was tested."""
         tests = self.tests.get(name)
         if tests is None or not np.isfinite(tests.p_adjusted).any():
             return None
         n = int(self.pairs.max()) + 1
         found = np.zeros((n, n), dtype=bool)
-        clear = tests.p_adjusted <= alpha
+        clear = tests.significant(alpha)
         better = np.where(tests.estimate[clear, np.newaxis] > 0, self.pairs[clear], self.pairs[clear, ::-1])
         found[better[:, 0], better[:, 1]] = True
         return found
@@ -210,6 +228,7 @@ def _family(tester: Tester, name: str, grounds: Sequence[_Ground], n_pairs: int)
         stepdown.Columns(shape=(n_draws, n_pairs), of=columns),
         n_units=tester.sample.comparison.design.n_units,
         confidence=tester.confidence,
+        alpha=tester.alpha,
     )
 
 

@@ -34,7 +34,7 @@ def standing_columns(
     order = differences.order(name, value)
     chance = chance_tests(tester, name)
     better = differences.better(name, alpha)
-    clear = chance.p_adjusted <= alpha
+    clear = chance.significant(alpha)
     side = np.select([clear & (chance.estimate > 0), clear & (chance.estimate < 0)], ["above", "below"], "unclear")
     words = None if better is None else letters(better | better.T, order.tolist())
     beaten = None if better is None else np.asarray(better.any(axis=0))

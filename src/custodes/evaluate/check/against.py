@@ -17,7 +17,7 @@ from custodes.stats import ABSENT
 from custodes.stats.agreement.left_out import kendall_left_out
 from custodes.stats.agreement.system_scores import blocks_of
 from custodes.stats.arrays import Ints
-from custodes.stats.resampling import resample, stepdown
+from custodes.stats.resampling import stepdown
 
 AGAINST_CONFIDENCE = 0.99
 """One of many metrics of pure noise should rarely be called reversed."""
@@ -30,13 +30,13 @@ SERIOUS_NOTES = ("constant-metric", "no-overlap", "all-ties", "one-item", "sides
 
 
 def compared_problems(
-    comparison: Comparison, rng: np.random.Generator, *, lower: Set[str], resamples: int
+    comparison: Comparison, _: np.random.Generator, *, lower: Set[str], resamples: int
 ) -> list[Problem]:
     """The problems of one aspect; of the raters in `lower` it is said that lower is better."""
     people = comparison.preferences.rows(0)
     n_items, decided = len(np.unique(people.item)), people.signs[0]
     shared = [_shared_items(comparison, m) for m in range(len(comparison.metrics))]
-    against = _against_people(comparison, shared, rng, resamples)
+    against = _against_people(comparison, shared, resamples)
     sides = set(decided[decided != 0].tolist())
     declared = any(note.rule == "sides" for note in comparison.notes)
     few = f"people compared outputs of only {n_items} items; intervals under {FEW_ITEMS} items are rough"
@@ -76,9 +76,7 @@ def _shared_items(comparison: Comparison, metric: int) -> Ints:
     return np.asarray(both.item[(both.signs != ABSENT).all(axis=0)])
 
 
-def _against_people(
-    comparison: Comparison, shared: Sequence[Ints], rng: np.random.Generator, resamples: int
-) -> list[str]:
+def _against_people(comparison: Comparison, shared: Sequence[Ints], resamples: int) -> list[str]:
     """Metrics whose Kendall over all outputs is below 0, by flips of what each block of clusters contributes."""
     design, scores = comparison.design, comparison.scores
     both = np.asarray((np.isfinite(scores.human) & np.isfinite(scores.metrics)).any(axis=2))
@@ -98,9 +96,9 @@ def _against_people(
     for m, compared in enumerate(shared):
         present[block[compared], m] = True
         present[block[scores.items[both[m]]], m] = True
-    flips = resample.sign_flips(n_blocks, resamples if design.n_units > 1 else 0, rng)
+    flips = stepdown.Flips.of(n_blocks, resamples if resamples >= FEWEST_FLIPS else 0)
     made = stepdown.flip_tests(draws[0], draws[1:], present=present, flips=flips, confidence=AGAINST_CONFIDENCE)
-    clear = (made.p_adjusted <= 1 - AGAINST_CONFIDENCE) & (made.estimate < 0)
+    clear = made.significant(1 - AGAINST_CONFIDENCE) & (made.estimate < 0)
     return [name for name, against in zip(comparison.metrics, clear, strict=True) if against]
 
 

@@ -7,8 +7,9 @@ of.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,26 +17,75 @@ from numpy.typing import NDArray
 
 from custodes.stats.arrays import Bools, Floats, chunks
 from custodes.stats.ratios import ratio
+from custodes.stats.resampling.resample import sign_flips
 
 SIGMAS = 4.0
 """Monte Carlo errors between a probability and a threshold that settle a decision."""
 
+STREAM = 20_240_229
+"""Of the random numbers of tests: fixed, so that no decision depends on the seed of an analysis."""
+
+MOST_FLIPS = 10_000
+"""Flips for a p-value that is close to the level; fewer in a large family."""
+
+_WORK = 5_000_000_000  # hypotheses times blocks times flips, at most
+_SECOND, _ROUND = 3000, 1000  # flips of the second stage, and at a time
+_FEW_BLOCKS = 20  # of which all flips may be counted
 _SAME = 1e-9  # statistics are of the order of 1; a smaller difference is rounding
 _CACHE = 8  # temporary arrays so much smaller than elsewhere stay in the cache
 _GROUPS = 32  # unlike numbers of blocks up to which the largest t of each is followed: bringing all draws to one scale
 # takes longer
 
 
+Draw = Callable[[NDArray[np.intp]], Floats]
+"""|t| of some hypotheses (k',) under all of them, (k', n), as an array of the caller's."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Family:
     """Estimates (k,) with their intervals, p-values one by one, and p-values adjusted for the family; NaN where
-    undefined."""
+    undefined. `at_threshold`: the Monte Carlo error of `p_adjusted` leaves open whether it is at most the level."""
 
     estimate: Floats
     low: Floats
     high: Floats
     p_value: Floats
     p_adjusted: Floats
+    at_threshold: Bools
+
+    def significant(self, alpha: float) -> Bools:
+        """(k,): whether `p_adjusted` is at most `alpha`, the level of the tests, beyond its Monte Carlo error."""
+        return np.asarray((self.p_adjusted <= alpha) & ~self.at_threshold)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flips:
+    """Random signs of blocks: `first` (n, blocks) of +-1 for every p-value; `exact` if with all +1 these are all that
+    there are, but for the opposite of each. `further` draws more. None depend on the seed of an analysis."""
+
+    first: NDArray[np.int8]
+    exact: bool
+
+    @classmethod
+    def of(cls, n_blocks: int, n: int) -> Flips:
+        """Of at least n flips, all where there are not more, none with fewer than two blocks.
+
+        >>> Flips.of(3, 10).first.tolist()
+        [[1, -1, 1], [1, 1, -1], [1, -1, -1]]
+        """
+        if n_blocks < 2 or not n:
+            return cls(first=np.ones((0, n_blocks), dtype=np.int8), exact=False)
+        if n_blocks <= _FEW_BLOCKS and 2 ** (n_blocks - 1) - 1 <= n:
+            bits = np.arange(1, 2 ** (n_blocks - 1))[:, np.newaxis] >> np.arange(n_blocks - 1) & 1
+            signs = np.concatenate([np.zeros((len(bits), 1), dtype=np.int64), bits], axis=1)
+            return cls(first=(1 - 2 * signs).astype(np.int8), exact=True)
+        return cls(first=sign_flips(n_blocks, n, np.random.default_rng(STREAM)), exact=False)
+
+    def further(self, n: int) -> Iterator[NDArray[np.int8]]:
+        """n other flips, some at a time."""
+        rng = np.random.default_rng([STREAM, 1])
+        for start in range(0, n, _ROUND):
+            yield sign_flips(self.first.shape[1], min(_ROUND, n - start), rng)
 
 
 class Steps(NamedTuple):
@@ -96,7 +146,15 @@ def without_block(n_units: int, *, most: int) -> tuple[Floats, NDArray[np.intp]]
     return (np.arange(n_blocks)[:, np.newaxis] != block).astype(np.float64), block
 
 
-def flip_tests(estimate: Floats, left: Floats, *, present: Bools, flips: NDArray[Any], confidence: float) -> Family:
+def flip_tests(
+    estimate: Floats,
+    left: Floats,
+    *,
+    present: Bools,
+    flips: NDArray[Any] | Flips,
+    confidence: float,
+    alpha: float | None = None,
+) -> Family:
     """Test estimates (k,) that are nearly means of what each block of units contributes, by flips of its sign.
 
     `left` (blocks, k) are the estimates with a block left out, `present` (blocks, k) whether a block holds anything,
@@ -107,7 +165,8 @@ def flip_tests(estimate: Floats, left: Floats, *, present: Bools, flips: NDArray
     symmetric around 0, whatever their number; else for many blocks. The interval is the estimate +- the critical t
     times the jackknife's standard error. With fewer than six blocks nothing can be significant at .05, so there is
     neither p nor interval, and the estimate is not of the family. NaN where an estimate, or one with a block left
-    out, is.
+    out, is. With `Flips` there are as many as it takes to say on which side of `alpha` (None: 1 - confidence) an
+    adjusted p-value lies, up to `MOST_FLIPS`.
 
     >>> estimate, left = np.array([2.0]), np.array([[2.2], [2.0], [1.8], [2.1], [1.9], [2.0]])
     >>> flips = 1 - 2 * (np.arange(64)[:, None] >> np.arange(6) & 1)
@@ -160,13 +219,19 @@ def flip_tests(estimate: Floats, left: Floats, *, present: Bools, flips: NDArray
         with np.errstate(invalid="ignore"):
             return np.asarray(np.where(np.isinf(made), 1.0, made / np.sqrt(numbers[number] - 1 + made**2)))
 
-    def draw(part: NDArray[np.intp]) -> Floats:
-        drawn = shares[part] @ signs
-        np.abs(drawn, out=drawn)
-        return drawn if alike else normal(drawn, count[part, np.newaxis])
+    def by(signs: NDArray[np.int8]) -> Callable[[NDArray[np.intp]], Floats]:
+        columns = np.ascontiguousarray(signs.T, dtype=np.float64)
 
+        def draw(part: NDArray[np.intp]) -> Floats:
+            drawn = shares[part] @ columns
+            np.abs(drawn, out=drawn)
+            return drawn if alike else normal(drawn, count[part, np.newaxis])
+
+        return draw
+
+    stream = flips if isinstance(flips, Flips) else Flips(first=np.asarray(flips, dtype=np.int8), exact=True)
+    most = 0 if stream.exact or not len(stream.first) else min(MOST_FLIPS, _WORK // max(1, left.size))
     least = np.exp2(1.0 - n)  # the smallest p of all flips: drawn ones may stay below it
-    signs = np.ascontiguousarray(flips.T, dtype=np.float64)
     observed = np.where(defined & (least <= 1 - confidence), np.minimum(np.abs(shares.sum(axis=1)), 1.0), np.nan)
     scaled = normal(observed, count) if len(numbers) > 1 else observed
     error = np.sqrt(np.maximum(squares - total**2 / count, 0.0) / (count * (count - 1)))
@@ -175,9 +240,13 @@ def flip_tests(estimate: Floats, left: Floats, *, present: Bools, flips: NDArray
         error=error,
         observed=observed if alike else scaled,
         scaled=scaled,
-        draw=draw,
-        n_draws=len(flips),
+        draw=by(stream.first),
+        n_draws=len(stream.first),
         confidence=confidence,
+        alpha=1 - confidence if alpha is None else alpha,
+        exact=stream.exact,
+        further=lambda n: map(by, stream.further(n)),
+        most=most,
         group=group if alike else None,
         as_of=as_of,
         critical=(lambda values: t(values, count)) if alike else (lambda values: student(values, count)),
@@ -185,7 +254,9 @@ def flip_tests(estimate: Floats, left: Floats, *, present: Bools, flips: NDArray
     )
 
 
-def bootstrap_tests(draws: Floats | Columns, *, n_units: float, confidence: float) -> Family:
+def bootstrap_tests(
+    draws: Floats | Columns, *, n_units: float, confidence: float, alpha: float | None = None
+) -> Family:
     """Test estimates by their bootstrap: draws (1 + B, k), the estimate first. For statistics that jump.
 
     t is the estimate over the standard deviation of its draws; under the hypothesis, draws around their own mean. With
@@ -252,6 +323,7 @@ def bootstrap_tests(draws: Floats | Columns, *, n_units: float, confidence: floa
         draw=drawn,
         n_draws=n_draws,
         confidence=confidence,
+        alpha=1 - confidence if alpha is None else alpha,
         critical=as_student,
     )
 
@@ -261,9 +333,13 @@ def _tested(
     estimate: Floats,
     error: Floats,
     observed: Floats,
-    draw: Any,
+    draw: Draw,
     n_draws: int,
     confidence: float,
+    alpha: float,
+    exact: bool = False,
+    further: Callable[[int], Iterator[Draw]] | None = None,
+    most: int = 0,
     scaled: Floats | None = None,
     group: NDArray[np.intp] | None = None,
     as_of: Any = None,
@@ -274,13 +350,15 @@ def _tested(
 
     NaN observed: not tested; `critical` turns a |t| of the draws into one of the estimate; `least` (k,) is the smallest
     p there can be. Where |t| are on unlike scales, one for each `group` (k,), `scaled` are those observed on one scale
-    and `as_of` brings such values to the scale of a group: thresholds are converted, not the draws."""
+    and `as_of` brings such values to the scale of a group: thresholds are converted, not the draws. `further` gives up
+    to `most` other draws, for p-values that are close to `alpha`; `exact` draws are all that there are."""
     p_value, adjusted, bound = np.full((3, len(estimate)), np.nan)
     scaled = observed if scaled is None else scaled
     group = np.zeros(len(estimate), dtype=np.intp) if group is None else group
     order = np.argsort(scaled, kind="stable")[: (~np.isnan(scaled)).sum()]  # NaN comes last
     lowered = scaled * (1 - _SAME) - _SAME
-    rank = int((1 - confidence) * (n_draws + 1) + _SAME)  # so many draws, the data among them, may reach it
+    drawn_of = np.full(len(estimate), n_draws)
+    rank = _rank(confidence, n_draws)
     groups = np.unique(group[order])
     largest = np.zeros((len(groups), n_draws))
     for some in chunks(len(order), _CACHE * max(1, n_draws)):
@@ -307,6 +385,25 @@ def _tested(
         if rank:
             drawn.partition(n_draws - rank, axis=1)
             bound[part] = drawn[:, n_draws - rank]
+    unsure = _Unsure(observed=observed, lowered=lowered, order=order, group=group, as_of=as_of)
+    tail, error_of = adjusted[order], np.zeros(len(order))
+    if not exact:
+        error_of = np.sqrt(tail * (1 - tail) / max(1, n_draws))
+    rounds, done = further(most) if further else iter(()), 0
+    steps = adjusted_by_steps(tail[::-1], error_of[::-1], alpha=alpha)
+    while done < most and steps.unclear.any():
+        needed = len(order) - 1 - np.flatnonzero(steps.unclear)[::-1]
+        size = min(_SECOND, most) if not done else most - done
+        unsure.add(islice(rounds, -(-size // _ROUND)), needed)
+        done += size
+        at = order[needed]
+        tail[needed], p_value[at] = unsure.tail[needed], unsure.alone(needed)
+        error_of[needed] = np.sqrt(tail[needed] * (1 - tail[needed]) / done)
+        bound[at], drawn_of[at] = unsure.bound(needed, confidence), done
+        steps = adjusted_by_steps(tail[::-1], error_of[::-1], alpha=alpha)
+    adjusted[order] = tail
+    at_threshold = np.zeros(len(estimate), dtype=np.bool_)
+    at_threshold[order[::-1]] = steps.at_threshold
     p_value = np.maximum(p_value, least)
     adjusted = np.maximum(adjusted, p_value)
     # step down: what is less extreme has no smaller p
@@ -315,11 +412,77 @@ def _tested(
         reach = np.where(error > 0, critical(bound) * error, 0.0 * bound)
     reach = np.where(np.isfinite(reach), reach, np.nan)
     # whatever rounding does, an interval holds 0 where the test does not tell it apart from 0
-    open_ = p_value * (n_draws + 1) > rank + _SAME
+    open_ = p_value > (_rank(confidence, drawn_of) + _SAME) / (drawn_of + 1)
     return Family(
         estimate=estimate,
         low=np.where(open_, np.minimum(estimate - reach, 0.0), estimate - reach),
         high=np.where(open_, np.maximum(estimate + reach, 0.0), estimate + reach),
         p_value=p_value if n_draws else np.full_like(p_value, np.nan),
         p_adjusted=adjusted if n_draws else np.full_like(adjusted, np.nan),
+        at_threshold=at_threshold & bool(n_draws),
     )
+
+
+def _rank(confidence: float, n: Any) -> Any:
+    """How many of n draws, the data among them, may reach the critical value."""
+    return np.asarray((1 - confidence) * (n + 1) + _SAME).astype(np.int64)
+
+
+class _Unsure:
+    """More draws for the hypotheses at some places in `order`, the least extreme first: the `tail` of the largest |t|
+    up to each."""
+
+    def __init__(
+        self, *, observed: Floats, lowered: Floats, order: NDArray[np.intp], group: NDArray[np.intp], as_of: Any
+    ) -> None:
+        self._reached = observed * (1 - _SAME) - _SAME
+        self._lowered, self._order, self._group, self._as_of = lowered, order, group, as_of
+        self._beyond, self._number = np.zeros((2, len(order)), dtype=np.int64)
+        self._draws: dict[int, list[Floats]] = {}
+
+    @property
+    def tail(self) -> Floats:
+        """(order,): of the largest |t| up to each, the data counted."""
+        return np.asarray((self._beyond + 1) / (self._number + 1))
+
+    def alone(self, needed: NDArray[np.intp]) -> Floats:
+        """The p-value of each alone."""
+        draws = (np.concatenate(self._draws[place]) for place in needed.tolist())
+        reached = self._reached[self._order[needed]]
+        return np.array([(np.sum(own >= at) + 1) / (len(own) + 1) for own, at in zip(draws, reached, strict=True)])
+
+    def bound(self, needed: NDArray[np.intp], confidence: float) -> Floats:
+        """The critical |t| of each alone."""
+        draws = (np.concatenate(self._draws[place]) for place in needed.tolist())
+        return np.array([np.sort(own)[len(own) - _rank(confidence, len(own))] for own in draws])
+
+    def add(self, rounds: Iterable[Draw], needed: NDArray[np.intp]) -> None:
+        """Draws for the hypotheses at the places `needed`, ascending."""
+        self._draws = {place: self._draws.get(place, []) for place in needed.tolist()}
+        groups = np.unique(self._group[self._order])
+        for draw in rounds:
+            largest: list[Any] = [0.0] * len(groups)
+            for some in chunks(int(needed[-1]) + 1, _CACHE * _ROUND):
+                part = self._order[some]
+                drawn, group = draw(part), self._group[part]
+                at = needed[(needed >= some.start) & (needed < some.stop)]
+                here = at - some.start
+                # The largest of each one needed and those before it, back to the one needed before, and of the rest.
+                starts = np.concatenate([[0], here + 1])
+                starts = starts[starts < len(part)]
+                over = np.zeros((len(at), drawn.shape[1]), dtype=np.bool_)
+                for k, number in enumerate(groups):
+                    mine = group == number
+                    own = drawn if mine.all() else np.where(mine[:, np.newaxis], drawn, 0.0)
+                    upto = np.maximum.reduceat(own, starts, axis=0)
+                    upto[0] = np.maximum(upto[0], largest[k])
+                    np.maximum.accumulate(upto, axis=0, out=upto)
+                    largest[k] = upto[-1]
+                    lowest = self._reached[part][here]
+                    if not mine.all():
+                        lowest = np.where(mine[here], lowest, self._as_of(self._lowered[part][here], number))
+                    over |= upto[: len(at)] >= lowest[:, np.newaxis]
+                self._beyond[at] += over.sum(axis=1)
+                self._number[at] += drawn.shape[1]
+                for place, row in zip(at.tolist(), drawn[here], strict=True):
+                    self._draws[place].append(row)

@@ -9,13 +9,13 @@ import numpy as np
 
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Signs, chunks
+from custodes.stats.resampling.stepdown import STREAM
 from custodes.stats.strength.battles import Battles
 from custodes.stats.strength.labelling import p_random
 from custodes.stats.strength.sandwich import normal_draws, of_penalty
 from custodes.stats.strength.strengths import Strengths, Ties, fitted
 
 _FOLDS = 5
-_STREAM = 20_240_229  # fixed, so that estimates do not depend on the seed of an analysis
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +124,7 @@ def _tuned(scores: Any, control: Any, inverse: Floats) -> Floats:
         turned = control[some] @ products
         cross[some] = -scores[some].multiply(turned).sum(axis=1)
         own[some] = control[some].multiply(turned).sum(axis=1)
-    fold = np.random.default_rng(_STREAM).permutation(n_units) % _FOLDS
+    fold = np.random.default_rng(STREAM).permutation(n_units) % _FOLDS
     power = np.zeros(n_units)
     for k in range(_FOLDS):
         others = fold != k
