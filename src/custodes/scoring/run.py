@@ -28,7 +28,7 @@ NOTHING = "no output has all that it needs"
 
 @documented(
     "custodes score texts.jsonl --metric rouge1 --metric bleu@first,mean -o scores.csv",
-    metrics="What scores: [NAME=]METRIC[:key=value,...][@rule,...]; comma list or repeated, with `:` repeated."
+    metrics="What scores: [NAME=]METRIC[:key=value,...][@rule,...]; comma list (of values without a colon) or repeated."
     " --list tells which there are.",
     cache="A file of scores that are kept, so that none is made twice.",
     jobs="Processes of a worker side by side.",
