@@ -42,8 +42,8 @@ def reply_json(content: bytes) -> Any:
 
 
 def storable(value: Any, *, text: Callable[[str], str] = without_surrogates, level: int = 0) -> Any:
-    """A value of JSON with `text` applied to every text; what lies deeper than `DEEPEST` levels is null, and what is no
-    value of JSON is its text.
+    """A value of JSON with `text` applied to every text, and null for what lies deeper than `DEEPEST` levels. Raises
+    TypeError for what is no value of JSON.
 
     >>> storable({"a": ["b", {"c": "\\ud800"}]}) == {"a": ["b", {"c": "\\ufffd"}]}
     True
@@ -58,11 +58,11 @@ def storable(value: Any, *, text: Callable[[str], str] = without_surrogates, lev
         return {text(str(name)): storable(part, text=text, level=level + 1) for name, part in value.items()}
     if isinstance(value, list | tuple):
         return [storable(part, text=text, level=level + 1) for part in value]
-    return text(str(value))
+    raise TypeError(f"a {type(value).__name__} is no value of JSON")
 
 
 def encoded(value: Mapping[str, Any]) -> bytes:
-    """A record as JSON, of any reply that a client may give."""
+    """A record as JSON, of any reply of JSON values. Raises TypeError for other values."""
     try:
         return msgspec.json.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):

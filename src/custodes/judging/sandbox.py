@@ -69,7 +69,8 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
         """Call a function, a macro or a method."""
         __self.count(CALL_STEPS)
-        __self._check_numbers(args)
+        if __obj is not __self.globals["range"]:  # which has its bound
+            __self._check_numbers(args)
         made = super().call(__context, __obj, *args, **kwargs)
         __self.count(len(made) if isinstance(made, range) else _text_steps((made,)))
         return __self._checked(made)
