@@ -12,7 +12,7 @@ from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats import ABSENT
 from custodes.stats.correction.human import HUMAN
 from custodes.stats.resampling.resample import percentile_interval
-from custodes.stats.stopping.pilot import Pilot, continued, forecast, posterior_shares
+from custodes.stats.stopping.pilot import Pilot, continued, forecast, posterior_shares, share_interval, shared_items
 from custodes.stats.stopping.replay import replay
 
 Draw = Callable[[np.random.Generator], Asked]
@@ -96,8 +96,11 @@ def held(draw: Draw, seed: int, *, draws: int = 100, pilot: int = 10) -> dict[st
     begun = Pilot(pair=pair, unit=first.units[item], sign=first.human[0][pair, item], systems=first.systems)
     shares = posterior_shares(begun, draws=draws, rng=rng)
     counts = begun.outcome
-    foretold = forecast(continued(counts, shares, items=n_items, rng=rng), rule)
-    ends = (percentile_interval(own, confidence=0.9) for own in foretold)
+    share, correct = forecast(continued(counts, shares, items=n_items, rng=rng), rule)
+    ends = (
+        share_interval(share, confidence=0.9, shared=shared_items(begun)),
+        percentile_interval(correct, confidence=0.9),
+    )
     return {name: (value, *map(float, own)) for (name, value), own in zip(happened.items(), ends, strict=True)}
 
 

@@ -224,6 +224,15 @@ def test_a_forecast_is_of_what_happens() -> None:
     np.testing.assert_allclose(np.mean(apart, axis=0), 0, atol=0.06)
 
 
+def test_a_forecast_ends_where_the_rule_does_and_not_before_what_is_spent() -> None:
+    """Widened intervals stay between what the pilot took and what the last look takes."""
+    rule = Stopping(looks=[10, 20, 40], boundary="pocock")
+    for seed, strength in ((0, 0.0), (1, 0.3), (2, 3.0)):
+        pilot = beginning(study_of(scores_of(seed, items=100, systems=4, strength=strength)), 10)
+        row = plan(pilot, items=100, stopping=rule, replications=40).forecast.row(0, named=True)
+        assert 0.1 <= row["share_low"] <= row["share"] <= row["share_high"] <= 0.4
+
+
 def test_the_level_of_a_forecast() -> None:
     study = study_of(scores_of(0, items=12, systems=6, strength=0.2))
     wide, narrow = (plan(study, items=60, replications=60, confidence=level).forecast for level in (0.9, 0.5))

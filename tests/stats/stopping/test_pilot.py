@@ -1,7 +1,11 @@
 """What a pilot leaves possible: against brute force from the prior, with ever more data, and the studies it begins."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.special import expit
 
 from custodes.evaluate.protocol.stopping import Stopping
@@ -16,6 +20,9 @@ from custodes.stats.stopping.pilot import (
     continued,
     forecast,
     posterior_shares,
+    share_interval,
+    shared_items,
+    shortest,
 )
 
 TRIANGLE = np.array([[0, 1], [0, 2], [1, 2]])
@@ -147,3 +154,30 @@ def test_studies_do_not_depend_on_how_many_are_made_at_once(monkeypatch: pytest.
     whole = continued(counts, shares, items=9, rng=np.random.default_rng(1)).kinds
     monkeypatch.setattr(pilot, "_CELLS", 40)
     assert (continued(counts, shares, items=9, rng=np.random.default_rng(1)).kinds == whole).all()
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=25), st.sampled_from([0.5, 0.8, 0.9]))
+def test_the_shortest_interval_against_all(values: list[int], confidence: float) -> None:
+    middle, reach = shortest(np.array(values, dtype=float), confidence=confidence)
+    need = confidence * len(values) - 1e-9
+    holding = [high - low for low in values for high in values if sum(low <= value <= high for value in values) >= need]
+    assert 2 * reach == min(width for width in holding if width >= 0)
+    assert sum(middle - reach <= value <= middle + reach for value in values) >= need
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=40), st.floats(0, 1))
+def test_a_forecast_holds_its_mean_and_grows_with_shared_items(values: list[float], shared: float) -> None:
+    drawn = np.array(values)
+    low, high = share_interval(drawn, confidence=0.9, shared=shared)
+    assert low <= drawn.mean() <= high
+    alone_low, alone_high = share_interval(drawn, confidence=0.9, shared=0.0)
+    assert high - low >= alone_high - alone_low - 1e-12
+
+
+@given(st.sets(st.tuples(st.integers(0, 2), st.integers(0, 6)), min_size=1))
+def test_shared_items_are_counted_pair_by_pair(cells: set[tuple[int, int]]) -> None:
+    pair, unit = np.array(sorted(cells)).T
+    pilot_of_cells = Pilot(pair=pair, unit=unit, sign=np.ones(len(pair), dtype=np.int8), systems=TRIANGLE)
+    items = [{u for p, u in cells if p == k} for k in range(3)]
+    both = sum(len(items[a] & items[b]) for a, b in combinations(range(3), 2))
+    assert shared_items(pilot_of_cells) == pytest.approx(both / len(cells))

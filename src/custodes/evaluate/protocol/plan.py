@@ -32,7 +32,16 @@ from custodes.stats.arrays import Floats
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.correction.human import HUMAN
 from custodes.stats.resampling.resample import percentile_interval
-from custodes.stats.stopping.pilot import Pilot, blocks, continued, drawn_kinds, forecast, posterior_shares
+from custodes.stats.stopping.pilot import (
+    Pilot,
+    blocks,
+    continued,
+    drawn_kinds,
+    forecast,
+    posterior_shares,
+    share_interval,
+    shared_items,
+)
 from custodes.stats.stopping.power import human_power, margin_width, preference_correlation
 from custodes.stats.stopping.replay import Answers, replay
 
@@ -40,6 +49,8 @@ MARGINS = (0.0, 0.1, 0.2, 0.3, 0.4)
 TIE_RATE = 0.3
 MOST_ROUNDS = 50_000
 """All pairs are judged anew after each, however few studies are simulated."""
+MOST_SHARED = 0.5
+"""Proportion of items that two pairs of a pilot share, above which a note says what that does to the forecast."""
 CURVE = (10, 20, 40, 60, 80, 100, 150, 200, 300, 400)
 """Annotations a pair at which the power curve is drawn, up to the number of items."""
 
@@ -373,19 +384,27 @@ def _forecast(
     if world.pilot is None or (world.pilot.outcome.sum(axis=1) >= items).any():
         return
     counts = world.pilot.outcome
+    shared = shared_items(world.pilot)
     answers = continued(counts, world.possible, items=items, rng=rng)
     for stopping in rules:
         rule = stopping.rule(HUMAN, most=items, seed=0)
         if counts.sum() > rule.budget:
             continue  # the pilot has spent it already
-        ends = zip(("share", "correct"), forecast(answers, rule), strict=True)
-        row: dict[str, Any] = {**stopping.columns, "pilot": int(counts.sum())}
-        for name, drawn in ends:  # outcomes as they may be, so the interval is of them and not of an estimate
-            if name == "share":  # what is annotated stays so
-                drawn = np.maximum(drawn, counts.sum() / (len(counts) * items))
-            low, high = percentile_interval(drawn, confidence=confidence)
-            row |= {name: drawn.mean(), f"{name}_low": low, f"{name}_high": high}
-        yield row
+        share, correct = forecast(answers, rule)
+        spent, most = counts.sum() / (len(counts) * items), rule.looks[-1] / items
+        share = np.maximum(share, spent)  # what is annotated stays so
+        low, high = np.clip(share_interval(share, confidence=confidence, shared=shared), spent, most)
+        correct_low, correct_high = percentile_interval(correct, confidence=confidence)
+        yield {
+            **stopping.columns,
+            "pilot": int(counts.sum()),
+            "share": share.mean(),
+            "share_low": low,
+            "share_high": high,
+            "correct": correct.mean(),
+            "correct_low": correct_low,
+            "correct_high": correct_high,
+        }
 
 
 def _pilot_notes(world: _World, items: int) -> list[Note]:
@@ -398,6 +417,12 @@ def _pilot_notes(world: _World, items: int) -> list[Note]:
             "no-forecast",
             most >= items,
             f"the pilot has up to {most} annotations of a pair{where}, and items={items}: nothing is left to forecast",
+        ),
+        (
+            "shared-items",
+            most < items and shared_items(world.pilot) > MOST_SHARED,
+            f"pairs of the pilot share most of their items{where}, so their errors go together: the interval of the"
+            " forecast is wider, and with very many pairs still too narrow; draw the items for each pair by lot",
         ),
         (
             "forecast-of-items",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
@@ -23,6 +24,10 @@ _LONGEST = 2.0  # step of Newton's method, in logits
 _NEAR = 1e-6
 _WIDE = 3.0  # of the mean chance of a difference, which nothing else bounds
 
+_WIDER = 1.2
+_WIDER_SHARED = 0.4
+"""Constants of `share_interval`. `python -m tests.real.calibrate_forecast` fits them on replayed pilots of all real
+sets, and judges each set with the constants that the other sets give."""
 
 _CELLS = 4_000_000  # annotations of simulated studies at once, some numbers each
 
@@ -135,6 +140,57 @@ def forecast(answers: Answers, rule: Rule) -> tuple[Floats, Floats]:
     reference = decide(human_theta(wins, losses), gamma=rule.gamma)
     end = replay(answers, rule, reference=reference, truth=np.full((human.shape[1], 3), 1 / 3))
     return (end.n / answers.available).mean(axis=1), end.correct[-1]
+
+
+def shared_items(pilot: Pilot) -> float:
+    """Mean proportion of the items of a pair that another pair has, too: 0 for one pair, 1 if all have the same items.
+
+    >>> pair, unit = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 2])
+    >>> shared_items(Pilot(pair=pair, unit=unit, sign=np.ones(4, dtype=np.int8), systems=np.array([[0, 1], [0, 2]])))
+    0.5
+
+    Source: by definition.
+    """
+    cells = np.unique(np.stack([pilot.pair, pilot.unit]), axis=1)
+    pairs = np.bincount(cells[1])
+    return float((pairs * (pairs - 1)).sum() / max(1, pairs.sum() * (len(pilot.systems) - 1)))
+
+
+def share_interval(shares: Floats, *, confidence: float, shared: float) -> tuple[float, float]:
+    """Interval for the share of annotations of which `shares` (draws,) are drawn.
+
+    The shortest interval that holds `confidence` of the draws, widened about its middle. Pairs err together where they
+    share items (`shared`, of `shared_items`), which the draws do not fully contain; so the squared factor is linear in
+    `shared`. The interval holds the mean of the draws.
+
+    >>> low, high = share_interval(np.linspace(0, 1, 101), confidence=0.9, shared=0.0)
+    >>> round((high - low) / 0.9, 3) == _WIDER
+    True
+
+    Source: ours; calibrated like a conformal interval with normalised errors (Lei et al. 2018).
+    """
+    middle, reach = shortest(shares, confidence=confidence)
+    reach *= _WIDER * float(np.sqrt(1 + _WIDER_SHARED * shared))
+    mean = float(shares.mean())
+    return min(middle - reach, mean), max(middle + reach, mean)
+
+
+def shortest(values: Floats, *, confidence: float) -> tuple[float, float]:
+    """Middle and half width of the shortest interval that holds `confidence` of the values (n,); of several the middle
+    one.
+
+    >>> shortest(np.array([0.0, 4.0, 5.0, 5.0, 6.0]), confidence=0.8)
+    (5.0, 1.0)
+
+    Source: by definition.
+    """
+    ordered = np.sort(values)
+    most = math.ceil(confidence * len(ordered) - _NEAR)
+    width = ordered[most - 1 :] - ordered[: len(ordered) - most + 1]
+    places = np.flatnonzero(width <= width.min() + 1e-12)
+    start = places[len(places) // 2]
+    low, high = ordered[start], ordered[start + most - 1]
+    return float((low + high) / 2), float((high - low) / 2)
 
 
 class _Mode(NamedTuple):

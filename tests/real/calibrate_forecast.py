@@ -1,0 +1,196 @@
+"""The constants of the forecast's interval, and how each real set is held with those that the other sets give.
+
+`python -m tests.real.calibrate_forecast [pilots]` replays pilots of ten annotations a pair, on items drawn for each
+pair and on the same items for all, under two rules. It prints the constants of `custodes.stats.stopping.pilot`, and
+coverage and width of each set. Sets: all of the shared data that have human ratings or verdicts of several systems on
+common items. SUM_EVAL of the glass ceiling paper is SummEval again.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+import custodes as cu
+from custodes.answers.setting import DEFAULTS, NONE
+from custodes.evaluate.protocol.annotations import Asked, asked_of, comparisons_of
+from custodes.evaluate.protocol.stopping import Stopping
+from custodes.stats import ABSENT
+from custodes.stats.correction.human import HUMAN
+from custodes.stats.resampling.resample import percentile_interval
+from custodes.stats.stopping.allocation import KINDS, annotation_order, kinds_of
+from custodes.stats.stopping.pilot import (
+    Pilot,
+    continued,
+    forecast,
+    posterior_shares,
+    shared_items,
+    shortest,
+)
+from custodes.stats.stopping.replay import Answers, replay
+
+WMT = "wmt23-en-de/mt-metrics-eval-v2.wmt23.en-de.tar.gz"
+SOURCES: dict[str, tuple[tuple[str, str | None], ...]] = {
+    "summeval": (("summeval/ratings.csv.gz", "expert*"),),
+    "hanna": (("hanna/ratings.csv.gz", None),),
+    "wmt23-en-de": ((WMT, "mqm"), (WMT, "da-sqm")),
+    "dialsummeval": (("dialsummeval/ratings.csv.gz", None),),
+    "pandalm": (("pandalm/battles.csv.gz", None),),
+    "TAC_11": (("glass-ceiling/TAC_11.csv.gz", None),),
+    "DIALOG_pc": (("glass-ceiling/DIALOG_pc.csv.gz", None),),
+}
+RULES = (Stopping(looks=(10, 20, 40), boundary="pocock"), Stopping(batch=10))
+PILOT, DRAWS, LARGE = 10, 100, 1000
+CONFIDENCE, TARGET = 0.9, 0.92
+"""Sets differ by about .02 from their mean, so the constants aim at so much more than the level. It is the one choice
+made in sight of all sets: .90 and .91 leave one of them below .87."""
+FACTORS = np.arange(1.0, 2.01, 0.05)
+
+
+class Replay(NamedTuple):
+    """Of one pilot: the share that the run took, middle and reach of the shortest interval, the bounds by percentiles,
+    and how far pairs share their items; `by_lot` if items were drawn for each pair."""
+
+    by_lot: bool
+    share: float
+    middle: float
+    reach: float
+    low: float
+    high: float
+    shared: float
+
+
+def studies(folder: Path, name: str) -> Iterator[Asked]:
+    """All aspects of a set."""
+    for path, human in SOURCES[name]:
+        study = _glass(folder / path) if path.startswith("glass") else cu.read(folder / path, invalid="drop")
+        setting = {**DEFAULTS, "human": human}
+        yield from (asked_of(comparison, NONE) for comparison in comparisons_of(study, setting))  # type: ignore[arg-type]
+
+
+def _glass(path: Path) -> cu.Study:
+    """Its column System is the item, and Utterance the system."""
+    table = pl.read_csv(path)
+    names = [name for name in table.columns if name.startswith("H:")]
+    long = table.unpivot(on=names, index=["System", "Utterance"], variable_name="aspect", value_name="score")
+    item = pl.col("System").cast(pl.String)
+    rows = long.drop_nulls("score").select("aspect", "score", item=item, system="Utterance")
+    return cu.read(rows.with_columns(rater=pl.lit("human"), kind=pl.lit("human")))
+
+
+def replayed(asked: Asked, seed: int, *, by_lot: bool) -> Iterator[Replay]:
+    """A pilot and the runs that begin with it, one for each rule."""
+    rng = np.random.default_rng([20261123, seed])
+    rated = asked.human != ABSENT
+    order = annotation_order(rated, asked.units, rng)
+    if not by_lot:  # the same items first
+        first = np.zeros(rated.shape[1], dtype=bool)
+        first[rng.choice(rated.shape[1], PILOT, replace=False)] = True
+        turn = np.where(np.take_along_axis(rated, order, axis=1), ~first[order], 2)
+        order = np.take_along_axis(order, np.argsort(turn, axis=1, kind="stable"), axis=1)
+    kinds = np.take_along_axis(kinds_of(asked.human, asked.metric), order, axis=1)
+    available = rated.sum(axis=1)
+    items = int(np.median(available))
+    run = Answers(
+        kinds=kinds[np.newaxis], available=available[np.newaxis], metric=np.zeros((1, len(kinds), 3), dtype=int)
+    )
+    pair = np.repeat(np.arange(len(kinds)), PILOT)
+    pilot = Pilot(
+        pair=pair,
+        unit=asked.units[order[:, :PILOT].ravel()],
+        sign=(1 - kinds[:, :PILOT].ravel() // 4).astype(np.int8),
+        systems=asked.systems,
+    )
+    assert (kinds[:, :PILOT] < KINDS).all()
+    drawn = continued(pilot.outcome, posterior_shares(pilot, draws=DRAWS, rng=rng), items=items, rng=rng)
+    shared = shared_items(pilot)
+    for stopping in RULES:
+        rule = stopping.rule(HUMAN, most=items, seed=0)
+        end = replay(run, rule, reference=asked.reference(0.05), truth=asked.truth)
+        shares, _ = forecast(drawn, rule)
+        low, high = percentile_interval(shares, confidence=CONFIDENCE)
+        middle, reach = shortest(shares, confidence=CONFIDENCE)
+        yield Replay(by_lot, float(end.n.mean() / items), middle, reach, float(low), float(high), shared)
+
+
+def replays(folder: Path, name: str, pilots: int) -> list[Replay]:
+    """So many pilots of each kind for a set, spread over its aspects; a third of them where there are many pairs."""
+    aspects = list(studies(folder, name))
+    found: list[Replay] = []
+    for seed in range(pilots):
+        asked = aspects[seed % len(aspects)]
+        common = int((asked.human != ABSENT).all(axis=0).sum()) >= PILOT
+        if len(asked.human) < LARGE or seed < pilots / 3:
+            for by_lot in (True, False)[: 1 + common]:
+                found += replayed(asked, seed, by_lot=by_lot)
+    return found
+
+
+def covered(rows: list[Replay], factor: float, more: float) -> float:
+    """Share of pilots whose widened interval holds what happened."""
+    share, middle, reach, shared = (
+        np.array([getattr(row, name) for row in rows]) for name in ("share", "middle", "reach", "shared")
+    )
+    wide = reach * factor * np.sqrt(1 + more * shared)
+    return float((np.abs(share - middle) <= wide + 1e-9).mean())
+
+
+def fitted(sets: list[list[Replay]]) -> tuple[float, float]:
+    """The least factor with which pilots by lot hold the sets in `TARGET` on average, and the least addition with which
+    pilots that share their items do so in half of the sets (in TAC_11, with 1,431 pairs, they hardly ever do)."""
+
+    def coverages(by_lot: bool, factor: float, more: float) -> list[float]:
+        chosen = [[row for row in rows if row.by_lot == by_lot] for rows in sets]
+        return [covered(rows, factor, more) for rows in chosen if rows]
+
+    more = 0.0
+    for _ in range(3):  # pilots by lot share some items, too
+        factor = next((f for f in FACTORS if np.mean(coverages(True, f, more)) >= TARGET), FACTORS[-1])
+        more = next((f for f in FACTORS - 1 if np.median(coverages(False, factor, f)) >= TARGET), FACTORS[-1] - 1)
+    return float(factor), float(more)
+
+
+class Held(NamedTuple):
+    """Of a set: coverage and mean width with the constants of the other sets, and both as percentiles have them."""
+
+    pilots: int
+    coverage: float
+    width: float
+    before: float
+    width_before: float
+
+
+def held(rows: list[Replay], constants: tuple[float, float]) -> Held:
+    """With some constants."""
+    factor, more = constants
+    before = np.mean([row.low - 1e-9 <= row.share <= row.high + 1e-9 for row in rows])
+    width = np.mean([2 * row.reach * factor * np.sqrt(1 + more * row.shared) for row in rows])
+    width_before = np.mean([row.high - row.low for row in rows])
+    return Held(len(rows), covered(rows, factor, more), float(width), float(before), float(width_before))
+
+
+def main(folder: Path, pilots: int) -> None:
+    """Print the constants, and each set with those of the others."""
+    found = {}
+    for name in SOURCES:
+        found[name] = replays(folder, name, pilots)
+        print(f"{name}: {len(found[name])} forecasts", flush=True)
+    print("constants", fitted(list(found.values())))
+    for name, rows in found.items():
+        constants = fitted([other for key, other in found.items() if key != name])
+        parts = {
+            "all": rows,
+            **{f"by lot {by_lot}": [row for row in rows if row.by_lot == by_lot] for by_lot in (True, False)},
+        }
+        for part, chosen in parts.items():
+            if chosen:
+                print(name, part, constants, *(f"{value:.4g}" for value in held(chosen, constants)))
+
+
+if __name__ == "__main__":
+    main(Path(__file__).parents[3] / "shared" / "data", int(sys.argv[1]) if len(sys.argv) > 1 else 48)
