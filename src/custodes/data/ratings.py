@@ -34,12 +34,15 @@ class Ratings:
         return cls(frame=pl.DataFrame(schema=SCHEMA))
 
     @classmethod
-    def make(cls, table: Any, *, where: str = "ratings", ignore: tuple[str, ...] = ()) -> tuple[Ratings, list[Note]]:
+    def make(
+        cls, table: Any, *, where: str = "ratings", ignore: tuple[str, ...] = (), unit: str = "rows"
+    ) -> tuple[Ratings, list[Note]]:
         """Check a long table `item, system, rater, score` (optional `aspect`, `repeat`, `invalid`) and say what was
         left out.
 
-        Rows without a score are absent ratings: left out and counted, by the reasons in `invalid`. Text, infinities,
-        empty labels and a key that stands twice raise `InputError` with the row.
+        Rows without a score are absent ratings: left out and counted, by the reasons in `invalid`; `unit` is what a row
+        was in the file (such as "cells" of a wide table). Text, infinities, empty labels and a key that stands twice
+        raise `InputError` with the row.
 
         >>> ratings, notes = Ratings.make(
         ...     pl.DataFrame({"item": [1], "system": ["A"], "rater": ["ann"], "score": [4]})
@@ -78,7 +81,7 @@ class Ratings:
         missing = made["score"].null_count() - given.len()
         invalid = f"{where}: {given.len()} scores are invalid and count as not rated ({counted(given)})"
         notes += noted(
-            ("missing-score", missing, f"{where}: {missing} rows have no score and count as not rated"),
+            ("missing-score", missing, f"{where}: {missing} {unit} have no score and count as not rated"),
             ("invalid-score", given.len(), invalid),
         )
         return cls(frame=made.drop_nulls("score")), notes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -32,6 +33,7 @@ from custodes.data.raters import INCOMPLETE
 from custodes.data.readers import OURS, PATH_READERS, TABLE_READERS
 from custodes.data.readers.nested import top_keys
 from custodes.data.readers.plugins import plugged_readers
+from custodes.data.readers.ratings import read_ratings
 from custodes.data.readers.reader import Invalid, PathReader, TableReader
 from custodes.data.study import Study, digest_of, join
 from custodes.data.table import to_polars
@@ -238,7 +240,8 @@ def _mapped(table: Table, *, reader: str | None, invalid: Invalid, columns: Colu
     names = table.frame.columns
     orders = named("order", names) if found is TABLE_READERS["battles"] and "order" not in names else []
     try:
-        study: Study = found.make(table.frame, where=table.name, invalid=invalid)
+        make = partial(read_ratings, unit="cells") if mapped.wide else found.make
+        study: Study = make(table.frame, where=table.name, invalid=invalid)
     except InputError as error:
         if unfit or orders or found is TABLE_READERS["wide"]:
             raise UnfitError(str(error)) from None

@@ -24,7 +24,7 @@ from custodes.data.study import OF_ALL_GROUPS, Study, of_aspect
 from custodes.errors import InputError, OptionError, listed
 from custodes.evaluate.bridge import dense_preferences, scored_items, sparse_preferences
 from custodes.evaluate.design import Design
-from custodes.evaluate.people import check_same_scale, mean_over_people
+from custodes.evaluate.people import check_same_scale, mean_over_people, unpaired, unpaired_note
 from custodes.evaluate.scores import Scores
 from custodes.stats import ABSENT
 from custodes.stats.agreement.ties import acc_eq
@@ -130,6 +130,14 @@ class Comparison:
         people = given_people | (np.isfinite(self.scores.human).any(axis=0) & given)
         metrics = given | (np.isfinite(self.scores.metrics).any(axis=1) & given_people)
         return np.asarray(~self.shared & ((people & metrics).sum(axis=1) > 1))
+
+    @property
+    def unpaired(self) -> int:
+        """Comparisons of two rated outputs left out because no annotator rated both."""
+        people = self.preferences.rows(0)
+        first, second = self.design.pairs[people.pair].T
+        scores = self.scores
+        return unpaired(scores.persons, items=scores.items, item=people.item, first=first, second=second)
 
     @property
     def of_people(self) -> Comparison:
@@ -437,5 +445,6 @@ def _design_notes(comparison: Comparison, label: str) -> list[Note]:
             unrated,
             f"{unrated} of {len(comparison.items)} items have no two outputs rated by people{label}",
         ),
+        unpaired_note(comparison.unpaired, label),
         aspect=comparison.aspect,
     )

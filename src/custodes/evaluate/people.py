@@ -9,7 +9,7 @@ import numpy as np
 from custodes.data.scale import MissingCode, Scale
 from custodes.data.study import Study
 from custodes.errors import OptionError
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Bools, Floats, Ints
 
 TIE = 1e-9
 """Of the range: people tie up to this difference (design, section 1)."""
@@ -28,6 +28,42 @@ def mean_over_people(scores: Floats) -> Floats:
     rated = np.isfinite(scores)
     n = rated.sum(axis=0)
     return np.asarray(np.where(rated, scores, 0.0).sum(axis=0) / np.where(n, n, np.nan), dtype=np.float64)
+
+
+def unpaired(persons: Floats, *, items: Ints, item: Ints, first: Ints, second: Ints) -> int:
+    """The number of comparisons left out because no annotator rated both outputs.
+
+    Parameters
+    ----------
+    persons : array of shape (annotators, k, systems)
+        Scores, NaN where not rated.
+    items : array of int of shape (k,)
+        Positions of the items with scores, in ascending order.
+    item, first, second : arrays of int of shape (n,)
+        Positions of the item and the two systems of each human preference.
+
+    Examples
+    --------
+    >>> scores = np.array([[[1.0, 2.0, np.nan]], [[np.nan, 2.0, 3.0]]])
+    >>> unpaired(scores, items=np.array([0]), item=np.array([0, 0]), first=np.array([0, 1]), second=np.array([1, 2]))
+    1
+    """
+    rated: Bools = np.asarray(np.isfinite(persons).any(axis=0))
+    if not rated.any():
+        return 0
+    n = rated.sum(axis=1)
+    place = np.searchsorted(items, item).clip(max=len(items) - 1)
+    compared = (items[place] == item) & rated[place, first] & rated[place, second]
+    return int((n * (n - 1) // 2).sum() - compared.sum())
+
+
+def unpaired_note(count: int, label: str) -> tuple[str, int, str]:
+    """Rule, count and message of a note on these."""
+    message = (
+        f"{count} comparisons of two rated outputs{label} are left out, as no annotator rated both: means over"
+        " different annotators are not compared"
+    )
+    return "unpaired", count, message
 
 
 def snapped(values: Floats) -> Floats:

@@ -14,14 +14,14 @@ from custodes.data.study import Study
 from custodes.data.table import number_column
 
 
-def read_ratings(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
+def read_ratings(frame: pl.DataFrame, *, where: str, invalid: Invalid, unit: str = "rows") -> Study:
     """A study of scores; without a column `kind`, who is human is left open.
 
-    A `role` of `second` is a second opinion (`Study.second_ratings`).
+    A `role` of `second` is a second opinion (`Study.second_ratings`). `unit`: what a row was in the file, in notes.
     """
     second = second_rows(frame, where=where)
     known = ("kind",) if second is None else ("kind", "role")
-    ratings, notes = Ratings.make(frame, where=where, ignore=known)
+    ratings, notes = Ratings.make(frame, where=where, ignore=known, unit=unit)
     idle = [name for name in frame.columns if name not in (*KEY, *OPTIONAL, *known, "score")]
     notes += noted(*unused_people(frame, idle, where=where))
     again = Ratings.empty()

@@ -25,7 +25,7 @@ def read_wide(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     if "" in raters:
         raise InputError(f"{where}: a column has no name (a saved index?); name it after its rater, or take it out")
     long = melted(frame, {name: {"rater": name} for name in raters}, keys=KEY, where=where)
-    ratings, notes = Ratings.make(long, where=where)
+    ratings, notes = Ratings.make(long, where=where, unit="cells")
     notes += apart(frame, raters, where=where)
     return Study(ratings=ratings, raters=Raters.infer(dict.fromkeys(raters, "")), notes=tuple(notes), name=where)
 

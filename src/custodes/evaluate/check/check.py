@@ -74,6 +74,12 @@ class Check(OfProblems):
         share("coverage", "share of item × system × rater cells with a score"),
         count("missing", "cells without one", essential=False),
         share("ties", "share of comparisons on which people, taken together, tie", "People tie"),
+        count(
+            "unpaired",
+            "comparisons of two rated outputs left out because no annotator rated both",
+            "Left out",
+            essential=False,
+        ),
     )
     raters: pl.DataFrame = table(
         "One row per rater and aspect.",

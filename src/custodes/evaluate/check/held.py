@@ -26,7 +26,7 @@ from custodes.stats.arrays import Floats
 class Held:
     """One aspect: `clusters` how many; `ties` the share of comparisons that people together (`human`) and each metric
     tie; `persons` (people, items, systems) and `metric_scores` (metrics, items, systems) the scores, of items that have
-    any."""
+    any; `unpaired` how many comparisons of rated outputs are left out because no annotator rated both."""
 
     aspect: str
     items: tuple[str, ...]
@@ -35,6 +35,7 @@ class Held:
     people: tuple[str, ...]
     metrics: tuple[str, ...]
     ties: Mapping[str, float | None]
+    unpaired: int
     persons: Floats
     metric_scores: Floats
 
@@ -51,6 +52,7 @@ class Held:
             people=comparison.people,
             metrics=comparison.metrics,
             ties={name: _tie_share(own) for name, own in signs.items()},
+            unpaired=comparison.unpaired,
             persons=comparison.scores.persons,
             metric_scores=comparison.scores.metrics,
         )
@@ -62,13 +64,14 @@ def held_alone(chosen: Study, aspect: str, setting: Setting) -> tuple[Held, list
     try:
         arena = ground_of(chosen, [aspect], settings(setting))
     except ScalesDifferError as error:
-        return _of_aspect(chosen, aspect, {}), list(chosen.notes), [nothing_compared(error)]
+        return _of_aspect(chosen, aspect, {}, 0), list(chosen.notes), [nothing_compared(error)]
     ties = {name: _tie_share(battles.sign) for name, battles in arena.fields[0].battles.items()}
     problems = [] if arena.fought else [nothing_compared(f"{NO_BATTLE}{label_of(aspect)}")]
-    return _of_aspect(chosen, aspect, ties), list(arena.notes), problems
+    left_out = sum(note.count for note in arena.notes if note.rule == "unpaired")
+    return _of_aspect(chosen, aspect, ties, left_out), list(arena.notes), problems
 
 
-def _of_aspect(chosen: Study, aspect: str, ties: Mapping[str, float | None]) -> Held:
+def _of_aspect(chosen: Study, aspect: str, ties: Mapping[str, float | None], left_out: int) -> Held:
     rows = chosen._rows_of([*chosen.humans, *chosen.metrics])
     whole = (pl.col("aspect") == "") & ~pl.col("rater").is_in(list(chosen.humans))
     rows = rows.filter((pl.col("aspect") == aspect) | whole)
@@ -91,6 +94,7 @@ def _of_aspect(chosen: Study, aspect: str, ties: Mapping[str, float | None]) -> 
         people=people,
         metrics=metrics,
         ties=ties,
+        unpaired=left_out,
         persons=panel.values[: len(people)],
         metric_scores=panel.values[len(people) :],
     )
@@ -158,4 +162,5 @@ def summary_of(held: Held, raters: dict[str, Any]) -> dict[str, Any]:
         "coverage": 1 - missing / cells if cells else None,
         "missing": missing,
         "ties": held.ties.get(HUMAN),
+        "unpaired": held.unpaired,
     }

@@ -21,7 +21,7 @@ from custodes.data.table import kept
 from custodes.errors import InputError, OptionError, listed
 from custodes.evaluate.comparison import HUMAN, NotComparableError, label_of, tie_thresholds, too_few
 from custodes.evaluate.design import Design
-from custodes.evaluate.people import check_same_scale, mean_over_people
+from custodes.evaluate.people import check_same_scale, mean_over_people, unpaired, unpaired_note
 from custodes.stats.arrays import Floats
 
 NO_BATTLE = (
@@ -129,6 +129,9 @@ def _field(
             aggregate=setting["aggregate"],
             ties=setting["human_ties"],
         )
+        fought = battles[HUMAN]
+        left_out = unpaired(persons, items=items, item=fought.item, first=fought.first, second=fought.second)
+        notes += noted(unpaired_note(left_out, label), aspect=aspect)
     for name, own, epsilon in zip(
         metrics, scores, _thresholds(chosen, persons, scores, items, setting, design), strict=True
     ):
