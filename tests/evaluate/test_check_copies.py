@@ -138,7 +138,8 @@ def test_items_with_equal_texts_and_other_ratings() -> None:
     assert same.outputs is not None
     sources = same.outputs.sources.with_columns(source=pl.lit("one source"))
     same = replace(same, outputs=replace(same.outputs, sources=sources))
-    assert "i0 = i39" in str(asked(same)["repeated-items"]["message"])
+    items = same.item_labels().to_list()
+    assert f"({items[0]} = {items[39]})" in str(asked(same)["repeated-items"]["message"])
 
 
 def test_items_with_equal_scores_and_other_texts_are_different_items() -> None:
