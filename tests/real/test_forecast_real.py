@@ -17,7 +17,8 @@ PILOTS = 24
 @pytest.mark.slow
 def test_each_set_is_held_with_the_constants_of_the_others(shared_data: Path) -> None:
     found = {name: calibrate_forecast.replays(shared_data, name, PILOTS) for name in calibrate_forecast.SOURCES}
-    assert fitted(list(found.values())) == pytest.approx((_WIDER, _WIDER_SHARED), abs=0.25)  # 48 pilots give them exactly
+    # 48 pilots give them exactly
+    assert fitted(list(found.values())) == pytest.approx((_WIDER, _WIDER_SHARED), abs=0.25)
     for name, rows in found.items():
         constants = fitted([others for key, others in found.items() if key != name])
         result = held([row for row in rows if row.by_lot], constants)
