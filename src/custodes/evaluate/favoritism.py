@@ -29,9 +29,10 @@ from custodes.answers.tables import (
 )
 from custodes.answers.views import parts, titled, views
 from custodes.answers.wording import UNDEFINED
-from custodes.data.notes import Note
+from custodes.data.notes import Note, noted
 from custodes.data.pairs import PairCounts
 from custodes.data.study import Study
+from custodes.errors import listed
 from custodes.evaluate.agreement.statistic import FEWEST
 from custodes.evaluate.clusters import (
     cluster_notes,
@@ -307,6 +308,7 @@ def _answer(
     notes = [
         *cluster_notes(part, margin_effects(part, 1)[0]),
         *partiality_notes(part.comparison, part.aspect, partial_to),
+        *_overall_notes(part, partial_to),
         *_error_notes(part.aspect, n, errors),
         *few_clusters_notes(part.n_clusters, resamples, fewest=FEWEST, aspect=part.aspect),
     ]
@@ -371,6 +373,20 @@ def _mean_sizes(part: Counted, sizes: Floats, resamples: int, rng: np.random.Gen
             sizes = ratio(np.abs(margin(times)).astype(np.float64), errors(times))
             means[block, m] = mean_of_defined(sizes, axis=0)
     return means
+
+
+def _overall_notes(part: Counted, partial_to: Mapping[str, Any]) -> list[Note]:
+    """Findings about metrics without a score for the aspect may be quality on another aspect."""
+    if part.comparison is None:
+        return []
+    rows = zip(partial_to["metric"], partial_to["finding"], strict=True)
+    found = {str(metric) for metric, finding in rows if finding in (FAVOURED, DISFAVOURED)}
+    metrics = [name for name in part.overall if name in found]
+    message = (
+        f"{listed(metrics)}: no score{label_of(part.aspect)}, so a score without an aspect is compared with it; what"
+        " looks like partiality may be quality on another aspect"
+    )
+    return noted(("overall-score", len(metrics), message), aspect=part.aspect)
 
 
 def _error_notes(aspect: str, n: NDArray[np.int64], errors: NDArray[np.int64]) -> list[Note]:

@@ -478,6 +478,8 @@ def partiality_of(
 
 
 def test_metrics_without_an_aspect_are_named_where_their_partiality_is(results: dict[str, Any]) -> None:
+    (note,) = [n for n in results["favoritism"].notes if n.rule == "overall-score" and n.aspect == "coherence"]
+    assert note.message.startswith("selfeval: no score for aspect 'coherence'")
     # in the demo nothing but judge rates aspects
     overall = results["favoritism"].metrics.filter("overall")["metric"].unique()
     assert "judge" not in overall

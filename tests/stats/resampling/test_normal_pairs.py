@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from custodes.stats.resampling import normal_pairs
-from custodes.stats.resampling.normal_pairs import PairTests, pair_tests
+from custodes.stats.resampling.normal_pairs import PairTests, critical_value, pair_tests
 
 
 def family(seed: int, systems: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -100,3 +100,27 @@ def test_without_spread_or_units_nothing_is_tested() -> None:
     assert same.p_adjusted[0] == 1
     few = pair_tests(np.array([0.0, 1.0]), np.eye(2), *pair, n_units=5, alpha=0.05)
     assert np.isnan(few.p_adjusted[0])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_critical_value_is_the_quantile_of_the_largest_difference(seed: int) -> None:
+    # reference: 200,000 plain draws, of which .05 exceed it with a standard error of .0005
+    rng = np.random.default_rng(seed)
+    n = 3 + 2 * seed
+    root = rng.normal(size=(n, n)) / 2 + np.eye(n)
+    covariance = root @ root.T
+    first, second = np.triu_indices(n, 1)
+    value = critical_value(covariance, first, second, alpha=0.05)
+    spread = np.sqrt(covariance[first, first] + covariance[second, second] - 2 * covariance[first, second])
+    draws = rng.standard_normal((200_000, n)) @ root.T
+    largest = np.max(np.abs(draws[:, first] - draws[:, second]) / spread, axis=1)
+    assert np.mean(largest >= value) == pytest.approx(0.05, abs=0.003)
+
+
+@pytest.mark.parametrize("n_pairs", [1, 2, 10])
+def test_the_critical_value_of_unrelated_pairs_is_at_most_that_of_bonferroni(n_pairs: int) -> None:
+    # independent pairs: Sidak's value is exact, and just below Bonferroni's
+    first = 2 * np.arange(n_pairs)
+    value = critical_value(np.eye(2 * n_pairs), first, first + 1, alpha=0.05)
+    assert value <= stats.norm.isf(0.025 / n_pairs)
+    assert value == pytest.approx(stats.norm.isf((1 - 0.95 ** (1 / n_pairs)) / 2), abs=0.04)

@@ -50,6 +50,16 @@ def test_without_tests_or_without_any_decided_battle_there_is_none() -> None:
     assert np.isnan(more).all()
 
 
+def test_systems_with_the_same_outcomes_on_every_item_have_none() -> None:
+    scores = scores_of(0, 0.25)
+    more, _ = forecast(all_pairs(np.concatenate([scores, scores[:, :1]], axis=1)), 6)
+    pairs = list(zip(*np.triu_indices(6, 1), strict=True))
+    assert np.isnan(more[pairs.index((0, 5))])
+    # and the forecasts of the two against others are equal
+    same = [(more[pairs.index((0, k))], more[pairs.index((k, 5))]) for k in range(1, 5)]
+    np.testing.assert_allclose(*zip(*same, strict=True), rtol=0.08)  # a step of the grid is 7 %
+
+
 def test_the_added_information_reduces_the_variance_as_far_as_asked() -> None:
     gain, variance, model = np.array([0.3, 2.0, 5.0]), np.array([0.2, 0.2, 0.05]), np.array([0.2, 0.07, 0.05])
     added = _information_to_add(gain, variance, model)

@@ -1,4 +1,4 @@
-"""Whom metrics favour, and which decisions of people they turn round."""
+"""Which systems metrics over-rate or under-rate, and which human decisions they reverse."""
 
 from __future__ import annotations
 

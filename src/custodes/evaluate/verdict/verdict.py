@@ -32,11 +32,11 @@ HEADINGS: Mapping[Kind, str] = {
     "best": "Which system is best",
     "trust": "Which metric to trust",
     "faults": "What judges look at beside quality",
-    "favours": "Whom metrics favour",
-    "labels": "What more labels would settle",
-    "chance": "Not clearly better than chance",
-    "flips": "Decisions that flip",
-    "uncertain": "Too uncertain to say",
+    "favours": "Which systems metrics over-rate or under-rate",
+    "labels": "What more annotations would decide",
+    "chance": "Not significantly better than chance",
+    "flips": "Decisions that metrics reverse",
+    "uncertain": "Undecided",
 }
 
 ESSENTIAL: tuple[Kind, ...] = ("design", "best", "trust", "faults", "favours", "labels")

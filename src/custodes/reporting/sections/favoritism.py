@@ -68,7 +68,7 @@ def _build(context: Context) -> Mapping[str, str]:
             context.declared("favoritism.metrics").columns,
             id="favoritism-metrics",
             caption="Favoritism of each metric",
-            notes=context.notes("favoritism", "favi", "design-effect", "one-cluster"),
+            notes=context.notes("favoritism", "favi", "design-effect", "one-cluster", "overall-score"),
         )
     }
 

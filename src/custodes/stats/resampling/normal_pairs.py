@@ -16,6 +16,7 @@ FIRST_DIRECTIONS, MOST_DIRECTIONS = 250, 32_000
 _WORK = 100_000_000  # pairs times directions, at most
 _FEWEST = 4000  # directions at the cap, however many pairs
 _BLOCK = 250  # directions at a time
+_CRITICAL = 1000  # directions for a critical value
 _SAME = 1e-9  # log odds; a smaller difference is rounding
 
 
@@ -69,13 +70,49 @@ def pair_tests(
     return PairTests(p_adjusted=p_adjusted, at_threshold=at_threshold)
 
 
+def critical_value(covariance: Floats, first: Ints, second: Ints, *, alpha: float) -> float:
+    """The 1 - `alpha` quantile of the largest |z| over the pairs `first`, `second` (k,), if all estimates are equal.
+
+    `covariance` (p, p) is that of the estimates; every pair has a positive variance.
+
+    >>> one_pair = critical_value(np.eye(2), np.array([0]), np.array([1]), alpha=0.05)
+    >>> three = critical_value(np.eye(3), np.array([0, 0, 1]), np.array([1, 2, 2]), alpha=0.05)
+    >>> round(one_pair, 1), round(three, 1)
+    (2.0, 2.3)
+
+    Source: Deak 1980 (random directions).
+    """
+    from scipy.optimize import brentq
+    from scipy.special import chdtrc, ndtri
+
+    root, size = _symmetric_root(covariance), len(covariance)
+    spread = np.sqrt(covariance[first, first] + covariance[second, second] - 2 * covariance[first, second])
+    direction = np.random.default_rng(STREAM).standard_normal((_CRITICAL, size))
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    moved = np.ascontiguousarray((direction @ root).T)
+    largest = np.zeros(_CRITICAL)
+    for some in chunks(len(first), _CRITICAL):
+        drawn = np.abs(moved[first[some]] - moved[second[some]]) / spread[some, np.newaxis]
+        np.maximum(largest, drawn.max(axis=0), out=largest)
+
+    def excess(value: float) -> float:
+        return float(chdtrc(size, (value / largest) ** 2).mean()) - alpha
+
+    bonferroni = -float(ndtri(alpha / 2 / len(first)))
+    return min(bonferroni, float(brentq(excess, 0.0, 2 * bonferroni)))
+
+
+def _symmetric_root(covariance: Floats) -> Floats:
+    """The symmetric root, which does not depend on the signs and the rotation of eigenvectors."""
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray((vectors * np.sqrt(values.clip(0.0))) @ vectors.T)
+
+
 class _Tails:
     """P(largest |z| of a pair and all less extreme ones >= the z observed), pairs from the least extreme."""
 
     def __init__(self, covariance: Floats, first: Ints, second: Ints, spread: Floats, z: Floats) -> None:
-        values, vectors = np.linalg.eigh(covariance)
-        # The symmetric root, which does not depend on the signs and the rotation of eigenvectors.
-        self._root = (vectors * np.sqrt(values.clip(0.0))) @ vectors.T
+        self._root = _symmetric_root(covariance)
         self._first, self._second, self._spread, self._z = first, second, spread, z
         self._rng = np.random.default_rng(STREAM)
         self._total, self._squares, self._number = np.zeros((3, len(z)))

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from custodes.stats.arrays import Bools, Floats, chunks
+from custodes.stats.arrays import Bools, Floats
 from custodes.stats.decisions.information_gain import information_gain
 from custodes.stats.ratios import ratio
+from custodes.stats.resampling.normal_pairs import critical_value
 from custodes.stats.strength.strengths import Strengths
 from custodes.stats.strength.win_rates import Met
 
 MOST_PAIRS = 20_000
 """Pairs up to which forecasts are computed."""
 
-_PER_BATTLE = 0.25  # information on the log odds of a battle without a tie between equal systems
+_OF_EQUALS = 0.25  # information on the log odds of a battle without a tie between equal systems
+
+_NONE = 1e-9  # relative size of a variance that is rounding error: systems with the same outcomes on every item
 
 
 def more_battles(made: Strengths, met: Met, apart: Bools, *, confidence: float) -> Floats:
@@ -30,43 +33,43 @@ def more_battles(made: Strengths, met: Met, apart: Bools, *, confidence: float) 
     """
     from scipy.special import ndtr, stdtrit
 
-    n_pairs, draws = len(met.first), made.draws[1:]
-    nothing = np.full(n_pairs, np.nan)
+    n_pairs = len(met.first)
     undecided = ~apart[met.first, met.second]
     battles, untied = met.outcomes.sum(axis=1), met.outcomes[:, 0] + met.outcomes[:, 2]
-    if len(draws) < 2 or n_pairs > MOST_PAIRS or made.n_units < 2 or not undecided.any() or not untied.any():
-        return nothing
-    t, error, largest = np.full(n_pairs, np.nan), np.full(n_pairs, np.nan), np.zeros(len(draws))
-    for block in chunks(n_pairs, len(draws)):
-        first, second = met.first[block], met.second[block]
-        drawn = draws[:, first] - draws[:, second]
-        drawn -= drawn.mean(axis=0)
-        error[block] = drawn.std(axis=0, ddof=1)
-        t[block] = ratio(made.draws[0, first] - made.draws[0, second], error[block])
-        scaled = ratio(np.abs(drawn), error[block])[:, undecided[block]]
-        np.fmax(largest, scaled.max(axis=1, initial=0.0), out=largest)
+    if len(made.draws) < 3 or n_pairs > MOST_PAIRS or made.n_units < 2 or not undecided.any() or not untied.any():
+        return np.full(n_pairs, np.nan)
+    known = np.flatnonzero(np.isfinite(made.draws[0]))
+    covariance = np.atleast_2d(np.cov(made.draws[1:, known], rowvar=False))
+    first, second = np.searchsorted(known, met.first), np.searchsorted(known, met.second)
+    variance = covariance[first, first] + covariance[second, second] - 2 * covariance[first, second]
+    t = ratio(np.abs(made.draws[0, met.first] - made.draws[0, met.second]), np.sqrt(np.maximum(variance, 0.0)))
+    varies = variance > _NONE * (covariance[first, first] + covariance[second, second])
+    tested = undecided & varies
+    if not tested.any():
+        return np.full(n_pairs, np.nan)
+    quantile = critical_value(covariance, first[tested], second[tested], alpha=1 - confidence)
     # Battles of one pair hardly add to the degrees of freedom of the fit.
     freedom = max(1.0, made.n_units - 1)
-    quantile = float(np.quantile(largest, confidence, method="higher"))
     critical = -float(stdtrit(freedom, float(ndtr(-quantile))))
-    bounded = made.bounded[met.first] & made.bounded[met.second]
+    bounded = made.bounded[met.first] & made.bounded[met.second] & varies
     gain = information_gain(
-        np.where(bounded, np.abs(t), np.nan), ratio(np.ones(n_pairs), _PER_BATTLE * error**2), critical=critical
+        np.where(bounded, t, np.nan), ratio(np.ones(n_pairs), _OF_EQUALS * variance), critical=critical
     )
     rate = (untied + untied.sum() / battles.sum()) / (battles + 1)
-    added = _information_to_add(gain, error**2, _model_variance(made, met, battles * rate))
-    more = np.ceil(ratio(added * battles, _PER_BATTLE * rate * met.effective))
+    win = 1 / (1 + np.exp(-np.abs(made.draws[0, met.first] - made.draws[0, met.second])))
+    information = rate * win * (1 - win)  # of one battle, if all are independent
+    added = _information_to_add(gain, variance, _model_variance(met, battles * information, len(made.bounded)))
+    more = np.ceil(ratio(added * battles, information * met.effective))
     return np.where(undecided & np.isfinite(more) & (more > 0), more, np.nan)
 
 
-def _model_variance(made: Strengths, met: Met, untied: Floats) -> Floats:
-    """The variance of the difference of each pair (pairs,) if all battles without a tie were independent."""
-    first, second, n = met.first, met.second, made.draws.shape[1]
-    win = 1 / (1 + np.exp(-np.abs(made.draws[0, first] - made.draws[0, second])))
-    information = np.zeros((n, n))
-    information[first, second] = information[second, first] = -untied * win * (1 - win)
-    np.fill_diagonal(information, -information.sum(axis=1))
-    inverse = np.linalg.pinv(information, hermitian=True)
+def _model_variance(met: Met, information: Floats, n_systems: int) -> Floats:
+    """The variance of the difference of each pair (pairs,) by the information of the battles of each (pairs,)."""
+    first, second = met.first, met.second
+    whole = np.zeros((n_systems, n_systems))
+    whole[first, second] = whole[second, first] = -information
+    np.fill_diagonal(whole, -whole.sum(axis=1))
+    inverse = np.linalg.pinv(whole, hermitian=True)
     return np.asarray(np.diag(inverse)[first] + np.diag(inverse)[second] - 2 * inverse[first, second])
 
 
