@@ -79,7 +79,8 @@ def test_clusters_are_resampled_whole() -> None:
         return row["pearson_global_high"] - row["pearson_global_low"]
 
     assert width(by_document) == pytest.approx(width(plain))
-    assert width(by_item) == pytest.approx(width(by_document), rel=0.1)  # copies are found where no document is declared
+    # Copies are found where no document is declared.
+    assert width(by_item) == pytest.approx(width(by_document), rel=0.1)
 
 
 def test_item_weights_equal_repeated_items() -> None:
