@@ -24,7 +24,11 @@ settings.register_profile("fixed", deadline=None, database=None, derandomize=Tru
 settings.register_profile("random", deadline=None, database=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
+MAPPED = "study.example"
+"""A host that the browser finds on this machine, and that it trusts no more than one of a network."""
+
 CHROMIUM = [
+    f"--host-resolver-rules=MAP {MAPPED} 127.0.0.1",
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
