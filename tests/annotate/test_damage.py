@@ -189,6 +189,7 @@ def test_bytes_that_changed(sound: bytes, seed: int, tmp_path: Path) -> None:
         ("UPDATE event SET json = '[1]'", "rows that do not fit together"),
         ("DELETE FROM output WHERE item = 3", "outputs that it asks about"),
         ("DELETE FROM worker WHERE label = 'w001'", "refer to rows of worker"),
+        ("UPDATE exclusion SET exclusion = 9223372036854775807", "rows that do not fit together"),
         ("DELETE FROM plan", "a study without a plan"),
     ],
 )

@@ -18,6 +18,9 @@ from custodes.annotate.records import WRITING, EventRow, JudgmentRow, Row, happe
 from custodes.data.loading.running import reason
 from custodes.errors import CustodesError, InputError
 
+LARGEST = 2**62
+"""A number of what happened at most; SQLite's integers end at twice that."""
+
 
 class Ledger:
     """A study that is open: its file, what is known of it, and who has what before him."""
@@ -52,6 +55,8 @@ class Ledger:
                 engine = book.ballots.asking
                 if engine is not None and len(engine.rulings) > ruled:
                     ruled = _recalled(book, looks, ruled)
+        if book.last > LARGEST:
+            raise OverflowError("no number is left for what happens next")
         self.book, self.leases, self.waiting, self._ruled = book, Leases(), {}, ruled
         now = self.clock.steady()
         for session in self.book.sessions.values():
