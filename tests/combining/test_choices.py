@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -57,8 +58,10 @@ def test_what_is_chosen_by_never_saw_the_fold_that_it_is_for() -> None:
     of, other = clustered(), clustered()
     (fold,) = outer_folds(of, "item", repeats=1, rng=generator())
     out = of.rated & (fold == 2)
-    other.human[out] = np.random.default_rng(1).normal(size=out.sum())
-    other.metrics.scores[:, out] *= 50
+    human, scores = other.human.copy(), other.metrics.scores.copy()
+    human[out] = np.random.default_rng(1).normal(size=out.sum())
+    scores[:, out] *= 50
+    other = replace(other, human=human, metrics=replace(other.metrics, scores=scores))
     before, after = (choices.in_pairs(own, terms("auto"), [fold], AMONG, generator(), silent) for own in (of, other))
     for name in before[0, 2]:
         np.testing.assert_array_equal(before[0, 2][name], after[0, 2][name])
