@@ -8,10 +8,16 @@ version adds a file of its own.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 import custodes as cu
+from custodes.annotate.checking import check
+from custodes.annotate.exporting import export
+from custodes.annotate.overview import status
 from custodes.annotate.schema import VERSION
 from custodes.annotate.session import Ask, Done
 from tests.annotate.studies import answer, asked, at_once
@@ -64,3 +70,11 @@ def test_it_is_an_input(tmp_path: Path) -> None:
     assert cu.read(path).fingerprint() == study.fingerprint()
     assert study.preferences.frame["rater"].unique().sort().to_list() == ["w001", "w002", "w004"]
     assert list(study.systems) == ["s0", "s1", "s2"]
+
+
+@pytest.mark.parametrize("ask", [check, status, lambda path: export(path, path.with_name("out"))])
+def test_it_is_answered_and_stays_as_it_was(ask: Callable[[Path], object], tmp_path: Path) -> None:
+    path = kept(tmp_path)
+    before = path.read_bytes()
+    ask(path)
+    assert path.read_bytes() == before

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+import tempfile
+from contextlib import ExitStack, closing
 from itertools import chain
 from pathlib import Path
 from typing import ClassVar
@@ -72,7 +73,11 @@ def check(path: str | Path) -> StudyCheck:
     True
     """
     place = store.check(path)
-    with store.told(place), closing(store.connect(place, durable=False, reading=True)) as base:
+    with tempfile.TemporaryDirectory(prefix="custodes-check-") as folder, ExitStack() as opened:
+        copy = store.copy(place, Path(folder, "study.db"))  # which an earlier version may have made
+        opened.enter_context(store.told(place))
+        base = opened.enter_context(closing(store.connect(copy, durable=False)))
+        store.migrate(base, copy)
         held = Held.read(base)
         known = [kind for (kind,) in base.execute("SELECT kind FROM gold ORDER BY gold")]
         seconds = [own for (own,) in base.execute(_SECONDS) if own is not None]
