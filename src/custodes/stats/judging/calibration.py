@@ -7,6 +7,7 @@ import numpy as np
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.clusters import few_clusters
 from custodes.stats.judging.slot import NOTHING, Tested
+from custodes.stats.proportions import wilson_interval
 from custodes.stats.ratios import ratio
 
 MOST_BINS = 10
@@ -84,9 +85,7 @@ def share_by_bin(right: Floats, bins: Ints, *, units: Ints, confidence: float) -
     effect = np.maximum(ratio(clustered, number * share * (1 - share)), 1.0)
     n = np.where(np.isnan(effect), clusters, number / effect)
     z = float(ndtri((1 + confidence) / 2))
-    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    return share, np.minimum(middle - half, share), np.maximum(middle + half, share)
+    return share, *wilson_interval(share, n, quantile=z)
 
 
 def known_variance(chances: Floats, comparisons: Ints) -> float:

@@ -16,9 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import CHUNK, chunks
+from custodes.stats.proportions import wilson_interval
 
 _ENOUGH = 0.5  # share of draws that must be defined for an interval to be
 _MANY = 4096  # units from which places are drawn and counted, a tenth of the time of multinomial numbers: the same law
+_NONE = 1e-15  # of a variance of a share
 _BLOCK = 8 * CHUNK  # weights that are numbers of eight bytes at once
 
 Bounds = tuple[float, float]
@@ -174,32 +176,41 @@ def student_interval(
 
     The standard error is the standard deviation of the B resamples of `n_units` clusters times sqrt(G / (G - 1)), t has
     G - 1 degrees. With `few_draws` the error of the standard error from B resamples counts, too (Satterthwaite): t has
-    1 / (1 / (G - 1) + 1 / (B - 1)) degrees. It is taken where the statistic's variance depends least on its value: the
-    arcsine scale between two bounds, the square root above a lower one. So the interval stays within the bounds and
-    holds the estimate. NaN where the estimate is undefined or fewer than half of the draws are defined, and with one
-    cluster or one draw.
+    1 / (1 / (G - 1) + 1 / (B - 1)) degrees. A `SHARE` p has the Wilson interval of as many observations as its standard
+    error amounts to, p (1 - p) / error^2; of G where that is 0 / 0, so it has a width at 0 and 1. Else the error is
+    taken where the statistic's variance depends least on its value: the arcsine scale between two bounds, the square
+    root above a lower one. So the interval stays within the bounds and contains the estimate. NaN where the estimate is
+    undefined or fewer than half of the draws are defined, and with one cluster or one draw.
 
     >>> draws = np.array([0.5, 0.4, 0.6, 0.5])
     >>> low, high = student_interval(draws, confidence=0.95, n_units=12, bounds=SHARE)
     >>> round(low.item(), 2), round(high.item(), 2)
-    (0.28, 0.72)
+    (0.3, 0.7)
 
-    Source: Efron 1979; t and G / (G - 1) for few clusters as in Cameron, Gelbach and Miller 2008; Bartlett 1947 for the
-    scales.
+    Source: Efron 1979; Wilson 1927; t and G / (G - 1) for few clusters as in Cameron, Gelbach and Miller 2008; Bartlett
+    1947 for the scales.
     """
     draws = np.asarray(draws, dtype=np.float64)
     least, largest = bounds
     defined = np.isfinite(draws[1:])
     n = defined.sum(axis=0)
     enough = np.isfinite(draws[0]) & (n > 1) & (n >= _ENOUGH * (len(draws) - 1)) & (n_units > 1)
-    scaled = _stable(draws, bounds)
+    scaled = draws if bounds == SHARE else _stable(draws, bounds)
     mean = np.where(defined, scaled[1:], 0.0).sum(axis=0) / np.maximum(n, 1)
     squares = np.where(defined, scaled[1:] - mean, 0.0) ** 2
     error = np.sqrt(squares.sum(axis=0) / np.maximum(n - 1, 1) * (n_units / max(n_units - 1, 1)))
     units = (
         1 + 1 / (1 / (n_units - 1) + 1 / (len(draws) - 2)) if few_draws and n_units > 1 < len(draws) - 1 else n_units
     )
-    reach = np.where(enough, student_quantile(confidence, units) * error, np.nan)
+    quantile = np.where(enough, student_quantile(confidence, units), np.nan)
+    if bounds == SHARE:
+        share = draws[0].clip(0.0, 1.0)  # rounding
+        variance = share * (1 - share)
+        known = (variance > _NONE) & (error**2 > _NONE)
+        return wilson_interval(
+            share, np.where(known, variance / np.where(known, error**2, 1.0), float(n_units)), quantile=quantile
+        )
+    reach = quantile * error
     with np.errstate(invalid="ignore"):  # an infinite estimate has no interval
         low, high = _unscaled(scaled[0] - reach, bounds), _unscaled(scaled[0] + reach, bounds)
         # The way there and back rounds.

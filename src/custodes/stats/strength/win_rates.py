@@ -9,7 +9,7 @@ import numpy as np
 
 from custodes.stats.arrays import CHUNK, Floats, Ints
 from custodes.stats.ratios import ratio
-from custodes.stats.resampling.resample import SHARE, student_interval, student_quantile
+from custodes.stats.resampling.resample import SHARE, student_interval
 from custodes.stats.strength.battles import Battles
 
 _ROUNDING = 1e-9
@@ -92,19 +92,13 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
 def system_intervals(draws: Floats, battles: Battles, *, confidence: float) -> tuple[Floats, Floats]:
     """The intervals of `system_rates` of these battles: (systems,) each.
 
-    Student's on the arcsine scale, by as many equal clusters as those of the system amount to. Resamples cannot
-    tell how often who won (or lost) everything would lose: there it is the interval of so many independent battles. NaN
-    without resamples.
+    Those of a share, by as many equal clusters as those of the system amount to. NaN without resamples.
     """
-    rate = draws[0]
-    low, high = np.full((2, len(rate)), np.nan)
-    for system, clusters in enumerate(_clusters(battles, len(rate)).tolist()):
-        own = draws[:, system]
-        ends = student_interval(own, confidence=confidence, n_units=clusters, bounds=SHARE)
-        if rate[system] in (0, 1) and np.isfinite(ends[0]):
-            reach = student_quantile(confidence, clusters)
-            ends = _adjusted(rate[system], 1 - rate[system], clusters, reach)
-        low[system], high[system] = ends
+    low, high = np.full((2, draws.shape[1]), np.nan)
+    for system, clusters in enumerate(_clusters(battles, draws.shape[1]).tolist()):
+        low[system], high[system] = student_interval(
+            draws[:, system], confidence=confidence, n_units=clusters, bounds=SHARE
+        )
     return low, high
 
 
