@@ -89,7 +89,11 @@ class Agreement(Result):
         score("value", "of that statistic", interval=True, best="high"),
         share("chance", "what guessing gets"),
         p_value("p_chance", "test of 'it gets what guessing gets', for all metrics together", "p of chance"),
-        label("side", "`above` or `below` chance by that test, else `unclear`"),
+        label(
+            "side",
+            "`above` or `below` chance by that test, else `unclear`, also where p is too close to `alpha` for the number"
+            " of flips",
+        ),
         label("group", "metrics that share a letter cannot be told apart; null: not tested"),
         flag("may_be_best", "no other metric is clearly better, all pairs tested together; null: not tested"),
         essential=False,

@@ -185,7 +185,7 @@ def student_interval(
     >>> draws = np.array([0.5, 0.4, 0.6, 0.5])
     >>> low, high = student_interval(draws, confidence=0.95, n_units=12, bounds=SHARE)
     >>> round(low.item(), 2), round(high.item(), 2)
-    (0.3, 0.7)
+    (0.29, 0.71)
 
     Source: Efron 1979; Wilson 1927; t and G / (G - 1) for few clusters as in Cameron, Gelbach and Miller 2008; Bartlett
     1947 for the scales.

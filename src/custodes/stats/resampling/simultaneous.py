@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from custodes.stats.arrays import Floats, chunks
-from custodes.stats.resampling.resample import SHARE, Bounds, expanded_interval, student_interval, student_quantile
+from custodes.stats.resampling.resample import Bounds, expanded_interval, student_interval, student_quantile
 
 N_DRAWS = 50_000
 """Of the largest of several normal values: the level of .95 is met within .001."""
@@ -50,8 +50,8 @@ class Estimate:
         """Student's, or the expanded percentiles of the population; NaN where too few clusters or draws tell the level.
 
         Where signs alone would not be significant, 2^(1 - G) above 1 - level, there is no interval; nor where a
-        percentile is beyond the outermost draws. Where no resample of what is not a share departs from the estimate, its
-        error is unknown and not 0: the interval reaches as far as the share of clusters that could differ and have not been met,
+        percentile is beyond the outermost draws. Where no resample departs from the estimate, its error is unknown and
+        not 0: the interval reaches as far as the share of clusters that could differ and have not been met,
         1 - ((1 - level) / 2)^(1 / G), times the `width`.
         """
         tail = (1 - level) / 2
@@ -64,7 +64,7 @@ class Estimate:
             return float(ends[0]), float(ends[1])
         ends = student_interval(self.draws, confidence=level, n_units=self.n_units, bounds=self.bounds, few_draws=True)
         low, high = float(ends[0]), float(ends[1])
-        if self.bounds != SHARE and np.isfinite(low) and np.nanmax(np.abs(self.draws - self.value)) <= _SAME:
+        if np.isfinite(low) and np.nanmax(np.abs(self.draws - self.value)) <= _SAME:
             reach, (least, largest) = self.width * (1 - tail ** (1 / self.n_units)), self.bounds
             return max(self.value - reach, least), min(self.value + reach, largest)
         return low, high

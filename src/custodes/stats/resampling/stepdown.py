@@ -68,14 +68,14 @@ class Flips:
 
     @classmethod
     def of(cls, n_blocks: int, n: int) -> Flips:
-        """Of at least n flips, all where there are not more, none with fewer than two blocks.
+        """Of at least n flips; all that there are, up to `MOST_FLIPS`; none with fewer than two blocks.
 
         >>> Flips.of(3, 10).first.tolist()
         [[1, -1, 1], [1, 1, -1], [1, -1, -1]]
         """
         if n_blocks < 2 or not n:
             return cls(first=np.ones((0, n_blocks), dtype=np.int8), exact=False)
-        if n_blocks <= _FEW_BLOCKS and 2 ** (n_blocks - 1) - 1 <= n:
+        if n_blocks <= _FEW_BLOCKS and 2 ** (n_blocks - 1) - 1 <= max(n, MOST_FLIPS):
             bits = np.arange(1, 2 ** (n_blocks - 1))[:, np.newaxis] >> np.arange(n_blocks - 1) & 1
             signs = np.concatenate([np.zeros((len(bits), 1), dtype=np.int64), bits], axis=1)
             return cls(first=(1 - 2 * signs).astype(np.int8), exact=True)
