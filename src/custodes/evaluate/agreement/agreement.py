@@ -91,8 +91,8 @@ class Agreement(Result):
         p_value("p_chance", "test of 'it gets what guessing gets', for all metrics together", "p of chance"),
         label(
             "side",
-            "`above` or `below` chance by that test, else `unclear`, also where p is too close to `alpha` for the number"
-            " of flips",
+            "`above` or `below` chance by that test, else `unclear`, also where p is too close to `alpha` for the"
+            " number of flips",
         ),
         label("group", "metrics that share a letter cannot be told apart; null: not tested"),
         flag("may_be_best", "no other metric is clearly better, all pairs tested together; null: not tested"),
