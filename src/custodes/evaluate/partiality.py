@@ -11,24 +11,22 @@ from custodes.data.notes import Note, noted
 from custodes.evaluate.comparison import Comparison, label_of
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats, Ints
-from custodes.stats.partiality.partiality import FEWEST_SYSTEMS, FEWEST_UNITS, Untold, partiality, win_rate_without
+from custodes.stats.partiality.partiality import FEWEST_SYSTEMS, FEWEST_UNITS, Reason, partiality, win_rate_without
 from custodes.stats.partiality.placement import Placement
 from custodes.stats.partiality.verdicts import sign_placement
 
-UNTOLD = "cannot be told"
+INCONCLUSIVE = "inconclusive"
 FAVOURED, DISFAVOURED = "favoured", "disfavoured"
 
-REASONS: Mapping[Untold, str] = {
-    Untold.TOLD: "",
-    Untold.FEW_SYSTEMS: f"fewer than {FEWEST_SYSTEMS} systems to fix the curve",
-    Untold.FEW_UNITS: f"seen on fewer than {FEWEST_UNITS} items or clusters",
-    Untold.APART: "no other system is of like quality",
-    Untold.LEVEL: "people or the metric find all systems alike",
-    Untold.END: "best or worst by people, whose noise is unknown",
-    Untold.UNRATED: "not rated by both people and the metric",
-    Untold.UNMET: "not compared with every other system",
-    Untold.STILL: "nothing varies between items",
-    Untold.UNCONNECTED: "shares no items with the other systems",
+REASONS: Mapping[Reason, str] = {
+    Reason.NONE: "",
+    Reason.FEW_SYSTEMS: f"fewer than {FEWEST_SYSTEMS} systems to fix the curve",
+    Reason.FEW_UNITS: f"seen on fewer than {FEWEST_UNITS} items or clusters",
+    Reason.LEVEL: "humans or the metric rate all systems the same",
+    Reason.UNRATED: "not rated by both humans and the metric",
+    Reason.UNMET: "not compared with every other system",
+    Reason.CONSTANT: "nothing varies between items",
+    Reason.UNCONNECTED: "shares no items with the other systems",
 }
 
 
@@ -42,7 +40,7 @@ def partiality_columns(comparison: Comparison, *, alpha: float, confidence: floa
     }
     known = np.isfinite(found.shift)
     named = found.p_adjusted <= alpha
-    finding = np.select([found.untold > 0, named & (found.shift > 0), named], [UNTOLD, FAVOURED, DISFAVOURED], "")
+    finding = np.select([found.reason > 0, named & (found.shift > 0), named], [INCONCLUSIVE, FAVOURED, DISFAVOURED], "")
     _, rank, without = sizes[""]
     met = np.stack([own.units > 0 for own in placements])
     order = np.stack([_ranks(own.human) for own in placements])
@@ -53,7 +51,7 @@ def partiality_columns(comparison: Comparison, *, alpha: float, confidence: floa
         "p_value": found.p_value,
         "p_adjusted": found.p_adjusted,
         "finding": finding.ravel().tolist(),
-        "reason": [REASONS[Untold(code)] for code in found.untold.ravel().tolist()],
+        "reason": [REASONS[Reason(code)] for code in found.reason.ravel().tolist()],
         "rank_human": np.where(met, order, np.nan),
         "rank": np.where(met, rank, np.nan),
         "rank_without": np.where(known, without, np.nan),
@@ -67,17 +65,10 @@ def partiality_notes(comparison: Comparison | None, aspect: str, columns: Mappin
         return noted(("partiality-counts", True, message), aspect=aspect)
     return noted(
         (
-            "partiality-one-rating",
-            REASONS[Untold.END] in columns["reason"],
-            f"people's noise is unknown{label_of(aspect)} (verdicts, or hardly an output rated twice): the test of"
-            " partiality lets the link between people and metric bend freely, finds less, and says nothing of the best"
-            " and the worst",
-        ),
-        (
-            "partiality-untold",
-            columns["finding"].count(UNTOLD),
-            f"{columns['finding'].count(UNTOLD)} of {len(columns['finding'])} metric x system pairs"
-            f"{label_of(aspect)}: partiality cannot be told (see the column `reason`)",
+            "partiality-inconclusive",
+            columns["finding"].count(INCONCLUSIVE),
+            f"{columns['finding'].count(INCONCLUSIVE)} of {len(columns['finding'])} metric x system pairs"
+            f"{label_of(aspect)}: partiality is inconclusive (see the column `reason`)",
         ),
         aspect=aspect,
     )

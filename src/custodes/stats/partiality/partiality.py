@@ -1,10 +1,11 @@
-"""Partiality: does a metric place a system higher than its quality, as people see it, explains?
+"""Partiality: does a metric place a system higher than its quality, as annotators see it, explains?
 
-A fair metric sees every output through one link: what it says depends on how good the output is, not on who wrote it.
-So its means of systems lie on one curve over people's means, and a system off the curve of the others is favoured.
-Three things must not be taken for favour: people's noise (their means are known up to an error), curvature of the link,
-and the favour of another system, which bends the curve. Constants were chosen on simulated studies; how often the test
-errs on these and on others stands in docs/explanation/statistics.md.
+A fair metric sees every output through one link: its score depends on how good the output is, not on who wrote it. So
+its means of systems lie on one curve over the human means, and a system off the curve of the others is favoured. Four
+things must not be taken for favour: errors of human means, curvature of the link, favour of another system, and
+whatever else moves fair systems off a quadratic curve (a link of another shape over qualities of other distributions).
+The last is estimated from the other systems themselves: a system is named only if it lies further off than another
+system of the same kind would. Rates of error are in docs/explanation/statistics.md.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -28,95 +28,127 @@ FEWEST_SYSTEMS = 5
 FEWEST_UNITS = 10
 """Clusters of items behind a system: with fewer its own error is not known."""
 
-# Standard deviations of outputs between the best (or worst) system and the next: then nothing is of like quality.
-_APART = 1.5
-_LEVEL = 1e-9  # means that differ by no more say nothing
-_MOST_NOISE = 0.8  # of the variance of people's means; beyond that their slope is not corrected further
+_LEVEL = 1e-9  # differences of means up to this are rounding
+_MOST_NOISE = 0.8  # of the variance of human means; beyond that their slope is not corrected further
+_MISFIT_SCALE = 0.15
+"""Scale of the half-Cauchy prior of the misfit of fair systems, relative to their sampling error."""
+
+_MISFIT_BOUND = 0.1
+"""Standard deviation of misfits that a link can cause, in standard deviations of outputs: what lies further off is
+favour, however many systems do."""
+
+_MISFIT_GRID = np.concatenate([[0.0], np.geomspace(0.02, 50.0, 48)])
+"""Misfits relative to the sampling error over which its posterior is summed."""
+
+_MISFIT_WIDTH = np.gradient(_MISFIT_GRID)
+_BISECTIONS = 45
 
 
-class Untold(IntEnum):
-    """Why nothing can be said of a system."""
+class Reason(IntEnum):
+    """Why partiality to a system is inconclusive."""
 
-    TOLD = 0
+    NONE = 0
     FEW_SYSTEMS = 1
     FEW_UNITS = 2
-    APART = 3
-    UNCONNECTED = 4
-    LEVEL = 5
-    END = 6
-    UNRATED = 7
-    UNMET = 8
-    STILL = 9
+    UNCONNECTED = 3
+    LEVEL = 4
+    UNRATED = 5
+    UNMET = 6
+    CONSTANT = 7
 
 
 class Partiality(NamedTuple):
     """For every metric and system, (metrics, systems): `shift`, by how much the metric places it above its quality, in
     the unit of the placement, with `low`, `high` and `p_value` of one test; `p_adjusted` for all metrics and systems,
-    and for any one other system being favoured instead; `untold` (of `Untold`) why there is none."""
+    and for any one other system being favoured instead; `reason` (of `Reason`) why there is none."""
 
     shift: Floats
     low: Floats
     high: Floats
     p_value: Floats
     p_adjusted: Floats
-    untold: NDArray[np.int8]
+    reason: NDArray[np.int8]
 
 
 def partiality(
     placements: Sequence[Placement], *, alpha: float, confidence: float, systems: Sequence[int] | None = None
 ) -> Partiality:
-    """Which metric is partial to which system, beyond what its accuracy, its curvature and people's noise explain.
+    """Which metric is partial to which system, beyond what accuracy, a curved link and errors of humans explain.
 
-    A system is left out, the curve of metric over people fitted through the others (errors in both), and its distance
-    tested by Student's t. The clearest is named first and leaves the curve, then the next (Holm over all metrics and
-    systems); it must stay clear (at `alpha`) whichever one other system is left out too. Only some `systems` are
-    tested where their positions are given; the others fix the curve.
+    A system is left out and a curve of metric over human means is fitted through the others (errors in both). Its
+    distance is compared with the predictive distribution of a fair system: sampling error, and the misfit that the
+    others show around their curve. The clearest system is named first and leaves the curve, then the next (Holm over
+    all metrics and systems); it must stay significant whichever one other system is left out too.
 
+    Parameters
+    ----------
+    placements
+        One for each metric.
+    alpha
+        Familywise level of the sequential test.
+    confidence
+        Of the interval of each shift.
+    systems
+        Positions of the systems that are tested; all by default. The others only fix the curve.
+
+    Returns
+    -------
+    Partiality
+        Arrays (metrics, systems); NaN where there is a `reason`.
+
+    References
+    ----------
+    Method: ours. Errors in variables: Fuller 1987. Predictive distribution of a new unit in a random-effects model:
+    Higgins, Thompson and Spiegelhalter 2009, section 4.
+
+    Examples
+    --------
     >>> from custodes.stats.partiality.scores import score_placement
     >>> rng = np.random.default_rng(0)
-    >>> quality = np.linspace(-1, 1, 6) + rng.normal(size=(80, 6))
-    >>> persons = quality + rng.normal(size=(3, 80, 6))
-    >>> metric = quality + rng.normal(size=(80, 6)) + np.array([0, 0, 0, 1, 0, 0])
-    >>> placement = score_placement(persons, metric, units=np.arange(80))
-    >>> found = partiality([placement], alpha=0.05, confidence=0.95)
-    >>> np.flatnonzero(found.p_adjusted[0] <= 0.05).tolist()
+    >>> quality = np.linspace(-1, 1, 8) + rng.normal(size=(100, 8))
+    >>> persons = quality + rng.normal(size=(3, 100, 8))
+    >>> metric = quality + rng.normal(size=(100, 8)) + np.array([0, 0, 0, 1, 0, 0, 0, 0])
+    >>> placement = score_placement(persons, metric, units=np.arange(100))
+    >>> result = partiality([placement], alpha=0.05, confidence=0.95)
+    >>> np.flatnonzero(result.p_adjusted[0] <= 0.05).tolist()
     [3]
-
-    Source: ours. Errors in variables: Fuller 1987; regression calibration: Carroll et al. 2006.
     """
-    states = [_State.of(placement, systems) for placement in placements]
-    shape = (len(states), len(placements[0].human) if placements else 0)
-    values = np.full((5, *shape), np.nan)
-    untold = np.array([state.untold for state in states], dtype=np.int8).reshape(shape)
-
-    def record(m: int, s: int, distance: _Distance, adjusted: float) -> None:
-        values[:, m, s] = distance.shift, *distance.interval(confidence), distance.p_value, adjusted
-
-    left = sum(len(state.open) for state in states)
+    searches = [_Search.of(placement, systems) for placement in placements]
+    shape = (len(searches), len(placements[0].human) if placements else 0)
+    reason = np.array([search.reason for search in searches], dtype=np.int8).reshape(shape)
+    results: dict[tuple[int, int], tuple[_Distance, float]] = {}
+    remaining = sum(len(search.candidates) for search in searches)
     highest = 0.0
     while True:
-        ready = [(own.p_value, m, s) for m, state in enumerate(states) for s, own in state.nameable()]
+        ready = [(distance.p_value, m, s) for m, search in enumerate(searches) for s, distance in search.nameable()]
         p, m, s = min(ready, default=(1.0, 0, 0))
-        if not ready or p * left > alpha:
+        if not ready or p * remaining > alpha:
             break
-        rival = states[m].rival(s)
+        rival = searches[m].rival(s)
         if rival > alpha:
-            states[m].rivals[s] = rival
+            searches[m].rivals[s] = rival
             continue
-        highest = max(highest, p * left, rival)
-        record(m, s, states[m].distances[s], highest)
-        states[m].name(s)
-        left -= 1
-    for m, state in enumerate(states):
-        for s, own in state.distances.items():
-            if len(state.curve) < FEWEST_SYSTEMS:  # once some are named, too few fix the curve
-                untold[m, s] = Untold.FEW_SYSTEMS
-            elif np.isnan(own.p_value):
-                untold[m, s] = Untold.STILL
+        highest = max(highest, p * remaining, rival)
+        results[m, s] = searches[m].distances[s], highest
+        searches[m].name(s)
+        remaining -= 1
+    for m, search in enumerate(searches):
+        for s, distance in search.distances.items():
+            if len(search.curve) < FEWEST_SYSTEMS:  # once some are named, too few fix the curve
+                reason[m, s] = Reason.FEW_SYSTEMS
+            elif np.isnan(distance.p_value):
+                reason[m, s] = Reason.CONSTANT
             else:
-                record(m, s, own, min(1.0, max(highest, own.p_value * left, state.rivals.get(s, 0.0))))
-    shift, low, high, p_value, p_adjusted = values
-    return Partiality(shift, low, high, p_value, p_adjusted, untold)
+                adjusted = max(highest, distance.p_value * remaining, search.rivals.get(s, 0.0))
+                results[m, s] = distance, min(1.0, adjusted)
+    shift, low, high, p_value, p_adjusted = np.full((5, *shape), np.nan)
+    if results:
+        at = tuple(np.array(list(results)).T)
+        distances, adjusted_values = zip(*results.values(), strict=True)
+        shift[at], error, weight, freedom, p_value[at] = map(np.array, zip(*distances, strict=True))
+        half = _half_width(error, weight, freedom, confidence)
+        low[at], high[at], p_adjusted[at] = shift[at] - half, shift[at] + half, adjusted_values
+    return Partiality(shift, low, high, p_value, p_adjusted, reason)
 
 
 def win_rate_without(placement: Placement, shift: Floats) -> tuple[Floats, Ints, Ints]:
@@ -140,182 +172,181 @@ def win_rate_without(placement: Placement, shift: Floats) -> tuple[Floats, Ints,
     return rates - own, rank, 1 + ((others > own[:, None] + 1e-12) & off).sum(axis=1)
 
 
-@dataclass(kw_only=True)
-class _Distance:
-    """How far a system lies from the curve of the others."""
+class _Distance(NamedTuple):
+    """How far a system lies from the curve of the others: a mixture of Student's t with standard errors and weights
+    (components,) each, and its p-value."""
 
     shift: float
-    error: float
+    error: Floats
+    weight: Floats
     freedom: int
-
-    @cached_property
-    def p_value(self) -> float:
-        from scipy.special import stdtr
-
-        return float(2 * stdtr(self.freedom, -abs(self.shift) / self.error)) if self.error > 0 else np.nan
-
-    def interval(self, confidence: float) -> tuple[float, float]:
-        from scipy.special import stdtrit
-
-        half = float(stdtrit(self.freedom, (1 + confidence) / 2)) * self.error
-        return self.shift - half, self.shift + half
+    p_value: float
 
 
 @dataclass(kw_only=True)
-class _State:
-    """One metric while its partial systems are named: `curve` the systems that fix the curve, `open` those that may
-    still be named, `rivals` the p-value of a system that another one explains as well."""
+class _Search:
+    """One metric while its partial systems are named: `curve` the systems that fix the curve, `candidates` those that
+    may still be named, `rivals` the p-value of a system that another one explains as well."""
 
     placement: Placement
-    untold: NDArray[np.int8]
+    reason: NDArray[np.int8]
     curve: list[int]
-    open: list[int]
+    candidates: list[int]
     distances: dict[int, _Distance] = field(default_factory=dict)
     rivals: dict[int, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, placement: Placement, asked: Sequence[int] | None) -> _State:
-        untold = np.full(len(placement.human), Untold.TOLD, dtype=np.int8)
-        untold[placement.units < FEWEST_UNITS] = Untold.FEW_UNITS
-        untold[~placement.met] = Untold.UNMET
-        untold[~placement.connected] = Untold.UNCONNECTED
-        untold[placement.units == 0] = Untold.UNRATED
-        told = untold == Untold.TOLD
-        if told.any() and min(np.ptp(places[told]) for places in (placement.human, placement.metric)) < _LEVEL:
-            untold[told] = Untold.LEVEL
-        known = np.flatnonzero(untold == Untold.TOLD)
-        left: list[int] = known[np.argsort(placement.human[known], kind="stable")].tolist()
-        fixed: list[int] = []  # named by nobody, but the curve needs them
-        if len(left) >= FEWEST_SYSTEMS:
-            reach, places = _APART * placement.spread, placement.human[left]
-            for side, gaps in ((0, np.diff(places)), (-1, np.diff(places)[::-1])):
-                if gaps[0] > reach:
-                    far = left.pop(side)
-                    untold[far] = Untold.APART
-                    # where the next stands off as well, or hardly any are left
-                    if gaps[1] > reach or len(left) < FEWEST_SYSTEMS:
-                        fixed.append(far)
-        else:
-            untold[left] = Untold.FEW_SYSTEMS
-            left = []
-        curve = sorted([*left, *fixed], key=lambda s: placement.human[s])
-        if placement.bends:  # at the ends a bend of unknown size and favour are one thing
-            for end in {*curve[:1], *curve[-1:]} - {*fixed}:
-                untold[end] = Untold.END
-                left.remove(end)
-        tested = left if asked is None else [s for s in left if s in asked]
-        state = cls(placement=placement, untold=untold, curve=sorted(curve), open=sorted(tested))
-        state.measure()
-        return state
+    def of(cls, placement: Placement, systems: Sequence[int] | None) -> _Search:
+        reason = np.full(len(placement.human), Reason.NONE, dtype=np.int8)
+        reason[placement.units < FEWEST_UNITS] = Reason.FEW_UNITS
+        reason[~placement.met] = Reason.UNMET
+        reason[~placement.connected] = Reason.UNCONNECTED
+        reason[placement.units == 0] = Reason.UNRATED
+        usable = reason == Reason.NONE
+        if usable.any() and min(np.ptp(places[usable]) for places in (placement.human, placement.metric)) < _LEVEL:
+            reason[usable] = Reason.LEVEL
+        curve: list[int] = np.flatnonzero(reason == Reason.NONE).tolist()
+        if len(curve) < FEWEST_SYSTEMS:
+            reason[curve] = Reason.FEW_SYSTEMS
+            curve = []
+        candidates = curve if systems is None else [s for s in curve if s in systems]
+        search = cls(placement=placement, reason=reason, curve=curve, candidates=[*candidates])
+        search.measure()
+        return search
 
     def measure(self) -> None:
-        own = np.array(self.open, dtype=np.intp)
-        self.distances = dict(zip(self.open, self.distance(own, self.curved_without(own)), strict=True))
+        tested = np.array(self.candidates, dtype=np.intp)
+        self.distances = dict(zip(self.candidates, self.distance(tested, self.without(tested)), strict=True))
 
-    def curved_without(self, *left_out: Ints) -> Bools:
+    def without(self, *left_out: Ints) -> Bools:
         """(k, systems): the systems of the curve without those left out, (k,) each."""
-        others = np.zeros((len(left_out[0]), len(self.untold)), dtype=np.bool_)
+        others = np.zeros((len(left_out[0]), len(self.reason)), dtype=np.bool_)
         others[:, self.curve] = True
-        for own in left_out:
-            others[np.arange(len(own)), own] = False
+        for systems in left_out:
+            others[np.arange(len(systems)), systems] = False
         return others
 
     def distance(self, tested: Ints, others: Bools) -> list[_Distance]:
-        shift, error = _left_out(self.placement, tested, others)
+        if not len(tested):
+            return []
+        shift, error, weight = _left_out(self.placement, tested, others)
         freedom = self.placement.units[tested] - 1
-        made = zip(shift.tolist(), error.tolist(), freedom.tolist(), strict=True)
-        return [_Distance(shift=own, error=doubt, freedom=free) for own, doubt, free in made]
+        p_value = _outside(shift, error, weight, freedom)
+        rows = zip(shift.tolist(), error, weight, freedom.tolist(), p_value.tolist(), strict=True)
+        return [_Distance(*row) for row in rows]
 
     def nameable(self) -> list[tuple[int, _Distance]]:
         if len(self.curve) < FEWEST_SYSTEMS:
             return []
-        return [(s, own) for s, own in self.distances.items() if s not in self.rivals and np.isfinite(own.p_value)]
+        return [(s, d) for s, d in self.distances.items() if s not in self.rivals and np.isfinite(d.p_value)]
 
     def rival(self, s: int) -> float:
         """The largest p-value of s when one other system is left out of the curve as well."""
         others = np.array([t for t in self.curve if t != s], dtype=np.intp)
-        own = np.full(len(others), s)
-        p_values = [found.p_value for found in self.distance(own, self.curved_without(own, others))]
+        tested = np.full(len(others), s)
+        p_values = [distance.p_value for distance in self.distance(tested, self.without(tested, others))]
         return float(np.nan_to_num(p_values, nan=1.0).max())
 
     def name(self, s: int) -> None:
         self.curve.remove(s)
-        self.open.remove(s)
+        self.candidates.remove(s)
         self.rivals.clear()
         self.measure()
 
 
-def _left_out(placement: Placement, tested: Ints, others: Bools) -> tuple[Floats, Floats]:
-    """The distances of systems (k,) from curves through others (k, systems), and their standard errors."""
-    shift, error = np.full((2, len(tested)), np.nan)
-    if len(tested):
-        bent = placement.curvature
-        curved = np.where(others, bent, -np.inf).max(axis=1) - np.where(others, bent, np.inf).min(axis=1) > 1e-9
-        curved &= placement.trust > 0
-        for with_curve in (False, True):
-            at = np.flatnonzero(curved == with_curve)
-            if at.size:
-                shift[at], error[at] = _from_curve(placement, tested[at], others[at], curved=with_curve)
-    return shift, error
+def _outside(distance: Floats, error: Floats, weight: Floats, freedom: Ints) -> Floats:
+    """(k,): probability of more than a distance (k,) from 0, either side, under mixtures of Student's t with standard
+    errors and weights (k, components)."""
+    from scipy.special import stdtr
+
+    tails = stdtr(freedom[:, np.newaxis].astype(np.float64), -np.abs(distance)[:, np.newaxis] / error)
+    return np.asarray((2 * weight * tails).sum(axis=1))
 
 
-def _from_curve(placement: Placement, tested: Ints, others: Bools, *, curved: bool) -> tuple[Floats, Floats]:
-    """The same where all curves have the same terms."""
-    own, inside = np.arange(len(tested)), others.astype(np.float64)
+def _half_width(error: Floats, weight: Floats, freedom: Ints, confidence: float) -> Floats:
+    """(k,): half-widths of the intervals of such mixtures around 0."""
+    from scipy.special import stdtrit
+
+    quantile = stdtrit(freedom.astype(np.float64), (1 + confidence) / 2)
+    low, high = quantile * error.min(axis=1), quantile * error.max(axis=1)
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        outside = _outside(middle, error, weight, freedom) > 1 - confidence
+        low, high = np.where(outside, middle, low), np.where(outside, high, middle)
+    return np.asarray((low + high) / 2)
+
+
+def _left_out(placement: Placement, tested: Ints, others: Bools) -> tuple[Floats, Floats, Floats]:
+    """Distances (k,) of systems (k,) from curves through others (k, systems), and the standard error of a fair system
+    for each possible misfit of fair systems, with the posterior weight of that misfit: (k, misfits) each."""
+    rows, inside = np.arange(len(tested)), others.astype(np.float64)
     n = inside.sum(axis=1)
 
     def centred(values: Floats) -> Floats:
-        """(k, systems): values (k, systems) around the mean of the others."""
-        return np.asarray(values - ((values * inside).sum(axis=1) / n)[:, np.newaxis])
-
-    def spread(values: Floats) -> Floats:
-        """(k, 1): the standard deviation of the others."""
-        return np.asarray(np.sqrt((centred(values) ** 2 * inside).sum(axis=1) / n)[:, np.newaxis])
+        """(k, systems): values (systems,) around the mean of the others."""
+        return np.asarray(values - (inside @ values / n)[:, np.newaxis])
 
     def quadratic(matrix: Floats, vectors: Floats) -> Floats:
         """(k,): of one matrix (systems, systems) and vectors (k, systems)."""
         return np.asarray(((vectors @ matrix) * vectors).sum(axis=1))
 
-    human = np.broadcast_to(placement.human, others.shape)
-    unit = spread(human)
-    unit = np.where(unit > 0, unit, 1.0)
-    y, bent, scale = placement.metric, np.broadcast_to(placement.curvature, others.shape), unit[:, 0]
-    # The expected sums of squared deviations of noise from its mean.
-    noise, shared, metric = (
+    def dot(first: Floats, second: Floats) -> Floats:
+        return np.asarray((first * second * inside).sum(axis=1))
+
+    x, y = centred(placement.human), centred(placement.metric)
+    # Powers of quality only bend the curve: what is straight in them belongs to the line.
+    w = np.stack([centred(power) for power in placement.powers], axis=1)
+    straight = np.einsum("kps,ks->kp", w * inside[:, np.newaxis], x) / dot(x, x)[:, np.newaxis]
+    w = w - straight[..., np.newaxis] * x[:, np.newaxis]
+    # Human means scatter more than the systems do, by their error: without it the slope would be too flat.
+    human, shared, metric = (
         inside @ values.diagonal() - quadratic(values, inside) / n
         for values in (placement.hh, placement.hm, placement.mm)
     )
-    noise, shared = noise / scale**2, shared / scale
-    x = centred(human / unit)
-    rows, height = [x], np.ones(len(tested))
-    if curved:
-        rows.append(centred(bent) / (high := spread(bent)))
-        height = high[:, 0]
-    if placement.bends and n[0] > len(rows) + 1:
-        rows.append(centred(x**2))
-    terms = np.stack(rows, axis=1)  # (k, terms, systems)
-    design, target = terms * inside[:, np.newaxis], terms[own, :, tested]
-    left, right = design @ design.transpose(0, 2, 1), design @ y
-    # People's means scatter more than the systems do, by their noise: take it off, or the slope is too flat.
-    spared = np.minimum(noise, _MOST_NOISE * left[:, 0, 0])
-    slope = np.nan_to_num(ratio(right[:, 0] - shared, left[:, 0, 0] - spared))
-    left[:, 0, 0] -= spared
-    right[:, 0] -= np.where(noise > 0, shared * np.nan_to_num(ratio(spared, noise)), 0.0)
-    if curved:
-        scatter = (metric - 2 * slope * shared + slope**2 * noise) / (n - 1)
-        left[:, 1, 1] += scatter / (placement.trust * height) ** 2
-    solved = np.linalg.pinv(left, hermitian=True)
-    fitted = (solved @ right[..., np.newaxis])[..., 0]
-    slope = fitted[:, 0] / scale
-    weights = inside / n[:, np.newaxis] + ((target[:, np.newaxis] @ solved) @ design)[:, 0]
-    shift = y[tested] - (inside @ y) / n - (target * fitted).sum(axis=1)
-    contrast = np.where(others, -weights, 0.0)
-    contrast[own, tested] = 1.0
-    variance = (
-        quadratic(placement.mm, contrast)
-        - 2 * slope * quadratic(placement.hm, contrast)
-        + slope**2 * quadratic(placement.hh, contrast)
-    )
-    doubt = placement.trust * (contrast @ placement.curvature) if curved else 0.0
-    error = np.sqrt(np.maximum(variance, 0.0) + doubt**2)
-    return shift, np.where(error > _LEVEL * float(np.ptp(y)), error, np.nan)
+    spared = np.minimum(human, _MOST_NOISE * dot(x, x))
+    steep = dot(x, x) - spared
+    slope = (dot(x, y) - shared * np.nan_to_num(ratio(spared, human))) / steep
+    sampling = np.maximum(metric - 2 * slope * shared + slope**2 * human, 0.0) / (n - 1)
+    # How far the powers may bend the curve is weighed against what the line leaves, which holds the misfit, too.
+    line = np.maximum(dot(y - slope[:, np.newaxis] * x, y) / np.maximum(n - 2, 1), sampling)
+    terms = np.concatenate([x[:, np.newaxis], w], axis=1)
+    used = terms * inside[:, np.newaxis]
+    gram = used @ used.transpose(0, 2, 1)
+    inverse = np.zeros_like(gram)
+    inverse[:, 0, 0] = 1 / steep
+    penalty = line[:, np.newaxis, np.newaxis] * np.linalg.inv(placement.powers_covariance)
+    inverse[:, 1:, 1:] = np.linalg.inv(gram[:, 1:, 1:] + penalty)
+    coefficients = (inverse @ (used @ y[..., np.newaxis]))[..., 0]
+    coefficients[:, 0] = slope
+    residual = y - np.einsum("kp,kps->ks", coefficients, terms)
+    contrast = -inside / n[:, np.newaxis] - np.einsum("kps,kpq,kq->ks", used, inverse, terms[rows, :, tested])
+    contrast[rows, tested] = 1.0
+    whole = np.stack([placement.mm, placement.hm + placement.hm.T, placement.hh])
+    parts = np.stack([np.ones_like(slope), -slope, slope**2], axis=1)
+
+    def covariances(vectors: Floats) -> Floats:
+        """(k, m, m): sampling covariances of metric - slope x human, of vectors (k, m, systems)."""
+        moved = np.einsum("kms,cst->kcmt", vectors, whole, optimize=True)
+        return np.asarray(np.einsum("kc,kcmt,knt->kmn", parts, moved, vectors, optimize=True))
+
+    doubt = np.einsum("ks,kps->kp", contrast, w)
+    variance = np.maximum(covariances(contrast[:, np.newaxis])[:, 0, 0], 0.0)
+    variance = variance + quadratic(placement.powers_covariance, doubt)
+    # Expected sum of squared residuals of the others from sampling alone, and from a misfit of variance 1.
+    spent, noisy = inverse @ gram, inverse @ covariances(used)
+    kept = n - 1 - 2 * np.trace(spent, axis1=1, axis2=2) + np.einsum("kpq,kqp->k", spent, spent)
+    expected = sampling * (n - 1) - 2 * np.trace(noisy, axis1=1, axis2=2) + np.einsum("kpq,kqp->k", noisy, spent)
+    bent = np.trace(spent[:, 1:, 1:], axis1=1, axis2=2)
+    unit = np.nan_to_num(ratio(np.maximum(expected, 0.0), kept))
+    freedom = np.maximum(n - 2 - bent, 1)
+    observed = np.nan_to_num(ratio(dot(residual, residual), kept * unit)) * freedom
+    total = 1 + _MISFIT_GRID**2
+    likelihood = -np.log(total) * freedom[:, np.newaxis] / 2 - observed[:, np.newaxis] / (2 * total)
+    largest = unit[:, np.newaxis] * (_MISFIT_GRID / _MISFIT_BOUND) ** 2
+    likelihood = likelihood - largest / 2
+    density = np.exp(likelihood - likelihood.max(axis=1, keepdims=True)) * _MISFIT_WIDTH
+    density = density / (1 + (_MISFIT_GRID / _MISFIT_SCALE) ** 2)
+    spread = (unit * (contrast**2).sum(axis=1))[:, np.newaxis] * _MISFIT_GRID**2
+    error = np.sqrt(variance[:, np.newaxis] + spread)
+    error[np.sqrt(variance) <= _LEVEL * float(np.ptp(placement.metric))] = np.nan
+    return residual[rows, tested], error, density / density.sum(axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Placement: where people and one metric place every system, and how surely; what both kinds of data share."""
+"""Placement: where humans and one metric place every system, with sampling covariances, from scores or verdicts."""
 
 from __future__ import annotations
 
@@ -11,26 +11,30 @@ from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.resampling.resample import unit_sums
 
 
+POWERS = (0.5, 0.2)
+"""Prior standard deviations of the coefficients of the square and the cube of quality in the link, in normal scores of
+the metric where quality has a standard deviation of 1."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """Where people and one metric place every system: `human` and `metric` (systems,), their sampling covariances
-    `hh`, `hm`, `mm` (systems, systems). `curvature` (systems,): what the curved part of the link, seen within
-    systems, adds to the metric's means (already taken off `metric`), trusted up to a relative error `trust`;
-    `bends` where people's noise is unknown, so that the curve over the systems must show its own curvature.
-    `spread`: standard deviation of the quality of outputs of one system. `units` (systems,): clusters behind each;
-    `connected` (systems,): joined to the others by common items; `met` (systems,): compared with all of these.
-    `advantage` (systems, systems): by how much the metric prefers the first of two, as a normal deviate;
-    `steepness`: what one unit of `metric` adds to it."""
+    """Where humans and one metric place every system.
+
+    `human` and `metric` (systems,), with sampling covariances `hh`, `hm`, `mm` (systems, systems). `powers` (powers,
+    systems): mean square and cube of the quality of each system. Their part of the link, as far as it was seen within
+    systems, is already taken off `metric`; their coefficients have errors of `powers_covariance` (powers, powers).
+    `units` (systems,): clusters behind each; `connected` (systems,): joined to the others by common items; `met`
+    (systems,): compared with all of these. `advantage` (systems, systems): by how much the metric prefers the first of
+    two, as a normal deviate; `steepness`: what one unit of `metric` adds to it.
+    """
 
     human: Floats
     metric: Floats
     hh: Floats
     hm: Floats
     mm: Floats
-    curvature: Floats
-    trust: float
-    bends: bool
-    spread: float
+    powers: Floats
+    powers_covariance: Floats
     units: Ints
     connected: Bools
     met: Bools

@@ -1,4 +1,4 @@
-"""Placement by scores: metrics beside people, on the outputs that both rated."""
+"""Placement by scores: metrics and human ratings on the outputs that have both."""
 
 from __future__ import annotations
 
@@ -6,66 +6,73 @@ import numpy as np
 
 from custodes.stats.agreement.ranks import mid_ranks
 from custodes.stats.arrays import Bools, Floats, Ints, unit_of
-from custodes.stats.partiality.people import Effects, Side, level, side_of, two_way
-from custodes.stats.partiality.placement import Placement, by_unit, covariance
+from custodes.stats.partiality.people import HumanSide, Instruments, human_side, level, two_way
+from custodes.stats.partiality.placement import POWERS, Placement, by_unit, covariance
 from custodes.stats.ratios import ratio
+from custodes.stats.resampling.resample import unit_sums
 
-_CURVE_TRUST = 0.2  # relative error of the curvature seen within systems, where people's noise is known
-_CURVE_TRUST_BLIND = 2.0  # where it is not: noise hides curvature
-_SAME = 1e-9  # a scatter that is none
+_SLOPE = 3.0
+"""Prior standard deviation of the slope within systems, in normal scores per standard deviation of human means."""
+
+_RIDGE = 1e-6
+"""Relative ridge of the variance of moments: marks of two values make all powers of a rating one instrument."""
+
+_TINY = 1e-12
+_SAME = 1e-9  # a scatter of differences that is rounding
 
 
 def score_placement(persons: Floats, metric: Floats, *, units: Ints) -> Placement:
-    """From scores: persons (people, items, systems), metric (items, systems), NaN where not rated; units (items,) the
-    clusters.
+    """From scores: persons (annotators, items, systems), metric (items, systems), NaN where not rated; units (items,)
+    the clusters.
 
-    The metric's scores become normal scores of their ranks over all outputs, so that no unit and no outlier matters;
-    people's are divided by a unit of their own.
+    Human means are standardised. The metric's scores are mapped by their ranks onto the distribution of the human
+    means, so that neither their unit nor an outlier matters, and the link of a metric that sees quality with noise is
+    nearly straight.
     """
     return ScoredPeople(persons, units=units).placement(metric)
 
 
 class ScoredPeople:
-    """People's scores, beside which metrics are placed as in `score_placement`: what people say of the outputs that a
-    metric scored is found once for one metric after the other that scored the same."""
+    """Human scores, beside which metrics are placed as in `score_placement`; what depends on the human ratings alone is
+    computed once for consecutive metrics that scored the same outputs."""
 
     def __init__(self, persons: Floats, *, units: Ints) -> None:
-        self._counted = np.isfinite(persons).sum(axis=0)
+        self._rated = np.isfinite(persons).any(axis=0)
         self._persons = level(persons / unit_of(persons))
         self._units = units
-        self._side: Side | None = None
+        self._side: HumanSide | None = None
 
     def placement(self, metric: Floats) -> Placement:
         """Of a metric (items, systems), NaN where it has no score."""
         from scipy.special import ndtri
 
-        mask = (self._counted > 0) & np.isfinite(metric)
+        mask = self._rated & np.isfinite(metric)
         mask &= mask.sum(axis=1, keepdims=True) > 1
         side = self._side
         if side is None or not np.array_equal(side.mask, mask):
-            self._side = side = side_of(self._persons, self._counted, mask, self._units)
-        n, cells = side.n, mask.astype(np.float64)
-        seen = np.where(mask, _normal_scores(metric, mask), 0.0)
-        own = two_way(seen, mask)
-        curved = _curved(side, own)
-        metrics = by_unit(curved.influence, self._units)
-        apart = ratio(seen.T @ cells - cells.T @ seen, n)
-        rate = _win_rates(seen, mask, n)
-        squares = ratio((seen**2).T @ cells + cells.T @ seen**2 - 2 * seen.T @ seen, n)
+            self._side = side = human_side(self._persons, mask, self._units)
+        scores = np.where(mask, _matched_scores(metric, mask, side.quantiles), 0.0)
+        effects = two_way(scores, mask)
+        coefficients, doubt = _bends(side.instruments, scores, self._units)
+        influence = by_unit(effects.influence, self._units)
+        influence = influence - np.tensordot(coefficients, side.powers_influence, axes=1)
+        cells = mask.astype(np.float64)
+        n = cells.T @ cells
+        apart = ratio(scores.T @ cells - cells.T @ scores, n)
+        rate = _win_rates(scores, mask, n)
+        squares = ratio((scores**2).T @ cells + cells.T @ scores**2 - 2 * scores.T @ scores, n)
         scatter = np.sqrt(np.maximum(squares - apart**2, 0.0))
         # Copies differ by nothing, and a shift would move them by all.
         usual = scatter[scatter > _SAME]
         scatter = np.maximum(scatter, (np.median(usual) if usual.size else 1.0) / 4)
         return Placement(
             human=side.effects,
-            metric=own.effects - curved.effects,
+            metric=effects.effects - coefficients @ side.powers,
             hh=side.covariance,
-            hm=covariance(side.people, metrics),
-            mm=covariance(metrics, metrics),
-            curvature=curved.effects,
-            trust=_CURVE_TRUST if side.noise_known else _CURVE_TRUST_BLIND,
-            bends=not side.noise_known,
-            spread=side.spread,
+            hm=covariance(side.influence, influence),
+            mm=covariance(influence, influence),
+            powers=side.powers,
+            powers_covariance=doubt,
             units=side.units,
             connected=side.connected,
             met=np.ones(len(n), dtype=np.bool_),
@@ -78,32 +85,43 @@ def _win_rates(scores: Floats, mask: Bools, n: Floats) -> Floats:
     """(systems, systems): how often the first has the higher score of an item that both have, half for a tie; `n` of
     these items."""
     won = np.empty(n.shape)
-    for s, own in enumerate(scores.T):
-        both, own = mask & mask[:, [s]], own[:, None]
-        won[s] = ((own > scores) & both).sum(axis=0) + 0.5 * ((own == scores) & both).sum(axis=0)
+    for s, score in enumerate(scores.T):
+        both, first = mask & mask[:, [s]], score[:, None]
+        won[s] = ((first > scores) & both).sum(axis=0) + 0.5 * ((first == scores) & both).sum(axis=0)
     return ratio(won, n)
 
 
-def _curved(side: Side, own: Effects) -> Effects:
-    """What the curved part of the link adds to the metric's mean of each system, and the influence of what remains."""
-    bend = side.bend
-    if bend is None:
-        return Effects(np.zeros_like(own.effects), own.residuals, own.influence)
-    fitted = bend.inverse @ np.einsum("jis,is->j", bend.regressors, own.residuals)
-    unexplained = own.residuals - np.tensordot(fitted, bend.regressors, 1)
-    error = (bend.inverse @ np.einsum("kis,is->ki", bend.regressors, unexplained))[1:]
-    influence = own.influence - np.tensordot(fitted[1:], bend.influence, 1) - error.T @ bend.effects
-    # The curved part leans on the mean of the system as quality does.
-    leaning = np.nan_to_num(ratio(fitted[1:] @ bend.slopes, side.mask.sum(axis=0))) * bend.noise
-    left = influence - (leaning - leaning.mean(axis=1, keepdims=True))
-    return Effects(fitted[1:] @ bend.effects, unexplained, np.asarray(left))
+def _bends(instruments: Instruments | None, scores: Floats, units: Ints) -> tuple[Floats, Floats]:
+    """Coefficients (powers,) of the square and the cube of quality in the link to scores (items, systems) within items
+    and systems, and their posterior covariance; the prior alone where no output was rated twice.
+
+    Generalised method of moments with a normal prior, two steps; moments are summed by cluster.
+    """
+    prior = np.array([_SLOPE, *POWERS]) ** 2
+    if instruments is None:
+        return np.zeros(len(POWERS)), np.diag(prior[1:])
+    mask, rating, others, product = instruments
+    residual = two_way(np.where(mask, scores, 0.0), mask).residuals
+    to_scores = np.einsum("ais,is->ai", rating, residual)
+    to_terms = np.einsum("ais,bis->abi", rating, others) + product.sum(axis=3)
+    n_units = int(units.max()) + 1
+    to_scores, to_terms = (unit_sums(sums, units=units, n_units=n_units) for sums in (to_scores, to_terms))
+    right, left = to_scores.sum(axis=-1), to_terms.sum(axis=-1)
+    variance = np.einsum("ais,bis->ab", rating, rating) * float((residual[mask] ** 2).mean())
+    coefficients, inverse = np.zeros(len(prior)), np.diag(prior)
+    for _ in range(2):
+        size = np.sqrt(np.maximum(variance.diagonal(), _TINY))
+        weight = np.linalg.inv(variance / np.outer(size, size) + _RIDGE * np.eye(len(prior))) / np.outer(size, size)
+        inverse = np.linalg.inv(left.T @ weight @ left + np.diag(1 / prior))
+        coefficients = inverse @ left.T @ weight @ right
+        moments = to_scores - np.einsum("abu,b->au", to_terms, coefficients)
+        variance = moments @ moments.T
+    return coefficients[1:], inverse[1:, 1:]
 
 
-def _normal_scores(values: Floats, mask: Bools) -> Floats:
-    """Normal quantiles of mid-ranks over the mask; 0 elsewhere."""
-    from scipy.special import ndtri
-
+def _matched_scores(values: Floats, mask: Bools, quantiles: Floats) -> Floats:
+    """Scores (items, systems) mapped by their mid-ranks over the mask onto quantiles (2, k); 0 elsewhere."""
     scores = np.zeros(values.shape)
     if mask.any():
-        scores[mask] = ndtri((mid_ranks(values[mask]) - 0.5) / mask.sum())
+        scores[mask] = np.interp((mid_ranks(values[mask]) - 0.5) / mask.sum(), *quantiles)
     return scores

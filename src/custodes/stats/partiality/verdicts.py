@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 
 from custodes.stats.arrays import Floats, Ints, Signs
-from custodes.stats.partiality.placement import Placement, largest_block
+from custodes.stats.partiality.placement import POWERS, Placement, largest_block
 from custodes.stats.ratios import ratio
-
-_SPREAD = 0.55  # standard deviation of outputs of one system, on the probit scale of win rates
 
 
 def sign_placement(human: Signs, metric: Signs, pair: Ints, pairs: Ints, *, items: Ints, units: Ints) -> Placement:
@@ -55,10 +53,8 @@ def sign_placement(human: Signs, metric: Signs, pair: Ints, pairs: Ints, *, item
         hh=_covariance(of_people, of_people),
         hm=_covariance(of_people, of_metric),
         mm=_covariance(of_metric, of_metric),
-        curvature=np.zeros(n_systems),
-        trust=0.0,
-        bends=True,
-        spread=_SPREAD,
+        powers=np.stack([places[0] ** 2, places[0] ** 3]),
+        powers_covariance=np.diag(POWERS) ** 2,
         units=np.bincount(by_unit.indices, minlength=n_systems),
         connected=largest_block((by_item.T @ by_item).toarray() > 0, np.bincount(both, minlength=n_systems) > 0),
         met=opponents >= (opponents > 0).sum() - 1,
