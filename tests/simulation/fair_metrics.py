@@ -12,16 +12,50 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
+def skewed(rng: np.random.Generator, items: int, systems: int) -> Floats:
+    """Long tails of bad outputs, of another length for every system."""
+    tail = rng.uniform(0.3, 1.2, systems) * rng.exponential(1, (items, systems))
+    return rng.normal(0, 0.3, systems) + rng.normal(0, 0.4, (items, 1)) - tail
+
+
+def bimodal(rng: np.random.Generator, items: int, systems: int) -> Floats:
+    """Outputs that succeed or fail, at another rate for every system."""
+    success = np.where(rng.random((items, systems)) < rng.uniform(0.4, 0.95, systems), 1.0, -1.0)
+    return success + rng.normal(0, 0.2, systems) + rng.normal(0, 0.3, (items, 1)) + rng.normal(0, 0.3, success.shape)
+
+
+def ceiling(rng: np.random.Generator, items: int, systems: int) -> Floats:
+    """Nothing is better than a ceiling that many outputs reach."""
+    spread = rng.uniform(0.5, 1.5, systems) * rng.normal(0, 1, (items, systems))
+    return np.asarray(1.5 * np.minimum(rng.normal(0, 0.7, systems) + rng.normal(0, 0.5, (items, 1)) + spread, 0.5))
+
+
+def failing_tail(rng: np.random.Generator, items: int, systems: int) -> Floats:
+    """Half of the systems are steady, half fail badly on a tenth of the items."""
+    steady = rng.normal(0, 0.3, systems) + rng.normal(0, 0.5, (items, 1)) + rng.normal(0, 0.5, (items, systems))
+    fails = (rng.random(steady.shape) < 0.1) & (rng.permutation(systems) < systems // 2)
+    return np.asarray(steady - 3.0 * fails)
+
+
+QUALITIES: Mapping[str, Callable[[np.random.Generator, int, int], Floats] | None] = {
+    "normal": None,
+    "skewed": skewed,
+    "bimodal": bimodal,
+    "ceiling": ceiling,
+    "failing tail": failing_tail,
+}
+
+
 def straight(quality: Floats) -> Floats:
     return quality
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fair:
-    """Quality = system + item + particular; `people` rate it from 1 to 5 with noise; the metric sees `link` of it with
-    normal noise, and reports `seen` of that. `outlier` moves the best (or worst, if negative) system away. A `favour`
-    is added to the metric's view of one system, at random or at `place` from the worst. People have a `taste` for
-    systems, each an own one; a `harsh` one rates a point lower, and never one of the systems."""
+    """Quality = system + item + particular, or drawn by `quality`; `people` rate it from 1 to 5 with noise; the metric
+    sees `link` of it with normal noise, and reports `seen` of that. `outlier` moves the best (or worst, if negative)
+    system away. A `favour` is added to the metric's view of one system, at random or at `place` from the worst. People
+    have a `taste` for systems, each an own one; a `harsh` one rates a point lower, and never one of the systems."""
 
     items: int = 100
     systems: int = 8
@@ -38,6 +72,7 @@ class Fair:
     place: int | None = None
     document: int = 1
     document_noise: float = 0.0
+    quality: Callable[[np.random.Generator, int, int], Floats] | None = None
     rounded: bool = True
     taste: float = 0.0
     harsh: bool = False
@@ -52,6 +87,9 @@ class Fair:
         shared = rng.normal(0, self.document_noise, (2, self.items, self.systems))[:, documents]
         quality = system + rng.normal(0, self.easiness, (self.items, 1)) + rng.normal(0, self.particular, size)
         quality = quality + shared[0]
+        if self.quality is not None:
+            quality = self.quality(rng, self.items, self.systems)
+            system = quality.mean(axis=0)
         persons = quality + rng.normal(0, self.human_noise, (self.people, *size))
         persons = persons + rng.normal(0, self.taste, (self.people, 1, self.systems))
         metric = self.link(quality) + rng.normal(0, self.noise, size) + shared[1]

@@ -46,7 +46,7 @@ POWER = {
 
 def claims(judges: tuple[Judge, ...], world: World, seed: int) -> list[tuple[str, str, str]]:
     found = cu.consistency(planted(judges, world, seed), resamples=0).findings
-    claimed = found.filter(~pl.col("finding").is_in(["", "cannot be told"]))
+    claimed = found.filter(~pl.col("finding").is_in(["", "inconclusive"]))
     return claimed.select("rater", "kind", "finding").rows()
 
 

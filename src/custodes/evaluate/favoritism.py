@@ -47,7 +47,7 @@ from custodes.evaluate.edges import CELLS, PAIR, crossed, written
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.near_copies import NEAR_COPY, near_copies
 from custodes.evaluate.parallel import each
-from custodes.evaluate.partiality import DISFAVOURED, FAVOURED, UNTOLD, partiality_columns, partiality_notes
+from custodes.evaluate.partiality import DISFAVOURED, FAVOURED, INCONCLUSIVE, partiality_columns, partiality_notes
 from custodes.memory import check_memory, of_resamples
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
@@ -97,7 +97,7 @@ def _favi_cell(row: Mapping[str, Any]) -> str:
 
 
 def _partiality_cell(row: Mapping[str, Any]) -> str:
-    if row["finding"] == UNTOLD:
+    if row["finding"] == INCONCLUSIVE:
         return "?"
     return UNDEFINED if row["partiality"] is None else f"{row['partiality']:+.1f}{'*' if row['finding'] else ''}"
 
@@ -180,9 +180,10 @@ class Favoritism(Result):
             "p, all tested",
         ),
         label(
-            "finding", f"`{FAVOURED}` or `{DISFAVOURED}` where `p_adjusted` is at most alpha; `{UNTOLD}`; else empty"
+            "finding",
+            f"`{FAVOURED}` or `{DISFAVOURED}` where `p_adjusted` is at most alpha; `{INCONCLUSIVE}`; else empty",
         ),
-        label("reason", "why it cannot be told", essential=False),
+        label("reason", "why it is inconclusive", essential=False),
         count("rank_human", "the system's rank by people", "Rank by people"),
         count("rank", "its rank by the metric", "Rank by metric"),
         count("rank_without", "its rank by the metric without the partiality", "Without it"),

@@ -26,6 +26,8 @@ REASONS: Mapping[Reason, str] = {
     Reason.UNRATED: "not rated by both humans and the metric",
     Reason.UNMET: "not compared with every other system",
     Reason.CONSTANT: "nothing varies between items",
+    Reason.WIDE: "the other systems do not determine where a fair metric would place it",
+    Reason.APART: "no other system is of like quality",
     Reason.UNCONNECTED: "shares no items with the other systems",
 }
 
@@ -33,14 +35,16 @@ REASONS: Mapping[Reason, str] = {
 def partiality_columns(comparison: Comparison, *, alpha: float, confidence: float) -> dict[str, Any]:
     """The columns of `Favoritism.partiality`; a family of tests is all metrics and systems of one aspect."""
     placements = [placement_of(comparison, m) for m in range(len(comparison.metrics))]
-    found = partiality(placements, alpha=alpha, confidence=confidence)
+    result = partiality(placements, alpha=alpha, confidence=confidence)
     sizes = {
         name: np.stack([win_rate_without(own, shift) for own, shift in zip(placements, shifts, strict=True)], axis=1)
-        for name, shifts in (("", found.shift), ("_low", found.low), ("_high", found.high))
+        for name, shifts in (("", result.shift), ("_low", result.low), ("_high", result.high))
     }
-    known = np.isfinite(found.shift)
-    named = found.p_adjusted <= alpha
-    finding = np.select([found.reason > 0, named & (found.shift > 0), named], [INCONCLUSIVE, FAVOURED, DISFAVOURED], "")
+    known = np.isfinite(result.shift)
+    named = result.p_adjusted <= alpha
+    finding = np.select(
+        [result.reason > 0, named & (result.shift > 0), named], [INCONCLUSIVE, FAVOURED, DISFAVOURED], ""
+    )
     _, rank, without = sizes[""]
     met = np.stack([own.units > 0 for own in placements])
     order = np.stack([_ranks(own.human) for own in placements])
@@ -48,10 +52,10 @@ def partiality_columns(comparison: Comparison, *, alpha: float, confidence: floa
         "metric": np.repeat(comparison.metrics, len(comparison.systems)),
         "system": comparison.systems * len(comparison.metrics),
         **{f"partiality{end}": np.where(known, 100 * own[0], np.nan) for end, own in sizes.items()},
-        "p_value": found.p_value,
-        "p_adjusted": found.p_adjusted,
+        "p_value": result.p_value,
+        "p_adjusted": result.p_adjusted,
         "finding": finding.ravel().tolist(),
-        "reason": [REASONS[Reason(code)] for code in found.reason.ravel().tolist()],
+        "reason": [REASONS[Reason(code)] for code in result.reason.ravel().tolist()],
         "rank_human": np.where(met, order, np.nan),
         "rank": np.where(met, rank, np.nan),
         "rank_without": np.where(known, without, np.nan),

@@ -62,7 +62,7 @@ def faults(data: Any, *, title: str) -> Any:
         .transform_calculate(
             p_told=theme.p_told("p_adjusted"),
             who="datum.about ? datum.rater + ': ' + datum.about : datum.rater",
-            reading="datum.finding && datum.finding !== 'cannot be told' ? '{}' : '{}'".format(*READINGS),
+            reading="datum.finding && datum.finding !== 'inconclusive' ? '{}' : '{}'".format(*READINGS),
         )
     )
     who = alt.Y("who:N", sort=alt.EncodingSortField(field="estimate", op="max", order="descending"))

@@ -119,7 +119,7 @@ def favoritism_map(result: Favoritism, *, aspect: str | None = None, dark: bool 
 def partiality_map(result: Favoritism, *, aspect: str | None = None, dark: bool = False) -> alt.TopLevelMixin:
     """Metric by system: points of win rate that quality does not explain; orange favoured, blue disfavoured.
 
-    Bold with a star: beyond chance, all metrics and systems tested together. A question mark: cannot be told. Colour is
+    Bold with a star: beyond chance, all metrics and systems tested together. A question mark: inconclusive. Colour is
     full at -30 and 30 points.
 
     >>> import custodes as cu

@@ -15,7 +15,7 @@ from custodes.evaluate.consistency.consistency import Consistency
 from custodes.evaluate.consistency.orders import ONE_ORDER
 from tests.simulation.planted_judges import FAIR, PLANTED, World, planted
 
-UNTOLD = "cannot be told"
+INCONCLUSIVE = "inconclusive"
 
 
 def battles(*rows: tuple[object, ...], **more: Any) -> Study:
@@ -31,7 +31,7 @@ def asked(study: Study, **options: Any) -> Consistency:
 
 
 def named(made: Consistency) -> set[tuple[str, str, str]]:
-    rows = made.findings.filter(~pl.col("finding").is_in(["", UNTOLD]))
+    rows = made.findings.filter(~pl.col("finding").is_in(["", INCONCLUSIVE]))
     return set(rows.select("rater", "kind", "finding").rows())
 
 
@@ -110,7 +110,7 @@ def test_one_order_dealt_at_random_tells_the_margin_and_a_fixed_one_does_not() -
     assert "one-order" in {note.rule for note in made.notes}
     fixed = battles(*[(k, "ab", 1) for k in range(30)])
     row = asked(fixed).findings.row(0, named=True)
-    assert (row["finding"], row["reason"], row["p_value"]) == (UNTOLD, ONE_ORDER, None)
+    assert (row["finding"], row["reason"], row["p_value"]) == (INCONCLUSIVE, ONE_ORDER, None)
 
 
 def test_an_order_that_goes_with_the_pair_is_no_margin() -> None:

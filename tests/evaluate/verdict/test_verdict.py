@@ -256,7 +256,7 @@ def test_partiality_is_told_of_few_metrics_and_of_none(results: dict[str, Any]) 
     assert "In all, 7 of 7 metrics over-rate or under-rate some system." in said(
         told(results, favoritism=every), "coherence", "favours"
     )
-    untold = finding("cannot be told", partiality=pl.lit(None, pl.Float64), reason=pl.lit("too few"))
+    untold = finding("inconclusive", partiality=pl.lit(None, pl.Float64), reason=pl.lit("too few"))
     assert said(told(results, favoritism=untold), "coherence", "favours") == (
         "Whether a metric is partial to a system is inconclusive: too few."
     )

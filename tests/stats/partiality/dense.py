@@ -6,9 +6,8 @@ import numpy as np
 
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Ints, Signs, chunks
-from custodes.stats.partiality import verdicts
-from custodes.stats.partiality.placement import Placement, connected_systems, covariance, units_behind
-from custodes.stats.partiality.verdicts import sign_placement
+from custodes.stats.partiality.placement import POWERS, Placement, connected_systems, covariance, units_behind
+from custodes.stats.partiality.verdicts import SPREAD, sign_placement
 from custodes.stats.ratios import ratio
 from custodes.stats.resampling.resample import unit_sums
 
@@ -69,10 +68,9 @@ def by_definition(human: Signs, metric: Signs, pairs: Ints, *, units: Ints) -> P
         hh=covariance(people, people),
         hm=covariance(people, metrics),
         mm=covariance(metrics, metrics),
-        curvature=np.zeros(n_systems),
-        trust=0.0,
-        bends=True,
-        spread=verdicts._SPREAD,
+        powers=np.stack([places[0] ** 2, places[0] ** 3]),
+        powers_covariance=np.diag(np.square(POWERS)),
+        spread=SPREAD,
         units=units_behind(mask, units),
         connected=connected_systems(mask),
         met=opponents >= (opponents > 0).sum() - 1,

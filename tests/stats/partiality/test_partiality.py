@@ -1,4 +1,4 @@
-"""Partiality: symmetries, its standard error against resampling, what was planted, and why it cannot be told."""
+"""Partiality: symmetries, its standard error against resampling, what was planted, and why it is inconclusive."""
 
 from dataclasses import fields
 
@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from custodes.stats.partiality.partiality import FEWEST_UNITS, Untold, partiality, win_rate_without
-from custodes.stats.partiality.scores import ScoredPeople, score_placement
+from custodes.stats.partiality.partiality import FEWEST_UNITS, Reason, _left_out, partiality, win_rate_without
+from custodes.stats.partiality.people import human_side
+from custodes.stats.partiality.scores import ScoredPeople, _bends, score_placement
 from tests.simulation.fair_metrics import Fair, signs_of
 from tests.stats.partiality.dense import of_signs
 
@@ -26,8 +27,7 @@ def found(persons, metric, units=None):
 
 def same(one, other, places=slice(None)):
     for left, right in zip(one[:5], other[:5], strict=True):
-        # rounding grows where the spline is hardly told from the line
-        np.testing.assert_allclose(left[:, places], right, rtol=1e-3, atol=1e-5)
+        np.testing.assert_allclose(left[:, places], right, rtol=1e-7, atol=1e-10)
 
 
 @settings(max_examples=15)
@@ -63,9 +63,7 @@ def test_verdicts_turned_round_turn_the_favour(seed):
     one, other = (
         partiality([of_signs(sign * human, sign * metric, pairs, units=np.arange(60))], **BOUNDS) for sign in (1, -1)
     )
-    places = np.isfinite(one.shift + other.shift)  # of two best systems at par either is the end
-    assert (~places).sum() <= 3
-    np.testing.assert_allclose(one.shift[places], -other.shift[places], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(one.shift, -other.shift, rtol=1e-7, atol=1e-10)
 
 
 def test_test_and_interval_are_of_one_null():
@@ -77,20 +75,20 @@ def test_test_and_interval_are_of_one_null():
         assert (result.p_adjusted[known] >= result.p_value[known] - 1e-12).all()
 
 
-def test_its_error_is_that_of_resampled_items():
+def test_its_sampling_error_is_that_of_resampled_items():
     # by brute force: the distance of every system in resamples of items (bootstrap standard deviation, 400 resamples)
-    persons, metric, _ = drawn(1, items=300)
-    result = found(persons, metric)
-    rng = np.random.default_rng(0)
-    drawn_again = []
+    persons, metric, _ = drawn(1, items=300, systems=8)
+    units, rng = np.arange(300), np.random.default_rng(0)
+    placement = score_placement(persons, metric, units=units)
+    _, errors, _ = _left_out(placement, np.arange(8), ~np.eye(8, dtype=np.bool_))
+    shifts = []
     for _ in range(400):
         items = rng.integers(0, 300, 300)
-        drawn_again.append(found(persons[:, items], metric[items]).shift[0])
-    half = (result.high - result.low)[0] / 2 / 1.968  # t quantile, 299 degrees of freedom
-    expected = np.nanstd(drawn_again, axis=0)
-    near = expected < 3 * np.median(expected)  # far from the others a bootstrap of the curve has no standard deviation
+        shifts.append(found(persons[:, items], metric[items]).shift[0])
+    expected = np.nanstd(shifts, axis=0)
+    near = expected < 2 * np.median(expected)  # far from the others a bootstrap of the curve has no standard deviation
     assert near.sum() >= 5
-    np.testing.assert_allclose(half[near], expected[near], rtol=0.2)
+    np.testing.assert_allclose(errors[near, 0], expected[near], rtol=0.25)
 
 
 def test_clusters_widen_the_interval():
@@ -140,40 +138,58 @@ def test_missing_scores_of_items_leave_the_rest_as_it_is():
 
 def test_why_it_cannot_be_told():
     persons, metric, _ = drawn(2)
-    assert (found(persons[..., :4], metric[:, :4]).untold == Untold.FEW_SYSTEMS).all()
+    assert (found(persons[..., :4], metric[:, :4]).reason == Reason.FEW_SYSTEMS).all()
     rare = metric.copy()
     rare[FEWEST_UNITS - 1 :, 2] = np.nan
-    assert found(persons, rare).untold[0].tolist() == [0, 0, Untold.FEW_UNITS, 0, 0, 0]
+    assert found(persons, rare).reason[0].tolist() == [0, 0, Reason.FEW_UNITS, 0, 0, 0]
     apart = persons + np.array([0, 0, 0, 0, 0, 20.0])
-    assert found(apart, metric).untold[0].tolist() == [0, 0, 0, 0, 0, Untold.APART]
+    assert found(apart, metric).reason[0].tolist() == [0, 0, 0, 0, 0, Reason.APART]
+    # the curve of one rating an output and few systems reaches the best only with a wide interval
+    best = np.array([0, 0, 0, 0, 0, 2.0])
+    assert found(persons[:1] + best, metric + best).reason[0].tolist() == [0, 0, 0, 0, 0, Reason.WIDE]
     # two sets of systems without a common item
     both = np.full((4, 120, 12), np.nan)
     both[:3, :60, :6] = both[:3, 60:, 6:] = persons
     both[3, :60, :6] = both[3, 60:, 6:] = metric
-    untold = found(both[:3], both[3]).untold[0]
-    assert untold.tolist() == [0] * 6 + [Untold.UNCONNECTED] * 6
+    reason = found(both[:3], both[3]).reason[0]
+    assert reason.tolist() == [0] * 6 + [Reason.UNCONNECTED] * 6
 
 
-def test_a_system_with_neighbours_on_both_sides_is_always_told():
+def test_a_favour_of_the_outlying_system_is_not_taken_from_the_curve_of_the_others():
+    for seed in range(20):
+        persons, metric, _ = drawn(seed, outlier=6.0)
+        assert not (found(persons, metric).p_adjusted <= 0.05).any()
+
+
+def test_scatter_of_fair_systems_widens_every_interval():
+    # systems off the curve by .3 each way: none is further off than another
     rng = np.random.default_rng(0)
-    for seed in range(30):
-        persons, metric, _ = drawn(seed, systems=5, outlier=3.0 * rng.choice([-1, 1]))
-        order = np.argsort(score_placement(persons, metric, units=np.arange(60)).human)
-        result = found(persons, metric)
-        if not (result.p_adjusted <= 0.05).any():  # of five, too few are left once one is named
-            assert (result.untold[0, order[1:-1]] == Untold.TOLD).all()
+    quality = rng.normal(size=(400, 10)) + np.linspace(-1, 1, 10)
+    persons = quality + 0.5 * rng.normal(size=(3, 400, 10))
+    exact = quality + 0.3 * rng.normal(size=quality.shape)
+    scattered = exact + 0.15 * np.array([1, -1] * 5)
+    one, other = found(persons, exact), found(persons, scattered)
+    assert ((other.high - other.low) > 1.5 * (one.high - one.low)).all()
+    assert not (other.p_adjusted <= 0.05).any()
 
 
-def test_of_the_ends_nothing_is_said_where_peoples_noise_is_unknown():
-    persons, metric, _ = drawn(1, people=1)
-    order = np.argsort(score_placement(persons, metric, units=np.arange(60)).human)
-    assert found(persons, metric).untold[0, order].tolist() == [Untold.END, 0, 0, 0, 0, Untold.END]
+@pytest.mark.parametrize("annotators", [2, 3, 5])
+def test_the_coefficients_of_a_curved_link_have_no_bias_from_noise(annotators):
+    # noise of variance 1 on quality of variance 1; a regression on means of ratings finds less than half of the square
+    rng = np.random.default_rng(annotators)
+    quality = rng.normal(size=(20000, 6))
+    persons = quality + rng.normal(size=(annotators, *quality.shape))
+    side = human_side(persons, np.ones(quality.shape, dtype=np.bool_), np.arange(20000))
+    scale = persons.mean(axis=0).std()
+    coefficients, covariance = _bends(side.instruments, 0.5 * quality + 0.1 * quality**2, np.arange(20000))
+    assert coefficients[0] == pytest.approx(0.1 * scale**2, abs=4 * np.sqrt(covariance[0, 0]) + 0.01)
+    assert coefficients[1] == pytest.approx(0.0, abs=4 * np.sqrt(covariance[1, 1]) + 0.01)
 
 
 def test_people_or_metrics_that_tie_on_everything_accuse_nobody():
     persons, metric, _ = drawn(0)
     for people, own in ((np.ones_like(persons), metric), (persons, np.ones_like(metric))):
-        assert (found(people, own).untold == Untold.LEVEL).all()
+        assert (found(people, own).reason == Reason.LEVEL).all()
 
 
 def test_where_only_some_systems_are_asked_about_the_others_fix_the_curve_and_are_no_tests():

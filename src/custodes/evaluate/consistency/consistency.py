@@ -28,7 +28,7 @@ from custodes.evaluate.consistency.repeats import repeat_columns
 from custodes.evaluate.edges import CELLS
 from custodes.evaluate.judges import few_clusters_notes
 from custodes.evaluate.parallel import each
-from custodes.evaluate.partiality import UNTOLD
+from custodes.evaluate.partiality import INCONCLUSIVE
 from custodes.progress import Progress, silent
 from custodes.stats.judging.slot import Tested
 
@@ -57,9 +57,9 @@ class Consistency(Result):
         p_value("p_adjusted", "for all raters, kinds and aspects of the study (Holm)", "p, all tested"),
         label(
             "finding",
-            f"what is claimed, where `p_adjusted` is at most alpha; `{UNTOLD}` where nothing is tested; else empty",
+            f"the claim, where `p_adjusted` is at most alpha; `{INCONCLUSIVE}` where nothing is tested; else empty",
         ),
-        label("reason", "why it cannot be told", essential=False),
+        label("reason", "why it is inconclusive", essential=False),
     )
     orders: pl.DataFrame = table(
         "One row per rater who gave verdicts: does it stay with them when the order is turned?",
@@ -160,7 +160,7 @@ class Consistency(Result):
             "Points of win rate",
             interval=True,
         ),
-        label("reason", "why it cannot be told"),
+        label("reason", "why it is inconclusive"),
     )
     confidence: pl.DataFrame = table(
         "One row per judge that gave chances (`p_a`, `p_tie`, `p_b`) of verdicts that people gave, too.",
@@ -380,7 +380,7 @@ def _notes(made: Consistency, study: Study) -> list[Note]:
     alone = made.orders.filter(pl.col("both") == 0)["rater"].unique(maintain_order=True)
     rest = pl.col("one_order") - pl.col("half")
     half, single = made.orders.filter(pl.col("half") > 0), made.orders.filter((pl.col("both") > 0) & (rest > 0))
-    untold = made.findings.filter(pl.col("finding") == UNTOLD)
+    inconclusive = made.findings.filter(pl.col("finding") == INCONCLUSIVE)
     nothing = all(frame.is_empty() for frame in made.tables().values())
     return noted(
         (
@@ -413,9 +413,9 @@ def _notes(made: Consistency, study: Study) -> list[Note]:
             "no texts of outputs, so nothing is said of length; join a file of outputs",
         ),
         (
-            "untold",
-            untold.height,
-            f"{untold.height} of {made.findings.height} tests cannot be told:"
-            f" {listed(untold['reason'].unique(maintain_order=True), limit=3)}",
+            "inconclusive",
+            inconclusive.height,
+            f"{inconclusive.height} of {made.findings.height} tests are inconclusive:"
+            f" {listed(inconclusive['reason'].unique(maintain_order=True), limit=3)}",
         ),
     )

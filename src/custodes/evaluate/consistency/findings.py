@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from custodes.evaluate.partiality import UNTOLD
+from custodes.evaluate.partiality import INCONCLUSIVE
 from custodes.stats.decisions.signtest import adjust
 
 POSITION, LENGTH, OWN, FAILURES, CONFIDENCE = "position", "length", "own systems", "failures", "confidence"
@@ -51,5 +51,5 @@ COLUMNS = {"low": "estimate_low", "high": "estimate_high"}
 
 def _said(own: Finding, adjusted: float, alpha: float) -> str:
     if np.isnan(adjusted):
-        return UNTOLD
+        return INCONCLUSIVE
     return SAID[own.kind][int(own.estimate < 0)] if adjusted <= alpha else ""

@@ -13,7 +13,7 @@ from custodes.data.study import Study
 from custodes.errors import CustodesError
 from custodes.evaluate.comparison import Comparison, compared, with_outputs
 from custodes.evaluate.partiality import REASONS, placement_of
-from custodes.stats.partiality.partiality import Untold, partiality, win_rate_without
+from custodes.stats.partiality.partiality import Reason, partiality, win_rate_without
 
 NO_PEOPLE = "no people to say how good its own systems are"
 PERSON = "people are what judges are compared with"
@@ -72,7 +72,8 @@ def _of_aspect(
             shifts: list[Any] = [made.shift[0], made.low[0], made.high[0]]
             known = np.isfinite(made.shift[0][s])
             ends = [POINTS * float(win_rate_without(placement, own)[0][s]) if known else np.nan for own in shifts]
-            p_value, reason = float(made.p_adjusted[0][s]), REASONS[Untold(made.untold[0][s])]
+            reason = REASONS[Reason(made.reason[0][s])]
+            p_value = np.nan if reason else float(made.p_adjusted[0][s])
             found.append(Owned(rater, system, ends[0], ends[1], ends[2], p_value, reason))
     return found
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from custodes.answers.wording import interval, names, number, p_equals, percent, plural, with_ends
-from custodes.evaluate.partiality import DISFAVOURED, FAVOURED, UNTOLD
+from custodes.evaluate.partiality import DISFAVOURED, FAVOURED, INCONCLUSIVE
 from custodes.evaluate.verdict.view import MOST_NAMED, Row, Statement, View, only
 
 
@@ -16,7 +16,7 @@ def favours(view: View) -> Iterator[Statement]:
     if view.sided:
         return
     partiality = view.favi["partiality"]
-    conclusive = partiality.filter(pl.col("partiality").is_not_null(), pl.col("finding") != UNTOLD)
+    conclusive = partiality.filter(pl.col("partiality").is_not_null(), pl.col("finding") != INCONCLUSIVE)
     if not conclusive.height:
         reasons = names(partiality["reason"].unique(maintain_order=True).to_list())
         text = f"Whether a metric is partial to a system is inconclusive{': ' if reasons else ''}{reasons}."
@@ -125,7 +125,7 @@ def _overall_scores(view: View, metrics: list[str]) -> Iterator[Statement]:
 def _inconclusive(view: View) -> Iterator[Statement]:
     """Systems for which the partiality of all metrics, or of the one that agrees best, is inconclusive."""
     rows = view.favi["partiality"]
-    untold = pl.col("finding") == UNTOLD
+    untold = pl.col("finding") == INCONCLUSIVE
     systems = rows.filter(untold.all().over("system"))["system"].unique(maintain_order=True).to_list()
     if systems:
         text = f"Whether a metric is partial to {names(systems)} is inconclusive."

@@ -9,7 +9,7 @@ import polars as pl
 from custodes.answers.wording import percent, plural, with_ends
 from custodes.evaluate.consistency.findings import CONFIDENCE, FAILURES, LENGTH, OWN, POSITION
 from custodes.evaluate.consistency.missing import ALL, REASON
-from custodes.evaluate.partiality import UNTOLD
+from custodes.evaluate.partiality import INCONCLUSIVE
 from custodes.evaluate.verdict.view import MOST_NAMED, Row, Statement, View
 
 POINTS = {
@@ -42,7 +42,7 @@ def faults(view: View) -> Iterator[Statement]:
     if "findings" not in view.judges:
         return
     yield from _unanswered(view)
-    rows = view.judges["findings"].filter(~pl.col("finding").is_in(["", UNTOLD])).sort("p_adjusted", "p_value")
+    rows = view.judges["findings"].filter(~pl.col("finding").is_in(["", INCONCLUSIVE])).sort("p_adjusted", "p_value")
     found = sorted(rows.to_dicts(), key=lambda row: row["rater"] not in view.leaders)  # whom a reader would trust
     turned = set(view.judges["orders"].filter(pl.col("both") > 0)["rater"])
     yield from (_found(row, row["rater"] in turned) for row in found[:MOST_NAMED])

@@ -11,7 +11,7 @@ from custodes.errors import InputError
 from custodes.evaluate.consistency.consistency import Consistency, consistency
 from custodes.evaluate.consistency.findings import CONFIDENCE, LENGTH, OWN, POSITION
 from custodes.evaluate.consistency.missing import ALL, REASON, SYSTEM
-from custodes.evaluate.partiality import UNTOLD
+from custodes.evaluate.partiality import INCONCLUSIVE
 from custodes.plots.consistency import AXES, calibration, faults, flips, symmetry
 from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
 from custodes.reporting.tables import columns_with_values, table_html
@@ -40,7 +40,7 @@ EXAMINED = ("findings", "orders", "repeats", "length", "confidence", "committee"
 """Without a row in any of these the section has nothing to say."""
 
 NOTES = {
-    "findings": ("untold", "no-texts"),
+    "findings": ("inconclusive", "no-texts"),
     "orders": ("few-clusters", "half-judged", "one-of-two-orders", "one-order"),
 }
 """Which notes stand below which table."""
@@ -122,7 +122,7 @@ def _build(context: Context) -> Mapping[str, Any]:
         rows = _everywhere(context, name)
         asked = not rows.is_empty()
         if name == "findings":
-            rows = rows.filter(~pl.col("finding").is_in(["", UNTOLD]))
+            rows = rows.filter(~pl.col("finding").is_in(["", INCONCLUSIVE]))
         if name == "missing":
             rows = rows.filter(pl.col("by").is_in([ALL, REASON, SYSTEM]))
         if asked:
@@ -138,7 +138,8 @@ CONSISTENCY = Section(
     title="Can a judge be trusted",
     text="A judge should stay with its verdict when the outputs change places or when it is asked again, and look at"
     " quality alone. What is claimed of a judge stands first, where anything could be tested: all judges and kinds of"
-    " fault together. Of a judge that is not named there nothing is claimed: no fault was found, or it cannot be told.",
+    " fault together. Of a judge that is not named there nothing is claimed: no fault was found, or the test is"
+    " inconclusive.",
     ask=_ask,
     figures=_figures,
     build=_build,

@@ -41,7 +41,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             title="Partial to whom, beyond errors",
             caption="Points of a system's win rate that its quality does not explain: orange favoured, blue "
             "disfavoured. Bold with a star: beyond chance, all metrics and systems tested together. A question mark: "
-            "cannot be told.",
+            "inconclusive.",
             alt="Heat map of the partiality of every metric to every system, with the numbers in the cells.",
             spec=spec_of(partial_map(empty_rows())),
             table="favoritism.partiality",

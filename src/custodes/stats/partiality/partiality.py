@@ -41,6 +41,12 @@ _MISFIT_GRID = np.concatenate([[0.0], np.geomspace(0.02, 50.0, 48)])
 """Misfits relative to the sampling error over which its posterior is summed."""
 
 _MISFIT_WIDTH = np.gradient(_MISFIT_GRID)
+APART = 1.5
+"""Standard deviations of outputs between the best (or worst) system and the next: then no output is of like quality."""
+
+WIDEST = 1.0
+"""Half-width of an interval, in standard deviations of outputs, beyond which a result is inconclusive."""
+
 _BISECTIONS = 45
 
 
@@ -55,12 +61,14 @@ class Reason(IntEnum):
     UNRATED = 5
     UNMET = 6
     CONSTANT = 7
+    WIDE = 8
+    APART = 9
 
 
 class Partiality(NamedTuple):
     """For every metric and system, (metrics, systems): `shift`, by how much the metric places it above its quality, in
     the unit of the placement, with `low`, `high` and `p_value` of one test; `p_adjusted` for all metrics and systems,
-    and for any one other system being favoured instead; `reason` (of `Reason`) why there is none."""
+    and for any one other system being favoured instead; `reason` (of `Reason`) why the result is inconclusive."""
 
     shift: Floats
     low: Floats
@@ -94,7 +102,7 @@ def partiality(
     Returns
     -------
     Partiality
-        Arrays (metrics, systems); NaN where there is a `reason`.
+        Arrays (metrics, systems); NaN where nothing was tested, with a `reason`.
 
     References
     ----------
@@ -148,6 +156,7 @@ def partiality(
         shift[at], error, weight, freedom, p_value[at] = map(np.array, zip(*distances, strict=True))
         half = _half_width(error, weight, freedom, confidence)
         low[at], high[at], p_adjusted[at] = shift[at] - half, shift[at] + half, adjusted_values
+        reason[(high - low > 2 * WIDEST) & (p_adjusted > alpha)] = Reason.WIDE
     return Partiality(shift, low, high, p_value, p_adjusted, reason)
 
 
@@ -205,7 +214,12 @@ class _Search:
         usable = reason == Reason.NONE
         if usable.any() and min(np.ptp(places[usable]) for places in (placement.human, placement.metric)) < _LEVEL:
             reason[usable] = Reason.LEVEL
-        curve: list[int] = np.flatnonzero(reason == Reason.NONE).tolist()
+        usable = np.flatnonzero(reason == Reason.NONE)
+        curve: list[int] = usable[np.argsort(placement.human[usable], kind="stable")].tolist()
+        for end, gap in ((-1, -2), (0, 1)) if len(curve) > 1 else ():
+            if abs(placement.human[curve[end]] - placement.human[curve[gap]]) > APART * placement.spread:
+                reason[curve.pop(end)] = Reason.APART
+        curve.sort()
         if len(curve) < FEWEST_SYSTEMS:
             reason[curve] = Reason.FEW_SYSTEMS
             curve = []

@@ -53,9 +53,10 @@ class Instruments(NamedTuple):
 class HumanSide(NamedTuple):
     """Human ratings on the outputs of a mask (items, systems), as `Placement` has them.
 
-    `quantiles` (2, k): levels and quantiles of the smoothed distribution of human means. `influence` (units, systems) is
-    what each unit adds to the error of the effects; `powers` (powers, systems) the effects of the square and the cube
-    of quality, with `powers_influence` (powers, units, systems); `instruments` is None where no output was rated twice.
+    `quantiles` (2, k): levels and quantiles of the smoothed distribution of human means. `influence` (units, systems)
+    is what each unit adds to the error of the effects; `powers` (powers, systems) the effects of the square and the
+    cube of quality, with `powers_influence` (powers, units, systems); `instruments` is None where no output was rated
+    twice; `spread` is the standard deviation of outputs of one system.
     """
 
     mask: Bools
@@ -66,15 +67,16 @@ class HumanSide(NamedTuple):
     powers: Floats
     powers_influence: Floats
     instruments: Instruments | None
+    spread: float
     units: Ints
     connected: Bools
 
 
 def human_side(persons: Floats, mask: Bools, units: Ints) -> HumanSide:
-    """Persons (annotators, items, systems) at one level, on a mask (items, systems); units (items,) the clusters."""
+    """Of persons (annotators, items, systems) on a mask (items, systems); units (items,) the clusters."""
     rated = np.isfinite(persons) & mask
     count = rated.sum(axis=0)
-    ratings = np.where(rated, persons, 0.0)
+    ratings = np.where(rated, level(np.where(rated, persons, np.nan)), 0.0)
     mean = ratings.sum(axis=0) / np.maximum(count, 1)
     scale = float(mean[mask].std()) if mask.any() else 0.0
     scale = scale if scale > 0 else 1.0
@@ -93,6 +95,7 @@ def human_side(persons: Floats, mask: Bools, units: Ints) -> HumanSide:
         powers=powers.effects,
         powers_influence=np.stack([by_unit(influence, units) for influence in powers.influence]),
         instruments=instruments,
+        spread=float((mean - effects.effects)[mask].std()) if mask.any() else 0.0,
         units=units_behind(mask, units),
         connected=connected_systems(cells > 0),
     )

@@ -10,7 +10,6 @@ from custodes.stats.agreement.system_scores import blocks_of, common_items
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.resampling.resample import unit_sums
 
-
 POWERS = (0.5, 0.2)
 """Prior standard deviations of the coefficients of the square and the cube of quality in the link, in normal scores of
 the metric where quality has a standard deviation of 1."""
@@ -23,9 +22,10 @@ class Placement:
     `human` and `metric` (systems,), with sampling covariances `hh`, `hm`, `mm` (systems, systems). `powers` (powers,
     systems): mean square and cube of the quality of each system. Their part of the link, as far as it was seen within
     systems, is already taken off `metric`; their coefficients have errors of `powers_covariance` (powers, powers).
-    `units` (systems,): clusters behind each; `connected` (systems,): joined to the others by common items; `met`
-    (systems,): compared with all of these. `advantage` (systems, systems): by how much the metric prefers the first of
-    two, as a normal deviate; `steepness`: what one unit of `metric` adds to it.
+    `spread`: standard deviation of outputs of one system. `units` (systems,): clusters behind each; `connected`
+    (systems,): joined to the others by common items; `met` (systems,): compared with all of these. `advantage`
+    (systems, systems): by how much the metric prefers the first of two, as a normal deviate; `steepness`: what one unit
+    of `metric` adds to it.
     """
 
     human: Floats
@@ -35,6 +35,7 @@ class Placement:
     mm: Floats
     powers: Floats
     powers_covariance: Floats
+    spread: float
     units: Ints
     connected: Bools
     met: Bools

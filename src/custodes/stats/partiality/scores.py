@@ -6,7 +6,7 @@ import numpy as np
 
 from custodes.stats.agreement.ranks import mid_ranks
 from custodes.stats.arrays import Bools, Floats, Ints, unit_of
-from custodes.stats.partiality.people import HumanSide, Instruments, human_side, level, two_way
+from custodes.stats.partiality.people import HumanSide, Instruments, human_side, two_way
 from custodes.stats.partiality.placement import POWERS, Placement, by_unit, covariance
 from custodes.stats.ratios import ratio
 from custodes.stats.resampling.resample import unit_sums
@@ -38,7 +38,7 @@ class ScoredPeople:
 
     def __init__(self, persons: Floats, *, units: Ints) -> None:
         self._rated = np.isfinite(persons).any(axis=0)
-        self._persons = level(persons / unit_of(persons))
+        self._persons = persons / unit_of(persons)
         self._units = units
         self._side: HumanSide | None = None
 
@@ -73,6 +73,7 @@ class ScoredPeople:
             mm=covariance(influence, influence),
             powers=side.powers,
             powers_covariance=doubt,
+            spread=side.spread,
             units=side.units,
             connected=side.connected,
             met=np.ones(len(n), dtype=np.bool_),

@@ -10,6 +10,9 @@ from custodes.stats.arrays import Floats, Ints, Signs
 from custodes.stats.partiality.placement import POWERS, Placement, largest_block
 from custodes.stats.ratios import ratio
 
+SPREAD = 0.55
+"""Standard deviation of outputs of one system, on the probit scale of win rates."""
+
 
 def sign_placement(human: Signs, metric: Signs, pair: Ints, pairs: Ints, *, items: Ints, units: Ints) -> Placement:
     """From verdicts (n,) of people and metric on what both judged: the `pair` of each, its item and its cluster; pairs
@@ -54,7 +57,8 @@ def sign_placement(human: Signs, metric: Signs, pair: Ints, pairs: Ints, *, item
         hm=_covariance(of_people, of_metric),
         mm=_covariance(of_metric, of_metric),
         powers=np.stack([places[0] ** 2, places[0] ** 3]),
-        powers_covariance=np.diag(POWERS) ** 2,
+        powers_covariance=np.diag(np.square(POWERS)),
+        spread=SPREAD,
         units=np.bincount(by_unit.indices, minlength=n_systems),
         connected=largest_block((by_item.T @ by_item).toarray() > 0, np.bincount(both, minlength=n_systems) > 0),
         met=opponents >= (opponents > 0).sum() - 1,
