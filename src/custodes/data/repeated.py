@@ -22,8 +22,8 @@ LEAST_TEXT = 100
 """Characters of all outputs of an item without a source; shorter outputs may be equal by chance."""
 NEAR = 0.5
 """Two items are near if at most this proportion of their cells differs."""
-LEAST_KINDS = 8
-"""Kinds of equal items, fewer of which may all stand a multiple of k times by chance (at most k to the power of -8)."""
+LEAST_KINDS = 20
+"""Items with different scores or preferences, with fewer of which equal ones are no evidence of copies."""
 MOST_CHECKED = 20
 """Groups of equal items whose neighbours are counted."""
 
@@ -126,6 +126,8 @@ def _everywhere(cells: pl.DataFrame) -> list[tuple[str, ...]]:
 def _by_cells(cells: pl.DataFrame) -> list[tuple[str, ...]]:
     """Groups of items with equal cells, unless as many items nearly agree."""
     whole = _items(cells)
+    if whole.select("own", "n").n_unique() < LEAST_KINDS:
+        return []
     groups = _groups(whole.filter(pl.col("n") >= LEAST_CELLS, pl.col("values") > 1), "own", "n")
     checked = groups[:MOST_CHECKED]
     copies = sum(len(own) - 1 for own in checked)

@@ -11,7 +11,7 @@ import pytest
 
 import custodes as cu
 from custodes.answers.wording import p_equals, percent, with_ends
-from custodes.evaluate.partiality import UNTOLD
+from custodes.evaluate.partiality import INCONCLUSIVE
 from custodes.evaluate.verdict.systems import rounded
 from custodes.evaluate.verdict.verdict import Verdict, best_metrics, told_by
 from custodes.evaluate.verdict.view import leaders
@@ -455,7 +455,7 @@ def test_an_inconclusive_finding_about_the_recommended_metric_is_reported(result
     favoritism = results["favoritism"]
     mine = (pl.col("metric") == best) & (pl.col("system") == "Fir")
     rows = favoritism.partiality.with_columns(
-        finding=pl.when(mine).then(pl.lit(UNTOLD)).otherwise("finding"),
+        finding=pl.when(mine).then(pl.lit(INCONCLUSIVE)).otherwise("finding"),
         reason=pl.when(mine).then(pl.lit("too few items")).otherwise("reason"),
     )
     text = said(told(results, favoritism=replace(favoritism, partiality=rows)), "coherence", "favours")

@@ -35,11 +35,11 @@ def peers(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, trusted: Boo
 
     Source: ours. Spearman 1904 for rank correlation; Kruskal 1958 for its loss by ties.
 
-    >>> task, worker = np.repeat(np.arange(3), 3), np.tile(np.arange(3), 3)
-    >>> value = np.array([1.0, 2, 5, 2, 3, 3, 4, 5, 1])
-    >>> made = peers(task, worker, value, n_tasks=3, trusted=np.ones(3, dtype=bool))
-    >>> [bool(made.own[worker == w].sum() > 0) for w in range(3)]
-    [True, True, False]
+    >>> task, worker = np.repeat(np.arange(3), 4), np.tile(np.arange(4), 3)
+    >>> value = np.array([1.0, 2, 2, 5, 2, 3, 4, 3, 4, 5, 5, 1])
+    >>> result = peers(task, worker, value, n_tasks=3, trusted=np.ones(4, dtype=bool))
+    >>> [bool(result.own[worker == w].sum() > 0) for w in range(4)]
+    [True, True, True, False]
     """
     n_workers = len(trusted)
     number = np.bincount(task, minlength=n_tasks)
