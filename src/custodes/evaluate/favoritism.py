@@ -65,7 +65,9 @@ SYSTEMS_ACROSS = 16
 """With more systems the table is not set with one column each."""
 
 ERRORS = "Errors of any noisy metric favour the weaker system; what goes beyond that is partiality (--table partiality)"
-PARTIAL = "points of win rate that quality does not explain; *: beyond chance (Holm over metrics and systems), ?: inconclusive"
+PARTIAL = (
+    "points of win rate that quality does not explain; *: significant (Holm over metrics and systems), ?: inconclusive"
+)
 
 
 def _matrix(frame: pl.DataFrame, name: str, title: str, more: str, cell: Callable[[Mapping[str, Any]], str]) -> Any:

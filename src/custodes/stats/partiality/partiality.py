@@ -30,7 +30,7 @@ FEWEST_UNITS = 10
 
 _LEVEL = 1e-9  # differences of means up to this are rounding
 _MOST_NOISE = 0.8  # of the variance of human means; beyond that their slope is not corrected further
-_MISFIT_SCALE = 0.15
+_MISFIT_SCALE = 0.1
 """Scale of the half-Cauchy prior of the misfit of fair systems, relative to their sampling error."""
 
 _MISFIT_BOUND = 0.1
@@ -41,7 +41,7 @@ _MISFIT_GRID = np.concatenate([[0.0], np.geomspace(0.02, 50.0, 48)])
 """Misfits relative to the sampling error over which its posterior is summed."""
 
 _MISFIT_WIDTH = np.gradient(_MISFIT_GRID)
-APART = 1.5
+APART = 3.0
 """Standard deviations of outputs between the best (or worst) system and the next: then no output is of like quality."""
 
 WIDEST = 1.0
