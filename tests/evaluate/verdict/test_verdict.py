@@ -486,3 +486,14 @@ def test_metrics_without_an_aspect_are_named_where_their_partiality_is(results: 
     assert "selfeval" in overall
     text = said(told(results), "coherence", "favours")
     assert "selfeval has no score for coherence: a score without an aspect is compared with each aspect" in text
+
+
+def test_no_sentence_on_systems_depends_on_the_seed() -> None:
+    sentences = [
+        cu.verdict(cu.read("demo"), aspect="coherence", rng=seed).verdict.filter(
+            pl.col("kind").is_in(["best", "labels"])
+        )
+        for seed in range(4)
+    ]
+    assert sentences[0].height
+    assert all(other["text"].equals(sentences[0]["text"]) for other in sentences[1:])

@@ -16,6 +16,7 @@ from custodes.evaluate.leaderboard.covariates import SHOWN_FIRST, Covariate
 from custodes.memory import check_memory
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, Signs
+from custodes.stats.resampling.stepdown import STREAM
 from custodes.stats.strength import battles as arrays_of
 from custodes.stats.strength.corrected import corrected
 from custodes.stats.strength.ranks import Ranks, ranks
@@ -143,7 +144,8 @@ def standing(
     # Strengths, win rates, ranks and points of each system, and what is sorted of them.
     check_memory("resamples", resamples, 8 * (1 + resamples) * n_systems)
     made = strengths(arrays, n_systems=n_systems, ties=tie_model, resamples=resamples, rng=rng)
-    rates = system_rates(arrays, n_systems=n_systems, resamples=resamples, rng=rng)
+    # Not of the seed, so that a sentence with a win rate reads the same with every seed.
+    rates = system_rates(arrays, n_systems=n_systems, resamples=resamples, rng=np.random.default_rng(STREAM))
     met = pair_rates(arrays, n_systems=n_systems, confidence=confidence)
     if not known_errors:
         nothing = np.full(len(met.first), np.nan)
