@@ -61,13 +61,12 @@ def student(estimate: float, drawn: np.ndarray, clusters: np.ndarray, *, bounded
     """Student's 90 % interval by definition; t of 5 and 11 degrees from a table."""
     n = clusters.max() + 1
     t = {6: 2.015048, 12: 1.795885}[n]
-    there, back = (
-        (lambda x: np.arcsin(np.sqrt(x)), lambda y: np.sin(np.clip(y, 0, np.pi / 2)) ** 2)
-        if bounded
-        else [lambda x: x] * 2
-    )
-    reach = t * np.nanstd(there(drawn), ddof=1) * np.sqrt(n / (n - 1))
-    return [back(there(estimate) - reach), back(there(estimate) + reach)]
+    error = np.nanstd(drawn, ddof=1) * np.sqrt(n / (n - 1))
+    if not bounded:
+        return [estimate - t * error, estimate + t * error]
+    # Wilson's, the values p with |estimate - p| = t * error * root(p (1 - p) / (estimate (1 - estimate)))
+    slope = (t * error) ** 2 / (estimate * (1 - estimate))
+    return sorted(np.roots([1 + slope, -2 * estimate - slope, estimate**2]).tolist())
 
 
 def test_intervals_at_the_system_level_are_those_of_a_brute_force_bootstrap() -> None:
