@@ -216,7 +216,7 @@ class _Search:
             reason[usable] = Reason.LEVEL
         usable = np.flatnonzero(reason == Reason.NONE)
         curve: list[int] = usable[np.argsort(placement.human[usable], kind="stable")].tolist()
-        for end, gap in ((-1, -2), (0, 1)) if len(curve) > 1 else ():
+        for end, gap in ((-1, -2), (0, 1)) if len(curve) >= FEWEST_SYSTEMS else ():
             if abs(placement.human[curve[end]] - placement.human[curve[gap]]) > APART * placement.spread:
                 reason[curve.pop(end)] = Reason.APART
         curve.sort()
