@@ -21,7 +21,7 @@ from custodes.data.study import Study
 from custodes.evaluate.comparison import HUMAN
 from custodes.evaluate.favoritism import favoritism
 from custodes.evaluate.judges import METRIC
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, up_to_rounding
 from custodes.stats.resampling.resample import ANY, CORRELATION
 
 REFITS = 100
@@ -136,7 +136,7 @@ def weight_columns(
     weights = formula.importance if base.family == "importances" else formula.weights
     refits = min(trial.terms.resamples, REFITS) if base.refits else 0
     draws = [base.refits(lesson.resampled(rng)).weights for _ in range(refits) if base.refits]
-    order = np.argsort(-np.abs(weights), kind="stable")
+    order = np.argsort(-up_to_rounding(np.abs(weights)), kind="stable")
     return {
         "metric": [trial.of.metrics.names[i] for i in order],
         **with_interval(

@@ -57,6 +57,15 @@ def unit_of(values: Floats) -> float:
     return float(2.0 ** np.floor(np.log2(largest))) if largest > 0 else 1.0
 
 
+def up_to_rounding(values: Floats) -> Floats:
+    """Keys for sorting: values that differ by no more than rounding error are equal, whatever the processor.
+
+    >>> up_to_rounding(np.array([0.1 + 0.2, 0.3, 1.0])).tolist()
+    [0.3, 0.3, 1.0]
+    """
+    return np.asarray(np.round(values / unit_of(values), 9) * unit_of(values))
+
+
 @cache
 def legendre(n: int) -> tuple[Floats, Floats]:
     """Nodes and weights of Gauss-Legendre quadrature on [-1, 1]; finding them takes longer than most uses of them."""

@@ -14,7 +14,7 @@ from custodes.evaluate.agreement.choices import alike_keys, are_choices, chosen_
 from custodes.evaluate.agreement.statistic import Sample, Statistic, alike
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.comparison import Comparison
-from custodes.stats.arrays import Bools, Floats, chunks, read_only
+from custodes.stats.arrays import Bools, Floats, chunks, read_only, up_to_rounding
 from custodes.stats.resampling import resample, stepdown
 
 MOST_BLOCKS = 400
@@ -153,7 +153,7 @@ class Differences:
                 np.add.at(gained, first, rest)
                 np.subtract.at(gained, second, rest)
                 level = level + np.linalg.lstsq(joined, gained, rcond=None)[0]
-        return known[np.argsort(-level[known], kind="stable")]
+        return known[np.argsort(-up_to_rounding(level[known]), kind="stable")]
 
     def better(self, name: str, alpha: float) -> Bools | None:
         """(metrics, metrics): whether the first is significantly better than the second, all pairs tested together at

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from custodes.answers.tables import with_interval
 from custodes.errors import listed
 from custodes.evaluate.ceiling.prediction_target import Target
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, up_to_rounding
 from custodes.stats.learning import forward
 from custodes.stats.learning.backward import backward_path, removed_predictions
 from custodes.stats.resampling.resample import ANY, CORRELATION
@@ -74,7 +74,7 @@ def next_columns(target: Target, given: NDArray[np.intp], confidence: float) -> 
     added, removed = np.full((2, len(draws), len(names)), np.nan)
     added[:, more] = draws[:, 1 : 1 + len(more)] - draws[:, :1]
     removed[:, used] = draws[:, [1 + len(more)]] - draws[:, 2 + len(more) :]
-    order = np.argsort(-np.nan_to_num(added[0], nan=-np.inf), kind="stable")
+    order = np.argsort(-np.nan_to_num(up_to_rounding(added[0]), nan=-np.inf), kind="stable")
     return {
         "metric": names[order].tolist(),
         **with_interval("added", added[:, order], confidence, clusters=target.n_clusters, bounds=ANY),

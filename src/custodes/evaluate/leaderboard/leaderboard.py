@@ -41,7 +41,7 @@ from custodes.evaluate.leaderboard.field import Ground, ground
 from custodes.evaluate.parallel import each
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Bools, Floats, Ints, chunks
+from custodes.stats.arrays import Bools, Floats, Ints, chunks, up_to_rounding
 from custodes.stats.decisions.information_gain import MOST
 from custodes.stats.decisions.letters import letters
 from custodes.stats.strength.more_battles import MOST_PAIRS, more_battles
@@ -345,7 +345,7 @@ class _Telling:
         open_ = ~made.bounded
         columns["strength_high"] = np.where(open_ & (made.draws[0] > 0), np.nan, columns["strength_high"])
         columns["strength_low"] = np.where(open_ & (made.draws[0] <= 0), np.nan, columns["strength_low"])
-        order = np.lexsort((names, np.where(alone, 0, -made.draws[0]), alone, part))
+        order = np.lexsort((names, np.where(alone, 0, -up_to_rounding(made.draws[0])), alone, part))
         tested = self._tested(own)
         ends = np.where(alone | ~np.array(tested), np.nan, np.stack([ranked.low, ranked.high]))
         first = np.where(np.isnan(ends[0]), None, ends[0] == 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from custodes.stats.arrays import Floats
@@ -10,6 +12,7 @@ MOST = 20.0
 """Largest gain of information that is forecast, as a multiple of the present information."""
 
 _STEPS = 150
+_BISECTIONS = 30
 _SPREADS = np.append(0.0, np.geomspace(0.01, 2.0, 24))
 """Standard deviations of the true margins that the components of the prior have; 0 for pairs without a difference."""
 _FEW, _STRICT = 0.2, 1.6  # gains of information whose deviation is below .45; from a critical z of 1.6 the other tail,
@@ -61,20 +64,30 @@ def _first(z: Floats, wider: Floats, likely: Floats, critical: float) -> Floats:
     # Spreads of negligible probability do not change the power of any pair.
     spread = (likely > _NEVER).any(axis=0)
     z, shrunk, likely = z[:, np.newaxis], shrunk[:, spread], likely[:, spread]
-    first, open_ = np.full(len(z), np.inf), np.arange(len(z))
+    first, open_, earlier = np.full(len(z), np.inf), np.arange(len(z)), 0.0
+
+    def power(some: Any, gain: Any) -> Floats:
+        """(some,): the probability of a decision after a gain of information, one or (some, 1)."""
+        mean = z[some] * ((1 + gain * shrunk[some]) / np.sqrt(1 + gain))
+        deviation = np.sqrt(gain * (1 + gain * shrunk[some]) / (1 + gain))
+        decides = ndtr((mean - critical) / deviation) + ndtr((-mean - critical) / deviation)
+        return np.asarray((likely[some] * decides).sum(axis=1))
+
     for later in np.geomspace(1e-3, MOST, _STEPS):
         # A small gain adds little noise: no half where the largest mean is below the critical value.
         largest = z[:, 0] * (1 + later * shrunk.max(axis=1, initial=0.0)) / np.sqrt(1 + later)
         some = slice(None) if later > _FEW or critical < _STRICT else np.flatnonzero(largest > critical - 0.001)
-        # z with the information gained (pairs, spreads), given the present one
-        mean = z[some] * ((1 + later * shrunk[some]) / np.sqrt(1 + later))
-        deviation = np.sqrt(later * (1 + later * shrunk[some]) / (1 + later))
-        decides = ndtr((mean - critical) / deviation) + ndtr((-mean - critical) / deviation)
         enough = np.zeros(len(z), dtype=np.bool_)
-        enough[some] = (likely[some] * decides).sum(axis=1) >= 0.5
+        enough[some] = power(some, later) >= 0.5
         if enough.any():
-            first[open_[enough]] = later
+            low, high = np.full((2, int(enough.sum()), 1), [[[earlier]], [[later]]])
+            for _ in range(_BISECTIONS):
+                middle = (low + high) / 2
+                reached = power(enough, middle)[:, np.newaxis] >= 0.5
+                low, high = np.where(reached, low, middle), np.where(reached, middle, high)
+            first[open_[enough]] = high[:, 0]
             z, shrunk, likely, open_ = z[~enough], shrunk[~enough], likely[~enough], open_[~enough]
+        earlier = later
     return first
 
 
