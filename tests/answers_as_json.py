@@ -9,7 +9,8 @@ import json
 import sys
 from typing import Any
 
-import threadpoolctl
+import polars as pl
+from threadpoolctl import threadpool_info
 
 import custodes as cu
 from custodes.questions import QUESTIONS
@@ -29,34 +30,34 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "ranking": {"resamples": 100},
     "verdict": {"resamples": 200},
 }
-ITERATIVE = {"combine": {"method": ["gp", "xgboost", "lasso"]}}
+ITERATIVE: dict[str, dict[str, Any]] = {
+    "combine": {"resamples": 20, "method": ["gp", "xgboost"], "repeats": 1},
+    "ceiling": {"resamples": 20, "model": "xgboost", "steps": 2},
+}
 """Iterative fits, which are compared less closely."""
+WITHOUT_ASPECT = ("annotators", "check")
 
 
-def answers(path: str, aspect: str, human: str | None) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """Question to table to rows."""
+def answers(path: str, aspect: str, options: dict[str, dict[str, Any]], **setting: str) -> dict[str, Any]:
+    """Question to table to rows, for the questions that have options; times of computation are left out."""
     study = cu.read(path)
-    found = {}
-    for name, question in QUESTIONS.items():
-        if name == "validate":  # needs the file of a model
-            continue
-        options = dict(OPTIONS.get(name, {}))
+    metric = next(rater for rater, kind in study.raters.kind.items() if kind == "metric")
+    results = {}
+    for name in options:
+        arguments = dict(options[name]) | setting
+        if name not in WITHOUT_ASPECT:
+            arguments["target" if name == "combine" else "aspect"] = aspect
         if name == "gate":
-            options["metric"] = next(r for r, kind in study.raters.kind.items() if kind == "metric")
-        options["target" if name == "combine" else "aspect"] = aspect
-        if human is not None:
-            options["human"] = human
-        if name in ("check", "annotators"):
-            options.pop("aspect")
-        found[name] = {
-            table: frame.select(c for c in frame.columns if c != "seconds").to_dicts()
-            for table, frame in question(study, **options).tables().items()
-        }
-    return found
+            arguments["metric"] = metric
+        tables = QUESTIONS[name](study, **arguments).tables()
+        results[name] = {table: frame.select(pl.exclude("seconds")).to_dicts() for table, frame in tables.items()}
+    return results
 
 
 if __name__ == "__main__":
-    path, aspect, *human = sys.argv[1:]
-    made = answers(path, aspect, human[0] if human else None)
-    libraries = [pool for pool in threadpoolctl.threadpool_info() if pool["internal_api"] == "openblas"]
-    json.dump({"architecture": [pool["architecture"] for pool in libraries], "answers": made}, sys.stdout, default=str)
+    path, aspect, kind, *human = sys.argv[1:]
+    options = ITERATIVE if kind == "iterative" else {name: OPTIONS.get(name, {}) for name in QUESTIONS}
+    options.pop("validate", None)  # needs the file of a model
+    results = answers(path, aspect, options, **({"human": human[0]} if human else {}))
+    architectures = [pool["architecture"] for pool in threadpool_info() if pool["internal_api"] == "openblas"]
+    json.dump({"architectures": architectures, "answers": results}, sys.stdout, default=str)

@@ -152,7 +152,7 @@ class Differences:
                 np.fill_diagonal(joined, -joined.sum(axis=1))
                 np.add.at(gained, first, rest)
                 np.subtract.at(gained, second, rest)
-                level = level + np.linalg.lstsq(joined, gained, rcond=None)[0]
+                level = level + np.linalg.lstsq(joined, gained, rcond=1e-10)[0]
         return known[np.argsort(-up_to_rounding(level[known]), kind="stable")]
 
     def better(self, name: str, alpha: float) -> Bools | None:

@@ -69,7 +69,7 @@ def _model_variance(met: Met, information: Floats, n_systems: int) -> Floats:
     whole = np.zeros((n_systems, n_systems))
     whole[first, second] = whole[second, first] = -information
     np.fill_diagonal(whole, -whole.sum(axis=1))
-    inverse = np.linalg.pinv(whole, hermitian=True)
+    inverse = np.linalg.pinv(whole, rcond=1e-10, hermitian=True)
     return np.asarray(np.diag(inverse)[first] + np.diag(inverse)[second] - 2 * inverse[first, second])
 
 

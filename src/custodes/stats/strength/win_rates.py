@@ -198,7 +198,7 @@ def beyond_systems(values: Floats, first: Ints, second: Ints, *, n_systems: int)
         for sign, side in ((1, first), (-1, second)):
             pull[k] += sign * np.bincount(side, weights=column, minlength=n_systems)
     squares = (values**2).sum(axis=0)
-    left = squares - (pull * (pull @ np.linalg.pinv(laplacian))).sum(axis=1)
+    left = squares - (pull * (pull @ np.linalg.pinv(laplacian, rcond=1e-10, hermitian=True))).sum(axis=1)
     share = np.nan_to_num(ratio(left, squares))
     return np.where(share > _ROUNDING, share, 0.0)
 

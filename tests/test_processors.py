@@ -1,0 +1,88 @@
+"""No number and no sentence depends on the processor or on the number of threads.
+
+OpenBLAS picks its kernels by the processor; `OPENBLAS_CORETYPE` makes it take those of another one. A type that the
+processor does not have becomes another one silently, so what was taken is read back from threadpoolctl.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+CORE_TYPES = ("SkylakeX", "Haswell", "Sandybridge", "Nehalem", "NEOVERSEN1", "ARMV8")
+ARCHITECTURES = """
+import json, numpy, scipy.linalg, threadpoolctl
+print(json.dumps([p["architecture"] for p in threadpoolctl.threadpool_info() if p["internal_api"] == "openblas"]))
+"""
+ZERO = 1e-9
+"""Numbers that differ by no more are equal: differences of equal numbers are rounding."""
+
+
+def output(arguments: list[str], core_type: str, threads: int) -> Any:
+    environment = os.environ | {"OPENBLAS_CORETYPE": core_type, "OPENBLAS_NUM_THREADS": str(threads)}
+    environment |= {"OMP_NUM_THREADS": str(threads)}
+    run = subprocess.run(
+        [sys.executable, *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[1],
+    )
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+@cache
+def core_types() -> tuple[str, str]:
+    """Two core types that give different kernels; twice the same where the processor has one."""
+    names: dict[tuple[str, ...], str] = {}
+    for name in CORE_TYPES:
+        names.setdefault(tuple(output(["-c", ARCHITECTURES], name, 1)), name)
+    found = [*names.values()]
+    return found[0], found[min(1, len(found) - 1)]
+
+
+def differences(one: Any, other: Any, place: str, tolerance: float) -> list[str]:
+    """Where two answers differ."""
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        return [text for key in one for text in differences(one[key], other[key], f"{place}.{key}", tolerance)]
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        pairs = zip(one, other, strict=True)
+        return [text for i, pair in enumerate(pairs) for text in differences(*pair, f"{place}[{i}]", tolerance)]
+    if isinstance(one, float) and isinstance(other, float):
+        equal = abs(one - other) <= max(ZERO, tolerance * max(abs(one), abs(other)))
+        return [] if equal or (one != one and other != other) else [f"{place}: {one} and {other}"]
+    return [] if one == other else [f"{place}: {one} and {other}"]
+
+
+def compare(path: str | Path, aspect: str, kind: str, *human: str, tolerance: float) -> None:
+    first, second = core_types()
+    arguments = ["-m", "tests.answers_as_json", str(path), aspect, kind, *human]
+    one, other = output(arguments, first, 1), output(arguments, second, 2)
+    found = differences(one["answers"], other["answers"], "", tolerance)
+    assert not found, f"{one['architectures']} and {other['architectures']}:\n" + "\n".join(found[:20])
+
+
+def test_a_difference_is_seen() -> None:
+    one = {"a": [{"x": 1.0, "text": "B is best"}], "b": [{"n": 3}]}
+    assert not differences(one, {"a": [{"x": 1.0 + 1e-8, "text": "B is best"}], "b": [{"n": 3}]}, "", 1e-6)
+    other = {"a": [{"x": 1.0 + 1e-5, "text": "A is best"}], "b": [{"n": 4}]}
+    assert len(differences(one, other, "", 1e-6)) == 3
+
+
+def test_every_question_on_the_demo() -> None:
+    compare("demo", "coherence", "all", tolerance=1e-6)
+
+
+def test_iterative_fits_on_the_demo() -> None:
+    compare("demo", "coherence", "iterative", tolerance=1e-3)
+
+
+def test_every_question_on_summeval(shared_data: Path) -> None:
+    compare(shared_data / "summeval" / "ratings.csv.gz", "coherence", "all", "expert*", tolerance=1e-6)
