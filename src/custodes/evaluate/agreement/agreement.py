@@ -79,6 +79,7 @@ class Agreement(Result):
             "note",
             f"empty, or `{AT_THRESHOLD}`: the Monte Carlo error of `p_adjusted` leaves open whether it is at most"
             " `alpha`, and the metrics count as not significantly different",
+            essential=False,
         ),
         essential=False,
     )

@@ -32,7 +32,7 @@ def information_gain(z: Floats, seen: Floats, *, critical: float) -> Floats:
 
     >>> z, seen = np.array([1.41, 2.58, 0.0]), np.array([50.0, 60.0, 10.0])
     >>> information_gain(z, seen, critical=1.96).round(1)
-    array([2.4, 0. , inf])
+    array([2.3, 0. , inf])
 
     References
     ----------
