@@ -77,7 +77,7 @@ def _grids(view: View, width: int) -> Iterator[RenderableType]:
     if view.title:
         yield Text(visible(view.title), style="italic")
     names, rows = map(visible, view.header), [[visible(cell) for cell in row] for row in view.rows]
-    headers = [name.replace("_", "\n") if len(name) > LONG_HEADER else name for name in names]
+    headers = [name.replace("_", "\n").replace(" (", "\n(") if len(name) > LONG_HEADER else name for name in names]
     wide = [
         max(map(cell_len, [*header.split("\n"), *(row[i] for row in rows)])) + GAP for i, header in enumerate(headers)
     ]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import polars as pl
 import pytest
 
+from custodes.annotate.overview import Status
+from custodes.annotate.rehearsal import Rehearsal
 from custodes.answers.tables import (
     TABLE,
     Table,
@@ -22,7 +26,9 @@ from custodes.answers.tables import (
     with_interval,
     with_sd,
 )
+from custodes.answers.views import views
 from custodes.questions import RESULTS
+from custodes.reporting.tables import plain
 from custodes.stats.resampling.resample import ANY
 
 MADE = Table(
@@ -162,3 +168,31 @@ def test_help_of_a_result_names_every_column_that_it_declares() -> None:
             assert f"`{name}`: {own.doc}" in told
             for column in own.columns:
                 assert f"- `{', '.join(column.names)}`: {column.doc}" in told
+
+
+# Recognised by documentation, whatever the declared kind; points of Elo and a value of several units are neither.
+IN_POINTS = re.compile(r"\bpoints\b(?!.* (odds|share of decisions))")
+DIFFERENCE = re.compile(
+    r"\bshare\b.* (minus|less) |^its share of wins minus|^accuracy minus|^`correct` minus|^p_win −|^flips .* minus"
+    r"|^the margin\b"
+)
+WITH_TABLES = {**RESULTS, "status": Status, "rehearsal": Rehearsal}
+DECLARED = [
+    pytest.param(table, id=f"{question}.{name}")
+    for question, result in WITH_TABLES.items()
+    for name, table in result.declared().items()
+]
+
+
+@pytest.mark.parametrize("declared", DECLARED)
+def test_points_and_differences_of_proportions_carry_their_unit(declared: Table) -> None:
+    frame = declared.frame({name: None for name in declared.schema if name != declared.by}, "all")
+    assert frame.columns == list(declared.schema)  # names in files have no unit
+    (view,) = views(declared, frame, "title", every=True)
+    assert [own["label"] for own in plain(declared.columns)] == list(view.labels)  # papers and pages
+    for own, header, words in zip(declared.columns, view.header, view.labels, strict=True):
+        unit = ""
+        if own.is_number and own.kind not in ("share", "probability"):
+            unit = "points" if IN_POINTS.search(own.doc) else "−1 to 1" if DIFFERENCE.search(own.doc) else ""
+        assert header == (f"{own.name} (points)" if unit == "points" else own.name)
+        assert words.endswith(f" ({unit})" if unit else ""), own.name

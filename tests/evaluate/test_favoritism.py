@@ -89,7 +89,7 @@ def test_system_table_is_one_against_all() -> None:
 def test_many_systems_are_rows_not_columns() -> None:
     scores = np.random.default_rng(0).integers(0, 4, (2, 12, 17)).astype(float)
     last = list(favoritism(study_of(scores), resamples=0).views())[-1]
-    assert last.header[:4] == ("metric", "system", "partiality", "p_value")
+    assert last.header[:4] == ("metric", "system", "partiality (points)", "p_value")
     assert len(last.rows) == 17
 
 

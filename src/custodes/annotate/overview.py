@@ -17,7 +17,7 @@ from custodes.annotate.forecast import Forecast, forecast
 from custodes.annotate.snapshot import PairNow, PersonNow, Snapshot
 from custodes.answers.question import versions
 from custodes.answers.result import Provenance, Result, result
-from custodes.answers.tables import count, flag, label, labels, score, share, table
+from custodes.answers.tables import count, difference, flag, label, labels, score, share, table
 from custodes.arguments import checked
 from custodes.data.loading.running import of_one_state
 from custodes.data.notes import Note, noted
@@ -66,7 +66,7 @@ class Status(Result):
         count("looks", "at most", essential=False),
         label("better", "the better system by the last completed look; empty where that did not decide"),
         count("n", "answers of the last completed look"),
-        score("margin", "wins less losses of system_a, allowing for the looks", interval=True),
+        difference("margin", "wins less losses of system_a, allowing for the looks", interval=True),
         count("impossible", "comparisons that were settled without an answer", essential=False),
         count("people", "whose answers count; below 10 they speak of these people only"),
     )

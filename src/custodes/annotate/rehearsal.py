@@ -23,7 +23,7 @@ from custodes.annotate.plan import PLAN, StudyPlan
 from custodes.annotate.reach import STANDSTILL
 from custodes.answers.question import Rng, recorded, versions
 from custodes.answers.result import Provenance, Result, result
-from custodes.answers.tables import count, label, score, share, table
+from custodes.answers.tables import count, difference, label, score, share, table
 from custodes.arguments import at_least, checked
 from custodes.data.notes import Note, noted
 from custodes.errors import OptionError, shown
@@ -49,7 +49,7 @@ class Rehearsal(Result):
         "A row a plan and a margin. Intervals of answers, hours and cost hold 8 of 10 rehearsals; those of shares are"
         " 95 %, where the pairs of one rehearsal are not taken for independent.",
         label("plan", "the name of the plan"),
-        score("margin", "by which careful people prefer each system to the next"),
+        difference("margin", "by which careful people prefer each system to the next"),
         count("pairs", "pairs of systems in a rehearsal"),
         score("answers", "answers that were paid for", interval=True),
         score("hours", "from the first answer to the last", interval=True),

@@ -24,9 +24,13 @@ from numpy.typing import NDArray
 from custodes.stats.arrays import Floats
 from custodes.stats.resampling import resample
 
-Kind = Literal["label", "labels", "flag", "count", "share", "score", "p", "probability"]
-"""What a value is: a name, several names, true or false, a whole number, a part of a whole in [0, 1], any other number,
-a p-value, a probability."""
+Kind = Literal["label", "labels", "flag", "count", "share", "difference", "points", "score", "p", "probability"]
+"""What a value is: a name, several names, true or false, a whole number, a part of a whole in [0, 1], a difference of
+two such parts, such a difference in percentage points, any other number, a p-value, a probability."""
+
+POINTS = "points"
+UNITS: Mapping[Kind, str] = {"difference": "−1 to 1", "points": POINTS}
+"""The unit or the range in the label of a column: papers and pages write parts of a whole in per cent beside it."""
 
 TYPES: Mapping[Kind, Any] = {"label": pl.String, "labels": pl.List(pl.String), "flag": pl.Boolean, "count": pl.Int64}
 """The type of a column by its kind; all others are numbers."""
@@ -54,6 +58,11 @@ class Column:
     best: Literal["high", "low", ""]
 
     @property
+    def heading(self) -> str:
+        """The name as the header of a view: points carry their unit, all other numbers are as in the frame."""
+        return f"{self.name} ({POINTS})" if self.kind == POINTS else self.name
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The columns of the frame, the estimate first."""
         ends = ("_low", "_high") if self.interval else ("_sd",) if self.sd else ()
@@ -76,8 +85,9 @@ def column(
     essential: bool = True,
     best: Literal["high", "low", ""] = "",
 ) -> Column:
-    """Declare a column; its label is its name with blanks unless it has one of its own."""
+    """Declare a column; its label is its name with blanks unless it has one of its own, and ends with the unit."""
     words = label or name[0].upper() + name[1:].replace("_", " ")
+    words += f" ({UNITS[kind]})" if kind in UNITS else ""
     return Column(name=name, doc=doc, kind=kind, label=words, interval=interval, sd=sd, essential=essential, best=best)
 
 
@@ -86,6 +96,8 @@ labels = partial(column, kind="labels")
 flag = partial(column, kind="flag")
 count = partial(column, kind="count")
 share = partial(column, kind="share")
+difference = partial(column, kind="difference")
+points = partial(column, kind="points")
 score = partial(column, kind="score")
 p_value = partial(column, kind="p")
 probability = partial(column, kind="probability")

@@ -28,7 +28,7 @@ def views(table: Table, frame: pl.DataFrame, name: str, *, every: bool = False, 
         made = [[cell(row, own) for own in shown] for row in rows.iter_rows(named=True)]
         yield View(
             title=titled(name.replace("_", " "), part),
-            header=tuple(own.name for own in shown),
+            header=tuple(own.heading for own in shown),
             labels=tuple(own.label for own in shown),
             rows=tuple(map(tuple, made)),
             numeric=tuple(own.is_number for own in shown),

@@ -74,7 +74,7 @@ class Combine(Result):
             "spearman", "the same of Spearman's correlation", "Spearman ρ", interval=True, essential=False, best="high"
         ),
         score("pearson", "of Pearson's", "Pearson r", interval=True, essential=False, best="high"),
-        share(
+        score(
             "accuracy",
             "share of pairs of outputs of one item, on which people do not tie, that are in people's order; null with"
             " `folds='system'`",

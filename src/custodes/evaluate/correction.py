@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from custodes.answers.question import Rng, question, refuse_ignored
 from custodes.answers.result import Result, result
 from custodes.answers.setting import Setting
-from custodes.answers.tables import AT_THRESHOLD, View, count, flag, label, probability, score, share, table
+from custodes.answers.tables import AT_THRESHOLD, View, count, difference, flag, label, probability, score, share, table
 from custodes.answers.views import bounds, number, parts, titled
 from custodes.answers.wording import digits_of
 from custodes.arguments import between, one_of, value_list
@@ -102,7 +102,7 @@ class Correction(Result):
         ),
         share("p_tie", "of ties", "Tie", interval=True),
         share("p_loss", "of losses", "B better", interval=True),
-        score("margin", "p_win − p_loss, from −1 to 1", interval=True),
+        difference("margin", "p_win − p_loss, from −1 to 1", interval=True),
         probability("theta", "probability that p_win > p_loss", "P(A ahead)"),
         label("decision", "`+` where theta > 1 − gamma/2, `-` where theta < gamma/2, else `=`; `=` at the threshold"),
         score(

@@ -21,6 +21,7 @@ from custodes.answers.tables import (
     label,
     labels,
     p_value,
+    points,
     probability,
     score,
     share,
@@ -164,10 +165,10 @@ class Favoritism(Result):
         " and metric, and people's noise explain?",
         label("metric", "its name"),
         label("system", "a system"),
-        score(
+        points(
             "partiality",
             "points of its win rate by the metric that its quality does not explain; positive: favoured",
-            "Points of win rate",
+            "Win rate beyond quality",
             interval=True,
         ),
         p_value(
@@ -192,7 +193,9 @@ class Favoritism(Result):
             f" most {NEAR_COPY}",
             essential=False,
         ),
-        view=lambda frame: _matrix(frame, "partiality", "partiality to each system", PARTIAL, _partiality_cell),
+        view=lambda frame: _matrix(
+            frame, "partiality", "partiality to each system, in points of win rate", PARTIAL, _partiality_cell
+        ),
     )
     confusion: pl.DataFrame = table(
         "The nine counts of a metric and a pair of systems.",

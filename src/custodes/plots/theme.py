@@ -118,7 +118,7 @@ def tips(table: Table, *names: str) -> list[alt.Tooltip]:
         alt.Tooltip(
             f"{name}:{'Q' if own.is_number else 'N'}",
             title=own.label + name.removeprefix(own.name).replace("_", " "),
-            format={"score": ".3~g", "share": ".0%"}.get(own.kind, ""),
+            format={"score": ".3~g", "difference": ".3~g", "points": "+.1f", "share": ".0%"}.get(own.kind, ""),
         )
         for own in map(table.column, names)
         for name in own.names

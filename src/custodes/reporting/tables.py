@@ -22,7 +22,15 @@ DIGITS = 5
 LEVEL = 6
 """Of deflate: level 9 takes three times as long for one hundredth less."""
 
-SHOWN: Mapping[Kind, str] = {"count": "int", "share": "percent", "probability": "percent", "score": "number", "p": "p"}
+SHOWN: Mapping[Kind, str] = {
+    "count": "int",
+    "share": "percent",
+    "probability": "percent",
+    "difference": "number",
+    "points": "number",
+    "score": "number",
+    "p": "p",
+}
 """How the page shows a kind of value: text, unless it is a number."""
 
 

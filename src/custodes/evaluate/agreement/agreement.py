@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.setting import Setting
-from custodes.answers.tables import AT_THRESHOLD, UNRELIABLE, count, flag, label, p_value, score, share, table
+from custodes.answers.tables import AT_THRESHOLD, UNRELIABLE, count, flag, label, p_value, score, table
 from custodes.arguments import one_of, value_list
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
@@ -88,7 +88,7 @@ class Agreement(Result):
         label("metric", "its name"),
         label("statistic", "what they are ranked by"),
         score("value", "of that statistic", interval=True, best="high"),
-        share("chance", "what guessing gets"),
+        score("chance", "what guessing gets"),
         p_value("p_chance", "test of 'it gets what guessing gets', for all metrics together", "p of chance"),
         label(
             "side",

@@ -11,7 +11,7 @@ import polars as pl
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.tables import count, flag, label, labels, p_value, probability, score, share, table
+from custodes.answers.tables import count, difference, flag, label, labels, p_value, probability, score, share, table
 from custodes.data.notes import Note, noted
 from custodes.data.patterns import Patterns
 from custodes.data.study import Study
@@ -150,7 +150,7 @@ class Annotators(Result):
         count("answers", "of all people", "Answers"),
         count("people", "who answered"),
         score("effective", "how many people with like shares they amount to", "Effective people"),
-        score(
+        difference(
             "margin",
             "share of answers for system_a minus share for system_b; interval over people, on these items, of a sample"
             " that no look ended",

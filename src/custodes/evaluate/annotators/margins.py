@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from custodes.answers.tables import count, score, share, table
+from custodes.answers.tables import count, difference, share, table
 from custodes.data.panel import label_codes
 from custodes.evaluate.annotators.material import VERDICTS, Said
 from custodes.evaluate.edges import PAIR
@@ -21,16 +21,16 @@ SAYS = (
 COLUMNS = (
     *PAIR,
     count("answers", "that count; second opinions do not"),
-    score("margin", "share that prefers system_a less share that prefers system_b, as people see it", "As seen"),
-    score(
+    difference("margin", "share that prefers system_a less share that prefers system_b, as people see it", "As seen"),
+    difference(
         "careful_low",
         "the margin of people who look lies between this and `careful_high`, at `confidence`. Both are null with fewer"
         f" than {FEWEST} comparisons that several answered; the end far from 0 is null where nearly all might be"
         " guesses",
-        "Careful people, from",
+        "Careful people, lower bound",
     ),
-    score("careful_high", "the other end", "to"),
-    score(
+    difference("careful_high", "the other end", "Careful people, upper bound"),
+    difference(
         "at_most",
         "the margin if all disagreement were carelessness: honest disagreement makes it too far from 0",
         "If all disagreement were carelessness",

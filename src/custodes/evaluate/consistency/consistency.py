@@ -11,7 +11,7 @@ import polars as pl
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.setting import Setting, selection_of, settings
-from custodes.answers.tables import count, label, labels, p_value, score, share, table
+from custodes.answers.tables import count, difference, label, labels, p_value, points, score, share, table
 from custodes.data.notes import Note, noted
 from custodes.data.preferences import HALF
 from custodes.data.study import Study
@@ -19,7 +19,7 @@ from custodes.errors import listed
 from custodes.evaluate.consistency.committee import committee_columns
 from custodes.evaluate.consistency.confidence import confidence_columns
 from custodes.evaluate.consistency.findings import CONFIDENCE, FAILURES, LENGTH, OWN, POSITION, Finding, finding_columns
-from custodes.evaluate.consistency.length import length_columns, points
+from custodes.evaluate.consistency.length import length_columns, points_of_margin
 from custodes.evaluate.consistency.material import Material, materials
 from custodes.evaluate.consistency.missing import ALL, REASON, missing_columns
 from custodes.evaluate.consistency.orders import order_columns
@@ -46,11 +46,10 @@ class Consistency(Result):
         RATER,
         label("kind", f"`{POSITION}`, `{LENGTH}`, `{OWN}`, `{FAILURES}` or `{CONFIDENCE}`"),
         label("about", "which own system; what failures go with (`system`, `order`, `length`)"),
-        score(
+        points(
             "estimate",
             "points: margin of the first slot; margin of the longer output beyond people's preference; win rate of an"
             " own system beyond its quality; mean chance beyond the share that people confirm; null for failures",
-            "Points",
             interval=True,
         ),
         p_value("p_value", "of this test alone", "p", essential=False),
@@ -82,13 +81,13 @@ class Consistency(Result):
             best="high",
         ),
         share("first", "share of its decided verdicts for what was shown first", "First wins", interval=True),
-        score(
+        points(
             "margin",
             "points by which what is shown first is preferred to the same output shown second",
             "First-slot margin",
             interval=True,
         ),
-        score(
+        difference(
             "to_first",
             "flips to the first slot minus flips to the second, over all flips: the least part of the flips that is"
             " no noise",
@@ -141,7 +140,7 @@ class Consistency(Result):
         score("plain", "logit slope of its verdicts on the log ratio of words", "Slope", interval=True),
         score("given_people", "the same with people's mean verdict held fixed; describes, see the page", interval=True),
         score("people", "the same slope of people", interval=True, essential=False),
-        score(
+        points(
             "beyond",
             "points of margin of the longer output that people's preference does not explain, their noise taken"
             " account of; within pairs of systems",
@@ -154,10 +153,10 @@ class Consistency(Result):
         "One row per rater and one of its own systems (column `own_system` of the raters table).",
         RATER,
         label("system", "one of its own"),
-        score(
+        points(
             "partiality",
             "points of the system's win rate by this rater that its quality does not explain",
-            "Points of win rate",
+            "Win rate beyond quality",
             interval=True,
         ),
         label("reason", "why it is inconclusive"),
@@ -183,14 +182,14 @@ class Consistency(Result):
         score("skill", "1 - brier / constant: 0 or less tells nothing", interval=True, best="high"),
         share("sure", "mean chance of what a verdict of it holds most likely", "Sure"),
         share("confirmed", "how often people say that", "Confirmed"),
-        score("overconfidence", "points by which `sure` is above `confirmed`", interval=True),
-        score(
+        points("overconfidence", "points by which `sure` is above `confirmed`", interval=True),
+        share(
             "calibration_error",
             "expected calibration error: mean distance of `confirmed` from `sure`, in bins of like chances",
             "Calibration error",
             best="low",
         ),
-        score("by_chance", "what that would be about if its chances were right", "By chance"),
+        share("by_chance", "what that would be about if its chances were right", "By chance"),
         label("reason", "why it is not tested", essential=False),
     )
     reliability: pl.DataFrame = table(
@@ -233,7 +232,7 @@ class Consistency(Result):
             interval=True,
             best="high",
         ),
-        score("gain", "accuracy minus that of the best single judge", interval=True),
+        difference("gain", "accuracy minus that of the best single judge", interval=True),
         share("one_verdict", "accuracy of one verdict alone, in one order", "One verdict", essential=False),
         score(
             "cost_per_correct",
@@ -325,8 +324,8 @@ def _answer(
     committee, panels = committee_columns(study, part, times, confidence)
     found = _slot_findings(part.aspect, orders, slot)
     for r, made, reason in long:
-        ends = points(made.excess), points(made.low), points(made.high)
-        found.append(Finding(part.aspect, part.raters[r], LENGTH, "", *ends, made.p_value, reason))
+        excess, low, high = map(points_of_margin, (made.excess, made.low, made.high))
+        found.append(Finding(part.aspect, part.raters[r], LENGTH, "", excess, low, high, made.p_value, reason))
     for o in own:
         found.append(Finding(part.aspect, o.rater, OWN, o.system, o.estimate, o.low, o.high, o.p_value, o.reason))
     found += _failures(part.aspect, missing)

@@ -61,16 +61,16 @@ def length_columns(
                 **_columns("plain", slopes, 0),
                 **_columns("given_people", slopes, 1),
                 **_columns("people", slopes, 2),
-                "beyond": points(bias.excess),
-                "beyond_low": points(bias.low),
-                "beyond_high": points(bias.high),
+                "beyond": points_of_margin(bias.excess),
+                "beyond_low": points_of_margin(bias.low),
+                "beyond_high": points_of_margin(bias.high),
                 "reason": reason,
             }
         )
     return {name: np.array([own[name] for own in rows]) for name in rows[0]} if rows else {}, found
 
 
-def points(correlation: float) -> float:
+def points_of_margin(correlation: float) -> float:
     """Points of margin of the longer output that a correlation behind verdicts makes."""
     return float(100 * 2 / np.pi * np.arcsin(np.clip(correlation, -1, 1)))
 

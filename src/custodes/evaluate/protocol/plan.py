@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from custodes.answers.question import Rng, question, refuse_ignored
 from custodes.answers.result import Result, result
 from custodes.answers.setting import DEFAULTS, NONE, Setting
-from custodes.answers.tables import View, count, label, probability, score, share, table, with_sd
+from custodes.answers.tables import View, count, difference, label, probability, score, share, table, with_sd
 from custodes.answers.views import parts, titled
 from custodes.arguments import at_least
 from custodes.data.notes import Note, noted
@@ -93,7 +93,7 @@ class Plan(Result):
     power: pl.DataFrame = table(
         "One row per pair and number of annotations.",
         count("pair", "from 1"),
-        score("margin", "its share of wins minus its share of losses"),
+        difference("margin", "its share of wins minus its share of losses"),
         share("ties", "its share of ties"),
         count("annotations", "of this pair, looked at once"),
         probability("power", "exact chance that people alone find the better system"),
@@ -112,7 +112,7 @@ class Plan(Result):
         "What the metric can save, of a pair.",
         label("metric", "the metric"),
         count("pair", "from 1", essential=False),
-        score("margin", "its share of wins minus its share of losses"),
+        difference("margin", "its share of wins minus its share of losses"),
         score("correlation", "of the metric's preferences with people's"),
         share("saving_most", "share of annotations that a metric saves at most: correlation²"),
         share("saving", "the same with the metric ratings there are"),

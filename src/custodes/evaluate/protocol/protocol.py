@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.setting import NONE, Setting
-from custodes.answers.tables import Column, count, label, score, share, table, with_sd
+from custodes.answers.tables import Column, count, difference, label, score, share, table, with_sd
 from custodes.arguments import at_least
 from custodes.data.notes import Note, noted
 from custodes.data.study import Study
@@ -90,7 +90,7 @@ class Protocol(Result):
         share("share", "of the annotations there are, mean over pairs", sd=True, best="low"),
         *error_columns(*MEANINGS, sd=True),
         share("correct_fixed", "the same of a fixed design: as many annotations, all pairs alike, judged once"),
-        score("gain", "`correct` minus `correct_fixed`; below 0 the fixed design is better", sd=True, best="high"),
+        difference("gain", "`correct` minus `correct_fixed`; below 0 the fixed design is better", sd=True, best="high"),
         score("kld", KLD, "KLD (nats)", sd=True, best="low"),
         share("null_error", "false decisions a pair where no pair differs; null unless asked for", "False", sd=True),
         share("null_error_fixed", "the same of the fixed design", "False, fixed"),

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from custodes.answers.setting import selection_of
-from custodes.answers.tables import count, flag, label, score
+from custodes.answers.tables import count, difference, flag, label
 from custodes.answers.wording import names, number, plural, sentence
 from custodes.data.preferences import Preferences
 from custodes.data.study import Study
@@ -34,17 +34,17 @@ LOOKS = (
     count("n", "answers that it judged", "Answers"),
     label("said", "better system; = not decided", "Ruling"),
     flag("is_open", "whether more is asked", "Open"),
-    score(
+    difference(
         "at_look",
         "share that prefers system_a less share that prefers system_b, with an interval that holds after looks",
         "Margin",
         interval=True,
     ),
     count("refused", "times that somebody could not judge a comparison of these looks", "Refused"),
-    score("least", "margin if all of them had preferred system_b", "Margin at least"),
-    score("most", "margin if all of them had preferred system_a", "Margin at most"),
+    difference("least", "margin if all of them had preferred system_b", "Margin at least"),
+    difference("most", "margin if all of them had preferred system_a", "Margin at most"),
     count("n_now", "answers that count now: without people who were excluded later", "Answers now"),
-    score("margin_now", "margin of these", "Margin now"),
+    difference("margin_now", "margin of these", "Margin now"),
 )
 INFLATED = (
     "Pairs that a look declared different were declared so because their margin looked large: on average it is larger"
