@@ -192,6 +192,16 @@ def test_people_or_metrics_that_tie_on_everything_accuse_nobody():
         assert (found(people, own).reason == Reason.LEVEL).all()
 
 
+def test_other_systems_that_are_level_leave_no_slope():
+    rng = np.random.default_rng(0)
+    persons = np.repeat(rng.integers(1, 6, (3, 60, 1)), 6, axis=2).astype(np.float64)
+    persons[..., 0] += 1
+    metric = persons.mean(axis=0) + rng.normal(size=(60, 6))
+    result = found(persons, metric)
+    assert np.isfinite(result.p_value).all()
+    assert not (result.p_adjusted[0, 1:] <= 0.05).any()
+
+
 def test_where_only_some_systems_are_asked_about_the_others_fix_the_curve_and_are_no_tests():
     persons, metric, _ = drawn(3)
     placement = score_placement(persons, metric, units=np.arange(metric.shape[0]))

@@ -307,10 +307,14 @@ def _left_out(placement: Placement, tested: Ints, others: Bools) -> tuple[Floats
     def dot(first: Floats, second: Floats) -> Floats:
         return np.asarray((first * second * inside).sum(axis=1))
 
+    def inverse_of(values: Floats) -> Floats:
+        """1 / values, 0 where all other systems are level."""
+        return np.nan_to_num(ratio(np.ones(len(values)), values))
+
     x, y = centred(placement.human), centred(placement.metric)
     # Powers of quality only bend the curve: what is straight in them belongs to the line.
     w = np.stack([centred(power) for power in placement.powers], axis=1)
-    straight = np.einsum("kps,ks->kp", w * inside[:, np.newaxis], x) / dot(x, x)[:, np.newaxis]
+    straight = np.einsum("kps,ks->kp", w * inside[:, np.newaxis], x) * inverse_of(dot(x, x))[:, np.newaxis]
     w = w - straight[..., np.newaxis] * x[:, np.newaxis]
     # Human means scatter more than the systems do, by their error: without it the slope would be too flat.
     human, shared, metric = (
@@ -319,7 +323,7 @@ def _left_out(placement: Placement, tested: Ints, others: Bools) -> tuple[Floats
     )
     spared = np.minimum(human, _MOST_NOISE * dot(x, x))
     steep = dot(x, x) - spared
-    slope = (dot(x, y) - shared * np.nan_to_num(ratio(spared, human))) / steep
+    slope = (dot(x, y) - shared * np.nan_to_num(ratio(spared, human))) * inverse_of(steep)
     sampling = np.maximum(metric - 2 * slope * shared + slope**2 * human, 0.0) / (n - 1)
     # How far the powers may bend the curve is weighed against what the line leaves, which holds the misfit, too.
     line = np.maximum(dot(y - slope[:, np.newaxis] * x, y) / np.maximum(n - 2, 1), sampling)
@@ -327,7 +331,7 @@ def _left_out(placement: Placement, tested: Ints, others: Bools) -> tuple[Floats
     used = terms * inside[:, np.newaxis]
     gram = used @ used.transpose(0, 2, 1)
     inverse = np.zeros_like(gram)
-    inverse[:, 0, 0] = 1 / steep
+    inverse[:, 0, 0] = inverse_of(steep)
     penalty = line[:, np.newaxis, np.newaxis] * np.linalg.inv(placement.powers_covariance)
     inverse[:, 1:, 1:] = np.linalg.inv(gram[:, 1:, 1:] + penalty)
     coefficients = (inverse @ (used @ y[..., np.newaxis]))[..., 0]
