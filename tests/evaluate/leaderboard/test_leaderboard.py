@@ -16,6 +16,9 @@ import custodes as cu
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.leaderboard.contest import not_as_likely
 from custodes.evaluate.leaderboard.leaderboard import Leaderboard, best_corrected, main_rows
+from custodes.stats.arrays import Floats
+from custodes.stats.decisions.information_gain import information_gain
+from custodes.stats.strength import more_battles
 
 QUICK = {"resamples": 200}
 NAMES = np.array(list("ABCDEFGHIJKLMNOP"))
@@ -477,10 +480,19 @@ def test_clusters_and_weights() -> None:
             assert row[name] == pytest.approx(written_out[system][name], abs=1e-7)
 
 
-def test_a_metric_of_whole_outputs_says_the_same_on_every_aspect() -> None:
+def test_a_metric_of_whole_outputs_says_the_same_on_every_aspect(monkeypatch: pytest.MonkeyPatch) -> None:
+    forecasts = []
+
+    def gain(z: Floats, seen: Floats, *, critical: float) -> Floats:
+        forecasts.append(critical)
+        return information_gain(z, seen, critical=critical)
+
+    monkeypatch.setattr(more_battles, "information_gain", gain)
     board = cu.leaderboard(cu.read("demo"), metrics="overlap", **QUICK)
-    one, other = (board.systems.filter(rater="overlap", aspect=own).drop("aspect") for own in ("coherence", "fluency"))
-    assert one.equals(other)
+    for table in (board.systems, board.pairs):
+        one, other = (table.filter(rater="overlap", aspect=own).drop("aspect") for own in ("coherence", "fluency"))
+        assert one.equals(other)
+    assert len(forecasts) == 3  # people on two aspects, and the metric once
 
 
 def test_sides_are_no_systems() -> None:

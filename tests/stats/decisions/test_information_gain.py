@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
+from custodes.stats.decisions import information_gain as module
 from custodes.stats.decisions.information_gain import MOST, information_gain
 
 CRITICAL = float(norm.ppf(0.975))
@@ -48,7 +50,7 @@ def test_direction_and_order_of_pairs_do_not_matter(outcomes: list[tuple[int, in
     gain = sign_test_gain(wins, losses, critical)
     np.testing.assert_allclose(gain, sign_test_gain(losses, wins, critical))
     reverse = sign_test_gain(wins[::-1], losses[::-1], critical)
-    np.testing.assert_allclose(gain[::-1], reverse, rtol=0.1)  # sums round; a step is 7 %
+    np.testing.assert_allclose(gain[::-1], reverse, rtol=1e-6)
     finite = gain[np.isfinite(gain)]
     assert ((finite >= 0) & (finite <= MOST * 1.001)).all()
 
@@ -58,3 +60,18 @@ def test_without_information_it_is_undefined_and_level_pairs_are_out_of_reach() 
     gain = sign_test_gain(wins, losses)
     assert np.isnan(gain[:2]).all()
     assert np.isinf(gain[2:]).all()
+
+
+@pytest.mark.parametrize("critical", [1.0, 1.96, 3.2])
+def test_the_first_gain_with_half_power_does_not_depend_on_the_grid(
+    critical: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(5)
+    n_spreads = len(module._SPREADS)
+    z = np.concatenate([rng.uniform(0, critical, 150), critical - rng.exponential(0.02, 50)])
+    wider = rng.uniform(1, 3000, (200, 1)) * module._SPREADS**2
+    likely = rng.dirichlet(np.full(n_spreads, 0.2), 200)
+    first = module._first(z, wider, likely, critical)
+    monkeypatch.setattr(module, "_STEPS", 500)
+    np.testing.assert_allclose(first, module._first(z, wider, likely, critical), rtol=1e-6)
+    assert 0 < np.isfinite(first).sum() < 200

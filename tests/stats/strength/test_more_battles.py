@@ -57,7 +57,7 @@ def test_systems_with_the_same_outcomes_on_every_item_have_none() -> None:
     assert np.isnan(more[pairs.index((0, 5))])
     # and the forecasts of the two against others are equal
     same = [(more[pairs.index((0, k))], more[pairs.index((k, 5))]) for k in range(1, 5)]
-    np.testing.assert_allclose(*zip(*same, strict=True), rtol=0.08)  # a step of the grid is 7 %
+    np.testing.assert_allclose(*zip(*same, strict=True), rtol=1e-6)
 
 
 def test_the_added_information_reduces_the_variance_as_far_as_asked() -> None:

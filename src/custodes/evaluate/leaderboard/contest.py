@@ -19,6 +19,7 @@ from custodes.stats.arrays import Bools, Floats, Ints, Signs
 from custodes.stats.resampling.stepdown import STREAM
 from custodes.stats.strength import battles as arrays_of
 from custodes.stats.strength.corrected import corrected
+from custodes.stats.strength.more_battles import more_battles
 from custodes.stats.strength.ranks import Ranks, ranks
 from custodes.stats.strength.strengths import Strengths, strengths
 from custodes.stats.strength.win_rates import Met, beyond_systems, pair_rates, system_intervals, system_rates
@@ -68,8 +69,8 @@ class Rules:
 @dataclass(frozen=True, kw_only=True)
 class Standing:
     """What a contest says: `made` and `ranks` of systems; `rates` (1 + B, systems) with their ends; `met`, the pairs;
-    `fought` and `opponents` (systems,); `effects`, the names of the covariates; `unvaried`, those left out; `missing`
-    battles without a covariate."""
+    `more_battles` (pairs,) that would decide them; `fought` and `opponents` (systems,); `effects`, the names of the
+    covariates; `unvaried`, those left out; `missing` battles without a covariate."""
 
     made: Strengths
     ranks: Ranks
@@ -77,6 +78,7 @@ class Standing:
     rates_low: Floats
     rates_high: Floats
     met: Met | None
+    more_battles: Floats
     fought: Ints
     opponents: Ints
     effects: tuple[str, ...]
@@ -151,13 +153,15 @@ def standing(
         nothing = np.full(len(met.first), np.nan)
         met = replace(met, low=nothing, high=nothing)
     low, high = system_intervals(rates, arrays, confidence=confidence)
+    ranked = ranks(made, confidence=confidence)
     return Standing(
         made=made,
-        ranks=ranks(made, confidence=confidence),
+        ranks=ranked,
         rates=rates,
         rates_low=low,
         rates_high=high,
         met=met,
+        more_battles=more_battles(made, met, ranked.apart, confidence=confidence),
         fought=_counted(arrays.first, arrays.second, n_systems, arrays.often),
         opponents=_counted(met.first, met.second, n_systems),
         effects=effects,
@@ -227,6 +231,7 @@ def _corrected(contest: Contest, people: Battles, rng: np.random.Generator, rule
         rates_low=nothing[0],
         rates_high=nothing[0],
         met=None,
+        more_battles=np.empty(0),
         fought=_counted(battles.first, battles.second, n_systems),
         opponents=(_matrix(battles, n_systems) > 0).sum(axis=1),
         effects=tuple(columns),

@@ -44,7 +44,7 @@ from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, chunks, up_to_rounding
 from custodes.stats.decisions.information_gain import MOST
 from custodes.stats.decisions.letters import letters
-from custodes.stats.strength.more_battles import MOST_PAIRS, more_battles
+from custodes.stats.strength.more_battles import MOST_PAIRS
 from custodes.stats.strength.strengths import interval
 from custodes.stats.strength.strengths import p_value as p_of
 
@@ -414,7 +414,7 @@ class _Telling:
             "p_adjusted": p_value,
             "decision": decided if self._tested(own) else np.full(len(decided), None),
             "note": np.where(own.ranks.at_threshold[met.first, met.second], AT_THRESHOLD, ""),
-            "more_comparisons": more_battles(made, met, own.ranks.apart, confidence=self.confidence),
+            "more_comparisons": own.more_battles,
         }
 
     def _effects(self, rater: str, own: Standing) -> dict[str, Any]:

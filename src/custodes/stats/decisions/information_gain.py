@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, chunks
 
 MOST = 20.0
 """Largest gain of information that is forecast, as a multiple of the present information."""
 
-_STEPS = 150
+_STEPS = 30
 _BISECTIONS = 30
 _SPREADS = np.append(0.0, np.geomspace(0.01, 2.0, 24))
 """Standard deviations of the true margins that the components of the prior have; 0 for pairs without a difference."""
-_FEW, _STRICT = 0.2, 1.6  # gains of information whose deviation is below .45; from a critical z of 1.6 the other tail,
-# ndtr(-1.6 / .45), adds less than what a mean .001 below it takes away
 _NEVER = 1e-15  # a probability below rounding error
 _ROUNDS = 20
 """Iterations of the fit of the prior: more would fit the chance variation of a few dozen pairs."""
@@ -58,37 +54,33 @@ def information_gain(z: Floats, seen: Floats, *, critical: float) -> Floats:
 
 def _first(z: Floats, wider: Floats, likely: Floats, critical: float) -> Floats:
     """The gain of information (pairs,) at which the power is one half; inf where it is not reached."""
-    from scipy.special import ndtr
-
-    shrunk = wider / (wider + 1)
     # Spreads of negligible probability do not change the power of any pair.
     spread = (likely > _NEVER).any(axis=0)
-    z, shrunk, likely = z[:, np.newaxis], shrunk[:, spread], likely[:, spread]
-    first, open_, earlier = np.full(len(z), np.inf), np.arange(len(z)), 0.0
-
-    def power(some: Any, gain: Any) -> Floats:
-        """(some,): the probability of a decision after a gain of information, one or (some, 1)."""
-        mean = z[some] * ((1 + gain * shrunk[some]) / np.sqrt(1 + gain))
-        deviation = np.sqrt(gain * (1 + gain * shrunk[some]) / (1 + gain))
-        decides = ndtr((mean - critical) / deviation) + ndtr((-mean - critical) / deviation)
-        return np.asarray((likely[some] * decides).sum(axis=1))
-
-    for later in np.geomspace(1e-3, MOST, _STEPS):
-        # A small gain adds little noise: no half where the largest mean is below the critical value.
-        largest = z[:, 0] * (1 + later * shrunk.max(axis=1, initial=0.0)) / np.sqrt(1 + later)
-        some = slice(None) if later > _FEW or critical < _STRICT else np.flatnonzero(largest > critical - 0.001)
-        enough = np.zeros(len(z), dtype=np.bool_)
-        enough[some] = power(some, later) >= 0.5
-        if enough.any():
-            low, high = np.full((2, int(enough.sum()), 1), [[[earlier]], [[later]]])
-            for _ in range(_BISECTIONS):
-                middle = (low + high) / 2
-                reached = power(enough, middle)[:, np.newaxis] >= 0.5
-                low, high = np.where(reached, low, middle), np.where(reached, middle, high)
-            first[open_[enough]] = high[:, 0]
-            z, shrunk, likely, open_ = z[~enough], shrunk[~enough], likely[~enough], open_[~enough]
-        earlier = later
+    shrunk, likely = (wider / (wider + 1))[:, spread], likely[:, spread]
+    first = np.full(len(z), np.inf)
+    gains = np.append(0.0, np.geomspace(1e-3, MOST, _STEPS))
+    for some in chunks(len(z), _STEPS * shrunk.shape[1]):
+        reached = _power(gains[1:, np.newaxis], z[some], shrunk[some], likely[some], critical) >= 0.5
+        within = some.start + np.flatnonzero(reached.any(axis=0))
+        step = reached.argmax(axis=0)[within - some.start]
+        low, high = gains[step], gains[step + 1]
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2
+            enough = _power(middle, z[within], shrunk[within], likely[within], critical) >= 0.5
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        first[within] = high
     return first
+
+
+def _power(gain: Floats, z: Floats, shrunk: Floats, likely: Floats, critical: float) -> Floats:
+    """The probability (..., pairs) that pairs are decided after a `gain` (..., pairs) of information."""
+    from scipy.special import ndtr
+
+    gain = gain[..., np.newaxis]
+    growth, root = 1 + gain * shrunk, np.sqrt(1 + gain)
+    mean, deviation = z[:, np.newaxis] * growth / root, np.sqrt(gain * growth) / root
+    decides = ndtr((mean - critical) / deviation) + ndtr((-mean - critical) / deviation)
+    return np.asarray((likely * decides).sum(axis=-1))
 
 
 def _likely(z: Floats, wider: Floats) -> Floats:

@@ -17,6 +17,7 @@ _WORK = 100_000_000  # pairs times directions, at most
 _FEWEST = 4000  # directions at the cap, however many pairs
 _BLOCK = 250  # directions at a time
 _CRITICAL = 1000  # directions for a critical value
+_TINY = np.finfo(np.float64).tiny
 _SAME = 1e-9  # log odds; a smaller difference is rounding
 
 
@@ -162,9 +163,10 @@ class _Tails:
             top = largest[-1]
             if not len(here):
                 continue
-            with np.errstate(divide="ignore", invalid="ignore"):
-                length = self._z[here, np.newaxis] / largest[: len(here)]
-            tail = chdtrc(len(self._root), np.nan_to_num(length, nan=0.0, posinf=np.inf) ** 2)
+            # Where no pair moves, the tail is 1 for a z of 0 and else 0.
+            with np.errstate(over="ignore"):
+                length = self._z[here, np.newaxis] / np.maximum(largest[: len(here)], _TINY)
+                tail = chdtrc(len(self._root), length**2)
             self._total[here] += tail.sum(axis=1)
             self._squares[here] += (tail**2).sum(axis=1)
             self._number[here] += size
