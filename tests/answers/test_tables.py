@@ -170,8 +170,8 @@ def test_help_of_a_result_names_every_column_that_it_declares() -> None:
                 assert f"- `{', '.join(column.names)}`: {column.doc}" in told
 
 
-# Recognised by documentation, whatever the declared kind; points of Elo and a value of several units are neither.
-IN_POINTS = re.compile(r"\bpoints\b(?!.* (odds|share of decisions))")
+# Recognised by documentation, whatever the declared kind; points of Elo are odds.
+IN_POINTS = re.compile(r"\bpoints\b(?!.* odds)")
 DIFFERENCE = re.compile(
     r"\bshare\b.* (minus|less) |^its share of wins minus|^accuracy minus|^`correct` minus|^p_win −|^flips .* minus"
     r"|^the margin\b"

@@ -89,6 +89,19 @@ def test_the_planted_truth_of_the_demo_is_found(results: dict[str, Any]) -> None
     }
 
 
+def test_every_value_has_a_unit(results: dict[str, Any]) -> None:
+    made = told(results).verdict.filter(pl.col("value").is_not_null())
+    assert made.height > 5
+    assert set(made.filter(kind="favours")["unit"]) == {"points"}
+    assert set(made.filter(kind="flips")["unit"]) == {"proportion"}
+    assert set(made.filter(kind="trust")["unit"]) == {
+        results["agreement"].standing["statistic"][0],
+        "pairwise_accuracy",
+    }
+    assert made.filter(unit="proportion")["value"].is_between(0, 1).all()
+    assert (made["unit"] != "").all()
+
+
 def test_numbers_and_tests_stand_beside_their_sentence(results: dict[str, Any]) -> None:
     made = told(results).verdict.filter(aspect="coherence")
     best = results["agreement"].standing.filter(aspect="coherence").row(0, named=True)

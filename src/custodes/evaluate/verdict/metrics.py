@@ -25,7 +25,7 @@ def design(view: View) -> Iterator[Statement]:
             f"Items of one document are alike: people's margins vary {number(mean, digits=1)} times as much as with"
             " independent items. Tests and intervals allow for it."
         )
-        yield Statement(kind="design", text=text, value=mean)
+        yield Statement(kind="design", text=text, value=mean, unit="variance ratio")
 
 
 def trust(view: View) -> Iterator[Statement]:
@@ -43,7 +43,7 @@ def trust(view: View) -> Iterator[Statement]:
                 f"{best['metric']} has the highest agreement with the annotators ({_score(view, best)}). Without"
                 " intervals it cannot be compared with chance."
             )
-        yield Statement(kind="trust", text=text, **numbers)
+        yield Statement(kind="trust", text=text, unit=best["statistic"], **numbers)
         return
     text = f"{best['metric']} agrees best with the annotators ({_score(view, best)})."
     p_values = _p_values(view, best["metric"], best["statistic"])
@@ -59,7 +59,12 @@ def trust(view: View) -> Iterator[Statement]:
         tested = "" if largest is None else f" ({which}{p_equals(largest)})"
         text += f" It is significantly better than {whom}{tested}."
     yield Statement(
-        kind="trust", text=text, rater=best["metric"], p_value=max(p_values.values(), default=None), **numbers
+        kind="trust",
+        text=text,
+        rater=best["metric"],
+        p_value=max(p_values.values(), default=None),
+        unit=best["statistic"],
+        **numbers,
     )
     yield from _at_system_level(view, best)
 
@@ -108,7 +113,7 @@ def _at_system_level(view: View, best: Row) -> Iterator[Statement]:
         text += f" {first['metric']} has the highest, {percent(first[name])}"
         text += "." if p is None else f" ({p_equals(p)} for the difference)."
     numbers = {f"value{end}": best[f"{name}{end}"] for end in ("", "_low", "_high")}
-    yield Statement(kind="trust", text=text, rater=best["metric"], p_value=p, **numbers)
+    yield Statement(kind="trust", text=text, rater=best["metric"], p_value=p, unit=name, **numbers)
 
 
 def chance(view: View) -> Iterator[Statement]:

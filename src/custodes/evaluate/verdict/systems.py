@@ -8,7 +8,7 @@ from math import exp
 
 from custodes.answers.wording import interval, names, p_equals, percent, plural, sentence, with_ends
 from custodes.evaluate.comparison import HUMAN
-from custodes.evaluate.verdict.view import MOST_NAMED, Row, Statement, View, letters_of, only
+from custodes.evaluate.verdict.view import COUNT, MOST_NAMED, PROPORTION, Row, Statement, View, letters_of, only
 from custodes.stats.decisions.information_gain import MOST
 
 MOST_LISTED = 6
@@ -42,11 +42,11 @@ def best(view: View) -> Iterator[Statement]:
                 f"What they would say of all is estimated: {told['metric']} fills in the rest, corrected for how it"
                 " errs where people looked. That holds if lots were drawn for what people judge."
             )
-        yield Statement(kind="best", text=text, rater=told["metric"], value=float(told["labels"]))
+        yield Statement(kind="best", text=text, rater=told["metric"], value=float(told["labels"]), unit=COUNT)
     first = [row["system"] for row in view.first]
     # Corrected systems have strengths alone; of win rates no interval holds where answers decided how many were asked.
     counted = top["win_rate"] is not None and not view.stopped
-    column = "win_rate" if counted else "strength"
+    column, unit = ("win_rate", PROPORTION) if counted else ("strength", "log odds")
     numbers = {f"value{end}": top[f"{column}{end}"] for end in ("", "_low", "_high")}
     if counted:
         rate = f"wins {with_ends(top, 'win_rate', shown=percent)} against an opponent on average, a tie counting half"
@@ -72,7 +72,7 @@ def best(view: View) -> Iterator[Statement]:
             f"{_either(first)} is best; which one cannot be told. {top['system']} has the highest standing: it {rate}."
             f" {'The other system is' if behind == 1 else f'The other {behind} systems are'} clearly behind."
         )
-    yield Statement(kind="best", text=text, rater=view.judge, system=only(first), **numbers)
+    yield Statement(kind="best", text=text, rater=view.judge, system=only(first), unit=unit, **numbers)
     for message in view.unbeaten:
         yield Statement(kind="best", text=sentence(message))
 
@@ -84,7 +84,9 @@ def _not_random(row: Row) -> Statement:
         f" that {row['metric']} judged, and these are not a random part of them ({p_equals(row['p_random'])}). A"
         " system may win among them because of how they were chosen. Have people judge a random part of all."
     )
-    return Statement(kind="best", text=text, rater=row["metric"], value=float(row["labels"]), p_value=row["p_random"])
+    return Statement(
+        kind="best", text=text, rater=row["metric"], value=float(row["labels"]), unit=COUNT, p_value=row["p_random"]
+    )
 
 
 def _odds(row: Row) -> list[float | None]:
@@ -119,12 +121,12 @@ def more_labels(view: View) -> Iterator[Statement]:
     text = f"{len(undecided)} of {plural(len(pairs), 'pair')} of systems {'is' if len(undecided) == 1 else 'are'}"
     text += f" undecided (all pairs tested together); {concerned or 'none'} of them"
     text += f" {'concern' if concerned > 1 else 'concerns'} which system is best."
-    yield Statement(kind="labels", text=text, value=float(len(undecided)))
+    yield Statement(kind="labels", text=text, value=float(len(undecided)), unit=COUNT)
     forecasts = [(pair, more) for group in (of_leader, of_top) for pair, more in _forecasts(view, group)]
     for (a, b), more in forecasts[:MOST_NAMED]:
         text = f"About {rounded(more)} more human comparisons of {a} and {b} would give 50 % power"
         text += " to tell which is better."
-        yield Statement(kind="labels", text=text, value=more)
+        yield Statement(kind="labels", text=text, value=more, unit=COUNT)
     reachable = [pair for pair, _ in forecasts]
     far = [names_of for pair in (*of_leader, *of_top) if (names_of := _names_of(pair)) not in reachable]
     if far and view.judge == HUMAN:

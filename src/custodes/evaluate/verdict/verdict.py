@@ -55,9 +55,12 @@ class Verdict(Result):
         label("system", "the system that it is about", essential=False),
         score(
             "value",
-            "the number behind it: agreement, points of win rate, or share of decisions",
+            "the number behind it, in `unit`",
             interval=True,
             essential=False,
+        ),
+        label(
+            "unit", "of the value: points, proportion, count, log odds, variance ratio or a statistic", essential=False
         ),
         p_value("p_value", "the largest of the tests behind it; null where intervals decide", essential=False),
     )

@@ -21,6 +21,8 @@ from custodes.evaluate.partiality import DISFAVOURED, FAVOURED
 
 Kind = Literal["design", "best", "trust", "faults", "favours", "labels", "chance", "flips", "uncertain"]
 MOST_NAMED = 3
+POINTS, PROPORTION, COUNT = "points", "proportion", "count"
+"""Units of a value."""
 SYSTEM_LEVEL = "pairwise_accuracy"
 """The statistic that is reported at system level."""
 FEW_LABELS = 0.5
@@ -32,7 +34,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """One sentence or two, and the number behind it."""
+    """One sentence or two, and the number behind it with its unit."""
 
     kind: Kind
     text: str
@@ -41,7 +43,11 @@ class Statement:
     value: float | None = None
     value_low: float | None = None
     value_high: float | None = None
+    unit: str = ""
     p_value: float | None = None
+
+    def __post_init__(self) -> None:
+        assert self.value is None or self.unit, f"a value without its unit: {self.text}"
 
 
 class View:
