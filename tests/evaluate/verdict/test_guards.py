@@ -1,4 +1,4 @@
-"""How often the verdict names a winner, or says that a system is behind, where all systems are equal."""
+"""What the verdict must not say, and what it must not leave out."""
 
 from __future__ import annotations
 
@@ -43,3 +43,51 @@ def test_selected_comparisons_name_no_winner(seed: int) -> None:
 
 def test_random_comparisons_name_the_better_system() -> None:
     assert winner(compared(0, selected=False, effect=1.5)) == ["S0"]
+
+
+ASPECTS = ("coherence", "fluency")
+
+
+def problematic(rule: str, aspects: tuple[str, ...], *, metrics: int = 3) -> cu.Study:
+    """Two annotators of these aspects, and metrics without an aspect; with a problem that concerns the whole study."""
+    rng = np.random.default_rng(0)
+    scores = np.clip(rng.normal(size=(1, 40, 5)) + 0.7 * rng.normal(size=(5, 40, 5)), -3, 3).round(3)
+    if rule == "reference-system":
+        scores[2:, :, 4] = 4.0
+    if rule == "repeated-items":
+        scores = np.tile(scores, (1, 2, 1))
+    rows = [
+        (
+            f"i{i}",
+            f"S{k}",
+            f"ann{r}" if r < 2 else f"m{r}",
+            "human" if r < 2 else "metric",
+            aspect,
+            float(scores[r, i, k]),
+        )
+        for r, i, k in np.ndindex(2 + metrics, *scores.shape[1:])
+        for aspect in (aspects if r < 2 else ("",))
+    ]
+    schema = ["item", "system", "rater", "kind", "aspect", "score"]
+    return cu.read(pl.DataFrame(rows, schema=schema, orient="row"))
+
+
+@pytest.mark.parametrize("rule", ["reference-system", "repeated-items"])
+@pytest.mark.parametrize(
+    ("aspects", "chosen", "part"),
+    [(ASPECTS, None, ""), (ASPECTS, "fluency", "fluency"), (("fluency",), None, "fluency"), (("",), None, "")],
+)
+def test_problems_of_the_whole_study_are_reported_once(
+    rule: str, aspects: tuple[str, ...], chosen: str | None, part: str
+) -> None:
+    study = problematic(rule, aspects)
+    (message,) = cu.check(study, aspect=chosen).problems.filter(rule=rule)["message"].unique()
+    said = cu.verdict(study, aspect=chosen, resamples=20).verdict.filter(kind="design")
+    rows = said.filter(pl.col("text").str.to_lowercase().str.starts_with(message.lower()))
+    assert rows["aspect"].to_list() == [part]
+
+
+def test_problems_of_the_whole_study_are_reported_of_people_alone() -> None:
+    said = cu.verdict(problematic("repeated-items", ASPECTS, metrics=0), resamples=20).verdict.filter(kind="design")
+    assert said["aspect"].to_list() == [""]
+    assert "repeat another item" in said["text"][0]

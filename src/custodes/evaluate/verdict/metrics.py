@@ -14,11 +14,16 @@ MARKED_EFFECT = 1.5
 """The design effect from which clusters of items are named first."""
 
 
-def design(view: View) -> Iterator[Statement]:
-    """What in the data would fool a reader."""
-    serious = view.problems.filter(pl.col("severity") != "info", pl.col("rule") != "against-people")
-    for message in serious["message"]:
+def serious(problems: pl.DataFrame) -> Iterator[Statement]:
+    """Warnings and errors of `check`, each message once; `chance` reports metrics that run against people."""
+    rows = problems.filter(pl.col("severity") != "info", pl.col("rule") != "against-people")
+    for message in rows["message"].unique(maintain_order=True):
         yield Statement(kind="design", text=sentence(message))
+
+
+def design(view: View) -> Iterator[Statement]:
+    """What in the data of one aspect would fool a reader."""
+    yield from serious(view.problems)
     effects = view.decided["decisions"].filter(rater=HUMAN)["design_effect"].drop_nulls()
     if len(effects) and (mean := float(effects.mean() or 0.0)) >= MARKED_EFFECT:  # type: ignore[arg-type]
         text = (

@@ -21,7 +21,7 @@ from custodes.evaluate.leaderboard.leaderboard import leaderboard
 from custodes.evaluate.ranking import Ranking, ranking
 from custodes.evaluate.verdict.bias import favours, flips
 from custodes.evaluate.verdict.faults import faults
-from custodes.evaluate.verdict.metrics import chance, design, trust, uncertain
+from custodes.evaluate.verdict.metrics import chance, design, serious, trust, uncertain
 from custodes.evaluate.verdict.overall import of_systems, overall
 from custodes.evaluate.verdict.systems import best, more_labels
 from custodes.evaluate.verdict.view import Kind, Statement, View
@@ -128,12 +128,18 @@ def told_by(results: Mapping[str, Result]) -> Verdict:
     aspects = named["aspect"].unique(maintain_order=True)
     views = [View({**NOBODY, **results}, str(aspect)) for aspect in aspects]
     across, subjects = (of_systems, OF_PEOPLE) if alone else (overall, SUBJECTS)
+    problems = results["check"].to_frame("problems")
     if alone:  # that there is no metric fools nobody who asks about people
-        for view in views:
-            view.problems = view.problems.filter(pl.col("rule") != "no-metrics")
-    parts = [] if len(views) == 1 else [_part("", across(views))]
-    told = ([statement for subject in subjects for statement in subject(view)] for view in views)
-    return Verdict.of([*parts, *(_part(view.aspect, own) for view, own in zip(views, told, strict=True))], ())
+        problems = problems.filter(pl.col("rule") != "no-metrics")
+    for view in views:
+        view.problems = problems.filter(aspect=view.aspect)
+    # Without an aspect a problem concerns the whole study; a view without an aspect has it already.
+    whole = [] if "" in aspects else [*serious(problems.filter(aspect=""))]
+    told = [[statement for subject in subjects for statement in subject(view)] for view in views]
+    if len(views) == 1:
+        return Verdict.of([_part(views[0].aspect, [*whole, *told[0]])], ())
+    parts = (_part(view.aspect, own) for view, own in zip(views, told, strict=True))
+    return Verdict.of([_part("", [*whole, *across(views)]), *parts], ())
 
 
 SUBJECTS = (design, best, trust, faults, favours, more_labels, chance, flips, uncertain)
