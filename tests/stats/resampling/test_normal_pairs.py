@@ -102,6 +102,18 @@ def test_without_spread_or_units_nothing_is_tested() -> None:
     assert np.isnan(few.p_adjusted[0])
 
 
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 100.0])
+def test_a_copy_of_a_system_does_not_change_the_tests_of_the_others(scale: float) -> None:
+    # With a copy of the first of two estimates all differences but that of the copies are the same one: Student's t.
+    covariance = np.eye(2)[np.ix_([0, 1, 0], [0, 1, 0])] * scale
+    covariance[2, 2] *= 1 + 1e-14  # rounding error
+    gap = np.sqrt(2 * scale) * stats.t.isf(0.02, 99)
+    made = pair_tests(
+        np.array([0.0, gap, 0.0]), covariance, np.array([0, 0, 1]), np.array([1, 2, 2]), n_units=100, alpha=0.05
+    )
+    np.testing.assert_allclose(made.p_adjusted, [0.04, 1.0, 0.04], atol=0.003)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_critical_value_is_the_quantile_of_the_largest_difference(seed: int) -> None:
     # reference: 200,000 plain draws, of which .05 exceed it with a standard error of .0005

@@ -19,6 +19,7 @@ _BLOCK = 250  # directions at a time
 _CRITICAL = 1000  # directions for a critical value
 _TINY = np.finfo(np.float64).tiny
 _SAME = 1e-9  # log odds; a smaller difference is rounding
+_NONE = 1e-9  # relative size of a variance that is rounding error: systems with the same outcomes on every item
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +52,8 @@ def pair_tests(
     from scipy.special import ndtri, stdtr
 
     difference = np.abs(estimate[first] - estimate[second])
-    variance = covariance[first, first] + covariance[second, second] - 2 * covariance[first, second]
+    variance, moves = variance_of_differences(covariance, first, second)
     error = np.sqrt(np.maximum(variance, 0.0))
-    moves = error > _SAME
     testable = (n_units > 1) & (moves | (difference <= _SAME)) & bool(np.exp2(1.0 - n_units) <= alpha)
     t = np.where(moves, difference, 0.0) / np.where(moves, error, 1.0)
     z = np.where(testable, -ndtri(stdtr(max(1.0, n_units - 1), -t)), np.nan)
@@ -69,6 +69,19 @@ def pair_tests(
         )
         p_adjusted[order], at_threshold[order] = tails.adjusted(alpha)
     return PairTests(p_adjusted=p_adjusted, at_threshold=at_threshold)
+
+
+def variance_of_differences(covariance: Floats, first: Ints, second: Ints) -> tuple[Floats, Bools]:
+    """Variance of the difference of each pair `first`, `second` (k,) of estimates, and whether it is more than rounding
+    error.
+
+    >>> same = np.array([[0.3, 0.3, 0.0], [0.3, 0.3 + 1e-16, 0.0], [0.0, 0.0, 0.2]])
+    >>> variance_of_differences(same, np.array([0, 0]), np.array([1, 2]))[1].tolist()
+    [False, True]
+    """
+    total = covariance[first, first] + covariance[second, second]
+    variance = np.asarray(total - 2 * covariance[first, second])
+    return variance, np.asarray(variance > _NONE * total)
 
 
 def critical_value(covariance: Floats, first: Ints, second: Ints, *, alpha: float) -> float:
@@ -87,7 +100,7 @@ def critical_value(covariance: Floats, first: Ints, second: Ints, *, alpha: floa
     from scipy.special import chdtrc, ndtri
 
     root, size = _symmetric_root(covariance), len(covariance)
-    spread = np.sqrt(covariance[first, first] + covariance[second, second] - 2 * covariance[first, second])
+    spread = np.sqrt(variance_of_differences(covariance, first, second)[0])
     direction = np.random.default_rng(STREAM).standard_normal((_CRITICAL, size))
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
     moved = np.ascontiguousarray((direction @ root).T)

@@ -7,7 +7,7 @@ import numpy as np
 from custodes.stats.arrays import Bools, Floats
 from custodes.stats.decisions.information_gain import information_gain
 from custodes.stats.ratios import ratio
-from custodes.stats.resampling.normal_pairs import critical_value
+from custodes.stats.resampling.normal_pairs import critical_value, variance_of_differences
 from custodes.stats.strength.strengths import Strengths
 from custodes.stats.strength.win_rates import Met
 
@@ -15,8 +15,6 @@ MOST_PAIRS = 20_000
 """Pairs up to which forecasts are computed."""
 
 _OF_EQUALS = 0.25  # information on the log odds of a battle without a tie between equal systems
-
-_NONE = 1e-9  # relative size of a variance that is rounding error: systems with the same outcomes on every item
 
 
 def more_battles(made: Strengths, met: Met, apart: Bools, *, confidence: float) -> Floats:
@@ -41,9 +39,8 @@ def more_battles(made: Strengths, met: Met, apart: Bools, *, confidence: float) 
     known = np.flatnonzero(np.isfinite(made.draws[0]))
     covariance = np.atleast_2d(np.cov(made.draws[1:, known], rowvar=False))
     first, second = np.searchsorted(known, met.first), np.searchsorted(known, met.second)
-    variance = covariance[first, first] + covariance[second, second] - 2 * covariance[first, second]
+    variance, varies = variance_of_differences(covariance, first, second)
     t = ratio(np.abs(made.draws[0, met.first] - made.draws[0, met.second]), np.sqrt(np.maximum(variance, 0.0)))
-    varies = variance > _NONE * (covariance[first, first] + covariance[second, second])
     tested = undecided & varies
     if not tested.any():
         return np.full(n_pairs, np.nan)
