@@ -266,7 +266,8 @@ def test_partiality_is_told_of_few_metrics_and_of_none(results: dict[str, Any]) 
     assert rows.height == 3
     assert rows["rater"].n_unique() == 3
     assert "noise" not in rows["rater"]  # it is not trusted anyway
-    assert "In all, 7 of 7 metrics over-rate or under-rate some system." in said(
+    # noise is neither counted nor among those that it is counted of
+    assert "In all, 6 of 6 metrics that are significantly better than chance over-rate or under-rate some" in said(
         told(results, favoritism=every), "coherence", "favours"
     )
     untold = finding("inconclusive", partiality=pl.lit(None, pl.Float64), reason=pl.lit("too few"))
@@ -461,6 +462,34 @@ def test_the_worst_finding_about_the_recommended_metric_comes_first(results: dic
     assert f"{best} also under-rates Aster." in lines[0]["text"]
     assert f"So does its near copy {others[3]} (53 points)." in lines[2]["text"]
     assert others[4] not in top
+
+
+@pytest.mark.parametrize("uninformative", [("noise",), ("noise", "selfeval")])
+@pytest.mark.parametrize("count", range(7))
+def test_every_finding_that_is_counted_is_of_a_metric_that_may_be_named(
+    results: dict[str, Any], everyone: list[str], uninformative: tuple[str, ...], count: int
+) -> None:
+    good = sorted({*everyone} - {*uninformative})
+    values: dict[str, Ends] = {name: (0.5 - i / 50, 0.2, 0.6) for i, name in enumerate(good)}
+    agreement = standing(results["agreement"], values | dict.fromkeys(uninformative, (0.0, -0.1, 0.1)))
+    favoritism = results["favoritism"]
+    rows = [(metric, "Fir", 20.0 + i, 0.001) for i, metric in enumerate((*good[:count], *uninformative))]
+    favoritism = replace(favoritism, partiality=partiality_of(favoritism, rows, copies={}))
+    result = told(results, agreement=agreement, favoritism=favoritism)
+    text = said(result, "coherence", "favours")
+    lines = result.verdict.filter(pl.col("system") != "", aspect="coherence", kind="favours")
+    found = min(count, len(good))
+    assert lines.height == min(found, 3)
+    assert not {*uninformative} & {*lines["rater"]}
+    counted = f"In all, {found} of {len(good)} metrics that are significantly better than chance"
+    assert (counted in text) is (found > 3)
+    assert ("In all" in text) is (found > 3)
+    alone = {
+        1: "Only noise over-rates or under-rates some system, and it is not significantly better than chance.",
+        2: "Only noise and selfeval over-rate or under-rate some system, and they are not significantly better than",
+    }
+    assert (alone[len(uninformative)] in text) is (found == 0)
+    assert "No metric is significantly partial" not in text
 
 
 def test_an_inconclusive_finding_about_the_recommended_metric_is_reported(results: dict[str, Any]) -> None:

@@ -23,17 +23,39 @@ def favours(view: View) -> Iterator[Statement]:
         yield Statement(kind="favours", text=text)
         return
     groups = _finding_groups(view)
+    reported, informative = (
+        {row["metric"] for group in part for row in group} for part in (groups[:MOST_NAMED], groups)
+    )
     for group in groups[:MOST_NAMED]:
         yield _finding_line(view, group)
     yield from _overall_scores(view, [row["metric"] for group in groups[:MOST_NAMED] for row in group])
     if not view.partial:
         yield Statement(kind="favours", text="No metric is significantly partial to a system.")
-    elif len({row["metric"] for row in view.partial}) > sum(len(group) for group in groups[:MOST_NAMED]):
-        metrics = {row["metric"] for row in view.partial}
-        of_all = plural(conclusive["metric"].n_unique(), "metric")
-        text = f"In all, {len(metrics)} of {of_all} over-rate or under-rate some system."
+    elif not groups:
+        yield _uninformative_alone(view)
+    elif len(informative) > len(reported):
+        possible = conclusive.filter(~pl.col("metric").is_in(_uninformative(view)))["metric"].n_unique()
+        text = f"In all, {len(informative)} of {plural(possible, 'metric')}"
+        text += " that are significantly better than chance over-rate or under-rate some system."
         yield Statement(kind="favours", text=text)
     yield from _inconclusive(view)
+
+
+def _uninformative(view: View) -> list[str]:
+    """Metrics that are not significantly better than chance."""
+    return [*view.side("unclear"), *view.side("below")]
+
+
+def _uninformative_alone(view: View) -> Statement:
+    """That all findings are about metrics that are not significantly better than chance, and which these are."""
+    metrics = list(dict.fromkeys(row["metric"] for row in view.partial))
+    one = len(metrics) == 1
+    do = "over-rates or under-rates" if one else "over-rate or under-rate"
+    text = (
+        f"Only {names(metrics, limit=MOST_NAMED)} {do} some system, and {'it is' if one else 'they are'} not"
+        " significantly better than chance."
+    )
+    return Statement(kind="favours", text=text, rater=only(metrics))
 
 
 def _finding_groups(view: View) -> list[list[Row]]:
@@ -42,7 +64,7 @@ def _finding_groups(view: View) -> list[list[Row]]:
     Groups come in the order of their first row, which is the finding that a line reports: the metric that agrees best,
     the others of the top group, all others; among these by the size of the partiality.
     """
-    uninformative = {*view.side("unclear"), *view.side("below")}
+    uninformative = _uninformative(view)
     best = [row["metric"] for row in view.standing[:1]]
 
     def order(row: Row) -> tuple[bool, bool, float]:
