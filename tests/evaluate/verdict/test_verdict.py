@@ -492,6 +492,17 @@ def test_every_finding_that_is_counted_is_of_a_metric_that_may_be_named(
     assert "No metric is significantly partial" not in text
 
 
+@pytest.mark.parametrize("without", [1, 2, 4])
+def test_a_rank_that_stays_is_not_said_to_change(results: dict[str, Any], without: int) -> None:
+    best = results["agreement"].standing.filter(aspect="coherence")["metric"][0]
+    favoritism = results["favoritism"]
+    found = partiality_of(favoritism, [(best, "Fir", 20.0, 0.001)], copies={})
+    found = found.with_columns(rank_human=pl.lit(5), rank=pl.lit(2), rank_without=pl.lit(without))
+    text = said(told(results, favoritism=replace(favoritism, partiality=found)), "coherence", "favours")
+    end = "its rank would not change" if without == 2 else f"it would rank {without}"
+    assert f"Fir ranks 5 by the annotators and 2 by {best}; without the partiality {end}." in text
+
+
 def test_an_inconclusive_finding_about_the_recommended_metric_is_reported(results: dict[str, Any]) -> None:
     best = results["agreement"].standing.filter(aspect="coherence")["metric"][0]
     favoritism = results["favoritism"]

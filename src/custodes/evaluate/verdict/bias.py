@@ -100,10 +100,12 @@ def _finding_line(view: View, group: list[Row]) -> Statement:
     metric, system = row["metric"], row["system"]
     favoured = row["finding"] == FAVOURED
     verb = "over-rates" if favoured else "under-rates"
+    same = row["rank_without"] == row["rank"]
+    change = "its rank would not change" if same else f"it would rank {row['rank_without']}"
     text = (
         f"{metric} {verb} {system} by {_points(row)} points of win rate, adjusted for {view.aspect or 'quality'} and"
         f" sampling error ({p_equals(row['p_adjusted'])}). {system} ranks {row['rank_human']} by the annotators and"
-        f" {row['rank']} by {metric}; without the partiality it would rank {row['rank_without']}."
+        f" {row['rank']} by {metric}; without the partiality {change}."
     )
     others = [own for own in view.partial if own["metric"] == metric and own["system"] != system]
     clauses = [
