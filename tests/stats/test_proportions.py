@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from custodes.stats.proportions import wilson_interval
-from custodes.stats.resampling.resample import SHARE, bootstrap_weights, student_interval
+from custodes.stats.resampling.resample import SHARE, bootstrap_weights, expanded_interval, student_interval
 
 
 @pytest.mark.parametrize(("right", "n"), [(0, 12), (12, 12), (7, 12), (49, 50)])
@@ -46,3 +46,20 @@ def test_coverage(n: int, p: float, size: int) -> None:
     held = float(((low <= p + 1e-12) & (p <= high + 1e-12)).mean())
     assert held >= 0.89
     assert (high > low).all()
+
+
+def test_at_the_bound_resamples_tell_how_much_an_observation_is_worth() -> None:
+    # decisions of three pairs that turn in resamples are about three observations, however many items there are
+    rng = np.random.default_rng(0)
+    resamples = rng.binomial(3, 0.8, 2000) / 3
+    low, high = student_interval(np.append(1.0, resamples), confidence=0.95, n_units=100, bounds=SHARE)
+    expected, _ = wilson_interval(1.0, 3 * 99 / 100, quantile=1.984)
+    assert low.item() == pytest.approx(float(expected), abs=0.02)
+    assert high.item() == 1
+    steady, _ = student_interval(np.ones(100), confidence=0.95, n_units=100, bounds=SHARE)
+    assert low.item() < 0.5 < 0.96 < steady.item() < 1
+
+
+def test_percentiles_of_a_certain_proportion_have_a_width() -> None:
+    low, high = expanded_interval(np.array(1.0), np.ones(100), confidence=0.95, n_units=50, bounds=SHARE)
+    assert 0.9 < low.item() < high.item() == 1

@@ -235,7 +235,7 @@ class Statistic:
         if self.population is None:
             return with_interval(name, draws, confidence, clusters=n_units, bounds=self.bounds)
         low, high = resample.expanded_interval(
-            draws[0], self.population(sample), confidence=confidence, n_units=n_units
+            draws[0], self.population(sample), confidence=confidence, n_units=n_units, bounds=self.bounds
         )
         return {name: draws[0], f"{name}_low": low, f"{name}_high": high}
 

@@ -205,11 +205,12 @@ def student_interval(
     quantile = np.where(enough, student_quantile(confidence, units), np.nan)
     if bounds == SHARE:
         share = draws[0].clip(0.0, 1.0)  # rounding
-        variance = share * (1 - share)
+        # At 0 and 1 the resamples tell how much one observation is worth, if they vary.
+        center = np.where((share * (1 - share)) > _NONE, share, mean.clip(0.0, 1.0))
+        variance = center * (1 - center)
         known = (variance > _NONE) & (error**2 > _NONE)
-        return wilson_interval(
-            share, np.where(known, variance / np.where(known, error**2, 1.0), float(n_units)), quantile=quantile
-        )
+        number = np.where(known, variance / np.where(known, error**2, 1.0), float(n_units))
+        return wilson_interval(share, number, quantile=quantile)
     reach = quantile * error
     with np.errstate(invalid="ignore"):  # an infinite estimate has no interval
         low, high = _unscaled(scaled[0] - reach, bounds), _unscaled(scaled[0] + reach, bounds)
@@ -218,14 +219,15 @@ def student_interval(
 
 
 def expanded_interval(
-    estimate: NDArray[Any], draws: NDArray[Any], *, confidence: float, n_units: int
+    estimate: NDArray[Any], draws: NDArray[Any], *, confidence: float, n_units: int, bounds: Bounds
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Give percentiles of draws (B, ...) at the levels of t with G - 1 degrees, widened to the estimate (...).
 
     For draws that are not centred at the estimate, from `n_units` clusters. NaN as `percentile_interval`, and where the
-    estimate is undefined.
+    estimate is undefined. A `SHARE` of which all draws are 0, or all 1, has the Wilson interval of G observations.
 
-    >>> low, high = expanded_interval(np.array(0.5), np.linspace(0, 1, 1001), confidence=0.95, n_units=12)
+    >>> draws = np.linspace(0, 1, 1001)
+    >>> low, high = expanded_interval(np.array(0.5), draws, confidence=0.95, n_units=12, bounds=SHARE)
     >>> round(low.item(), 3), round(high.item(), 3)
     (0.014, 0.986)
 
@@ -235,8 +237,12 @@ def expanded_interval(
 
     level = 2 * float(ndtr(student_quantile(confidence, n_units))) - 1
     low, high = percentile_interval(draws, confidence=level)
-    # NaN where either is
-    return np.minimum(low, estimate), np.maximum(high, estimate)
+    low, high = np.minimum(low, estimate), np.maximum(high, estimate)  # NaN where either is
+    if bounds == SHARE:
+        certain = (high - low <= _NONE) & ((low <= _NONE) | (high >= 1 - _NONE))
+        ends = wilson_interval(estimate, float(n_units), quantile=student_quantile(confidence, n_units))
+        low, high = (np.where(certain, wilson, end) for wilson, end in zip(ends, (low, high), strict=True))
+    return np.asarray(low), np.asarray(high)
 
 
 def student_quantile(confidence: float, n_units: float) -> float:

@@ -60,7 +60,9 @@ class Estimate:
         if self.population is not None:
             if _normal_tail(level, self.n_units) * (len(self.population) + 1) < 1:
                 return np.nan, np.nan
-            ends = expanded_interval(self.draws[0], self.population, confidence=level, n_units=self.n_units)
+            ends = expanded_interval(
+                self.draws[0], self.population, confidence=level, n_units=self.n_units, bounds=self.bounds
+            )
             return float(ends[0]), float(ends[1])
         ends = student_interval(self.draws, confidence=level, n_units=self.n_units, bounds=self.bounds, few_draws=True)
         low, high = float(ends[0]), float(ends[1])
