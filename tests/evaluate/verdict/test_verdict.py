@@ -236,6 +236,36 @@ def test_the_best_is_clearly_best_only_by_its_tests(
     assert ("agrees best" in uncertain) is bool(level)
 
 
+@pytest.mark.parametrize("near", [(), ("learned",), ("learned", "overlap")])
+@pytest.mark.parametrize("marked", ["kendall_item", "pairwise_accuracy"])
+@pytest.mark.parametrize("first", ["judge", "overlap"])
+def test_a_difference_at_the_threshold_is_reported_as_such(
+    results: dict[str, Any], near: tuple[str, ...], marked: str, first: str
+) -> None:
+    level = sorted({"judge", "learned", "overlap"} - {first})
+    near = tuple(name for name in near if name != first)
+    values: dict[str, Ends] = {name: (0.5 - i / 50, 0.2, 0.6) for i, name in enumerate((first, *level))}
+    agreement = standing(results["agreement"], values)
+    metrics = pl.col("metric_a", "metric_b")
+    open_pairs = pl.any_horizontal(metrics == first) & pl.any_horizontal(metrics.is_in(near))
+    mark = open_pairs & (pl.col("statistic") == marked)
+    agreement = replace(
+        agreement,
+        comparisons=agreement.comparisons.with_columns(
+            note=pl.when(mark).then(pl.lit("at the threshold")).otherwise(pl.lit("")),
+            p_adjusted=pl.when(mark).then(0.049).otherwise(0.3),
+        ),
+    )
+    text = told(results, agreement=agreement).verdict.filter(aspect="coherence", kind="trust")["text"][0]
+    if marked != "kendall_item":  # another statistic than the one that ranks
+        near = ()
+    clear = [f"{name} (p = .300)" for name in level if name not in near]
+    close = [f"{name} (p = .049)" for name in level if name in near]
+    expected = f" It does not differ significantly from {' and '.join(clear)}." if clear else ""
+    expected += f" At the threshold, which counts as not significant: {' and '.join(close)}." if close else ""
+    assert text.endswith(f"chance level 0).{expected}")
+
+
 def test_one_sided_people_silence_favoritism_and_decisions(results: dict[str, Any]) -> None:
     check = results["check"]
     problem = {

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from custodes.answers.tables import AT_THRESHOLD
 from custodes.answers.wording import names, number, p_equals, p_value, percent, sentence, with_ends
 from custodes.evaluate.comparison import HUMAN
 from custodes.evaluate.verdict.view import MOST_NAMED, SYSTEM_LEVEL, Row, Statement, View, only, share_a_letter
@@ -56,7 +57,11 @@ def trust(view: View) -> Iterator[Statement]:
     if not view.tested:
         text += " Differences between metrics were not tested."
     elif level:
-        text += f" It does not differ significantly from {_with_p_values(level)}."
+        near = _at_threshold(view, best["metric"], best["statistic"])
+        if clear := {name: p for name, p in level.items() if name not in near}:
+            text += f" It does not differ significantly from {_with_p_values(clear)}."
+        if close := {name: p for name, p in level.items() if name in near}:
+            text += f" {AT_THRESHOLD.capitalize()}, which counts as not significant: {_with_p_values(close)}."
     elif others:
         largest = max(p_values.values(), default=None)
         whom = "the other metric" if len(others) == 1 else "each other metric"
@@ -74,12 +79,21 @@ def trust(view: View) -> Iterator[Statement]:
     yield from _at_system_level(view, best)
 
 
-def _p_values(view: View, metric: str, statistic: str) -> dict[str, float]:
-    """The adjusted p-value of the difference of a metric and each other one by a statistic, where it was tested."""
+def _tests_of(view: View, metric: str, statistic: str) -> pl.DataFrame:
+    """Tests of the difference of a metric and each `other` one by a statistic."""
     rows = view.tests.filter(pl.col("p_adjusted").is_not_null(), statistic=statistic)
     rows = rows.filter(pl.any_horizontal(pl.col("metric_a", "metric_b") == metric))
-    other = pl.when(pl.col("metric_a") == metric).then("metric_b").otherwise("metric_a")
-    return dict(rows.select(other, "p_adjusted").iter_rows())
+    return rows.with_columns(other=pl.when(pl.col("metric_a") == metric).then("metric_b").otherwise("metric_a"))
+
+
+def _p_values(view: View, metric: str, statistic: str) -> dict[str, float]:
+    """The adjusted p-value of each of these tests, by the other metric."""
+    return dict(_tests_of(view, metric, statistic).select("other", "p_adjusted").iter_rows())
+
+
+def _at_threshold(view: View, metric: str, statistic: str) -> list[str]:
+    """The other metrics of those tests that the Monte Carlo error leaves open."""
+    return _tests_of(view, metric, statistic).filter(note=AT_THRESHOLD)["other"].to_list()
 
 
 def _with_p_values(level: dict[str, float | None]) -> str:
