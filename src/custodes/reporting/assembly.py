@@ -134,9 +134,9 @@ def report(
     sections = tuple(section for section in SECTIONS if section.alone or not people_alone)
     for section in progress(sections, total=len(sections), desc="sections"):
         section.answer(context)
+        if people_alone and "leaderboard" in context.absent:  # of people alone no page makes sense without it
+            raise InputError(f"{study.name}: {context.absent['leaderboard']}")
         give_back()
-    if people_alone and "leaderboard" not in context.results:
-        raise InputError(f"{study.name}: {context.absent['leaderboard']}")
     told = told_by(context.results)
     first = context.results["leaderboard" if people_alone else "agreement"]
     told = replace(told, provenance=replace(first.provenance, question="verdict"))
