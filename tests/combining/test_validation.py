@@ -216,7 +216,6 @@ def test_a_trial_is_scored_fold_by_fold_and_averaged_over_repeats() -> None:
     [
         ({"objective": "kendal"}, "did you mean 'kendall'"),
         ({"confidence": 1.0}, "confidence"),
-        ({"resamples": -1}, "resamples"),
         ({"repeats": 0}, "repeats"),
         ({"top": 0}, "top"),
         ({"objective": "accuracy", "folds": "system"}, "holds out one: no pair"),

@@ -22,7 +22,7 @@ LEAST_TEXT = 100
 """Characters of all outputs of an item without a source; shorter outputs may be equal by chance."""
 NEAR = 0.5
 """Two items are near if at most this proportion of their cells differs."""
-LEAST_KINDS = 20
+LEAST_KINDS = 10
 """Items with different scores or preferences, with fewer of which equal ones are no evidence of copies."""
 MOST_CHECKED = 20
 """Groups of equal items whose neighbours are counted."""
