@@ -22,8 +22,10 @@ LEAST_TEXT = 100
 """Characters of all outputs of an item without a source; shorter outputs may be equal by chance."""
 NEAR = 0.5
 """Two items are near if at most this proportion of their cells differs."""
-LEAST_KINDS = 10
-"""Items with different scores or preferences, with fewer of which equal ones are no evidence of copies."""
+LEAST_KINDS = 20
+"""Different items, with fewer of which equal ones are no evidence of copies, unless scores are fine."""
+FINE = 6
+"""Different values among the scores of an item, on average, from which they are too fine to be equal by chance."""
 MOST_CHECKED = 20
 """Groups of equal items whose neighbours are counted."""
 
@@ -118,7 +120,7 @@ def _everywhere(cells: pl.DataFrame) -> list[tuple[str, ...]]:
     whole = _items(cells)
     kinds = whole.group_by("own", "n", maintain_order=True).agg("item")["item"].to_list()
     times = gcd(*map(len, kinds))
-    if len(kinds) < LEAST_KINDS or times < 2 or whole["n"].mean() < FEWEST_CELLS:  # type: ignore[operator]
+    if _too_few(whole) or times < 2 or whole["n"].mean() < FEWEST_CELLS:  # type: ignore[operator]
         return []
     return [tuple(own[i :: len(own) // times]) for own in kinds for i in range(len(own) // times)]
 
@@ -126,12 +128,18 @@ def _everywhere(cells: pl.DataFrame) -> list[tuple[str, ...]]:
 def _by_cells(cells: pl.DataFrame) -> list[tuple[str, ...]]:
     """Groups of items with equal cells, unless as many items nearly agree."""
     whole = _items(cells)
-    if whole.select("own", "n").n_unique() < LEAST_KINDS:
+    if _too_few(whole):
         return []
     groups = _groups(whole.filter(pl.col("n") >= LEAST_CELLS, pl.col("values") > 1), "own", "n")
     checked = groups[:MOST_CHECKED]
     copies = sum(len(own) - 1 for own in checked)
     return groups if copies and copies > _near(cells, whole, [own[0] for own in checked]) else []
+
+
+def _too_few(whole: pl.DataFrame) -> bool:
+    """Whether items are too few, and their scores too coarse, for equal ones to be evidence of copies."""
+    coarse = whole.is_empty() or whole["values"].mean() < FINE  # type: ignore[operator]
+    return bool(coarse and whole.select("own", "n").n_unique() < LEAST_KINDS)
 
 
 def _near(cells: pl.DataFrame, whole: pl.DataFrame, items: list[str]) -> int:

@@ -38,7 +38,7 @@ def test_flips_and_findings_are_told_with_their_numbers(results: dict[str, Any])
     told = list(faults(View(results, "")))
     texts = {statement.rater: statement for statement in told if "change places" in statement.text}
     assert texts["slotted"].value == 1
-    assert texts["slotted"].text.startswith("slotted names another winner in 100.0 % [")
+    assert texts["slotted"].text.startswith("slotted names another winner in 100.0 % [90.7 %, 100.0 %]")
     assert texts["slotted"].text.endswith("of 120 comparisons when the two outputs change places.")
     assert texts["steady"].value == 0
     (found,) = (statement for statement in told if "prefers" in statement.text)
