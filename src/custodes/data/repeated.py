@@ -23,7 +23,7 @@ LEAST_TEXT = 100
 NEAR = 0.5
 """Two items are near if at most this proportion of their cells differs."""
 LEAST_KINDS = 20
-"""Different items, with fewer of which equal ones are no evidence of copies, unless scores are fine."""
+"""Different items, with fewer of which equal ones are no evidence of copies; half of it where scores are fine."""
 FINE = 6
 """Different values among the scores of an item, on average, from which they are too fine to be equal by chance."""
 MOST_CHECKED = 20
@@ -139,7 +139,7 @@ def _by_cells(cells: pl.DataFrame) -> list[tuple[str, ...]]:
 def _too_few(whole: pl.DataFrame) -> bool:
     """Whether items are too few, and their scores too coarse, for equal ones to be evidence of copies."""
     coarse = whole.is_empty() or whole["values"].mean() < FINE  # type: ignore[operator]
-    return bool(coarse and whole.select("own", "n").n_unique() < LEAST_KINDS)
+    return whole.select("own", "n").n_unique() < (LEAST_KINDS if coarse else LEAST_KINDS // 2)
 
 
 def _near(cells: pl.DataFrame, whole: pl.DataFrame, items: list[str]) -> int:
