@@ -83,7 +83,7 @@ def human_side(persons: Floats, mask: Bools, units: Ints) -> HumanSide:
     centre = float(mean[mask].mean()) if mask.any() else 0.0
     ratings, mean = np.where(rated, ratings - centre, 0.0) / scale, np.where(mask, mean - centre, 0.0) / scale
     effects = two_way(mean, mask)
-    influence, cells = by_unit(effects.influence, units), mask.astype(np.float64)
+    influence = by_unit(effects.influence, units)
     powers, instruments = _instruments(ratings, rated, mask)
     taste = _taste(ratings, rated, mask)
     return HumanSide(
@@ -97,7 +97,7 @@ def human_side(persons: Floats, mask: Bools, units: Ints) -> HumanSide:
         instruments=instruments,
         spread=float((mean - effects.effects)[mask].std()) if mask.any() else 0.0,
         units=units_behind(mask, units),
-        connected=connected_systems(cells > 0),
+        connected=connected_systems(mask),
     )
 
 
