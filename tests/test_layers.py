@@ -3,8 +3,11 @@
 import ast
 import importlib
 import inspect
+import re
 import subprocess
 import sys
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,7 +28,7 @@ BELOW = {
     "memory": {"errors"},
     "lazily": set(),
     "registry": set(),
-    "homes": set(),
+    "homes": {"questions"},
     "files": {"errors", "process"},
     "sealed": {"errors"},
     "cache": {"errors", "files"},
@@ -45,7 +48,7 @@ BELOW = {
         "visible",
         "plugins",
     },
-    "answers": {"arguments", "memory", "data", "stats", "errors", "progress", "visible"},
+    "answers": {"arguments", "lazily", "memory", "data", "stats", "errors", "progress", "visible"},
     "evaluate": {"arguments", "memory", "answers", "data", "stats", "errors", "progress", "registry", "sealed"},
     "combining": {
         "arguments",
@@ -116,7 +119,7 @@ BELOW = {
             "words",
         ),
     },
-    "cli": {"ending", "errors", "files", "homes", "words"},
+    "cli": {"commands", "ending", "errors", "files", "homes", "words"},
     "__main__": {"cli", "commands", "process"},
 }
 """`public` is the package itself, `import custodes`."""
@@ -136,36 +139,108 @@ MARKDOWN = {"markdown_it", "pygments"}
 """What help is written with."""
 
 
-def imported(path: Path) -> list[str]:
-    """What a file imports from this package, with dots, without its name."""
-    names: list[str] = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom):
-            names += [f"{node.module}.{alias.name}" for alias in node.names]
+def module_name(path: Path) -> str:
+    parts = ("custodes", *path.relative_to(SOURCE).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): path for path in SOURCE.rglob("*.py")}
+"""Name to file."""
+NAMED = re.compile(r"custodes(?:\.\w+)+\.?")
+"""A module, or a package whose modules a name computed at run time chooses from."""
+
+
+class WithoutTypes(ast.NodeTransformer):
+    """Drop what only a type checker reads, and strings that are statements (docstrings)."""
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        return None if "TYPE_CHECKING" in ast.dump(node.test) else self.generic_visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        return None if isinstance(node.value, ast.Constant) else self.generic_visit(node)
+
+
+@cache
+def tree_of(module: str) -> ast.Module:
+    tree: ast.Module = WithoutTypes().visit(ast.parse(MODULES[module].read_text(encoding="utf-8")))
+    return tree
+
+
+@cache
+def lazy_names(package: str) -> dict[str, str]:
+    """Names that a package loads on their first use, with the modules that they are in."""
+    for node in ast.walk(tree_of(package)) if package in MODULES else ():
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOMES" and package != "custodes":
+            return {name: f"{package}.{home}" for name, home in ast.literal_eval(node.value).items()}
+    return {}
+
+
+def imported(module: str) -> set[str]:
+    """Modules of this package that a module imports: at its top, in its functions, and by a name in a string.
+
+    The public package is imported for a name, which any module may be behind: see `BELOW` for who may do so.
+    """
+    names: set[str] = set()
+    for node in ast.walk(tree_of(module)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module} - {"custodes"} | {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= {lazy_names(node.module).get(alias.name, "") for alias in node.names}
         elif isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-    return [name.removeprefix("custodes").removeprefix(".") for name in names if name.split(".")[0] == "custodes"]
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and module != "custodes":
+            name = node.value.partition(":")[0]
+            if NAMED.fullmatch(name):
+                names |= {own for own in MODULES if own == name or (name.endswith(".") and own.startswith(name))}
+    return names & MODULES.keys() - {module}
+
+
+def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
+    """Modules that import each other, directly or through others, in sets."""
+    above: dict[str, set[str]] = {}
+    for module in graph:
+        reached, open_ = set[str](), [module]
+        while open_:
+            new = graph[open_.pop()] - reached
+            reached |= new
+            open_ += new
+        above[module] = reached
+    sets = {frozenset(other for other in above[own] if own in above[other]) for own in graph if own in above[own]}
+    return sorted(map(sorted, sets))
 
 
 def test_imports_go_down_only() -> None:
-    for path in SOURCE.rglob("*.py"):
+    for module, path in MODULES.items():
         part = path.relative_to(SOURCE).parts[0].removesuffix(".py")
         if part == "__init__":  # public names, which are loaded on their first use
             continue
         assert part in BELOW, f"{path}: say in BELOW what {part} may import"
-        for name in imported(path):
-            other = name.partition(".")[0] or "public"
-            assert other in BELOW[part] | {part}, f"{path.relative_to(SOURCE)} imports {name or 'custodes'}"
+        for name in imported(module):
+            other = "public" if name == "custodes" else name.split(".")[1]
+            assert other in BELOW[part] | {part}, f"{module} imports {name}"
     assert {path.name.removesuffix(".py") for path in SOURCE.iterdir()} >= BELOW.keys()
 
 
+def test_no_modules_import_each_other() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == [["b", "c"]]
+    # The package of readers lists them, and three of them name it to import its module `words`.
+    found = [own for own in circles({name: imported(name) for name in MODULES}) if "custodes.data.readers" not in own]
+    assert not found, found
+
+
+def test_imports_by_a_name_in_a_string_count() -> None:
+    assert "custodes.commands.report" in imported("custodes.cli")
+    assert "custodes.data.loading.load" in imported("custodes.data.reading")
+    assert "custodes.questions" in imported("custodes.homes")
+    assert "custodes.plots" not in imported("custodes.answers.result")
+
+
 def test_questions_know_nothing_of_each_other() -> None:
-    homes = {asked.__module__.removeprefix("custodes."): question for question, asked in QUESTIONS.items()}
+    homes = {asked.__module__: question for question, asked in QUESTIONS.items()}
     assert len(homes) == len(QUESTIONS)
     for path in SOURCE.glob("evaluate/**/*.py"):
-        module = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+        module = module_name(path)
         own = homes.get(module, path.parent.name)  # a part of a question stands in its folder
-        others = {homes[name.rpartition(".")[0]] for name in imported(path) if name.rpartition(".")[0] in homes}
+        others = {homes[name] for name in imported(module) if name in homes}
         assert others <= {own, *TOGETHER.get(own, set())}, f"{path.relative_to(SOURCE)} imports {others}"
 
 

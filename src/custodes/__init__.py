@@ -30,6 +30,8 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
+from custodes import lazily
+
 TYPE_CHECKING = False  # the module typing takes time in which Ctrl-C would be a traceback
 if TYPE_CHECKING:
     from typing import Any
@@ -139,6 +141,8 @@ if not TYPE_CHECKING:  # a checker of types must not take every name for one tha
                 raise _unknown(name)
         globals()[name] = value
         return value
+
+    lazily.public = __getattr__
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__getattr__("__all__")})

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+public: Callable[[str], Any]
+"""Returns a public name of `custodes`, which sets this: results find the question to ask again and their picture, which
+are above them, without importing either."""
+
 
 def on_first_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """`__getattr__` of a package: each name is taken from its module there (`homes`), and kept."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -13,6 +12,7 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 import numpy as np
 import polars as pl
 
+from custodes import lazily
 from custodes.answers import formats
 from custodes.answers.tables import TABLE, Table, View, table, with_lines
 from custodes.answers.views import views
@@ -51,7 +51,7 @@ class Provenance:
             raise OptionError(
                 f"{self.question}: a result drawn from your own generator cannot be made again; ask with rng=SEED"
             )
-        question = getattr(importlib.import_module("custodes"), self.question)
+        question = lazily.public(self.question)
         return question(*([] if study is None else [study]), **self.options, rng=self.seed)
 
 
@@ -194,7 +194,7 @@ class Result:
         """
         if not self.PICTURE:
             raise OptionError(f"{self.provenance.question} has no picture; its tables: {', '.join(self.declared())}")
-        picture = getattr(importlib.import_module("custodes.plots"), self.PICTURE)
+        picture = getattr(lazily.public("plots"), self.PICTURE)
         _, *known = inspect.signature(picture).parameters
         for name in options:
             if name not in known:

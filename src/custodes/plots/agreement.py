@@ -6,10 +6,11 @@ from typing import Any
 
 import polars as pl
 
+import custodes.plots.alt as alt
+import custodes.plots.theme as theme
 from custodes.arguments import one_of
 from custodes.evaluate.agreement.agreement import Agreement
 from custodes.evaluate.agreement.statistics import STATISTICS
-from custodes.plots import alt, theme
 from custodes.plots.choice import of_aspect, titled
 
 

@@ -1,4 +1,4 @@
-"""Altair, which the first picture loads and no import: `from custodes.plots import alt` instead of `import altair`."""
+"""Altair, loaded by the first picture: import this module as `alt` instead of `altair`."""
 
 from typing import TYPE_CHECKING, Any
 

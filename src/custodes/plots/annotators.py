@@ -6,9 +6,10 @@ from typing import Any
 
 import polars as pl
 
+import custodes.plots.alt as alt
+import custodes.plots.theme as theme
 from custodes.errors import OptionError
 from custodes.evaluate.annotators.annotators import Annotators
-from custodes.plots import alt, theme
 from custodes.plots.choice import chosen, of_aspect, titled
 
 READINGS = {"named": theme.VERMILION, "not named": theme.BLUE}

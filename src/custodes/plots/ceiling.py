@@ -8,9 +8,10 @@ from typing import Any
 
 import polars as pl
 
+import custodes.plots.alt as alt
+import custodes.plots.theme as theme
 from custodes.errors import InputError
 from custodes.evaluate.ceiling.ceiling import Ceiling
-from custodes.plots import alt, theme
 from custodes.plots.paths import PENALTY, powers
 
 FEATURES = {"metrics": "all metrics", "humans": "people's other aspects", "both": "both"}

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+import custodes.plots.alt as alt
+import custodes.plots.labels as labels
+import custodes.plots.theme as theme
 from custodes.arguments import one_of
 from custodes.combining.combine import Combine
 from custodes.combining.methods import BEST, METHODS
 from custodes.combining.validation import STATISTICS
 from custodes.errors import InputError
-from custodes.plots import alt, labels, theme
 from custodes.plots.choice import of_aspect, titled
 from custodes.plots.favoritism import MEAN, against_accuracy
 

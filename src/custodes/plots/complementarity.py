@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+import custodes.plots.alt as alt
+import custodes.plots.labels as labels
+import custodes.plots.theme as theme
 from custodes.errors import InputError
 from custodes.evaluate.complementarity.complementarity import Complementarity
 from custodes.evaluate.complementarity.rater_space import SHARE
-from custodes.plots import alt, labels, theme
 from custodes.plots.choice import chosen
 from custodes.plots.drawable import drawable
 

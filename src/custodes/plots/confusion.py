@@ -6,11 +6,12 @@ from typing import Any
 
 import polars as pl
 
+import custodes.plots.alt as alt
+import custodes.plots.theme as theme
 from custodes.arguments import one_of
 from custodes.errors import OptionError
 from custodes.evaluate.edges import CELLS, OUTCOMES
 from custodes.evaluate.favoritism import Favoritism
-from custodes.plots import alt, theme
 from custodes.plots.choice import chosen, of_aspect, titled
 
 _TURNED = {cell: "_".join(OUTCOMES[-1 - OUTCOMES.index(word)] for word in cell.split("_")) for cell in CELLS} | {

@@ -6,11 +6,12 @@ from typing import Any
 
 import polars as pl
 
+import custodes.plots.alt as alt
+import custodes.plots.theme as theme
 from custodes.errors import OptionError, listed
 from custodes.evaluate.consistency.consistency import Consistency
 from custodes.evaluate.consistency.findings import CONFIDENCE, FAILURES, LENGTH, OWN, POSITION
 from custodes.evaluate.edges import CELLS, OUTCOMES
-from custodes.plots import alt, theme
 from custodes.plots.choice import chosen, of_aspect, titled
 
 AXES = {

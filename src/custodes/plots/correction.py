@@ -6,9 +6,10 @@ from typing import Any
 
 import polars as pl
 
+import custodes.plots.alt as alt
+import custodes.plots.theme as theme
 from custodes.errors import OptionError
 from custodes.evaluate.correction import BESIDE, Correction
-from custodes.plots import alt, theme
 from custodes.plots.choice import chosen, of_aspect, titled
 
 CHANGED = "changed"

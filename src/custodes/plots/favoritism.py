@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+import custodes.plots.alt as alt
+import custodes.plots.labels as labels
+import custodes.plots.theme as theme
 from custodes.evaluate.favoritism import Favoritism
-from custodes.plots import alt, labels, theme
 from custodes.plots.choice import chosen, of_aspect, titled
 
 CLEAR = {"interval excludes 0": theme.BLUE, "may be chance": "rgba(0,114,178,0.08)"}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
+import custodes.plots.alt as alt
+import custodes.plots.theme as theme
 from custodes.evaluate.gate.gate import FAILS, HOLDS, UNTOLD, Gate, told_of
-from custodes.plots import alt, theme
 from custodes.plots.choice import chosen, titled
 
 COLOURS = {HOLDS: theme.BLUE, FAILS: theme.VERMILION, UNTOLD: theme.GREY}

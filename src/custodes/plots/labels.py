@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from custodes.plots import alt, theme
+import custodes.plots.alt as alt
+import custodes.plots.theme as theme
 
 LETTER, LINE = 6.7, 14.5
 """Pixels: mean width of a letter in 12-point text, height of a line."""

@@ -8,8 +8,9 @@ from typing import Any
 
 import polars as pl
 
+import custodes.plots.alt as alt
+import custodes.plots.theme as theme
 from custodes.evaluate.leaderboard.leaderboard import Leaderboard, main_rows
-from custodes.plots import alt, theme
 from custodes.plots.choice import chosen, of_aspect, titled
 from custodes.plots.drawable import drawable
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from custodes.plots import alt
+import custodes.plots.alt as alt
 from custodes.plots.saving import rendered
 
 

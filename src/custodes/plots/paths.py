@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+import custodes.plots.alt as alt
+import custodes.plots.labels as labels
+import custodes.plots.theme as theme
 from custodes.evaluate.ceiling.ceiling import Ceiling
-from custodes.plots import alt, labels, theme
 from custodes.plots.choice import chosen, titled
 
 HEIGHT = 260

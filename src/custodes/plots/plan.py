@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import custodes.plots.alt as alt
+import custodes.plots.theme as theme
 from custodes.evaluate.protocol.plan import Plan
-from custodes.plots import alt, theme
 from custodes.plots.choice import of_aspect, titled
 
 HEIGHT = 220

@@ -7,9 +7,10 @@ from typing import Any
 
 import polars as pl
 
+import custodes.plots.alt as alt
+import custodes.plots.theme as theme
 from custodes.answers.setting import NONE
 from custodes.evaluate.protocol.protocol import Protocol
-from custodes.plots import alt, theme
 from custodes.plots.choice import of_aspect, titled
 from custodes.plots.drawable import drawable
 

@@ -10,10 +10,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+import custodes.plots.alt as alt
+import custodes.plots.theme as theme
 from custodes.evaluate.comparison import HUMAN
 from custodes.evaluate.edges import DECISION, crossed, ranking_graph
 from custodes.evaluate.ranking import Ranking
-from custodes.plots import alt, theme
 from custodes.plots.choice import chosen, of_aspect, titled
 from custodes.plots.drawable import drawable
 from custodes.plots.layout import layered

@@ -8,9 +8,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import custodes.plots.alt as alt
 from custodes.errors import OptionError, suggestion
 from custodes.files import write_atomically
-from custodes.plots import alt
 from custodes.plots.drawable import drawable
 from custodes.user_cache import kept
 

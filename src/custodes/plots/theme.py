@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 
+import custodes.plots.alt as alt
 from custodes.answers.tables import Table
 from custodes.answers.wording import SMALLEST_P, UNDEFINED
-from custodes.plots import alt
 from custodes.plots.drawable import drawable
 from custodes.plots.notebook import offline
 
