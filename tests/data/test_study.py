@@ -257,8 +257,8 @@ def test_an_own_system_that_is_no_system_is_refused_with_a_suggestion() -> None:
     assert some.describe(raters=named.with_columns(own_system=pl.lit("gpt*"))).raters.own_systems == {"judge": "gpt*"}
 
 
-def test_a_study_that_remembers_selects_the_same_once() -> None:
-    plain, kept = study(), study().remembering()
+def test_a_study_with_a_cache_selects_the_same_once() -> None:
+    plain, kept = study(), study().with_cache()
     chosen = kept.select(one_side=True)
     assert kept.select() is chosen
     assert kept.select(human=None) is chosen
@@ -268,12 +268,27 @@ def test_a_study_that_remembers_selects_the_same_once() -> None:
         assert ours.ratings.frame.equals(theirs.ratings.frame)
         assert (ours.notes, ours.systems, ours.aspects) == (theirs.notes, theirs.systems, theirs.aspects)
     assert kept.fingerprint() == plain.fingerprint()
-    assert replace(kept, ratings=kept.ratings).select() is not chosen  # another study has a memory of its own, or none
+    assert replace(kept, ratings=kept.ratings).select() is not chosen
     assert plain.select() is not plain.select()
 
 
+def test_the_cache_of_a_study_is_no_part_of_it() -> None:
+    plain, cached = study(), study().with_cache()
+    cached.select()
+    assert cached.cache
+    assert cached == cached.with_cache()
+    for other in (cached.with_cache(), chosen_again := cached.select(systems="A")):
+        assert other.cache == {}
+    assert chosen_again is cached.select(systems="A")
+    assert repr(cached) == repr(plain)
+    assert replace(cached, name="other").cache is None
+    assert plain.cache is None
+    with pytest.raises(ValueError, match="cache"):
+        replace(cached, cache={})
+
+
 def test_what_one_side_allows_is_refused_where_both_are_needed() -> None:
-    people = read(pl.concat([ANN, BOB])).remembering()
+    people = read(pl.concat([ANN, BOB])).with_cache()
     assert people.select(one_side=True).metrics == ()
     for _ in range(2):
         with pytest.raises(OptionError, match="no metric to judge"):

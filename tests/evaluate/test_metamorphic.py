@@ -199,7 +199,7 @@ def test_arrays_of_a_study_are_read_only(frame: Any) -> None:
     from custodes.evaluate.comparison import compare
     from custodes.evaluate.judges import judges
 
-    (comparison, *_) = compare(cu.read(frame()).remembering())
+    (comparison, *_) = compare(cu.read(frame()).with_cache())
     holders = [
         comparison,
         comparison.scores,

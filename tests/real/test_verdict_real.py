@@ -14,7 +14,7 @@ import custodes as cu
 def test_findings_about_recommended_metrics_come_first_and_near_copies_share_a_line(
     shared_data: Path, aspect: str
 ) -> None:
-    study = cu.read(shared_data / "dialsummeval" / "ratings.csv.gz").remembering()
+    study = cu.read(shared_data / "dialsummeval" / "ratings.csv.gz").with_cache()
     verdict = cu.verdict(study, aspect=aspect, resamples=200).verdict
     lines = verdict.filter(pl.col("system") != "", kind="favours").to_dicts()
     recommended = verdict.filter(kind="trust")["rater"][0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Hashable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 import polars as pl
@@ -35,8 +36,6 @@ NO_METRIC = (
     "no metric to judge: every rater here is a person; join a file with metric ratings (leaderboard and consistency"
     " need none)"
 )
-KEPT = "_kept"
-"""Where a study that is `remembering` keeps what was made of it."""
 POOLED = "pooled-aspects"
 """The note on people who are named by aspects."""
 TASTES = "annotators-differ"
@@ -56,6 +55,7 @@ class Study:
     (chosen and rejected, first and second output), so that none is better than another. `second` and `second_ratings`:
     second opinions on what others were asked first; they say something of people and nothing of systems, so that no
     question of systems counts them. `looks`: what stopped the asking, where the answers did (see `data.looks`).
+    `cache`: results that several questions share, of a study `with_cache`; a study made from this one starts without.
     """
 
     ratings: Ratings = field(default_factory=Ratings.empty)
@@ -71,6 +71,7 @@ class Study:
     digest: str = ""
     selection: Mapping[str, Patterns] = field(default_factory=dict)
     sides: bool = False
+    cache: dict[Hashable, Any] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __repr__(self) -> str:
         parts: dict[str, Sized] = {
@@ -95,12 +96,9 @@ class Study:
         """The metrics and judges, in the order of the file."""
         return self.raters.of_kind("metric")
 
-    @property
+    @cached_property
     def systems(self) -> tuple[str, ...]:
         """All systems, sorted."""
-        return self.once("systems", self._systems)
-
-    def _systems(self) -> tuple[str, ...]:
         pairs = self.preferences.frame
         labels = pl.concat([self.ratings.frame["system"], pairs["system_a"], pairs["system_b"]]).unique()
         return tuple(labels.sort())
@@ -121,21 +119,21 @@ class Study:
         frames = (own.select("rater", "aspect", "item") for own in (self.ratings.frame, self.preferences.frame))
         return pl.concat([kept(own, chosen) for own in frames])
 
-    def remembering(self) -> Study:
-        """The same, for who asks several questions of it: it keeps what they all need, as long as it is kept itself."""
-        made = replace(self)
-        made.__dict__[KEPT] = {}
-        return made
+    def with_cache(self) -> Study:
+        """The same study with a cache, for several questions: what they share is computed once, and stays in memory as
+        long as the study."""
+        study = replace(self)
+        object.__setattr__(study, "cache", {})
+        return study
 
-    def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` makes of this study and of nothing beside the `key`; once, where it is `remembering`."""
-        kept = self.__dict__.get(KEPT)
-        if kept is None:
-            return make()
-        if key not in kept:
-            kept[key] = make()
-        made: T = kept[key]
-        return made
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """The result of `compute`, which depends on this study and `key` alone; from the cache where there is one."""
+        if self.cache is None:
+            return compute()
+        if key not in self.cache:
+            self.cache[key] = compute()
+        result: T = self.cache[key]
+        return result
 
     @checked
     def describe(
@@ -256,7 +254,7 @@ class Study:
             items=replace(self.items, frame=in_one_cluster(self.items.frame, groups)) if groups else self.items,
             notes=tuple(notes),
         )
-        return made.remembering() if KEPT in self.__dict__ else made
+        return made if self.cache is None else made.with_cache()
 
     def _chosen_people(self, human: Patterns, *, needed: bool = True) -> tuple[tuple[str, ...], list[Note]]:
         kinds = self.raters.kind
@@ -351,9 +349,10 @@ class Study:
 
     def fingerprint(self) -> str:
         """The digest of the input, computed from the rows where no file gave one."""
-        return self.digest or self.once("fingerprint", self._fingerprint)
+        return self.digest or self._digest_of_rows
 
-    def _fingerprint(self) -> str:
+    @cached_property
+    def _digest_of_rows(self) -> str:
         frames = [self.ratings.frame, *_rows(self.preferences), self.raters.frame, self.items.frame]
         for again in (*_rows(self.second), self.second_ratings.frame, self.looks):
             frames += [again] if again.height else []

@@ -129,7 +129,7 @@ def report(
     """
     source, _ = recorded(rng)
     options: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "alpha": alpha, **setting}
-    context = Context(study=study.remembering(), options=options | {"rng": source, "progress": progress})
+    context = Context(study=study.with_cache(), options=options | {"rng": source, "progress": progress})
     people_alone = not context.study.select(**selection_of(setting), one_side=True).metrics
     sections = tuple(section for section in SECTIONS if section.alone or not people_alone)
     for section in progress(sections, total=len(sections), desc="sections"):
@@ -140,5 +140,5 @@ def report(
     told = told_by(context.results)
     first = context.results["leaderboard" if people_alone else "agreement"]
     told = replace(told, provenance=replace(first.provenance, question="verdict"))
-    context.study = study  # what it remembers goes
+    context.study = study  # without the cache
     return Report(results=context.results, verdict=told, context=context, sections=sections)

@@ -205,7 +205,7 @@ def gate(
     if statistic is not None:
         one_of("statistic", statistic, ALLOWED)
     rules = [requirement(text) for text in value_list("require", require or ())]
-    study = study.remembering()
+    study = study.with_cache()
     selected = study.select(**selection_of(setting))
     name = _metric(selected, metric)
     others = value_list("not_worse_than", not_worse_than or (), labels=selected.metrics)

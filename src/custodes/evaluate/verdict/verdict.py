@@ -97,7 +97,7 @@ def verdict(
     """
     asked: dict[str, Any] = {"rng": rng, "progress": progress, **setting}
     bounds: dict[str, Any] = {"confidence": confidence, "resamples": resamples, **asked}
-    study = study.remembering()
+    study = study.with_cache()
     if not study.select(**selection_of(setting), one_side=True).metrics:
         people = {"check": check(study, **asked), "leaderboard": leaderboard(study, **bounds)}
         return told_by(people)
