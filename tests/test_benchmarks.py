@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import polars as pl
 import pytest
 
 from tests.waiting import PATIENCE
@@ -97,3 +98,99 @@ def test_simulated_studies_are_read_and_are_the_same_again(script, tmp_path):
     ):
         assert made().equals(made())
         assert cu.read(made()).systems
+
+
+START = pl.DataFrame(
+    {
+        "metric": ["a", "b"],
+        "group": ["A", "B"],
+        "value": [0.5, 0.25],
+        "value_low": [0.4, 0.2],
+        "value_high": [0.6, 0.3],
+        "p_value": [0.3, 0.0],
+    }
+)
+KINDS = {"metric": "label", "group": "label", **dict.fromkeys(("value", "value_low", "value_high"), "score")}
+
+
+def moved(script, column, value, second=None):
+    """The differences after the first row of the column has another value."""
+    comparing = script("comparing")
+    now = START.with_columns(pl.Series(column, [value, START[column][1]]))
+    roles = comparing.roles_of(KINDS | {"p_value": "p"})
+    assert not comparing.compare("t", START, START, roles, draws=2000)
+    return comparing.compare("t", START, now, roles, draws=2000, second=second)
+
+
+def test_an_estimate_must_be_equal(script):
+    assert not moved(script, "value", 0.5 + 1e-12)
+    (cell,) = moved(script, "value", 0.5 + 1e-6)
+    assert (cell.row, cell.column, cell.start, cell.now) == ("a", "value", 0.5, 0.5 + 1e-6)
+    (cell,) = moved(script, "value", None)
+    assert cell.now is None
+
+
+@pytest.mark.parametrize(
+    ("column", "start", "error"),
+    [("p_value", 0.3, (0.3 * 0.7 / 2000) ** 0.5), ("value_low", 0.4, 2.67 * (0.2 / 3.92) / 2000**0.5)],
+)
+def test_random_values_may_move_by_their_standard_error(script, column, start, error):
+    assert not moved(script, column, start + 2 * error)
+    (cell,) = moved(script, column, start + 6 * error)
+    assert cell.tolerance == pytest.approx(4 * 2**0.5 * error)
+    (cell,) = moved(script, column, start + 2 * error, second=START)
+    assert cell.tolerance == pytest.approx(1e-9)  # equal for both seeds: no random draws
+
+
+def test_an_estimate_that_differs_by_seed_may_move(script):
+    second = START.with_columns(value=pl.Series([0.51, 0.24]))
+    assert not moved(script, "value", 0.53, second)
+    (cell,) = moved(script, "value", 0.55, second)
+    assert cell.by_seed
+
+
+def test_a_decision_that_changes_is_listed_with_its_probabilities(script):
+    (cell,) = moved(script, "group", "AB")
+    assert (cell.start, cell.now, cell.reason) == ("A", "AB", "p_value 0.3 -> 0.3")
+
+
+def test_rows_and_columns_of_one_version_alone_are_listed(script):
+    comparing = script("comparing")
+    roles = comparing.roles_of(KINDS)
+    (cell,) = comparing.compare("t", START, START.head(1), roles, draws=2000)
+    assert (cell.row, cell.start, cell.now) == ("b", "row", None)
+    (cell,) = comparing.compare("t", START, START.drop("group"), roles, draws=2000)
+    assert (cell.column, cell.start, cell.now) == ("group", "column", None)
+    (cell,) = comparing.compare("t", START, START.reverse(), roles, draws=2000)
+    assert cell.now == "another order of rows"
+
+
+def test_the_golden_run_finds_what_moved(script, tmp_path, monkeypatch, capsys):
+    """One checkout on both sides: nothing moves, until an answer of the start is changed."""
+    golden, cases = script("golden"), script("golden_cases")
+    only = [word for name in ("demo check", "demo ranking") for word in ("--only", name)]
+    start = ["--start", str(golden.ROOT), "--kept", str(tmp_path)]
+    monkeypatch.setattr(golden, "commit_of", lambda checkout: "start")
+    monkeypatch.setattr(sys, "argv", ["golden.py", *start, *only, "--resamples", "20"])
+    with pytest.raises(SystemExit) as ended:
+        golden.main()
+    assert ended.value.code == 0
+    assert "2 cases; 0 cells moved" in capsys.readouterr().out
+
+    (case,) = [case for case in cases.cases(tmp_path / "inputs", 20) if case.name == "demo ranking"]
+    now = golden.Answer.load(tmp_path / "start" / "20-seed0" / "demo-ranking")
+    decisions = now.tables["decisions"].rename({"decision": "verdict"})
+    old = golden.Answer(now.cost, {"status": 1, "notes": ["old"]}, {**now.tables, "decisions": decisions})
+    names = golden.Names([{"kind": "column", "place": "ranking.decisions", "old": "verdict", "new": "decision"}])
+    cells = golden.differences(case, old, now, names)
+    assert {cell.column for cell in cells} == {"status", "note"}
+    assert {cell.column for cell in golden.differences(case, old, now, golden.Names([]))} >= {"verdict", "decision"}
+
+
+def test_every_question_has_a_golden_case(script, tmp_path):
+    from custodes.questions import QUESTIONS
+
+    names = script("golden").Names.load(script("golden").RENAMED)
+    every = [names.case(case) for case in script("golden_cases").cases(tmp_path, 20)]
+    assert {case.question for case in every} == set(QUESTIONS)
+    assert len({case.name for case in every}) == len(every)

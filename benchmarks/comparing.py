@@ -1,0 +1,216 @@
+"""Which cells of two versions of a table differ by more than random draws explain.
+
+The declared kind of a column gives its role. Names, counts, flags, decisions and sentences are exact. Estimates are
+equal to 1e-9, relative or absolute. Bounds, standard deviations and probabilities may differ by `WITHIN` standard
+errors of the difference of two independent runs of R draws. That is sqrt(2) times the standard error of one run:
+
+- of a probability or p-value p: sqrt(p (1 - p) / R), at least 1 / R;
+- of a bound that is a percentile of R draws: the standard error of the quantile at level a is sqrt(a (1 - a) / R) / f,
+  with the density f at the quantile. For a normal distribution with standard deviation s and a = .025 it is
+  sqrt(.025 * .975) / .0584 * s / sqrt(R) = 2.67 s / sqrt(R), where s is the width of the interval divided by 3.92.
+  Draws may be skewed: twice the distance from the estimate to the bound replaces the width where it is larger;
+- of a standard deviation s over R replications: s / sqrt(2 R), and of the mean next to it: s / sqrt(R).
+
+The start with a second seed replaces assumptions. A column that is the same for both seeds has no random draws, so it
+must be equal to 1e-9. An estimate that differs by seed is a mean over draws: the root mean square of the differences in
+its column is the standard error of a difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Role = Literal["exact", "estimate", "bound", "deviation", "probability"]
+
+WITHIN = 4.0
+EQUAL = 1e-9
+PER_WIDTH = 2.67 / 3.92
+"""Standard error of a bound, in widths of the interval over sqrt(R)."""
+EXACT = ("label", "labels", "flag", "count")
+PROBABILITIES = ("p", "probability")
+KEY, PLACE = "_key", "_place"
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A cell, a row, a column or a sentence that differs. `by_seed`: the start differs there by seed, too.
+
+    `probabilities`: those of the row in both versions, for a cell that is exact.
+    """
+
+    table: str
+    row: str
+    column: str
+    start: Any
+    now: Any
+    tolerance: float | None = None
+    probabilities: str = ""
+    by_seed: bool = False
+
+    @property
+    def reason(self) -> str:
+        """The tolerance or the probabilities, and whether the start differs by seed."""
+        limit = self.probabilities if self.tolerance is None else f"{self.tolerance:.2g}"
+        return "; ".join(filter(None, (limit, "differs by seed" if self.by_seed else "")))
+
+
+def roles_of(kinds: Mapping[str, str]) -> dict[str, Role]:
+    """Column to role, from the declared kinds; bounds and deviations are declared as their estimate is."""
+    roles: dict[str, Role] = {}
+    for name, kind in kinds.items():
+        stem, _, end = name.rpartition("_")
+        if kind in EXACT:
+            roles[name] = "exact"
+        elif kind in PROBABILITIES:
+            roles[name] = "probability"
+        elif end in ("low", "high") and {f"{stem}_low", f"{stem}_high"} <= set(kinds):
+            roles[name] = "bound"
+        else:
+            roles[name] = "deviation" if end == "sd" and stem in kinds else "estimate"
+    return roles
+
+
+def compare(
+    table: str,
+    start: pl.DataFrame,
+    now: pl.DataFrame,
+    roles: Mapping[str, Role],
+    *,
+    draws: int,
+    second: pl.DataFrame | None = None,
+) -> list[Moved]:
+    """The differences of two versions of a table.
+
+    Rows are matched by the fewest leading exact columns that identify every row. Columns without a role are exact.
+    `second` is the start with another seed.
+    """
+    moved = [
+        Moved(table, "", name, *("column" if name in frame.columns else None for frame in (start, now)))
+        for name in dict.fromkeys((*start.columns, *now.columns))
+        if (name in start.columns) != (name in now.columns)
+    ]
+    shared = [name for name in start.columns if name in now.columns]
+    key = key_of(start, now, [name for name in shared if roles.get(name, "exact") == "exact"])
+    start, now = keyed(start, key), keyed(now, key)
+    for frame, other in ((start, now), (now, start)):
+        rows = frame.join(other, on=KEY, how="anti", maintain_order="left")[KEY]
+        moved += [Moved(table, row, "", *(("row", None) if frame is start else (None, "row"))) for row in rows]
+    matched = start.select(KEY).join(now.select(KEY), on=KEY, how="inner", maintain_order="left")
+    start, now = (matched.join(frame, on=KEY, how="left", maintain_order="left") for frame in (start, now))
+    if not now[PLACE].is_sorted():
+        moved.append(Moved(table, "", "", "order of rows", "another order of rows"))
+    if second is not None:
+        second = keyed(second, key)
+        has_all = matched.join(second, on=KEY, how="anti").is_empty()
+        second = matched.join(second, on=KEY, how="left", maintain_order="left") if has_all else None
+    for name in shared:
+        if name not in key:
+            moved += compare_column(table, name, start, now, roles, draws=draws, second=second)
+    return moved
+
+
+def key_of(start: pl.DataFrame, now: pl.DataFrame, names: Sequence[str]) -> list[str]:
+    """The fewest leading columns that identify every row of both frames; all columns if none do."""
+    for n in range(len(names) + 1):
+        if all(
+            frame.select(names[:n]).n_unique() == frame.height if n else frame.height <= 1 for frame in (start, now)
+        ):
+            return list(names[:n])
+    return list(names)
+
+
+def keyed(frame: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
+    """The frame with its key as text, in which equal rows are numbered, and the place of each row."""
+    parts = [
+        pl.col(name).list.join(", ") if frame.schema[name] == pl.List(pl.String) else pl.col(name).cast(pl.String)
+        for name in key
+    ]
+    key_text = pl.concat_str([part.fill_null("–") for part in parts], separator=" | ") if parts else pl.lit("")
+    frame = frame.with_columns(key_text.alias(KEY)).with_row_index(PLACE)
+    again = pl.int_range(pl.len()).over(KEY)
+    return frame.with_columns(pl.when(again > 0).then(pl.format("{} #{}", KEY, again + 1)).otherwise(KEY).alias(KEY))
+
+
+def compare_column(
+    table: str,
+    name: str,
+    start: pl.DataFrame,
+    now: pl.DataFrame,
+    roles: Mapping[str, Role],
+    *,
+    draws: int,
+    second: pl.DataFrame | None,
+) -> list[Moved]:
+    """The differences of one column in frames of the same rows."""
+    if roles.get(name, "exact") == "exact" or not (start.schema[name].is_numeric() and now.schema[name].is_numeric()):
+        old, new = start[name].to_list(), now[name].to_list()
+        other = old if second is None else second[name].to_list()
+        return [
+            Moved(table, key, name, a, b, None, probabilities(start, now, roles, place), a != c)
+            for place, (key, a, b, c) in enumerate(zip(start[KEY], old, new, other, strict=True))
+            if a != b
+        ]
+    old, new = numbers(start, name), numbers(now, name)
+    other = None if second is None else numbers(second, name)
+    limits = tolerances(name, start, roles[name], draws=draws, second=other)
+    with np.errstate(invalid="ignore"):
+        is_same = (np.abs(new - old) <= limits) | (new == old) | (np.isnan(old) & np.isnan(new))
+        by_seed = np.zeros(len(old), dtype=bool) if other is None else np.abs(other - old) > EQUAL
+    return [
+        Moved(table, start[KEY][place], name, start[name][place], now[name][place], limits[place], "", by_seed[place])
+        for place in np.flatnonzero(~is_same).tolist()
+    ]
+
+
+def tolerances(name: str, start: pl.DataFrame, role: Role, *, draws: int, second: Floats | None = None) -> Floats:
+    """How far the numbers of a column may move, by row; `second`: the same column with another seed."""
+    old = numbers(start, name)
+    equal = EQUAL * np.maximum(1, np.abs(np.nan_to_num(old, posinf=0, neginf=0)))
+    by_seed = None if second is None else np.nan_to_num(second - old, posinf=0, neginf=0)
+    if by_seed is not None and (np.abs(by_seed) <= equal).all():
+        return equal
+    error = np.zeros(len(old))
+    if role == "probability":
+        p = np.clip(old, 0, 1)
+        error = np.maximum(np.sqrt(p * (1 - p) / draws), 1 / draws)
+    elif role == "bound":
+        stem = name.rpartition("_")[0]
+        low, high = (numbers(start, f"{stem}_{end}") for end in ("low", "high"))
+        middle = numbers(start, stem) if stem in start.columns else (low + high) / 2
+        error = PER_WIDTH * np.fmax(high - low, 2 * np.abs(old - middle)) / np.sqrt(draws)
+    elif role == "deviation":
+        error = old / np.sqrt(2 * draws)
+    elif f"{name}_sd" in start.columns:
+        error = numbers(start, f"{name}_sd") / np.sqrt(draws)
+    elif by_seed is not None:
+        error = np.full(len(old), np.sqrt(np.mean(by_seed**2) / 2))
+    return np.fmax(equal, WITHIN * np.sqrt(2) * error)
+
+
+def numbers(frame: pl.DataFrame, name: str) -> Floats:
+    """A column as floats, null as NaN."""
+    return frame[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
+
+
+def probabilities(start: pl.DataFrame, now: pl.DataFrame, roles: Mapping[str, Role], place: int) -> str:
+    """The probabilities of a row in both versions."""
+    names = [
+        name for name, role in roles.items() if role == "probability" and {name} <= {*start.columns} & {*now.columns}
+    ]
+    return ", ".join(f"{name} {text(start[name][place])} -> {text(now[name][place])}" for name in names)
+
+
+def text(value: Any) -> str:
+    """A cell as text, numbers to ten digits."""
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.10g}"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
