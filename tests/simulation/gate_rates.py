@@ -114,7 +114,7 @@ def tested(comparisons: Sequence[Comparison], rules: Sequence[Rule], *, resample
     flips = resample.sign_flips(n_units, 200, rng)
     samples = [Sample(comparison=own, times=times, flips=flips) for own in comparisons]
     estimates = [measured(rule, "m0", sample).estimate for sample in samples for rule in rules]
-    return together(estimates, [0.0] * len(estimates), confidence=1 - ALPHA, rng=rng)
+    return together(estimates, [0.0] * len(estimates), confidence=1 - ALPHA)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import pytest
 from custodes.stats.agreement import accuracy, correlation
 from custodes.stats.agreement.system_scores import over_systems, system_fit
 from custodes.stats.resampling.resample import bootstrap_weights, sign_flips, with_point
-from custodes.stats.resampling.stepdown import Family, bootstrap_tests, flip_tests, without_block
+from custodes.stats.resampling.stepdown import Family, Flips, bootstrap_tests, flip_tests, without_block
 
 SYSTEMS, ALPHA, PER_DOCUMENT, ICC = 6, 0.05, 10, 0.3
 QUALITY = np.linspace(0, 0.3, SYSTEMS)
@@ -54,8 +54,8 @@ def flipped(human: np.ndarray, metrics: np.ndarray, unit: np.ndarray, rng: np.ra
     first, second = np.triu_indices(len(metrics), 1)
     difference = value[:, first] - value[:, second]
     present = np.ones((len(weights), len(first)), dtype=bool)
-    flips = sign_flips(len(weights), draws, rng)
-    return flip_tests(difference[0], difference[1:], present=present, flips=flips, confidence=1 - ALPHA)
+    flips = Flips(first=sign_flips(len(weights), draws, rng), exact=True)
+    return flip_tests(difference[0], difference[1:], present=present, flips=flips, confidence=1 - ALPHA, alpha=ALPHA)
 
 
 def bootstrapped(
@@ -73,7 +73,10 @@ def bootstrapped(
     pairs = np.ones((len(metrics), SYSTEMS, SYSTEMS), dtype=bool)
     value = accuracy.pairwise_accuracy(np.repeat(made[:, :1], len(metrics), axis=1), made[:, 1:], pairs=pairs)
     first, second = np.triu_indices(len(metrics), 1)
-    return bootstrap_tests(value[:, first] - value[:, second], n_units=unit[-1] + 1, confidence=1 - ALPHA)
+    difference = (value[:, first] - value[:, second]).T
+    return bootstrap_tests(
+        lambda part: difference[part], difference.shape, n_units=unit[-1] + 1, confidence=1 - ALPHA, alpha=ALPHA
+    )
 
 
 def rates(
@@ -106,8 +109,9 @@ def off_chance(metrics: int, items: int, *, documents: bool = False, studies: in
         weights, _ = without_block(unit[-1] + 1, most=400)
         tau = correlation.within_item(human, noise, kind="kendall")
         value = correlation.weighted_item_mean(tau, units=unit, weights=with_point(weights))
-        present, flips = np.ones((len(weights), metrics), dtype=bool), sign_flips(len(weights), 499, rng)
-        made = flip_tests(value[0], value[1:], present=present, flips=flips, confidence=1 - ALPHA)
+        present = np.ones((len(weights), metrics), dtype=bool)
+        flips = Flips(first=sign_flips(len(weights), 499, rng), exact=True)
+        made = flip_tests(value[0], value[1:], present=present, flips=flips, confidence=1 - ALPHA, alpha=ALPHA)
         wrong += bool((made.p_adjusted <= ALPHA).any())
     return wrong / studies
 

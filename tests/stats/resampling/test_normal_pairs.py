@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from custodes.stats.resampling import normal_pairs
-from custodes.stats.resampling.normal_pairs import PairTests, critical_value, pair_tests
+from custodes.stats.resampling import stepdown
+from custodes.stats.resampling.stepdown import Adjusted, NormalMaximum, pair_tests
 
 
 def family(seed: int, systems: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -18,7 +18,7 @@ def family(seed: int, systems: int) -> tuple[np.ndarray, np.ndarray, np.ndarray,
     return centre @ rng.normal(0, 0.4, systems), covariance, *np.triu_indices(systems, k=1)
 
 
-def made_of(seed: int, systems: int, *, alpha: float = 0.05) -> PairTests:
+def made_of(seed: int, systems: int, *, alpha: float = 0.05) -> Adjusted:
     estimate, covariance, first, second = family(seed, systems)
     return pair_tests(estimate, covariance, first, second, n_units=np.inf, alpha=alpha)
 
@@ -72,8 +72,8 @@ def test_what_is_too_close_to_the_level_is_marked_and_the_rest_is_settled(monkey
     at = np.argmin(np.abs(again.p_adjusted - refined))
     assert again.at_threshold[at]
     assert not again.at_threshold[np.abs(again.p_adjusted - refined) > 0.02].any()
-    monkeypatch.setattr(normal_pairs, "MOST_DIRECTIONS", normal_pairs.FIRST_DIRECTIONS)
-    monkeypatch.setattr(normal_pairs, "_FEWEST", normal_pairs.FIRST_DIRECTIONS)
+    monkeypatch.setattr(stepdown, "MOST_DIRECTIONS", stepdown.FIRST_DIRECTIONS)
+    monkeypatch.setattr(stepdown, "_FEWEST_DIRECTIONS", stepdown.FIRST_DIRECTIONS)
     assert made_of(3, 8, alpha=float(refined)).at_threshold.sum() >= again.at_threshold.sum()
 
 
@@ -81,9 +81,9 @@ def test_decisions_agree_with_other_random_directions(monkeypatch: pytest.Monkey
     """The class of errors: a decision that another stream of random numbers reverses must carry the mark."""
     reversed_, marked = 0, 0
     for seed in range(40):
-        monkeypatch.setattr(normal_pairs, "STREAM", 1)
+        monkeypatch.setattr(stepdown, "STREAM", 1)
         one = made_of(seed, 10)
-        monkeypatch.setattr(normal_pairs, "STREAM", 2)
+        monkeypatch.setattr(stepdown, "STREAM", 2)
         other = made_of(seed, 10)
         clear = ~one.at_threshold & ~other.at_threshold
         reversed_ += int(((one.p_adjusted <= 0.05) != (other.p_adjusted <= 0.05))[clear].sum())
@@ -122,7 +122,7 @@ def test_the_critical_value_is_the_quantile_of_the_largest_difference(seed: int)
     root = rng.normal(size=(n, n)) / 2 + np.eye(n)
     covariance = root @ root.T
     first, second = np.triu_indices(n, 1)
-    value = critical_value(covariance, first, second, alpha=0.05)
+    value = NormalMaximum(covariance, first, second).quantile(0.05)
     spread = np.sqrt(covariance[first, first] + covariance[second, second] - 2 * covariance[first, second])
     draws = rng.standard_normal((200_000, n)) @ root.T
     largest = np.max(np.abs(draws[:, first] - draws[:, second]) / spread, axis=1)
@@ -133,6 +133,6 @@ def test_the_critical_value_is_the_quantile_of_the_largest_difference(seed: int)
 def test_the_critical_value_of_unrelated_pairs_is_at_most_that_of_bonferroni(n_pairs: int) -> None:
     # independent pairs: Sidak's value is exact, and just below Bonferroni's
     first = 2 * np.arange(n_pairs)
-    value = critical_value(np.eye(2 * n_pairs), first, first + 1, alpha=0.05)
+    value = NormalMaximum(np.eye(2 * n_pairs), first, first + 1).quantile(0.05)
     assert value <= stats.norm.isf(0.025 / n_pairs)
     assert value == pytest.approx(stats.norm.isf((1 - 0.95 ** (1 / n_pairs)) / 2), abs=0.04)

@@ -10,18 +10,25 @@ from scipy import stats
 
 from custodes.stats import arrays
 from custodes.stats.resampling.resample import bootstrap_weights, sign_flips, with_point
-from custodes.stats.resampling.stepdown import Columns, Family, Flips, bootstrap_tests, flip_tests, without_block
+from custodes.stats.resampling.stepdown import Family, Flips, bootstrap_tests, flip_tests, without_block
 
 
-def means(
-    values: np.ndarray, flips: np.ndarray | Flips, confidence: float = 0.95, alpha: float | None = None
-) -> Family:
+def means(values: np.ndarray, flips: np.ndarray | Flips, confidence: float = 0.95, alpha: float = 0.05) -> Family:
     """Tests of the means of columns of values (units, k), NaN where a unit has nothing."""
     weights, _ = without_block(len(values), most=1000)
     present = np.isfinite(values)
     with np.errstate(invalid="ignore"):
         drawn = with_point(weights) @ np.where(present, values, 0.0) / (with_point(weights) @ present)
+    if isinstance(flips, np.ndarray):
+        flips = Flips(first=flips.astype(np.int8), exact=True)
     return flip_tests(drawn[0], drawn[1:], present=present, flips=flips, confidence=confidence, alpha=alpha)
+
+
+def bootstrapped(draws: np.ndarray, n_units: int) -> Family:
+    """Tests of draws (1 + B, k), the data first."""
+    return bootstrap_tests(
+        lambda part: draws[:, part].T, draws.shape[::-1], n_units=n_units, confidence=0.95, alpha=0.05
+    )
 
 
 def test_blocks_are_dealt_in_turn() -> None:
@@ -73,7 +80,7 @@ def test_an_interval_leaves_out_0_exactly_where_p_is_small(seed: int) -> None:
     values = rng.normal(size=(12, 40)) + rng.normal(size=40) * 0.7
     flipped = means(values, sign_flips(12, 199, rng))
     draws = with_point(bootstrap_weights(12, 199, rng)) @ values / 12
-    for made in (flipped, bootstrap_tests(draws, n_units=12, confidence=0.95)):
+    for made in (flipped, bootstrapped(draws, n_units=12)):
         apart = (made.low > 0) | (made.high < 0)
         np.testing.assert_array_equal(apart, made.p_value <= 0.05)
         assert (made.p_adjusted >= made.p_value).all()
@@ -123,7 +130,7 @@ def test_of_many_means_the_bootstrap_is_students() -> None:
     rng = np.random.default_rng(4)
     values = rng.normal(size=(10, 200)) + 0.4
     draws = with_point(bootstrap_weights(10, 4000, rng)) @ values / 10
-    made = bootstrap_tests(draws, n_units=10, confidence=0.95)
+    made = bootstrapped(draws, n_units=10)
     expected = stats.ttest_1samp(values, 0, axis=0).pvalue
     assert np.abs(made.p_value - expected).max() < 0.05
     assert np.corrcoef(made.p_value, expected)[0, 1] > 0.99
@@ -139,8 +146,7 @@ def test_hypotheses_some_at_a_time_equal_all_at_once(monkeypatch: pytest.MonkeyP
     flips = sign_flips(15, 99, rng)
 
     def made() -> list[Family]:
-        columns = Columns(shape=draws.shape, of=lambda some: draws[:, some].T.copy())
-        return [means(values, flips), *(bootstrap_tests(own, n_units=15, confidence=0.9) for own in (draws, columns))]
+        return [means(values, flips), bootstrapped(draws, n_units=15)]
 
     at_once = made()
     monkeypatch.setattr(arrays, "CHUNK", 8 * 99 * 3)  # three hypotheses at a time

@@ -14,7 +14,7 @@ from custodes.evaluate.agreement.choices import alike_keys, are_choices, chosen_
 from custodes.evaluate.agreement.statistic import Sample, Statistic, alike
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.comparison import Comparison
-from custodes.stats.arrays import Bools, Floats, chunks, read_only, up_to_rounding
+from custodes.stats.arrays import Bools, Floats, Ints, chunks, read_only, up_to_rounding
 from custodes.stats.resampling import resample, stepdown
 
 MOST_BLOCKS = 400
@@ -215,7 +215,7 @@ def _family(tester: Tester, name: str, grounds: Sequence[_Ground], n_pairs: int)
     values_of = [np.ascontiguousarray(statistic.compute(ground.drawn).T) for ground in grounds]
     n_draws = len(tester.sample.times)
 
-    def columns(pairs: NDArray[np.intp]) -> Floats:
+    def columns(pairs: Ints) -> Floats:
         made = np.full((len(pairs), n_draws), np.nan)
         for ground, values in zip(grounds, values_of, strict=True):
             place = np.minimum(np.searchsorted(ground.at, pairs), len(ground.at) - 1)
@@ -225,7 +225,8 @@ def _family(tester: Tester, name: str, grounds: Sequence[_Ground], n_pairs: int)
         return made
 
     return stepdown.bootstrap_tests(
-        stepdown.Columns(shape=(n_draws, n_pairs), of=columns),
+        columns,
+        (n_pairs, n_draws),
         n_units=tester.sample.comparison.design.n_units,
         confidence=tester.confidence,
         alpha=tester.alpha,

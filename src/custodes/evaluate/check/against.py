@@ -97,8 +97,11 @@ def _against_people(comparison: Comparison, shared: Sequence[Ints], resamples: i
         present[block[compared], m] = True
         present[block[scores.items[both[m]]], m] = True
     flips = stepdown.Flips.of(n_blocks, resamples if resamples >= FEWEST_FLIPS else 0)
-    made = stepdown.flip_tests(draws[0], draws[1:], present=present, flips=flips, confidence=AGAINST_CONFIDENCE)
-    clear = made.significant(1 - AGAINST_CONFIDENCE) & (made.estimate < 0)
+    alpha = 1 - AGAINST_CONFIDENCE
+    tests = stepdown.flip_tests(
+        draws[0], draws[1:], present=present, flips=flips, confidence=AGAINST_CONFIDENCE, alpha=alpha
+    )
+    clear = tests.significant(alpha) & (tests.estimate < 0)
     return [name for name, against in zip(comparison.metrics, clear, strict=True) if against]
 
 

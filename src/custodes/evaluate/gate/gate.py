@@ -231,7 +231,6 @@ def gate(
         [own.estimate for part in found for own in part],
         [rule.threshold for rule in rules] * len(found),
         confidence=confidence,
-        rng=generator,
     )
     columns = _columns(rules, name, [own for part in found for own in part], tests)
     parts = [

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from custodes.stats.arrays import Floats, chunks
+from custodes.stats.arrays import Floats
 from custodes.stats.resampling.resample import Bounds, expanded_interval, student_interval, student_quantile
+from custodes.stats.resampling.stepdown import NormalMaximum
 
-N_DRAWS = 50_000
-"""Of the largest of several normal values: the level of .95 is met within .001."""
+N_DIRECTIONS = 20_000
+"""Random directions for the largest of several normal values: the level of .95 is met within .001."""
 
 _SAME = 1e-9  # statistics are of the order of 1; a smaller difference is rounding
 _FARTHEST = 9.0  # standard errors that a p-value is sought in
@@ -98,9 +98,7 @@ class Together:
     level: float
 
 
-def together(
-    estimates: Sequence[Estimate | None], at: Sequence[float], *, confidence: float, rng: np.random.Generator
-) -> Together:
+def together(estimates: Sequence[Estimate | None], at: Sequence[float], *, confidence: float) -> Together:
     """Intervals of estimates that hold together at a level, and tests of each against a value.
 
     The level of each interval is that of |z| for the `confidence` quantile of the largest |z| of normal values with the
@@ -112,37 +110,34 @@ def together(
     >>> rng = np.random.default_rng(0)
     >>> draws = np.concatenate([np.zeros((1, 2)), rng.normal(size=(999, 2))])
     >>> pair = [Estimate(draws=own, population=None, n_units=500, bounds=ANY, width=1.0) for own in draws.T]
-    >>> round(together(pair[:1], [0.0], confidence=0.95, rng=rng).level, 3)
+    >>> round(together(pair[:1], [0.0], confidence=0.95).level, 3)
     0.95
-    >>> round(together(pair, [0.0, 0.0], confidence=0.95, rng=rng).level, 2)  # 0.95 ** 0.5 = 0.975
+    >>> round(together(pair, [0.0, 0.0], confidence=0.95).level, 2)  # 0.95 ** 0.5 = 0.975
     0.97
-    >>> round(together(pair[:1] * 2, [0.0, 0.0], confidence=0.95, rng=rng).level, 2)
+    >>> round(together(pair[:1] * 2, [0.0, 0.0], confidence=0.95).level, 2)
     0.95
 
     Source: Hothorn, Bretz and Westfall 2008, simultaneous inference by the largest t.
     """
-    from scipy.special import ndtr, ndtri
+    from scipy.special import ndtr
 
     known = {i: own for i, own in enumerate(estimates) if own and np.isfinite(own.interval(confidence)[0])}
-    alpha, level = 1 - confidence, confidence
+    k, level, maximum = len(known), confidence, None
     estimate, low, high, p_value = np.full((4, len(estimates)), np.nan)
     estimate[:] = [np.nan if own is None else own.value for own in estimates]
-    largest = (
-        np.sort(_largest(_correlation([own.resampled for own in known.values()]), rng)) if len(known) > 1 else None
-    )
-    if largest is not None:
-        rank = int(alpha * (len(largest) + 1))
-        bonferroni = 1 - alpha / len(known)
-        reached = 2 * float(ndtr(largest[len(largest) - rank])) - 1 if rank else bonferroni
-        level = min(max(reached, confidence), bonferroni)
+    if k > 1:
+        # Each estimate is compared with one more that does not vary.
+        correlation = np.pad(_correlation([own.resampled for own in known.values()]), (0, 1))
+        maximum = NormalMaximum(correlation, np.arange(k), np.full(k, k), n=N_DIRECTIONS)
+        level = max(2 * float(ndtr(maximum.quantile(1 - confidence))) - 1, confidence)
     for i, own in known.items():
         low[i], high[i] = own.interval(level)
         if not np.isfinite(low[i]):
             continue
-        p_value[i] = alone = 2 * float(ndtr(-own.distance(at[i])))
-        if largest is not None:
-            beyond = len(largest) - int(np.searchsorted(largest, -float(ndtri(alone / 2)), side="left"))
-            p_value[i] = min(max((beyond + 1) / (len(largest) + 1), alone), len(known) * alone, 1.0)
+        z = own.distance(at[i])
+        p_value[i] = single = 2 * float(ndtr(-z))
+        if maximum is not None:
+            p_value[i] = min(max(maximum.tail(z), single), k * single, 1.0)
     return Together(estimate=estimate, low=low, high=high, p_value=p_value, level=level)
 
 
@@ -164,14 +159,3 @@ def _correlation(resampled: Sequence[Floats]) -> Floats:
     made = np.asarray(scaled.T @ scaled)
     np.fill_diagonal(made, 1.0)
     return made
-
-
-def _largest(correlation: Floats, rng: np.random.Generator) -> Floats:
-    """(n,): the largest |z| of normal values with these correlations, from the smallest up."""
-    values, axes = np.linalg.eigh(correlation)
-    root = axes * np.sqrt(np.maximum(values, 0.0))
-    made = np.empty(N_DRAWS)
-    for some in chunks(N_DRAWS, len(root)):
-        drawn: Any = rng.standard_normal((some.stop - some.start, len(root))) @ root.T
-        made[some] = np.abs(drawn).max(axis=1)
-    return np.sort(made)

@@ -1,50 +1,67 @@
-"""Many hypotheses at once: is each of these estimates 0? Intervals, p-values, and p-values of the whole family.
+"""Step-down tests of a family of hypotheses by the largest statistic, from sign flips, resamples or normal draws.
 
 The p-value and the interval of one estimate come from the same draws under the hypothesis: p <= 1 - confidence exactly
-where the interval leaves out 0. Estimates of a family share their draws, so what they have in common is taken account
-of.
+where the interval excludes 0. The estimates of a family share their draws, so their dependence is taken into account.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Bools, Floats, chunks
+from custodes.stats.arrays import Bools, Floats, Ints, chunks
 from custodes.stats.ratios import ratio
 from custodes.stats.resampling.resample import sign_flips
 
 SIGMAS = 4.0
-"""Monte Carlo errors between a probability and a threshold that settle a decision."""
+"""Monte Carlo standard errors between a probability and a threshold that settle a decision."""
 
 STREAM = 20_240_229
-"""Of the random numbers of tests: fixed, so that no decision depends on the seed of an analysis."""
+"""Seed of the random numbers of tests: fixed, so that no decision depends on the seed of an analysis."""
 
 MOST_FLIPS = 10_000
 """Flips for a p-value that is close to the level; fewer in a large family."""
 
-_WORK = 5_000_000_000  # hypotheses times blocks times flips, at most
-_SECOND, _ROUND = 3000, 1000  # flips of the second stage, and at a time
-_FEW_BLOCKS = 20  # of which all flips may be counted
+FIRST_DIRECTIONS, MOST_DIRECTIONS = 250, 32_000
+"""Random directions for every p-value of normal estimates, and the most for one that is close to the level."""
+
+_FLIP_WORK = 5_000_000_000  # hypotheses times blocks times flips, at most
+_SECOND = 3000  # flips of the second stage
+_FEW_BLOCKS = 20  # up to which all flips may be enumerated
+_DIRECTION_WORK, _FEWEST_DIRECTIONS = 100_000_000, 4000  # pairs times directions at most, but not fewer directions
+_GROWTH = 4  # of the number of directions from stage to stage
+_MAXIMUM_DIRECTIONS = 1000  # for the distribution of a maximum
+_BATCH = 250  # directions at a time
 _SAME = 1e-9  # statistics are of the order of 1; a smaller difference is rounding
-_CACHE = 8  # temporary arrays so much smaller than elsewhere stay in the cache
-_GROUPS = 32  # unlike numbers of blocks up to which the largest t of each is followed: bringing all draws to one scale
-# takes longer
+_NO_VARIANCE = 1e-9  # relative size of a variance that is rounding error: systems with the same outcomes on every item
+_CACHE = 2  # temporary arrays are smaller by this factor than elsewhere, so that they stay in the cache
+_TINY = np.finfo(np.float64).tiny
+
+Statistics = Callable[[Ints], Floats]
+"""|statistic| of some hypotheses (k',) in n draws under all hypotheses: a new array (k', n)."""
+
+Batch = tuple[int, Statistics]
+"""A number n of draws, and the statistics in them."""
 
 
-Draw = Callable[[NDArray[np.intp]], Floats]
-"""|t| of some hypotheses (k',) under all of them, (k', n), as an array of the caller's."""
+class Adjusted(NamedTuple):
+    """Adjusted p-values of hypotheses (k,), NaN where not tested; `at_threshold`: their Monte Carlo error leaves open
+    whether they are at most the level."""
+
+    p_adjusted: Floats
+    at_threshold: Bools
 
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """Estimates (k,) with their intervals, p-values one by one, and p-values adjusted for the family; NaN where
-    undefined. `at_threshold`: the Monte Carlo error of `p_adjusted` leaves open whether it is at most the level."""
+    """Estimates (k,) with their intervals, single p-values, and p-values adjusted for the family; NaN where undefined.
+
+    `at_threshold`: the Monte Carlo error of `p_adjusted` leaves open whether it is at most the level.
+    """
 
     estimate: Floats
     low: Floats
@@ -58,17 +75,99 @@ class Family:
         return np.asarray((self.p_adjusted <= alpha) & ~self.at_threshold)
 
 
+def step_down(
+    order: Ints,
+    stages: Iterable[Iterable[Batch]],
+    tail_sums: Callable[[Floats, Ints], tuple[Floats | Ints, Floats | Ints]],
+    *,
+    alpha: float,
+    data: int = 0,
+    exact: bool = False,
+    limits: tuple[Floats | float, Floats | float] = (0.0, 1.0),
+    record: Callable[[Ints, Floats], None] | None = None,
+) -> Adjusted:
+    """Adjusted p-values by the largest statistic of each hypothesis and all less extreme ones.
+
+    All hypotheses are tested with the draws of the first stage. Those whose p-value is too close to `alpha` for the
+    number of draws are tested again with the draws of the next stage.
+
+    Parameters
+    ----------
+    order : array of int of shape (k,)
+        Hypotheses from the least extreme.
+    stages
+        The batches of draws of each stage.
+    tail_sums
+        Of the largest statistics (m, n) up to hypotheses (m,): sums over draws, and of squares, of the conditional
+        probability that they are at least as large as those observed, or of whether they are: (m,) each.
+    alpha : float
+        Level.
+    data : int, default 0
+        1 if the data count as one more draw.
+    exact : bool, default False
+        The draws are all that there are.
+    limits : pair of arrays of shape (k,), default (0, 1)
+        Lower and upper limits of the p-values, in this order of hypotheses.
+    record
+        Is called with hypotheses and their draws (m, n), which it may change.
+
+    Returns
+    -------
+    Adjusted
+        In this order of hypotheses.
+
+    References
+    ----------
+    Romano and Wolf 2005.
+    """
+    k = len(order)
+    tail, error = np.ones((2, k))
+    at_threshold, places = np.zeros(k, dtype=np.bool_), np.arange(k)
+    for batches in stages:
+        if not len(places):
+            break
+        total, squares, number = np.zeros((3, k))
+        for n, statistics in batches:
+            largest_before = np.zeros(n)
+            for some in chunks(int(places[-1]) + 1, _CACHE * n):
+                draws = statistics(order[some])
+                here = places[(places >= some.start) & (places < some.stop)]
+                # The largest of each hypothesis to test and those between it and the one before, and of the rest.
+                starts = np.concatenate([[0], here - some.start + 1])
+                largest = np.maximum.reduceat(draws, starts[starts < len(draws)], axis=0)
+                largest[0] = np.maximum(largest[0], largest_before)
+                np.maximum.accumulate(largest, axis=0, out=largest)
+                largest_before = largest[-1].copy()
+                sums = tail_sums(largest[: len(here)], order[here])
+                total[here] += sums[0]
+                squares[here] += sums[1]
+                number[here] += n
+                if record is not None:
+                    record(order[here], draws if len(here) == len(draws) else draws[here - some.start])
+        mean = (total + data)[places] / (number + data)[places]
+        variance = np.maximum((squares + data)[places] / (number + data)[places] - mean**2, 0.0)
+        lowest, highest = (np.broadcast_to(limit, k)[places] for limit in limits)
+        tail[places] = mean.clip(lowest, highest)
+        error[places] = np.where(exact | (lowest >= highest), 0.0, np.sqrt(variance / number[places]))
+        low, high = tail - SIGMAS * error, tail + SIGMAS * error
+        # From the most extreme: a hypothesis has no smaller p-value than a more extreme one.
+        lowest_p, highest_p = (np.maximum.accumulate(values[::-1])[::-1] for values in (low, high))
+        at_threshold = np.asarray((lowest_p <= alpha) & (alpha < highest_p))
+        places = np.flatnonzero(at_threshold & (low <= alpha) & (alpha < high))
+    return Adjusted(np.maximum.accumulate(tail[::-1])[::-1], at_threshold)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Flips:
     """Random signs of blocks: `first` (n, blocks) of +-1 for every p-value; `exact` if with all +1 these are all that
-    there are, but for the opposite of each. `further` draws more. None depend on the seed of an analysis."""
+    there are, but for the opposite of each. None depend on the seed of an analysis."""
 
     first: NDArray[np.int8]
     exact: bool
 
     @classmethod
     def of(cls, n_blocks: int, n: int) -> Flips:
-        """Of at least n flips; all that there are, up to `MOST_FLIPS`; none with fewer than two blocks.
+        """At least n flips; all that there are, up to `MOST_FLIPS`; none with fewer than two blocks.
 
         >>> Flips.of(3, 10).first.tolist()
         [[1, -1, 1], [1, 1, -1], [1, -1, -1]]
@@ -81,47 +180,18 @@ class Flips:
             return cls(first=(1 - 2 * signs).astype(np.int8), exact=True)
         return cls(first=sign_flips(n_blocks, n, np.random.default_rng(STREAM)), exact=False)
 
-    def further(self, n: int) -> Iterator[NDArray[np.int8]]:
-        """n other flips, some at a time."""
-        rng = np.random.default_rng([STREAM, 1])
-        for start in range(0, n, _ROUND):
-            yield sign_flips(self.first.shape[1], min(_ROUND, n - start), rng)
-
-
-class Steps(NamedTuple):
-    """Of hypotheses (k,) from the most extreme: `p_adjusted`; `at_threshold`, where its Monte Carlo error leaves open
-    whether it is at most the level; `unclear`, whose probabilities need more draws to settle that."""
-
-    p_adjusted: Floats
-    at_threshold: Bools
-    unclear: Bools
-
-
-def adjusted_by_steps(tail: Floats, error: Floats, *, alpha: float) -> Steps:
-    """Adjusted p-values from tail probabilities (k,), the most extreme first, and their Monte Carlo errors (k,).
-
-    A hypothesis has no smaller p-value than a more extreme one.
-
-    >>> made = adjusted_by_steps(np.array([0.01, 0.048, 0.04, 0.2]), np.full(4, 0.001), alpha=0.05)
-    >>> made.p_adjusted.tolist(), made.at_threshold.tolist(), made.unclear.tolist()
-    ([0.01, 0.048, 0.048, 0.2], [False, True, True, False], [False, True, False, False])
-    """
-    low, high = tail - SIGMAS * error, tail + SIGMAS * error
-    largest = [np.maximum.accumulate(values) for values in (low, tail, high)]
-    at_threshold = np.asarray((largest[0] <= alpha) & (alpha < largest[2]))
-    return Steps(largest[1], at_threshold, at_threshold & (low <= alpha) & (alpha < high))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Columns:
-    """An array of the `shape` (n, k), computed where it is needed: `of` gives some columns (k',) as rows (k', n)."""
-
-    shape: tuple[int, int]
-    of: Callable[[NDArray[np.intp]], Floats]
+    def stages(self, n_hypotheses: int) -> Iterator[NDArray[np.int8]]:
+        """The first flips, then more of them, independent of those before; fewer for many hypotheses."""
+        n, n_blocks = self.first.shape
+        yield self.first
+        most = 0 if self.exact or not n else min(MOST_FLIPS, _FLIP_WORK // max(1, n_hypotheses * n_blocks))
+        for stage, size in enumerate((_SECOND, most), start=1):
+            if n < size <= most:
+                yield sign_flips(n_blocks, size, np.random.default_rng([STREAM, stage]))
 
 
 def blocks_of_units(n_units: int, *, most: int) -> tuple[int, NDArray[np.intp]]:
-    """How many blocks of units are left out in turn, and the block of each unit.
+    """The number of blocks of a delete-a-block jackknife, and the block of each unit.
 
     A block is one unit, or several where there are more than `most`: units are dealt to the blocks in turn.
 
@@ -147,342 +217,401 @@ def without_block(n_units: int, *, most: int) -> tuple[Floats, NDArray[np.intp]]
 
 
 def flip_tests(
-    estimate: Floats,
-    left: Floats,
-    *,
-    present: Bools,
-    flips: NDArray[Any] | Flips,
-    confidence: float,
-    alpha: float | None = None,
+    estimate: Floats, left: Floats, *, present: Bools, flips: Flips, confidence: float, alpha: float
 ) -> Family:
-    """Test estimates (k,) that are nearly means of what each block of units contributes, by flips of its sign.
+    """Tests of estimates that are nearly means over blocks of units, by sign flips of their jackknife pseudo-values.
 
-    `left` (blocks, k) are the estimates with a block left out, `present` (blocks, k) whether a block holds anything,
-    `flips` (n, blocks) of +1 and -1, the same for all. What a block contributes is the estimate and its jackknife
-    influence; under the hypothesis its sign is arbitrary. Every flip gives a t statistic with its own variance, so
-    that few blocks, and blocks of unlike size, do no harm. Where estimates rest on unlike numbers of blocks, their t
-    are brought to one scale, or the one with the fewest would be the largest by chance. Exact where contributions are
-    symmetric around 0, whatever their number; else for many blocks. The interval is the estimate +- the critical t
-    times the jackknife's standard error. With fewer than six blocks nothing can be significant at .05, so there is
-    neither p nor interval, and the estimate is not of the family. NaN where an estimate, or one with a block left
-    out, is. With `Flips` there are as many as it takes to say on which side of `alpha` (None: 1 - confidence) an
-    adjusted p-value lies, up to `MOST_FLIPS`.
+    Under the hypothesis the sign of a pseudo-value is arbitrary. Every flip gives a t statistic with its own variance,
+    so that few blocks, and blocks of unequal size, do no harm. Where estimates have unequal numbers of blocks, their t
+    statistics are brought to the scale of normal quantiles. Exact where contributions are symmetric around 0, whatever
+    their number; else for many blocks. The interval is the estimate +- the critical t times the jackknife standard
+    error. With too few blocks for any test at 1 - `confidence` there is neither p-value nor interval, and the estimate
+    is not of the family.
 
+    Parameters
+    ----------
+    estimate : array of shape (k,)
+        Estimates.
+    left : array of shape (blocks, k)
+        Estimates with a block left out. NaN where undefined, which makes the estimate undefined.
+    present : array of bool of shape (blocks, k)
+        Whether a block has data of an estimate.
+    flips : Flips
+        The same for all estimates. There are further ones for p-values close to `alpha`, up to `MOST_FLIPS`.
+    confidence : float
+        Of the intervals.
+    alpha : float
+        Level of the family of tests.
+
+    Returns
+    -------
+    Family
+
+    References
+    ----------
+    Fisher 1935; Quenouille 1956; Romano and Wolf 2005 for the family (step-down of the largest t); Wallace 1959 for the
+    normal quantile of t.
+
+    Examples
+    --------
     >>> estimate, left = np.array([2.0]), np.array([[2.2], [2.0], [1.8], [2.1], [1.9], [2.0]])
-    >>> flips = 1 - 2 * (np.arange(64)[:, None] >> np.arange(6) & 1)
-    >>> made = flip_tests(estimate, left, present=np.ones((6, 1), dtype=bool), flips=flips, confidence=0.9)
-    >>> made.p_value.round(3).tolist()  # (2 + 1) / (64 + 1): all signs alike, one way or the other
+    >>> flips = Flips(first=1 - 2 * (np.arange(64)[:, None] >> np.arange(6) & 1), exact=True)
+    >>> present = np.ones((6, 1), dtype=bool)
+    >>> result = flip_tests(estimate, left, present=present, flips=flips, confidence=0.9, alpha=0.1)
+    >>> result.p_value.round(3).tolist()  # (2 + 1) / (64 + 1): all signs equal, one way or the other
     [0.046]
-
-    Source: Fisher 1935; Quenouille 1956; Romano and Wolf 2005 for the family (step-down of the largest t).
     """
-    from scipy.special import ndtr, ndtri, stdtr, stdtrit
-
     n = present.sum(axis=0)
     count = np.maximum(n, 2)
-    defined = np.zeros(len(n), dtype=bool)
+    defined = np.isfinite(estimate) & (n > 1)
     total, squares = np.zeros((2, len(n)))
     shares = np.zeros(left.shape[::-1])
     for some in chunks(len(n), len(left)):
-        known, there = left[:, some].T, present[:, some].T
-        defined[some] = np.isfinite(estimate[some]) & (np.isfinite(known) | ~there).all(axis=1) & (n[some] > 1)
-        kept = there & defined[some, np.newaxis]
-        values = np.where(kept, known, 0.0)
+        values, used = left[:, some].T, present[:, some].T
+        defined[some] &= (np.isfinite(values) | ~used).all(axis=1)
+        used = used & defined[some, np.newaxis]
+        values = np.where(used, values, 0.0)
         mean = values.sum(axis=1) / np.maximum(n[some], 1)
         middle = np.where(defined[some], estimate[some], 0.0) + (n[some] - 1) * mean
-        own = np.where(kept, middle[:, np.newaxis] - (n[some] - 1)[:, np.newaxis] * values, 0.0)
-        own[np.abs(own) <= _SAME] = 0.0
-        total[some], squares[some] = own.sum(axis=1), np.einsum("ku,ku->k", own, own)
-        # |sum of the signed contributions| over the largest it can be, which |t| grows with: squares do not change.
-        # So scaled here, sums are `parallel` as they are.
-        shares[some] = (
-            own * np.nan_to_num(ratio(np.ones(len(own)), np.sqrt(count[some] * squares[some])))[:, np.newaxis]
-        )
+        pseudo = np.where(used, middle[:, np.newaxis] - (n[some] - 1)[:, np.newaxis] * values, 0.0)
+        pseudo[np.abs(pseudo) <= _SAME] = 0.0
+        total[some], squares[some] = pseudo.sum(axis=1), np.einsum("ku,ku->k", pseudo, pseudo)
+        # |Sum of the signed values| over its largest possible value, which |t| grows with: flips change no square.
+        largest = np.sqrt(count[some] * squares[some])
+        shares[some] = pseudo * np.nan_to_num(ratio(np.ones(len(pseudo)), largest))[:, np.newaxis]
+    freedom = count - 1.0
+    equal = len(np.unique(count[defined])) < 2
+    factor = (8 * freedom + 1) / (8 * freedom + 3)
 
-    def t(parallel: Floats, count: Floats) -> Floats:
-        parallel = np.minimum(parallel, 1.0)  # rounding
+    def scaled(size: Floats, at: Ints | slice) -> Floats:
+        """Sizes (k', n) on one scale: as they are, or as normal quantiles."""
+        if equal:
+            return size
         with np.errstate(divide="ignore"):
-            return np.asarray(np.sqrt(count - 1) * parallel / np.sqrt((1 - parallel) * (1 + parallel)))
+            minus = -freedom[at, np.newaxis] * np.log1p(-(np.minimum(size, 1.0) ** 2))
+            return np.asarray(factor[at, np.newaxis] * np.sqrt(minus))
 
-    numbers, group = np.unique(count, return_inverse=True)
-    alike = len(numbers) <= _GROUPS
+    def critical(values: Floats) -> Floats:
+        """|t| of values (k,) on that scale."""
+        size = values if equal else np.sqrt(-np.expm1(-((values / factor) ** 2) / freedom))
+        size = np.minimum(size, 1.0)  # rounding
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.sqrt(freedom) * size / np.sqrt((1 - size) * (1 + size)))
 
-    def normal(parallel: Floats, count: Floats) -> Floats:
-        return np.asarray(-ndtri(stdtr(count - 1, -t(parallel, count))))
-
-    def student(values: Floats, count: Floats) -> Floats:
-        return np.asarray(-stdtrit(count - 1, ndtr(-values)))
-
-    def as_of(values: Floats, number: int) -> Floats:
-        """Normal quantiles on the scale of `parallel` with so many blocks."""
-        made = student(values, numbers[number])
-        with np.errstate(invalid="ignore"):
-            return np.asarray(np.where(np.isinf(made), 1.0, made / np.sqrt(numbers[number] - 1 + made**2)))
-
-    def by(signs: NDArray[np.int8]) -> Callable[[NDArray[np.intp]], Floats]:
+    def batch(signs: NDArray[np.int8]) -> Batch:
         columns = np.ascontiguousarray(signs.T, dtype=np.float64)
+        return len(signs), lambda part: scaled(np.abs(shares[part] @ columns), part)
 
-        def draw(part: NDArray[np.intp]) -> Floats:
-            drawn = shares[part] @ columns
-            np.abs(drawn, out=drawn)
-            return drawn if alike else normal(drawn, count[part, np.newaxis])
-
-        return draw
-
-    stream = flips if isinstance(flips, Flips) else Flips(first=np.asarray(flips, dtype=np.int8), exact=True)
-    most = 0 if stream.exact or not len(stream.first) else min(MOST_FLIPS, _WORK // max(1, left.size))
-    least = np.exp2(1.0 - n)  # the smallest p of all flips: drawn ones may stay below it
-    observed = np.where(defined & (least <= 1 - confidence), np.minimum(np.abs(shares.sum(axis=1)), 1.0), np.nan)
-    scaled = normal(observed, count) if len(numbers) > 1 else observed
-    error = np.sqrt(np.maximum(squares - total**2 / count, 0.0) / (count * (count - 1)))
-    return _tested(
-        estimate=np.where(defined, estimate, np.nan),
-        error=error,
-        observed=observed if alike else scaled,
-        scaled=scaled,
-        draw=by(stream.first),
-        n_draws=len(stream.first),
+    least = np.exp2(1.0 - n)  # the smallest p-value of all flips, below which drawn ones may be
+    size = np.where(defined & (least <= 1 - confidence), np.minimum(np.abs(shares.sum(axis=1)), 1.0), np.nan)
+    error = np.sqrt(np.maximum(squares - total**2 / count, 0.0) / (count * freedom))
+    return _family(
+        np.where(defined, estimate, np.nan),
+        error,
+        scaled(np.maximum(size[:, np.newaxis] * (1 - _SAME) - _SAME, 0.0), slice(None))[:, 0],
+        ([batch(signs)] for signs in flips.stages(len(n)) if len(signs)),
         confidence=confidence,
-        alpha=1 - confidence if alpha is None else alpha,
-        exact=stream.exact,
-        further=lambda n: map(by, stream.further(n)),
-        most=most,
-        group=group if alike else None,
-        as_of=as_of,
-        critical=(lambda values: t(values, count)) if alike else (lambda values: student(values, count)),
+        alpha=alpha,
+        exact=flips.exact,
+        critical=critical,
         least=least,
     )
 
 
 def bootstrap_tests(
-    draws: Floats | Columns, *, n_units: float, confidence: float, alpha: float | None = None
+    draws: Statistics, shape: tuple[int, int], *, n_units: float, confidence: float, alpha: float
 ) -> Family:
-    """Test estimates by their bootstrap: draws (1 + B, k), the estimate first. For statistics that jump.
+    """Tests of estimates by their bootstrap, for statistics that jump.
 
-    t is the estimate over the standard deviation of its draws; under the hypothesis, draws around their own mean. With
-    `n_units` resampled units the normal quantile that this gives is turned into one of Student's t. The interval is the
-    estimate +- the critical value times the standard deviation. NaN where an estimate is, or fewer than half of its
-    draws are defined; neither p nor interval where no draw differs, or with too few units for any test.
+    t is the estimate over the standard deviation of its resamples; under the hypothesis, resamples around their own
+    mean. The normal quantile that this gives becomes one of Student's t. The interval is the estimate +- the critical
+    value times the standard deviation.
 
-    >>> draws = np.array([[3.0], [2.0], [4.0], [1.0], [5.0], [3.0]])
-    >>> made = bootstrap_tests(draws, n_units=100, confidence=0.8)
-    >>> made.p_value.round(3).tolist(), bool(made.low[0] > 0)
+    Parameters
+    ----------
+    draws
+        Gives some estimates (k',) of the data, and in B resamples: (k', 1 + B). NaN where undefined.
+    shape : tuple of int
+        Number k of estimates, and 1 + B.
+    n_units : float
+        Number of resampled units. With too few for any test there is neither p-value nor interval.
+    confidence : float
+        Of the intervals.
+    alpha : float
+        Level of the family of tests.
+
+    Returns
+    -------
+    Family
+        NaN where an estimate is, or fewer than half of its resamples are defined; without p-value and interval where no
+        resample differs.
+
+    References
+    ----------
+    Efron 1979; Romano and Wolf 2005 for the family.
+
+    Examples
+    --------
+    >>> draws = np.array([[3.0, 2.0, 4.0, 1.0, 5.0, 3.0]])
+    >>> result = bootstrap_tests(lambda part: draws[part], draws.shape, n_units=100, confidence=0.8, alpha=0.2)
+    >>> result.p_value.round(3).tolist(), bool(result.low[0] > 0)
     ([0.167], True)
-
-    Source: Efron 1979; Romano and Wolf 2005 for the family.
     """
     from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-    n_draws, k = draws.shape[0] - 1, draws.shape[1]
+    k, n_draws = shape[0], shape[1] - 1
+    estimate, center, error = np.full((3, k), np.nan)
+    defined, freedom = np.zeros(k, dtype=bool), max(1.0, n_units - 1)
 
-    def rows(part: NDArray[np.intp]) -> tuple[Floats, Floats, Bools]:
-        """Estimates, the draws around 0 in the place of undefined ones, and which are defined, a row each."""
-        rows = draws.of(part) if isinstance(draws, Columns) else draws[:, part].T
-        resampled = np.array(rows[:, 1:], order="C")  # a copy, which is changed in place
-        known = np.isfinite(resampled)
-        if not known.all():
-            resampled[~known] = 0.0
-        return rows[:, 0], resampled, known
+    def deviations(part: Ints) -> Floats:
+        """Resamples around their mean, NaN where undefined."""
+        values = np.array(draws(part)[:, 1:], order="C")
+        values -= center[part, np.newaxis]
+        return values
 
-    estimate, middle, error = np.full((3, k), np.nan)
-    defined = np.zeros(k, dtype=bool)
     for some in chunks(k, _CACHE * (1 + n_draws)):
-        part = np.arange(some.start, some.stop)
-        estimate[part], own, known = rows(part)
+        values = draws(np.arange(some.start, some.stop))
+        estimate[some], known = values[:, 0], np.isfinite(values[:, 1:])
         n = known.sum(axis=1)
-        defined[part] = np.isfinite(estimate[part]) & (n > 0) & (2 * n >= n_draws) & (n_units > 1)
-        middle[part] = own.sum(axis=1) / np.maximum(n, 1)
-        own -= middle[part, np.newaxis]
-        if not known.all():
-            own[~known] = 0.0
-        squares = np.where(defined[part], np.einsum("kn,kn->k", own, own), 0.0)
-        error[part] = np.sqrt(squares / np.maximum(n, 1) * (n_units / max(1, n_units - 1)))
+        defined[some] = np.isfinite(estimate[some]) & (n > 0) & (2 * n >= n_draws) & (n_units > 1)
+        resampled = np.where(known, values[:, 1:], 0.0)
+        center[some] = resampled.sum(axis=1) / np.maximum(n, 1)
+        resampled = np.where(known, resampled - center[some, np.newaxis], 0.0)
+        squares = np.where(defined[some], np.einsum("kn,kn->k", resampled, resampled), 0.0)
+        error[some] = np.sqrt(squares / np.maximum(n, 1) * (n_units / max(1, n_units - 1)))
     moves = error > _SAME
     testable = defined & (moves | (np.abs(estimate) <= _SAME)) & bool(np.exp2(1.0 - n_units) <= 1 - confidence)
     unit = np.where(moves, error, 1.0)
 
-    def drawn(part: NDArray[np.intp]) -> Floats:
-        _, own, known = rows(part)
-        own -= middle[part, np.newaxis]
-        own /= unit[part, np.newaxis]
-        np.abs(own, out=own)
-        if not known.all():
-            own[~known] = 0.0
-        return own
+    def statistics(part: Ints) -> Floats:
+        return np.nan_to_num(np.abs(deviations(part)) / unit[part, np.newaxis], posinf=0.0)
 
-    def as_normal(values: Floats) -> Floats:
-        return np.asarray(-ndtri(stdtr(max(1, n_units - 1), -values)))
-
-    def as_student(values: Floats) -> Floats:
-        return np.asarray(-stdtrit(max(1, n_units - 1), ndtr(-values)))
-
-    return _tested(
-        estimate=np.where(defined, estimate, np.nan),
-        error=error,
-        observed=np.where(testable, as_normal(np.abs(estimate) / unit), np.nan),
-        draw=drawn,
-        n_draws=n_draws,
+    z = np.where(testable, -ndtri(stdtr(freedom, -np.abs(estimate) / unit)), np.nan)
+    return _family(
+        np.where(defined, estimate, np.nan),
+        error,
+        z * (1 - _SAME) - _SAME,
+        [[(n_draws, statistics)]] if n_draws else [],
         confidence=confidence,
-        alpha=1 - confidence if alpha is None else alpha,
-        critical=as_student,
+        alpha=alpha,
+        critical=lambda values: np.asarray(-stdtrit(freedom, ndtr(-values))),
     )
 
 
-def _tested(
-    *,
+def _family(
     estimate: Floats,
     error: Floats,
-    observed: Floats,
-    draw: Draw,
-    n_draws: int,
+    threshold: Floats,
+    stages: Iterable[Iterable[Batch]],
+    *,
     confidence: float,
     alpha: float,
+    critical: Callable[[Floats], Floats],
     exact: bool = False,
-    further: Callable[[int], Iterator[Draw]] | None = None,
-    most: int = 0,
-    scaled: Floats | None = None,
-    group: NDArray[np.intp] | None = None,
-    as_of: Any = None,
-    critical: Any = lambda values: values,
     least: Floats | float = 0.0,
 ) -> Family:
-    """From |t| observed (k,) and, by `draw` of some of them, under the hypotheses (some, n), from the smallest up.
-
-    NaN observed: not tested; `critical` turns a |t| of the draws into one of the estimate; `least` (k,) is the smallest
-    p there can be. Where |t| are on unlike scales, one for each `group` (k,), `scaled` are those observed on one scale
-    and `as_of` brings such values to the scale of a group: thresholds are converted, not the draws. `further` gives up
-    to `most` other draws, for p-values that are close to `alpha`; `exact` draws are all that there are."""
-    p_value, adjusted, bound = np.full((3, len(estimate)), np.nan)
-    scaled = observed if scaled is None else scaled
-    group = np.zeros(len(estimate), dtype=np.intp) if group is None else group
-    order = np.argsort(scaled, kind="stable")[: (~np.isnan(scaled)).sum()]  # NaN comes last
-    lowered = scaled * (1 - _SAME) - _SAME
-    drawn_of = np.full(len(estimate), n_draws)
-    rank = _rank(confidence, n_draws)
-    groups = np.unique(group[order])
-    largest = np.zeros((len(groups), n_draws))
-    for some in chunks(len(order), _CACHE * max(1, n_draws)):
-        part = order[some]
-        drawn = draw(part)
-        reached = observed[part] * (1 - _SAME) - _SAME
-        p_value[part] = (np.count_nonzero(drawn >= reached[:, np.newaxis], axis=1) + 1) / (n_draws + 1)
-        beyond = np.zeros(drawn.shape, dtype=bool)
-        for number, top in zip(groups, largest, strict=True):
-            mine = group[part] == number
-            alone = bool(mine.all())
-            lowest = reached if alone else np.where(mine, reached, as_of(lowered[part], number))
-            after = np.maximum((drawn if alone else drawn[mine]).max(axis=0, initial=0.0), top)
-            # Thresholds that come together are close: nearly all draws are beyond all of them before, or none after.
-            beyond |= top >= lowest.max()
-            open_ = np.flatnonzero((top < lowest.max()) & (after >= lowest.min()))
-            if len(open_):
-                upto = np.where(mine[:, np.newaxis], drawn[:, open_], 0.0)
-                upto[0] = np.maximum(upto[0], top[open_])
-                np.maximum.accumulate(upto, axis=0, out=upto)
-                beyond[:, open_] |= upto >= lowest[:, np.newaxis]
-            top[:] = after
-        adjusted[part] = (np.count_nonzero(beyond, axis=1) + 1) / (n_draws + 1)
-        if rank:
-            drawn.partition(n_draws - rank, axis=1)
-            bound[part] = drawn[:, n_draws - rank]
-    unsure = _Unsure(observed=observed, lowered=lowered, order=order, group=group, as_of=as_of)
-    tail, error_of = adjusted[order], np.zeros(len(order))
-    if not exact:
-        error_of = np.sqrt(tail * (1 - tail) / max(1, n_draws))
-    rounds, done = further(most) if further else iter(()), 0
-    steps = adjusted_by_steps(tail[::-1], error_of[::-1], alpha=alpha)
-    while done < most and steps.unclear.any():
-        needed = len(order) - 1 - np.flatnonzero(steps.unclear)[::-1]
-        size = min(_SECOND, most) if not done else most - done
-        unsure.add(islice(rounds, -(-size // _ROUND)), needed)
-        done += size
-        at = order[needed]
-        tail[needed], p_value[at] = unsure.tail[needed], unsure.alone(needed)
-        error_of[needed] = np.sqrt(tail[needed] * (1 - tail[needed]) / done)
-        bound[at], drawn_of[at] = unsure.bound(needed, confidence), done
-        steps = adjusted_by_steps(tail[::-1], error_of[::-1], alpha=alpha)
-    adjusted[order] = tail
+    """Tests of estimates (k,) with standard errors: the |statistic| observed, less rounding, is the `threshold` of
+    those drawn; NaN: not tested. `critical` turns |statistic| into |t|; `least` is the smallest possible p-value."""
+    p_value, p_adjusted, bound, excluded = np.full((4, len(estimate)), np.nan)
     at_threshold = np.zeros(len(estimate), dtype=np.bool_)
-    at_threshold[order[::-1]] = steps.at_threshold
+
+    def record(part: Ints, draws: Floats) -> None:
+        n = draws.shape[1]
+        rank = int((1 - confidence) * (n + 1) + _SAME)  # draws, the data among them, that may reach the critical value
+        p_value[part] = (np.count_nonzero(draws >= threshold[part, np.newaxis], axis=1) + 1) / (n + 1)
+        excluded[part] = (rank + _SAME) / (n + 1)
+        if rank:
+            draws.partition(n - rank, axis=1)
+            bound[part] = draws[:, n - rank]
+
+    def count(largest: Floats, part: Ints) -> tuple[Ints, Ints]:
+        number = np.asarray(np.count_nonzero(largest >= threshold[part, np.newaxis], axis=1))
+        return number, number
+
+    order = np.argsort(threshold, kind="stable")[: (~np.isnan(threshold)).sum()]  # NaN comes last
+    adjusted = step_down(
+        order,
+        stages,
+        count,
+        alpha=alpha,
+        data=1,
+        exact=exact,
+        record=record,
+    )
     p_value = np.maximum(p_value, least)
-    adjusted = np.maximum(adjusted, p_value)
-    # step down: what is less extreme has no smaller p
-    adjusted[order[::-1]] = np.maximum.accumulate(adjusted[order[::-1]])
+    p_adjusted[order], at_threshold[order] = adjusted
+    p_adjusted = np.maximum(p_adjusted, p_value)  # NaN where nothing was drawn
+    p_adjusted[order[::-1]] = np.maximum.accumulate(p_adjusted[order[::-1]])
     with np.errstate(invalid="ignore"):
         reach = np.where(error > 0, critical(bound) * error, 0.0 * bound)
     reach = np.where(np.isfinite(reach), reach, np.nan)
-    # whatever rounding does, an interval holds 0 where the test does not tell it apart from 0
-    open_ = p_value > (_rank(confidence, drawn_of) + _SAME) / (drawn_of + 1)
+    # In spite of rounding an interval contains 0 where the test is not significant.
+    contains = p_value > excluded
     return Family(
         estimate=estimate,
-        low=np.where(open_, np.minimum(estimate - reach, 0.0), estimate - reach),
-        high=np.where(open_, np.maximum(estimate + reach, 0.0), estimate + reach),
-        p_value=p_value if n_draws else np.full_like(p_value, np.nan),
-        p_adjusted=adjusted if n_draws else np.full_like(adjusted, np.nan),
-        at_threshold=at_threshold & bool(n_draws),
+        low=np.where(contains, np.minimum(estimate - reach, 0.0), estimate - reach),
+        high=np.where(contains, np.maximum(estimate + reach, 0.0), estimate + reach),
+        p_value=p_value,
+        p_adjusted=p_adjusted,
+        at_threshold=at_threshold,
     )
 
 
-def _rank(confidence: float, n: Any) -> Any:
-    """How many of n draws, the data among them, may reach the critical value."""
-    return np.asarray((1 - confidence) * (n + 1) + _SAME).astype(np.int64)
+def pair_tests(
+    estimate: Floats, covariance: Floats, first: Ints, second: Ints, *, n_units: float, alpha: float
+) -> Adjusted:
+    """Tests that jointly normal estimates are equal, for pairs of them.
+
+    Step-down of the largest |z|. t with `n_units` - 1 degrees of freedom becomes z first. A normal vector is a random
+    direction times a length with a chi distribution: only the direction is drawn, the tail of the length is exact.
+
+    Parameters
+    ----------
+    estimate : array of shape (p,)
+        Estimates.
+    covariance : array of shape (p, p)
+        Their covariance.
+    first, second : array of int of shape (k,)
+        The two estimates of each pair.
+    n_units : float
+        Number of units behind the covariance. With too few for any test at `alpha` nothing is tested.
+    alpha : float
+        Level of the family. Directions are added until each p-value lies clearly on one side of it.
+
+    Returns
+    -------
+    Adjusted
+        Of every pair.
+
+    References
+    ----------
+    Romano and Wolf 2005 (step-down); Deak 1980 (random directions).
+
+    Examples
+    --------
+    >>> result = pair_tests(
+    ...     np.array([0.0, 2.0, 2.1]), np.eye(3) / 4, np.array([0, 0, 1]), np.array([1, 2, 2]), n_units=500, alpha=0.05
+    ... )
+    >>> result.p_adjusted.round(2).tolist(), result.at_threshold.tolist()
+    ([0.01, 0.01, 0.89], [False, False, False])
+    """
+    from scipy.special import chdtrc, ndtr, ndtri, stdtr
+
+    difference = np.abs(estimate[first] - estimate[second])
+    variance, varies = variance_of_differences(covariance, first, second)
+    testable = (n_units > 1) & (varies | (difference <= _SAME)) & bool(np.exp2(1.0 - n_units) <= alpha)
+    spread = np.sqrt(np.where(varies, variance, 1.0))
+    t = np.where(varies, difference, 0.0) / spread
+    z = np.where(testable, -ndtri(stdtr(max(1.0, n_units - 1), -t)), np.nan)
+    order = np.argsort(z, kind="stable")[: int(testable.sum())]
+    single, size = 2 * ndtr(-z[order]), len(covariance)
+    most = max(_FEWEST_DIRECTIONS, min(MOST_DIRECTIONS, _DIRECTION_WORK // max(1, len(order))))
+    n_stages = int(np.ceil(np.log(most / FIRST_DIRECTIONS) / np.log(_GROWTH)))
+    stages = [min(FIRST_DIRECTIONS * _GROWTH**stage, most) for stage in range(n_stages + 1)]
+    directions = _Directions(covariance, first, second, spread)
+
+    def tail_sums(largest: Floats, part: Ints) -> tuple[Floats, Floats]:
+        with np.errstate(over="ignore"):  # where no pair varies, the tail is 1 for a z of 0 and else 0
+            tail = chdtrc(size, (z[part, np.newaxis] / np.maximum(largest, _TINY)) ** 2)
+        return tail.sum(axis=1), (tail**2).sum(axis=1)
+
+    adjusted = step_down(
+        order,
+        map(directions.batches, stages),
+        tail_sums,
+        alpha=alpha,
+        limits=(single, np.minimum(np.arange(1, len(order) + 1) * single, 1.0)),  # exact for one pair; Bonferroni
+    )
+    p_adjusted, at_threshold = np.full(len(z), np.nan), np.zeros(len(z), dtype=np.bool_)
+    p_adjusted[order], at_threshold[order] = adjusted
+    return Adjusted(p_adjusted, at_threshold)
 
 
-class _Unsure:
-    """More draws for the hypotheses at some places in `order`, the least extreme first: the `tail` of the largest |t|
-    up to each."""
+class _Directions:
+    """Random directions of jointly normal estimates: |difference| of pairs (k,) over their `spread` (k,)."""
 
-    def __init__(
-        self, *, observed: Floats, lowered: Floats, order: NDArray[np.intp], group: NDArray[np.intp], as_of: Any
-    ) -> None:
-        self._reached = observed * (1 - _SAME) - _SAME
-        self._lowered, self._order, self._group, self._as_of = lowered, order, group, as_of
-        self._beyond, self._number = np.zeros((2, len(order)), dtype=np.int64)
-        self._draws: dict[int, list[Floats]] = {}
+    def __init__(self, covariance: Floats, first: Ints, second: Ints, spread: Floats) -> None:
+        values, vectors = np.linalg.eigh(covariance)
+        # The symmetric root does not depend on signs and rotations of eigenvectors.
+        self._root = np.asarray((vectors * np.sqrt(values.clip(0.0))) @ vectors.T)
+        self._first, self._second, self._spread = first, second, spread
+        self._rng = np.random.default_rng(STREAM)
 
-    @property
-    def tail(self) -> Floats:
-        """(order,): of the largest |t| up to each, the data counted."""
-        return np.asarray((self._beyond + 1) / (self._number + 1))
+    def batches(self, n: int) -> Iterator[Batch]:
+        """n further directions."""
+        for start in range(0, n, _BATCH):
+            size = min(_BATCH, n - start)
+            direction = self._rng.standard_normal((size, len(self._root)))
+            direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+            moved = np.ascontiguousarray((direction @ self._root).T)  # (estimates, directions)
 
-    def alone(self, needed: NDArray[np.intp]) -> Floats:
-        """The p-value of each alone."""
-        draws = (np.concatenate(self._draws[place]) for place in needed.tolist())
-        reached = self._reached[self._order[needed]]
-        return np.array([(np.sum(own >= at) + 1) / (len(own) + 1) for own, at in zip(draws, reached, strict=True)])
+            def statistics(part: Ints, moved: Floats = moved) -> Floats:
+                draws = moved[self._first[part]]
+                draws -= moved[self._second[part]]
+                np.abs(draws, out=draws)
+                draws /= self._spread[part, np.newaxis]
+                return draws
 
-    def bound(self, needed: NDArray[np.intp], confidence: float) -> Floats:
-        """The critical |t| of each alone."""
-        draws = (np.concatenate(self._draws[place]) for place in needed.tolist())
-        return np.array([np.sort(own)[len(own) - _rank(confidence, len(own))] for own in draws])
+            yield size, statistics
 
-    def add(self, rounds: Iterable[Draw], needed: NDArray[np.intp]) -> None:
-        """Draws for the hypotheses at the places `needed`, ascending."""
-        self._draws = {place: self._draws.get(place, []) for place in needed.tolist()}
-        groups = np.unique(self._group[self._order])
-        for draw in rounds:
-            largest: list[Any] = [0.0] * len(groups)
-            for some in chunks(int(needed[-1]) + 1, _CACHE * _ROUND):
-                part = self._order[some]
-                drawn, group = draw(part), self._group[part]
-                at = needed[(needed >= some.start) & (needed < some.stop)]
-                here = at - some.start
-                # The largest of each one needed and those before it, back to the one needed before, and of the rest.
-                starts = np.concatenate([[0], here + 1])
-                starts = starts[starts < len(part)]
-                over = np.zeros((len(at), drawn.shape[1]), dtype=np.bool_)
-                for k, number in enumerate(groups):
-                    mine = group == number
-                    own = drawn if mine.all() else np.where(mine[:, np.newaxis], drawn, 0.0)
-                    upto = np.maximum.reduceat(own, starts, axis=0)
-                    upto[0] = np.maximum(upto[0], largest[k])
-                    np.maximum.accumulate(upto, axis=0, out=upto)
-                    largest[k] = upto[-1]
-                    lowest = self._reached[part][here]
-                    if not mine.all():
-                        lowest = np.where(mine[here], lowest, self._as_of(self._lowered[part][here], number))
-                    over |= upto[: len(at)] >= lowest[:, np.newaxis]
-                self._beyond[at] += over.sum(axis=1)
-                self._number[at] += drawn.shape[1]
-                for place, row in zip(at.tolist(), drawn[here], strict=True):
-                    self._draws[place].append(row)
+
+class NormalMaximum:
+    """Distribution of the largest |z| over pairs of jointly normal estimates, if all estimates are equal.
+
+    Parameters
+    ----------
+    covariance : array of shape (p, p)
+        Of the estimates.
+    first, second : array of int of shape (k,)
+        The two estimates of each pair, whose difference has a positive variance.
+    n : int, default 1000
+        Number of random directions.
+
+    References
+    ----------
+    Deak 1980.
+
+    Examples
+    --------
+    >>> one_pair = NormalMaximum(np.eye(2), np.array([0]), np.array([1]))
+    >>> three = NormalMaximum(np.eye(3), np.array([0, 0, 1]), np.array([1, 2, 2]))
+    >>> round(one_pair.quantile(0.05), 1), round(three.quantile(0.05), 1)
+    (2.0, 2.3)
+    """
+
+    def __init__(self, covariance: Floats, first: Ints, second: Ints, *, n: int = _MAXIMUM_DIRECTIONS) -> None:
+        self._k, self._size = len(first), len(covariance)
+        spread = np.sqrt(variance_of_differences(covariance, first, second)[0])
+        self._largest = np.concatenate(
+            [
+                np.max([statistics(np.arange(self._k)[part]).max(axis=0) for part in chunks(self._k, size)], axis=0)
+                for size, statistics in _Directions(covariance, first, second, spread).batches(n)
+            ]
+        )
+
+    def tail(self, value: float) -> float:
+        """Probability that the largest |z| is at least a value."""
+        from scipy.special import chdtrc
+
+        return float(chdtrc(self._size, (value / self._largest) ** 2).mean())
+
+    def quantile(self, alpha: float) -> float:
+        """The value that the largest |z| exceeds with probability alpha, at most that of Bonferroni."""
+        from scipy.optimize import brentq
+        from scipy.special import ndtri
+
+        bonferroni = -float(ndtri(alpha / 2 / self._k))
+        return min(bonferroni, float(brentq(lambda value: self.tail(value) - alpha, 0.0, 2 * bonferroni)))
+
+
+def variance_of_differences(covariance: Floats, first: Ints, second: Ints) -> tuple[Floats, Bools]:
+    """Variance of the difference of each pair `first`, `second` (k,) of estimates, and whether it is more than rounding
+    error.
+
+    >>> same = np.array([[0.3, 0.3, 0.0], [0.3, 0.3 + 1e-16, 0.0], [0.0, 0.0, 0.2]])
+    >>> variance_of_differences(same, np.array([0, 0]), np.array([1, 2]))[1].tolist()
+    [False, True]
+    """
+    total = covariance[first, first] + covariance[second, second]
+    variance = np.asarray(total - 2 * covariance[first, second])
+    return variance, np.asarray(variance > _NO_VARIANCE * total)

@@ -7,7 +7,7 @@ import numpy as np
 from custodes.stats.arrays import Bools, Floats
 from custodes.stats.decisions.information_gain import information_gain
 from custodes.stats.ratios import ratio
-from custodes.stats.resampling.normal_pairs import critical_value, variance_of_differences
+from custodes.stats.resampling.stepdown import NormalMaximum, variance_of_differences
 from custodes.stats.strength.strengths import Strengths
 from custodes.stats.strength.win_rates import Met
 
@@ -44,7 +44,7 @@ def more_battles(made: Strengths, met: Met, apart: Bools, *, confidence: float) 
     tested = undecided & varies
     if not tested.any():
         return np.full(n_pairs, np.nan)
-    quantile = critical_value(covariance, first[tested], second[tested], alpha=1 - confidence)
+    quantile = NormalMaximum(covariance, first[tested], second[tested]).quantile(1 - confidence)
     # Battles of one pair hardly add to the degrees of freedom of the fit.
     freedom = max(1.0, made.n_units - 1)
     critical = -float(stdtrit(freedom, float(ndtr(-quantile))))
