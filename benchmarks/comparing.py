@@ -9,11 +9,12 @@ errors of the difference of two independent runs of R draws. That is sqrt(2) tim
   with the density f at the quantile. For a normal distribution with standard deviation s and a = .025 it is
   sqrt(.025 * .975) / .0584 * s / sqrt(R) = 2.67 s / sqrt(R), where s is the width of the interval divided by 3.92.
   Draws may be skewed: twice the distance from the estimate to the bound replaces the width where it is larger;
-- of a standard deviation s over R replications: s / sqrt(2 R), and of the mean next to it: s / sqrt(R).
+- of a standard deviation s over n replications: s / sqrt(2 n), and of the mean next to it: s / sqrt(n).
 
 The start with a second seed replaces assumptions. A column that is the same for both seeds has no random draws, so it
 must be equal to 1e-9. An estimate that differs by seed is a mean over draws: the root mean square of the differences in
-its column is the standard error of a difference.
+its column is the standard error of a difference. Where differences by seed are larger than the standard errors above
+expect (fewer draws than R, few distinct values), these are multiplied by the root mean square of the ratios.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ PER_WIDTH = 2.67 / 3.92
 EXACT = ("label", "labels", "flag", "count")
 PROBABILITIES = ("p", "probability")
 KEY, PLACE = "_key", "_place"
+LONGEST_NAME = 60
+"""Characters; longer texts are sentences, which identify no row."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +91,8 @@ def compare(
 ) -> list[Moved]:
     """The differences of two versions of a table.
 
-    Rows are matched by the fewest leading exact columns that identify every row. Columns without a role are exact.
-    `second` is the start with another seed.
+    Rows are matched by the fewest leading exact columns, sentences excepted, that identify every row. Columns without a
+    role are exact. `second` is the start with another seed.
     """
     moved = [
         Moved(table, "", name, *("column" if name in frame.columns else None for frame in (start, now)))
@@ -97,7 +100,8 @@ def compare(
         if (name in start.columns) != (name in now.columns)
     ]
     shared = [name for name in start.columns if name in now.columns]
-    key = key_of(start, now, [name for name in shared if roles.get(name, "exact") == "exact"])
+    names = [name for name in shared if roles.get(name, "exact") == "exact"]
+    key = key_of(start, now, [name for name in names if not any(is_sentence(frame[name]) for frame in (start, now))])
     start, now = keyed(start, key), keyed(now, key)
     for frame, other in ((start, now), (now, start)):
         rows = frame.join(other, on=KEY, how="anti", maintain_order="left")[KEY]
@@ -124,6 +128,11 @@ def key_of(start: pl.DataFrame, now: pl.DataFrame, names: Sequence[str]) -> list
         ):
             return list(names[:n])
     return list(names)
+
+
+def is_sentence(column: pl.Series) -> bool:
+    """Whether a column holds texts that are longer than names."""
+    return column.dtype == pl.String and (column.str.len_chars().max() or 0) > LONGEST_NAME
 
 
 def keyed(frame: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
@@ -176,22 +185,33 @@ def tolerances(name: str, start: pl.DataFrame, role: Role, *, draws: int, second
     by_seed = None if second is None else np.nan_to_num(second - old, posinf=0, neginf=0)
     if by_seed is not None and (np.abs(by_seed) <= equal).all():
         return equal
-    error = np.zeros(len(old))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = np.sqrt(2) * np.nan_to_num(standard_errors(name, start, role, draws=draws))
+        if by_seed is not None and error.any():
+            ratios = (by_seed / error)[error > 0]
+            error = error * max(1.0, float(np.sqrt(np.mean(ratios**2))))
+        elif by_seed is not None:
+            error = np.full(len(old), np.sqrt(np.mean(by_seed**2)))
+    return np.fmax(equal, WITHIN * error)
+
+
+def standard_errors(name: str, start: pl.DataFrame, role: Role, *, draws: int) -> Floats:
+    """The Monte Carlo standard error of one run, by row; 0 or NaN where it has none or no formula."""
+    old = numbers(start, name)
+    replications = numbers(start, "replications") if "replications" in start.columns else draws
     if role == "probability":
         p = np.clip(old, 0, 1)
-        error = np.maximum(np.sqrt(p * (1 - p) / draws), 1 / draws)
-    elif role == "bound":
+        return np.maximum(np.sqrt(p * (1 - p) / draws), 1 / draws)
+    if role == "bound":
         stem = name.rpartition("_")[0]
         low, high = (numbers(start, f"{stem}_{end}") for end in ("low", "high"))
         middle = numbers(start, stem) if stem in start.columns else (low + high) / 2
-        error = PER_WIDTH * np.fmax(high - low, 2 * np.abs(old - middle)) / np.sqrt(draws)
-    elif role == "deviation":
-        error = old / np.sqrt(2 * draws)
-    elif f"{name}_sd" in start.columns:
-        error = numbers(start, f"{name}_sd") / np.sqrt(draws)
-    elif by_seed is not None:
-        error = np.full(len(old), np.sqrt(np.mean(by_seed**2) / 2))
-    return np.fmax(equal, WITHIN * np.sqrt(2) * error)
+        return PER_WIDTH * np.fmax(high - low, 2 * np.abs(old - middle)) / np.sqrt(draws)
+    if role == "deviation":
+        return old / np.sqrt(2 * replications)
+    if f"{name}_sd" in start.columns:
+        return numbers(start, f"{name}_sd") / np.sqrt(replications)
+    return np.zeros(len(old))
 
 
 def numbers(frame: pl.DataFrame, name: str) -> Floats:

@@ -6,9 +6,9 @@
 
 The cases are in `golden_cases.py`, the rules of the comparison in `comparing.py`, and the names that have changed since
 the start in `renamed.csv`. Each case is a process with one thread, whose CPU seconds and largest resident memory are
-compared, too. The answers of the start are kept by commit, number of resamples and seed, and computed once. With
-`--second-seed` the start answers with another seed, too: that separates values with random draws from exact ones, as
-`comparing.py` explains. Delete FOLDER after a change of `golden_answer.py`.
+compared, too. The answers of the start are computed once, and kept by commit, program, number of resamples and seed.
+With `--second-seed` the start answers with another seed, too: that separates values with random draws from exact ones,
+as `comparing.py` explains.
 
 The exit status is 0 if nothing moved beyond its tolerance, and 1 if something did. Real data is read from
 ../shared/data; cases without their files are listed and left out. Numbers of real data do not belong in the repository,
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import hashlib
 import json
 import subprocess
 import sys
@@ -47,7 +48,9 @@ DRAWS = 2000
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of one checkout to one case, and its cost. `document`: notes and exit status, or a refusal."""
+    """The answer of one checkout to one case, and its cost. `document`: the exit status or a refusal; the notes
+    are a table.
+    """
 
     cost: Run
     document: Mapping[str, Any]
@@ -111,21 +114,26 @@ class Names:
 
 
 def answered(case: Case, checkout: Path, folder: Path, *, seconds: float) -> Answer:
-    """The answer of a checkout to a case, computed unless the folder holds it."""
+    """The answer of a checkout to a case, computed unless the folder holds it.
+
+    The folder appears when it is complete, since several runs may share it.
+    """
     described = json.dumps(asdict(case), indent=1)
-    file, cost = folder / "case.json", folder / "cost.json"
-    if not (cost.exists() and file.read_text() == described):
-        folder.mkdir(parents=True, exist_ok=True)
-        for path in folder.iterdir():
-            path.unlink()
-        file.write_text(described)
-        command = [sys.executable, "-P", ANSWER, file, folder]
-        one_thread = {**ONE_THREAD, "POLARS_MAX_THREADS": "1"}
-        measured = run(command, source=checkout / "src", seconds=seconds, environment=one_thread)
-        document = folder / "answer.json"
-        if not document.exists():
-            document.write_text(json.dumps({"refusal": measured.why or "no answer", "tables": []}))
-        cost.write_text(json.dumps(vars(measured)))
+    if not (folder.exists() and (folder / "case.json").read_text() == described):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".") as temporary:
+            complete = Path(temporary, "case")
+            complete.mkdir()
+            (complete / "case.json").write_text(described)
+            command = [sys.executable, "-P", ANSWER, complete / "case.json", complete]
+            one_thread = {**ONE_THREAD, "POLARS_MAX_THREADS": "1"}
+            cost = run(command, source=checkout / "src", seconds=seconds, environment=one_thread)
+            (complete / "cost.json").write_text(json.dumps(vars(cost)))
+            if not (complete / "answer.json").exists():
+                (complete / "answer.json").write_text(json.dumps({"refusal": cost.why or "no answer", "tables": []}))
+            if folder.exists():
+                folder.rename(Path(temporary, "former"))
+            complete.rename(folder)
     return Answer.load(folder)
 
 
@@ -137,9 +145,6 @@ def differences(case: Case, start: Answer, now: Answer, names: Names, second: An
         for name in ("refusal", "status")
         if start.document.get(name) != now.document.get(name)
     ]
-    before, after = (answer.document.get("notes", []) for answer in (start, now))
-    moved += [Moved("", "", "note", note, None) for note in before if note not in after]
-    moved += [Moved("", "", "note", None, note) for note in after if note not in before]
     old = names.tables(case.question, start.tables)
     other = names.tables(case.question, second.tables) if second else {}
     declared = declarations(question)
@@ -243,7 +248,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = (options.kept or Path(temporary, "kept")).resolve()
         commit = commit_of(options.start) if options.kept else "start"
-        first, second = (folder / commit / f"{options.resamples}-seed{seed}" for seed in (0, 1))
+        program = hashlib.sha256(ANSWER.read_bytes()).hexdigest()[:6]
+        first, second = (folder / commit / f"{program}-{options.resamples}-seed{seed}" for seed in (0, 1))
         globs = options.only or ["*"]
         chosen = [
             case
@@ -256,7 +262,7 @@ def main() -> None:
             place = "".join(letter if letter.isalnum() else "-" for letter in case.name)
             start = answered(case, options.start, first / place, seconds=options.seconds)
             other = None
-            if options.second_seed or (second / place / "cost.json").exists():
+            if options.second_seed or (second / place).exists():
                 seeded = replace(case, options={**case.options, "rng": 1})
                 other = answered(seeded, options.start, second / place, seconds=options.seconds)
             if options.start_only:

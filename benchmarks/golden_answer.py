@@ -19,6 +19,8 @@ import polars as pl
 
 import custodes as cu
 
+NOTE = ("rule", "aspect", "message", "count")
+
 
 def main() -> None:
     if len(sys.argv) == 2:
@@ -36,8 +38,9 @@ def main() -> None:
             tables["held_out"] = result.held_out.frame
         for name, frame in tables.items():
             frame.write_parquet(folder / f"{name}.parquet")
-        notes = [f"{note.rule}: {note.message}" for note in result.notes]
-        document = {"status": result.status, "notes": notes, "tables": list(tables)}
+        notes = [{name: str(getattr(note, name)) for name in NOTE} for note in result.notes]
+        pl.DataFrame(notes, schema=dict.fromkeys(NOTE, pl.String)).write_parquet(folder / "notes.parquet")
+        document = {"status": result.status, "tables": [*tables, "notes"]}
     (folder / "answer.json").write_text(json.dumps(document, indent=1))
 
 

@@ -149,6 +149,20 @@ def test_an_estimate_that_differs_by_seed_may_move(script):
     assert cell.by_seed
 
 
+def test_random_values_may_move_further_where_seeds_differ_more(script):
+    second = START.with_columns(p_value=pl.Series([0.3 + 5 * (2 * 0.3 * 0.7 / 2000) ** 0.5, 0.0]))
+    (cell,) = moved(script, "p_value", 0.9, second)
+    assert cell.tolerance == pytest.approx(4 * (25 / 2) ** 0.5 * (2 * 0.3 * 0.7 / 2000) ** 0.5)
+
+
+def test_sentences_identify_no_row(script):
+    comparing = script("comparing")
+    start = pl.DataFrame({"kind": ["best"], "text": ["one sentence " * 6], "system": ["A"]})
+    now = start.with_columns(text=pl.lit("another sentence " * 6))
+    start, now = (pl.concat([frame, frame.with_columns(system=pl.lit("B"))]) for frame in (start, now))
+    assert [cell.row for cell in comparing.compare("t", start, now, {}, draws=20)] == ["best | A", "best | B"]
+
+
 def test_a_decision_that_changes_is_listed_with_its_probabilities(script):
     (cell,) = moved(script, "group", "AB")
     assert (cell.start, cell.now, cell.reason) == ("A", "AB", "p_value 0.3 -> 0.3")
@@ -178,12 +192,13 @@ def test_the_golden_run_finds_what_moved(script, tmp_path, monkeypatch, capsys):
     assert "2 cases; 0 cells moved" in capsys.readouterr().out
 
     (case,) = [case for case in cases.cases(tmp_path / "inputs", 20) if case.name == "demo ranking"]
-    now = golden.Answer.load(tmp_path / "start" / "20-seed0" / "demo-ranking")
+    (folder,) = tmp_path.glob("start/*-20-seed0/demo-ranking")
+    now = golden.Answer.load(folder)
     decisions = now.tables["decisions"].rename({"decision": "verdict"})
-    old = golden.Answer(now.cost, {"status": 1, "notes": ["old"]}, {**now.tables, "decisions": decisions})
+    old = golden.Answer(now.cost, {"status": 1}, {**now.tables, "decisions": decisions})
     names = golden.Names([{"kind": "column", "place": "ranking.decisions", "old": "verdict", "new": "decision"}])
     cells = golden.differences(case, old, now, names)
-    assert {cell.column for cell in cells} == {"status", "note"}
+    assert {cell.column for cell in cells} == {"status"}
     assert {cell.column for cell in golden.differences(case, old, now, golden.Names([]))} >= {"verdict", "decision"}
 
 
